@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks in child processes. A child is a copy of this process, so nothing needs to be found, started or handed over,
- * and it sends what it makes through a pipe: a status, then bytes; the end of the pipe is the end of the child. Nothing
- * is written to a disk. A child ends with this process, however that ends: it gets the signals of the terminal, too,
- * and the kernel kills it when its parent is gone.
+/* Tasks in child processes. A child is a copy of this process, so nothing needs to be found,
+ * started or handed over, and it sends what it makes through a pipe: a status, then bytes; the end
+ * of the pipe is the end of the child. Nothing is written to a disk. A child ends with this
+ * process, however that ends: it gets the signals of the terminal, too, and the kernel kills it
+ * when its parent is gone.
  *
- * * Of several threads a child has only the one that made it. The C library's own locks (memory, files, the loader) are
- * free in a child; nothing that another thread of ours may hold is touched there. */
+ * * Of several threads a child has only the one that made it. The C library's own locks (memory,
+ * files, the loader) are free in a child; nothing that another thread of ours may hold is touched
+ * there. */
 #include "base/apart.h"
 
 #include <errno.h>
@@ -38,7 +40,8 @@ typedef struct Run {
 uint32_t dt_apart_processors(void)
 {
     cpu_set_t set;
-    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                              : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return n > 1 ? (uint32_t)n : 1;
 }
 
@@ -58,7 +61,8 @@ static void send(int to, const void *bytes, size_t len)
 
 static _Noreturn void child(const Run *run, uint32_t task, int to, pid_t parent)
 {
-    static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                               SIGABRT};
     for (size_t i = 0; i < DT_COUNT(ours); i++)
         signal(ours[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,7 +85,8 @@ static DtStatus begin(Run *run)
     const pid_t parent = getpid();
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return dt_status_fail(DT_EXIT_RETRY, "cannot make a pipe to a process that %s: %s", run->what, strerror(errno));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot make a pipe to a process that %s: %s",
+                              run->what, strerror(errno));
     const pid_t pid = fork();
     if (pid == 0)
         child(run, run->begun, ends[1], parent);
@@ -89,7 +94,8 @@ static DtStatus begin(Run *run)
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
-        return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that %s: %s", run->what, strerror(error));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that %s: %s", run->what,
+                              strerror(error));
     }
     next->pid = pid;
     next->from = ends[0];
@@ -116,12 +122,14 @@ static DtStatus end(Run *run, Child *of)
     DtStatus status;
     const int state = reap(run, of);
     if (WIFSIGNALED(state))
-        return dt_status_fail(WTERMSIG(state) == SIGKILL ? DT_EXIT_RETRY : DT_EXIT_FAILED,
-                              "a process that %s was ended by signal %d (%s)%s", run->what, WTERMSIG(state),
-                              strsignal(WTERMSIG(state)),
-                              WTERMSIG(state) == SIGKILL ? "; the system does that if memory runs out" : "");
+        return dt_status_fail(
+            WTERMSIG(state) == SIGKILL ? DT_EXIT_RETRY : DT_EXIT_FAILED,
+            "a process that %s was ended by signal %d (%s)%s", run->what, WTERMSIG(state),
+            strsignal(WTERMSIG(state)),
+            WTERMSIG(state) == SIGKILL ? "; the system does that if memory runs out" : "");
     if (!WIFEXITED(state) || WEXITSTATUS(state) != 0 || of->sent.len < sizeof status)
-        return dt_status_fail(DT_EXIT_FAILED, "a process that %s has ended without a result", run->what);
+        return dt_status_fail(DT_EXIT_FAILED, "a process that %s has ended without a result",
+                              run->what);
     memcpy(&status, of->sent.at, sizeof status);
     return status;
 }
@@ -143,11 +151,13 @@ static ssize_t take(Child *of)
 static DtStatus wait_for_one(Run *run)
 {
     for (uint32_t i = 0; i < run->begun; i++) /* of ended ones none */
-        run->files[i] = (struct pollfd){.fd = run->children[i].pid ? run->children[i].from : -1, .events = POLLIN};
+        run->files[i] = (struct pollfd){.fd = run->children[i].pid ? run->children[i].from : -1,
+                                        .events = POLLIN};
     if (poll(run->files, run->begun, -1) < 0)
-        return errno == EINTR ? DT_OK
-                              : dt_status_fail(DT_EXIT_FAILED, "cannot wait for a process that %s: %s", run->what,
-                                               strerror(errno));
+        return errno == EINTR
+                   ? DT_OK
+                   : dt_status_fail(DT_EXIT_FAILED, "cannot wait for a process that %s: %s",
+                                    run->what, strerror(errno));
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < run->begun && dt_status_ok(&status); i++)
         if (run->files[i].revents && take(&run->children[i]) <= 0)
@@ -165,10 +175,11 @@ static void end_all(Run *run)
         }
 }
 
-DtStatus dt_apart_run(DtArena *arena, const char *what, DtApartWork *work, const void *const *tasks, uint32_t n,
-                      uint32_t at_once, DtApartBytes *ret_bytes)
+DtStatus dt_apart_run(DtArena *arena, const char *what, DtApartWork *work, const void *const *tasks,
+                      uint32_t n, uint32_t at_once, DtApartBytes *ret_bytes)
 {
-    Run run = {.what = what, .work = work, .tasks = tasks, .children = DT_NEW_ARRAY(arena, Child, n + 1),
+    Run run = {.what = what, .work = work, .tasks = tasks,
+               .children = DT_NEW_ARRAY(arena, Child, n + 1),
                .files = DT_NEW_ARRAY(arena, struct pollfd, n + 1)};
     DtStatus status = DT_OK;
     while (dt_status_ok(&status) && (run.begun < n || run.running)) {
@@ -182,7 +193,8 @@ DtStatus dt_apart_run(DtArena *arena, const char *what, DtApartWork *work, const
         DtText *sent = &run.children[i].sent;
         if (dt_status_ok(&status)) {
             ret_bytes[i].len = sent->len - sizeof status;
-            ret_bytes[i].at = (const uint8_t *)dt_arena_strndup(arena, sent->at + sizeof status, ret_bytes[i].len);
+            ret_bytes[i].at = (const uint8_t *)dt_arena_strndup(arena, sent->at + sizeof status,
+                                                                ret_bytes[i].len);
         }
         dt_text_free(sent);
     }

@@ -26,7 +26,7 @@ uint32_t dt_apart_processors(void);
  * child process; ret_bytes, in the order of tasks, are in the arena. what: for messages,
  * "compiles kernels". If one fails, or is killed, the others are ended, and its status is
  * returned. No process is left behind, even if this one is killed. */
-DtStatus dt_apart_run(DtArena *arena, const char *what, DtApartWork *work, const void *const *tasks, uint32_t n,
-                      uint32_t at_once, DtApartBytes *ret_bytes);
+DtStatus dt_apart_run(DtArena *arena, const char *what, DtApartWork *work, const void *const *tasks,
+                      uint32_t n, uint32_t at_once, DtApartBytes *ret_bytes);
 
 #endif

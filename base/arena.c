@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes few. */
+/* A bump allocator over a list of blocks. Blocks grow with the arena, so that a compilation makes
+ * few. */
 #include "base/arena.h"
 
 #include <stdbool.h>
@@ -34,12 +35,16 @@ void dt_arena_exhausted(size_t bytes)
  * fail): the page faults of small pages would cost more time than the work in the memory. */
 static bool is_mapped(size_t size) { return sizeof(Block) + size >= SMALL; }
 
-static size_t mapped_bytes(size_t size) { return (sizeof(Block) + size + LARGE - 1) / LARGE * LARGE; }
+static size_t mapped_bytes(size_t size)
+{
+    return (sizeof(Block) + size + LARGE - 1) / LARGE * LARGE;
+}
 
 static Block *map_block(size_t size)
 {
     const size_t bytes = mapped_bytes(size), all = bytes + LARGE;
-    char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
     const size_t before = -(uintptr_t)at % LARGE;
@@ -73,8 +78,8 @@ static void clear(Block *block)
     block->used = 0;
 }
 
-/* A block for at least `need` bytes: of those that are spare the smallest that has as many as are wanted, or else the
- * largest. */
+/* A block for at least `need` bytes: of those that are spare the smallest that has as many as are
+ * wanted, or else the largest. */
 static Block *block_for(DtArena *arena, size_t need, size_t wanted)
 {
     Block **best = NULL;
@@ -84,7 +89,8 @@ static Block *block_for(DtArena *arena, size_t need, size_t wanted)
             best = at;
     }
     if (!best)
-        return arena->parent ? block_for(arena->parent, need, wanted) : block_new(need > wanted ? need : wanted);
+        return arena->parent ? block_for(arena->parent, need, wanted)
+                             : block_new(need > wanted ? need : wanted);
     Block *block = *best;
     *best = block->next;
     block->next = NULL;
@@ -221,7 +227,8 @@ void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_byte
     *cap = old ? old * 2 : 8;
     const Block *block = arena->current;
     const size_t has = rounded(old * item_bytes), wants = rounded(*cap * item_bytes);
-    if (old && (char *)items + has == block->bytes + block->used && wants - has <= block->size - block->used) {
+    if (old && (char *)items + has == block->bytes + block->used &&
+        wants - has <= block->size - block->used) {
         take(arena, wants - has); /* the last that was taken */
         return items;
     }

@@ -20,11 +20,13 @@ DtArena *dt_arena_child(DtArena *parent);
 /* Forgets all blocks but keeps the pages: the scratch arena is reset after each pass. */
 void dt_arena_reset(DtArena *arena);
 
-/* Zeroed, 16-byte aligned. Ends the process with a clear message if the system has no memory left. */
+/* Zeroed, 16-byte aligned. Ends the process with a clear message if the system has no memory
+ * left. */
 void *dt_arena_alloc(DtArena *arena, size_t bytes);
 
 char *dt_arena_strndup(DtArena *arena, const char *text, size_t len);
-char *dt_arena_printf(DtArena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *dt_arena_printf(DtArena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 char *dt_arena_vprintf(DtArena *arena, const char *format, va_list args);
 
 /* Bytes handed out now, and the most ever (for --time-passes). */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal errors: what no program, plan or file a user writes may cause, so that it is a mistake in dtc or dtrun. */
+/* Internal errors: what no program, plan or file a user writes may cause, so that it is a mistake
+ * in dtc or dtrun. */
 #ifndef DT_BASE_BUG_H
 #define DT_BASE_BUG_H
 
@@ -8,6 +9,7 @@
  * the message, after its first line. */
 #define DT_BUG(...) dt_bug(__FILE__, __LINE__, __VA_ARGS__)
 
-_Noreturn void dt_bug(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void dt_bug(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

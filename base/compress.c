@@ -7,7 +7,8 @@
 
 enum { LEVEL = 1 };
 
-void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_bytes, size_t *ret_len)
+void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_bytes,
+                 size_t *ret_len)
 {
     size_t room = ZSTD_compressBound(len);
     *ret_bytes = dt_arena_alloc(arena, room);
@@ -18,7 +19,8 @@ void dt_compress(DtArena *arena, const void *bytes, size_t len, uint8_t **ret_by
     }
 }
 
-bool dt_decompress(DtArena *arena, const void *bytes, size_t len, size_t most, uint8_t **ret_bytes, size_t *ret_len)
+bool dt_decompress(DtArena *arena, const void *bytes, size_t len, size_t most, uint8_t **ret_bytes,
+                   size_t *ret_len)
 {
     unsigned long long size = ZSTD_getFrameContentSize(bytes, len);
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size > most)

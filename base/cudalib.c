@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is opened; NULL: anywhere. */
+/* DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is opened;
+ * NULL: anywhere. */
 static const char *only_folders(void) { return getenv("DT_CUDA_LIBRARIES"); }
 
 /* Opens the library from folders, a pattern that may match several versions. */
@@ -66,7 +67,8 @@ static void *open_any(DtArena *arena, const DtCudaLib *library)
         if (!variable)
             handle = open_in(arena, library, places[i].folders);
         else if (value && value[0])
-            handle = open_in(arena, library, dt_arena_printf(arena, "%s/%s", value, places[i].folders));
+            handle =
+                open_in(arena, library, dt_arena_printf(arena, "%s/%s", value, places[i].folders));
     }
     return handle;
 }
@@ -86,19 +88,21 @@ static DtStatus open_or_say(DtArena *arena, const DtCudaLib *library, void **ret
     if (*ret_handle)
         return DT_OK;
     if (only_folders())
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "there is no lib%s.so.%s in the folders of DT_CUDA_LIBRARIES, `%s`, and nothing else "
-                              "is searched while it is set; it is in %s",
-                              library->name, versions_of(arena, library), only_folders(), library->packages);
-    return dt_status_fail(DT_EXIT_FAILED,
-                          "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
-                          "/usr/local/cuda/lib64, $CONDA_PREFIX/lib, and the Python packages of $VIRTUAL_ENV, "
-                          "$CONDA_PREFIX, ~/.local, /usr/local/lib and /usr/lib; it is in %s",
-                          library->name, versions_of(arena, library), library->packages);
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "there is no lib%s.so.%s in the folders of DT_CUDA_LIBRARIES, `%s`, and nothing else "
+            "is searched while it is set; it is in %s",
+            library->name, versions_of(arena, library), only_folders(), library->packages);
+    return dt_status_fail(
+        DT_EXIT_FAILED,
+        "there is no lib%s.so.%s: looked where the loader looks, in $CUDA_HOME/lib64, "
+        "/usr/local/cuda/lib64, $CONDA_PREFIX/lib, and the Python packages of $VIRTUAL_ENV, "
+        "$CONDA_PREFIX, ~/.local, /usr/local/lib and /usr/lib; it is in %s",
+        library->name, versions_of(arena, library), library->packages);
 }
 
-DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
-                         void **ret_functions)
+DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n,
+                         const char *const *names, void **ret_functions)
 {
     void *handle;
     DtStatus status = open_or_say(arena, library, &handle);
@@ -106,7 +110,8 @@ DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, c
         return status;
     for (uint32_t i = 0; i < n; i++)
         if (!(ret_functions[i] = dlsym(handle, names[i])))
-            return dt_status_fail(DT_EXIT_FAILED, "the lib%s found here is too old: it has no function %s",
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "the lib%s found here is too old: it has no function %s",
                                   library->name, names[i]);
     return DT_OK;
 }

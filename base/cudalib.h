@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's libraries are opened when they are needed, so that everything builds and runs without them. */
+/* CUDA's libraries are opened when they are needed, so that everything builds and runs without
+ * them. */
 #ifndef DT_BASE_CUDALIB_H
 #define DT_BASE_CUDALIB_H
 
@@ -12,12 +13,13 @@ typedef struct DtCudaLib {
     const char *packages;        /* the packages that contain it, for users who lack it */
 } DtCudaLib;
 
-/* Opens the library, for as long as the process lives, and finds its functions: n pointers to functions, by name.
- * Looks where the loader looks, in $CUDA_HOME and /usr/local/cuda, in $CONDA_PREFIX, and in the Python packages of
- * $VIRTUAL_ENV, $CONDA_PREFIX, the user and the machine; only in the folders of $DT_CUDA_LIBRARIES if that is set. The
- * error says where it looked and the packages, or which function is missing. */
-DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n, const char *const *names,
-                         void **ret_functions);
+/* Opens the library, for as long as the process lives, and finds its functions: n pointers to
+ * functions, by name. Looks where the loader looks, in $CUDA_HOME and /usr/local/cuda, in
+ * $CONDA_PREFIX, and in the Python packages of $VIRTUAL_ENV, $CONDA_PREFIX, the user and the
+ * machine; only in the folders of $DT_CUDA_LIBRARIES if that is set. The error says where it looked
+ * and the packages, or which function is missing. */
+DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n,
+                         const char *const *names, void **ret_functions);
 
 /* Whether the library is here, opened likewise; ret_path: its file. */
 DtStatus dt_cudalib_find(DtArena *arena, const DtCudaLib *library, const char **ret_path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting diagnostics: source files with their line starts, and per diagnostic its parts in the order
- * given. Nothing is shown here: diag_print.c renders text, diag_json.c renders JSON. */
+/* Collecting diagnostics: source files with their line starts, and per diagnostic its parts in the
+ * order given. Nothing is shown here: diag_print.c renders text, diag_json.c renders JSON. */
 #include "base/diag_internal.h"
 
 #include <stdlib.h>
@@ -158,8 +158,8 @@ static bool has_place(const DtDiags *diags, const DtDiag *diag)
 {
     for (uint32_t i = 0; i < diags->kept.n; i++) {
         const DtDiag *other = diags->kept.at[i];
-        if (other->code == diag->code && other->span.file == diag->span.file && other->span.lo == diag->span.lo &&
-            other->span.hi == diag->span.hi)
+        if (other->code == diag->code && other->span.file == diag->span.file &&
+            other->span.lo == diag->span.lo && other->span.hi == diag->span.hi)
             return true;
     }
     return false;
@@ -184,7 +184,8 @@ DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b)
 {
     DtDiags *common = dt_diag_aside(a);
     for (uint32_t i = 0; i < a->kept.n; i++)
-        if (dt_diag_rows[a->kept.at[i]->code].severity == DT_SEVERITY_ERROR && has_place(b, a->kept.at[i]))
+        if (dt_diag_rows[a->kept.at[i]->code].severity == DT_SEVERITY_ERROR &&
+            has_place(b, a->kept.at[i]))
             keep(common, a->kept.at[i]);
     return common;
 }
@@ -236,7 +237,8 @@ bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span)
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code)
 {
     for (uint32_t i = 0; i < diags->kept.n; i++)
-        if (diags->kept.at[i]->code != code && dt_diag_rows[diags->kept.at[i]->code].severity == DT_SEVERITY_ERROR)
+        if (diags->kept.at[i]->code != code &&
+            dt_diag_rows[diags->kept.at[i]->code].severity == DT_SEVERITY_ERROR)
             return false;
     return true;
 }

@@ -47,10 +47,12 @@ DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char 
     __attribute__((format(printf, 4, 5)));
 /* caret: text at the primary carets. label: a second place. */
 void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void dt_diag_note(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diag_help(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A help that shows the source line with `insert` put in before byte at.lo (replacing at if at.hi > at.lo). */
+/* A help that shows the source line with `insert` put in before byte at.lo (replacing at if at.hi >
+ * at.lo). */
 void dt_diag_fix(DtDiag *diag, DtSpan at, const char *insert, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -104,7 +106,8 @@ void dt_diag_check_allowed(DtDiags *diags, bool complete);
 
 /* All kept diagnostics in order of file and position (equal ones once), then a line of counts. */
 void dt_diag_print(const DtDiags *diags, FILE *out, bool color);
-/* One JSON object a line: code, severity, message, file, line, column, end_line, end_column, notes, help. */
+/* One JSON object a line: code, severity, message, file, line, column, end_line, end_column, notes,
+ * help. */
 void dt_diag_print_json(const DtDiags *diags, FILE *out);
 
 const char *dt_diag_name(DtDiagCode code);  /* "E0301" */

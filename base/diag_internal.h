@@ -69,7 +69,8 @@ const DtDiagFile *dt_diag_file(const DtDiags *diags, uint32_t file);
 /* 0-based line that holds byte at, which may be the end of the text. */
 uint32_t dt_diag_line(const DtDiagFile *file, uint32_t at);
 
-/* diag_allow.c: the comments of a file that is added; whether one of them allows a lint, which is then used. */
+/* diag_allow.c: the comments of a file that is added; whether one of them allows a lint, which is
+ * then used. */
 void dt_diag_read_allowed(DtDiags *diags, uint32_t file);
 bool dt_diag_is_allowed(DtDiags *diags, DtDiagCode code, DtSpan span);
 

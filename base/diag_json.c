@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics as JSON lines, for editors. Lines and columns count from 1, columns in characters; texts that
- * are not UTF-8 (a path may be) are shown with question marks. */
+/* Diagnostics as JSON lines, for editors. Lines and columns count from 1, columns in characters;
+ * texts that are not UTF-8 (a path may be) are shown with question marks. */
 #include "base/diag_internal.h"
 #include "base/text.h"
 

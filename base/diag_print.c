@@ -150,8 +150,8 @@ static Cut marked_source(const Paint *paint, const DtDiagFile *file, DtSpan span
     return cut;
 }
 
-/* A fix that inserts whole lines (insert ends in a newline) shows these, numbered as they will be; any other
- * fix shows the changed line. */
+/* A fix that inserts whole lines (insert ends in a newline) shows these, numbered as they will be;
+ * any other fix shows the changed line. */
 static void fixed_source(const Paint *paint, const DtDiagFile *file, const DtDiagPart *fix)
 {
     DtSpan span = clip(file, fix->span);
@@ -223,7 +223,8 @@ static void places_in(const Paint *paint, const DtDiag *diag, uint32_t number)
     }
 }
 
-/* The primary file first, then each other file that has labels, in the order of the first label there. */
+/* The primary file first, then each other file that has labels, in the order of the first label
+ * there. */
 static void print_places(const Paint *paint, const DtDiag *diag)
 {
     arrow(paint, diag->diags, diag->span);

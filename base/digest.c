@@ -13,7 +13,8 @@ static crypto_generichash_state *state_of(DtDigest *digest)
 
 void dt_digest_begin(DtDigest *ret_digest)
 {
-    const int ready = sodium_init(); /* this processor's code instead of the plain one; either computes the same */
+    /* this processor's code instead of the plain one; either computes the same */
+    const int ready = sodium_init();
     (void)ready;
     crypto_generichash_init(state_of(ret_digest), NULL, 0, DT_DIGEST_BYTES);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cryptographic digests (BLAKE2b of 256 bits, from libsodium): where equal digests must mean equal bytes even if
- * somebody wants them not to. base/hash.h is for everything else. */
+/* Cryptographic digests (BLAKE2b of 256 bits, from libsodium): where equal digests must mean equal
+ * bytes even if somebody wants them not to. base/hash.h is for everything else. */
 #ifndef DT_BASE_DIGEST_H
 #define DT_BASE_DIGEST_H
 

@@ -74,7 +74,8 @@ static int open_regular(const char *path, struct stat *ret_stat, DtStatus *ret_s
 }
 
 /* At most len bytes of an open file. */
-static DtStatus read_all(DtArena *arena, int fd, const char *path, size_t len, char **ret_text, size_t *ret_len)
+static DtStatus read_all(DtArena *arena, int fd, const char *path, size_t len, char **ret_text,
+                         size_t *ret_len)
 {
     char *text = dt_arena_alloc(arena, len + 1);
     size_t got = 0;
@@ -272,7 +273,8 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
         const bool held = errno == EWOULDBLOCK;
         close(fd);
         return held ? dt_status_fail(DT_EXIT_USAGE,
-                                     "another run writes to %.300s: wait for it, or name another", path)
+                                     "another run writes to %.300s: wait for it, or name another",
+                                     path)
                     : DT_OK;
     }
     *ret_fd = fd;
@@ -283,7 +285,8 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
 static DtStatus may_write(const char *path, const struct stat *stat_of, bool folder)
 {
     if (folder && !S_ISDIR(stat_of->st_mode))
-        return dt_status_fail(DT_EXIT_IO, "%.300s: something else has that name, a folder is wanted", path);
+        return dt_status_fail(DT_EXIT_IO,
+                              "%.300s: something else has that name, a folder is wanted", path);
     if (!folder && S_ISDIR(stat_of->st_mode))
         return dt_status_fail(DT_EXIT_IO, "%.300s is a folder; name a file", path);
     return access(path, folder ? W_OK | X_OK : W_OK) == 0 ? DT_OK : failed("write to", path);
@@ -343,7 +346,8 @@ DtStatus dt_file_make_folder(const char *path)
         status = make_one_folder(copy);
     struct stat stat_of;
     if (dt_status_ok(&status) && (stat(copy, &stat_of) != 0 || !S_ISDIR(stat_of.st_mode)))
-        status = dt_status_fail(DT_EXIT_IO, "cannot make the folder %s: something else has that name", copy);
+        status = dt_status_fail(DT_EXIT_IO,
+                                "cannot make the folder %s: something else has that name", copy);
     return status;
 }
 
@@ -352,10 +356,12 @@ DtStatus dt_file_make_folder(const char *path)
 static DtStatus not_alone(const char *path, const struct stat *stat_of)
 {
     if (stat_of->st_uid != geteuid())
-        return dt_status_fail(DT_EXIT_IO, "%s belongs to another user (number %u, this is number %u)", path,
+        return dt_status_fail(DT_EXIT_IO,
+                              "%s belongs to another user (number %u, this is number %u)", path,
                               (unsigned)stat_of->st_uid, (unsigned)geteuid());
     if (stat_of->st_mode & 0022)
-        return dt_status_fail(DT_EXIT_IO, "others may write to %s; look at what is in it, then remove it", path);
+        return dt_status_fail(
+            DT_EXIT_IO, "others may write to %s; look at what is in it, then remove it", path);
     return DT_OK;
 }
 
@@ -371,10 +377,12 @@ DtStatus dt_file_own_folder(const char *path, int *ret_folder)
         return status;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return failed("make the folder", path);
-    int folder = fault("open", EACCES) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int folder =
+        fault("open", EACCES) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0)
-        return errno == ELOOP || errno == ENOTDIR ? dt_status_fail(DT_EXIT_IO, "%s is a link, or no folder", path)
-                                                  : failed("open", path);
+        return errno == ELOOP || errno == ENOTDIR
+                   ? dt_status_fail(DT_EXIT_IO, "%s is a link, or no folder", path)
+                   : failed("open", path);
     status = fstat(folder, &stat_of) != 0 ? failed("look at", path) : not_alone(path, &stat_of);
     if (dt_status_ok(&status))
         *ret_folder = folder;
@@ -383,13 +391,17 @@ DtStatus dt_file_own_folder(const char *path, int *ret_folder)
     return status;
 }
 
-DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len)
+DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text,
+                          size_t *ret_len)
 {
     struct stat stat_of;
-    int fd = fault("open", EACCES) ? -1 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = fault("open", EACCES)
+                 ? -1
+                 : openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return failed("open", name);
-    DtStatus status = fstat(fd, &stat_of) != 0 ? failed("look at", name) : not_alone(name, &stat_of);
+    DtStatus status =
+        fstat(fd, &stat_of) != 0 ? failed("look at", name) : not_alone(name, &stat_of);
     if (dt_status_ok(&status) && (!S_ISREG(stat_of.st_mode) || (uint64_t)stat_of.st_size > max))
         status = dt_status_fail(DT_EXIT_IO, "%s is no file of at most %zu bytes", name, max);
     if (dt_status_ok(&status))
@@ -410,7 +422,8 @@ DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size
     DtStatus status = write_all(fd, name, bytes, len);
     if (close(fd) != 0 && dt_status_ok(&status))
         status = failed("close", name);
-    if (dt_status_ok(&status) && (fault("rename", EIO) || renameat(folder, temporary, folder, name) != 0))
+    if (dt_status_ok(&status) &&
+        (fault("rename", EIO) || renameat(folder, temporary, folder, name) != 0))
         status = failed("put in place", name);
     if (!dt_status_ok(&status))
         unlinkat(folder, temporary, 0);

@@ -18,7 +18,8 @@ typedef struct DtFileView {
 } DtFileView;
 
 /* Reads a whole regular file of at most max bytes into the arena, with a NUL after it. */
-DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text, size_t *ret_len);
+DtStatus dt_file_read(DtArena *arena, const char *path, size_t max, char **ret_text,
+                      size_t *ret_len);
 
 /* Maps a regular file read-only. An empty file gives len 0 and at NULL. */
 DtStatus dt_file_map(const char *path, DtFileView *ret_view);
@@ -55,7 +56,8 @@ DtStatus dt_file_may_make(const char *path, bool folder);
  * own files, no links, and others cannot write them; written for us alone (0600), atomically,
  * not synced (for caches, whose content carries a digest). */
 DtStatus dt_file_own_folder(const char *path, int *ret_folder);
-DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text, size_t *ret_len);
+DtStatus dt_file_own_read(DtArena *arena, int folder, const char *name, size_t max, char **ret_text,
+                          size_t *ret_len);
 DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size_t len);
 
 /* mkdir -p; syncs the parents of new folders. */
@@ -68,7 +70,8 @@ DtStatus dt_file_make_folder_of(const char *path);
  * systems that can exchange names; otherwise it is missing between two renames). */
 DtStatus dt_file_move_folder(const char *from, const char *to);
 
-/* Removes the files in a folder and the folder; not deeper. A folder that does not exist is removed already. */
+/* Removes the files in a folder and the folder; not deeper. A folder that does not exist is removed
+ * already. */
 DtStatus dt_file_remove_folder(const char *path);
 
 /* path if absolute, else folder-of(base) + "/" + path. */

@@ -101,7 +101,8 @@ static bool take(Walk *w, char c)
 
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
 }
 
 static bool term(Walk *w, bool runs, double *ret_value);
@@ -146,13 +147,15 @@ static bool word(Walk *w, bool runs, double *ret_value)
         return refuse(w, runs, ret_value);
     if (*w->at == '(') {
         const struct Operation *of = find(name, len);
-        return of ? operation(w, of, runs, ret_value) : fail(w, "there is no operation `%.*s`", (int)(len % 40), name);
+        return of ? operation(w, of, runs, ret_value)
+                  : fail(w, "there is no operation `%.*s`", (int)(len % 40), name);
     }
     if (len == 3 && memcmp(name, "inf", 3) == 0) {
         *ret_value = INFINITY;
         return true;
     }
-    return w->lookup(w->context, name, len, ret_value) || fail(w, "there is no number `%.*s`", (int)(len % 60), name);
+    return w->lookup(w->context, name, len, ret_value) ||
+           fail(w, "there is no number `%.*s`", (int)(len % 60), name);
 }
 
 static bool term(Walk *w, bool runs, double *ret_value)
@@ -173,10 +176,11 @@ static bool term(Walk *w, bool runs, double *ret_value)
     return ok;
 }
 
-bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *context, double *ret_value,
-                      DtFormulaProblem *ret_problem)
+bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *context,
+                      double *ret_value, DtFormulaProblem *ret_problem)
 {
-    Walk walk = {.at = text, .lookup = lookup, .context = context, .problem = ret_problem}, *w = &walk;
+    Walk walk = {.at = text, .lookup = lookup, .context = context, .problem = ret_problem},
+         *w = &walk;
     *ret_problem = (DtFormulaProblem){.is_refused = false};
     *ret_value = NAN;
     if (strnlen(text, DT_FORMULA_LENGTH + 1) > DT_FORMULA_LENGTH)
@@ -192,7 +196,8 @@ bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *con
 bool dt_formula_step(const void *context, const char *name, size_t len, double *ret_value)
 {
     const DtFormulaStep *s = context;
-    const DtFormulaSetting own[] = {{"step", s->step}, {"updates", s->updates}, {"loss_scale", s->loss_scale}};
+    const DtFormulaSetting own[] = {{"step", s->step}, {"updates", s->updates},
+                                    {"loss_scale", s->loss_scale}};
     for (uint32_t i = 0; i < 3 + s->n_settings; i++) {
         const DtFormulaSetting *one = i < 3 ? &own[i] : &s->settings[i - 3];
         if (strlen(one->name) == len && memcmp(one->name, name, len) == 0) {

@@ -3,8 +3,8 @@
  *
  *   where(lt(step, lr.warmup), div(mul(lr.base, add(step, 1)), lr.warmup), lr.floor)
  *
- * A formula is a number, a name, or an operation on formulas. `where` evaluates only what it chooses;
- * refuse("...") has no value: its text says which setting is wrong. */
+ * A formula is a number, a name, or an operation on formulas. `where` evaluates only what it
+ * chooses; refuse("...") has no value: its text says which setting is wrong. */
 #ifndef DT_BASE_FORMULA_H
 #define DT_BASE_FORMULA_H
 
@@ -22,9 +22,10 @@ typedef struct DtFormulaProblem {
     bool is_refused;
 } DtFormulaProblem;
 
-/* The value of a formula. False: it has none, and ret_problem says why. The text may be anything. */
-bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *context, double *ret_value,
-                      DtFormulaProblem *ret_problem);
+/* The value of a formula. False: it has none, and ret_problem says why. The text may be
+ * anything. */
+bool dt_formula_value(const char *text, DtFormulaLookup *lookup, const void *context,
+                      double *ret_value, DtFormulaProblem *ret_problem);
 
 /* Whether a formula has an operation of that name and so many operands. */
 bool dt_formula_has(const char *operation, uint32_t n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16-bit floats as bits: to float exactly, from float to the nearest, ties to even, NaN stays NaN. */
+/* 16-bit floats as bits: to float exactly, from float to the nearest, ties to even, NaN stays
+ * NaN. */
 #ifndef DT_BASE_HALF_H
 #define DT_BASE_HALF_H
 
@@ -20,7 +21,10 @@ static inline uint32_t dt_half_bits_of_float(float value)
     return bits;
 }
 
-static inline float dt_half_from_bf16(uint16_t x) { return dt_half_float_of_bits((uint32_t)x << 16); }
+static inline float dt_half_from_bf16(uint16_t x)
+{
+    return dt_half_float_of_bits((uint32_t)x << 16);
+}
 
 static inline uint16_t dt_half_to_bf16(float value)
 {
@@ -42,12 +46,14 @@ static inline float dt_half_from_f16(uint16_t x)
 
 static inline uint16_t dt_half_to_f16(float value)
 {
-    uint32_t bits = dt_half_bits_of_float(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    uint32_t bits = dt_half_bits_of_float(value), sign = bits >> 16 & 0x8000,
+             rest = bits & 0x7fffffff;
     if (rest > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
     if (rest >= 0x477ff000) /* from 65520 on */
         return (uint16_t)(sign | 0x7c00);
-    if (rest < 0x38800000) { /* below 2^-14: steps of 2^-24; adding 0.5 aligns them to the last bit and rounds */
+    /* below 2^-14: steps of 2^-24; adding 0.5 aligns them to the last bit and rounds */
+    if (rest < 0x38800000) {
         uint32_t steps = dt_half_bits_of_float(dt_half_float_of_bits(rest) + 0.5f) - 0x3f000000;
         return (uint16_t)(sign | steps);
     }

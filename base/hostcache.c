@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* $XDG_CACHE_HOME/dtc or ~/.cache/dtc. An entry is a file whose name is the key in digits; it begins with a digest of
- * key and content, so that neither a damaged entry nor one under another's name is taken. Owner and mode of
- * the folder and of each entry are those of what was opened, not of a path (base/file.h). */
+/* $XDG_CACHE_HOME/dtc or ~/.cache/dtc. An entry is a file whose name is the key in digits; it
+ * begins with a digest of key and content, so that neither a damaged entry nor one under another's
+ * name is taken. Owner and mode of the folder and of each entry are those of what was opened, not
+ * of a path (base/file.h). */
 #include "base/hostcache.h"
 
 #include "base/file.h"
@@ -16,8 +17,9 @@ enum { LARGEST = 256 << 20 };
 void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *path = base && base[0] == '/' ? dt_arena_printf(arena, "%s/dtc", base)
-                       : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home) : NULL;
+    const char *path = base && base[0] == '/'   ? dt_arena_printf(arena, "%s/dtc", base)
+                       : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home)
+                                                : NULL;
     *ret_folder = -1;
     *ret_why = NULL;
     if (!path)
@@ -43,8 +45,8 @@ static void digest_of(const uint8_t key[DT_DIGEST_BYTES], const void *bytes, siz
     dt_digest_end(&digest, ret_digest);
 }
 
-bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const char **ret_bytes,
-                       size_t *ret_len)
+bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],
+                       const char **ret_bytes, size_t *ret_len)
 {
     char name[DT_DIGEST_TEXT], *text;
     uint8_t digest[DT_DIGEST_BYTES];
@@ -63,7 +65,8 @@ bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_B
     return true;
 }
 
-void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len)
+void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],
+                       const void *bytes, size_t len)
 {
     char name[DT_DIGEST_TEXT];
     if (folder < 0)

@@ -17,10 +17,11 @@ void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
 void dt_hostcache_close(int folder);
 
 /* The bytes stored under the key, in the arena. */
-bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const char **ret_bytes,
-                       size_t *ret_len);
+bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],
+                       const char **ret_bytes, size_t *ret_len);
 /* Stores bytes under the key. A full or read-only disk only costs the next compilation its time. */
-void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len);
+void dt_hostcache_keep(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],
+                       const void *bytes, size_t len);
 
 /* A unit's text without comments, for making its key: comments name source lines and make no
  * code, so that a file that moved, or lines that shifted, still hit the cache. Generated units

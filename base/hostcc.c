@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host C compiler: kernels go in by standard input and come out as shared objects that name no path, time or
- * build id, so that equal texts give equal bytes. The objects are written to files without a name, so that
- * nothing is left behind however this program ends; other linkers than GNU's put theirs in place by a rename,
- * which such files do not have. Results are kept in a cache (hostcache.c).
+/* The host C compiler: kernels go in by standard input and come out as shared objects that name no
+ * path, time or build id, so that equal texts give equal bytes. The objects are written to files
+ * without a name, so that nothing is left behind however this program ends; other linkers than
+ * GNU's put theirs in place by a rename, which such files do not have. Results are kept in a cache
+ * (hostcache.c).
  *
- * * Compilers have faults, and the text of a kernel fixes its bits; so each text is built twice, as it will run
- * and plainly (not optimized, by another compiler if there is one), and both builds are run beside each other
- * (hostrun.c). Where they differ, the unit is built without vectorisation, which must agree with the plain
- * build; the caller says so. That happens once: the cache keeps what came out. */
+ * * Compilers have faults, and the text of a kernel fixes its bits; so each text is built twice, as
+ * it will run and plainly (not optimized, by another compiler if there is one), and both builds are
+ * run beside each other (hostrun.c). Where they differ, the unit is built without vectorisation,
+ * which must agree with the plain build; the caller says so. That happens once: the cache keeps
+ * what came out. */
 #include "base/hostcc.h"
 
 #include "base/digest.h"
@@ -30,9 +32,10 @@ extern char **environ;
 enum { LEAST_ROOM = 8 << 20 }; /* bytes of temporary files that a compiler surely finds enough */
 
 /* These follow the flags of the target and of the flavour. */
-static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC", "-fno-math-errno",
-                                    "-fno-trapping-math", "-ffp-contract=off", "-fno-asynchronous-unwind-tables",
-                                    "-fno-ident", "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
+static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC",
+                                    "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
+                                    "-fno-asynchronous-unwind-tables", "-fno-ident",
+                                    "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
                                     "-Wl,--build-id=none", "-Wl,-s"};
 
 /* The code that will run; the code to compare it with; the replacement for wrong code. */
@@ -60,7 +63,8 @@ typedef struct Target {
 static const Target targets[] = {{"cpu-v1", X86_64, {"-march=x86-64"}},
                                  {"cpu-v2", X86_64, {"-march=x86-64-v2"}},
                                  {"cpu-v3", X86_64, {"-march=x86-64-v3"}},
-                                 {"cpu-v4", X86_64, {"-march=x86-64-v4", "-mprefer-vector-width=512"}},
+                                 {"cpu-v4", X86_64,
+                                  {"-march=x86-64-v4", "-mprefer-vector-width=512"}},
                                  {"cpu-arm64", ARM64, {"-march=armv8-a"}},
                                  {"cpu-other", OTHER, {NULL}}};
 
@@ -73,7 +77,8 @@ const char *dt_hostcc_native(void)
         return "cpu-v1";
     if (!(HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2")))
         return "cpu-v2";
-    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl")))
+    if (!(HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
+          HAS("avx512vl")))
         return "cpu-v3";
 #undef HAS
     return "cpu-v4";
@@ -144,7 +149,8 @@ static pid_t start(const char *const *argv, int in, int out, int kept)
         posix_spawn_file_actions_adddup2(&actions, out, 1);
     if (kept >= 0)
         posix_spawn_file_actions_adddup2(&actions, kept, kept);
-    int error = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    int error =
+        posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     errno = error;
     return error ? -1 : pid;
@@ -176,9 +182,10 @@ static DtStatus version_of(DtArena *arena, const char *cc, const char **ret_vers
         ;
     close(pipes[0]);
     if (pid < 0 || !finished(pid) || n <= 0)
-        return dt_status_fail(DT_EXIT_IO,
-                              "cannot run the C compiler `%s`%s%s; install gcc or clang, or name one in DT_CC", argv[0],
-                              pid < 0 ? ": " : "", pid < 0 ? strerror(error) : "");
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "cannot run the C compiler `%s`%s%s; install gcc or clang, or name one in DT_CC",
+            argv[0], pid < 0 ? ": " : "", pid < 0 ? strerror(error) : "");
     text[strcspn(text, "\n")] = 0;
     *ret_version = dt_arena_strndup(arena, text, strlen(text));
     return DT_OK;
@@ -257,7 +264,8 @@ static DtStatus begin(const Work *work, Build *build)
     build->pid = build->object < 0 ? -1 : start(argv, build->in, 2, build->object);
     if (build->pid >= 0)
         return DT_OK;
-    DtStatus status = dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0], strerror(errno));
+    DtStatus status = dt_status_fail(DT_EXIT_IO, "cannot start the C compiler `%s`: %s", argv[0],
+                                     strerror(errno));
     close_files(build);
     return status;
 }
@@ -284,10 +292,13 @@ static DtStatus refused(const Build *build)
     folder = folder && *folder ? folder : "/tmp";
     if (statvfs(folder, &disk) == 0 && ((uint64_t)disk.f_bavail * disk.f_frsize < LEAST_ROOM ||
                                         (disk.f_files > 0 && disk.f_favail == 0)))
-        return dt_status_fail(DT_EXIT_IO,
-                              "the C compiler `%s` has no room for its temporary files in %.300s; free some space on "
-                              "that disk, or set TMPDIR", build->cc, folder);
-    return dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "the C compiler `%s` has no room for its temporary files in %.300s; free some space on "
+            "that disk, or set TMPDIR",
+            build->cc, folder);
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "the C compiler `%s` refused a generated unit; `dtc --emit=c` prints it",
                           build->cc);
 }
 
@@ -318,7 +329,8 @@ static DtStatus run_builds(const Work *work, Build *builds, uint32_t n)
 
 static void add_build(Build *list, uint32_t *n, uint32_t unit, Flavour flavour, const char *cc)
 {
-    list[(*n)++] = (Build){.unit = unit, .flavour = flavour, .cc = cc, .pid = -1, .in = -1, .object = -1};
+    list[(*n)++] = (Build){.unit = unit, .flavour = flavour, .cc = cc, .pid = -1, .in = -1,
+                           .object = -1};
 }
 
 /* ---- comparing ---- */
@@ -343,8 +355,8 @@ static bool is_wanted(const char *target)
     return dt_hostcc_runs(target) && !(named && strcmp(named, "none") == 0);
 }
 
-static DtStatus compare(const Work *work, const uint32_t *units, uint32_t n, bool safe, const Build *safes,
-                        bool *ret_unloadable)
+static DtStatus compare(const Work *work, const uint32_t *units, uint32_t n, bool safe,
+                        const Build *safes, bool *ret_unloadable)
 {
     DtHostPair *pairs = DT_NEW_ARRAY(work->arena, DtHostPair, n + 1);
     *ret_unloadable = false;
@@ -365,7 +377,8 @@ static DtStatus compare(const Work *work, const uint32_t *units, uint32_t n, boo
 }
 
 /* How many kernels of the unit have the verdict; the first of them. */
-static uint32_t count(const Work *work, uint32_t unit, DtHostVerdict verdict, const char **ret_first)
+static uint32_t count(const Work *work, uint32_t unit, DtHostVerdict verdict,
+                      const char **ret_first)
 {
     uint32_t n = 0;
     *ret_first = NULL;
@@ -389,7 +402,8 @@ static void note_wrong(Work *work, uint32_t unit)
             known = known || strcmp(work->wrong.at[k], call->symbol) == 0;
         if (known)
             continue;
-        DT_PUSH(work->arena, work->wrong, dt_arena_strndup(work->arena, call->symbol, strlen(call->symbol)));
+        DT_PUSH(work->arena, work->wrong,
+                dt_arena_strndup(work->arena, call->symbol, strlen(call->symbol)));
         work->units[unit].n_wrong++;
     }
 }
@@ -413,11 +427,12 @@ static DtStatus mend(Work *work, const uint32_t *units, uint32_t n)
     for (uint32_t i = 0; dt_status_ok(&status) && i < n_wrong; i++) {
         work->units[wrong[i]].fast = builds[i].out;
         if (count(work, wrong[i], DT_HOST_DIFFERS, &first))
-            status = dt_status_fail(DT_EXIT_FAILED,
-                                    "kernel `%s` computes one thing as `%s` builds it and another as `%s` does, and "
-                                    "not only where it is vectorised; name another compiler in DT_CC",
-                                    dt_hostcc_name(work->arena, work->task, first), work->result->version,
-                                    work->plain_version);
+            status = dt_status_fail(
+                DT_EXIT_FAILED,
+                "kernel `%s` computes one thing as `%s` builds it and another as `%s` does, and "
+                "not only where it is vectorised; name another compiler in DT_CC",
+                dt_hostcc_name(work->arena, work->task, first), work->result->version,
+                work->plain_version);
     }
     return status;
 }
@@ -427,7 +442,8 @@ static DtStatus look_at_faults(Work *work, const uint32_t *units, uint32_t n)
     const char *first;
     for (uint32_t i = 0; i < n; i++) {
         if (count(work, units[i], DT_HOST_FAULT, &first))
-            return dt_status_fail(DT_EXIT_FAILED, "internal error: kernel `%s` touches memory that is not its own",
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "internal error: kernel `%s` touches memory that is not its own",
                                   dt_hostcc_name(work->arena, work->task, first));
         work->units[units[i]].n_not_compared = count(work, units[i], DT_HOST_NO_ROOM, &first);
     }
@@ -447,8 +463,9 @@ static DtStatus build_plain_here(Work *work, const uint32_t *units, uint32_t n)
     for (uint32_t i = 0; dt_status_ok(&status) && i < made; i++) {
         work->units[builds[i].unit].plain = builds[i].out;
         if (builds[i].refused)
-            status =
-                dt_status_fail(DT_EXIT_FAILED, "the C compiler `%s` refused a generated unit with -O0", builds[i].cc);
+            status = dt_status_fail(DT_EXIT_FAILED,
+                                    "the C compiler `%s` refused a generated unit with -O0",
+                                    builds[i].cc);
     }
     return status;
 }
@@ -468,8 +485,9 @@ static DtStatus compare_missing(Work *work, const uint32_t *units, uint32_t n)
             break;
     }
     if (dt_status_ok(&status) && unloadable)
-        status = dt_status_fail(DT_EXIT_FAILED, "generated kernels as `%s` builds them cannot be loaded",
-                                work->plain_version);
+        status =
+            dt_status_fail(DT_EXIT_FAILED, "generated kernels as `%s` builds them cannot be loaded",
+                           work->plain_version);
     if (dt_status_ok(&status))
         status = look_at_faults(work, units, n);
     return dt_status_ok(&status) ? mend(work, units, n) : status;
@@ -488,7 +506,8 @@ static void add_flags(DtDigest *digest, const char *const *list, size_t n)
         dt_digest_add(digest, list[i], strlen(list[i]) + 1);
 }
 
-/* The key is a digest of all that the object depends on: the compiler, its flags and the text without comments. */
+/* The key is a digest of all that the object depends on: the compiler, its flags and the text
+ * without comments. */
 static void find_key(Work *work, uint32_t unit)
 {
     DtDigest digest;
@@ -526,7 +545,8 @@ static bool from_cache(Work *work, uint32_t number)
     for (uint32_t i = 0; i < kept.n_wrong; i++)
         DT_PUSH(work->arena, work->wrong, name += strlen(name) + 1);
     unit->n_not_compared = kept.n_not_compared;
-    unit->fast = (DtHostBytes){(const uint8_t *)at + sizeof kept + kept.names, len - sizeof kept - kept.names};
+    unit->fast = (DtHostBytes){(const uint8_t *)at + sizeof kept + kept.names,
+                               len - sizeof kept - kept.names};
     return true;
 }
 
@@ -539,7 +559,8 @@ static void to_cache(Work *work, uint32_t number, uint32_t first_wrong)
     if (unit->n_wrong)
         dt_text_add_n(&text, work->plain_version, strlen(work->plain_version) + 1);
     for (uint32_t i = 0; i < unit->n_wrong; i++)
-        dt_text_add_n(&text, work->wrong.at[first_wrong + i], strlen(work->wrong.at[first_wrong + i]) + 1);
+        dt_text_add_n(&text, work->wrong.at[first_wrong + i],
+                      strlen(work->wrong.at[first_wrong + i]) + 1);
     kept.names = (uint32_t)(text.len - sizeof kept);
     memcpy(text.at, &kept, sizeof kept);
     dt_text_add_n(&text, (const char *)unit->fast.at, unit->fast.len);
@@ -563,8 +584,8 @@ static DtStatus compile_missing(Work *work, const uint32_t *units, uint32_t n)
     }
     DtStatus status = run_builds(work, builds, made);
     for (uint32_t i = 0; dt_status_ok(&status) && i < made; i++)
-        *(builds[i].flavour == FAST ? &work->units[builds[i].unit].fast : &work->units[builds[i].unit].plain) =
-            builds[i].out;
+        *(builds[i].flavour == FAST ? &work->units[builds[i].unit].fast
+                                    : &work->units[builds[i].unit].plain) = builds[i].out;
     if (dt_status_ok(&status) && work->compares)
         status = compare_missing(work, units, n);
     for (uint32_t i = 0; dt_status_ok(&status) && i < n; i++) {
@@ -588,14 +609,15 @@ static void tell(Work *work)
         result->why_not = "this process may not have the address space that they reach over";
     if (!dt_hostcc_runs(work->task->target)) {
         result->n_not_compared = work->task->n_calls;
-        result->why_not = dt_arena_printf(work->arena, "this processor, %s, cannot run code for %s", dt_hostcc_native(),
-                                          work->target->name);
+        result->why_not = dt_arena_printf(work->arena, "this processor, %s, cannot run code for %s",
+                                          dt_hostcc_native(), work->target->name);
     }
 }
 
 DtStatus dt_hostcc_compile(DtArena *arena, const DtHostTask *task, DtHostResult *ret_result)
 {
-    Work work = {.arena = arena, .task = task, .result = ret_result, .target = find_target(task->target)};
+    Work work = {.arena = arena, .task = task, .result = ret_result,
+                 .target = find_target(task->target)};
     uint32_t *missing = DT_NEW_ARRAY(arena, uint32_t, task->n + 1), n_missing = 0;
     *ret_result = (DtHostResult){.units = DT_NEW_ARRAY(arena, DtHostBytes, task->n + 1)};
     DtStatus status = version_of(arena, compiler(), &ret_result->version);

@@ -14,7 +14,8 @@
 enum { DT_HOSTCC_TARGETS = 8 };
 
 /* Targets: "cpu" is this processor, whose own name is native ("cpu-v4", "cpu-arm64"). ret_names
- * (DT_HOSTCC_TARGETS of them) get those that the compiler here makes code for; the result is how many. */
+ * (DT_HOSTCC_TARGETS of them) get those that the compiler here makes code for; the result is how
+ * many. */
 const char *dt_hostcc_native(void);
 uint32_t dt_hostcc_targets(const char **ret_names);
 bool dt_hostcc_known(const char *target);

@@ -34,7 +34,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_POINTERS = 256, MOST_TOUCHED = 1 << 29, TRIALS = 3, GROWTHS = 4, SHORT = 2, CRASHES = 4 };
+enum { MAX_POINTERS = 256, MOST_TOUCHED = 1 << 29, TRIALS = 3, GROWTHS = 4, SHORT = 2,
+       CRASHES = 4 };
 static const int64_t most_bytes = (int64_t)1 << 40;
 static uint64_t page_bytes; /* of this machine */
 
@@ -48,7 +49,8 @@ typedef struct Piece {
     uint32_t arena;
     bool written;
     Type type;
-    char *maps[2];      /* of the plain and the fast build, with a page on either side; one if nothing is written */
+    /* of the plain and the fast build, with a page on either side; one if nothing is written */
+    char *maps[2];
     uint64_t n_pages;
     uint8_t *known;     /* by page: in the list */
     uint32_t *pages, n, cap;
@@ -68,12 +70,14 @@ typedef struct Run {
 static char *address(const Piece *piece, int build, int64_t at)
 {
     const char *map = piece->maps[piece->written ? build : 0];
-    return (char *)(uintptr_t)map + page_bytes + (uint64_t)piece->lo % page_bytes + (at - piece->lo);
+    return (char *)(uintptr_t)map + page_bytes + (uint64_t)piece->lo % page_bytes +
+           (at - piece->lo);
 }
 
 static bool overlap(const Piece *piece, const DtHostRange *range)
 {
-    return piece->arena == range->arena && range->at < piece->hi && piece->lo < range->at + range->bytes;
+    return piece->arena == range->arena && range->at < piece->hi &&
+           piece->lo < range->at + range->bytes;
 }
 
 /* The union of ranges that overlap, directly or through others. */
@@ -105,10 +109,12 @@ static uint64_t map_bytes(const Piece *piece) { return (piece->n_pages + 2) * pa
 
 static char *map_piece(const Piece *piece)
 {
-    char *map = mmap(NULL, map_bytes(piece), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *map =
+        mmap(NULL, map_bytes(piece), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    if (piece->n_pages && mprotect(map + page_bytes, piece->n_pages * page_bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (piece->n_pages &&
+        mprotect(map + page_bytes, piece->n_pages * page_bytes, PROT_READ | PROT_WRITE) != 0) {
         munmap(map, map_bytes(piece));
         return NULL;
     }
@@ -132,9 +138,11 @@ static bool map_pieces(Run *run)
     }
     for (uint32_t i = 0; i < run->call->n_pointers; i++)
         for (uint32_t k = 0; k < run->n_pieces; k++)
-            if (overlap(&run->pieces[k], &run->call->pointers[i]) || run->call->pointers[i].bytes == 0)
+            if (overlap(&run->pieces[k], &run->call->pointers[i]) ||
+                run->call->pointers[i].bytes == 0)
                 for (int build = 0; build < 2; build++)
-                    run->pointers[build][i] = address(&run->pieces[k], build, run->call->pointers[i].at);
+                    run->pointers[build][i] =
+                        address(&run->pieces[k], build, run->call->pointers[i].at);
     return true;
 }
 
@@ -176,8 +184,10 @@ static bool find_touched(Run *run, int build, bool *ret_more)
         Piece *piece = &run->pieces[i];
         const char *map = piece->maps[piece->written ? build : 0] + page_bytes;
         for (uint64_t first = 0; first < piece->n_pages; first += sizeof resident) {
-            const uint64_t left = piece->n_pages - first, n = left < sizeof resident ? left : sizeof resident;
-            if (mincore((void *)(uintptr_t)(map + first * page_bytes), n * page_bytes, resident) != 0)
+            const uint64_t left = piece->n_pages - first,
+                           n = left < sizeof resident ? left : sizeof resident;
+            if (mincore((void *)(uintptr_t)(map + first * page_bytes), n * page_bytes, resident) !=
+                0)
                 return false;
             for (uint64_t k = 0; k < n; k++)
                 if ((resident[k] & 1) && !piece->known[first + k]) {
@@ -200,10 +210,10 @@ static uint64_t next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static const float edges[] = {0.0f,     -0.0f,   1.0f,   -1.0f,         0.5f,           0x1p-149f, -0x1p-149f,
-                              0x1p-126f,
-                              -0x1p-130f, 1e-30f, -1e-30f, 1e18f,       -1e18f,         88.8f,      -87.4f,     1.6e7f,
-                              65504.0f, 65520.0f, 3e-8f,  2147483648.0f, -2147483904.0f, 0.70710677f};
+static const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, 0x1p-149f, -0x1p-149f, 0x1p-126f,
+                              -0x1p-130f, 1e-30f, -1e-30f, 1e18f, -1e18f, 88.8f, -87.4f, 1.6e7f,
+                              65504.0f, 65520.0f, 3e-8f, 2147483648.0f, -2147483904.0f,
+                              0.70710677f};
 static const float ends[] = {INFINITY, -INFINITY, NAN, -NAN, 0x1.fffffep+127f, -0x1.fffffep+127f};
 
 static float any_float(uint64_t bits, int trial)
@@ -234,8 +244,8 @@ static void fill_page(char *page, Type type, uint64_t seed, int trial)
     uint64_t state = seed;
     for (uint64_t i = 0; type <= INT && type != BF16 && type != F16 && i < page_bytes / 4; i++) {
         const uint64_t bits = next(&state);
-        const uint32_t word =
-            type == FLOAT ? dt_half_bits_of_float(any_float(bits, trial)) : (uint32_t)any_int(bits, trial);
+        const uint32_t word = type == FLOAT ? dt_half_bits_of_float(any_float(bits, trial))
+                                            : (uint32_t)any_int(bits, trial);
         memcpy(page + 4 * i, &word, sizeof word);
     }
     for (uint64_t i = 0; (type == BF16 || type == F16) && i < page_bytes / 2; i++) {
@@ -253,7 +263,8 @@ static void fill(Run *run)
         Piece *piece = &run->pieces[i];
         for (uint32_t k = 0; k < piece->n; k++) {
             const uint64_t at = page_bytes * ((uint64_t)piece->pages[k] + 1);
-            const uint64_t seed = ((uint64_t)run->trial << 56) + ((uint64_t)i << 40) + piece->pages[k];
+            const uint64_t seed =
+                ((uint64_t)run->trial << 56) + ((uint64_t)i << 40) + piece->pages[k];
             fill_page(piece->maps[0] + at, piece->type, seed * 0x2545F4914F6CDD1Du, run->trial);
             if (piece->written)
                 memcpy(piece->maps[1] + at, piece->maps[0] + at, page_bytes);
@@ -302,8 +313,8 @@ static bool same(const Run *run)
 
 /* ---- one kernel ---- */
 
-/* The types that its text declares: "const float *p0 = ...". Sixteen bits are bf16 if the text of the kernel
- * speaks of it. */
+/* The types that its text declares: "const float *p0 = ...". Sixteen bits are bf16 if the text of
+ * the kernel speaks of it. */
 static void find_types(const DtHostPair *pair, const DtHostCall *call, Type *ret_types)
 {
     char name[300];
@@ -330,7 +341,8 @@ static void call_kernel(Run *run, int build)
     run->kernels[build](run->pointers[build], run->call->integers[run->trial % DT_HOST_SETS]);
 }
 
-/* Calls the plain build until it touches no page that is not filled; false: too many pages. The last call counts. */
+/* Calls the plain build until it touches no page that is not filled; false: too many pages. The
+ * last call counts. */
 static bool settle(Run *run)
 {
     bool more = true;
@@ -390,7 +402,8 @@ static void *load(const DtHostBytes *bytes)
     int fd = memfd_create("dtc-compared", MFD_CLOEXEC);
     if (fd < 0 || write(fd, bytes->at, bytes->len) != (ssize_t)bytes->len)
         return NULL;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd); /* stays open: the loader knows libraries by name */
+    /* stays open: the loader knows libraries by name */
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
     void *unit = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     int64_t *most = unit ? dlsym(unit, "dt_most") : NULL;
     if (most)
@@ -400,9 +413,11 @@ static void *load(const DtHostBytes *bytes)
 
 enum { ENDED = 0, PLAIN_UNLOADABLE = 3, FAST_UNLOADABLE = 4 };
 
-static _Noreturn void child(const DtHostPair *pair, uint32_t first, volatile uint8_t *verdicts, pid_t parent)
+static _Noreturn void child(const DtHostPair *pair, uint32_t first, volatile uint8_t *verdicts,
+                            pid_t parent)
 {
-    static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
+    static const int ours[] = {SIGTERM, SIGINT, SIGHUP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,
+                               SIGPROF};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         signal(ours[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -417,7 +432,8 @@ static _Noreturn void child(const DtHostPair *pair, uint32_t first, volatile uin
         _exit(FAST_UNLOADABLE);
     for (uint32_t i = first; i < pair->n_calls; i++)
         if (pair->calls[i].unit == pair->unit) {
-            const struct itimerval most = {.it_value.tv_sec = DT_HOST_SECONDS}; /* a build may loop without end */
+            /* a build may loop without end */
+            const struct itimerval most = {.it_value.tv_sec = DT_HOST_SECONDS};
             setitimer(ITIMER_PROF, &most, NULL);
             verdicts[i] = (uint8_t)try_call(pair, &pair->calls[i], units, &verdicts[i]);
         }
@@ -449,8 +465,8 @@ static uint32_t after_last(const DtHostPair *pair, const Child *of)
     return next_call;
 }
 
-/* The plain build of a call is slow at worst, since it is compiled without optimisation; a fast build that needs longer
- * than the plain one does not end. */
+/* The plain build of a call is slow at worst, since it is compiled without optimisation; a fast
+ * build that needs longer than the plain one does not end. */
 static void note_endless(DtHostPair *pair, uint8_t *verdict)
 {
     if (*verdict == DT_HOST_FAULT)
@@ -465,31 +481,39 @@ static DtStatus finish(DtHostPair *pair, Child *of)
         int state = 0;
         while (waitpid(of->pid, &state, 0) < 0)
             if (errno != EINTR)
-                return dt_status_fail(DT_EXIT_FAILED, "cannot wait for the comparison of kernels: %s", strerror(errno));
+                return dt_status_fail(DT_EXIT_FAILED,
+                                      "cannot wait for the comparison of kernels: %s",
+                                      strerror(errno));
         if (WIFEXITED(state) && WEXITSTATUS(state) == ENDED)
             return DT_OK;
         pair->unloadable = WIFEXITED(state) && WEXITSTATUS(state) == PLAIN_UNLOADABLE;
         if (pair->unloadable)
             return DT_OK;
         const uint32_t stopped = after_last(pair, of);
-        if (WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL && stopped > 0) /* by the system, for its memory */
+        /* by the system, for its memory */
+        if (WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL && stopped > 0)
             of->verdicts[stopped - 1] = DT_HOST_NO_ROOM;
-        if (WIFSIGNALED(state) && WTERMSIG(state) == SIGPROF && stopped > 0) /* by DT_HOST_SECONDS */
+        /* by DT_HOST_SECONDS */
+        if (WIFSIGNALED(state) && WTERMSIG(state) == SIGPROF && stopped > 0)
             note_endless(pair, &of->verdicts[stopped - 1]);
         if (WIFEXITED(state) || ++of->crashes > CRASHES)
-            return dt_status_fail(DT_EXIT_FAILED, "generated kernels cannot be %s",
-                                  WIFEXITED(state) ? "loaded" : "compared: their machine code does not return");
+            return dt_status_fail(
+                DT_EXIT_FAILED, "generated kernels cannot be %s",
+                WIFEXITED(state) ? "loaded" : "compared: their machine code does not return");
         if (!start(pair, stopped, of))
-            return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that compares kernels: %s", strerror(errno));
+            return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that compares kernels: %s",
+                                  strerror(errno));
     }
 }
 
 static DtStatus begin(const DtHostPair *pair, Child *ret_child)
 {
     *ret_child = (Child){.pid = -1};
-    ret_child->verdicts = mmap(NULL, pair->n_calls + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ret_child->verdicts =
+        mmap(NULL, pair->n_calls + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (ret_child->verdicts == MAP_FAILED || !start(pair, 0, ret_child))
-        return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that compares kernels: %s", strerror(errno));
+        return dt_status_fail(DT_EXIT_RETRY, "cannot start a process that compares kernels: %s",
+                              strerror(errno));
     return DT_OK;
 }
 

@@ -16,7 +16,8 @@ typedef struct DtHostRange {
     int64_t at, bytes;
 } DtHostRange;
 
-enum { DT_HOST_SETS = 2, DT_HOST_SECONDS = 20 }; /* of processor time for both builds of a call, three trials */
+/* of processor time for both builds of a call, three trials */
+enum { DT_HOST_SETS = 2, DT_HOST_SECONDS = 20 };
 
 /* A way in which a kernel, void symbol(char *const *p, const int64_t *q), is called. */
 typedef struct DtHostCall {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVRTC without its header: a dozen functions of a library that is opened at run time, so that the project builds and
- * passes its tests without CUDA. No GPU and no driver are needed to compile.
+/* NVRTC without its header: a dozen functions of a library that is opened at run time, so that the
+ * project builds and passes its tests without CUDA. No GPU and no driver are needed to compile.
  *
- * * NVRTC holds a lock for most of a compilation (two threads that compile take as long as one), so several texts are
- * compiled in as many processes. */
+ * * NVRTC holds a lock for most of a compilation (two threads that compile take as long as one), so
+ * several texts are compiled in as many processes. */
 #include "base/nvrtc.h"
 
 #include "base/apart.h"
@@ -36,8 +36,10 @@ typedef struct Program Program; /* nvrtcProgram is a pointer to it */
 enum { INVALID_OPTION = 5 };
 
 /* How texts are compiled, besides for which machine. */
-#define OPTIONS "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
-#define MINIMAL "--minimal" /* no textures, surfaces and runtime functions, which are declared in each text else */
+#define OPTIONS \
+    "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
+#define MINIMAL "--minimal" /* no textures, surfaces and runtime functions, which are declared in
+                             * each text else */
 
 typedef struct Nvrtc {
 #define MEMBER(NAME, TYPE, ARGUMENTS) TYPE(*NAME) ARGUMENTS;
@@ -111,17 +113,19 @@ static void read_log(DtArena *arena, const char *log, DtNvrtcResult *ret)
     }
 }
 
-static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine, DtNvrtcResult *ret)
+static DtStatus compile(DtArena *arena, const Nvrtc *nvrtc, Program *program, const char *machine,
+                        DtNvrtcResult *ret)
 {
-    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine), OPTIONS, MINIMAL};
+    const char *const options[] = {dt_arena_printf(arena, "--gpu-architecture=%s", machine),
+                                   OPTIONS, MINIMAL};
     const int n = (int)DT_COUNT(options);
     int status = nvrtc->CompileProgram(program, n, options);
     if (status == INVALID_OPTION) /* older versions do not know the last one */
         status = nvrtc->CompileProgram(program, n - 1, options);
     const char *log = log_of(arena, nvrtc, program);
     if (status != 0)
-        return dt_status_fail(DT_EXIT_FAILED, "%s refused generated kernels for %s (%s): %.400s", ret->version, machine,
-                              nvrtc->GetErrorString(status), log);
+        return dt_status_fail(DT_EXIT_FAILED, "%s refused generated kernels for %s (%s): %.400s",
+                              ret->version, machine, nvrtc->GetErrorString(status), log);
     const bool is_text = strncmp(machine, "compute_", 8) == 0; /* PTX */
     if ((is_text ? nvrtc->GetPTXSize : nvrtc->GetCUBINSize)(program, &ret->len) != 0 ||
         ret->len == 0)
@@ -176,8 +180,8 @@ static void find_key(DtArena *arena, const char *text, const char *machine, cons
 static void write_result(const DtNvrtcResult *result, DtText *ret_bytes)
 {
     for (uint32_t i = 0; i < result->n_kernels; i++)
-        dt_text_printf(ret_bytes, "%s %u %u\n", result->kernels[i].symbol, result->kernels[i].registers,
-                       result->kernels[i].spilled);
+        dt_text_printf(ret_bytes, "%s %u %u\n", result->kernels[i].symbol,
+                       result->kernels[i].registers, result->kernels[i].spilled);
     dt_text_add_n(ret_bytes, "", 1);
     dt_text_add_n(ret_bytes, (const char *)result->cubin, result->len);
 }
@@ -191,7 +195,8 @@ static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
     for (const char *at = head; *at; at = strchr(at, '\n') + 1) {
         DtNvrtcKernel *kernel = &ret->kernels[ret->n_kernels];
         const size_t name = strcspn(at, " ");
-        if (sscanf(at + name, "%u %u\n", &kernel->registers, &kernel->spilled) != 2 || !strchr(at, '\n'))
+        if (sscanf(at + name, "%u %u\n", &kernel->registers, &kernel->spilled) != 2 ||
+            !strchr(at, '\n'))
             return false;
         kernel->symbol = dt_arena_strndup(arena, at, name);
         ret->n_kernels++;
@@ -230,7 +235,8 @@ static bool find(DtArena *arena, int folder, const char *version, DtNvrtcJob *jo
     size_t len;
     job->result = (DtNvrtcResult){.version = version};
     find_key(arena, job->text, job->machine, version, job->key);
-    return dt_hostcache_find(arena, folder, job->key, &kept, &len) && read_result(arena, kept, len, &job->result);
+    return dt_hostcache_find(arena, folder, job->key, &kept, &len) &&
+           read_result(arena, kept, len, &job->result);
 }
 
 DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, int newest,
@@ -281,13 +287,13 @@ static DtStatus compile_missing(DtArena *arena, int folder, DtNvrtcJob **jobs, u
 {
     DtApartBytes *made = DT_NEW_ARRAY(arena, DtApartBytes, n + 1);
     qsort(jobs, n, sizeof jobs[0], by_length); /* the last to end has begun early */
-    DtStatus status = dt_apart_run(arena, "compiles kernels", compile_job, (const void *const *)jobs, n,
-                                   dt_apart_processors(), made);
+    DtStatus status = dt_apart_run(arena, "compiles kernels", compile_job,
+                                   (const void *const *)jobs, n, dt_apart_processors(), made);
     for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {
         dt_hostcache_keep(arena, folder, jobs[i]->key, made[i].at, made[i].len);
         if (!read_result(arena, (const char *)made[i].at, made[i].len, &jobs[i]->result))
-            status = dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s", jobs[i]->result.version,
-                                    jobs[i]->machine);
+            status = dt_status_fail(DT_EXIT_FAILED, "%s has made no code for %s",
+                                    jobs[i]->result.version, jobs[i]->machine);
     }
     return status;
 }

@@ -29,7 +29,8 @@ const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 
 /* Compiles a text for one machine ("sm_90a"), or to PTX ("compute_80"), which then replaces the
  * cubin. All of the result is in the arena. */
-DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine, DtNvrtcResult *ret_result);
+DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
+                          DtNvrtcResult *ret_result);
 
 /* The same with the cache (hostcache.h), for texts that were compiled before with the same
  * version. newest: the largest major version of the library that may do it, 0: any. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines from a table of options: reading, hints for misspelt ones, `--help`, manual page. Both
- * programs use it, so their help cannot drift from what they accept. */
+/* Command lines from a table of options: reading, hints for misspelt ones, `--help`, manual page.
+ * Both programs use it, so their help cannot drift from what they accept. */
 #ifndef DT_BASE_OPTIONS_H
 #define DT_BASE_OPTIONS_H
 
@@ -44,8 +44,8 @@ typedef struct DtOptions {
 void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, char *const *argv,
                      int first);
 
-/* The id of the next option, WORD for an argument that is none, END, or WRONG (ends the reading). Values may
- * follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */
+/* The id of the next option, WORD for an argument that is none, END, or WRONG (ends the reading).
+ * Values may follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */
 int dt_options_next(DtOptions *options);
 
 void dt_options_help(const DtOptionTable *table, DtText *ret_text);

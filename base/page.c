@@ -16,4 +16,7 @@ uint64_t dt_page_bytes(void)
     return bytes;
 }
 
-uint64_t dt_page_up(uint64_t bytes) { return (bytes + dt_page_bytes() - 1) & ~(dt_page_bytes() - 1); }
+uint64_t dt_page_up(uint64_t bytes)
+{
+    return (bytes + dt_page_bytes() - 1) & ~(dt_page_bytes() - 1);
+}

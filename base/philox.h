@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), the only source
- * of random numbers. Counter words: number of the call (low, high), step, iteration of the enclosing loops (row-major).
- * Key: dt_hash_text(path of the site, seed). Draws of a step take four elements from a call, initialisers and the rest
- * one. The generated kernels contain the same code. */
+/* Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11), the only
+ * source of random numbers. Counter words: number of the call (low, high), step, iteration of the
+ * enclosing loops (row-major). Key: dt_hash_text(path of the site, seed). Draws of a step take four
+ * elements from a call, initialisers and the rest one. The generated kernels contain the same
+ * code. */
 #ifndef DT_BASE_PHILOX_H
 #define DT_BASE_PHILOX_H
 
@@ -33,10 +34,11 @@ static inline double dt_philox_unit(uint32_t word) { return (double)(word >> 8) 
 static inline double dt_philox_uniform(DtPhilox r) { return dt_philox_unit(r.word[0]); }
 
 /* Element `element` of draws that take per_call (1 .. 4) elements from a call. */
-static inline double dt_philox_draw(uint64_t key, uint64_t element, uint32_t per_call, uint32_t step,
-                                    uint32_t iteration)
+static inline double dt_philox_draw(uint64_t key, uint64_t element, uint32_t per_call,
+                                    uint32_t step, uint32_t iteration)
 {
-    return dt_philox_unit(dt_philox(key, element / per_call, step, iteration).word[element % per_call]);
+    return dt_philox_unit(
+        dt_philox(key, element / per_call, step, iteration).word[element % per_call]);
 }
 
 /* Standard normal by Box and Muller from words 0 and 1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of a hundred thousand statements, each using the one before, is that deep for whatever follows uses. The
- * stack of a thread is only asked for: memory is taken as it is used. */
+/* A program of a hundred thousand statements, each using the one before, is that deep for whatever
+ * follows uses. The stack of a thread is only asked for: memory is taken as it is used. */
 #include "base/stack.h"
 
 #include "base/intern.h"
@@ -9,7 +9,8 @@
 
 bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread)
 {
-    static const size_t sizes[] = {(size_t)1 << 30, (size_t)1 << 28, (size_t)1 << 26, (size_t)1 << 23};
+    static const size_t sizes[] = {(size_t)1 << 30, (size_t)1 << 28, (size_t)1 << 26,
+                                   (size_t)1 << 23};
     bool runs = false;
     for (size_t i = 0; !runs && i < sizeof sizes / sizeof sizes[0]; i++) {
         pthread_attr_t attributes;

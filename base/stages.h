@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of pipeline stages, as text: "0, 2 to 5", rising, three or more in a row as first to last. So a set has one text
- * however many stages there are, IR and plan show it, and files hold it. No set: NULL or "". */
+/* Sets of pipeline stages, as text: "0, 2 to 5", rising, three or more in a row as first to last.
+ * So a set has one text however many stages there are, IR and plan show it, and files hold it. No
+ * set: NULL or "". */
 #ifndef DT_BASE_STAGES_H
 #define DT_BASE_STAGES_H
 

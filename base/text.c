@@ -69,7 +69,9 @@ static void add_plain(DtText *text, const char *format, va_list args)
             break;
         const char *string;
         switch (at[1]) {
-        case 's': string = va_arg(args, const char *), dt_text_add(text, string ? string : "(null)"); break;
+        case 's':
+            string = va_arg(args, const char *), dt_text_add(text, string ? string : "(null)");
+            break;
         case 'u': dt_text_integer(text, va_arg(args, unsigned)); break;
         case 'd': dt_text_integer(text, va_arg(args, int)); break;
         case 'l': dt_text_integer(text, va_arg(args, long long)); break;

@@ -22,12 +22,13 @@ void dt_text_printf(DtText *text, const char *format, ...) __attribute__((format
 void dt_text_vprintf(DtText *text, const char *format, va_list args);
 void dt_text_free(DtText *text);
 
-/* Shortest decimal text that reads back as the same double ("0.1", "1e-05", "inf", "-inf", "nan"). */
+/* Shortest decimal text that reads back as the same double ("0.1", "1e-05", "inf", "-inf",
+ * "nan"). */
 void dt_text_double(DtText *text, double value);
 
-/* Adds bytes that may be anything as text that any terminal may show, one column a character: control
- * characters (tabs, escapes, also C1) and bidirectional controls become blanks, bytes that are not UTF-8
- * question marks. */
+/* Adds bytes that may be anything as text that any terminal may show, one column a character:
+ * control characters (tabs, escapes, also C1) and bidirectional controls become blanks, bytes that
+ * are not UTF-8 question marks. */
 void dt_text_add_visible(DtText *text, const char *from, size_t len);
 
 /* The same with every byte kept: unprintable bytes become \\xNN. lines: newlines stay. */

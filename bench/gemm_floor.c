@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floor under a training step: the matrix products of a plan's step alone, with its own descriptors,
- * addresses and order, on the library that the runtime uses. Everything else of the plan is skipped, so
- * causal tiles count as the step counts them.
+/* The floor under a training step: the matrix products of a plan's step alone, with its own
+ * descriptors, addresses and order, on the library that the runtime uses. Everything else of the
+ * plan is skipped, so causal tiles count as the step counts them.
  *
  *   gemm_floor PLAN [STEPS] [PROCESSES]   prints the median milliseconds of a step
  *
- * With several processes each runs the products of one rank at the same time; the slowest counts. */
+ * With several processes each runs the products of one rank at the same time; the slowest
+ * counts. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -78,7 +79,8 @@ int main(int argc, char **argv)
         fputs("usage: gemm_floor PLAN [STEPS] [PROCESSES]\n", stderr);
         return DT_EXIT_USAGE;
     }
-    int steps = argc > 2 ? atoi(argv[2]) : 10, processes = argc > 3 ? atoi(argv[3]) : 1, code = 0, pipes[2], fd;
+    int steps = argc > 2 ? atoi(argv[2]) : 10, processes = argc > 3 ? atoi(argv[3]) : 1, code = 0,
+        pipes[2], fd;
     DtPlanFile file;
     DtStatus status = dt_read_file(argv[1], &file);
     if (dt_status_ok(&status))

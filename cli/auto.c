@@ -42,7 +42,8 @@ static void add_row(const DtAuto *a, const DtSearch *search, int64_t devices, Dt
     char seconds[32], total[32];
     dt_text_printf(table, "auto: %6lld devices: ", (long long)devices);
     if (search->best.seconds > 0)
-        dt_text_printf(table, "%s a step, %s of devices: %s\n", dt_people_seconds(seconds, search->best.seconds),
+        dt_text_printf(table, "%s a step, %s of devices: %s\n",
+                       dt_people_seconds(seconds, search->best.seconds),
                        dt_people_seconds(total, search->best.seconds * (double)devices),
                        dt_layout_say(a->arena, &a->space, &search->best.layout));
     else
@@ -64,8 +65,9 @@ static Size *best_of(const DtProgram *program, const Sizes *sizes)
     Size *best = NULL;
     for (uint32_t i = 0; i < sizes->tried.n; i++) {
         Size *size = &sizes->tried.at[i];
-        if (size->search.best.seconds > 0 && (!best || cost_of(program, &size->search, size->devices) <
-                                                           cost_of(program, &best->search, best->devices)))
+        if (size->search.best.seconds > 0 &&
+            (!best || cost_of(program, &size->search, size->devices) <
+                          cost_of(program, &best->search, best->devices)))
             best = size;
     }
     return best;
@@ -82,7 +84,8 @@ static uint32_t count(const Sizes *sizes)
 }
 
 /* Numbers of nodes to search: that of the cluster, or one, two, four ... between least and most. */
-static void search_sizes(DtAuto *a, const DtProgram *program, const DtSearchHost *host, Sizes *sizes)
+static void search_sizes(DtAuto *a, const DtProgram *program, const DtSearchHost *host,
+                         Sizes *sizes)
 {
     const int64_t *gpus = program->parallel->auto_gpus, node = a->space.node;
     if (!gpus[0])
@@ -106,12 +109,14 @@ static bool check_sizes(DtCli *cli, const DtProgram *program)
                        "a `mesh` line says how many devices there are, and so does `gpus`");
     else if (gpus[0] && program->cluster && program->cluster->n_kinds > 1)
         dt_diag_report(cli->diags, E0513, p->auto_span,
-                       "`gpus` chooses how many nodes of one kind, and cluster `%s` has several: its `nodes` say how "
-                       "many of each", program->cluster->name);
+                       "`gpus` chooses how many nodes of one kind, and cluster `%s` has several: "
+                       "its `nodes` say how "
+                       "many of each",
+                       program->cluster->name);
     else if (gpus[0] && n > gpus[1])
         dt_diag_report(cli->diags, E0513, p->auto_span,
-                       "no power of two of nodes with %lld devices each has %lld to %lld of them", (long long)node,
-                       (long long)gpus[0], (long long)gpus[1]);
+                       "no power of two of nodes with %lld devices each has %lld to %lld of them",
+                       (long long)node, (long long)gpus[0], (long long)gpus[1]);
     else
         return true;
     return false;
@@ -136,14 +141,15 @@ static void take(DtAutoChoice *choice, const Size *size)
     cli->block = dt_arena_strndup(cli->arena, text.at, text.len);
     dt_text_free(&text);
     if (choice->program->parallel->auto_gpus[0]) {
-        const char *nodes = dt_arena_printf(cli->arena, "%lld", (long long)(size->devices / a->space.node));
+        const char *nodes =
+            dt_arena_printf(cli->arena, "%lld", (long long)(size->devices / a->space.node));
         const char *key = dt_arena_printf(cli->arena, "%s.nodes", a->space.cluster);
         DT_PUSH(cli->arena, cli->sets, ((DtOption){key, nodes}));
         if (!cli->json) {
             fputs(dt_cli_text(&choice->sizes.table), stderr);
             dt_text_free(&choice->sizes.table); /* printed only once */
-            fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n", a->space.cluster, nodes,
-                    key, nodes);
+            fprintf(stderr, "auto: taken as if cluster `%s` said `nodes = %s` (--set %s=%s)\n",
+                    a->space.cluster, nodes, key, nodes);
         }
     }
     dt_auto_say(a, &size->search, choice->took);
@@ -158,7 +164,10 @@ static const char *in_one_line(const DtAuto *a, const DtLayout *layout, DtArena 
         at += strspn(at, " ");
         end = at + strcspn(at, "\n");
         const bool opens = end > at && end[-1] == '{', last = !*end || !strcmp(end, "\n}\n");
-        dt_text_printf(&one, "%.*s%s", (int)(end - at), at, *at == '}' ? "" : opens || last ? " " : "; ");
+        dt_text_printf(&one, "%.*s%s", (int)(end - at), at,
+                       *at == '}'      ? ""
+                       : opens || last ? " "
+                                       : "; ");
     }
     const char *line = dt_arena_strndup(arena, one.at, one.len);
     dt_text_free(&text);
@@ -193,8 +202,8 @@ bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAut
         search_size(&a, &host, a.space.devices, &sizes);
     }
     if (good)
-        *ret_would = (DtAutoWould){.state = a.space.parameters * a.space.parameter_bytes, .devices = a.space.devices,
-                                   .least = dt_auto_least(&a)};
+        *ret_would = (DtAutoWould){.state = a.space.parameters * a.space.parameter_bytes,
+                                   .devices = a.space.devices, .least = dt_auto_least(&a)};
     const Size *best = good ? best_of(whole, &sizes) : NULL;
     if (best) {
         ret_would->line = in_one_line(&a, &best->search.best.layout, cli->arena);
@@ -208,7 +217,8 @@ bool dt_auto_would(DtCli *cli, const DtProgram *program, const char *path, DtAut
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, DtAutoChoice **ret_choice)
 {
     DtAutoChoice *choice = DT_NEW(cli->arena, DtAutoChoice);
-    const DtSearchHost host = {.context = &choice->a, .card = dt_auto_card, .simulate = dt_auto_simulate};
+    const DtSearchHost host = {.context = &choice->a, .card = dt_auto_card,
+                               .simulate = dt_auto_simulate};
     const char *target = cli->target;
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -222,7 +232,8 @@ int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, DtAutoCh
         cli->target = dt_fit_target(cli->arena, program);
     search_sizes(&choice->a, program, &host, &choice->sizes);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    choice->took = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    choice->took =
+        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
     const Size *best = best_of(program, &choice->sizes);
     int code = DT_EXIT_OK;
     if (best)
@@ -239,9 +250,10 @@ bool dt_cli_auto_next(DtCli *cli, DtAutoChoice *choice)
     DtAuto *a = &choice->a;
     a->space.devices = size->devices;
     if (!cli->json)
-        fprintf(stderr, "auto: refused: %s: %s\n", dt_layout_say(a->arena, &a->space, &size->search.best.layout),
-                cli->refused);
-    dt_search_refuse(&a->space, &size->search, cli->json ? cli->refused : "its plan was refused, as is said above");
+        fprintf(stderr, "auto: refused: %s: %s\n",
+                dt_layout_say(a->arena, &a->space, &size->search.best.layout), cli->refused);
+    dt_search_refuse(&a->space, &size->search,
+                     cli->json ? cli->refused : "its plan was refused, as is said above");
     cli->refused = NULL;
     size = best_of(choice->program, &choice->sizes);
     if (size)

@@ -62,8 +62,8 @@ void dt_auto_say(DtAuto *a, const DtSearch *search, double took);
 int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *search);
 
 /* auto_card.c: the card of a class, read off the plan of one replica without a pipeline. */
-void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
-                       DtCard *ret_card);
+void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                       const DtSpace *space, DtCard *ret_card);
 
 /* auto_delayed.c: the bytes of a card for delayed weight gradients. */
 void dt_auto_read_delayed(DtArena *arena, const DtPlan *plan, const DtSpace *space, DtCard *card);

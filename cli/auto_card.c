@@ -14,7 +14,8 @@
 #include <string.h>
 
 enum { MOST_LOOPS = 2 * DT_SPACE_LOOPS };
-static const double KERNELS = 0.9; /* of fused kernels is in every layout of a class; some are where pieces meet */
+/* of fused kernels is in every layout of a class; some are where pieces meet */
+static const double KERNELS = 0.9;
 
 typedef struct Part { double all, work, products; } Part;
 
@@ -73,7 +74,9 @@ static void read_entry(Reader *r, uint32_t number)
         } else if (item->kind == DT_SCHED_RUN) {
             const bool once = !in_micro || i < last_end;
             const bool in_known = in_loop && r->n_loops < MOST_LOOPS;
-            Part *part = once ? &r->once : in_known ? &r->loops[r->n_loops] : &r->between[r->n_loops];
+            Part *part = once       ? &r->once
+                         : in_known ? &r->loops[r->n_loops]
+                                    : &r->between[r->n_loops];
             const double turns = once && in_known ? (double)r->counts[r->n_loops] : 1;
             add_body(r, item->body, times[depth] * turns, part);
         }
@@ -96,7 +99,8 @@ static bool is_palindrome(const Reader *r, const DtSpace *space)
     const uint32_t n = space->n_loops;
     bool good = !r->too_many && r->n_loops == 2 * n && n > 0 && r->plan->n_objectives == 1;
     for (uint32_t i = 0; good && i < n; i++)
-        good = r->counts[i] == space->loops[i].count && r->counts[2 * n - 1 - i] == space->loops[i].count;
+        good = r->counts[i] == space->loops[i].count &&
+               r->counts[2 * n - 1 - i] == space->loops[i].count;
     return good;
 }
 
@@ -105,7 +109,8 @@ static void fill_parts(const Reader *r, const DtSpace *space, DtCard *card)
     const uint32_t n = space->n_loops;
     for (uint32_t i = 0; i < n; i++) {
         const Part *forward = &r->loops[i], *backward = &r->loops[2 * n - 1 - i];
-        card->loops[i] = (DtCardTime){.forward = forward->all, .backward = backward->all, .weights = forward->products,
+        card->loops[i] = (DtCardTime){.forward = forward->all, .backward = backward->all,
+                                      .weights = forward->products,
                                       .work = forward->work + backward->work};
     }
     card->front = (DtCardTime){.forward = r->between[0].all, .backward = r->between[2 * n].all,
@@ -160,7 +165,8 @@ static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const Dt
 {
     for (uint32_t a = store->first_axis; a < store->first_axis + store->n_axes; a++)
         for (uint32_t i = 0; i < DT_PLAN_SPLITS && plan->axes[a].split[i]; i++)
-            if (!strcmp(dt_plan_str(plan, plan->mesh[plan->axes[a].split[i] - 1].name), space->mesh[DT_ROLE_EXPERT]))
+            if (!strcmp(dt_plan_str(plan, plan->mesh[plan->axes[a].split[i] - 1].name),
+                        space->mesh[DT_ROLE_EXPERT]))
                 return true;
     return false;
 }
@@ -170,7 +176,8 @@ static bool is_counted(const DtPlan *plan, uint32_t number)
 {
     const DtPlanStore *store = &plan->stores[number];
     for (uint32_t i = 0; store->pack && i < number; i++)
-        if (plan->stores[i].pack && plan->stores[i].arena == store->arena && plan->stores[i].offset == store->offset)
+        if (plan->stores[i].pack && plan->stores[i].arena == store->arena &&
+            plan->stores[i].offset == store->offset)
             return true;
     return false;
 }
@@ -190,7 +197,8 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
         for (int k = 0; k < 3; k++) {
             if (plan->arenas[store->arena].kind != kinds[k] || is_counted(plan, i))
                 continue;
-            const double each = (double)store->bytes / (in_loop ? (double)space->loops[loop].count : 1);
+            const double each =
+                (double)store->bytes / (in_loop ? (double)space->loops[loop].count : 1);
             if (in_loop) {
                 card->state[loop][k] += each;
                 card->rest[k] -= (double)store->bytes;
@@ -216,8 +224,8 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
 }
 
 /* On nodes of one kind. */
-static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
-                      DtCard *ret_card)
+static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                      const DtSpace *space, DtCard *ret_card)
 {
     const DtPrices prices = dt_price_plan(arena, plan, model);
     Reader r = {.plan = plan, .prices = prices[0]};
@@ -236,7 +244,8 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
             read_entry(&update, entry);
         card->update += update.once.all + update.between[0].all;
         for (uint32_t i = 0; i < update.n_loops; i++)
-            card->update += update.between[i + 1].all + update.loops[i].all * (double)update.counts[i];
+            card->update +=
+                update.between[i + 1].all + update.loops[i].all * (double)update.counts[i];
     }
     card->once = r.once.all;
     card->has_parts = is_palindrome(&r, space);
@@ -244,7 +253,8 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
         fill_parts(&r, space, card);
     else
         fill_whole(&r, card);
-    double micro = card->front.forward + card->front.backward + card->back.forward + card->back.backward;
+    double micro =
+        card->front.forward + card->front.backward + card->back.forward + card->back.backward;
     for (uint32_t i = 0; i < space->n_loops; i++)
         micro += (card->loops[i].forward + card->loops[i].backward) * (double)space->loops[i].count;
     listed = micro * plan->meta->n_micro + card->once + card->update;
@@ -266,8 +276,8 @@ static void compare_part(DtCardTime *first, const DtCardTime *other, uint32_t k,
         card->least[k] = other->work / first->work;
 }
 
-void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtSpace *space,
-                       DtCard *ret_card)
+void dt_auto_read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                       const DtSpace *space, DtCard *ret_card)
 {
     DtCard *card = ret_card;
     for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {

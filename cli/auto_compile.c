@@ -14,7 +14,8 @@ static const char *source_of(void *context, DtSpan span)
     const DtAuto *a = context;
     size_t len;
     const char *text = dt_diag_source(a->cli->diags, span.file, &len);
-    return text && span.hi <= len ? dt_arena_strndup(a->arena, text + span.lo, span.hi - span.lo) : "";
+    return text && span.hi <= len ? dt_arena_strndup(a->arena, text + span.lo, span.hi - span.lo)
+                                  : "";
 }
 
 typedef struct Image {
@@ -22,10 +23,10 @@ typedef struct Image {
     size_t len;
 } Image;
 
-/* The plan of a layout, on nodes x gpus devices, all of the cluster or nodes of its first kind; NULL, or why there is
- * none. */
-static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes, int64_t gpus,
-                           Image *ret_image, DtPlan *ret_plan)
+/* The plan of a layout, on nodes x gpus devices, all of the cluster or nodes of its first kind;
+ * NULL, or why there is none. */
+static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes,
+                           int64_t gpus, Image *ret_image, DtPlan *ret_plan)
 {
     DtLowerOptions options = dt_cli_lowering(a->cli, a->path);
     DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options.n_sets + 3);
@@ -38,17 +39,21 @@ static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layo
     sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpus", cluster),
                                         dt_arena_printf(arena, "%lld", (long long)gpus)};
     if (a->model.n_kinds && nodes * gpus != a->space.devices)
-        sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpu", cluster), a->model.device->name};
+        sets[options.n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpu", cluster),
+                                            a->model.device->name};
     else if (a->model.n_kinds)
         options.n_sets -= 2; /* the block has these settings */
     options.sets = sets;
     dt_layout_print(&a->space, layout, &text);
     options.block = dt_arena_strndup(arena, text.at, text.len);
     dt_text_free(&text);
-    DtStatus status = dt_cli_variant(a->cli, arena, &options, DT_VARIANT_STEP, &ret_image->bytes, &ret_image->len);
+    DtStatus status = dt_cli_variant(a->cli, arena, &options, DT_VARIANT_STEP, &ret_image->bytes,
+                                     &ret_image->len);
     if (dt_status_ok(&status))
         status = dt_read_bytes(ret_image->bytes, ret_image->len, ret_plan);
-    return dt_status_ok(&status) ? NULL : dt_arena_strndup(a->arena, status.message, strlen(status.message));
+    return dt_status_ok(&status)
+               ? NULL
+               : dt_arena_strndup(a->arena, status.message, strlen(status.message));
 }
 
 static const char *make_card(const DtAuto *a, const DtLayout *layout, DtCard *ret_card)
@@ -114,9 +119,11 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
     DtMemory memory;
     DtPlan plan;
     Image image;
-    const char *why = compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, &plan);
+    const char *why =
+        compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, &plan);
     if (!why) {
-        dt_simulate(arena, &plan, &a->model, dt_price_plan(arena, &plan, &a->model), &options, &sim);
+        dt_simulate(arena, &plan, &a->model, dt_price_plan(arena, &plan, &a->model), &options,
+                    &sim);
         dt_nodes_worst(&plan, &a->model, a->model.device->is_gpu, &memory);
         ret_trial->seconds = sim.seconds;
         ret_trial->low = sim.low;
@@ -143,7 +150,8 @@ static bool recompile(const DtAuto *a, DtArena *arena, const DtLayout *layout, D
             const DtStatus status = dt_read_bytes(a->kept.at[i].bytes, a->kept.at[i].len, ret_plan);
             return dt_status_ok(&status);
         }
-    return !compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image, ret_plan);
+    return !compile(a, arena, layout, a->space.devices / a->space.node, a->space.node, &image,
+                    ret_plan);
 }
 
 /* Links inside nodes, or between them, of twice the rate. False: there are none. */
@@ -188,7 +196,8 @@ void dt_auto_links(DtAuto *a, const DtLayout *layout, double *ret_inside, double
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto)
 {
     *ret_auto = (DtAuto){.cli = cli, .arena = dt_arena_child(cli->arena), .path = path};
-    if (!dt_space_find(ret_auto->arena, cli->diags, program, source_of, ret_auto, &ret_auto->space) ||
+    if (!dt_space_find(ret_auto->arena, cli->diags, program, source_of, ret_auto,
+                       &ret_auto->space) ||
         !dt_fit_model(program, &ret_auto->model))
         return false;
     if (!ret_auto->model.device->is_gpu) /* processors receive while they compute nothing */

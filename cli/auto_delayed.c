@@ -30,7 +30,10 @@ static void mark(Delayed *l)
         DT_PUSH(l->walk.arena, l->parts, l->counts ? l->part : (uint32_t)NONE);
 }
 
-static int64_t turns_of(const DtPlanSchedule *loop) { return loop->count < TURNS ? loop->count : TURNS; }
+static int64_t turns_of(const DtPlanSchedule *loop)
+{
+    return loop->count < TURNS ? loop->count : TURNS;
+}
 
 /* A loop of micro-batches is register 0, one of layers the next. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
@@ -76,7 +79,8 @@ static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
         if (!range->written)
             continue;
         const bool is_temporary = range->kind == DT_ARENA_ACTIVATIONS;
-        if (is_temporary ? dt_spans_meet(&sets->early, range->from, range->to) : range->kind != DT_ARENA_GRADS)
+        if (is_temporary ? dt_spans_meet(&sets->early, range->from, range->to)
+                         : range->kind != DT_ARENA_GRADS)
             when = EARLY;
         else if (!is_temporary || dt_spans_meet(&sets->delayed, range->from, range->to))
             when = DELAYED;
@@ -97,7 +101,8 @@ static int64_t wider(const DtWalkRange *ranges, uint32_t n)
     }
     for (uint32_t r = 0; r < n; r++) {
         const int64_t bytes = ranges[r].to - ranges[r].from;
-        const bool large = ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS && bytes == most;
+        const bool large =
+            ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS && bytes == most;
         several += large;
         read += large ? bytes : 0;
     }
@@ -128,7 +133,8 @@ static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
     before = sets->delayed.bytes;
     for (uint32_t r = 0; r < n; r++)
         if (ranges[r].read && ranges[r].kind == DT_ARENA_ACTIVATIONS)
-            dt_spans_add(when == EARLY ? &sets->early : &sets->delayed, ranges[r].from, ranges[r].to);
+            dt_spans_add(when == EARLY ? &sets->early : &sets->delayed, ranges[r].from,
+                         ranges[r].to);
     return more + sets->delayed.bytes - before;
 }
 
@@ -145,7 +151,9 @@ static int64_t kept_behind(const Delayed *l, uint32_t part)
     for (to = from; to < l->walk.runs.n && l->parts.at[to] == part; to++)
         for (uint32_t r = 0; r < l->walk.runs.at[to].n; r++) {
             const DtWalkRange *range = &l->walk.ranges.at[l->walk.runs.at[to].first + r];
-            loss = loss == (uint32_t)NONE && range->written && range->kind == DT_ARENA_SCALARS ? to : loss;
+            loss = loss == (uint32_t)NONE && range->written && range->kind == DT_ARENA_SCALARS
+                       ? to
+                       : loss;
         }
     for (uint32_t i = to; loss != (uint32_t)NONE && i-- > loss + 1;) {
         const DtWalkRun *run = &l->walk.runs.at[i];
@@ -184,8 +192,8 @@ void dt_auto_read_delayed(DtArena *arena, const DtPlan *plan, const DtSpace *spa
 {
     DtArena *scratch = dt_arena_child(arena);
     const uint32_t n = space->n_loops, n_parts = 4 * n + 1;
-    Delayed l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK, .enter = enter,
-                       .leave = leave}, .last = true, .counts = true};
+    Delayed l = {.walk = {.arena = scratch, .plan = plan, .most_turns = TURNS, .work = MOST_WORK,
+                          .enter = enter, .leave = leave}, .last = true, .counts = true};
     double *kept = DT_NEW_ARRAY(scratch, double, n_parts);
     Sets sets = {.early.arena = scratch, .delayed.arena = scratch};
     l.walk.context = &l;

@@ -25,22 +25,29 @@ static const char *why_not(const DtAuto *a, const DtTrial *t)
 /* Nothing was worth a trial, since nothing compiles or divides. */
 static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
-    DtDiag *d = dt_diag_report(a->cli->diags, E0513, span, "`auto` finds no layout for %lld devices",
-                               (long long)a->space.devices);
+    DtDiag *d =
+        dt_diag_report(a->cli->diags, E0513, span, "`auto` finds no layout for %lld devices",
+                       (long long)a->space.devices);
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
-        dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
+        dt_diag_note(d, "tried: %s: %s",
+                     dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
                      why_not(a, &search->trials.at[i]));
     if (search->trials.n)
         return;
     if (search->why)
-        dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s", search->n_cards,
-                     search->why);
+        dt_diag_note(d, "of %u that were compiled for their parts none will do; the first: %s",
+                     search->n_cards, search->why);
     else if (search->n_layouts)
-        dt_diag_note(d, "of %u layouts all have stages, and what one iteration of a loop costs cannot be told here",
+        dt_diag_note(d,
+                     "of %u layouts all have stages, and what one iteration of a loop costs cannot "
+                     "be told here",
                      search->n_layouts);
     else
-        dt_diag_note(d, "%s = %lld, axes of parameters, positions, experts and iterations of loops do not divide over "
-                     "so many ranks", a->space.samples.name, (long long)a->space.samples.extent);
+        dt_diag_note(d,
+                     "%s = %lld, axes of parameters, positions, experts and iterations of loops do "
+                     "not divide over "
+                     "so many ranks",
+                     a->space.samples.name, (long long)a->space.samples.extent);
 }
 
 /* Bytes of the smallest compiled plan, or, without one, the smallest estimate: compiled plans may
@@ -59,8 +66,9 @@ static double least_bytes(const DtSearch *search)
 static void help_memory(const DtAuto *a, DtDiag *d, double bytes)
 {
     const int64_t least = dt_auto_least(a);
-    const char *more = least > a->space.devices ? dt_arena_printf(a->arena, "%lld devices at least", (long long)least)
-                                                : "more devices";
+    const char *more = least > a->space.devices
+                           ? dt_arena_printf(a->arena, "%lld devices at least", (long long)least)
+                           : "more devices";
     dt_diag_help(d, "take %s, larger ones, or a smaller model", more);
     if (bytes > 0 && bytes <= a->space.memory * 0.97 / 0.92)
         dt_diag_help(d, "`auto (memory = 0.97)` uses more of each device than 0.92");
@@ -69,27 +77,34 @@ static void help_memory(const DtAuto *a, DtDiag *d, double bytes)
 static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
     char need[32], have[32];
-    const double bytes = least_bytes(search), state = a->space.parameters * a->space.parameter_bytes;
+    const double bytes = least_bytes(search),
+                 state = a->space.parameters * a->space.parameter_bytes;
     dt_people_bytes(have, a->space.memory);
     const bool alike = dt_cost_larger(&a->model, UINT32_MAX) == 1;
-    DtDiag *d = bytes > 0 ? dt_diag_report(a->cli->diags, E0701, span,
-                                           "no layout fits: the smallest needs about %s a rank, of %s",
-                                           dt_people_bytes(need, bytes), have)
-                          : dt_diag_report(a->cli->diags, E0701, span, "no layout fits: parameters, gradients and "
-                                           "optimizer alone are %s, and %lld device%s ha%s %s%s to use",
-                                           dt_people_bytes(need, state), (long long)a->space.devices,
-                                           a->space.devices == 1 ? "" : "s", a->space.devices == 1 ? "s" : "ve", have,
-                                           a->space.devices == 1 ? "" : " each");
+    DtDiag *d =
+        bytes > 0
+            ? dt_diag_report(a->cli->diags, E0701, span,
+                             "no layout fits: the smallest needs about %s a rank, of %s",
+                             dt_people_bytes(need, bytes), have)
+            : dt_diag_report(a->cli->diags, E0701, span,
+                             "no layout fits: parameters, gradients and "
+                             "optimizer alone are %s, and %lld device%s ha%s %s%s to use",
+                             dt_people_bytes(need, state), (long long)a->space.devices,
+                             a->space.devices == 1 ? "" : "s", a->space.devices == 1 ? "s" : "ve",
+                             have, a->space.devices == 1 ? "" : " each");
     for (uint32_t i = 0; i < search->trials.n && i < SHOWN; i++)
-        dt_diag_note(d, "tried: %s: %s", dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
+        dt_diag_note(d, "tried: %s: %s",
+                     dt_layout_say(a->arena, &a->space, &search->trials.at[i].layout),
                      why_not(a, &search->trials.at[i]));
     if (!search->trials.n && bytes > 0)
-        dt_diag_note(d, "that one: %s", dt_layout_say(a->arena, &a->space, &search->smallest_layout));
+        dt_diag_note(d, "that one: %s",
+                     dt_layout_say(a->arena, &a->space, &search->smallest_layout));
     if (search->why)
         dt_diag_note(d, "some have no plan; the first: %s", search->why);
     if (!alike)
-        dt_diag_note(d, "a rank on a smaller device than the largest counts as much of that one's memory as it needs "
-                     "of its own");
+        dt_diag_note(d, "a rank on a smaller device than the largest counts as much of that one's "
+                        "memory as it needs "
+                        "of its own");
     help_memory(a, d, bytes);
 }
 
@@ -122,9 +137,10 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
 static double more_for(const DtTrial *t, const DtTrial *best, int kind)
 {
     const double more = t->spent[kind] - best->spent[kind];
-    return kind == DT_TIME_SLOWED        ? 0
-           : kind == DT_TIME_COLLECTIVES ? more + t->spent[DT_TIME_SLOWED] - best->spent[DT_TIME_SLOWED]
-                                         : more;
+    return kind == DT_TIME_SLOWED ? 0
+           : kind == DT_TIME_COLLECTIVES
+               ? more + t->spent[DT_TIME_SLOWED] - best->spent[DT_TIME_SLOWED]
+               : more;
 }
 
 /* The purpose on which the layout spends most more time than the best one, by their simulations. */
@@ -137,20 +153,25 @@ static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtT
     const double recomputed = a->space.remats[t->layout.remat].recomputed -
                               a->space.remats[best->layout.remat].recomputed;
     dt_text_printf(text, ": %s %s more%s\n",
-                   most == DT_TIME_COLLECTIVES ? "exposed collectives and what they slow" : dt_price_times[most].name,
+                   most == DT_TIME_COLLECTIVES ? "exposed collectives and what they slow"
+                                               : dt_price_times[most].name,
                    dt_people_seconds(buf, more_for(t, best, most)),
                    most == DT_TIME_PRODUCTS && recomputed > 0 ? ", computed again" : "");
 }
 
-/* Why the best one was taken and not this, which needs as little, or less by a share that is too small to count. */
-static void say_alike(const DtTrial *t, const DtTrial *best, double less, const char *alike, DtText *text)
+/* Why the best one was taken and not this, which needs as little, or less by a share that is too
+ * small to count. */
+static void say_alike(const DtTrial *t, const DtTrial *best, double less, const char *alike,
+                      DtText *text)
 {
     char share[32];
     if (less < 0.0005)
         dt_text_add(text, alike);
     else
         dt_text_printf(text, ", %s less, too little to count", dt_people_share(share, less, 1));
-    dt_text_add(text, dt_layout_parts(&best->layout) < dt_layout_parts(&t->layout) ? ", and less simple\n" : "\n");
+    dt_text_add(text, dt_layout_parts(&best->layout) < dt_layout_parts(&t->layout)
+                          ? ", and less simple\n"
+                          : "\n");
 }
 
 static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
@@ -170,7 +191,8 @@ static void say_other(const DtAuto *a, const DtTrial *t, const DtTrial *best, Dt
         dt_text_printf(text, "%s", dt_people_seconds(buf, t->seconds));
         say_alike(t, best, -longer, ", as fast", text);
     } else {
-        dt_text_printf(text, "%s, %s longer", dt_people_seconds(buf, t->seconds), dt_people_share(share, longer, 1));
+        dt_text_printf(text, "%s, %s longer", dt_people_seconds(buf, t->seconds),
+                       dt_people_share(share, longer, 1));
         say_more(a, t, best, text);
     }
 }
@@ -208,8 +230,11 @@ static void say_text(DtAuto *a, const DtSearch *search, double took)
     const DtTrial *best = &search->best;
     const double largest = a->model.device->memory_bytes * dt_cost_larger(&a->model, 1);
     DtText text = {0};
-    dt_text_printf(&text, "auto: %u layouts; parts of %u compiled, %u priced that may fit, %u simulated, in %s\n",
-                   search->n_layouts, search->n_cards, search->n_fit, search->trials.n, dt_people_seconds(time, took));
+    dt_text_printf(
+        &text,
+        "auto: %u layouts; parts of %u compiled, %u priced that may fit, %u simulated, in %s\n",
+        search->n_layouts, search->n_cards, search->n_fit, search->trials.n,
+        dt_people_seconds(time, took));
     dt_text_add(&text, a->cli->block);
     dt_text_printf(&text, "auto: a step takes %s (%s to %s)", dt_people_seconds(s, best->seconds),
                    dt_people_seconds(low, best->low), dt_people_seconds(high, best->high));
@@ -236,12 +261,14 @@ static void say_text(DtAuto *a, const DtSearch *search, double took)
 static json_t *trial_json(const DtAuto *a, const DtTrial *t)
 {
     json_t *object = json_object();
-    json_object_set_new(object, "layout", json_string(dt_layout_say(a->arena, &a->space, &t->layout)));
+    json_object_set_new(object, "layout",
+                        json_string(dt_layout_say(a->arena, &a->space, &t->layout)));
     json_object_set_new(object, "step", t->seconds > 0 ? json_real(t->seconds) : json_null());
     json_object_set_new(object, "estimate", json_real(t->estimate.seconds));
     json_object_set_new(object, "bound", json_real(t->estimate.bound));
     json_object_set_new(object, "estimated_bytes", json_real(t->estimate.bytes));
-    json_object_set_new(object, "bytes", t->seconds > 0 ? json_real(t->bytes / t->larger) : json_null());
+    json_object_set_new(object, "bytes",
+                        t->seconds > 0 ? json_real(t->bytes / t->larger) : json_null());
     json_object_set_new(object, "refused", t->why ? json_string(t->why) : json_null());
     return object;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What measuring processors (cmd_calibrate.c) and GPUs (calibrate_cuda.c) share: plans of lib/calibrate.dsl, and runs
- * of them in a folder that is gone afterwards. */
+/* What measuring processors (cmd_calibrate.c) and GPUs (calibrate_cuda.c) share: plans of
+ * lib/calibrate.dsl, and runs of them in a folder that is gone afterwards. */
 #ifndef DT_CLI_CALIBRATE_H
 #define DT_CLI_CALIBRATE_H
 
@@ -11,11 +11,14 @@ typedef struct DtCalibrator {
     const char *library, *program, *folder, *dtrun;
 } DtCalibrator;
 
-/* Compiles the program of one rank for cli->target and writes its plan. dims: up to one without a name. */
-DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims, bool is_bf16, const char *path);
+/* Compiles the program of one rank for cli->target and writes its plan. dims: up to one without a
+ * name. */
+DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims,
+                           bool is_bf16, const char *path);
 
 /* Runs dtrun, argv[0], to its end; ret_said, if not NULL: its stdout. Fails with its stderr. */
-DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv, const char **ret_said);
+DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv,
+                          const char **ret_said);
 
 /* The first GPU of this machine; returns the exit code. */
 int dt_calibrate_cuda(const DtCalibrator *c, const char *name);

@@ -32,17 +32,20 @@
 #include <unistd.h>
 
 enum { MOST_DIMS = 7 };                       /* the last one has no name */
-static const double LONGEST = 1, ROOM = 0.85; /* seconds of a step; share of the memory that is free */
+static const double LONGEST = 1, ROOM = 0.85; /* seconds of a step; share of the memory that is
+                                               * free */
 
-typedef enum Use { FIT, CHECK, FEW, MANY } Use; /* FEW, MANY: operations of steps that are not profiled */
+/* FEW, MANY: operations of steps that are not profiled */
+typedef enum Use { FIT, CHECK, FEW, MANY } Use;
 typedef struct Size {
     Use use;
     bool is_f32;
     DtOption dims[MOST_DIMS];
 } Size;
 
-#define SIZE(use, is_f32, b, s, e, h, v, l) \
-    {use, is_f32, {{"batch", b}, {"seq", s}, {"embed", e}, {"heads", h}, {"vocab", v}, {"layers", l}}}
+#define SIZE(use, is_f32, b, s, e, h, v, l)                                            \
+    {use, is_f32, {{"batch", b}, {"seq", s}, {"embed", e}, {"heads", h}, {"vocab", v}, \
+                   {"layers", l}}}
 static const Size sizes[] = { /* each does at most some forty times as much as one before it */
     SIZE(FEW, false, "1", "32", "64", "1", "64", "1"),
     SIZE(MANY, false, "1", "32", "64", "1", "64", "4"),
@@ -90,9 +93,9 @@ static const DtStatus fine = {.code = DT_EXIT_OK};
 static const char *known_as(const char *name)
 {
     static const struct { const char *name, *device; } rows[] = {
-        {"A100-SXM4-40GB", "a100-40g"}, {"A100-SXM4-80GB", "a100-80g"}, {"H100 80GB HBM3", "h100-sxm"},
-        {"H100 PCIe", "h100-pcie"},     {"H200", "h200"},               {"H800", "h800"},
-        {"B200", "b200"},               {"L40S", "l40s"},               {"V100-SXM2-16GB", "v100-16g"},
+        {"A100-SXM4-40GB", "a100-40g"}, {"A100-SXM4-80GB", "a100-80g"},
+        {"H100 80GB HBM3", "h100-sxm"}, {"H100 PCIe", "h100-pcie"}, {"H200", "h200"},
+        {"H800", "h800"}, {"B200", "b200"}, {"L40S", "l40s"}, {"V100-SXM2-16GB", "v100-16g"},
         {"V100-SXM2-32GB", "v100-32g"},
     };
     static const char *const makers[] = {"NVIDIA ", "Tesla "};
@@ -114,33 +117,38 @@ static const char *target_of(json_int_t capability)
 static const DtDevice *device_named(const Cuda *cuda, const char *name)
 {
     const DtOption set = {"cluster.gpu", dt_arena_printf(cuda->arena, "\"%s\"", name)};
-    const DtLowerOptions options = {.path = cuda->c->program, .library = cuda->c->library, .parallel = "one",
-                                    .sets = &set, .n_sets = 1};
+    const DtLowerOptions options = {.path = cuda->c->program, .library = cuda->c->library,
+                                    .parallel = "one", .sets = &set, .n_sets = 1};
     DtDiags *diags = dt_diag_new(cuda->arena);
     const DtProgram *program = dt_lower(cuda->arena, diags, &options);
-    return program && !dt_diag_errors(diags) && program->cluster ? program->cluster->kinds[0].device : NULL;
+    return program && !dt_diag_errors(diags) && program->cluster ? program->cluster->kinds[0].device
+                                                                 : NULL;
 }
 
 static DtStatus read_gpu(Cuda *cuda, const json_t *gpu, const char *name, DtDevice *ret_device)
 {
     const json_int_t capability = json_integer_value(json_object_get(gpu, "capability"));
-    const char *said = json_string_value(json_object_get(gpu, "name")), *like = said ? known_as(said) : NULL;
+    const char *said = json_string_value(json_object_get(gpu, "name")),
+               *like = said ? known_as(said) : NULL;
     const DtDevice *known = like ? device_named(cuda, like) : NULL;
     if (!said)
         return dt_status_fail(DT_EXIT_FAILED, "dtrun --gpus --json names no GPU");
     if (!target_of(capability))
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0",
-                              said, (int)capability / 10, (int)capability % 10);
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0", said,
+            (int)capability / 10, (int)capability % 10);
     cuda->gpu = dt_arena_printf(cuda->arena, "%s", said);
-    if (!cuda->c->cli->target) /* it is given for a stand-in of the driver, which interprets kernels */
+    /* it is given for a stand-in of the driver, which interprets kernels */
+    if (!cuda->c->cli->target)
         cuda->c->cli->target = target_of(capability);
     cuda->room = ROOM * (double)json_integer_value(json_object_get(gpu, "free"));
     *ret_device = known ? *known : dt_device_new(name);
     ret_device->name = name;
     ret_device->description = cuda->gpu;
-    ret_device->source = known ? dt_arena_printf(cuda->arena, "dtc calibrate; peaks and links as \"%s\"", like)
-                               : "dtc calibrate; peaks are what products and copies reached";
+    ret_device->source =
+        known ? dt_arena_printf(cuda->arena, "dtc calibrate; peaks and links as \"%s\"", like)
+              : "dtc calibrate; peaks are what products and copies reached";
     if (!known) {
         ret_device->memory_rate = json_real_value(json_object_get(gpu, "copies"));
         ret_device->l2_bytes = (double)json_integer_value(json_object_get(gpu, "cache"));
@@ -160,8 +168,9 @@ static DtStatus find_gpu(Cuda *cuda, const char *name, DtDevice *ret_device)
     if (!dt_status_ok(&status))
         return status;
     json_t *list = json_loads(said, 0, NULL);
-    status = json_array_size(list) ? read_gpu(cuda, json_array_get(list, 0), name, ret_device)
-                                   : dt_status_fail(DT_EXIT_FAILED, "dtrun --gpus --json lists no GPU: %.200s", said);
+    status = json_array_size(list)
+                 ? read_gpu(cuda, json_array_get(list, 0), name, ret_device)
+                 : dt_status_fail(DT_EXIT_FAILED, "dtrun --gpus --json lists no GPU: %.200s", said);
     json_decref(list);
     return status;
 }
@@ -195,7 +204,9 @@ static DtStatus read_profile(Cuda *cuda, const DtPlan *plan, const char *said, M
         DT_PUSH(cuda->arena, m->runs, times);
     }
     json_decref(root);
-    return m->timings.n ? fine : dt_status_fail(DT_EXIT_FAILED, "dtrun --profile --json has no times: %.200s", said);
+    return m->timings.n ? fine
+                        : dt_status_fail(DT_EXIT_FAILED,
+                                         "dtrun --profile --json has no times: %.200s", said);
 }
 
 /* The shortest step of a log, without the first two. */
@@ -204,7 +215,8 @@ static double least_step(const char *path)
     FILE *file = fopen(path, "r");
     double least = 0;
     int n = 0;
-    for (json_t *line; file && (line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)); json_decref(line)) {
+    for (json_t *line; file && (line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL));
+         json_decref(line)) {
         const char *event = json_string_value(json_object_get(line, "event"));
         const double seconds = json_number_value(json_object_get(line, "seconds"));
         if (event && !strcmp(event, "step") && n++ >= 2 && (least == 0 || seconds < least))
@@ -227,14 +239,15 @@ static void count(void *context, const DtPlanInst *inst, int64_t runs, double ra
     DtCostOp op;
     (void)ranks;
     if (dt_price_op(c->plan, inst, &op))
-        c->n += (double)runs * (op.kind == DT_COST_OP_KERNEL && op.kernel.kernels > 1 ? op.kernel.kernels : 1);
+        c->n += (double)runs *
+                (op.kind == DT_COST_OP_KERNEL && op.kernel.kernels > 1 ? op.kernel.kernels : 1);
 }
 
 /* Without events. */
 static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention", "generated", "--quiet",
-                                "--steps", "12", "--log", cuda->log, NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention",
+                                "generated", "--quiet", "--steps", "12", "--log", cuda->log, NULL};
     unlink(cuda->log); /* logs are added to */
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, NULL);
     Count counted = {.plan = plan};
@@ -242,13 +255,15 @@ static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
     *ret_step = (DtGpuStep){least_step(cuda->log), counted.n};
     if (!dt_status_ok(&status))
         return status;
-    return ret_step->seconds > 0 ? fine : dt_status_fail(DT_EXIT_FAILED, "dtrun's log has no steps");
+    return ret_step->seconds > 0 ? fine
+                                 : dt_status_fail(DT_EXIT_FAILED, "dtrun's log has no steps");
 }
 
 static DtStatus profile(Cuda *cuda, const DtPlan *plan, Measured *m)
 {
-    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention", "generated", "--quiet",
-                                "--steps", "6", "--profile", "--json", NULL};
+    const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention",
+                                "generated", "--quiet", "--steps", "6", "--profile", "--json",
+                                NULL};
     const char *said = "";
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, &said);
     return dt_status_ok(&status) ? read_profile(cuda, plan, said, m) : status;
@@ -292,10 +307,12 @@ static DtStatus measure(Cuda *cuda, const Size *size, Measured *m)
 {
     const bool profiled = size->use == FIT || size->use == CHECK;
     *m = (Measured){.name = name_of(cuda->arena, size)};
-    if (profiled && work_of(size) > cuda->flops && cuda->seconds * work_of(size) > cuda->flops * LONGEST)
+    if (profiled && work_of(size) > cuda->flops &&
+        cuda->seconds * work_of(size) > cuda->flops * LONGEST)
         return fine;
     fprintf(stderr, "dtc: measuring %s\n", m->name);
-    DtStatus status = dt_calibrate_plan(cuda->c, cuda->arena, size->dims, !size->is_f32, cuda->plan);
+    DtStatus status =
+        dt_calibrate_plan(cuda->c, cuda->arena, size->dims, !size->is_f32, cuda->plan);
     if (dt_status_ok(&status))
         status = run_size(cuda, size, m);
     if (!m->is_there && dt_status_ok(&status))
@@ -307,7 +324,8 @@ static DtStatus measure(Cuda *cuda, const Size *size, Measured *m)
 
 /* ---- the block ---- */
 
-/* Time of all operations of a size, as events saw it and as the device says; `launch` as events see it. */
+/* Time of all operations of a size, as events saw it and as the device says; `launch` as events see
+ * it. */
 static void compare(const DtDevice *fitted, double start, const Size *size, const Measured *m)
 {
     DtDevice device = *fitted;
@@ -321,13 +339,15 @@ static void compare(const DtDevice *fitted, double start, const Size *size, cons
     }
     if (measured > 0)
         fprintf(stderr, "dtc: %s %s: %s, predicted %s, %+.1f %%\n",
-                size->use == CHECK ? "not fitted on" : "fitted on    ", m->name, dt_people_seconds(is, measured),
-                dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
+                size->use == CHECK ? "not fitted on" : "fitted on    ", m->name,
+                dt_people_seconds(is, measured), dt_people_seconds(says, predicted),
+                100 * (predicted / measured - 1));
 }
 
 static int write_block(Cuda *cuda, DtDevice *device)
 {
-    static const char *const kinds[DT_COST_OPS] = {[DT_COST_OP_PRODUCT] = "products", [DT_COST_OP_KERNEL] = "kernels",
+    static const char *const kinds[DT_COST_OPS] = {[DT_COST_OP_PRODUCT] = "products",
+                                                   [DT_COST_OP_KERNEL] = "kernels",
                                                    [DT_COST_OP_ATTENTION] = "attention kernels"};
     DtGpuCalibration fit;
     DtText text = {0};
@@ -335,10 +355,11 @@ static int write_block(Cuda *cuda, DtDevice *device)
     if (!dt_calibrate_gpu(device, cuda->fitted.at, cuda->fitted.n, cuda->steps, &fit))
         return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
     for (int k = 0; k < DT_COST_OPS; k++)
-        fprintf(stderr, "dtc: %zu %s, off by %.0f %% (root mean square of single ones)\n", fit.n[k], kinds[k],
-                100 * fit.off[k]);
+        fprintf(stderr, "dtc: %zu %s, off by %.0f %% (root mean square of single ones)\n", fit.n[k],
+                kinds[k], 100 * fit.off[k]);
     fprintf(stderr, "dtc: starting an operation takes %s by events, %s of a step\n",
-            dt_people_seconds(start, fit.start), dt_people_seconds(launch, device->at[DT_COST_launch].value));
+            dt_people_seconds(start, fit.start),
+            dt_people_seconds(launch, device->at[DT_COST_launch].value));
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         compare(device, fit.start, &sizes[i], &cuda->measured[i]);
     dt_device_print(device, &text);
@@ -357,5 +378,6 @@ int dt_calibrate_cuda(const DtCalibrator *c, const char *name)
     DtStatus status = find_gpu(cuda, name, &device);
     for (size_t i = 0; i < DT_COUNT(sizes) && dt_status_ok(&status); i++)
         status = measure(cuda, &sizes[i], &cuda->measured[i]);
-    return dt_status_ok(&status) ? write_block(cuda, &device) : dt_cli_fail(status.code, "%s", status.message);
+    return dt_status_ok(&status) ? write_block(cuda, &device)
+                                 : dt_cli_fail(status.code, "%s", status.message);
 }

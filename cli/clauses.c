@@ -32,7 +32,8 @@ typedef struct Law {
 /* A new function that merges blocks; ret_blocks: n_blocks x the values of a part. */
 static Law begin_law(const DtFunc *merge, const char *side, uint32_t n_blocks, DtValue **ret_blocks)
 {
-    DtFunc *func = dt_graph_func(merge->module, dt_intern_printf("%s.%s", merge->name, side), DT_FUNC_FN);
+    DtFunc *func =
+        dt_graph_func(merge->module, dt_intern_printf("%s.%s", merge->name, side), DT_FUNC_FN);
     Law law = {.merge = merge, .b = {.func = func}, .n = merge->inputs.n / 2};
     for (uint32_t i = 0; i < n_blocks * law.n; i++)
         ret_blocks[i] = dt_graph_arg(func, merge->inputs.at[i % law.n]->type, NULL);
@@ -85,14 +86,15 @@ static void print_with_calls(const DtFunc *func, bool *printed, DtText *text)
             print_with_calls(func->ops.at[i]->func, printed, text);
 }
 
-/* Twice: which of two maxima is the larger one is drawn, and a wrong law may need a certain order of three (of six:
- * with one element, the forty decisions of a box miss it once in 1,500 times). */
+/* Twice: which of two maxima is the larger one is drawn, and a wrong law may need a certain order
+ * of three (of six: with one element, the forty decisions of a box miss it once in 1,500 times). */
 static bool do_the_same(DtCli *cli, const DtFunc *x, const DtFunc *y, DtText *ret_said)
 {
     return dt_cli_compare_functions(cli, x, y, TRIES, ret_said) != DT_BOX_OTHER;
 }
 
-int dt_cli_compare_functions(DtCli *cli, const DtFunc *x, const DtFunc *y, uint32_t tries, DtText *ret_said)
+int dt_cli_compare_functions(DtCli *cli, const DtFunc *x, const DtFunc *y, uint32_t tries,
+                             DtText *ret_said)
 {
     DtText text = {0};
     bool *printed = DT_NEW_ARRAY(cli->arena, bool, x->module->funcs.n + 1);
@@ -111,10 +113,11 @@ const char *dt_cli_reason(const DtCli *cli, const char *said)
     return op ? dt_arena_strndup(cli->arena, said, (size_t)(op - said)) : said;
 }
 
-static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char *help, const DtText *said)
+static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char *help,
+                    const DtText *said)
 {
-    DtDiag *d = dt_diag_report(cli->diags, L0209, func->stream->merge->span, "the `merge` of `%s` %s",
-                               dt_graph_source_name(func), law);
+    DtDiag *d = dt_diag_report(cli->diags, L0209, func->stream->merge->span,
+                               "the `merge` of `%s` %s", dt_graph_source_name(func), law);
     dt_diag_note(d, "evaluated with parts by chance: %s", dt_cli_text(said));
     dt_diag_help(d, "%s", help);
 }
@@ -130,10 +133,13 @@ static void check_merge(DtCli *cli, const DtFunc *func)
     if (!do_the_same(cli, of_three(merge, true), of_three(merge, false), &said))
         say_law(cli, func, "depends on which of three blocks are merged first",
                 "what two blocks give together is what one block would give that is both", &said);
-    else if (!func->stream->is_ordered && !do_the_same(cli, of_two(merge, false), of_two(merge, true), &said))
+    else if (!func->stream->is_ordered &&
+             !do_the_same(cli, of_two(merge, false), of_two(merge, true), &said))
         say_law(cli, func, "depends on which of two blocks comes first",
-                "a ring merges blocks in whatever order they come; if they are to stay in theirs, this is a `scan`, "
-                "not a `stream`", &said);
+                "a ring merges blocks in whatever order they come; if they are to stay in theirs, "
+                "this is a `scan`, "
+                "not a `stream`",
+                &said);
     dt_text_free(&said);
 }
 
@@ -145,8 +151,9 @@ const DtOp *dt_cli_loop_over_blocks(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        if (op->kind == DT_OP_LOOP && op->loop->label == dt_intern("blocks") && op->loop->n_carried &&
-            op->loop->n_stacked == op->loop->n_carried && op->loop->n_stacked_out == op->loop->n_carried)
+        if (op->kind == DT_OP_LOOP && op->loop->label == dt_intern("blocks") &&
+            op->loop->n_carried && op->loop->n_stacked == op->loop->n_carried &&
+            op->loop->n_stacked_out == op->loop->n_carried)
             return op;
     }
     return NULL;
@@ -173,7 +180,8 @@ static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop
 {
     const uint32_t n = loop->loop->n_carried, n_invariant = loop->loop->n_invariant;
     const DtFunc *body = loop->func;
-    DtFunc *made = dt_graph_func(func->module, dt_intern_printf("%s.%s", func->name, merged ? "begun" : "plain"),
+    DtFunc *made = dt_graph_func(func->module,
+                                 dt_intern_printf("%s.%s", func->name, merged ? "begun" : "plain"),
                                  DT_FUNC_FN);
     Law law = {.b = {.func = made}, .n = n};
     DtValue **outside = DT_NEW_ARRAY(cli->arena, DtValue *, func->n_values + 1),
@@ -195,7 +203,8 @@ static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop
     return end_law(&law, part);
 }
 
-/* Whether it is a beginning that adds nothing: where the whole is compared, that it is the right beginning is known. */
+/* Whether it is a beginning that adds nothing: where the whole is compared, that it is the right
+ * beginning is known. */
 static void check_neutral(DtCli *cli, const DtFunc *func)
 {
     DtText said = {0};
@@ -205,12 +214,15 @@ static void check_neutral(DtCli *cli, const DtFunc *func)
     if (!loop || loop->loop->n_carried > MOST_PARTS)
         return;
     const DtOp *first = loop->in[0]->op;
-    const DtFunc *plain = of_neutral(cli, func, loop, false), *begun = of_neutral(cli, func, loop, true);
+    const DtFunc *plain = of_neutral(cli, func, loop, false),
+                 *begun = of_neutral(cli, func, loop, true);
     if (!do_the_same(cli, begun, plain, &said)) {
-        DtDiag *d = dt_diag_report(cli->diags, L0209, first && first->span.file ? first->span : func->span,
-                                   "what `neutral` of `%s` gives is not neutral", dt_graph_source_name(func));
+        DtDiag *d = dt_diag_report(
+            cli->diags, L0209, first && first->span.file ? first->span : func->span,
+            "what `neutral` of `%s` gives is not neutral", dt_graph_source_name(func));
         dt_diag_note(d, "merged with a part by chance it is not that part: %s", dt_cli_text(&said));
-        dt_diag_help(d, "right if the axis begins with it; else the first block has too much or too little");
+        dt_diag_help(
+            d, "right if the axis begins with it; else the first block has too much or too little");
     }
     dt_text_free(&said);
     module->funcs.n = n_funcs;
@@ -238,7 +250,8 @@ static void check_merges(DtCli *cli, DtModule *module)
 static const DtFunc *of_whole(DtCli *cli, const DtFunc *func)
 {
     const DtStream *stream = func->stream;
-    DtFunc *made = dt_graph_func(func->module, dt_intern_printf("%s.whole", func->name), DT_FUNC_FN);
+    DtFunc *made =
+        dt_graph_func(func->module, dt_intern_printf("%s.whole", func->name), DT_FUNC_FN);
     DtBuilder b = {.func = made};
     DtValue **in = DT_NEW_ARRAY(cli->arena, DtValue *, func->inputs.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
@@ -259,7 +272,8 @@ static const DtFunc *of_whole(DtCli *cli, const DtFunc *func)
     return made;
 }
 
-/* Whether one block that is all of the axis gives something else than func returns: then it is not the merge. */
+/* Whether one block that is all of the axis gives something else than func returns: then it is not
+ * the merge. */
 static bool fails_whole(DtCli *cli, DtFunc *func)
 {
     DtText said = {0};
@@ -283,25 +297,32 @@ static DtFunc *find_stream(const DtModule *module, const char *name)
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why)
 {
     const DtLowerOptions options = dt_cli_lowering(cli, path);
-    DtProgram *program = dt_lower(cli->arena, dt_diag_new(cli->arena), &options); /* as it was before the passes */
+    /* as it was before the passes */
+    DtProgram *program = dt_lower(cli->arena, dt_diag_new(cli->arena), &options);
     DtFunc *func = program ? find_stream(program->module, name) : NULL;
     if (!func || func->library)
         return false;
     const DtStream *stream = func->stream;
-    const bool adds = same_span(stream->merge->span, stream->part->span), whole = fails_whole(cli, func);
+    const bool adds = same_span(stream->merge->span, stream->part->span),
+               whole = fails_whole(cli, func);
     const char *gives = stream->finish ? " and `finish` give" : " gives";
     DtDiag *d = dt_diag_report(cli->diags, E0223, whole ? stream->part->span : stream->merge->span,
                                "`%s` is not what its blocks come to", name);
     if (whole)
-        dt_diag_caret(d, "of all of `%s` as one block this%s something else than `return`", stream->axis, gives);
+        dt_diag_caret(d, "of all of `%s` as one block this%s something else than `return`",
+                      stream->axis, gives);
     else if (adds)
         dt_diag_caret(d, "without `merge` the parts of blocks are added up");
     else
-        dt_diag_caret(d, "of the parts of two blocks this does not make that of one block that is both");
-    dt_diag_note(d, "evaluated with operands by chance, all ranks of the ring: %s", dt_cli_reason(cli, why));
-    dt_diag_help(d, "%s", whole ? "write the same in both, also of a row that a mask hides altogether and of bounds, "
-                                  "as in `max(m, -1e30)`"
-                                : "without `(ring = true)` nothing is merged");
+        dt_diag_caret(
+            d, "of the parts of two blocks this does not make that of one block that is both");
+    dt_diag_note(d, "evaluated with operands by chance, all ranks of the ring: %s",
+                 dt_cli_reason(cli, why));
+    dt_diag_help(
+        d, "%s",
+        whole ? "write the same in both, also of a row that a mask hides altogether and of bounds, "
+                "as in `max(m, -1e30)`"
+              : "without `(ring = true)` nothing is merged");
     return true;
 }
 
@@ -314,9 +335,10 @@ static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
     if (same_span(func->span, *last))
         return;
     *last = func->span;
-    DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
-                               "that `%s` computes in blocks what it returns is too large to be proved",
-                               dt_graph_source_name(func));
+    DtDiag *d =
+        dt_diag_report(cli->diags, L0208, func->span,
+                       "that `%s` computes in blocks what it returns is too large to be proved",
+                       dt_graph_source_name(func));
     dt_diag_help(d, "compile it once with shorter axes (`-D`): that is proved");
     if (!func->library)
         check_neutral(cli, func);
@@ -332,22 +354,27 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
     DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
                                "that `%s` computes in blocks what it returns is tried, not proved",
                                dt_graph_source_name(func));
-    dt_diag_note(d, "run in double precision on numbers by chance, both give the same; there is no proof where the "
+    dt_diag_note(d, "run in double precision on numbers by chance, both give the same; there is no "
+                    "proof where the "
                     "larger of some floats decides");
 }
 
 /* Reports E0223. told: result of the comparison in double precision. */
 static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudgeAlike told)
 {
-    DtDiag *d = dt_diag_report(cli->diags, E0223, func->span, "`%s` does not compute in blocks what it returns",
+    DtDiag *d = dt_diag_report(cli->diags, E0223, func->span,
+                               "`%s` does not compute in blocks what it returns",
                                dt_graph_source_name(func));
     dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, dt_cli_text(said)));
     if (told == DT_JUDGE_NOT_TRIED) {
-        dt_diag_note(d, "the larger of some floats may decide, which this does not know; to run both in double "
-                        "precision would take too long, or they give no finite number");
+        dt_diag_note(
+            d,
+            "the larger of some floats may decide, which this does not know; to run both in double "
+            "precision would take too long, or they give no finite number");
         dt_diag_help(d, "compile it once with shorter axes (`-D`): there it is tried");
     }
-    dt_diag_help(d, "look at its `scan`, `merge`, `neutral` and `emit`: what is emitted in a block is what `return` "
+    dt_diag_help(d, "look at its `scan`, `merge`, `neutral` and `emit`: what is emitted in a block "
+                    "is what `return` "
                     "has there, made of what stands before the block and of the block alone");
     return DT_EXIT_DIAGNOSTICS;
 }
@@ -389,7 +416,8 @@ static int check_blocks(DtCli *cli, const DtModule *module, const char *path)
     if (proved && code == DT_EXIT_OK && cli->verify) {
         DtText line = {0};
         dt_text_printf(&line, "proved: in blocks %u function%s what %s\n", proved,
-                       proved == 1 ? " computes" : "s compute", proved == 1 ? "it returns" : "they return");
+                       proved == 1 ? " computes" : "s compute",
+                       proved == 1 ? "it returns" : "they return");
         code = dt_cli_print(&line);
         dt_text_free(&line);
     }

@@ -45,7 +45,8 @@ static const DtOptionTable option_table = {
         "Examples:\n"
         "  dtc examples/gpt2.dsl --params\n"
         "  dtc examples/quickstart.dsl -o out/plan\n"
-        "  dtc examples/quickstart.dsl -o out/small.plan --parallel none -D batch=8 --set train.steps=100\n"
+        "  dtc examples/quickstart.dsl -o out/small.plan --parallel none -D batch=8 "
+        "--set train.steps=100\n"
         "\n"
         "Data goes to standard output, messages to standard error. NO_COLOR is honoured.\n"
         "Exit codes: 0 done, 2 usage, 3 the program has errors, 4 it does not fit the devices,\n"
@@ -79,7 +80,8 @@ int dt_cli_refuse(DtCli *cli, int code, const char *format, ...)
     va_start(args, format);
     dt_text_vprintf(&text, format, args);
     va_end(args);
-    if (cli->others && (code == DT_EXIT_FAILED || code == DT_EXIT_DIAGNOSTICS || code == DT_EXIT_DOES_NOT_FIT))
+    if (cli->others &&
+        (code == DT_EXIT_FAILED || code == DT_EXIT_DIAGNOSTICS || code == DT_EXIT_DOES_NOT_FIT))
         cli->refused = dt_arena_strndup(cli->arena, text.at, text.len);
     else
         dt_cli_fail(code, "%s", text.at);
@@ -199,7 +201,8 @@ static int read_color(DtCli *cli, const char *value)
 
 static int read_emit(DtCli *cli, const char *value)
 {
-    static const char *const words[] = {"ast", "ir", "plan", "c", "cuda", "schedule", "schedule-svg", "layout"};
+    static const char *const words[] = {"ast", "ir", "plan", "c", "cuda", "schedule",
+                                        "schedule-svg", "layout"};
     int stage = choose("--emit", value, words, DT_COUNT(words));
     if (stage >= 0)
         cli->emit = (DtCliEmit)(DT_EMIT_AST + stage);
@@ -220,7 +223,8 @@ static int read_amount(const char *option, const char *value, double *ret_amount
 {
     if (dt_people_read(value, ret_amount))
         return DT_EXIT_OK;
-    return dt_cli_fail(DT_EXIT_USAGE, "%s takes a number above 0, with k, M, B or T behind it: 300B, 2.5; not %s",
+    return dt_cli_fail(DT_EXIT_USAGE,
+                       "%s takes a number above 0, with k, M, B or T behind it: 300B, 2.5; not %s",
                        option, value);
 }
 
@@ -274,7 +278,8 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_ROWS:
         cli->rows = value;
         if (!dt_target_find(value))
-            return dt_cli_fail(DT_EXIT_USAGE, "--rows takes a target, as cpu or sm_90a, not %s", value);
+            return dt_cli_fail(DT_EXIT_USAGE, "--rows takes a target, as cpu or sm_90a, not %s",
+                               value);
         break;
     case OPTION_EPILOGUES:
         cli->epilogues = !strcmp(value, "all") ? 1 : !strcmp(value, "none") ? 0 : -1;

@@ -15,8 +15,17 @@
 #include <stdbool.h>
 #include <time.h>
 
-typedef enum DtCliEmit { DT_EMIT_NONE, DT_EMIT_AST, DT_EMIT_IR, DT_EMIT_PLAN, DT_EMIT_C, DT_EMIT_CUDA,
-                         DT_EMIT_SCHEDULE, DT_EMIT_SCHEDULE_SVG, DT_EMIT_LAYOUT } DtCliEmit;
+typedef enum DtCliEmit {
+    DT_EMIT_NONE,
+    DT_EMIT_AST,
+    DT_EMIT_IR,
+    DT_EMIT_PLAN,
+    DT_EMIT_C,
+    DT_EMIT_CUDA,
+    DT_EMIT_SCHEDULE,
+    DT_EMIT_SCHEDULE_SVG,
+    DT_EMIT_LAYOUT
+} DtCliEmit;
 typedef enum DtCliReport { DT_REPORT_NONE, DT_REPORT_TEXT, DT_REPORT_JSON, DT_REPORT_TRACE,
                            DT_REPORT_HTML, DT_REPORT_DOT } DtCliReport;
 
@@ -57,7 +66,8 @@ typedef struct DtCli {
     const struct DtPlan *against;
 } DtCli;
 
-/* Reads options; returns DT_EXIT_OK, or the exit code when there is nothing left to do (ret_done). */
+/* Reads options; returns DT_EXIT_OK, or the exit code when there is nothing left to do
+ * (ret_done). */
 int dt_cli_parse(DtCli *cli, int argc, char *const *argv, int first, bool *ret_done);
 
 /* ---- commands; each returns the exit code ---- */
@@ -83,7 +93,8 @@ uint32_t dt_cli_epilogues(const DtCli *cli);
 /* One line on stderr, "dtc: ..."; returns code. */
 int dt_cli_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a layout: if `auto` has other layouts, the line is kept in cli->refused instead. */
-int dt_cli_refuse(DtCli *cli, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int dt_cli_refuse(DtCli *cli, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The text so far, "" if nothing was added. */
 const char *dt_cli_text(const DtText *text);
@@ -124,7 +135,8 @@ const char *dt_cli_library(DtArena *arena);
 /* cmd_report.c: writes the report that the options ask for. model NULL: for the device that the
  * plan names. Not DT_EXIT_OK after a message. */
 int dt_cli_check_report(const DtCli *cli); /* options that need each other: 2 after a message */
-int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model, DtText *ret_text);
+int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model,
+                       DtText *ret_text);
 
 /* picture.c: the schedule of the pipeline as a picture; plan, model NULL: with equal times. */
 int dt_cli_picture(const DtCli *cli, const struct DtModule *module, const struct DtPlan *plan,
@@ -138,8 +150,8 @@ int dt_cli_check_clauses(DtCli *cli, struct DtModule *module, const char *path);
  * difference. */
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
 /* Compares two functions of one module as boxes, up to `tries` times: a DtBoxVerdict. */
-int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y, uint32_t tries,
-                             DtText *ret_said);
+int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y,
+                             uint32_t tries, DtText *ret_said);
 /* A box's reason without the op that it names, which the user did not write. */
 const char *dt_cli_reason(const DtCli *cli, const char *said);
 /* The loop over blocks of a function with `emit`, or NULL. */
@@ -156,21 +168,23 @@ int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
  * real. */
 bool dt_cli_is_exact(const DtCli *cli, const struct DtFunc *func);
 
-/* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS where there is
- * none. */
+/* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS
+ * where there is none. */
 typedef enum DtVariant {
     DT_VARIANT_KERNELS, /* with machine code */
     DT_VARIANT_PLAN,    /* without */
     DT_VARIANT_STEP     /* nor entries that evaluate and predict */
 } DtVariant;
-DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, DtVariant what,
-                        uint8_t **ret_bytes, size_t *ret_len);
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options,
+                        DtVariant what, uint8_t **ret_bytes, size_t *ret_len);
 
 /* auto.c: chooses the layout that the block leaves open, prints it on stderr, and makes cli->block
  * its text. Not DT_EXIT_OK after a message. */
 struct DtAutoChoice; /* what was chosen from */
-int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path, struct DtAutoChoice **ret_choice);
-/* The layout is refused (cli->refused): takes the next one in the same way. False: there is none. */
+int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path,
+                struct DtAutoChoice **ret_choice);
+/* The layout is refused (cli->refused): takes the next one in the same way. False: there is
+ * none. */
 bool dt_cli_auto_next(DtCli *cli, struct DtAutoChoice *choice);
 /* choice NULL: there was none. */
 void dt_cli_auto_end(struct DtAutoChoice *choice);
@@ -182,8 +196,8 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
 void dt_cli_list_passes(DtText *ret_text);
 
-/* cmd_verify.c: compares the layout with the serial program; errors of a smaller program are left in
- * cli->diags. */
+/* cmd_verify.c: compares the layout with the serial program; errors of a smaller program are left
+ * in cli->diags. */
 int dt_cli_verify(DtCli *cli, const DtLowerOptions *options);
 
 /* One line of --time-passes: seconds since start, and the arena's growth. */

@@ -74,14 +74,16 @@ static bool is_open(const DtCli *cli, const DtProgram *program)
  * the check of a program that has no layout or trains nothing. */
 static bool wants_passes(const DtCli *cli, const DtProgram *program)
 {
-    if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report || cli->print_after.n ||
-        cli->time_passes || cli->verify || cli->against)
+    if (cli->emit >= DT_EMIT_PLAN || (cli->output && !cli->emit) || cli->report ||
+        cli->print_after.n || cli->time_passes || cli->verify || cli->against)
         return true;
     return !cli->params && !cli->emit && program->train && !is_open(cli, program);
 }
 
-/* The program, with the layout that it leaves open chosen if one is needed; NULL after a message. */
-static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice, int *ret_code)
+/* The program, with the layout that it leaves open chosen if one is needed; NULL after a
+ * message. */
+static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice,
+                           int *ret_code)
 {
     DtProgram *program = lower(cli, path);
     *ret_code = program ? DT_EXIT_OK : dt_cli_report(cli);
@@ -97,8 +99,10 @@ static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **r
     return program;
 }
 
-/* With the layout that `auto` takes next as long as one is refused. ret_program: the one that counts. */
-static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice, DtProgram **ret_program)
+/* With the layout that `auto` takes next as long as one is refused. ret_program: the one that
+ * counts. */
+static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice,
+                   DtProgram **ret_program)
 {
     int code = dt_cli_compile(cli, *ret_program, path);
     while (cli->refused && dt_cli_auto_next(cli, choice)) {
@@ -128,7 +132,8 @@ static int build_from(DtCli *cli, const char *path, struct DtAutoChoice **ret_ch
     DtLowerOptions options = dt_cli_lowering(cli, path);
     if (code == DT_EXIT_OK && cli->verify)
         code = dt_cli_verify(cli, &options);
-    dt_diag_check_allowed(cli->diags, program->module->entries.n > 0 && !dt_diag_errors(cli->diags));
+    dt_diag_check_allowed(cli->diags,
+                          program->module->entries.n > 0 && !dt_diag_errors(cli->diags));
     int reported = dt_cli_report(cli);
     return code != DT_EXIT_OK ? code : reported;
 }
@@ -162,7 +167,9 @@ static int check_combination(const DtCli *cli)
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
     if (cli->device)
-        return dt_cli_fail(DT_EXIT_USAGE, "--device belongs to `dtc calibrate`; --target says what kernels are for");
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "--device belongs to `dtc calibrate`; --target says what kernels are for");
     if (cli->emit && cli->report)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit and --report are two results; ask for one");
     const char *of_report = cli->measured     ? "--measured"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc calibrate: the constants of this machine's processor as a `device` block, from steps that run on it; those of
- * its GPU are calibrate_cuda.c's.
+/* dtc calibrate: the constants of this machine's processor as a `device` block, from steps that run
+ * on it; those of its GPU are calibrate_cuda.c's.
  *
- * Sizes of lib/calibrate.dsl and calibrate_small.dsl are compiled with machine code and trained for some steps by
- * dtrun, which writes how long each instruction took. Least squares give the constants (cost/calibrate.h); sizes that
- * were not fitted on say how far they can be trusted. One rank on one core: how ranks share memory and cores is not
- * measured. */
+ * Sizes of lib/calibrate.dsl and calibrate_small.dsl are compiled with machine code and trained for
+ * some steps by dtrun, which writes how long each instruction took. Least squares give the
+ * constants (cost/calibrate.h); sizes that were not fitted on say how far they can be trusted. One
+ * rank on one core: how ranks share memory and cores is not measured. */
 #include "cli/calibrate.h"
 
 #include "base/file.h"
@@ -31,7 +31,8 @@ enum { MOST_DIMS = 6, RUNS = 2 }; /* the last one of a size's dims has no name *
 
 typedef struct Size {
     DtOption dims[MOST_DIMS];
-    bool is_small, is_bf16, is_check; /* is_small: of calibrate_small.dsl; is_check: not fitted on */
+    /* is_small: of calibrate_small.dsl; is_check: not fitted on */
+    bool is_small, is_bf16, is_check;
 } Size;
 
 static const Size sizes[] = {
@@ -40,12 +41,14 @@ static const Size sizes[] = {
     {{{"batch", "4"}, {"embed", "128"}, {"heads", "4"}, {"seq", "128"}}, false, false, false},
     {{{"batch", "2"}}, false, true, false},
     {{{"batch", "8"}}, true, false, false},
-    {{{"batch", "1"}, {"seq", "64"}, {"embed", "512"}, {"layers", "1"}, {"vocab", "16384"}}, false, false, false},
+    {{{"batch", "1"}, {"seq", "64"}, {"embed", "512"}, {"layers", "1"}, {"vocab", "16384"}}, false,
+     false, false},
     {{{"batch", "2"}, {"embed", "384"}, {"heads", "6"}}, false, false, true},
     {{{"batch", "1"}, {"embed", "768"}, {"heads", "12"}}, false, false, true},
     {{{"batch", "2"}, {"vocab", "4096"}}, false, false, true},
     {{{"batch", "1"}, {"embed", "512"}}, false, true, true},
-    {{{"batch", "16"}, {"embed", "160"}, {"hidden", "320"}, {"side", "10"}, {"chans", "40"}}, true, false, true},
+    {{{"batch", "16"}, {"embed", "160"}, {"hidden", "320"}, {"side", "10"}, {"chans", "40"}}, true,
+     false, true},
 };
 
 typedef DT_VEC(DtTiming) Timings;
@@ -109,16 +112,18 @@ static const char *name_of(DtArena *arena, const Size *size)
     return name;
 }
 
-DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims, bool is_bf16, const char *path)
+DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims,
+                           bool is_bf16, const char *path)
 {
     static const DtOption bf16 = {"train.precision", "mixed(compute = bf16)"};
-    DtLowerOptions options = {.path = c->program, .library = c->library, .parallel = "none", .dims = dims,
-                              .sets = &bf16, .n_sets = is_bf16};
+    DtLowerOptions options = {.path = c->program, .library = c->library, .parallel = "none",
+                              .dims = dims, .sets = &bf16, .n_sets = is_bf16};
     uint8_t *bytes;
     size_t len;
     while (dims[options.n_dims].name)
         options.n_dims++;
-    const DtStatus status = dt_cli_variant(c->cli, arena, &options, DT_VARIANT_KERNELS, &bytes, &len);
+    const DtStatus status =
+        dt_cli_variant(c->cli, arena, &options, DT_VARIANT_KERNELS, &bytes, &len);
     return dt_status_ok(&status) ? dt_file_write(path, bytes, len) : status;
 }
 
@@ -130,7 +135,8 @@ static DtStatus start_dtrun(const char *const *argv, const char *said, const cha
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_addopen(&files, 2, errors, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int error = posix_spawn(&pid, argv[0], &files, NULL, (char *const *)(uintptr_t)argv, environ);
+    const int error =
+        posix_spawn(&pid, argv[0], &files, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (error)
         return dt_status_fail(DT_EXIT_FAILED, "cannot start %s: %s", argv[0], strerror(error));
@@ -138,7 +144,8 @@ static DtStatus start_dtrun(const char *const *argv, const char *said, const cha
     return (DtStatus){.code = DT_EXIT_OK};
 }
 
-DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv, const char **ret_said)
+DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv,
+                          const char **ret_said)
 {
     const char *said = dt_arena_printf(arena, "%s/said", c->folder);
     const char *errors = dt_arena_printf(arena, "%s/errors", c->folder);
@@ -150,7 +157,8 @@ DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *con
         return started;
     while (waitpid(child, &state, 0) < 0)
         if (errno != EINTR)
-            return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", argv[0], strerror(errno));
+            return dt_status_fail(DT_EXIT_FAILED, "cannot wait for %s: %s", argv[0],
+                                  strerror(errno));
     child = 0;
     const bool good = WIFEXITED(state) && WEXITSTATUS(state) == 0;
     const DtStatus read = dt_file_read(arena, good ? said : errors, 1 << 24, &text, &len);
@@ -159,7 +167,8 @@ DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *con
     if (good && ret_said)
         *ret_said = dt_status_ok(&read) ? text : "";
     return good ? (DtStatus){.code = DT_EXIT_OK}
-                : dt_status_fail(DT_EXIT_FAILED, "dtrun failed: %.300s", dt_status_ok(&read) ? text : "");
+                : dt_status_fail(DT_EXIT_FAILED, "dtrun failed: %.300s",
+                                 dt_status_ok(&read) ? text : "");
 }
 
 /* ---- one size ---- */
@@ -175,13 +184,15 @@ static bool timing_of(const DtPlan *plan, const DtPlanInst *inst, DtTiming *ret_
     *ret_timing = (DtTiming){.is_product = inst->kind == DT_INST_GEMM};
     if (inst->kind == DT_INST_KERNEL) {
         const DtPlanKernel *k = &plan->kernels[inst->ref];
-        ret_timing->kernel = (DtCostKernel){.bytes = k->bytes, .flops = k->flops, .special = k->special};
+        ret_timing->kernel = (DtCostKernel){.bytes = k->bytes, .flops = k->flops,
+                                            .special = k->special};
         return true;
     }
     if (inst->kind != DT_INST_GEMM)
         return false;
     const DtPlanGemm *g = &plan->gemms[inst->ref];
-    ret_timing->product = (DtCostProduct){.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = dtype_of(g->dtype_a),
+    ret_timing->product = (DtCostProduct){.m = g->m, .n = g->n, .k = g->k, .batch = 1,
+                                          .dtype = dtype_of(g->dtype_a),
                                           .result_bytes = (double)dt_kinds_size(g->dtype_c),
                                           .accumulates = g->accumulate};
     for (uint32_t i = 0; i < g->n_batch; i++)
@@ -330,12 +341,14 @@ static void compare(const DtDevice *device, const Measured *m, bool is_check)
     double measured = 0, predicted = 0;
     for (uint32_t i = 0; i < m->timings.n; i++) {
         const DtTiming *t = &m->timings.at[i];
-        const double seconds = t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
+        const double seconds =
+            t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
         measured += t->seconds * m->runs.at[i];
         predicted += seconds * m->runs.at[i];
     }
-    fprintf(stderr, "dtc: %s %s: %s, predicted %s, %+.1f %%\n", is_check ? "not fitted on" : "fitted on    ", m->name,
-            dt_people_seconds(is, measured), dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
+    fprintf(stderr, "dtc: %s %s: %s, predicted %s, %+.1f %%\n",
+            is_check ? "not fitted on" : "fitted on    ", m->name, dt_people_seconds(is, measured),
+            dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
 }
 
 /* Bytes; 0: the system does not say. */
@@ -370,7 +383,8 @@ static int write_block(const DtCalibrator *c, const char *name, const Measured *
     if (!dt_calibrate(&device, fitted->at, fitted->n, median(&beside), &fit))
         return dt_cli_fail(DT_EXIT_FAILED, "the steps have too few products and kernels");
     fprintf(stderr,
-            "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares, by their time)\n",
+            "dtc: %zu products, off by %.0f %%, and %zu kernels, by %.0f %% (root mean squares, by "
+            "their time)\n",
             fit.products, 100 * fit.product_off, fit.kernels, 100 * fit.kernel_off);
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         compare(&device, &measured[i], sizes[i].is_check);
@@ -396,8 +410,8 @@ static bool is_name(const char *text)
 {
     bool good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || *text == '_';
     for (; good && *text; text++)
-        good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') || (*text >= '0' && *text <= '9') ||
-               *text == '_' || *text == '-';
+        good = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
+               (*text >= '0' && *text <= '9') || *text == '_' || *text == '-';
     return good;
 }
 
@@ -406,28 +420,37 @@ static int check(const DtCli *cli, const DtCalibrator *c, const char *name)
 {
     const bool gpu = cli->device && !strcmp(cli->device, "cuda");
     if (cli->words.n > 1 || !is_name(name))
-        return dt_cli_fail(DT_EXIT_USAGE, "calibrate takes one name of a device: dtc calibrate NAME");
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "calibrate takes one name of a device: dtc calibrate NAME");
     if (cli->device && !gpu && strcmp(cli->device, "cpu") != 0)
-        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures --device cpu or cuda, not `%.60s`", cli->device);
+        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures --device cpu or cuda, not `%.60s`",
+                           cli->device);
     if (gpu && cli->target && dt_target_find(cli->target) != &dt_target_cuda_interpreted)
-        return dt_cli_fail(DT_EXIT_USAGE, "calibrate --device cuda compiles for the GPU that there is: no --target");
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "calibrate --device cuda compiles for the GPU that there is: no --target");
     if (!gpu && cli->target && strncmp(cli->target, "cpu", 3))
-        return dt_cli_fail(DT_EXIT_USAGE, "calibrate measures this processor; --device cuda: the GPU of this machine");
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "calibrate measures this processor; --device cuda: the GPU of this machine");
     if (!c->library)
         return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");
-    return c->dtrun ? DT_EXIT_OK : dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
+    return c->dtrun ? DT_EXIT_OK
+                    : dt_cli_fail(DT_EXIT_IO, "dtrun is not in the folder that dtc is in");
 }
 
 int dt_cmd_calibrate(DtCli *cli)
 {
-    DtCalibrator c = {.cli = cli, .library = cli->library ? cli->library : dt_cli_library(cli->arena),
+    DtCalibrator c = {.cli = cli,
+                      .library = cli->library ? cli->library : dt_cli_library(cli->arena),
                       .dtrun = dt_cli_dtrun(cli->arena)};
     const char *name = cli->words.n ? cli->words.at[0] : "here", *temporary = getenv("TMPDIR");
     temporary = temporary && *temporary ? temporary : "/tmp";
     int code = check(cli, &c, name);
     if (code != DT_EXIT_OK)
         return code;
-    if (snprintf(folder, sizeof folder, "%s/dtc-XXXXXX", temporary) >= (int)sizeof folder || !mkdtemp(folder))
+    if (snprintf(folder, sizeof folder, "%s/dtc-XXXXXX", temporary) >= (int)sizeof folder ||
+        !mkdtemp(folder))
         return dt_cli_fail(DT_EXIT_IO, "cannot make a folder %s: %s", folder, strerror(errno));
     clean_up_on_signals();
     c.folder = folder;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc explain: the long form of a diagnostic (E0501), or the manual of a block, directive or function of the
- * configuration (adamw). Without a word the list of all diagnostics; `settings` prints the whole manual. */
+/* dtc explain: the long form of a diagnostic (E0501), or the manual of a block, directive or
+ * function of the configuration (adamw). Without a word the list of all diagnostics; `settings`
+ * prints the whole manual. */
 #include "cli/cli.h"
 #include "frontend/config.h"
 #include "plan/report/summary.h"
@@ -95,7 +96,8 @@ int dt_cmd_explain(DtCli *cli)
             known = true;
         }
         dt_text_free(&term);
-        known |= wanted && dt_library_hardware(cli->arena, dt_cli_library(cli->arena), wanted, &text);
+        known |=
+            wanted && dt_library_hardware(cli->arena, dt_cli_library(cli->arena), wanted, &text);
         if (!dt_library_explain(cli->arena, dt_cli_library(cli->arena), wanted, &text) && !known)
             code = unknown_word(cli->arena, word);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc fmt: formats programs. Prints one file, rewrites files with -w, or tells with --check which ones are
- * not formatted (exit code 1). */
+/* dtc fmt: formats programs. Prints one file, rewrites files with -w, or tells with --check which
+ * ones are not formatted (exit code 1). */
 #include "cli/cli.h"
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc dump PLAN prints a plan as canonical text; dtc asm TEXT -o PLAN rebuilds the identical bytes. The code
- * in a plan is treated as data. */
+/* dtc dump PLAN prints a plan as canonical text; dtc asm TEXT -o PLAN rebuilds the identical bytes.
+ * The code in a plan is treated as data. */
 #include "cli/cli.h"
 
 #include "base/file.h"

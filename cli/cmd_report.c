@@ -14,7 +14,8 @@ static const char *source_line(void *context, const char *path, uint32_t line)
     const DtDiags *diags = context;
     size_t len;
     for (uint32_t file = 1; diags && file <= dt_diag_files(diags); file++) {
-        const char *text = strcmp(dt_diag_path(diags, file), path) ? NULL : dt_diag_source(diags, file, &len);
+        const char *text =
+            strcmp(dt_diag_path(diags, file), path) ? NULL : dt_diag_source(diags, file, &len);
         for (uint32_t i = 1; text && i < line; i++) {
             text = strchr(text, '\n');
             text = text ? text + 1 : NULL;
@@ -25,14 +26,17 @@ static const char *source_line(void *context, const char *path, uint32_t line)
     return NULL;
 }
 
-static int add_measured(const DtCli *cli, DtArena *arena, const DtSummary *summary, DtText *ret_text)
+static int add_measured(const DtCli *cli, DtArena *arena, const DtSummary *summary,
+                        DtText *ret_text)
 {
     DtMeasured measured;
     if (cli->report > DT_REPORT_TEXT || cli->json)
         return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report as text");
     if (!summary->has_time)
-        return dt_cli_fail(DT_EXIT_USAGE, "the plan does not say what device it is for: "
-                           "dtc FILE.dsl --report --measured TRACE prices it for that of its cluster");
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "the plan does not say what device it is for: "
+            "dtc FILE.dsl --report --measured TRACE prices it for that of its cluster");
     const DtStatus status = dt_measured_read(arena, cli->measured, summary->plan, &measured);
     if (!dt_status_ok(&status))
         return dt_cli_fail(status.code, "%s", status.message);
@@ -51,12 +55,14 @@ static int add_page(const DtCli *cli, const DtSummary *plans, uint32_t n, DtText
     return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
 }
 
-int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtText *ret_text)
+int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *model,
+                       DtText *ret_text)
 {
     const bool traces = cli->report == DT_REPORT_TRACE, draws = cli->report == DT_REPORT_HTML;
-    const DtReportOptions options = {.slices = traces || draws, .insts = traces || draws, .tokens = cli->tokens,
-                                     .most_slices = draws ? page_slices : 0, .price = cli->price,
-                                     .source = source_line, .source_context = cli->diags};
+    const DtReportOptions options = {.slices = traces || draws, .insts = traces || draws,
+                                     .tokens = cli->tokens, .most_slices = draws ? page_slices : 0,
+                                     .price = cli->price, .source = source_line,
+                                     .source_context = cli->diags};
     int code = DT_EXIT_OK;
     DtArena *arena = dt_arena_child(cli->arena);
     DtSummary summary;
@@ -84,9 +90,11 @@ int dt_cli_report_plan(const DtCli *cli, const DtPlan *plan, const DtCostModel *
 int dt_cli_check_report(const DtCli *cli)
 {
     if (cli->logs.n && cli->report != DT_REPORT_HTML)
-        return dt_cli_fail(DT_EXIT_USAGE, "--log draws the curves of a run in a page: add --report=html");
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "--log draws the curves of a run in a page: add --report=html");
     if (cli->price > 0 && cli->tokens <= 0)
-        return dt_cli_fail(DT_EXIT_USAGE, "--price is for what a run costs: add how long it is, --tokens 300B");
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "--price is for what a run costs: add how long it is, --tokens 300B");
     return DT_EXIT_OK;
 }
 
@@ -98,8 +106,10 @@ static int read_plan(const char *path, DtPlanFile *ret_file)
     if (dt_status_ok(&status))
         return DT_EXIT_OK;
     if (len > 4 && !strcmp(path + len - 4, ".dsl"))
-        return dt_cli_fail(DT_EXIT_USAGE, "%s is a program, not a plan: `dtc %s --report` reports about it, "
-                           "`dtc %s -o PLAN` makes a plan", path, path, path);
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "%s is a program, not a plan: `dtc %s --report` reports about it, "
+                           "`dtc %s -o PLAN` makes a plan",
+                           path, path, path);
     return dt_cli_fail(status.code, "%s", status.message);
 }
 
@@ -128,8 +138,10 @@ int dt_cmd_compare(DtCli *cli)
     if (cli->measured)
         return dt_cli_fail(DT_EXIT_USAGE, "--measured belongs to the report of one plan");
     if (cli->report == DT_REPORT_TRACE || cli->report == DT_REPORT_DOT)
-        return dt_cli_fail(DT_EXIT_USAGE, "compare prints text, with --json both reports, with --report=html a page; a "
-                           "trace or a graph is of one plan: dtc report PLAN");
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "compare prints text, with --json both reports, with --report=html a page; a "
+            "trace or a graph is of one plan: dtc report PLAN");
     if (cli->details)
         return dt_cli_fail(DT_EXIT_USAGE, "--details belongs to the report of one plan");
     if (dt_cli_check_report(cli) != DT_EXIT_OK)
@@ -145,8 +157,8 @@ int dt_cmd_compare(DtCli *cli)
     }
     DtSummary summaries[2];
     const bool draws = cli->report == DT_REPORT_HTML;
-    const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price, .slices = draws, .insts = draws,
-                                     .most_slices = page_slices};
+    const DtReportOptions options = {.tokens = cli->tokens, .price = cli->price, .slices = draws,
+                                     .insts = draws, .most_slices = page_slices};
     int code = DT_EXIT_OK;
     for (int i = 0; i < 2; i++)
         dt_summary_make(cli->arena, &files[i].plan, NULL, &options, &summaries[i]);

@@ -19,8 +19,9 @@ static void print_verdict(const DtJudgement *judgement, const char *shrunk, bool
                    : judgement->not_finite ? "not compared, since the serial program is not finite"
                    : judgement->not_stated ? "a custom gradient is WRONG"
                    : judgement->not_serial ? "the serial program itself is WRONG"
-                   : judgement->not_stable ? "not compared, since the serial program magnifies roundings too much"
-                                           : "NOT equal to the serial program",
+                   : judgement->not_stable
+                       ? "not compared, since the serial program magnifies roundings too much"
+                       : "NOT equal to the serial program",
                    judgement->ranks, judgement->ranks == 1 ? "" : "s", judgement->micro,
                    judgement->micro == 1 ? "" : "es", STEPS);
 }
@@ -48,19 +49,23 @@ static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
     const char *ranks = judged->ranks == 1 ? "" : "s";
     if (judged->vague == judged->values) {
         dt_text_printf(ret_text,
-                       "machine code: %u steps on %u rank%s show nothing: each value moves by a tenth and more if "
+                       "machine code: %u steps on %u rank%s show nothing: each value moves by a "
+                       "tenth and more if "
                        "roundings change\n",
                        judged->steps, judged->ranks, ranks);
         return;
     }
     dt_text_printf(ret_text,
-                   "machine code: equal to the interpreter but for roundings: %u steps on %u rank%s, %u values, "
-                   "largest difference %.2g%s%s\n", judged->steps, judged->ranks, ranks, judged->values, judged->worst,
+                   "machine code: equal to the interpreter but for roundings: %u steps on %u "
+                   "rank%s, %u values, "
+                   "largest difference %.2g%s%s\n",
+                   judged->steps, judged->ranks, ranks, judged->values, judged->worst,
                    judged->where ? " of the norm of " : "", judged->where ? judged->where : "");
     print_life(judged, ret_text);
     if (judged->vague)
         dt_text_printf(ret_text,
-                       "              and %u of them move by a tenth and more if roundings change: they prove little\n",
+                       "              and %u of them move by a tenth and more if roundings change: "
+                       "they prove little\n",
                        judged->vague);
 }
 
@@ -82,9 +87,10 @@ static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgem
         dt_text_printf(&text, "machine code: NOT equal to the interpreter\n");
     int code = dt_cli_print(&text);
     if (verdict == DT_JUDGE_DIFFERS || machine.wrong)
-        code = dt_cli_fail(DT_EXIT_FAILED,
-                           "the layout is right, but the plan's machine code does not compute what it says\n%s",
-                           machine.wrong ? machine.wrong : judged.problem.at);
+        code = dt_cli_fail(
+            DT_EXIT_FAILED,
+            "the layout is right, but the plan's machine code does not compute what it says\n%s",
+            machine.wrong ? machine.wrong : judged.problem.at);
     dt_text_free(&judged.problem);
     dt_text_free(&text);
     return code;
@@ -110,14 +116,15 @@ int dt_cli_verify(DtCli *cli, const DtLowerOptions *options)
     if (verdict == DT_JUDGE_EQUAL && code == DT_EXIT_OK)
         code = verify_machine(cli, &task, &judgement);
     if (verdict == DT_JUDGE_DIFFERS)
-        code = dt_cli_fail(DT_EXIT_FAILED, "%s\n%s",
-                           judgement.not_finite   ? "the values of the program itself are not finite"
-                           : judgement.not_stated ? "the program has a custom gradient that is wrong"
-                           : judgement.not_serial ? "internal error: what dtc makes of the program, before any "
-                                                    "layout, is not what the program says"
-                           : judgement.not_stable ? "the values of the program itself hang on their last digits"
-                                                  : "the layout does not compute what the program says",
-                           judgement.problem.at ? judgement.problem.at : "");
+        code = dt_cli_fail(
+            DT_EXIT_FAILED, "%s\n%s",
+            judgement.not_finite   ? "the values of the program itself are not finite"
+            : judgement.not_stated ? "the program has a custom gradient that is wrong"
+            : judgement.not_serial ? "internal error: what dtc makes of the program, before any "
+                                     "layout, is not what the program says"
+            : judgement.not_stable ? "the values of the program itself hang on their last digits"
+                                   : "the layout does not compute what the program says",
+            judgement.problem.at ? judgement.problem.at : "");
     dt_text_free(&judgement.problem);
     dt_text_free(&shrunk);
     dt_text_free(&text);

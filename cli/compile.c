@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checked program to a plan: passes, code generation, writing. The verifier runs after every pass; a
- * broken invariant is a bug of the compiler and ends the process with what it found. */
+/* From a checked program to a plan: passes, code generation, writing. The verifier runs after every
+ * pass; a broken invariant is a bug of the compiler and ends the process with what it found. */
 #include "cli/fit.h"
 
 #include "base/gpucode.h"
@@ -93,7 +93,8 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
     }
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_MEANING)
         dt_irtext_print(module, &watch->proof->serial);
-    if (watch->proof && pass->run == dt_pass_cse) /* nothing that is not used, nothing padded or computed again */
+    /* nothing that is not used, nothing padded or computed again */
+    if (watch->proof && pass->run == dt_pass_cse)
         watch->proof->model_flops = step_flops(watch->train, module);
     if (watch->proof && dt_pass_is_last(pass) && pass->proof == DT_PASS_PROVED)
         dt_irtext_print(module, &watch->proof->placed);
@@ -103,7 +104,8 @@ static void after_pass(void *data, const DtPass *pass, const DtModule *module, b
         if (watch->expands)
             dt_irtext_print(module, &watch->proof->final);
         else
-            dt_text_add_n(&watch->proof->final, dt_cli_text(&watch->proof->placed), watch->proof->placed.len);
+            dt_text_add_n(&watch->proof->final, dt_cli_text(&watch->proof->placed),
+                          watch->proof->placed.len);
     }
     watch->clock = dt_cli_clock(watch->cli);
 }
@@ -131,7 +133,8 @@ static int check_pass_names(const DtCli *cli)
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
-    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial), .placed = dt_cli_text(&proof->placed),
+    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial),
+                                  .placed = dt_cli_text(&proof->placed),
                                   .final = dt_cli_text(&proof->final)};
     proof->good = dt_certfile_programs(arena, &texts, &proof->counts, &proof->said);
     const DtCertCounts *counts = &proof->counts;
@@ -173,9 +176,10 @@ static int certify(DtCli *cli, const char *path, Proof *proof)
         code = DT_EXIT_DIAGNOSTICS;
     } else if (!proof->good) {
         const char *why = proof->said.at ? proof->said.at : "";
-        code = dt_cli_refuse(cli, DT_EXIT_FAILED,
-                             "internal error: the layout is not proved to compute what the program says: %s%s", why,
-                             dt_cli_position(cli, why));
+        code = dt_cli_refuse(
+            cli, DT_EXIT_FAILED,
+            "internal error: the layout is not proved to compute what the program says: %s%s", why,
+            dt_cli_position(cli, why));
     } else if (cli->verify) {
         DtText text = {0};
         dt_cli_say_proved(&proof->counts, &text);
@@ -249,19 +253,25 @@ static int choose_target(DtCli *cli, const DtProgram *program)
     if (cli->target)
         return DT_EXIT_OK;
     cli->target = host ? "cpu" : dt_fit_target(cli->arena, program);
-    const char *lacks = host || dt_cli_no_kernels(cli) || !writes_plan(cli) ? NULL : dt_fit_lacks(program);
+    const char *lacks =
+        host || dt_cli_no_kernels(cli) || !writes_plan(cli) ? NULL : dt_fit_lacks(program);
     if (!lacks)
         return DT_EXIT_OK;
-    return dt_cli_fail(DT_EXIT_USAGE, "there is no code for the cluster's GPUs, `%s`: kernels are made for GPUs of "
-                       "NVIDIA of compute capability 8.0 and later, and for processors. --report says what a run would "
-                       "take, --no-kernels makes a plan without code, --target=sm_80 and the like one for other GPUs",
-                       lacks);
+    return dt_cli_fail(
+        DT_EXIT_USAGE,
+        "there is no code for the cluster's GPUs, `%s`: kernels are made for GPUs of "
+        "NVIDIA of compute capability 8.0 and later, and for processors. --report says what a run "
+        "would "
+        "take, --no-kernels makes a plan without code, --target=sm_80 and the like one for other "
+        "GPUs",
+        lacks);
 }
 
 /* Where code for GPUs cannot be made. */
 static const char *other_target(const DtCli *cli)
 {
-    static const char said[] = "; --target=cpu makes a plan for processors, --no-kernels one without code";
+    static const char said[] =
+        "; --target=cpu makes a plan for processors, --no-kernels one without code";
     return dt_target_is_cpu(cli->target) ? "" : said;
 }
 
@@ -271,12 +281,18 @@ static int check_cuda(const DtCli *cli)
     if (cli->emit == DT_EMIT_C)
         return dt_cli_fail(DT_EXIT_USAGE, "--emit=cuda prints the kernels for %s", cli->target);
     if (cli->rows && !dt_target_cuda.has(cli->rows))
-        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s add up rows in the order of GPUs, not in that of %s; a plan "
-                           "for processors can have either", cli->target, cli->rows);
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "kernels for %s add up rows in the order of GPUs, not in that of %s; a plan "
+            "for processors can have either",
+            cli->target, cli->rows);
     if (!cli->verify || cli->no_kernels)
         return DT_EXIT_OK;
-    return dt_cli_fail(DT_EXIT_USAGE, "--verify runs the plan's code on this machine's processors: with --target=%s "
-                       "add --no-kernels, which proves and evaluates only", cli->target);
+    return dt_cli_fail(
+        DT_EXIT_USAGE,
+        "--verify runs the plan's code on this machine's processors: with --target=%s "
+        "add --no-kernels, which proves and evaluates only",
+        cli->target);
 }
 
 static bool is_for_gpus(const DtCli *cli)
@@ -304,22 +320,26 @@ static int no_target(const DtCli *cli, const char *const *names, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         list = dt_arena_printf(cli->arena, "%s%s%s", list, i ? ", " : "", names[i]);
     if (dt_target_find(cli->target) && cli->emit == DT_EMIT_CUDA)
-        return dt_cli_fail(DT_EXIT_USAGE, "--emit=cuda takes one of %s, or several, as --target, not %s", list,
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "--emit=cuda takes one of %s, or several, as --target, not %s", list,
                            cli->target);
     if (dt_target_find(cli->target))
-        return dt_cli_fail(DT_EXIT_USAGE, "kernels for %s cannot be made on this machine; targets are %s", cli->target,
-                           list);
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "kernels for %s cannot be made on this machine; targets are %s",
+                           cli->target, list);
     if (nearest)
-        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target, nearest);
+        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; did you mean %s?", cli->target,
+                           nearest);
     if (is_for_gpus(cli))
-        return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; for GPUs there are %s, or several of them",
+        return dt_cli_fail(DT_EXIT_USAGE,
+                           "there is no target %s; for GPUs there are %s, or several of them",
                            cli->target, list);
     const char *gpus[DT_TARGET_NAMES], *more = "";
     const uint32_t n_gpus = dt_target_cuda.names(gpus);
     for (uint32_t i = 0; i < n_gpus; i++)
         more = dt_arena_printf(cli->arena, "%s%s%s", more, i ? ", " : "", gpus[i]);
-    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s, and for GPUs %s", cli->target, list,
-                       more);
+    return dt_cli_fail(DT_EXIT_USAGE, "there is no target %s; targets are %s, and for GPUs %s",
+                       cli->target, list, more);
 }
 
 static int check_target(const DtCli *cli)
@@ -388,7 +408,8 @@ static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
     DtArena *arena = dt_arena_child(cli->arena);
     DtLogicalTexts texts;
     int code = DT_EXIT_OK;
-    bool good = dt_certfile_open(arena, plan, &texts, &said) && dt_certfile_plan(arena, plan, &texts, &said);
+    bool good = dt_certfile_open(arena, plan, &texts, &said) &&
+                dt_certfile_plan(arena, plan, &texts, &said);
     if (good && (strcmp(texts.serial, dt_cli_text(&proof->serial)) ||
                  strcmp(texts.placed, dt_cli_text(&proof->placed)) ||
                  strcmp(texts.final, dt_cli_text(&proof->final)))) {
@@ -396,10 +417,12 @@ static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
         good = false;
     }
     if (!good) {
-        code = dt_cli_refuse(cli, DT_EXIT_FAILED,
-                             "internal error: the plan is not proved to do what the program says: %s", said.at);
+        code = dt_cli_refuse(
+            cli, DT_EXIT_FAILED,
+            "internal error: the plan is not proved to do what the program says: %s", said.at);
     } else if (cli->verify) {
-        dt_text_printf(&said, "proved: the plan's %u instructions are the layout's ops\n", plan->n_insts);
+        dt_text_printf(&said, "proved: the plan's %u instructions are the layout's ops\n",
+                       plan->n_insts);
         code = dt_cli_print(&said);
     }
     dt_arena_free(arena);
@@ -408,8 +431,8 @@ static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
 }
 
 /* Writes the plan again, with the predicted time of a step on its device. */
-static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostModel *model, DtPlanBuilder *builder,
-                           uint8_t **bytes, size_t *len)
+static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostModel *model,
+                           DtPlanBuilder *builder, uint8_t **bytes, size_t *len)
 {
     DtArena *arena = dt_arena_child(cli->arena);
     const DtSimulateOptions options = {.objective = UINT32_MAX};
@@ -418,8 +441,8 @@ static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostMod
     if (sim.stuck)
         DT_BUG("a plan that is proved has stages that wait for each other for ever");
     const char *devices = model->n_kinds ? dt_nodes_say(arena, plan, model) : model->device->name;
-    const DtPlanPrediction prediction = {.device = dt_write_str(builder, devices), .step = sim.seconds,
-                                         .low = sim.low, .high = sim.high,
+    const DtPlanPrediction prediction = {.device = dt_write_str(builder, devices),
+                                         .step = sim.seconds, .low = sim.low, .high = sim.high,
                                          .peak = dt_price_peak(plan, model, dt_price_dtype(plan))};
     DT_PUSH(builder->arena, builder->predictions, prediction);
     dt_write_bytes(builder, bytes, len);
@@ -433,8 +456,8 @@ static bool says_device(const DtCostModel *model)
 }
 
 /* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
-static int write_results(DtCli *cli, const DtProgram *program, const char *path, DtPlanBuilder *builder,
-                         const DtText *c_text, const Proof *proof)
+static int write_results(DtCli *cli, const DtProgram *program, const char *path,
+                         DtPlanBuilder *builder, const DtText *c_text, const Proof *proof)
 {
     const DtModule *module = program->module;
     uint8_t *bytes;
@@ -482,7 +505,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
         code = dt_cli_write(cli, &text);
     } else if (cli->output && !cli->emit) {
         if (has_model && says_device(&model))
-            add_prediction(cli, &plan, &model, builder, &bytes, &len); /* else it was only to be proved */
+            add_prediction(cli, &plan, &model, builder, &bytes, &len); /* else it was only to be
+                                                                        * proved */
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
             code = dt_cli_fail(status.code, "%s", status.message);
@@ -492,10 +516,13 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
 }
 
 /* Where the plan is, or will be. */
-static const char *plan_path(const DtCli *cli) { return cli->against ? cli->words.at[0] : cli->output; }
+static const char *plan_path(const DtCli *cli)
+{
+    return cli->against ? cli->words.at[0] : cli->output;
+}
 
-/* Relative names of data count from the folder of the file that says them; the plan keeps that folder as seen
- * from its own, so that both may be moved together. */
+/* Relative names of data count from the folder of the file that says them; the plan keeps that
+ * folder as seen from its own, so that both may be moved together. */
 static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -524,21 +551,24 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     }
     DtText c_text = {0}, facts = {0};
     dt_facts_print(program, &facts);
-    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial), .facts = dt_cli_text(&facts),
-                                  .placed = dt_cli_text(&proof->placed), .final = dt_cli_text(&proof->final)};
+    const DtLogicalTexts texts = {.serial = dt_cli_text(&proof->serial),
+                                  .facts = dt_cli_text(&facts),
+                                  .placed = dt_cli_text(&proof->placed),
+                                  .final = dt_cli_text(&proof->final)};
     double host_seconds = 0;
-    DtCodegenOptions options = {.target = cli->target,
-                                .source = path,
-                                .source_folder = folder_from(cli->arena, path, plan_path(cli)),
-                                .compiler = "dtc " DT_VERSION,
-                                .source_digest = source_digest(cli->diags),
-                                .model_flops = proof->model_flops,
-                                .no_kernels = dt_cli_no_kernels(cli) || !writes_plan(cli),
-                                .unfused = cli->unfused,
-                                .rows = cli->rows,
-                                .logical = &texts,
-                                .ret_c = cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA ? &c_text : NULL,
-                                .ret_host_seconds = &host_seconds};
+    DtCodegenOptions options = {
+        .target = cli->target,
+        .source = path,
+        .source_folder = folder_from(cli->arena, path, plan_path(cli)),
+        .compiler = "dtc " DT_VERSION,
+        .source_digest = source_digest(cli->diags),
+        .model_flops = proof->model_flops,
+        .no_kernels = dt_cli_no_kernels(cli) || !writes_plan(cli),
+        .unfused = cli->unfused,
+        .rows = cli->rows,
+        .logical = &texts,
+        .ret_c = cli->emit == DT_EMIT_C || cli->emit == DT_EMIT_CUDA ? &c_text : NULL,
+        .ret_host_seconds = &host_seconds};
     DtPlanBuilder *builder = dt_write_new(cli->arena);
     DtCliClock clock = dt_cli_clock(cli);
     DtStatus status = dt_codegen_plan(program, &options, builder);
@@ -553,8 +583,9 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
         code = DT_EXIT_DIAGNOSTICS; /* a kernel that the target lacks */
     clock = dt_cli_clock(cli);
     if (code == DT_EXIT_OK)
-        code = dt_status_ok(&status) ? write_results(cli, program, path, builder, &c_text, proof)
-                                     : dt_cli_refuse(cli, status.code, "%s%s", status.message, other_target(cli));
+        code = dt_status_ok(&status)
+                   ? write_results(cli, program, path, builder, &c_text, proof)
+                   : dt_cli_refuse(cli, status.code, "%s%s", status.message, other_target(cli));
     dt_cli_lap(cli, &clock, "write");
     dt_text_free(&c_text);
     dt_text_free(&facts);
@@ -563,7 +594,8 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
 
 static bool only_checks(const DtCli *cli)
 {
-    return !writes_plan(cli) && !cli->verify && !cli->emit && !cli->print_after.n && !cli->time_passes;
+    return !writes_plan(cli) && !cli->verify && !cli->emit && !cli->print_after.n &&
+           !cli->time_passes;
 }
 
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
@@ -571,8 +603,11 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     Proof proof = {.good = false};
     const bool draws = cli->emit == DT_EMIT_SCHEDULE_SVG;
     if (cli->emit == DT_EMIT_LAYOUT && !cli->block)
-        return dt_cli_fail(DT_EXIT_USAGE, "--emit=layout prints what `auto` chose; this layout is written in full");
-    bool makes_plan = (writes_plan(cli) && !(draws && !program->train)) || (cli->verify && program->train);
+        return dt_cli_fail(
+            DT_EXIT_USAGE,
+            "--emit=layout prints what `auto` chose; this layout is written in full");
+    bool makes_plan =
+        (writes_plan(cli) && !(draws && !program->train)) || (cli->verify && program->train);
     int code = check_pass_names(cli);
     if (code == DT_EXIT_OK)
         code = choose_target(cli, program);
@@ -580,7 +615,8 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
         code = check_target(cli);
     if (code != DT_EXIT_OK)
         return code;
-    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL, is_for_gpus(cli), !cli->report))
+    if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL,
+                                            is_for_gpus(cli), !cli->report))
         return DT_EXIT_DIAGNOSTICS;
     code = dt_cli_check_clauses(cli, program->module, path);
     if (code == DT_EXIT_OK)

@@ -19,7 +19,8 @@
 
 /* ---- devices ---- */
 
-_Static_assert((int)DT_NODE_KINDS == (int)DT_COST_NODE_KINDS, "a model has the kinds that a cluster has");
+_Static_assert((int)DT_NODE_KINDS == (int)DT_COST_NODE_KINDS,
+               "a model has the kinds that a cluster has");
 
 bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model)
 {
@@ -199,10 +200,13 @@ static Lines zero_lines(const Changes *c)
     const DtParallelConfig *p = c->program->parallel;
     const DtShard *line = sample_line(c->program);
     const DtZero *zero = p->zeros.n ? &p->zeros.at[0] : NULL;
-    const char *on = zero ? join(c->arena, zero->on, zero->n_on) : line ? join(c->arena, line->mesh, line->n_mesh) : "";
+    const char *on = zero   ? join(c->arena, zero->on, zero->n_on)
+                     : line ? join(c->arena, line->mesh, line->n_mesh)
+                            : "";
     Lines lines = {.n = 0};
     for (int level = zero ? zero->level + 1 : 1; *on && level <= 3; level++)
-        add(&lines, dt_arena_printf(c->arena, "zero %d on %s", level, on), zero ? zero->span : (DtSpan){0});
+        add(&lines, dt_arena_printf(c->arena, "zero %d on %s", level, on),
+            zero ? zero->span : (DtSpan){0});
     return lines;
 }
 
@@ -217,8 +221,10 @@ static Lines micro_lines(const Changes *c)
         for (uint32_t m = 0; m < p->mesh.n; m++)
             ranks *= p->mesh.axes[m].name == line->mesh[i] ? p->mesh.axes[m].size : 1;
     Lines lines = {.n = 0};
-    for (int64_t n = 2 * p->micro; type && n <= type->axes[0].extent && type->axes[0].extent % (n * ranks) == 0; n *= 2)
-        add(&lines, dt_arena_printf(c->arena, "micro %s = %lld", type->axes[0].name, (long long)n), p->micro_span);
+    for (int64_t n = 2 * p->micro;
+         type && n <= type->axes[0].extent && type->axes[0].extent % (n * ranks) == 0; n *= 2)
+        add(&lines, dt_arena_printf(c->arena, "micro %s = %lld", type->axes[0].name, (long long)n),
+            p->micro_span);
     return lines;
 }
 
@@ -285,7 +291,8 @@ static void note_memory(DtArena *arena, DtDiag *diag, const DtMemory *m)
                                    dt_people_bytes(buf, (double)m->arenas[k]));
     for (int k = 0; k < DT_OVERHEADS; k++)
         if (m->overheads[k])
-            beside = dt_arena_printf(arena, "%s%s%s %s", beside, *beside ? ", " : "", dt_memory_overheads[k].name,
+            beside = dt_arena_printf(arena, "%s%s%s %s", beside, *beside ? ", " : "",
+                                     dt_memory_overheads[k].name,
                                      dt_people_bytes(buf, (double)m->overheads[k]));
     if (*list)
         dt_diag_note(diag, "%s", list);
@@ -301,13 +308,14 @@ static void note_peak(DtArena *arena, DtDiag *diag, const DtPlan *plan, const Dt
     const DtPlanSpan *span = &plan->spans[peak->span];
     const char *path = dt_plan_str(plan, span->path), *list = "";
     for (size_t i = 0; i < DT_COUNT(peak->bytes) && peak->bytes[i] > peak->live / 20; i++)
-        list = dt_arena_printf(arena, "%s%s%s", list, i ? ", " : "", dt_people_bytes(buf, (double)peak->bytes[i]));
+        list = dt_arena_printf(arena, "%s%s%s", list, i ? ", " : "",
+                               dt_people_bytes(buf, (double)peak->bytes[i]));
     if (m->in_flight)
         dt_diag_note(diag, "micro-batches in flight keep %s of activations",
                      dt_people_bytes(buf, (double)m->in_flight));
     dt_diag_note(diag, "temporaries are most, %s, at %s:%u%s%s; the largest tensors then have %s",
-                 dt_people_bytes(buf, (double)peak->live), dt_plan_str(plan, span->file), span->line, *path ? " " : "",
-                 path, list);
+                 dt_people_bytes(buf, (double)peak->live), dt_plan_str(plan, span->file),
+                 span->line, *path ? " " : "", path, list);
 }
 
 static const char *lines_of(DtArena *arena, const Change *change, const char *between)
@@ -366,7 +374,8 @@ static uint32_t join_edits(const Changes *c, uint32_t n, Edit *edits)
             edits[kept++] = edits[i];
             continue;
         }
-        last->text = dt_arena_printf(c->arena, "%s%.*s%s", last->text, (int)(edits[i].span.lo - last->span.hi),
+        last->text = dt_arena_printf(c->arena, "%s%.*s%s", last->text,
+                                     (int)(edits[i].span.lo - last->span.hi),
                                      source + last->span.hi, edits[i].text);
         last->span.hi = edits[i].span.hi;
     }
@@ -377,8 +386,10 @@ static void fix(const Changes *c, const Change *change, DtDiag *diag)
 {
     Edit edits[MOST_LINES + 1];
     char buf[32];
-    const uint32_t n = join_edits(c, edits_of(c->arena, change, c->program->parallel->mesh_span, edits), edits);
-    dt_diag_fix(diag, edits[0].span, edits[0].text, "this fits: %s", dt_people_bytes(buf, change->bytes));
+    const uint32_t n =
+        join_edits(c, edits_of(c->arena, change, c->program->parallel->mesh_span, edits), edits);
+    dt_diag_fix(diag, edits[0].span, edits[0].text, "this fits: %s",
+                dt_people_bytes(buf, change->bytes));
     for (uint32_t i = 1; i < n; i++)
         dt_diag_fix(diag, edits[i].span, edits[i].text, "and with it");
 }
@@ -390,13 +401,16 @@ static void help_by_auto(const Changes *c, DtDiag *diag)
     DtAutoWould would;
     char seconds[32], state[32];
     if (c->cli->block || !dt_auto_would(c->cli, c->program, c->path, &would)) {
-        dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), or take more devices");
+        dt_diag_help(diag, "split parameters or positions over more ranks (`shard`, `pipeline`), "
+                           "or take more devices");
     } else if (would.line) {
-        dt_diag_help(diag, "`auto` fits, %s a step: %s", dt_people_seconds(seconds, would.seconds), would.line);
+        dt_diag_help(diag, "`auto` fits, %s a step: %s", dt_people_seconds(seconds, would.seconds),
+                     would.line);
     } else if (would.least > would.devices) {
         dt_diag_note(diag, "no layout fits: parameters, gradients and optimizer alone are %s",
                      dt_people_bytes(state, would.state));
-        dt_diag_help(diag, "take %lld such devices at least, larger ones, or a smaller model", (long long)would.least);
+        dt_diag_help(diag, "take %lld such devices at least, larger ones, or a smaller model",
+                     (long long)would.least);
     } else {
         dt_diag_note(diag, "`auto` finds no layout that fits these devices");
         dt_diag_help(diag, "take more devices, larger ones, or a smaller model");
@@ -418,12 +432,16 @@ static void help(const Changes *c, DtDiag *diag)
     for (uint32_t i = 0, n = 0; i < c->n && n < SHOWN; i++) {
         if (c->fits && sorted[i].bytes == first.bytes)
             continue;
-        list = dt_arena_printf(c->arena, "%s%s`%s` %s", list, n++ ? ", " : "", lines_of(c->arena, &sorted[i], "; "),
+        list = dt_arena_printf(c->arena, "%s%s`%s` %s", list, n++ ? ", " : "",
+                               lines_of(c->arena, &sorted[i], "; "),
                                dt_people_bytes(buf, sorted[i].bytes));
     }
     if (*list)
-        dt_diag_help(diag, "%s: %s", c->fits ? "not enough by themselves" : "these lines are not enough, the smallest "
-                     "first", list);
+        dt_diag_help(diag, "%s: %s",
+                     c->fits ? "not enough by themselves"
+                             : "these lines are not enough, the smallest "
+                               "first",
+                     list);
     if (!c->fits)
         help_by_auto(c, diag);
 }
@@ -432,7 +450,8 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
 {
     /* who asks for that has another machine */
     const bool for_cpu = cli->target && dt_target_is_cpu(cli->target);
-    Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path, .arena = cli->arena};
+    Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path,
+                       .arena = cli->arena};
     DtMemory worst;
     char need[32], has[32];
     if (for_cpu || !dt_fit_model(program, &changes.model) || !changes.model.device->is_gpu)
@@ -445,7 +464,8 @@ bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const 
     DtDiag *diag = dt_diag_report(
         cli->diags, E0701, span, "a rank%s needs %s; %s has %s",
         dt_plan_stages(plan) > 1 ? dt_arena_printf(cli->arena, " of stage %u", worst.stage) : "",
-        dt_people_bytes(need, (double)worst.reserved), device->name, dt_people_bytes(has, device->memory_bytes));
+        dt_people_bytes(need, (double)worst.reserved), device->name,
+        dt_people_bytes(has, device->memory_bytes));
     note_memory(cli->arena, diag, &worst);
     note_peak(cli->arena, diag, plan, &worst);
     if (!p)

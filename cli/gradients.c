@@ -31,7 +31,10 @@ static const double most_work = 2e6; /* products in double precision, for one fu
 /* ---- functions that boxes decide ---- */
 
 /* Few digits: results of such numbers are not rounded, in any order of evaluation. */
-static bool is_round(double x) { return isinf(x) || (fabs(x) < 0x1p20 && x * 0x1p10 == floor(x * 0x1p10)); }
+static bool is_round(double x)
+{
+    return isinf(x) || (fabs(x) < 0x1p20 && x * 0x1p10 == floor(x * 0x1p10));
+}
 
 /* Whether residues obey all laws of an op of floats: exponentials of sums and products, quotients,
  * sums. */
@@ -39,7 +42,12 @@ static bool is_algebraic(const DtOp *op)
 {
     const bool floats = op->n_in && dt_dtype_is_float(op->in[0]->type->dtype);
     switch (op->kind) {
-    case DT_OP_ABS: case DT_OP_FLOOR: case DT_OP_FLOORDIV: case DT_OP_MOD: case DT_OP_MAX: case DT_OP_MIN:
+    case DT_OP_ABS:
+    case DT_OP_FLOOR:
+    case DT_OP_FLOORDIV:
+    case DT_OP_MOD:
+    case DT_OP_MAX:
+    case DT_OP_MIN:
     case DT_OP_LT: case DT_OP_LE: case DT_OP_EQ: case DT_OP_NE:
         return !floats;
     case DT_OP_CONST:
@@ -48,7 +56,13 @@ static bool is_algebraic(const DtOp *op)
         return !floats || dt_dtype_is_float(op->out[0]->type->dtype);
     case DT_OP_REDUCE:
         return !floats || op->reduce == DT_REDUCE_SUM;
-    case DT_OP_LOG: case DT_OP_SQRT: case DT_OP_RSQRT: case DT_OP_SIN: case DT_OP_COS: case DT_OP_TANH: case DT_OP_ERF:
+    case DT_OP_LOG:
+    case DT_OP_SQRT:
+    case DT_OP_RSQRT:
+    case DT_OP_SIN:
+    case DT_OP_COS:
+    case DT_OP_TANH:
+    case DT_OP_ERF:
     case DT_OP_POW: case DT_OP_TOPK: case DT_OP_RNG:
         return false;
     default:
@@ -60,7 +74,8 @@ static bool has_exp(const DtFunc *func)
 {
     bool has = false;
     for (uint32_t i = 0; i < func->ops.n && !has; i++)
-        has = func->ops.at[i]->kind == DT_OP_EXP || (func->ops.at[i]->func && has_exp(func->ops.at[i]->func));
+        has = func->ops.at[i]->kind == DT_OP_EXP ||
+              (func->ops.at[i]->func && has_exp(func->ops.at[i]->func));
     return has;
 }
 
@@ -77,7 +92,8 @@ static bool is_exact(DtArena *arena, const DtFunc *func, bool hot_inputs)
         bool any = op->kind == DT_OP_LOOP && exp; /* it may carry one into its next iteration */
         for (uint32_t k = 0; k < op->n_in; k++)
             any = any || hot[op->in[k]->id];
-        if (!is_algebraic(op) || (op->kind == DT_OP_EXP && any) || (op->func && !is_exact(arena, op->func, any)))
+        if (!is_algebraic(op) || (op->kind == DT_OP_EXP && any) ||
+            (op->func && !is_exact(arena, op->func, any)))
             return false;
         for (uint32_t k = 0; k < op->n_out; k++)
             hot[op->out[k]->id] = any || exp;
@@ -85,7 +101,10 @@ static bool is_exact(DtArena *arena, const DtFunc *func, bool hot_inputs)
     return true;
 }
 
-bool dt_cli_is_exact(const DtCli *cli, const DtFunc *func) { return is_exact(cli->arena, func, false); }
+bool dt_cli_is_exact(const DtCli *cli, const DtFunc *func)
+{
+    return is_exact(cli->arena, func, false);
+}
 
 /* ---- both sides ---- */
 
@@ -110,14 +129,17 @@ static bool is_float(const DtValue *value) { return dt_dtype_is_float(value->typ
 static const DtFunc *side_of(DtCli *cli, const DtFunc *func, const DtFunc *bwd, const char *name)
 {
     const DtFunc *stated = func->gradient->func;
-    DtFunc *side = dt_graph_func(func->module, dt_intern_printf("%s.%s", func->name, name), DT_FUNC_FN);
+    DtFunc *side =
+        dt_graph_func(func->module, dt_intern_printf("%s.%s", func->name, name), DT_FUNC_FN);
     DtBuilder b = {.func = side};
     DtValue **in = DT_NEW_ARRAY(cli->arena, DtValue *, func->inputs.n + func->results.n + 1),
             **cotangents = in + func->inputs.n, **made = NULL;
     for (uint32_t i = 0; i < func->inputs.n; i++)
         in[i] = dt_graph_arg(side, func->inputs.at[i]->type, NULL);
     for (uint32_t i = 0; i < func->results.n; i++)
-        cotangents[i] = is_float(func->results.at[i]) ? dt_graph_arg(side, func->results.at[i]->type, NULL) : NULL;
+        cotangents[i] = is_float(func->results.at[i])
+                            ? dt_graph_arg(side, func->results.at[i]->type, NULL)
+                            : NULL;
     if (bwd) {
         DtValue **given = DT_NEW_ARRAY(cli->arena, DtValue *, bwd->inputs.n + 1);
         DtValue *const *kept = dt_graph_call(&b, func->fwd, NULL, in)->out;
@@ -177,12 +199,15 @@ static Told compare(DtCli *cli, DtFunc *func, DtText *ret_said)
 
 /* ---- all of them ---- */
 
-static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y.lo && x.hi == y.hi; }
+static bool same_span(DtSpan x, DtSpan y)
+{
+    return x.file == y.file && x.lo == y.lo && x.hi == y.hi;
+}
 
 static bool is_same_op(const DtOp *x, const DtOp *y)
 {
-    bool same = x->kind == y->kind && same_span(x->span, y->span) && x->n_in == y->n_in && x->n_out == y->n_out &&
-                x->number == y->number && !x->func == !y->func;
+    bool same = x->kind == y->kind && same_span(x->span, y->span) && x->n_in == y->n_in &&
+                x->n_out == y->n_out && x->number == y->number && !x->func == !y->func;
     for (uint32_t i = 0; same && i < x->n_in; i++)
         same = x->in[i]->id == y->in[i]->id;
     for (uint32_t i = 0; same && i < x->n_out; i++)
@@ -216,9 +241,11 @@ static bool is_known_function(const DtModule *module, uint32_t i)
 static int say_wrong(DtCli *cli, const DtFunc *func, const DtText *said)
 {
     DtDiag *d = dt_diag_report(cli->diags, E0222, func->gradient->func->span,
-                               "the gradient that `%s` states is not its derivative", dt_graph_source_name(func));
+                               "the gradient that `%s` states is not its derivative",
+                               dt_graph_source_name(func));
     if (func->stream)
-        dt_diag_label(d, func->stream->part->span, "or this does not give the part that the gradient takes");
+        dt_diag_label(d, func->stream->part->span,
+                      "or this does not give the part that the gradient takes");
     if (said->len)
         dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, said->at));
     dt_diag_help(d, "if it is meant to differ, write `surrogate` instead of `gradient`");
@@ -254,8 +281,10 @@ int dt_cli_check_gradients(DtCli *cli, DtModule *module)
             module->funcs.at[k]->fwd = module->funcs.at[k]->bwd = NULL;
     }
     DtText text = {0};
-    say(&text, n[PROVED], "proved", "custom gradient is the derivative", "custom gradients are the derivatives");
-    say(&text, n[NOT_TOLD], "not proved, but tried along random directions", "custom gradient", "custom gradients");
+    say(&text, n[PROVED], "proved", "custom gradient is the derivative",
+        "custom gradients are the derivatives");
+    say(&text, n[NOT_TOLD], "not proved, but tried along random directions", "custom gradient",
+        "custom gradients");
     if (code == DT_EXIT_OK && cli->verify && text.len)
         code = dt_cli_print(&text);
     dt_text_free(&text);

@@ -42,7 +42,8 @@ typedef struct Run {
     DtTrial *memory;
 } Run;
 
-static bool not_run(DtCliMachine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool not_run(DtCliMachine *machine, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static bool not_run(DtCliMachine *machine, const char *format, ...)
 {
     va_list args;
@@ -60,7 +61,8 @@ static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions 
     DtCli cli = *machine->cli;
     if (is_alone && machine->interprets)
         cli.target = "interpreted";
-    const DtStatus status = dt_cli_variant(&cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
+    const DtStatus status =
+        dt_cli_variant(&cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
     return dt_status_ok(&status) || not_run(machine, "%s", status.message);
 }
 
@@ -128,7 +130,8 @@ static bool fill(DtCliMachine *machine, Run *run)
         const DtStore *store = store_of(run, tensor);
         const DtTensor *from = store ? run->trial->initial[store->index] : NULL;
         if (!from) {
-            machine->wrong = dt_arena_printf(machine->cli->arena, "the plan has `%s`, which the serial program has not",
+            machine->wrong = dt_arena_printf(machine->cli->arena,
+                                             "the plan has `%s`, which the serial program has not",
                                              dt_plan_str(run->plan, tensor->store->path));
             return false;
         }
@@ -164,7 +167,8 @@ static bool open_trial(DtCliMachine *machine, Run *run, const uint8_t *bytes, si
     run->said_fd = memory_with("dtc-said", NULL, 0);
     if (run->plan_fd < 0 || run->trial_fd < 0 || run->said_fd < 0)
         return not_run(machine, "no memory for plan and values: %s", strerror(errno));
-    run->memory = mmap(NULL, run->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->trial_fd, 0);
+    run->memory =
+        mmap(NULL, run->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, run->trial_fd, 0);
     if (run->memory == MAP_FAILED)
         return not_run(machine, "no memory for its values: %s", strerror(errno));
     *run->memory = (DtTrial){.magic = DT_TRIAL_MAGIC,
@@ -207,7 +211,8 @@ const char *dt_cli_dtrun(DtArena *arena)
     char self[4096];
     const ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     const char *slash = len > 0 ? memrchr(self, '/', (size_t)len) : NULL;
-    const char *path = slash ? dt_arena_printf(arena, "%.*s/dtrun", (int)(slash - self), self) : NULL;
+    const char *path =
+        slash ? dt_arena_printf(arena, "%.*s/dtrun", (int)(slash - self), self) : NULL;
     return path && access(path, X_OK) == 0 ? path : NULL;
 }
 
@@ -237,7 +242,8 @@ static int run_dtrun(const Run *run, const char *path)
     posix_spawn_file_actions_adddup2(&files, run->trial_fd, run->trial_fd);
     posix_spawn_file_actions_adddup2(&files, run->said_fd, 1);
     posix_spawn_file_actions_adddup2(&files, run->said_fd, 2);
-    const int error = posix_spawn(&pid, path, &files, NULL, (char *const *)(uintptr_t)argv, environ);
+    const int error =
+        posix_spawn(&pid, path, &files, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (error) {
         errno = error;
@@ -271,14 +277,18 @@ static const char *copies_of(const Run *run, const DtTrialCopies *copies)
 {
     if (copies->tensor < 0 || (uint64_t)copies->tensor >= run->layout.n) {
         const uint64_t metric = (uint64_t)copies->byte / 8;
-        return metric < run->plan->n_metrics ? dt_plan_str(run->plan, run->plan->metrics[metric].name) : "a scalar";
+        return metric < run->plan->n_metrics
+                   ? dt_plan_str(run->plan, run->plan->metrics[metric].name)
+                   : "a scalar";
     }
     const DtTrialTensor *tensor = &run->layout.tensors[copies->tensor];
     const DtStore *store = store_of(run, tensor);
-    return dt_arena_printf(run->arena, "%s%s",
-                           store ? dt_judge_describe(run->arena, store) : dt_plan_str(run->plan, tensor->store->path),
-                           store ? dt_judge_coordinates(run->arena, store->type,
-                                                        copies->byte / dt_kinds_size(tensor->store->dtype)) : "");
+    return dt_arena_printf(
+        run->arena, "%s%s",
+        store ? dt_judge_describe(run->arena, store) : dt_plan_str(run->plan, tensor->store->path),
+        store ? dt_judge_coordinates(run->arena, store->type,
+                                     copies->byte / dt_kinds_size(tensor->store->dtype))
+              : "");
 }
 
 static bool scalar(const DtJudgeTrial *trial, uint32_t event, const char *entry, const char *name,
@@ -291,8 +301,10 @@ static bool scalar(const DtJudgeTrial *trial, uint32_t event, const char *entry,
     for (uint32_t i = 0; i < n; i++) {
         const char *value = at + (first + i) * 8;
         if (!value[run->layout.scalars] ||
-            strcmp(dt_plan_str(plan, shown ? plan->shows[i].name : plan->metrics[i].name), name) != 0 ||
-            strcmp(dt_plan_str(plan, shown ? plan->shows[i].entry : plan->metrics[i].entry), entry) != 0)
+            strcmp(dt_plan_str(plan, shown ? plan->shows[i].name : plan->metrics[i].name), name) !=
+                0 ||
+            strcmp(dt_plan_str(plan, shown ? plan->shows[i].entry : plan->metrics[i].entry),
+                   entry) != 0)
             continue;
         memcpy(ret_value, value, 8);
         return true;
@@ -300,11 +312,13 @@ static bool scalar(const DtJudgeTrial *trial, uint32_t event, const char *entry,
     return false;
 }
 
-static bool collect_tensor(DtCliMachine *machine, Run *run, uint32_t event, const DtTrialTensor *tensor)
+static bool collect_tensor(DtCliMachine *machine, Run *run, uint32_t event,
+                           const DtTrialTensor *tensor)
 {
     const DtStore *store = store_of(run, tensor);
     const int64_t size = dt_kinds_size(tensor->store->dtype);
-    const char *from = (const char *)run->memory + dt_trial_values(&run->layout, event) + tensor->at;
+    const char *from =
+        (const char *)run->memory + dt_trial_values(&run->layout, event) + tensor->at;
     DtTensor *made = run->trial->after[event][store->index] = DT_NEW(run->arena, DtTensor);
     *made = (DtTensor){store->type, DT_NEW_ARRAY(run->arena, double, tensor->elements)};
     for (int64_t i = 0; i < tensor->elements; i++) {
@@ -331,8 +345,8 @@ static bool collect(DtCliMachine *machine, Run *run)
         machine->wrong = dt_arena_printf(
             machine->cli->arena,
             "step %lld: rank %u has another copy of %s than the ranks before it",
-            (long long)run->memory->script[copies->event % DT_TRIAL_EVENTS].steps_after, copies->rank,
-            copies_of(run, copies));
+            (long long)run->memory->script[copies->event % DT_TRIAL_EVENTS].steps_after,
+            copies->rank, copies_of(run, copies));
         return false;
     }
     for (uint32_t i = 0; i < trial->events; i++) {
@@ -361,8 +375,8 @@ static bool collect(DtCliMachine *machine, Run *run)
 /* Whether this machine cannot run the plan, and the plan need not be wrong: no step was begun. */
 static bool is_lack(const Run *run, int code)
 {
-    return !run->memory->began && (code == DT_EXIT_USAGE || code == DT_EXIT_DOES_NOT_FIT || code == DT_EXIT_RETRY ||
-                                   code == DT_EXIT_IO);
+    return !run->memory->began && (code == DT_EXIT_USAGE || code == DT_EXIT_DOES_NOT_FIT ||
+                                   code == DT_EXIT_RETRY || code == DT_EXIT_IO);
 }
 
 static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size_t len)
@@ -371,8 +385,8 @@ static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size
     if (!path)
         return not_run(machine, "there is no dtrun beside dtc");
     if (run->plan->meta->n_ranks > MOST_RANKS)
-        return not_run(machine, "%u ranks are more processes than the %d that it starts", run->plan->meta->n_ranks,
-                       MOST_RANKS);
+        return not_run(machine, "%u ranks are more processes than the %d that it starts",
+                       run->plan->meta->n_ranks, MOST_RANKS);
     if (!open_trial(machine, run, bytes, len))
         return false;
     const int code = run_dtrun(run, path);
@@ -397,9 +411,9 @@ static const char *folder_of(DtCliMachine *machine, const DtJudgeTrial *trial)
     for (uint32_t i = 0; i < trial->events; i++)
         saves |= trial->script[i].kind == DT_JUDGE_SAVE;
     machine->saves += saves;
-    return saves || trial->is_resumed
-               ? dt_arena_printf(machine->cli->arena, "%s/%u", machine->scratch.path, machine->saves)
-               : NULL;
+    return saves || trial->is_resumed ? dt_arena_printf(machine->cli->arena, "%s/%u",
+                                                        machine->scratch.path, machine->saves)
+                                      : NULL;
 }
 
 /* ---- files of data ---- */
@@ -457,7 +471,8 @@ static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *op
     return changed;
 }
 
-static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial)
+static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options,
+                      DtJudgeTrial *trial)
 {
     DtCliMachine *machine = (DtCliMachine *)runner;
     const Image which = trial->is_resumed ? OF_ONE : trial->n_files ? OF_FILES : OF_LAYOUT;
@@ -489,12 +504,14 @@ DtJudgeVerdict dt_cli_machine(DtCli *cli, const DtJudgeProgram *task, const DtJu
     if (cli->no_kernels)
         not_run(ret_machine, "--no-kernels");
     else if (!dt_hostcc_runs(cli->target) && strcmp(cli->target, "interpreted") != 0)
-        not_run(ret_machine, "this processor (%s) does not run code for %s", dt_hostcc_native(), cli->target);
+        not_run(ret_machine, "this processor (%s) does not run code for %s", dt_hostcc_native(),
+                cli->target);
     if (ret_machine->why_not)
         return DT_JUDGE_REJECTED;
     ret_machine->scratch = dt_cli_scratch_make(cli->arena);
     ret_machine->runner.saves = ret_machine->scratch.path != NULL;
-    DtJudgeVerdict verdict = dt_judge_machine(cli->arena, task, judgement->options, &ret_machine->runner, ret_judged);
+    DtJudgeVerdict verdict =
+        dt_judge_machine(cli->arena, task, judgement->options, &ret_machine->runner, ret_judged);
     for (uint32_t i = 0; i < ret_machine->runs.n; i++)
         close_trial(ret_machine->runs.at[i]);
     dt_cli_scratch_remove(&ret_machine->scratch);

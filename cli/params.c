@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc --params: every parameter with its path, shape, dtype and elements, and the exact total. Parameters of
- * a loop are one row: "h.#.attention.wq.w", 12 times. */
+/* dtc --params: every parameter with its path, shape, dtype and elements, and the exact total.
+ * Parameters of a loop are one row: "h.#.attention.wq.w", 12 times. */
 #include "cli/cli.h"
 #include "ir/live.h"
 

@@ -36,7 +36,8 @@ static const DtFunc *lowered(DtArena *arena, const DtLowerOptions *options, cons
 /* Gives the dim the smallest of a few numbers with which the program still has the function. */
 static void shrink(const DtLowerOptions *options, DtOption *dim, int64_t extent, const DtFunc *func)
 {
-    static const char *const tries[] = {"2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64", "96", "128"};
+    static const char *const tries[] = {"2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64",
+                                        "96", "128"};
     const char *const before = dim->value;
     bool good = false;
     for (size_t i = 0; !good && i < DT_COUNT(tries) && strtoll(tries[i], NULL, 10) < extent; i++) {
@@ -66,8 +67,9 @@ static const DtFunc *smaller(DtCli *cli, const DtFunc *func, const char *path)
         const DtDim *dim = &program->dims.at[i];
         if (!dim->is_number || dim->is_given)
             continue;
-        dims[options.n_dims] = (DtOption){
-            .name = dim->name, .value = dt_arena_printf(cli->arena, "%lld", (long long)dim->extent)};
+        dims[options.n_dims] =
+            (DtOption){.name = dim->name,
+                       .value = dt_arena_printf(cli->arena, "%lld", (long long)dim->extent)};
         options.n_dims++;
         shrink(&options, &dims[options.n_dims - 1], dim->extent, func);
     }

@@ -34,8 +34,8 @@ static void keep_training(DtModule *module)
     module->entries.n = n;
 }
 
-DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options, DtVariant what,
-                        uint8_t **ret_bytes, size_t *ret_len)
+DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options,
+                        DtVariant what, uint8_t **ret_bytes, size_t *ret_len)
 {
     DtDiags *diags = dt_diag_new(arena);
     DtProgram *program = dt_lower(arena, diags, options);
@@ -44,15 +44,17 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
                               dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
     if (what == DT_VARIANT_STEP)
         keep_training(program->module);
-    const DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster,
-                                   .target = dt_target_find(cli->target)->kind, .epilogues = dt_cli_epilogues(cli),
-                                   .unfused = cli->unfused};
+    const DtPassContext context = {.train = program->train, .parallel = program->parallel,
+                                   .cluster = program->cluster,
+                                   .target = dt_target_find(cli->target)->kind,
+                                   .epilogues = dt_cli_epilogues(cli), .unfused = cli->unfused};
     dt_passes_run(program->module, &context, NULL, NULL);
     if (dt_diag_errors(diags) || !dt_codegen_check(program->module))
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "there is no plan for this layout: %.400s",
                               dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
-    const DtCodegenOptions how = {.target = cli->target, .source = options->path, .source_folder = ".",
-                                  .compiler = "dtc", .no_kernels = what != DT_VARIANT_KERNELS,
+    const DtCodegenOptions how = {.target = cli->target, .source = options->path,
+                                  .source_folder = ".", .compiler = "dtc",
+                                  .no_kernels = what != DT_VARIANT_KERNELS,
                                   .no_texts = what == DT_VARIANT_STEP, .unfused = cli->unfused};
     DtPlanBuilder *builder = dt_write_new(arena);
     const DtStatus status = dt_codegen_plan(program, &how, builder);

@@ -83,7 +83,8 @@ static const DtType *block_type(const DtTiling *g, const DtType *type)
             looped = looped || type->axes[d].name == g->loops[k];
         if (looped)
             continue;
-        axes[n] = (DtAxis){.name = type->axes[d].name, .extent = dt_type_local_extent(type, d, &g->e->module->mesh)};
+        axes[n] = (DtAxis){.name = type->axes[d].name,
+                           .extent = dt_type_local_extent(type, d, &g->e->module->mesh)};
         if (axes[n].name == g->s)
             axes[n].extent = g->rows;
         else if (axes[n].name == g->t)
@@ -105,7 +106,8 @@ static DtValue *block_draw(DtTiling *g, DtBuilder *b, const DtValue *value)
     DtValue *made = dt_graph_copy(b, &draft, NULL)->out[0];
     made->made_anew = 2;
     DT_PUSH(g->e->arena, g->e->draws,
-            ((DtKDraw){made->op, value->type, g->s, g->loops, g->at, g->n_loops, g->e->scope->reg + 1}));
+            ((DtKDraw){made->op, value->type, g->s, g->loops, g->at, g->n_loops,
+                       g->e->scope->reg + 1}));
     return made;
 }
 
@@ -135,8 +137,8 @@ static DtValue *make_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtV
                                   : dt_graph_map(b, op->kind, op->n_in, in, wish);
 }
 
-/* A cheap value, of the function or of its caller, computed for the block: positions of queries start at the
- * block's first. clones: by value id, those made already. */
+/* A cheap value, of the function or of its caller, computed for the block: positions of queries
+ * start at the block's first. clones: by value id, those made already. */
 static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     if (!clones[value->id])
@@ -172,7 +174,8 @@ static DtFunc *block_func(DtTiling *g)
         for (uint32_t j = 0; dt_tile_is_of_region(g, i) && j < g->func->ops.at[i]->n_in; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
             bool region = value->op && g->part[g->position[value->id]] == DT_TILE_REGION;
-            bool is_inline = (!value->op && g->inlined[value->index]) || (value->op && dt_op_is_inline(value));
+            bool is_inline =
+                (!value->op && g->inlined[value->index]) || (value->op && dt_op_is_inline(value));
             if (!region && !is_inline)
                 clone_of(g, &b, value);
         }
@@ -197,7 +200,8 @@ static DtFunc *block_func(DtTiling *g)
 }
 
 /* A score block that can take value: not taken, of its dtype, with its axes in the same order. */
-static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, bool *taken, const DtValue *value)
+static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, bool *taken,
+                                 const DtValue *value)
 {
     for (uint32_t i = 0; i < g->func->n_values; i++) {
         if (!score_of[i].set || taken[i] || score_of[i].view.dtype != value->type->dtype ||
@@ -209,9 +213,10 @@ static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, boo
     return NULL;
 }
 
-/* Makes the region's values that products read, each in the memory of a score block if that can be, and its outputs. */
-static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, const DtPlace *outputs_of,
-                        const bool *adds, DtPlace *ret_places)
+/* Makes the region's values that products read, each in the memory of a score block if that can be,
+ * and its outputs. */
+static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of,
+                        const DtPlace *outputs_of, const bool *adds, DtPlace *ret_places)
 {
     DtEmit *e = g->e;
     DtScope *inner = dt_scope_new(e, block, NULL, e->scope->path);
@@ -226,7 +231,8 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
     const DtOp **ops = DT_NEW_ARRAY(e->arena, const DtOp *, block->ops.n + 1);
     for (uint32_t i = 0; i < g->func->n_values; i++)
         if (g->clone[i] && !g->clone[i]->op)
-            inner->places[g->clone[i]->id] = score_of[i].set ? score_of[i] : cut(g, g->scope->places[i]);
+            inner->places[g->clone[i]->id] =
+                score_of[i].set ? score_of[i] : cut(g, g->scope->places[i]);
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         for (uint32_t j = 0; g->part[i] == DT_TILE_OUTPUT && j < 2; j++) {
             const DtValue *value = g->func->ops.at[i]->in[j];
@@ -240,7 +246,8 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         if (dt_tile_is_left(g, i))
             outputs[n_all++] = (DtOutput){.value = g->clone[g->func->ops.at[i]->out[0]->id],
-                                          .place = cut(g, outputs_of[i]), .accumulate = adds[i], .block = true};
+                                          .place = cut(g, outputs_of[i]), .accumulate = adds[i],
+                                          .block = true};
     if (n_all == 0) /* products take the scores as they are */
         return;
     for (uint32_t i = 0; i < block->ops.n; i++)
@@ -256,8 +263,9 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
         for (uint32_t k = 0; k < n; k++) {
             DtValue *value = g->clone[sources[k]->id];
             const DtPlace *score = in_place ? free_score(g, score_of, taken, value) : NULL;
-            outputs[k] = (DtOutput){.value = value,
-                                    .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
+            outputs[k] = (DtOutput){
+                .value = value,
+                .place = score ? *score : dt_place_temporary(e, value->type, value->name)};
         }
         e->like = g->rows == g->like_rows && g->keys == g->like_keys && !g->numbered ? g->like : 0;
         e->repeats = true;
@@ -267,7 +275,8 @@ static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of, con
     e->rows = NULL;
     if (!done)
         DT_BUG("the region between attention's products is no kernel");
-    g->like_rows = g->rows, g->like_keys = g->keys, g->like = 1 + e->launched; /* equal blocks share a text */
+    /* equal blocks share a text */
+    g->like_rows = g->rows, g->like_keys = g->keys, g->like = 1 + e->launched;
     e->scope = (DtScope *)(uintptr_t)kept;
     for (uint32_t k = 0; k < n; k++)
         ret_places[sources[k]->id] = outputs[k].place;
@@ -283,7 +292,8 @@ static void product(DtTiling *g, const DtOp *op, const DtPlace *to, bool accumul
         DT_BUG("a product of attention's blocks is no matrix product");
 }
 
-static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outputs, const bool *accumulates)
+static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outputs,
+                       const bool *accumulates)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
@@ -298,7 +308,8 @@ static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outpu
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (g->part[i] == DT_TILE_SCORE) {
             DtValue *value = func->ops.at[i]->out[0];
-            scores[value->id] = dt_place_dense(e, block_type(g, value->type), buffers[value->id].view.buffer);
+            scores[value->id] =
+                dt_place_dense(e, block_type(g, value->type), buffers[value->id].view.buffer);
             cuts[value->id] = scores[value->id];
             product(g, func->ops.at[i], &scores[value->id], false);
         }
@@ -324,8 +335,8 @@ typedef struct Block {
     DtVisibleCase of;
 } Block;
 
-/* The block that these queries can be added to: the one before them in the same case, if both see one key. most: scores
- * that there is room for. */
+/* The block that these queries can be added to: the one before them in the same case, if both see
+ * one key. most: scores that there is room for. */
 static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64_t most)
 {
     const DtVisibleCase *of = &these->of;
@@ -342,10 +353,13 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
 static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
 {
     const int64_t half = g->n_s / 2;
-    const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_VISIBLE_CASES) ? 2 : DT_VISIBLE_CASES;
+    const uint32_t most = g->n_s > rows_of_all * (g->e->target->blocks_most / DT_VISIBLE_CASES)
+                              ? 2
+                              : DT_VISIBLE_CASES;
     uint32_t n = 0;
     for (int64_t at = 0, rows; at < g->n_s; at += rows) {
-        DtVisibleCase cases[DT_VISIBLE_CASES] = {{.is_first = true, .is_last = true, .keys = g->n_t}};
+        DtVisibleCase cases[DT_VISIBLE_CASES] = {{.is_first = true, .is_last = true,
+                                                  .keys = g->n_t}};
         rows = at + rows_of_all < g->n_s ? rows_of_all : g->n_s - at;
         if (g->masked && g->reach.uses && at < half && at + rows > half)
             rows = half - at; /* halves of zigzag order look at other keys */
@@ -362,9 +376,10 @@ static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
     return n;
 }
 
-/* All that the blocks' instructions depend on but iterations of loops: each piece of a pipeline has them. */
-static DtReplay key_of(DtTiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers, const DtPlace *outputs,
-                       const bool *accumulates)
+/* All that the blocks' instructions depend on but iterations of loops: each piece of a pipeline has
+ * them. */
+static DtReplay key_of(DtTiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers,
+                       const DtPlace *outputs, const bool *accumulates)
 {
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
@@ -403,7 +418,8 @@ static void emit_blocks(DtTiling *g, int64_t rows, const DtPlace *buffers, const
                         const bool *accumulates)
 {
     DtEmit *e = g->e;
-    Block *blocks = DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_VISIBLE_CASES);
+    Block *blocks =
+        DT_NEW_ARRAY(e->scratch, Block, (e->target->blocks_most + 1) * DT_VISIBLE_CASES);
     const uint32_t n = list_blocks(g, rows, blocks);
     DtReplay replay = key_of(g, blocks, n, buffers, outputs, accumulates);
     if (dt_replay_repeat(e, &replay))
@@ -474,7 +490,8 @@ static Left place_outputs(DtTiling *g, int64_t rows, DtPlace *buffers)
         if (!adds_up(g, i))
             continue;
         if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
-            left.at[i] = dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
+            left.at[i] =
+                dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
             left.accumulates[i] = false;
         }
         left.flags[i] = left.accumulates[i] ? DT_NOTE_ADDS : DT_NOTE_ZEROED;
@@ -503,7 +520,8 @@ static void emit_tiles(DtTiling *g)
     DtEmit *e = g->e;
     const DtFunc *func = g->func;
     for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t j = 0; (g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT) && j < 2; j++)
+        for (uint32_t j = 0; (g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT) && j < 2;
+             j++)
             if (dt_tile_part(g, func->ops.at[i]->in[j]) == DT_TILE_BEFORE)
                 settle(g, func->ops.at[i]->in[j]);
     DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
@@ -576,7 +594,9 @@ static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
     for (uint32_t i = 0; i < kernel->ops.n; i++) {
         const DtValue *value = kernel->ops.at[i]->out[0];
         const int64_t at = value->final ? op_of_number(g, value->final - 1) : -1;
-        if (at < 0 || (g->part[at] != DT_TILE_BEFORE && !dt_op_is_inline(g->func->ops.at[at]->out[0])) || done[at])
+        if (at < 0 ||
+            (g->part[at] != DT_TILE_BEFORE && !dt_op_is_inline(g->func->ops.at[at]->out[0])) ||
+            done[at])
             return;
         if (!dt_op_is_inline(g->func->ops.at[at]->out[0]))
             ops[n++] = g->func->ops.at[at];
@@ -584,7 +604,8 @@ static void emit_fused_before(DtTiling *g, const DtOp *fused, bool *done)
     for (uint32_t r = 0; r < kernel->results.n; r++) {
         if (!kernel->results.at[r]->op)
             return;
-        outputs[r].value = g->func->ops.at[op_of_number(g, kernel->results.at[r]->final - 1)]->out[0];
+        outputs[r].value =
+            g->func->ops.at[op_of_number(g, kernel->results.at[r]->final - 1)]->out[0];
     }
     for (uint32_t i = 0; i < g->func->ops.n; i++)
         for (uint32_t k = 0; k < n; k++)
@@ -613,8 +634,9 @@ static void emit_one_before(DtTiling *g, uint32_t position, bool *done)
         const DtOp *kernel = fused->ops.at[f];
         bool has = false;
         for (uint32_t k = 0; kernel->kind == DT_OP_FUSED && k < kernel->func->ops.n; k++)
-            has = has || (kernel->func->ops.at[k]->out[0]->final &&
-                          kernel->func->ops.at[k]->out[0]->final - 1 == g->scope->number[op->out[0]->id]);
+            has = has ||
+                  (kernel->func->ops.at[k]->out[0]->final &&
+                   kernel->func->ops.at[k]->out[0]->final - 1 == g->scope->number[op->out[0]->id]);
         if (has)
             emit_fused_before(g, kernel, done);
     }
@@ -634,7 +656,8 @@ static void emit_before(DtTiling *g)
 
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why)
 {
-    DtTiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func, .scope = scope};
+    DtTiling tiling = {.e = e, .call = call, .func = call->func, .outside = e->scope->func,
+                       .scope = scope};
     DtTiling *g = &tiling;
     DtScope *outer = e->scope;
     DtModule *module = (DtModule *)(uintptr_t)e->module;
@@ -651,7 +674,8 @@ bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_
     dt_concat_claim(e);
     emit_before(g);
     for (uint32_t i = 0; i < g->func->ops.n; i++) {
-        const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT || dt_tile_is_of_region(g, i);
+        const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT ||
+                            dt_tile_is_of_region(g, i);
         for (uint32_t j = 0; inside && j < g->func->ops.at[i]->n_in; j++) {
             DtValue *value = g->func->ops.at[i]->in[j];
             if (dt_tile_part(g, value) != DT_TILE_BEFORE)

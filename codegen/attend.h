@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by attend.c, which emits attention in tiles, and attend_parts.c, which finds the parts of the function. */
+/* Shared by attend.c, which emits attention in tiles, and attend_parts.c, which finds the parts of
+ * the function. */
 #ifndef DT_CODEGEN_ATTEND_H
 #define DT_CODEGEN_ATTEND_H
 
@@ -47,7 +48,10 @@ typedef struct DtTiling {
     DtPlace *cuts, *scores, *here;
 } DtTiling;
 
-static inline bool dt_tile_has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
+static inline bool dt_tile_has(const DtValue *value, const char *axis)
+{
+    return dt_type_find(value->type, axis) >= 0;
+}
 
 static inline DtTilePart dt_tile_part(const DtTiling *g, const DtValue *value)
 {

@@ -22,7 +22,8 @@ static Group group_of(DtTiling *g)
                    .outputs = DT_NEW_ARRAY(e->scratch, DtOutput, func->ops.n + 1)};
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT || dt_tile_is_of_region(g, i);
+        const bool inside = g->part[i] == DT_TILE_SCORE || g->part[i] == DT_TILE_OUTPUT ||
+                            dt_tile_is_of_region(g, i);
         if (inside && !dt_op_is_inline(op->out[0]))
             group.ops[group.n_ops++] = op;
         if (dt_tile_is_output(g, i))
@@ -55,7 +56,9 @@ static bool is_scored(const DtTiling *g, const DtValue *value)
 /* The op whose result comes before, if it is of that kind. */
 static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind)
 {
-    return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE ? value->op : NULL;
+    return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE
+               ? value->op
+               : NULL;
 }
 
 /* Whether the value is the sum over elements of heads of a gradient times something. By the
@@ -71,19 +74,23 @@ static bool is_dot(const DtTiling *g, const DtValue *value, const DtValue **ret_
     const DtValue *left = uncast(product->in[0]), *right = uncast(product->in[1]);
     const bool turned = !is_scored(g, left);
     *ret_result = turned ? left : right;
-    return is_scored(g, turned ? right : left) && !is_scored(g, *ret_result) && *ret_result != value &&
+    return is_scored(g, turned ? right : left) && !is_scored(g, *ret_result) &&
+           *ret_result != value &&
            (*ret_result)->type->dtype == (turned ? right : left)->type->dtype && !(*ret_result)->op;
 }
 
 static DtKAttention attention_of(DtTiling *g)
 {
-    DtKAttention a = {.func = g->func, .queries = g->s, .keys = g->t, .inlined = g->inlined, .mask = g->masked_by};
+    DtKAttention a = {.func = g->func, .queries = g->s, .keys = g->t, .inlined = g->inlined,
+                      .mask = g->masked_by};
     for (uint32_t i = 0; i < g->func->ops.n && g->e->target->library && !a.dot; i++)
-        for (uint32_t k = 0; k < g->func->ops.at[i]->n_in && dt_tile_is_of_region(g, i) && !a.dot; k++)
+        for (uint32_t k = 0; k < g->func->ops.at[i]->n_in && dt_tile_is_of_region(g, i) && !a.dot;
+             k++)
             if (is_dot(g, g->func->ops.at[i]->in[k], &a.result))
                 a.dot = g->func->ops.at[i]->in[k];
     a.result = a.dot ? a.result : NULL;
-    /* The library's function returns neither, and its gradient reads them so; a program's own may do anything. */
+    /* The library's function returns neither, and its gradient reads them so; a program's own may
+     * do anything. */
     a.paired = g->call->func->library == dt_intern("attend");
     return a;
 }
@@ -95,8 +102,8 @@ static void say(DtTiling *g, const char *why)
     DtEmit *e = g->e;
     if (dt_untiled_is_reported(e, g->func))
         return;
-    DtDiag *diag = dt_diag_report(e->module->diags, L0588, g->call->span, "attention without a kernel of its own: %s",
-                                  why);
+    DtDiag *diag = dt_diag_report(e->module->diags, L0588, g->call->span,
+                                  "attention without a kernel of its own: %s", why);
     dt_diag_note(diag, "function `%s`, for GPUs", g->func->name);
 }
 
@@ -121,7 +128,8 @@ void dt_attend_launch(DtTiling *g)
     DtKAttention attention = attention_of(g);
     Group group = group_of(g);
     for (uint32_t i = 0; i < group.n_outputs; i++)
-        group.outputs[i].place = dt_output_write(e, group.outputs[i].value, &group.outputs[i].accumulate);
+        group.outputs[i].place =
+            dt_output_write(e, group.outputs[i].value, &group.outputs[i].accumulate);
     e->attention = &attention;
     bool done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
     if (!done && attention.dot) { /* the result's memory may be written over */

@@ -34,8 +34,8 @@ static bool is_total(const DtTiling *g, const DtOp *op)
 /* Products of blocks are matrix products. */
 static bool is_product(const DtTiling *g, const DtOp *op)
 {
-    return dt_target_multiplies(&dt_target_limits[g->e->target->kind], op->in[0]->type->dtype, op->in[1]->type->dtype,
-                                op->out[0]->type->dtype);
+    return dt_target_multiplies(&dt_target_limits[g->e->target->kind], op->in[0]->type->dtype,
+                                op->in[1]->type->dtype, op->out[0]->type->dtype);
 }
 
 /* The operands of op, which comes after the blocks, become results of the region; false if that
@@ -44,8 +44,10 @@ static bool leave(DtTiling *g, const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtTilePart part = dt_tile_part(g, op->in[i]);
-        if (part == DT_TILE_SCORE || (part == DT_TILE_REGION && (!op->in[i]->op || !dt_tile_has(op->in[i], g->s))))
-            return differs(g, op, "this reads scores, or what has no queries, out of the middle of it");
+        if (part == DT_TILE_SCORE ||
+            (part == DT_TILE_REGION && (!op->in[i]->op || !dt_tile_has(op->in[i], g->s))))
+            return differs(g, op,
+                           "this reads scores, or what has no queries, out of the middle of it");
         if (part == DT_TILE_REGION)
             g->leaves[g->position[op->in[i]->id]] = true;
     }
@@ -55,7 +57,8 @@ static bool leave(DtTiling *g, const DtOp *op)
 /* Part of one op, or false if the function has another shape. */
 static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
 {
-    const bool square = op->n_out == 1 && dt_tile_has(op->out[0], g->s) && dt_tile_has(op->out[0], g->t);
+    const bool square =
+        op->n_out == 1 && dt_tile_has(op->out[0], g->s) && dt_tile_has(op->out[0], g->t);
     bool region = false, after = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         DtTilePart part = dt_tile_part(g, op->in[i]);
@@ -83,9 +86,12 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
                 return differs(g, op, "this product reads what blocks leave");
         }
         /* away over s and over axes that become loops (the group of grouped queries), or over t */
-        const bool sums = n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
-                                                              : op->n_axes == 1 && dt_op_has_axis(op, g->t));
-        return sums || differs(g, op, "this product of scores sums neither over keys alone nor over queries");
+        const bool sums =
+            n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
+                                                : op->n_axes == 1 && dt_op_has_axis(op, g->t));
+        return sums ||
+               differs(g, op,
+                       "this product of scores sums neither over keys alone nor over queries");
     }
     if (region && (after || !is_region_op(g, op))) {
         *ret_part = DT_TILE_AFTER;
@@ -196,7 +202,8 @@ static bool find_loops(DtTiling *g)
                 g->n_t = extent;
             else if (!known && extent > 1) {
                 if (g->n_loops == 4)
-                    return differs(g, NULL, "there are more than four axes beside those of queries and keys");
+                    return differs(
+                        g, NULL, "there are more than four axes beside those of queries and keys");
                 g->loops[g->n_loops] = axis;
                 g->counts[g->n_loops++] = extent;
             }
@@ -212,7 +219,8 @@ static bool is_closed(DtTiling *g)
     for (uint32_t i = 0; i < g->func->results.n; i++) {
         const DtValue *value = g->func->results.at[i];
         DtTilePart part = dt_tile_part(g, value);
-        if (part == DT_TILE_SCORE || (part == DT_TILE_REGION && (!value->op || !dt_tile_has(value, g->s))))
+        if (part == DT_TILE_SCORE ||
+            (part == DT_TILE_REGION && (!value->op || !dt_tile_has(value, g->s))))
             return differs(g, value->op, "this, a score or without queries, is a result");
         if (part == DT_TILE_REGION)
             g->leaves[g->position[value->id]] = true;
@@ -231,12 +239,13 @@ static void find_mask(DtTiling *g)
         if (!dt_mask_hides(g->e, g->func, op, g->s, g->t, outputs))
             continue;
         g->mask = g->masked_by = op->in[0];
-        g->masked = dt_visible_begin(g->e, g->scope, g->mask, g->s, g->n_s, g->t, g->n_t, &g->reach);
+        g->masked =
+            dt_visible_begin(g->e, g->scope, g->mask, g->s, g->n_s, g->t, g->n_t, &g->reach);
     }
 }
 
-/* Whether value, which is made for each block, draws along axes that blocks know only. seen: by value id, those that
- * were looked at. */
+/* Whether value, which is made for each block, draws along axes that blocks know only. seen: by
+ * value id, those that were looked at. */
 static bool draws_by_blocks(const DtTiling *g, const DtValue *value, bool *seen)
 {
     const DtOp *op = value->op;
@@ -248,7 +257,8 @@ static bool draws_by_blocks(const DtTiling *g, const DtValue *value, bool *seen)
             return false;
     for (uint32_t d = 0; op->kind == DT_OP_RNG && d < value->type->rank; d++) {
         const char *axis = value->type->axes[d].name;
-        bool known = axis == g->s || axis == g->t || dt_type_local_extent(value->type, d, &g->e->module->mesh) == 1;
+        bool known = axis == g->s || axis == g->t ||
+                     dt_type_local_extent(value->type, d, &g->e->module->mesh) == 1;
         for (uint32_t k = 0; k < g->n_loops; k++)
             known = known || axis == g->loops[k];
         if (!known)
@@ -282,13 +292,15 @@ bool dt_tile_analyse(DtTiling *g)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         n_outputs += dt_tile_is_output(g, i);
         if (dt_tile_is_left(g, i) && !is_of_loops(g, i))
-            return differs(g, func->ops.at[i], "this is alike for what other axes of the scores tell apart");
+            return differs(g, func->ops.at[i],
+                           "this is alike for what other axes of the scores tell apart");
     }
     if (n_outputs > DT_TILE_VALUES)
         return differs(g, NULL, "it leaves too many values");
     for (uint32_t k = 0; k < g->n_loops; k++)
         if (mask_counts_along(g, g->loops[k])) /* inside a block there is no such axis */
-            return differs(g, NULL, "a mask is made of positions along an axis that queries and keys share");
+            return differs(g, NULL,
+                           "a mask is made of positions along an axis that queries and keys share");
     bool *seen = DT_NEW_ARRAY(g->e->scratch, bool, g->outside->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         if (g->inlined[i] && !draws_by_blocks(g, g->inlined[i], seen))

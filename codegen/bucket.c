@@ -20,8 +20,11 @@ static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool acc
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtWanted **wanted = &e->scope->wanted[op->in[i]->id];
         DtWanted *part = DT_NEW(e->scratch, DtWanted);
-        *part = (DtWanted){.set = true, .accumulate = accumulate, .packed = true,
-                           .place = dt_place_in_bucket(e, bucket, op->in[i]->type, op->n_axes, offset)};
+        *part =
+            (DtWanted){.set = true,
+                       .accumulate = accumulate,
+                       .packed = true,
+                       .place = dt_place_in_bucket(e, bucket, op->in[i]->type, op->n_axes, offset)};
         const DtPlace *at = wish ? NULL : dt_place_find(e, op->in[i]);
         bool done = at && dt_place_same(at, &part->place) && !*wanted;
         if (wish && op->holds[i])
@@ -42,7 +45,8 @@ void dt_bucket_claim(DtEmit *e)
         if (op->kind != DT_OP_PACK || !op->holds)
             continue;
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
-        bool direct = wanted && !wanted->old && (!wanted->accumulate || dt_scope_reads(e, op->out[0]) == 0);
+        bool direct =
+            wanted && !wanted->old && (!wanted->accumulate || dt_scope_reads(e, op->out[0]) == 0);
         DtPlace bucket = direct ? wanted->place : dt_place_own(e, op->out[0]);
         dt_place_set(e, op->out[0], bucket);
         each_part(e, op, &bucket, direct && wanted->accumulate, true);

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* The name of the model that entry "predict" runs: its results, or of stages those of one, are "gpt2.0", "gpt2.1" .. */
+/* The name of the model that entry "predict" runs: its results, or of stages those of one, are
+ * "gpt2.0", "gpt2.1" .. */
 static const char *model_name(const DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
@@ -41,7 +42,8 @@ static void add_meta(DtEmit *e)
         if (mesh->axes[i].is_time)
             continue;
         meta.n_ranks *= (uint32_t)mesh->axes[i].size;
-        DtPlanMeshAxis axis = {dt_write_str(e->plan, mesh->axes[i].name), (uint32_t)mesh->axes[i].size};
+        DtPlanMeshAxis axis = {dt_write_str(e->plan, mesh->axes[i].name),
+                               (uint32_t)mesh->axes[i].size};
         DT_PUSH(e->plan->arena, e->plan->mesh, axis);
     }
     if (train) {
@@ -106,9 +108,11 @@ static bool splits_agree(const DtModule *module)
             if (j == inputs.n) {
                 DT_PUSH(module->arena, inputs, op);
             } else if (inputs.at[j]->out[0]->type != op->out[0]->type) {
-                DtDiag *diag = dt_diag_report(module->diags, E0592, inputs.at[j]->span,
-                                              "input `%s`, which is split otherwise for training than for `eval` or "
-                                              "`predict`, is not implemented yet", op->text);
+                DtDiag *diag = dt_diag_report(
+                    module->diags, E0592, inputs.at[j]->span,
+                    "input `%s`, which is split otherwise for training than for `eval` or "
+                    "`predict`, is not implemented yet",
+                    op->text);
                 dt_diag_help(diag, "a `shard` line for its samples' axis fixes how it is split");
                 return false;
             }
@@ -127,18 +131,21 @@ static bool lacks_all_micro(const DtModule *module, const DtOp *op)
             cut = type->axes[i].split[k] == 0 ? type->axes[i].name : cut;
     if (!cut)
         return lacks(module, op->span, "a value of one micro-batch that needs all of them");
-    DtDiag *diag = dt_diag_report(module->diags, E0592, op->span,
-                                  "a result whose samples are called `%s`, of which each micro-batch has a part, is "
-                                  "not implemented yet", cut);
-    dt_diag_help(diag, "return it with the axis that counts the samples of the data, merged or split inside of the "
+    DtDiag *diag = dt_diag_report(
+        module->diags, E0592, op->span,
+        "a result whose samples are called `%s`, of which each micro-batch has a part, is "
+        "not implemented yet",
+        cut);
+    dt_diag_help(diag, "return it with the axis that counts the samples of the data, merged or "
+                       "split inside of the "
                        "program as needed; or leave `micro` out");
     return false;
 }
 
 static bool runs(const DtModule *module, const DtOp *op)
 {
-    const bool waits = dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->mesh & 1 && module->mesh.n &&
-                       module->mesh.axes[0].is_time && op->kind != DT_OP_SHARD;
+    const bool waits = dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->mesh & 1 &&
+                       module->mesh.n && module->mesh.axes[0].is_time && op->kind != DT_OP_SHARD;
     return !waits || lacks_all_micro(module, op);
 }
 
@@ -179,7 +186,8 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
     e->store_record = DT_NEW_ARRAY(e->arena, int32_t, module->stores.n + 1);
 }
 
-DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder)
+DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options,
+                         DtPlanBuilder *builder)
 {
     DtEmit emit, *e = &emit;
     dt_codegen_begin(program, options, builder, e);

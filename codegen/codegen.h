@@ -34,7 +34,8 @@ typedef struct DtCodegenOptions {
 } DtCodegenOptions;
 
 /* Lowers entries "grad", "update", "eval", "predict" of program->module into builder. */
-DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder);
+DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options,
+                         DtPlanBuilder *builder);
 
 /* Reports ops of the placed module that the back end cannot execute; false if there are any. */
 bool dt_codegen_check(const DtModule *module);

@@ -48,13 +48,15 @@ void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate
     const bool done = dt_launch_kernel(e, ops, 1, &output, 1);
     e->copied = NULL;
     if (!done)
-        DT_BUG("a copy of value %u of `%s` would overwrite what it reads", value->id, e->scope->func->name);
+        DT_BUG("a copy of value %u of `%s` would overwrite what it reads", value->id,
+               e->scope->func->name);
 }
 
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value)
 {
     if (!e->scope->func->fused && !dt_place_find(e, value))
-        DT_BUG("value %u of `%s` is read from memory and lies nowhere", value->id, e->scope->func->name);
+        DT_BUG("value %u of `%s` is read from memory and lies nowhere", value->id,
+               e->scope->func->name);
     return dt_copy_settle(e, value);
 }
 

@@ -148,7 +148,9 @@ static void emit_source(DtEmit *e, const DtOp *op)
         const bool is_own = store->kind == DT_STORE_RINGBUF && !e->module->pipeline;
         const DtPlace place = is_own ? dt_ringbuf_memory(e, op->out[0]) : e->stores[store->index];
         dt_place_set(e, op->out[0],
-                     store->terms ? dt_place_run(e, &place, dt_store_memory_type(store), store->type) : place);
+                     store->terms
+                         ? dt_place_run(e, &place, dt_store_memory_type(store), store->type)
+                         : place);
         return;
     }
     for (uint32_t i = 0; i < e->inputs.n; i++)
@@ -203,18 +205,20 @@ static void emit_copy(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], output.place);
 }
 
-/* The ops of a call, or of its fused kernels, in place. tiles, not NULL: as attention in tiles, false if it has another
- * shape, and why. */
-static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted, DtTileWhy *tiles)
+/* The ops of a call, or of its fused kernels, in place. tiles, not NULL: as attention in tiles,
+ * false if it has another shape, and why. */
+static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted,
+                        DtTileWhy *tiles)
 {
     DtScope *outer = e->scope, *inner = func == op->func ? dt_scope_run(e, op, outer->path)
-                                                          : dt_scope_new(e, func, NULL, outer->path);
+                                                         : dt_scope_new(e, func, NULL, outer->path);
     inner->op = op;
     dt_scope_want(inner, func->results.n, wanted);
     if (tiles && !dt_attend_emit(e, op, inner, tiles))
         return false;
     for (uint32_t i = 0; !tiles && i < op->n_in; i++)
-        inner->places[func->inputs.at[i]->id] = *(op->func->fused ? dt_copy_settle : dt_copy_require)(e, op->in[i]);
+        inner->places[func->inputs.at[i]->id] =
+            *(op->func->fused ? dt_copy_settle : dt_copy_require)(e, op->in[i]);
     if (!tiles)
         dt_note_op(e, DT_NOTE_CALL, op);
     e->scope = inner;

@@ -77,7 +77,13 @@ typedef struct DtEArg {
 
 /* An element of the stream that an entry becomes: an instruction, or a loop or condition around
  * instructions. */
-typedef enum DtItemKind { DT_ITEM_INST, DT_ITEM_LOOP, DT_ITEM_END, DT_ITEM_SCHED, DT_ITEM_CLOSE } DtItemKind;
+typedef enum DtItemKind {
+    DT_ITEM_INST,
+    DT_ITEM_LOOP,
+    DT_ITEM_END,
+    DT_ITEM_SCHED,
+    DT_ITEM_CLOSE
+} DtItemKind;
 typedef struct DtItem {
     DtItemKind kind;
     DtPlanInst inst;       /* args counted from DtEmit.args */
@@ -242,12 +248,16 @@ typedef struct DtEmit {
 
 /* Number of the first mesh axis of devices; the plan's axes count from it. An axis of time, if
  * there is one, comes before. */
-static inline uint32_t dt_emit_first_device(const DtMesh *mesh) { return mesh->n && mesh->axes[0].is_time ? 1 : 0; }
+static inline uint32_t dt_emit_first_device(const DtMesh *mesh)
+{
+    return mesh->n && mesh->axes[0].is_time ? 1 : 0;
+}
 
 /* place.c */
 int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* bytes of a rank's part */
 int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */
-uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);                      /* a temporary */
+/* a temporary */
+uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);
 /* records that the next item touches the buffer */
 void dt_place_touch(DtEmit *e, uint32_t buffer);
 /* appended to an arena */
@@ -257,8 +267,10 @@ DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
 /* The value's own memory in the layout DtValue.lies: in the frame of the function, or a
  * temporary. */
 DtPlace dt_place_own(DtEmit *e, const DtValue *value);
-uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base, int64_t bytes);
-DtPlace *dt_place_find(DtEmit *e, const DtValue *value);     /* in the current scope; NULL if it has none */
+uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base,
+                         int64_t bytes);
+/* in the current scope; NULL if it has none */
+DtPlace *dt_place_find(DtEmit *e, const DtValue *value);
 void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Whether the place is contiguous, in the type's own order. */
 bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh);
@@ -285,17 +297,21 @@ void dt_place_extend(DtEmit *e, uint32_t begin);
 void dt_place_begin(DtEmit *e, const DtPlace *place);
 /* The part of a bucket's place that holds a tensor of this type from element `offset` on. The
  * first `kept` axes are those of the bucket. */
-DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset);
+DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept,
+                           int64_t offset);
 
 /* inst.c */
-void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args, const DtOp *op);
+void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args,
+                 const DtOp *op);
 void dt_inst_zero(DtEmit *e, const DtPlace *place);
-uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);            /* the plan's group for a set of mesh axes */
+/* the plan's group for a set of mesh axes */
+uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);
 /* The group of some stages of the pipeline, whose mesh axis is in mesh; 0: of all stages. */
 uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages);
 
 /* scope.c */
-DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path); /* inside of e->scope */
+/* inside of e->scope */
+DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
 /* The same for the function that an op runs in a frame of its own: a loop, a `when`, or a call
  * that is not attention. */
 DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path);
@@ -318,7 +334,8 @@ DtPlace *dt_copy_require(DtEmit *e, DtValue *value);
  * kernels compute where they read it is computed into memory first. In other functions such a
  * copy is an op of the program (pass `memory`). */
 DtPlace *dt_copy_settle(DtEmit *e, DtValue *value);
-void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate); /* any layout to any layout */
+/* any layout to any layout */
+void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate);
 
 /* emit.c */
 /* emits all ops of e->scope->func; results go where they are wanted */
@@ -343,7 +360,8 @@ typedef struct DtTileWhy {
     const char *why;
     const DtOp *at;
 } DtTileWhy;
-#define DT_TILE_NO_PRODUCT "no product has an axis of queries alone and one of keys alone, as `q @d k` has"
+#define DT_TILE_NO_PRODUCT \
+    "no product has an axis of queries alone and one of keys alone, as `q @d k` has"
 bool dt_attend_emit(DtEmit *e, const DtOp *call, DtScope *scope, DtTileWhy *ret_why);
 
 /* untiled.c: whether a lint has been reported for the streaming function; marks it as reported. */
@@ -354,8 +372,8 @@ void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *kernels, const
 
 /* mask.c: whether the function computes the same without the scores that the mask of op
  * `where` hides. outputs: by op position, whether the op's result leaves the block. */
-bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
-                  const bool *outputs);
+bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries,
+                   const char *keys, const bool *outputs);
 
 /* replay.c: reuses a stretch of instructions that was emitted before. First the caller adds
  * everything that the stretch depends on to the key; buffers count only by which of them are
@@ -403,7 +421,8 @@ typedef struct DtVisible {
     /* values evaluated so far for this block, to bound the work */
     uint32_t visits;
 } DtVisible;
-typedef struct DtVisibleSum {           /* rank number minus loop iteration; -1: without that term */
+/* rank number minus loop iteration; -1: without that term */
+typedef struct DtVisibleSum {
     int number, reg;
 } DtVisibleSum;
 typedef struct DtVisibleCase {           /* the points where first <= value of sum_of <= last */
@@ -414,17 +433,18 @@ typedef struct DtVisibleCase {           /* the points where first <= value of s
 } DtVisibleCase;
 /* Begins the analysis of a mask; false if nothing is known of it: then every block takes all
  * keys. */
-bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
-                    const char *keys, int64_t n_keys, DtVisible *ret_reach);
+bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries,
+                      int64_t n_queries, const char *keys, int64_t n_keys, DtVisible *ret_reach);
 /* The cases for queries at .. at + rows - 1, at most `most` of them; together they cover all
  * points. */
-uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most, DtVisibleCase *ret_cases);
+uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
+                          DtVisibleCase *ret_cases);
 /* Guards the instructions emitted from here on: they run at the points of this case only. */
 void dt_visible_guard(DtVisible *r, const DtVisibleCase *of_points);
 
 /* codegen.c: prepares ret_emit for the program's module; the caller frees ret_emit->scratch. */
-void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder,
-                      DtEmit *ret_emit);
+void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
+                      DtPlanBuilder *builder, DtEmit *ret_emit);
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
@@ -448,7 +468,8 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
 /* Emits one pass over all micro-batches of a batch, then the sums over ranks. */
 void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval);
 void dt_entry_update(DtEmit *e, const DtEntryPoint *entry);
-void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer);
+void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type,
+                     uint32_t buffer);
 
 /* slots.c: the slots of one stage in one run */
 typedef struct DtSlots {
@@ -482,12 +503,14 @@ DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate);
 void dt_output_take(DtEmit *e, DtOutput *output);
 
 /* launch.c: kernels, one text per distinct kernel */
-/* False, with nothing emitted, if an output would overwrite what the kernel reads at another index. */
-bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs);
+/* False, with nothing emitted, if an output would overwrite what the kernel reads at another
+ * index. */
+bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
+                      uint32_t n_outputs);
 /* NULL, or why the target has no kernel for e->attention. Only types and layouts of the outputs
  * count. */
-const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
-                              uint32_t n_outputs);
+const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
+                              const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
 /* event.c: events, and slots of ring buffers.
@@ -503,7 +526,8 @@ uint32_t dt_event_of(DtEmit *e, const void *of, uint32_t gather, uint32_t slots)
 void dt_event_set(DtEmit *e, uint32_t event, uint32_t step);
 void dt_event_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step);
 uint32_t dt_event_slots(const DtType *ringbuf);
-DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type);
+DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte,
+                      const DtType *type);
 DtPlace dt_event_put(DtEmit *e, const DtOp *put, const DtPlace *memory);
 void dt_event_turn(DtEmit *e, const DtType *ringbuf, bool begins);
 
@@ -516,7 +540,8 @@ void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry);
 /* Makes the last instruction, a message, asynchronous under this event, or the wait for it;
  * *event 0: takes a new event. */
 void dt_exchange_message(DtEmit *e, uint32_t *event);
-void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op);
+void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh,
+                     DtReduce reduce, const DtOp *op);
 
 /* inflight.c: reductions in flight at the end of an iteration. is: whether op is one, and which
  * result of the function it is. turn: the ring buffer moves on; waits for what was started on
@@ -537,10 +562,12 @@ DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf);
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
 /* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
-bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate);
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out,
+                  bool accumulate);
 /* Lint L0587 of one that is none, if it is large. */
 void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out);
-DtPlanGemm dt_gemm_of(const DtProduct *product, const DtView *const operands[2], const DtView *c); /* into c */
+/* into c */
+DtPlanGemm dt_gemm_of(const DtProduct *product, const DtView *const operands[2], const DtView *c);
 uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan */
 
 /* Copies operands so that it is true, if that pays: of a product that says `copies`. */
@@ -594,13 +621,15 @@ void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
 /* By a kernel that is made for this view. */
 void dt_note_read_as(DtEmit *e, const DtValue *value, const DtView *view, uint32_t flags);
-enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS }; /* in flags: a block of a place whose strides were noted */
+/* in flags: a block of a place whose strides were noted */
+enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS };
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
-void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags, const DtValue *old);
+void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags,
+                  const DtValue *old);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
 /* mask: NULL, or the mask by which blocks may omit keys. */
-void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries, const char *keys,
-                   const DtValue *mask);
+void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries,
+                   const char *keys, const DtValue *mask);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
 /* stacked.c: section SAVE. */

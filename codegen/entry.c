@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points: stores and inputs get their memory, then every entry of the module becomes a schedule.
+/* Entry points: stores and inputs get their memory, then every entry of the module becomes a
+ * schedule.
  *
  *   step     for each micro-batch: read, loss and gradients; then sums over ranks
  *   update   states take their new values; the optimizer's step
@@ -42,7 +43,8 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     }
 }
 
-/* Marks the stores that are buckets, and of parameters that several stages use all but the first: they count once. */
+/* Marks the stores that are buckets, and of parameters that several stages use all but the first:
+ * they count once. */
 static void mark_stores(DtEmit *e)
 {
     const DtModule *module = e->module;
@@ -58,7 +60,9 @@ static void mark_stores(DtEmit *e)
             e->is_bucket[store->bucket->index] = true;
         if (store->kind != DT_STORE_PARAM)
             continue;
-        uint32_t at = (uint32_t)dt_hash_bytes(&store->path, sizeof store->path, (uint64_t)store->first) & (size - 1);
+        uint32_t at =
+            (uint32_t)dt_hash_bytes(&store->path, sizeof store->path, (uint64_t)store->first) &
+            (size - 1);
         while (table[at] && (table[at]->path != store->path || table[at]->first != store->first))
             at = (at + 1) & (size - 1);
         e->is_copy[i] = module->pipeline && table[at];
@@ -72,7 +76,8 @@ static uint32_t memory_of(DtEmit *e, const DtStore *store)
     const DtType *type = dt_store_memory_type(store);
     int64_t bytes = dt_place_bytes(e, type);
     if (!e->stores[store->index].set)
-        e->stores[store->index] = dt_place_dense(e, type, dt_place_fixed(e, store->path, arena_of(store), bytes));
+        e->stores[store->index] =
+            dt_place_dense(e, type, dt_place_fixed(e, store->path, arena_of(store), bytes));
     return e->stores[store->index].view.buffer;
 }
 
@@ -84,7 +89,8 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
     const DtType *bucket = store->bucket->type;
     const DtAxis *flat = &bucket->axes[bucket->rank - 1];
     uint32_t first = dt_emit_first_device(&e->module->mesh);
-    DtPlanPack pack = {.extent = flat->extent, .offset = store->bucket_offset, .n_split = flat->n_split,
+    DtPlanPack pack = {.extent = flat->extent, .offset = store->bucket_offset,
+                       .n_split = flat->n_split,
                        .run = dt_type_local_extent(bucket, bucket->rank - 1u, &e->module->mesh)};
     for (uint32_t i = 0; i < flat->n_split; i++)
         pack.split[i] = (uint8_t)(flat->split[i] - first);
@@ -118,7 +124,8 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
     }
     for (uint32_t i = e->axes.n; n_axes && i-- > 0 && i + LOOK_BACK > e->axes.n;) {
         uint32_t at = e->axes.at[i].at; /* of another type with equal axes */
-        if (e->axes.at[i].type->rank != n_axes || memcmp(e->plan->axes.at + at, axes, n_axes * sizeof *axes) != 0)
+        if (e->axes.at[i].type->rank != n_axes ||
+            memcmp(e->plan->axes.at + at, axes, n_axes * sizeof *axes) != 0)
             continue;
         e->plan->axes.n = record->first_axis;
         record->first_axis = at;
@@ -158,7 +165,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
     record.more = store->more;
     store_axes(e, store, &record);
     if (store->kind == DT_STORE_PARAM && !e->is_copy[store->index])
-        e->plan->meta.at[0].parameters += (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type));
+        e->plan->meta.at[0].parameters +=
+            (store->more + 1) * dt_type_elements(dt_module_logical_type(e->module, type));
     DT_PUSH(e->plan->arena, e->plan->stores, record);
 }
 
@@ -170,7 +178,8 @@ static void add_input(DtEmit *e, const DtOp *op)
     const DtType *type = op->out[0]->type;
     int64_t bytes = dt_place_bytes(e, type);
     bool scalar = op->text[0] == '@';
-    uint32_t buffer = dt_place_fixed(e, op->text, scalar ? DT_ARENA_SCALARS : DT_ARENA_INPUTS, bytes);
+    uint32_t buffer =
+        dt_place_fixed(e, op->text, scalar ? DT_ARENA_SCALARS : DT_ARENA_INPUTS, bytes);
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
 }
 
@@ -181,7 +190,8 @@ static void add_scalars(DtEmit *e)
     const DtType *type = dt_type_scalar(DT_F32);
     for (uint32_t i = 0; train && i < train->settings.n; i++) {
         const DtStepSetting *s = &train->settings.at[i];
-        DtPlanSetting record = {.name = dt_write_str(e->plan, s->name), .is_whole = s->is_whole, .value = s->value};
+        DtPlanSetting record = {.name = dt_write_str(e->plan, s->name), .is_whole = s->is_whole,
+                                .value = s->value};
         DT_PUSH(e->plan->arena, e->plan->settings, record);
     }
     for (uint32_t i = 0; train && i < train->objectives.n; i++) {
@@ -203,8 +213,10 @@ static void add_scalars(DtEmit *e)
     }
     for (uint32_t i = 0; train && i < train->scalars.n; i++) {
         const DtStepScalar *s = &train->scalars.at[i];
-        const uint32_t buffer = dt_place_fixed(e, s->name, DT_ARENA_SCALARS, dt_place_bytes(e, type));
-        DtPlanScalar record = {.name = dt_write_str(e->plan, s->name), .formula = dt_write_str(e->plan, s->formula),
+        const uint32_t buffer =
+            dt_place_fixed(e, s->name, DT_ARENA_SCALARS, dt_place_bytes(e, type));
+        DtPlanScalar record = {.name = dt_write_str(e->plan, s->name),
+                               .formula = dt_write_str(e->plan, s->formula),
                                .arena = DT_ARENA_SCALARS, .offset = e->buffers.at[buffer].offset};
         DT_PUSH(e->arena, e->inputs, ((DtEInput){s->name, dt_place_dense(e, type, buffer), type}));
         DT_PUSH(e->plan->arena, e->plan->scalars, record);
@@ -221,7 +233,8 @@ static const DtEInput *find_input(const DtEmit *e, const char *name)
 
 /* ---- readers ---- */
 
-/* The type with which a rank has an input that no entry uses: its samples, as those of the reader's others. */
+/* The type with which a rank has an input that no entry uses: its samples, as those of the reader's
+ * others. */
 static const DtType *unused_type(const DtEmit *e, const DtReader *reader, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -318,7 +331,8 @@ void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
         if (reader->is_eval != eval)
             continue;
         const DtTrainConfig *train = e->program->train;
-        const DtReader *from = eval ? &train->eval_readers.at[r - train->readers.n] : &train->readers.at[r];
+        const DtReader *from =
+            eval ? &train->eval_readers.at[r - train->readers.n] : &train->readers.at[r];
         if (!reads_for(from, func))
             continue;
         for (uint32_t i = 0; i < reader->n_inputs; i++) {
@@ -328,14 +342,16 @@ void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
         }
         DtKInt base = {.kind = DT_KINT_BASES, .n = 1, .axis = {type->axes[0]}, .multiplier = {1}};
         args[n++] = dt_launch_integer(e, &base);
-        args[n++] = (DtEArg){.kind = DT_ARG_INTEGER, .base = dt_type_local_extent(type, 0, &e->module->mesh)};
+        args[n++] = (DtEArg){.kind = DT_ARG_INTEGER,
+                             .base = dt_type_local_extent(type, 0, &e->module->mesh)};
         dt_inst_add(e, DT_INST_READ, r, n, args, NULL);
     }
 }
 
 /* ---- results ---- */
 
-void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type, uint32_t buffer)
+void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtType *type,
+                     uint32_t buffer)
 {
     DtPlanMetric metric = {.name = dt_write_str(e->plan, name),
                            .entry = dt_write_str(e->plan, entry),
@@ -383,8 +399,9 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
             const DtValue *value = func->results.at[i];
             /* results that are tensors are among the activations */
             bool predicts = entry->kind == DT_ENTRY_PREDICT;
-            uint32_t buffer = predicts && type->rank ? dt_place_framed(e, value, result->name, 0, bytes)
-                                     : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
+            uint32_t buffer = predicts && type->rank
+                                  ? dt_place_framed(e, value, result->name, 0, bytes)
+                                  : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
             if (!predicts) /* emit_predict names them in their order, once they have their place */
                 dt_entry_metric(e, result->name, name, type, buffer);
@@ -407,8 +424,10 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
         uint16_t mesh = (uint16_t)(type->partial & ~time & ~later);
         if (!mesh)
             continue;
-        if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 || type->pending != DT_REDUCE_SUM) {
-            dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending, NULL);
+        if (!store || store->kind != DT_STORE_GRAD || type->dtype != DT_F32 ||
+            type->pending != DT_REDUCE_SUM) {
+            dt_exchange_sum(e, &wanted[i].place, &wanted[i].place, mesh, (DtReduce)type->pending,
+                            NULL);
             dt_note_sum(e, 1, &store);
             continue;
         }
@@ -426,8 +445,9 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
         }
         stores.n = 0;
         DT_PUSH(e->arena, stores, store);
-        run = (DtPlace){.set = true, .view = {.buffer = wanted[i].place.view.buffer, .dtype = DT_F32, .rank = 1,
-                                              .extent = {(end - buffer->offset) / 4}, .stride = {1}}};
+        run = (DtPlace){.set = true,
+                        .view = {.buffer = wanted[i].place.view.buffer, .dtype = DT_F32, .rank = 1,
+                                 .extent = {(end - buffer->offset) / 4}, .stride = {1}}};
         run_mesh = mesh;
     }
     if (!run.set)
@@ -467,7 +487,8 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         if (wanted[i].accumulate)
             dt_inst_zero(e, &wanted[i].place);
     if (e->n_micro > 1) {
-        DtItem loop = {.kind = DT_ITEM_LOOP, .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
+        DtItem loop = {.kind = DT_ITEM_LOOP,
+                       .loop = {.kind = DT_SCHED_LOOP, .step = 1, .count = e->n_micro}};
         DT_PUSH(e->arena, e->items, loop);
         dt_note_op(e, DT_NOTE_MICRO, NULL);
         e->micro_loop = e->items.n;
@@ -477,7 +498,8 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval);
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
-        DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_END, .loop = {.kind = DT_SCHED_END}}));
+        DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_END,
+                                              .loop = {.kind = DT_SCHED_END}}));
         dt_place_extend(e, e->micro_loop);
         e->micro_loop = 0;
     }
@@ -489,7 +511,8 @@ static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 {
     const char *name = dt_entry_run(entry);
     dt_entry_begin(e, entry->kind);
-    const DtEntryPoint *prologue = dt_entry_find(e->module, entry->kind, entry->objective, DT_PART_PROLOGUE, -1);
+    const DtEntryPoint *prologue =
+        dt_entry_find(e->module, entry->kind, entry->objective, DT_PART_PROLOGUE, -1);
     if (prologue)
         dt_entry_pass(e, prologue, prologue->name, eval);
     dt_entry_pass(e, entry, name, eval);
@@ -517,12 +540,13 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     dt_entry_body(e, entry, wanted);
     dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
-        e->buffers.at[wanted[i].place.view.buffer].last = e->items.n; /* read when the entry has run */
+        e->buffers.at[wanted[i].place.view.buffer].last = e->items.n; /* read when the entry has
+                                                                       * run */
     dt_finish_entry(e, entry->name);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (!entry->results.at[i].store)
-            dt_entry_metric(e, entry->results.at[i].name, entry->name, entry->func->results.at[i]->type,
-                        wanted[i].place.view.buffer);
+            dt_entry_metric(e, entry->results.at[i].name, entry->name,
+                            entry->func->results.at[i]->type, wanted[i].place.view.buffer);
 }
 
 void dt_entry_emit_all(DtEmit *e)

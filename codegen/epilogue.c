@@ -43,14 +43,18 @@ static DtPlanGemm product_of(DtEmit *e, DtJoin *j)
     for (uint32_t r = 0; r < j->op->n_out; r++)
         views[func->results.at[r]->id] = j->outputs[r].place.view;
     if (!dt_joined_find(&dt_target_limits[e->target->kind], &j->parts, views, &found))
-        DT_BUG("product `%s` with `%s` does not lie as its library takes it", func->name, j->op->text);
+        DT_BUG("product `%s` with `%s` does not lie as its library takes it", func->name,
+               j->op->text);
     const DtValue *const *in = (const DtValue *const *)j->parts.dot->in;
-    const DtView *operands[2] = {&views[in[0]->id], &views[in[1]->id]}, *c = &views[j->parts.result->id];
+    const DtView *operands[2] = {&views[in[0]->id], &views[in[1]->id]},
+                 *c = &views[j->parts.result->id];
     DtPlanGemm gemm = dt_gemm_of(&found.product, operands, c);
     gemm.accumulate = output_of(j, j->parts.result)->accumulate;
     gemm.matrix_row = found.matrix_row;
     gemm.matrix_col = j->parts.matrix ? 1 : 0;
-    gemm.epilogue = !j->parts.sums ? kind_of(j->op) : found.of_a ? DT_PLAN_EPILOGUE_SUM_A : DT_PLAN_EPILOGUE_SUM_B;
+    gemm.epilogue = !j->parts.sums ? kind_of(j->op)
+                    : found.of_a   ? DT_PLAN_EPILOGUE_SUM_A
+                                   : DT_PLAN_EPILOGUE_SUM_B;
     j->swapped = found.product.swapped;
     return gemm;
 }
@@ -63,7 +67,8 @@ static void note_operand(DtEmit *e, const DtJoin *j, const DtValue *value)
         dt_note_read(e, value);
         return;
     }
-    if (value != j->parts.result || !old || output_of(j, old) || !dt_place_same(place_of(j, old), &output->place))
+    if (value != j->parts.result || !old || output_of(j, old) ||
+        !dt_place_same(place_of(j, old), &output->place))
         old = NULL;
     dt_note_over(e, value, &output->place, output->accumulate ? DT_NOTE_ADDS : 0, old);
 }
@@ -84,7 +89,8 @@ static void emit_joined(DtEmit *e, DtJoin *j)
             ops[n_ops++] = func->ops.at[i];
     for (uint32_t i = 0; i < DT_COUNT(operands); i++)
         if (operands[i])
-            args[n++] = dt_place_arg(e, place_of(j, operands[i]), output_of(j, operands[i]) != NULL);
+            args[n++] =
+                dt_place_arg(e, place_of(j, operands[i]), output_of(j, operands[i]) != NULL);
     dt_inst_add(e, DT_INST_GEMM, dt_gemm_record(e, gemm), n, args, parts->dot);
     dt_note_do(e, ops, n_ops);
     for (uint32_t i = 0; i < DT_COUNT(operands); i++)

@@ -59,7 +59,8 @@ void dt_event_wait(DtEmit *e, const DtOp *done, uint32_t event, uint32_t step)
 
 uint32_t dt_event_slots(const DtType *ringbuf) { return (uint32_t)ringbuf->axes[0].extent; }
 
-DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte, const DtType *type)
+DtPlace dt_event_slot(DtEmit *e, const DtValue *ringbuf, const DtPlace *memory, double byte,
+                      const DtType *type)
 {
     DtPlace place = dt_place_dense(e, type, memory->view.buffer);
     place.view.offset = (int64_t)byte / (int64_t)dt_dtype_size(type->dtype);
@@ -74,7 +75,8 @@ DtPlace dt_event_put(DtEmit *e, const DtOp *put, const DtPlace *memory)
 
 void dt_event_turn(DtEmit *e, const DtType *ringbuf, bool begins)
 {
-    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF, .count = (int32_t)ringbuf->axes[0].extent};
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .reg = DT_PLAN_REG_RINGBUF,
+                           .count = (int32_t)ringbuf->axes[0].extent};
     if (!begins)
         item.body = DT_PLAN_REG_RINGBUF, item.step = item.first = 1;
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = item}));

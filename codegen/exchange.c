@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-_Static_assert((int)DT_BLOCK_DIMS == (int)DT_PLAN_BLOCK_DIMS && (int)DT_BLOCK_COORDS == (int)DT_PLAN_COORDS,
+_Static_assert((int)DT_BLOCK_DIMS == (int)DT_PLAN_BLOCK_DIMS &&
+                   (int)DT_BLOCK_COORDS == (int)DT_PLAN_COORDS,
                "blocks fit into records");
 
 static DtPlanBlocks plan_blocks(const DtBlocks *from, uint32_t group)
@@ -73,14 +74,16 @@ static void set_inst(DtEmit *e, int64_t count, DtDtype dtype, uint32_t reduce, u
     inst->blocks = blocks;
 }
 
-static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtPlace *to, const DtPlace *from,
-                       const DtBlocks *found, int64_t count)
+static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtPlace *to,
+                       const DtPlace *from, const DtBlocks *found, int64_t count)
 {
     const DtPlanBlocks blocks = plan_blocks(found, dt_inst_group(e, op->mesh));
     const DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
     dt_inst_add(e, kind, blocks.group, 2, args, op);
-    const uint32_t reduce = kind == DT_INST_REDUCE_SCATTER ? op->in[0]->type->pending : DT_REDUCE_SUM;
-    set_inst(e, count, op->out[0]->type->dtype, reduce, record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
+    const uint32_t reduce =
+        kind == DT_INST_REDUCE_SCATTER ? op->in[0]->type->pending : DT_REDUCE_SUM;
+    set_inst(e, count, op->out[0]->type->dtype, reduce,
+             record_of(e, blocks, count, kind != DT_INST_ALL_TO_ALL));
 }
 
 /* ---- started collectives ----
@@ -112,7 +115,8 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!op->starts)
         return;
     if (done) {
-        const DtStarted started = {op->out[0], dt_event_take(e, 0, 1), to->view.buffer, from->view.buffer};
+        const DtStarted started = {op->out[0], dt_event_take(e, 0, 1), to->view.buffer,
+                                   from->view.buffer};
         dt_event_set(e, started.event, 0);
         DT_PUSH(e->arena, e->started, started);
         dt_place_set(e, op->out[0], *to);
@@ -128,7 +132,10 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     if (!put)
         DT_BUG("`%s` is started and nobody waits for it", dt_op_info[op->kind].text);
     if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
-        dt_event_set(e, dt_event_of(e, NULL, place_among(e->scope->func, put), dt_event_slots(put->out[0]->type)), 1);
+        dt_event_set(e,
+                     dt_event_of(e, NULL, place_among(e->scope->func, put),
+                                 dt_event_slots(put->out[0]->type)),
+                     1);
 }
 
 void dt_exchange_message(DtEmit *e, uint32_t *event)
@@ -159,7 +166,8 @@ static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
     DtBlocks found;
     if (!dt_blocks_find(op, &e->module->mesh, &from->view, &to.view, true, &found))
         DT_BUG("`%s` over more than %d mesh axes", dt_op_info[op->kind].text, DT_PLAN_COORDS);
-    add_blocks(e, op, DT_INST_REDUCE_SCATTER, &to, from, &found, dt_type_local_elements(y, &e->module->mesh));
+    add_blocks(e, op, DT_INST_REDUCE_SCATTER, &to, from, &found,
+               dt_type_local_elements(y, &e->module->mesh));
 }
 
 /* Adds this micro-batch's term to the result in place; in the last micro-batch also sums it over
@@ -176,12 +184,15 @@ static void emit_late(DtEmit *e, const DtOp *op)
     e->scope->wanted[value->id] = NULL;
     if (e->scope->loop && e->scope->loop->count > 1)
         dt_event_wait(e, op, event, 0);
-    const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1, .count = 1};
-    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last})); /* up to a CLOSE */
+    const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1,
+                                 .count = 1};
+    /* up to a CLOSE */
+    DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last}));
     if (op->kind == DT_OP_REDUCE_SCATTER)
         cut_in_place(e, op, &wanted->place);
     else
-        dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh, (DtReduce)op->in[0]->type->pending, NULL);
+        dt_exchange_sum(e, &wanted->place, &wanted->place, op->mesh,
+                        (DtReduce)op->in[0]->type->pending, NULL);
     dt_event_set(e, event, 0);
     dt_note_part(e, op->kind == DT_OP_REDUCE_SCATTER ? op->out[0] : op->in[0]);
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_CLOSE}));
@@ -202,7 +213,8 @@ void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < entry->func->results.n; i++)
         if (dt_op_late(entry->func->results.at[i]))
-            wait_late(e, entry->func, entry->func->results.at[i], dt_op_late(entry->func->results.at[i]));
+            wait_late(e, entry->func, entry->func->results.at[i],
+                      dt_op_late(entry->func->results.at[i]));
 }
 
 /* Waits for a late sum, of one or of all iterations of a loop; false: op waits for something
@@ -227,7 +239,8 @@ static void emit_done(DtEmit *e, const DtOp *op)
         return;
     }
     if (maker->kind == DT_OP_RINGBUF_GET) {
-        const uint32_t among = place_among(e->scope->func, maker), slots = dt_event_slots(maker->in[0]->type);
+        const uint32_t among = place_among(e->scope->func, maker),
+                       slots = dt_event_slots(maker->in[0]->type);
         dt_event_wait(e, op, dt_event_of(e, NULL, among, slots), 1);
         dt_place_set(e, op->out[0], *dt_copy_require(e, op->in[0]));
         return;
@@ -256,7 +269,8 @@ static void note_exchange(DtEmit *e, const DtOp *op, const DtPlace *to, bool in_
         dt_note_read(e, op->in[0]);
 }
 
-void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh, DtReduce reduce, const DtOp *op)
+void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh,
+                     DtReduce reduce, const DtOp *op)
 {
     DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};
     bool in_place = dt_place_same(to, from);
@@ -270,7 +284,8 @@ void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t
 static DtOutput output_of(DtEmit *e, const DtOp *op, bool dense)
 {
     const DtOutput output = dt_output_of(e, event_result(e, op));
-    if (output.accumulate || (dense && !dt_place_is_dense(&output.place, op->out[0]->type, &e->module->mesh)))
+    if (output.accumulate ||
+        (dense && !dt_place_is_dense(&output.place, op->out[0]->type, &e->module->mesh)))
         DT_BUG("`%s` cannot write where it belongs", dt_op_info[op->kind].text);
     return output;
 }
@@ -317,8 +332,8 @@ static void emit_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind)
         from = dense_operand(e, op);
         if (!dt_place_is_dense(&output.place, y, mesh) ||
             !dt_blocks_find(op, mesh, &from.view, &output.place.view, false, &found))
-            DT_BUG("`%s` cannot write where it belongs, or over more than %d mesh axes", dt_op_info[op->kind].text,
-                   DT_PLAN_COORDS);
+            DT_BUG("`%s` cannot write where it belongs, or over more than %d mesh axes",
+                   dt_op_info[op->kind].text, DT_PLAN_COORDS);
     }
     add_blocks(e, op, kind, &output.place, &from, &found, count);
     note_exchange(e, op, &output.place, false);
@@ -333,7 +348,8 @@ static void emit_shift(DtEmit *e, const DtOp *op)
     const DtPlace from = dense_operand(e, op);
     const DtOutput output = output_of(e, op, true);
     DtEArg args[2] = {dt_place_arg(e, &output.place, true), dt_place_arg(e, &from, false)};
-    dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2, args, op);
+    dt_inst_add(e, op->reverse ? DT_INST_SHIFT_BACK : DT_INST_SHIFT, dt_inst_group(e, op->mesh), 2,
+                args, op);
     set_inst(e, dt_type_local_elements(type, mesh), type->dtype, 0, 0);
     note_exchange(e, op, &output.place, false);
     start_event(e, op, &output.place, &from);

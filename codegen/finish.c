@@ -23,17 +23,20 @@
 static int larger_first(const void *a, const void *b)
 {
     const DtFrameRange *x = a, *y = b;
-    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : (x->offset > y->offset) - (x->offset < y->offset);
+    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1)
+                                : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The ranges of temporaries that are in frames, or of the others. offset: of these, their number. */
+/* The ranges of temporaries that are in frames, or of the others. offset: of these, their
+ * number. */
 static uint32_t list_ranges(const DtEmit *e, bool framed, DtFrameRange *ret_ranges)
 {
     uint32_t n = 0;
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {
         const DtBuffer *buffer = &e->buffers.at[i];
         if (!buffer->fixed && buffer->framed == framed && buffer->first != UINT32_MAX)
-            ret_ranges[n++] = (DtFrameRange){.bytes = buffer->bytes, .offset = framed ? buffer->offset : i,
+            ret_ranges[n++] = (DtFrameRange){.bytes = buffer->bytes,
+                                             .offset = framed ? buffer->offset : i,
                                              .first = buffer->first, .last = buffer->last};
     }
     return n;
@@ -45,7 +48,8 @@ static void place_temporaries(DtEmit *e)
     DtArena *arena = dt_arena_child(e->arena);
     DtFrameRange *ranges = DT_NEW_ARRAY(arena, DtFrameRange, (size_t)most + 1);
     uint32_t *buffers = DT_NEW_ARRAY(arena, uint32_t, (size_t)most + 1);
-    const uint32_t n_framed = list_ranges(e, true, ranges), n = list_ranges(e, false, ranges + n_framed);
+    const uint32_t n_framed = list_ranges(e, true, ranges),
+                   n = list_ranges(e, false, ranges + n_framed);
     qsort(ranges + n_framed, n, sizeof *ranges, larger_first);
     for (uint32_t i = 0; i < n; i++)
         buffers[i] = (uint32_t)ranges[n_framed + i].offset;
@@ -97,7 +101,8 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 
 static void push_arg(DtEmit *e, const DtEArg *from)
 {
-    DtPlanArg arg = {.kind = from->kind, .written = from->written, .base = from->base, .bytes = from->bytes};
+    DtPlanArg arg = {.kind = from->kind, .written = from->written, .base = from->base,
+                     .bytes = from->bytes};
     memcpy(arg.reg, from->reg, sizeof arg.reg);
     memcpy(arg.coord, from->coord, sizeof arg.coord);
     memcpy(arg.coord_axis, from->coord_axis, sizeof arg.coord_axis);
@@ -138,10 +143,12 @@ static void push_inst(DtEmit *e, const DtItem *item, double trips, bool counts)
 }
 
 /* The contents of a body without the positions of its records, for comparing bodies. */
-static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts, uint32_t first_arg)
+static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts,
+                          uint32_t first_arg)
 {
     const DtPlanBuilder *plan = e->plan;
-    uint64_t hash = dt_hash_bytes(plan->args.at + first_arg, (plan->args.n - first_arg) * sizeof(DtPlanArg), n_insts);
+    uint64_t hash = dt_hash_bytes(plan->args.at + first_arg,
+                                  (plan->args.n - first_arg) * sizeof(DtPlanArg), n_insts);
     for (uint32_t i = 0; i < n_insts; i++) {
         DtPlanInst inst = plan->insts.at[first_inst + i];
         inst.first_arg -= first_arg;
@@ -150,7 +157,8 @@ static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts
     return hash;
 }
 
-static bool same_body(const DtEmit *e, const DtPlanBody *old, uint32_t first_inst, uint32_t n_insts, uint32_t first_arg)
+static bool same_body(const DtEmit *e, const DtPlanBody *old, uint32_t first_inst, uint32_t n_insts,
+                      uint32_t first_arg)
 {
     const DtPlanBuilder *plan = e->plan;
     if (old->n_insts != n_insts)
@@ -163,10 +171,12 @@ static bool same_body(const DtEmit *e, const DtPlanBody *old, uint32_t first_ins
         if (memcmp(&a, &b, sizeof a) != 0)
             return false;
     }
-    return memcmp(plan->args.at + from, plan->args.at + first_arg, (plan->args.n - first_arg) * sizeof(DtPlanArg)) == 0;
+    return memcmp(plan->args.at + from, plan->args.at + first_arg,
+                  (plan->args.n - first_arg) * sizeof(DtPlanArg)) == 0;
 }
 
-/* The body of the instructions from first_inst on; an equal one that is there already takes their place. */
+/* The body of the instructions from first_inst on; an equal one that is there already takes their
+ * place. */
 static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint32_t first_arg)
 {
     DtPlanBuilder *plan = e->plan;
@@ -181,7 +191,8 @@ static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint
         }
     char text[64];
     snprintf(text, sizeof text, "%s.%u", name, plan->bodies.n);
-    DtPlanBody body = {.name = dt_write_str(plan, text), .first_inst = first_inst, .n_insts = n_insts};
+    DtPlanBody body = {.name = dt_write_str(plan, text), .first_inst = first_inst,
+                       .n_insts = n_insts};
     DT_PUSH(plan->arena, plan->bodies, body);
     DT_PUSH(e->arena, e->bodies, ((DtEBody){hash, plan->bodies.n - 1, n_args}));
     return plan->bodies.n - 1;
@@ -201,12 +212,14 @@ static void push_forms(DtEmit *e, const char *name, uint32_t at)
     }
 }
 
-/* How often a step runs the entry: that of a loss that has its turn in every k-th step 1 / k times. */
+/* How often a step runs the entry: that of a loss that has its turn in every k-th step 1 / k
+ * times. */
 static double turns_of(const DtEmit *e, const char *name)
 {
     const DtTrainConfig *train = e->program->train;
     for (uint32_t i = 0; train && i < train->objectives.n; i++) {
-        const DtEntryPoint grad = dt_entry_new(DT_ENTRY_GRAD, train->objectives.at[i].name, DT_PART_WHOLE, -1);
+        const DtEntryPoint grad =
+            dt_entry_new(DT_ENTRY_GRAD, train->objectives.at[i].name, DT_PART_WHOLE, -1);
         if (strcmp(dt_entry_run(&grad), name) == 0)
             return 1 / (double)train->objectives.at[i].every;
     }
@@ -265,21 +278,24 @@ void dt_finish_entry(DtEmit *e, const char *name)
             if (!e->items.at[i].instead)
                 push_inst(e, &e->items.at[i], trips[depth], counts);
         i--;
-        DtPlanSchedule run = {.kind = DT_SCHED_RUN, .body = push_body(e, name, first_inst, first_arg)};
+        DtPlanSchedule run = {.kind = DT_SCHED_RUN,
+                              .body = push_body(e, name, first_inst, first_arg)};
         DT_PUSH(e->plan->arena, e->plan->schedule, run);
     }
     entry.count = e->plan->schedule.n - entry.first;
     DT_PUSH(e->plan->arena, e->plan->entries, entry);
     push_peak(e);
-    DT_PUSH(e->plan->arena, e->plan->notes, ((DtPlanNote){(uint32_t)e->all_notes.len, (uint32_t)e->notes.len}));
+    DT_PUSH(e->plan->arena, e->plan->notes, ((DtPlanNote){(uint32_t)e->all_notes.len,
+                                                          (uint32_t)e->notes.len}));
     dt_text_add_n(&e->all_notes, e->notes.at ? e->notes.at : "", e->notes.len);
 }
 
 /* ---- arguments ---- */
 
-/* The first of n arguments equal to args among those that are kept already, else they are kept too. slots: as
- * those of spans, of 1 + number of an instruction that is done. */
-static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, uint32_t n_slots, uint32_t *n_kept)
+/* The first of n arguments equal to args among those that are kept already, else they are kept too.
+ * slots: as those of spans, of 1 + number of an instruction that is done. */
+static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, uint32_t n_slots,
+                          uint32_t *n_kept)
 {
     const DtPlanInst *insts = plan->insts.at;
     const uint32_t first = insts[inst].first_arg, n = insts[inst].n_args;
@@ -287,7 +303,8 @@ static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, u
     uint32_t at = (uint32_t)dt_hash_bytes(plan->args.at + first, bytes, n) & (n_slots - 1);
     for (; slots[at]; at = (at + 1) & (n_slots - 1)) {
         const DtPlanInst *old = &insts[slots[at] - 1];
-        if (old->n_args == n && memcmp(plan->args.at + old->first_arg, plan->args.at + first, bytes) == 0)
+        if (old->n_args == n &&
+            memcmp(plan->args.at + old->first_arg, plan->args.at + first, bytes) == 0)
             return old->first_arg;
     }
     slots[at] = inst + 1;
@@ -313,13 +330,15 @@ static void share_args(DtEmit *e)
     plan->args.n = n_kept;
 }
 
-/* True if other ranks read or write the arena in place: it holds an operand of a collective, or the result of a
- * reduction. The others stay private memory of their rank, which the system can map in large pages. */
+/* True if other ranks read or write the arena in place: it holds an operand of a collective, or the
+ * result of a reduction. The others stay private memory of their rank, which the system can map in
+ * large pages. */
 static bool is_shared(const DtEmit *e, uint32_t arena)
 {
     for (uint32_t i = 0; i < e->plan->insts.n; i++) {
         const DtPlanInst *inst = &e->plan->insts.at[i];
-        if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
+        if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND ||
+            inst->kind == DT_INST_RECV)
             continue;
         /* in these collectives only the owner writes `to` */
         bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_SHIFT_BACK;
@@ -334,8 +353,9 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
 
 static void add_arenas(DtEmit *e)
 {
-    static const char *const names[DT_EMIT_ARENAS] = {"parameters", "gradients", "optimizer", "activations",
-                                                      "inputs", "scalars", "workspace", "predict", "predicted",
+    static const char *const names[DT_EMIT_ARENAS] = {"parameters", "gradients", "optimizer",
+                                                      "activations", "inputs", "scalars",
+                                                      "workspace", "predict", "predicted",
                                                       "instead", "in flight", "in flight 2"};
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     uint32_t n = pipeline ? DT_EMIT_ARENAS : DT_ARENA_KINDS;
@@ -352,7 +372,8 @@ static void add_arenas(DtEmit *e)
     }
     for (uint32_t s = 0; pipeline && s < pipeline->n_stages; s++)
         for (uint32_t i = 0; i < n; i++)
-            DT_PUSH(e->plan->arena, e->plan->sizes, ((DtPlanArenaSize){dt_pipeline_arena(e, i, s)}));
+            DT_PUSH(e->plan->arena, e->plan->sizes,
+                    ((DtPlanArenaSize){dt_pipeline_arena(e, i, s)}));
 }
 
 /* A plan has room for memory that machines have. */
@@ -365,9 +386,11 @@ static DtStatus check_arenas(const DtEmit *e)
     if (total <= (double)DT_PLAN_MAX_BYTES)
         return DT_OK;
     return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
-                          "a rank needs %s, and a plan holds at most %s: split the model over more ranks, or use more "
+                          "a rank needs %s, and a plan holds at most %s: split the model over more "
+                          "ranks, or use more "
                           "micro-batches or a smaller batch",
-                          dt_text_bytes(need, total), dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
+                          dt_text_bytes(need, total),
+                          dt_text_bytes(most, (double)DT_PLAN_MAX_BYTES));
 }
 
 DtStatus dt_finish_plan(DtEmit *e)

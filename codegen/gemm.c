@@ -21,9 +21,9 @@ uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm)
 DtPlanGemm dt_gemm_of(const DtProduct *p, const DtView *const operands[2], const DtView *c)
 {
     DtPlanGemm g = {.n_batch = p->n_batch, .dtype_a = operands[p->swapped]->dtype,
-                    .dtype_b = operands[!p->swapped]->dtype, .dtype_c = c->dtype, .m = p->m, .n = p->n, .k = p->k,
-                    .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row, .b_col = p->b_col, .c_row = p->c_row,
-                    .c_col = p->c_col};
+                    .dtype_b = operands[!p->swapped]->dtype, .dtype_c = c->dtype, .m = p->m,
+                    .n = p->n, .k = p->k, .a_row = p->a_row, .a_col = p->a_col, .b_row = p->b_row,
+                    .b_col = p->b_col, .c_row = p->c_row, .c_col = p->c_col};
     memcpy(g.batch, p->batch, sizeof g.batch);
     memcpy(g.a_batch, p->a_batch, sizeof g.a_batch);
     memcpy(g.b_batch, p->b_batch, sizeof g.b_batch);
@@ -58,7 +58,8 @@ static int64_t uses_of(const DtView *x, const DtView *c)
     return uses;
 }
 
-/* A kernel reads its operands again for each product; where they are few, or small, that costs little. */
+/* A kernel reads its operands again for each product; where they are few, or small, that costs
+ * little. */
 void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out)
 {
     enum { LEAST = 1 << 20 };
@@ -78,25 +79,30 @@ void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtP
     DT_PUSH(e->arena, e->no_products, op->span);
     if (!dt_target_multiplies(limits, a->dtype, b->dtype, c->dtype))
         dt_diag_report(e->module->diags, L0587, op->span,
-                       "a contraction of %.3g products that no library does: of %s and %s into %s", work,
-                       dt_dtype_name(a->dtype), dt_dtype_name(b->dtype), dt_dtype_name(c->dtype));
+                       "a contraction of %.3g products that no library does: of %s and %s into %s",
+                       work, dt_dtype_name(a->dtype), dt_dtype_name(b->dtype),
+                       dt_dtype_name(c->dtype));
     else
         dt_diag_report(e->module->diags, L0587, op->span,
-                       "a contraction of %.3g products that no library does: how its operands lie is no product of "
-                       "matrices", work);
+                       "a contraction of %.3g products that no library does: how its operands lie "
+                       "is no product of "
+                       "matrices",
+                       work);
 }
 
-bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out, bool accumulate)
+bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out,
+                  bool accumulate)
 {
     const DtView *const views[2] = {&operands[0].view, &operands[1].view};
     DtProduct product;
-    if (!dt_product_find(&dt_target_limits[e->target->kind], op, views[0], views[1], &out->view, &product))
+    if (!dt_product_find(&dt_target_limits[e->target->kind], op, views[0], views[1], &out->view,
+                         &product))
         return false;
     const bool swapped = product.swapped;
     DtPlanGemm gemm = dt_gemm_of(&product, views, &out->view);
     gemm.accumulate = accumulate;
-    DtEArg args[3] = {dt_place_arg(e, &operands[swapped], false), dt_place_arg(e, &operands[!swapped], false),
-                      dt_place_arg(e, out, true)};
+    DtEArg args[3] = {dt_place_arg(e, &operands[swapped], false),
+                      dt_place_arg(e, &operands[!swapped], false), dt_place_arg(e, out, true)};
     dt_inst_add(e, DT_INST_GEMM, dt_gemm_record(e, gemm), 3, args, op);
     dt_note_do(e, &op, 1);
     dt_note_read(e, op->in[swapped]);

@@ -59,8 +59,10 @@ static void add_before(DtEmit *e, const DtOp *turn, uint32_t result)
         DT_BUG("a sum is left in its slot, and nothing adds up");
     if (n <= 0)
         return;
-    const DtPlace memory = *dt_copy_require(e, turn->in[0]), part = part_before(scope, wanted->place, slots);
-    const DtPlanSchedule when = {.kind = DT_SCHED_WHEN, .reg = (uint8_t)scope->reg, .count = (int32_t)n,
+    const DtPlace memory = *dt_copy_require(e, turn->in[0]),
+                  part = part_before(scope, wanted->place, slots);
+    const DtPlanSchedule when = {.kind = DT_SCHED_WHEN, .reg = (uint8_t)scope->reg,
+                                 .count = (int32_t)n,
                                  .first = scope->loop->reverse ? 0 : (int32_t)slots};
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = when}));
     dt_note_behind(e, NULL, slots);

@@ -52,7 +52,8 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages)
             group.size *= pipeline && i == pipeline->mesh && stages ? dt_stages_count(stages)
                                                                     : (uint32_t)m->axes[i].size;
     for (uint32_t i = 0; i < e->plan->groups.n; i++)
-        if (e->plan->groups.at[i].mask == group.mask && e->plan->groups.at[i].stages == group.stages)
+        if (e->plan->groups.at[i].mask == group.mask &&
+            e->plan->groups.at[i].stages == group.stages)
             return i;
     for (uint32_t i = 0; i < e->plan->groups.n; i++) { /* a queue for each set of mesh axes */
         const DtPlanGroup *other = &e->plan->groups.at[i];

@@ -103,7 +103,8 @@ static bool emit_form(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg 
         return false;
     for (uint32_t i = first; i < e->items.n; i++)
         e->items.at[i].instead = true;
-    const bool is_kept = j->parts.matrix == j->parts.dot->out[0]; /* GELU's operand is the product */
+    /* GELU's operand is the product */
+    const bool is_kept = j->parts.matrix == j->parts.dot->out[0];
     gemm.c_row = is_kept ? gemm.matrix_row : gemm.c_row;
     gemm.epilogue = DT_PLAN_EPILOGUE_NONE;
     gemm.matrix_row = gemm.matrix_col = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building kernel IR from a group of IR ops.
  *
- * The index space is that of the group's largest op: for a reduction or contraction the result's axes
- * (outer), then the axes summed away (inner). Each op becomes a node; values from outside the group become
- * loads through their views, and an axis op whose operand comes from outside becomes the index map of
- * that load, so that no padding, window or gather is ever a copy of its own unless somebody keeps it. */
+ * The index space is that of the group's largest op: for a reduction or contraction the result's
+ * axes (outer), then the axes summed away (inner). Each op becomes a node; values from outside the
+ * group become loads through their views, and an axis op whose operand comes from outside becomes
+ * the index map of that load, so that no padding, window or gather is ever a copy of its own unless
+ * somebody keeps it. */
 #include "codegen/kernel.h"
 
 #include "base/bug.h"
@@ -42,8 +43,8 @@ int dt_kernel_axis(const DtKBuild *b, const char *axis)
 /* Compares field by field: padding between fields is undefined. */
 static bool same_integer(const DtKInt *x, const DtKInt *y)
 {
-    if (x->kind != y->kind || x->n != y->n || x->first != y->first || x->per_first != y->per_first ||
-        memcmp(x->per_loop, y->per_loop, sizeof x->per_loop) != 0)
+    if (x->kind != y->kind || x->n != y->n || x->first != y->first ||
+        x->per_first != y->per_first || memcmp(x->per_loop, y->per_loop, sizeof x->per_loop) != 0)
         return false;
     for (uint32_t i = 0; i < x->n; i++)
         if (!dt_type_same_axis(&x->axis[i], &y->axis[i]) || x->multiplier[i] != y->multiplier[i])
@@ -70,7 +71,8 @@ static uint32_t coords_of(const DtKBuild *b, const DtKInt *bases)
     return n;
 }
 
-/* The argument that gives the first local index of a split axis, times multiplier; DT_KNONE if unsplit. */
+/* The argument that gives the first local index of a split axis, times multiplier; DT_KNONE if
+ * unsplit. */
 static void add_base(DtKInt *bases, const DtAxis *axis, int64_t multiplier)
 {
     if (axis->n_split == 0)
@@ -91,7 +93,8 @@ uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view
     for (uint32_t i = 0; i < b->k->pointers.n; i++)
         if (b->k->pointers.at[i].value == value && b->k->pointers.at[i].written == written)
             return i;
-    DT_PUSH(b->in->arena, b->k->pointers, ((DtKPointer){.value = value, .view = view, .written = written}));
+    DT_PUSH(b->in->arena, b->k->pointers, ((DtKPointer){.value = value, .view = view,
+                                                        .written = written}));
     return b->k->pointers.n - 1;
 }
 
@@ -116,7 +119,8 @@ static bool in_list(const char *name, const char *const *list, uint32_t n)
     return false;
 }
 
-static void add_axes(DtKBuild *b, const DtType *type, const char *const *list, uint32_t n, bool listed)
+static void add_axes(DtKBuild *b, const DtType *type, const char *const *list, uint32_t n,
+                     bool listed)
 {
     for (uint32_t i = 0; i < type->rank; i++)
         if (in_list(type->axes[i].name, list, n) == listed)
@@ -129,8 +133,8 @@ static const DtOp *span_op(const DtKBuild *b)
     const DtOp *best = NULL;
     for (uint32_t i = 0; i < b->in->n_ops; i++) {
         const DtOp *op = b->in->ops[i];
-        if ((op->kind == DT_OP_REDUCE && op->n_axes) || op->kind == DT_OP_DOT || op->kind == DT_OP_FOLD ||
-            op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
+        if ((op->kind == DT_OP_REDUCE && op->n_axes) || op->kind == DT_OP_DOT ||
+            op->kind == DT_OP_FOLD || op->kind == DT_OP_SCAN || op->kind == DT_OP_TOPK ||
             (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op)))
             return op;
         if (!best || op->out[0]->type->rank > best->out[0]->type->rank)
@@ -193,7 +197,8 @@ static void space_of(DtKBuild *b)
 static void order_space(DtKBuild *b)
 {
     DtKernel *k = b->k;
-    if (b->in->n_ops != 1 || b->in->n_outputs != 1 || dt_op_info[b->in->ops[0]->kind].op_class != DT_CLASS_AXIS)
+    if (b->in->n_ops != 1 || b->in->n_outputs != 1 ||
+        dt_op_info[b->in->ops[0]->kind].op_class != DT_CLASS_AXIS)
         return;
     const DtView *view = b->in->outputs[0].view;
     int64_t stride[DT_MAX_RANK];
@@ -231,8 +236,9 @@ static uint32_t node_once(DtKBuild *b, DtKNode node)
 {
     for (uint32_t i = 0; i < b->k->nodes.n; i++) {
         const DtKNode *known = &b->k->nodes.at[i];
-        bool same = known->kind == node.kind && known->dtype == node.dtype && known->map == node.map &&
-                    known->n_args == node.n_args && memcmp(&known->number, &node.number, sizeof node.number) == 0;
+        bool same = known->kind == node.kind && known->dtype == node.dtype &&
+                    known->map == node.map && known->n_args == node.n_args &&
+                    memcmp(&known->number, &node.number, sizeof node.number) == 0;
         for (uint32_t k = 0; same && k < node.n_args; k++)
             same = known->args[k] == node.args[k];
         if (same)
@@ -243,8 +249,8 @@ static uint32_t node_once(DtKBuild *b, DtKNode node)
 
 uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, const uint32_t *args)
 {
-    DtKNode node = {.kind = DT_KNODE_MAP, .map = kind, .dtype = dtype, .n_args = n, .integer = DT_KNONE,
-                    .op = b->op};
+    DtKNode node = {.kind = DT_KNODE_MAP, .map = kind, .dtype = dtype, .n_args = n,
+                    .integer = DT_KNONE, .op = b->op};
     for (uint32_t i = 0; i < n; i++) {
         node.args[i] = args[i];
         node.after_rows = node.after_rows || b->k->nodes.at[args[i]].after_rows;
@@ -257,8 +263,8 @@ uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, co
 
 uint32_t dt_kernel_number(DtKBuild *b, DtDtype dtype, double number)
 {
-    return node_once(b, (DtKNode){.kind = DT_KNODE_CONST, .dtype = dtype, .number = number, .integer = DT_KNONE,
-                                  .op = b->op});
+    return node_once(b, (DtKNode){.kind = DT_KNODE_CONST, .dtype = dtype, .number = number,
+                                  .integer = DT_KNONE, .op = b->op});
 }
 
 /* Sum, maximum or minimum of a node over the inner axes. */
@@ -266,16 +272,18 @@ static uint32_t reduction(DtKBuild *b, DtReduce reduce, DtDtype dtype, uint32_t 
 {
     const DtKNode *a = &b->k->nodes.at[arg];
     uint32_t outer = (1u << b->k->n_outer) - 1;
-    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = dtype, .reduce = reduce, .n_args = 1,
-                                       .args = {arg}, .axes = outer, .phase = a->phase + 1,
-                                       .integer = DT_KNONE, .op = b->op});
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = dtype, .reduce = reduce,
+                                       .n_args = 1, .args = {arg}, .axes = outer,
+                                       .phase = a->phase + 1, .integer = DT_KNONE, .op = b->op});
 }
 
 uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes)
 {
-    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype, .reduce = op->reduce,
-                                       .n_args = 1, .args = {arg}, .axes = axes, .after_rows = true,
-                                       .phase = b->k->nodes.at[arg].phase, .integer = DT_KNONE, .op = b->op});
+    return dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_REDUCE, .dtype = op->out[0]->type->dtype,
+                                       .reduce = op->reduce, .n_args = 1, .args = {arg},
+                                       .axes = axes, .after_rows = true,
+                                       .phase = b->k->nodes.at[arg].phase, .integer = DT_KNONE,
+                                       .op = b->op});
 }
 
 /* The same over the outer axes, row by row. */
@@ -336,7 +344,8 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     const DtKDraw *draw = b->in->draw ? b->in->draw(b->in->context, op) : NULL;
     const DtType *type = draw ? draw->type : op->out[0]->type;
     DtKInt element = {.kind = DT_KINT_ELEMENT};
-    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .begins = true, .op = op};
+    DtKNode node = {.kind = DT_KNODE_RNG, .dtype = DT_F32, .draws = op->draws, .begins = true,
+                    .op = op};
     uint32_t order[DT_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) {
         uint32_t at = i;
@@ -363,7 +372,8 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
         add_base(&bases, axis, stride);
         stride *= dt_module_logical(b->in->module, axis);
     }
-    node.begins = node.begins && is_multiple(b, &bases, op->draws) && is_multiple(b, &element, op->draws);
+    node.begins =
+        node.begins && is_multiple(b, &bases, op->draws) && is_multiple(b, &element, op->draws);
     node.integer = bases.n ? integer(b, bases) : DT_KNONE;
     if (draw && bases.n)
         node.more[node.n_more++] = integer(b, element);
@@ -398,11 +408,11 @@ static bool is_affine(const DtKIndex *index)
 }
 
 /* Reads value with one index per axis of its view (in the view's order). */
-uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, const DtKIndex *indices,
-                        double outside)
+uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view,
+                        const DtKIndex *indices, double outside)
 {
-    DtKNode node = {.kind = DT_KNODE_LOAD, .dtype = view->dtype, .number = outside, .integer = DT_KNONE,
-                    .offset = 0, .op = b->op};
+    DtKNode node = {.kind = DT_KNODE_LOAD, .dtype = view->dtype, .number = outside,
+                    .integer = DT_KNONE, .offset = 0, .op = b->op};
     node.pointer = dt_kernel_pointer(b, value, view, false);
     node.index = DT_NEW_ARRAY(b->in->arena, DtKIndex, view->rank + 1u);
     for (uint32_t d = 0; d < view->rank; d++) {
@@ -540,7 +550,8 @@ DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node)
     return store;
 }
 
-/* Scatter: the value and its indices are nodes; the target index of each axis is the value of a node. */
+/* Scatter: the value and its indices are nodes; the target index of each axis is the value of a
+ * node. */
 static void scatter(DtKBuild *b, const DtOp *op)
 {
     const DtKOutput *out = &b->in->outputs[0];
@@ -549,7 +560,8 @@ static void scatter(DtKBuild *b, const DtOp *op)
     DtKStore store = {.node = x, .pointer = 0};
     b->k->target = DT_NEW_ARRAY(b->in->arena, DtKIndex, op->n_axes + 1u);
     for (uint32_t i = 0; i < op->n_axes; i++)
-        b->k->target[i] = (DtKIndex){.node = dt_kernel_value(b, op->in[i + 1]), .guard = true, .bases = DT_KNONE};
+        b->k->target[i] = (DtKIndex){.node = dt_kernel_value(b, op->in[i + 1]), .guard = true,
+                                     .bases = DT_KNONE};
     store.pointer = dt_kernel_pointer(b, out->value, out->view, true);
     b->k->n_target = op->n_axes;
     for (uint32_t d = 0; d < out->view->rank; d++) {
@@ -648,17 +660,20 @@ static DtKPattern pattern_of(const DtKernel *k)
         apart_column += node->coef[along_column] > 1;
     }
     const bool columns_better = k->extent[along_row] < 16 || apart_row > apart_column;
-    return column > row || (column == row && columns_better && k->extent[along_column] >= 16) ? DT_KPATTERN_COLUMN
-                                                                                              : DT_KPATTERN_ROW;
+    return column > row || (column == row && columns_better && k->extent[along_column] >= 16)
+               ? DT_KPATTERN_COLUMN
+               : DT_KPATTERN_ROW;
 }
 
-/* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a + 1. */
+/* Whether axes a and a + 1 can be one loop: every address steps along a like along the whole of a +
+ * 1. */
 static bool collapsible(const DtKernel *k, uint32_t a)
 {
     int64_t n = k->extent[a + 1];
     for (uint32_t i = 0; i < k->nodes.n; i++) {
         const DtKNode *node = &k->nodes.at[i];
-        if (node->kind == DT_KNODE_IOTA || node->kind == DT_KNODE_RNG || node->kind == DT_KNODE_LOAD)
+        if (node->kind == DT_KNODE_IOTA || node->kind == DT_KNODE_RNG ||
+            node->kind == DT_KNODE_LOAD)
             if (node->coef[a] != node->coef[a + 1] * n)
                 return false;
         for (uint32_t d = 0; d < node->n_index; d++)

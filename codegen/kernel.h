@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR: an expression DAG over an index space with row reductions. One kernel is a loop nest: outer
- * axes, then inner axes, which are the ones that its reductions sum away. A node depends on a set of
- * space axes; a reduction's value depends on outer axes only, and whoever uses it is a phase later:
+/* Kernel IR: an expression DAG over an index space with row reductions. One kernel is a loop nest:
+ * outer axes, then inner axes, which are the ones that its reductions sum away. A node depends on a
+ * set of space axes; a reduction's value depends on outer axes only, and whoever uses it is a phase
+ * later:
  *
  *     softmax over t of z[s, t]:  phase 0  m = max_t z       phase 1  d = sum_t exp(z - m)
  *                                 phase 2  store exp(z - m) / d
  *
  * A kernel may also sum over its outer axes, row by row, in addition to what it does with each row:
  * a layer norm's backward makes the gradients of gain and shift together with that of its operand.
- * Such a sum is complete after the last row. It and the nodes made of it are `after_rows`: they depend on
- * inner axes only, and no row reads them.
+ * Such a sum is complete after the last row. It and the nodes made of it are `after_rows`: they
+ * depend on inner axes only, and no row reads them.
  *
  * To use many threads, and to lose less precision, these are computed in pieces: a long reduction
  * that is alone in its kernel, sums over rows and, for some targets, sums by index into few places.
  * Lane p mod 16 adds piece p to the pieces before it, then lanes are combined by halves.
  *
- * Reading is an index map: each dimension of the buffer that is read has an index that is affine in the
- * space axes (slices, paddings, windows, splits and merges are such maps) or the value of a node
- * (gather). kernel.c builds kernels from IR ops, the target's printer prints them (print.h). */
+ * Reading is an index map: each dimension of the buffer that is read has an index that is affine in
+ * the space axes (slices, paddings, windows, splits and merges are such maps) or the value of a
+ * node (gather). kernel.c builds kernels from IR ops, the target's printer prints them
+ * (print.h). */
 #ifndef DT_CODEGEN_KERNEL_H
 #define DT_CODEGEN_KERNEL_H
 
 #include "ir/view.h"
 
-/* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local index of
- * an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
-typedef enum DtKIntKind { DT_KINT_BASES, DT_KINT_STEP, DT_KINT_ITERATION, DT_KINT_INDEX, DT_KINT_ELEMENT } DtKIntKind;
+/* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local
+ * index of an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
+typedef enum DtKIntKind {
+    DT_KINT_BASES,
+    DT_KINT_STEP,
+    DT_KINT_ITERATION,
+    DT_KINT_INDEX,
+    DT_KINT_ELEMENT
+} DtKIntKind;
 typedef struct DtKInt {
     /* ITERATION: row-major number over all enclosing loops; INDEX: iteration of the innermost
      * loop */
@@ -44,7 +52,8 @@ typedef struct DtKInt {
 enum { DT_KPIECE_LANES = 16, /* lanes to which the pieces of a reduction are assigned */
        DT_KROW_PIECE = 1024 }; /* least number of elements in a piece of a row */
 
-/* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a node. */
+/* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a
+ * node. */
 typedef struct DtKIndex {
     int64_t stride;                  /* elements of the buffer per step of this index */
     int64_t base;
@@ -58,8 +67,16 @@ typedef struct DtKIndex {
     uint32_t bases;
 } DtKIndex;
 
-typedef enum DtKNodeKind { DT_KNODE_CONST, DT_KNODE_IOTA, DT_KNODE_INT, DT_KNODE_RNG, DT_KNODE_LOAD, DT_KNODE_MAP,
-                           DT_KNODE_REDUCE, DT_KNODE_SCORE } DtKNodeKind;
+typedef enum DtKNodeKind {
+    DT_KNODE_CONST,
+    DT_KNODE_IOTA,
+    DT_KNODE_INT,
+    DT_KNODE_RNG,
+    DT_KNODE_LOAD,
+    DT_KNODE_MAP,
+    DT_KNODE_REDUCE,
+    DT_KNODE_SCORE
+} DtKNodeKind;
 typedef struct DtKNode {
     DtKNodeKind kind;
     DtDtype dtype;
@@ -67,7 +84,8 @@ typedef struct DtKNode {
     uint32_t n_args, args[4];        /* MAP, REDUCE */
     /* CONST: the value; LOAD: the value read where the index is not valid */
     double number;
-    uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or DT_KNONE */
+    uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or
+                                      * DT_KNONE */
     uint32_t step, iteration;        /* RNG: integer arguments */
     uint32_t more[4], n_more;        /* RNG: further terms of the number of the first element */
     uint64_t key;                    /* RNG */
@@ -106,7 +124,8 @@ typedef struct DtKPointer {
 
 typedef enum DtKPattern {
     DT_KPATTERN_ROW,      /* lanes run along the last axis; reductions over it use a fixed tree */
-    DT_KPATTERN_COLUMN,   /* lanes run along the last outer axis, reductions are loops around them */
+    DT_KPATTERN_COLUMN,   /* lanes run along the last outer axis, reductions are loops around
+                           * them */
     DT_KPATTERN_SCAN, DT_KPATTERN_TOPK, DT_KPATTERN_SCATTER, /* one op each */
     DT_KPATTERN_ATTEND    /* of queries and keys: DtKAttend */
 } DtKPattern;
@@ -154,7 +173,12 @@ typedef struct DtKAttend {
 
 /* What the kernel computes in pieces: a reduction over an inner axis (AXIS), sums over rows (ROWS),
  * or a SCATTER over the points of the axes that its result lacks (POINTS). */
-typedef enum DtKPieces { DT_KPIECES_NONE, DT_KPIECES_AXIS, DT_KPIECES_ROWS, DT_KPIECES_POINTS } DtKPieces;
+typedef enum DtKPieces {
+    DT_KPIECES_NONE,
+    DT_KPIECES_AXIS,
+    DT_KPIECES_ROWS,
+    DT_KPIECES_POINTS
+} DtKPieces;
 
 typedef struct DtKernel {
     const char *symbol, *name;       /* "k12", "layernorm.fwd" */
@@ -219,7 +243,8 @@ typedef struct DtKernelInput {
     const DtModule *module;
     DtArena *arena;
     uint64_t seed;
-    const char *path;                            /* instance path of the function, for rng sites; "" at the top */
+    /* instance path of the function, for rng sites; "" at the top */
+    const char *path;
     /* the view of a value from outside the group */
     const DtView *(*view)(void *context, const DtValue *value);
     /* whether the value is the iteration number of the innermost loop */
@@ -239,13 +264,14 @@ typedef struct DtKernelInput {
     void (*choose_order)(DtKernel *kernel);       /* DtTargetRow.order */
 } DtKernelInput;
 
-/* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that is not
- * structure, a communication or a source from memory), or of attention, whose parts attend_parts.c found (NULL: it has
- * a function that no kernel supports). */
+/* Builds the kernel of a group that passes/lower/fuse_group.c found legal (or of any single op that
+ * is not structure, a communication or a source from memory), or of attention, whose parts
+ * attend_parts.c found (NULL: it has a function that no kernel supports). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
 
-/* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane reductions. */
+/* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane
+ * reductions. */
 extern const char dt_prelude_c[];
 
 #endif

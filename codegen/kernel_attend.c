@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
+static bool has(const DtValue *value, const char *axis)
+{
+    return dt_type_find(value->type, axis) >= 0;
+}
 
 static bool is_square(const DtKBuild *b, const DtValue *value)
 {
@@ -15,7 +18,8 @@ static bool is_square(const DtKBuild *b, const DtValue *value)
 
 static bool is_score(const DtKBuild *b, const DtOp *op)
 {
-    return op->kind == DT_OP_DOT && is_square(b, op->out[0]) && !is_square(b, op->in[0]) && !is_square(b, op->in[1]);
+    return op->kind == DT_OP_DOT && is_square(b, op->out[0]) && !is_square(b, op->in[0]) &&
+           !is_square(b, op->in[1]);
 }
 
 /* ---- the space ---- */
@@ -54,7 +58,8 @@ static bool find_space(DtKBuild *b)
     return queries > 0 && keys > 0 && add(b->k, a->queries, queries) && add(b->k, a->keys, keys);
 }
 
-/* Whether nodes can stand for all of the group: no value has further axes, but those that products sum or leave. */
+/* Whether nodes can stand for all of the group: no value has further axes, but those that products
+ * sum or leave. */
 static bool fits(const DtKBuild *b)
 {
     for (uint32_t i = 0; i < b->in->n_ops; i++) {
@@ -73,7 +78,8 @@ static bool fits(const DtKBuild *b)
 /* ---- products ---- */
 
 /* Rows of a view: at most one axis is none of the space, and that is theirs. written: a result. */
-static bool rows_of(DtKBuild *b, const DtValue *value, const DtView *view, bool written, DtKRows *ret)
+static bool rows_of(DtKBuild *b, const DtValue *value, const DtView *view, bool written,
+                    DtKRows *ret)
 {
     *ret = (DtKRows){.depth = 1, .along = 1};
     if (!view)
@@ -104,9 +110,11 @@ static bool add_score(DtKBuild *b, const DtOp *op)
     DtKAttend *a = b->k->attend;
     b->op = op;
     if (op->n_axes != 1 || !rows_of(b, q, b->in->view(b->in->context, q), false, &score.query) ||
-        !rows_of(b, k, b->in->view(b->in->context, k), false, &score.key) || score.query.depth != score.key.depth)
+        !rows_of(b, k, b->in->view(b->in->context, k), false, &score.key) ||
+        score.query.depth != score.key.depth)
         return false;
-    score.node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_SCORE, .dtype = DT_F32, .integer = DT_KNONE, .op = op,
+    score.node = dt_kernel_node(b, (DtKNode){.kind = DT_KNODE_SCORE, .dtype = DT_F32,
+                                             .integer = DT_KNONE, .op = op,
                                              .axes = (1u << b->k->n_axes) - 1});
     DT_PUSH(b->in->arena, a->scores, score);
     DT_PUSH(b->in->arena, b->known, ((DtKKnown){op->out[0], score.node}));
@@ -158,7 +166,8 @@ static void price(DtKBuild *b)
 static uint32_t reads(const DtKBuild *b, const DtValue *value)
 {
     uint32_t i = 0;
-    while (i < b->k->pointers.n && (b->k->pointers.at[i].value != value || b->k->pointers.at[i].written))
+    while (i < b->k->pointers.n &&
+           (b->k->pointers.at[i].value != value || b->k->pointers.at[i].written))
         i++;
     return i;
 }

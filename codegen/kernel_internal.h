@@ -25,9 +25,10 @@ uint32_t dt_kernel_map(DtKBuild *b, DtOpKind kind, DtDtype dtype, uint32_t n, co
 uint32_t dt_kernel_number(DtKBuild *b, DtDtype dtype, double number);
 int dt_kernel_axis(const DtKBuild *b, const char *axis);
 DtKIndex dt_kernel_identity(const DtKBuild *b, const char *axis);
-uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view, const DtKIndex *indices,
-                        double outside);
-/* The integer argument with the first local index of type's axis on this rank; DT_KNONE if it is not split. */
+uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view,
+                        const DtKIndex *indices, double outside);
+/* The integer argument with the first local index of type's axis on this rank; DT_KNONE if it is
+ * not split. */
 uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 
 /* The argument with the address of value; the stored value of an output, and its address. */
@@ -42,7 +43,8 @@ void dt_kernel_price(DtKernel *k, const DtMesh *mesh);
 
 /* kernel_attend.c: the kernel of attention; false: no kernel supports it. */
 bool dt_kernel_attend(DtKBuild *b);
-uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg); /* a sum over other axes than keys */
+/* a sum over other axes than keys */
+uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg);
 
 /* relabel, slice, pad, window, concat, gather: a load of the operand with other indices. */
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Axis ops as index maps: reading the operand at an index that is a function of the result's index. With
- * i the result's index along each axis:
+/* Axis ops as index maps: reading the operand at an index that is a function of the result's index.
+ * With i the result's index along each axis:
  *
- *   slice    operand[a] = lo + step i[a]                    pad     operand[a] = (i[a] - lo) / step, exact
- *   window   operand[a] = stride i[a] + i[w] - lo           fold    operand[a] = (i[a] + lo - i[w]) / stride
+ *   slice    operand[a] = lo + step i[a]           pad     operand[a] = (i[a] - lo) / step, exact
+ *   window   operand[a] = stride i[a] + i[w] - lo  fold    operand[a] = (i[a] + lo - i[w]) / stride
  *   relabel  operand's indices are the digits of the row-major number that the new axes spell
- *   gather   operand[a] = value of the index                concat  whichever operand holds i[a]
+ *   gather   operand[a] = value of the index       concat  whichever operand holds i[a]
  *
  * A read outside the operand gives the fill. */
 #include "codegen/kernel_internal.h"
@@ -39,8 +39,8 @@ static void add_term(DtKBuild *b, DtKIndex *index, const char *axis, int64_t coe
         index->coef[at] += coef;
 }
 
-static void identities(DtKBuild *b, const DtView *view, const char *const *except, uint32_t n_except,
-                       DtKIndex *ret_indices)
+static void identities(DtKBuild *b, const DtView *view, const char *const *except,
+                       uint32_t n_except, DtKIndex *ret_indices)
 {
     for (uint32_t d = 0; d < view->rank; d++) {
         bool skip = false;
@@ -176,7 +176,8 @@ static uint32_t concat(DtKBuild *b, const DtOp *op)
         } else {
             uint32_t start = dt_kernel_number(b, DT_I32, (double)end);
             uint32_t before = dt_kernel_map(b, DT_OP_LT, DT_BOOL, 2, (uint32_t[]){here, start});
-            result = dt_kernel_map(b, DT_OP_WHERE, view->dtype, 3, (uint32_t[]){before, result, piece});
+            result =
+                dt_kernel_map(b, DT_OP_WHERE, view->dtype, 3, (uint32_t[]){before, result, piece});
         }
         end += view->extent[d];
     }

@@ -4,8 +4,8 @@
  * piece of a row has a multiple of the elements that lanes process at once. */
 #include "codegen/kernel_internal.h"
 
-/* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of so many lanes, are
- * enough for any machine. */
+/* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of
+ * so many lanes, are enough for any machine. */
 enum { COLUMN_PIECE = 64, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4 };
 /* The same of rows that are added up; how many elements all pieces of their sums have at most. */
 enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_ELEMENTS = 1 << 24 };
@@ -32,7 +32,8 @@ static uint32_t sums_after_rows(const DtKernel *k)
 
 static void cut_rows(DtKernel *k, uint32_t sums)
 {
-    const int64_t elements = sums * points(k, k->n_outer, k->n_axes), rows = points(k, 0, k->n_outer);
+    const int64_t elements = sums * points(k, k->n_outer, k->n_axes),
+                  rows = points(k, 0, k->n_outer);
     const int64_t most = more(less(MOST_ELEMENTS / elements, ENOUGH_PIECES), 1);
     k->piece = more(up(rows, most), ROWS_PIECE);
     k->pieces = up(rows, k->piece);
@@ -61,12 +62,14 @@ static void cut_axis(DtKernel *k, int64_t row_unit)
 {
     const bool columns = k->pattern == DT_KPATTERN_COLUMN;
     const int64_t enough = (columns ? ENOUGH_COLUMNS : ENOUGH_ROWS) / points(k, 0, k->n_outer);
-    const int64_t most = less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : DT_KROW_PIECE), enough);
+    const int64_t most =
+        less(points(k, k->n_outer, k->n_axes) / (columns ? COLUMN_PIECE : DT_KROW_PIECE), enough);
     if (most < LEAST_PIECES)
         return;
     for (uint32_t a = k->n_outer; a < k->n_axes; a++) {
         const int64_t unit = columns || a + 1 < k->n_axes ? 1 : row_unit;
-        const int64_t piece = up(up(k->extent[a], most), unit) * unit, pieces = up(k->extent[a], piece);
+        const int64_t piece = up(up(k->extent[a], most), unit) * unit,
+                      pieces = up(k->extent[a], piece);
         if (pieces <= k->pieces)
             continue;
         k->pieces_of = DT_KPIECES_AXIS;

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 
 enum { WIDTH = 8, /* lanes of an instruction */
-       WIDE = 64, NARROW = 16, LONG = 128 }; /* lanes of a reduction along a row of LONG elements or more, or fewer */
+       /* lanes of a reduction along a row of LONG elements or more, or fewer */
+       WIDE = 64, NARROW = 16, LONG = 128 };
 
 static const struct { DtOpKind kind; double units; } dear_ops[] = {
 #define DT_PRICE_OP(KIND, value, within) {DT_OP_##KIND, value},
@@ -42,10 +43,12 @@ static double units(double instructions) { return instructions / of.unit; }
 
 static double dear(const DtKernel *k, const DtKNode *node)
 {
-    const bool divides = node->map == DT_OP_MOD || node->map == DT_OP_FLOORDIV || node->map == DT_OP_DIV;
+    const bool divides =
+        node->map == DT_OP_MOD || node->map == DT_OP_FLOORDIV || node->map == DT_OP_DIV;
     if (node->kind == DT_KNODE_RNG)
-        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0 ? of.draw_of_four
-                                                                                           : of.draw_alone;
+        return node->draws > 1 && k->n_axes && k->extent[k->n_axes - 1] % node->draws == 0
+                   ? of.draw_of_four
+                   : of.draw_alone;
     if (node->kind == DT_KNODE_MAP && divides && !dt_dtype_is_float(node->dtype))
         return of.integer_division;
     for (size_t i = 0; node->kind == DT_KNODE_MAP && i < DT_COUNT(dear_ops); i++)
@@ -56,10 +59,12 @@ static double dear(const DtKernel *k, const DtKNode *node)
 
 /* ---- loops ---- */
 
-/* The axis that lanes run along, or n_axes: there are none. A sum by index has them if it adds up whole rows. */
+/* The axis that lanes run along, or n_axes: there are none. A sum by index has them if it adds up
+ * whole rows. */
 static uint32_t lanes_of(const DtKernel *k)
 {
-    bool rows = k->pattern == DT_KPATTERN_SCATTER && k->n_axes && k->stores.at[0].stride[k->n_axes - 1] == 1;
+    bool rows = k->pattern == DT_KPATTERN_SCATTER && k->n_axes &&
+                k->stores.at[0].stride[k->n_axes - 1] == 1;
     for (uint32_t t = 0; rows && t < k->n_target; t++)
         rows = !(k->nodes.at[k->target[t].node].axes >> (k->n_axes - 1) & 1);
     if ((k->special && !rows) || !k->n_axes)
@@ -73,14 +78,18 @@ static double times_of(const DtKernel *k, uint32_t axes, bool after_rows, double
 {
     const uint32_t v = lanes_of(k);
     double times = 1, inside = 1;
-    for (uint32_t i = 0; i < k->n_axes; i++) { /* in the order of loops: that of a column's lanes is the innermost */
-        const uint32_t a = k->pattern != DT_KPATTERN_COLUMN || i < v ? i : i + 1 < k->n_axes ? i + 1 : v;
+    /* in the order of loops: that of a column's lanes is the innermost */
+    for (uint32_t i = 0; i < k->n_axes; i++) {
+        const uint32_t a = k->pattern != DT_KPATTERN_COLUMN || i < v ? i
+                           : i + 1 < k->n_axes                       ? i + 1
+                                                                     : v;
         inside *= after_rows && !(axes >> a & 1) ? 1 : (double)k->extent[a];
         times = axes >> a & 1 ? inside : times;
     }
     *ret_lanes = times * WIDTH;
     if (v < k->n_axes && axes >> v & 1)
-        *ret_lanes = times / (double)k->extent[v] * (double)((k->extent[v] + WIDTH - 1) / WIDTH * WIDTH);
+        *ret_lanes =
+            times / (double)k->extent[v] * (double)((k->extent[v] + WIDTH - 1) / WIDTH * WIDTH);
     return times;
 }
 
@@ -107,8 +116,8 @@ static uint32_t reductions_of(const DtKernel *k)
     return n;
 }
 
-/* A loop that is shorter than an instruction becomes straight code, and lanes run along the axis around it; but not if
- * it adds up a row. */
+/* A loop that is shorter than an instruction becomes straight code, and lanes run along the axis
+ * around it; but not if it adds up a row. */
 static bool has_outer_lanes(const DtKernel *k)
 {
     const uint32_t v = lanes_of(k);
@@ -120,10 +129,12 @@ static bool has_outer_lanes(const DtKernel *k)
 static bool is_scattered(const DtKernel *k, const DtKNode *node)
 {
     const uint32_t v = lanes_of(k);
-    return v < k->n_axes && !is_beside(k, node, v) && !(has_outer_lanes(k) && is_beside(k, node, v - 1));
+    return v < k->n_axes && !is_beside(k, node, v) &&
+           !(has_outer_lanes(k) && is_beside(k, node, v - 1));
 }
 
-/* Instructions of an operation: a choice is made by masks, as are edges; 16 bits are widened when they are read. */
+/* Instructions of an operation: a choice is made by masks, as are edges; 16 bits are widened when
+ * they are read. */
 static double instructions(const DtKernel *k, const DtKNode *node)
 {
     const uint32_t v = lanes_of(k);
@@ -131,8 +142,11 @@ static double instructions(const DtKernel *k, const DtKNode *node)
     for (uint32_t d = 0; d < node->n_index && v < k->n_axes; d++)
         edges = edges || node->index[d].node != DT_KNONE || node->index[d].coef[v];
     if (node->kind == DT_KNODE_LOAD)
-        return 1 + (node->dtype == DT_BF16 || node->dtype == DT_F16 ? of.widen : 0) + (edges ? of.edge : 0);
-    return node->map == DT_OP_WHERE ? of.choice : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? of.extreme : 1;
+        return 1 + (node->dtype == DT_BF16 || node->dtype == DT_F16 ? of.widen : 0) +
+               (edges ? of.edge : 0);
+    return node->map == DT_OP_WHERE                           ? of.choice
+           : node->map == DT_OP_MAX || node->map == DT_OP_MIN ? of.extreme
+                                                              : 1;
 }
 
 /* ---- phases ---- */
@@ -193,15 +207,19 @@ static double bytes_of(const DtKernel *k, const DtMesh *mesh)
 
 static void add_node(DtKernel *k, const DtKNode *node, uint32_t phases)
 {
-    const bool reduces = node->kind == DT_KNODE_REDUCE, works = node->kind == DT_KNODE_MAP || reduces;
+    const bool reduces = node->kind == DT_KNODE_REDUCE,
+               works = node->kind == DT_KNODE_MAP || reduces;
     const uint32_t n = repeats(k, node, phases);
     double lanes;
-    const double times = n * times_of(k, reduces ? UINT32_MAX : node->axes, node->after_rows && !reduces, &lanes);
+    const double times =
+        n * times_of(k, reduces ? UINT32_MAX : node->axes, node->after_rows && !reduces, &lanes);
     lanes *= n;
     k->flops += works ? times : 0;
-    k->special_flops += dear(k, node) * lanes + (works ? units(instructions(k, node) * lanes - times) : 0);
+    k->special_flops +=
+        dear(k, node) * lanes + (works ? units(instructions(k, node) * lanes - times) : 0);
     if (node->kind == DT_KNODE_LOAD)
-        k->special_flops += is_scattered(k, node) ? of.scattered * times : units(instructions(k, node) * lanes);
+        k->special_flops +=
+            is_scattered(k, node) ? of.scattered * times : units(instructions(k, node) * lanes);
 }
 
 static void add_store(DtKernel *k, const DtKStore *store)
@@ -212,7 +230,9 @@ static void add_store(DtKernel *k, const DtKStore *store)
     const bool alone = v < k->n_axes && axes >> v & 1 && store->stride[v] != 1 &&
                        !(has_outer_lanes(k) && store->stride[v - 1] == 1);
     const DtDtype dtype = k->pointers.at[store->pointer].value->type->dtype;
-    const double each = dtype == DT_BF16 || dtype == DT_F16 ? of.store_16 : store->accumulate ? of.store_sum : 1;
+    const double each = dtype == DT_BF16 || dtype == DT_F16 ? of.store_16
+                        : store->accumulate                 ? of.store_sum
+                                                            : 1;
     k->special_flops += alone ? of.scattered * times : units(each * lanes);
 }
 
@@ -220,7 +240,8 @@ static void add_store(DtKernel *k, const DtKStore *store)
 static void add_rows(DtKernel *k)
 {
     const bool reduces = k->n_outer < k->n_axes;
-    const double each = reduces ? of.combine * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
+    const double each =
+        reduces ? of.combine * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
     const uint32_t outer = reduces ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     double lanes;
     if (k->pattern == DT_KPATTERN_ROW)
@@ -233,7 +254,8 @@ static void add_in_turn(DtKernel *k)
 {
     double lanes;
     const DtType *type = k->special->out[0]->type;
-    const double rounds = k->pattern == DT_KPATTERN_TOPK ? (double)dt_type_extent(type, k->special->axes[1]) : 1;
+    const double rounds =
+        k->pattern == DT_KPATTERN_TOPK ? (double)dt_type_extent(type, k->special->axes[1]) : 1;
     k->special_flops += of.serial * rounds * times_of(k, UINT32_MAX, false, &lanes);
 }
 

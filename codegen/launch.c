@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a group of ops to one kernel instruction: builds the kernel, prints it, shares the text with equal
- * kernels, and makes the instruction's arguments. */
+/* From a group of ops to one kernel instruction: builds the kernel, prints it, shares the text with
+ * equal kernels, and makes the instruction's arguments. */
 #include "codegen/emit.h"
 
 #include "base/bug.h"
@@ -51,8 +51,8 @@ static const DtKDraw *draw_of(void *context, const DtOp *draw)
     return NULL;
 }
 
-/* Whether every read of an output's memory is at the index that is written: then the kernel may run in
- * place. */
+/* Whether every read of an output's memory is at the index that is written: then the kernel may run
+ * in place. */
 static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_t n, DtEmit *e)
 {
     for (uint32_t s = 0; s < k->stores.n; s++) {
@@ -75,10 +75,11 @@ static bool in_place_is_safe(const DtKernel *k, const DtOutput *outputs, uint32_
                 if (!k->nodes.at[store->node].after_rows &&
                     k->nodes.at[k->stores.at[o].node].phase > k->nodes.at[store->node].phase)
                     return false;
-            bool same = node->n_index == 0 && node->offset == store->offset && k->pattern != DT_KPATTERN_SCAN &&
-                        k->pattern != DT_KPATTERN_TOPK && k->pattern != DT_KPATTERN_SCATTER &&
-                        from->view->dtype == to->view.dtype &&
-                        from->view->offset == to->view.offset && memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
+            bool same = node->n_index == 0 && node->offset == store->offset &&
+                        k->pattern != DT_KPATTERN_SCAN && k->pattern != DT_KPATTERN_TOPK &&
+                        k->pattern != DT_KPATTERN_SCATTER && from->view->dtype == to->view.dtype &&
+                        from->view->offset == to->view.offset &&
+                        memcmp(place->reg, to->reg, sizeof to->reg) == 0 &&
                         memcmp(place->coord, to->coord, sizeof to->coord) == 0;
             for (uint32_t a = 0; a < k->n_axes; a++)
                 same = same && (node->coef[a] == store->stride[a]);
@@ -135,7 +136,8 @@ static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride
     arg->base += stride * loop->first;
     if (step == 0)
         return;
-    arg->coord_axis[0] = (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
+    arg->coord_axis[0] =
+        (uint8_t)(e->module->pipeline->mesh - dt_emit_first_device(&e->module->mesh));
     arg->coord[0] += stride * step;
     arg->base -= stride * step * e->class_first;
 }
@@ -198,7 +200,8 @@ static uint64_t hash_code(const char *text, uint64_t seed)
     return seed;
 }
 
-/* Its text, unless a kernel before it has the same one, whose number is returned; else the number that it gets. */
+/* Its text, unless a kernel before it has the same one, whose number is returned; else the number
+ * that it gets. */
 static uint32_t print_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
@@ -206,7 +209,8 @@ static uint32_t print_kernel(DtEmit *e, DtKernel *k)
     k->symbol = e->target->says_lines ? "dt_k" : symbol; /* it is printed again, if it is new */
     size_t body = e->target->print(k, e->module->diags, false, &text);
     uint64_t hash = hash_code(text.at + body, dt_hash_text(k->name, 0));
-    for (uint32_t i = 0; i < k->pointers.n; i++) /* so that the same kernels are one for all targets */
+    /* so that the same kernels are one for all targets */
+    for (uint32_t i = 0; i < k->pointers.n; i++)
         hash = dt_hash_bytes(&k->pointers.at[i].align, sizeof k->pointers.at[i].align, hash);
     if (k->sdpa)
         hash = dt_hash_bytes(k->sdpa, sizeof *k->sdpa, hash);
@@ -237,8 +241,9 @@ static uint32_t plan_kernel(DtEmit *e, DtKernel *k)
             return number;
     }
     DT_PUSH(e->arena, e->kernel_spans, k->span);
-    DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol), .name = dt_write_str(e->plan, k->name),
-                           .n_pointers = k->pointers.n, .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
+    DtPlanKernel record = {.symbol = dt_write_str(e->plan, k->symbol),
+                           .name = dt_write_str(e->plan, k->name), .n_pointers = k->pointers.n,
+                           .n_integers = k->ints.n, .flops = k->flops, .bytes = k->bytes};
     record.special = k->special_flops;
     DT_PUSH(e->plan->arena, e->plan->kernels, record);
     dt_remarks_attention(e, k, e->plan->kernels.n - 1);
@@ -274,14 +279,17 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         const DtValue *old = NULL;
         uint32_t flags = 0;
         if (!pointer->written) {
-            const bool spare = k->attend && k->attend->dot != DT_KNONE && i == k->attend->result.pointer;
-            dt_note_read_as(e, e->copied ? e->copied : pointer->value, pointer->view, spare ? DT_NOTE_SPARE : 0);
+            const bool spare =
+                k->attend && k->attend->dot != DT_KNONE && i == k->attend->result.pointer;
+            dt_note_read_as(e, e->copied ? e->copied : pointer->value, pointer->view,
+                            spare ? DT_NOTE_SPARE : 0);
             continue;
         }
         while (output->value != pointer->value)
             output++;
         for (uint32_t r = 0; r < k->pointers.n; r++)
-            if (!k->pointers.at[r].written && dt_place_same(dt_place_find(e, k->pointers.at[r].value), &output->place))
+            if (!k->pointers.at[r].written &&
+                dt_place_same(dt_place_find(e, k->pointers.at[r].value), &output->place))
                 old = e->copied ? e->copied : k->pointers.at[r].value;
         if (output->accumulate)
             flags |= DT_NOTE_ADDS;
@@ -296,8 +304,8 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
 }
 
 /* The parts of a kernel; the views must outlive it. */
-static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
-                              uint32_t n_outputs)
+static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, uint32_t n_ops,
+                              const DtOutput *outputs, uint32_t n_outputs)
 {
     DtKOutput *wanted = DT_NEW_ARRAY(e->scratch, DtKOutput, n_outputs + 1);
     for (uint32_t i = 0; i < n_outputs; i++)
@@ -322,8 +330,8 @@ static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, u
                            .choose_order = e->order_as->order};
 }
 
-const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
-                              uint32_t n_outputs)
+const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
+                              const DtOutput *outputs, uint32_t n_outputs)
 {
     Views views = {e};
     const DtKernelInput input = input_of(e, &views, ops, n_ops, outputs, n_outputs);
@@ -345,7 +353,8 @@ static void find_library(DtEmit *e, DtKernel *k)
     k->pointers.n--; /* the result is the last one */
 }
 
-bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs, uint32_t n_outputs)
+bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const DtOutput *outputs,
+                      uint32_t n_outputs)
 {
     Views views = {e};
     const DtKernelInput input = input_of(e, &views, ops, n_ops, outputs, n_outputs);

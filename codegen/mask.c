@@ -17,7 +17,10 @@ typedef struct Follow {
     Hidden *hidden; /* by value id */
 } Follow;
 
-static bool has(const DtValue *value, const char *axis) { return dt_type_find(value->type, axis) >= 0; }
+static bool has(const DtValue *value, const char *axis)
+{
+    return dt_type_find(value->type, axis) >= 0;
+}
 
 static bool is_number(const DtValue *value, double number)
 {
@@ -91,11 +94,13 @@ static bool hides_from_all(Follow *f, const bool *outputs)
     return true;
 }
 
-bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries, const char *keys,
-                  const bool *outputs)
+bool dt_mask_hides(DtEmit *e, const DtFunc *func, const DtOp *where, const char *queries,
+                   const char *keys, const bool *outputs)
 {
-    if (where->kind != DT_OP_WHERE || !(is_number(where->in[2], -INFINITY) || is_number(where->in[2], 0)))
+    if (where->kind != DT_OP_WHERE ||
+        !(is_number(where->in[2], -INFINITY) || is_number(where->in[2], 0)))
         return false;
-    Follow follow = {func, where->in[0], queries, keys, DT_NEW_ARRAY(e->scratch, Hidden, func->n_values + 1)};
+    Follow follow = {func, where->in[0], queries, keys,
+                     DT_NEW_ARRAY(e->scratch, Hidden, func->n_values + 1)};
     return hides_from_all(&follow, outputs);
 }

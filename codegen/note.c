@@ -33,7 +33,8 @@ uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
     uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;
     for (uint32_t i = 0; i < func->inputs.n; i++, n++)
-        number[func->inputs.at[i]->id] = func->inputs.at[i]->final ? func->inputs.at[i]->final - 1 : n;
+        number[func->inputs.at[i]->id] =
+            func->inputs.at[i]->final ? func->inputs.at[i]->final - 1 : n;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_out; k++, n++) {

@@ -11,8 +11,9 @@ DtOutput dt_output_of(DtEmit *e, DtValue *value)
 {
     const DtWanted *wanted = e->scope->wanted[value->id];
     DtOutput output = {.value = value};
-    const bool direct = wanted && (!wanted->old || wanted->old == value->over) &&
-                        (!wanted->accumulate || dt_scope_reads(e, value) == (wanted->packed ? 1 : 0));
+    const bool direct =
+        wanted && (!wanted->old || wanted->old == value->over) &&
+        (!wanted->accumulate || dt_scope_reads(e, value) == (wanted->packed ? 1 : 0));
     if (direct) {
         output.place = wanted->place;
         output.accumulate = wanted->accumulate;
@@ -33,7 +34,8 @@ DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate)
     return output.place;
 }
 
-/* Whether a temporary is the value and nothing else, in the order of its type; between rows there may be gaps. */
+/* Whether a temporary is the value and nothing else, in the order of its type; between rows there
+ * may be gaps. */
 static bool is_whole(DtEmit *e, const DtValue *value, const DtPlace *place)
 {
     DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);
@@ -51,7 +53,8 @@ void dt_output_take(DtEmit *e, DtOutput *output)
         return;
     const DtPlace *place = dt_place_find(e, old);
     if (!place || e->buffers.at[place->view.buffer].fixed || !is_whole(e, old, place))
-        DT_BUG("value %u of `%s` is said to take memory that it cannot take", output->value->id, e->scope->func->name);
+        DT_BUG("value %u of `%s` is said to take memory that it cannot take", output->value->id,
+               e->scope->func->name);
     output->place = *place;
     output->old = old;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules that are cut into pipeline stages (ir/pipeline.h): for each stage its memory, its pieces as entries of the
- * plan, and schedules that call them. Slots of micro-batches in flight: slots.c.
+/* Modules that are cut into pipeline stages (ir/pipeline.h): for each stage its memory, its pieces
+ * as entries of the plan, and schedules that call them. Slots of micro-batches in flight: slots.c.
  *
- * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of a body that sends
- * or receives. Actions that repeat with micro-batches that advance evenly become a loop.
+ * Schedules. The actions of a stage become SET (micro-batch and slots), CALL of a piece, and RUN of
+ * a body that sends or receives. Actions that repeat with micro-batches that advance evenly become
+ * a loop.
  *
  * Each twin of a piece's entry that a stage calls becomes an entry of the plan.
  *
- * Named scalars (the loss) have one place on all stages and are added over them at the end, so that every rank can
- * read them. */
+ * Named scalars (the loss) have one place on all stages and are added over them at the end, so that
+ * every rank can read them. */
 #include "codegen/emit.h"
 
 #include "base/hash.h"
@@ -49,7 +50,8 @@ struct DtPipelineEmit {
     DT_VEC(Named) named;
     int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
     uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
-    uint32_t *events;    /* by channel of the plan, of its receiving, its sending end: 1 + the event; 0: none yet */
+    uint32_t *events;    /* by channel of the plan, of its receiving, its sending end: 1 + the
+                          * event; 0: none yet */
     bool *is_called;     /* by entry of the module: by the stage, in the run */
     uint32_t *called;    /* by entry of the module: the entry of the plan that it is */
     DtSlots slots;
@@ -91,7 +93,8 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
         if (strcmp(known->entry, entry) == 0 && known->name == name)
             return known->place;
     }
-    DtPlanArenaKind arena = type->rank ? DT_ARENA_PREDICTED : DT_ARENA_SCALARS; /* "predict" alone returns tensors */
+    /* "predict" alone returns tensors */
+    DtPlanArenaKind arena = type->rank ? DT_ARENA_PREDICTED : DT_ARENA_SCALARS;
     uint32_t buffer = dt_place_fixed(e, name, arena, dt_place_bytes(e, type));
     Named named = {entry, name, type, dt_place_dense(e, type, buffer)};
     DT_PUSH(e->arena, e->pipeline->named, named);
@@ -111,9 +114,9 @@ static uint32_t *add_channels(DtEmit *e, const DtPipelineRun *run)
         for (uint32_t i = 0; i < channel->stores.n; i++) {
             const DtStore *store = channel->stores.at[i];
             const char *name = dt_pipeline_slot_path(e->module->pipeline, store->path, channel->to);
-            DtPlanChannel record = {.name = dt_write_str(e->plan, name), .from = channel->from, .to = channel->to,
-                                    .slots = (uint32_t)channel->slots, .bytes = dt_place_bytes(e, store->type),
-                                    .direct = run->direct,
+            DtPlanChannel record = {.name = dt_write_str(e->plan, name), .from = channel->from,
+                                    .to = channel->to, .slots = (uint32_t)channel->slots,
+                                    .bytes = dt_place_bytes(e, store->type), .direct = run->direct,
                                     .span = dt_finish_span(e, store->span, NULL, store->path)};
             DT_PUSH(e->plan->arena, e->plan->channels, record);
         }
@@ -134,7 +137,8 @@ static void emit_done(DtEmit *e, const DtPipelineRun *run, const DtAction *actio
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         const uint32_t number = e->pipeline->channels[action->unit] + i;
         dt_inst_add(e, DT_INST_WAIT, 0, 0, NULL, NULL);
-        dt_exchange_message(e, &e->pipeline->events[2 * number + dt_pipeline_is_send(action->kind)]);
+        dt_exchange_message(e,
+                            &e->pipeline->events[2 * number + dt_pipeline_is_send(action->kind)]);
         set_text(e, channel->stores.at[i]);
     }
 }
@@ -142,10 +146,13 @@ static void emit_done(DtEmit *e, const DtPipelineRun *run, const DtAction *actio
 static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *action)
 {
     const DtChannel *channel = &run->channels.at[action->unit];
-    const bool sends = dt_pipeline_is_send(action->kind), starts = action->kind >= DT_ACTION_START_SEND;
+    const bool sends = dt_pipeline_is_send(action->kind),
+               starts = action->kind >= DT_ACTION_START_SEND;
     for (uint32_t i = 0; i < channel->stores.n; i++) {
-        const DtStore *to = channel->stores.at[i], *store = sends ? dt_pipeline_source(channel, to) : to;
-        DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends), {.kind = DT_ARG_INTEGER, .reg = {1}}};
+        const DtStore *to = channel->stores.at[i],
+                      *store = sends ? dt_pipeline_source(channel, to) : to;
+        DtEArg args[2] = {dt_place_arg(e, &e->stores[store->index], !sends),
+                          {.kind = DT_ARG_INTEGER, .reg = {1}}};
         const uint32_t number = e->pipeline->channels[action->unit] + i;
         dt_inst_add(e, sends ? DT_INST_SEND : DT_INST_RECV, number, 2, args, NULL);
         if (starts)
@@ -175,7 +182,8 @@ static void push_item(DtEmit *e, DtItemKind kind, DtPlanSchedule item)
 static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
 {
     const DtSlots *slots = &e->pipeline->slots;
-    DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_REPEAT : 0, .first = first, .step = step,
+    DtPlanSchedule item = {.kind = DT_SCHED_SET, .body = step ? DT_PLAN_REG_REPEAT : 0,
+                           .first = first, .step = step,
                            .plus = flow->in_period ? DT_PLAN_REG_PERIOD : 0};
     if (flow->known && flow->first == first && flow->step == step)
         return;
@@ -190,7 +198,8 @@ static void set_micro(DtEmit *e, Flow *flow, int64_t first, int64_t step)
     }
 }
 
-static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *action, int64_t step, Flow *flow)
+static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *action, int64_t step,
+                        Flow *flow)
 {
     if (action->kind == DT_ACTION_DONE_SEND || action->kind == DT_ACTION_DONE_RECV) {
         emit_done(e, run, action);
@@ -201,13 +210,15 @@ static void emit_action(DtEmit *e, const DtPipelineRun *run, const DtAction *act
         emit_transfer(e, run, action);
         return;
     }
-    DtPlanSchedule call = {.kind = DT_SCHED_CALL, .body = e->pipeline->called[dt_pipeline_called(run, action)]};
+    DtPlanSchedule call = {.kind = DT_SCHED_CALL,
+                           .body = e->pipeline->called[dt_pipeline_called(run, action)]};
     push_item(e, DT_ITEM_SCHED, call);
 }
 
 static void begin_loop(DtEmit *e, uint32_t reg, int64_t step, int64_t count)
 {
-    push_item(e, DT_ITEM_LOOP, (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .step = step, .count = count});
+    push_item(e, DT_ITEM_LOOP, (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = reg, .step = step,
+                                                .count = count});
 }
 
 static void end_loop(DtEmit *e, uint32_t reg)
@@ -216,7 +227,8 @@ static void end_loop(DtEmit *e, uint32_t reg)
 }
 
 /* Where the same comes several times in a row, micro-batches advancing evenly, it is a loop. */
-static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n, bool in_period)
+static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n,
+                      bool in_period)
 {
     Flow flow = {.in_period = in_period};
     for (uint32_t i = 0; i < n;) {
@@ -246,16 +258,19 @@ static void emit_actions(DtEmit *e, const DtPipelineRun *run, const DtStageActio
 
 /* ---- the actions of a stage ---- */
 
-/* All ring buffers of the stage, one at a time, at the beginning of its memory: where all stages of a class have it. */
+/* All ring buffers of the stage, one at a time, at the beginning of its memory: where all stages of
+ * a class have it. */
 static void place_ringbufs(DtEmit *e)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_RINGBUF && is_here(e, store) && dt_place_bytes(e, store->type) > bytes)
+        if (store->kind == DT_STORE_RINGBUF && is_here(e, store) &&
+            dt_place_bytes(e, store->type) > bytes)
             bytes = dt_place_bytes(e, store->type);
     }
-    const uint32_t buffer = bytes ? dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes) : 0;
+    const uint32_t buffer =
+        bytes ? dt_place_fixed(e, "gathered ahead", DT_ARENA_WORKSPACE, bytes) : 0;
     for (uint32_t i = 0; bytes && i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
         if (store->kind == DT_STORE_RINGBUF && is_here(e, store))
@@ -305,7 +320,8 @@ static Emitted *find_emitted(DtEmit *e, DtText *key, bool *ret_found)
     *ret_found = true;
     for (uint32_t i = 0; i < e->pipeline->emitted.n; i++) {
         Emitted *old = &e->pipeline->emitted.at[i];
-        if (old->hash == hash && old->key.len == key->len && memcmp(old->key.at, key->at, key->len) == 0) {
+        if (old->hash == hash && old->key.len == key->len &&
+            memcmp(old->key.at, key->at, key->len) == 0) {
             dt_text_free(key);
             return old;
         }
@@ -370,9 +386,10 @@ static void set_class(DtEmit *e, const DtEntryPoint *entry)
     e->in_class = entry->more > 0;
 }
 
-/* Emits the instructions of an entry as the plan's entry `name`, or repeats those of one that is equal. run NULL: the
- * optimizer's. */
-static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run, const char *name)
+/* Emits the instructions of an entry as the plan's entry `name`, or repeats those of one that is
+ * equal. run NULL: the optimizer's. */
+static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelineRun *run,
+                           const char *name)
 {
     const char *of = run ? plan_name(run) : "update";
     set_class(e, entry);
@@ -404,7 +421,8 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     e->arena_bytes[arena] = others > emitted->temporaries ? others : emitted->temporaries;
 }
 
-/* Each twin of the entry of this kind of a piece that is called; all of them together run it as often as one would. */
+/* Each twin of the entry of this kind of a piece that is called; all of them together run it as
+ * often as one would. */
 static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
     DtAction action = {.kind = kind, .unit = piece};
@@ -495,7 +513,8 @@ static const DtEntryPoint *entry_here(const DtEmit *e, DtEntryKind kind, DtEntry
 {
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
-        if (entry->kind == kind && entry->part == part && dt_pipeline_on(entry->stage, entry->more, e->stage))
+        if (entry->kind == kind && entry->part == part &&
+            dt_pipeline_on(entry->stage, entry->more, e->stage))
             return entry;
     }
     return NULL;
@@ -517,7 +536,8 @@ static void finish_pieces(DtEmit *e, const DtPipelineRun *run)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     for (uint32_t g = 0; g < pipeline->n_pieces; g++)
-        for (DtAction action = {.unit = g, .kind = DT_ACTION_F}; action.kind <= DT_ACTION_W; action.kind++) {
+        for (DtAction action = {.unit = g, .kind = DT_ACTION_F}; action.kind <= DT_ACTION_W;
+             action.kind++) {
             int32_t number;
             for (action.twin = 0; (number = dt_pipeline_called(run, &action)) >= 0; action.twin++)
                 if (pipeline->stage_of[g] == (uint32_t)e->stage && e->pipeline->is_called[number])
@@ -549,7 +569,8 @@ static void emit_run(DtEmit *e, const DtPipelineRun *run)
 
 /* ---- stages ---- */
 
-/* Places of scalars, before any stage is emitted: every stage zeroes and adds those of every other. */
+/* Places of scalars, before any stage is emitted: every stage zeroes and adds those of every
+ * other. */
 static void name_scalars(DtEmit *e)
 {
     for (uint32_t r = 0; r < e->module->pipeline->runs.n; r++) {
@@ -559,7 +580,8 @@ static void name_scalars(DtEmit *e)
             for (uint32_t i = 0; i < entry->results.n; i++) {
                 const DtEntryResult *result = &entry->results.at[i];
                 const DtType *type = entry->func->results.at[i]->type;
-                if (!result->store && result->name[0] != '@' && type->rank == 0 && is_wanted(e, run))
+                if (!result->store && result->name[0] != '@' && type->rank == 0 &&
+                    is_wanted(e, run))
                     dt_pipeline_named(e, plan_name(run), result->name, type);
             }
         }
@@ -582,7 +604,8 @@ static void list_stage_stores(DtEmit *e)
     e->pipeline->stores = DT_NEW_ARRAY(e->arena, Stores, n_stages);
     for (uint32_t i = 0; i < e->module->stores.n; i++) {
         const DtStore *store = e->module->stores.at[i];
-        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL || store->kind == DT_STORE_RINGBUF)
+        if (store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL ||
+            store->kind == DT_STORE_RINGBUF)
             continue;
         uint32_t first = store->stage < 0 ? 0 : (uint32_t)store->stage,
                  last = store->stage < 0 ? n_stages - 1 : first + store->more;

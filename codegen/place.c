@@ -15,9 +15,15 @@ int64_t dt_place_bytes(const DtEmit *e, const DtType *type)
 }
 
 /* Bytes from the view's first element to the end of its last one. */
-static int64_t span_of(const DtView *view) { return dt_view_span(view) * (int64_t)dt_dtype_size(view->dtype); }
+static int64_t span_of(const DtView *view)
+{
+    return dt_view_span(view) * (int64_t)dt_dtype_size(view->dtype);
+}
 
-int64_t dt_place_aligned(int64_t bytes) { return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN; }
+int64_t dt_place_aligned(int64_t bytes)
+{
+    return (bytes + DT_PLAN_ALIGN - 1) / DT_PLAN_ALIGN * DT_PLAN_ALIGN;
+}
 
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes)
 {
@@ -58,7 +64,8 @@ void dt_place_begin(DtEmit *e, const DtPlace *place)
 
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes)
 {
-    DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena, .first = UINT32_MAX};
+    DtBuffer buffer = {.name = name, .bytes = bytes, .fixed = true, .arena = arena,
+                       .first = UINT32_MAX};
     buffer.offset = e->arena_bytes[arena];
     e->arena_bytes[arena] += dt_place_aligned(bytes);
     DT_PUSH(e->arena, e->buffers, buffer);
@@ -75,7 +82,8 @@ DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name)
     return dt_place_dense(e, type, dt_place_buffer(e, name, dt_place_bytes(e, type)));
 }
 
-uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base, int64_t bytes)
+uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base,
+                         int64_t bytes)
 {
     const uint32_t number = dt_place_buffer(e, name, bytes);
     DtBuffer *buffer = &e->buffers.at[number];
@@ -133,8 +141,8 @@ bool dt_place_same(const DtPlace *a, const DtPlace *b)
 {
     const DtView *x = &a->view, *y = &b->view;
     return x->buffer == y->buffer && x->offset == y->offset && x->dtype == y->dtype &&
-           memcmp(a->reg, b->reg, sizeof a->reg) == 0 && memcmp(a->coord, b->coord, sizeof a->coord) == 0 &&
-           dt_view_same_strides(x, y);
+           memcmp(a->reg, b->reg, sizeof a->reg) == 0 &&
+           memcmp(a->coord, b->coord, sizeof a->coord) == 0 && dt_view_same_strides(x, y);
 }
 
 void dt_place_key(const DtPlace *place, DtText *key)
@@ -149,19 +157,22 @@ void dt_place_key(const DtPlace *place, DtText *key)
     dt_text_add_n(key, (const char *)place->coord, sizeof place->coord);
 }
 
-static int64_t begin_of(const DtView *view) { return view->offset * (int64_t)dt_dtype_size(view->dtype); }
+static int64_t begin_of(const DtView *view)
+{
+    return view->offset * (int64_t)dt_dtype_size(view->dtype);
+}
 
 bool dt_place_apart(const DtPlace *a, const DtPlace *b)
 {
     const int64_t from_a = begin_of(&a->view), from_b = begin_of(&b->view);
-    const bool together =
-        memcmp(a->reg, b->reg, sizeof a->reg) == 0 && memcmp(a->coord, b->coord, sizeof a->coord) == 0;
-    return a->view.buffer != b->view.buffer ||
-           (together && (from_a + span_of(&a->view) <= from_b || from_b + span_of(&b->view) <= from_a));
+    const bool together = memcmp(a->reg, b->reg, sizeof a->reg) == 0 &&
+                          memcmp(a->coord, b->coord, sizeof a->coord) == 0;
+    return a->view.buffer != b->view.buffer || (together && (from_a + span_of(&a->view) <= from_b ||
+                                                             from_b + span_of(&b->view) <= from_a));
 }
 
-/* A rank's part of each axis that the op splits begins where the rank's coordinates say. False if they
- * are more than an argument can depend on. */
+/* A rank's part of each axis that the op splits begins where the rank's coordinates say. False if
+ * they are more than an argument can depend on. */
 static bool move_by_rank(const DtEmit *e, const DtOp *op, DtPlace *place)
 {
     const DtMesh *mesh = &e->module->mesh;
@@ -173,7 +184,8 @@ static bool move_by_rank(const DtEmit *e, const DtOp *op, DtPlace *place)
         for (uint32_t s = x->axes[i].n_split; s < y->axes[i].n_split; s++) {
             uint32_t m = y->axes[i].split[s];
             part /= mesh->axes[m].size;
-            int64_t bytes = part * place->view.stride[d] * (int64_t)dt_dtype_size(place->view.dtype);
+            int64_t bytes =
+                part * place->view.stride[d] * (int64_t)dt_dtype_size(place->view.dtype);
             if (mesh->axes[m].is_time)
                 place->reg[0] += bytes;
             else
@@ -185,7 +197,8 @@ static bool move_by_rank(const DtEmit *e, const DtOp *op, DtPlace *place)
     return n <= DT_PLAN_COORDS;
 }
 
-DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept, int64_t offset)
+DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type, uint32_t kept,
+                           int64_t offset)
 {
     DtPlace part = *bucket;
     dt_view_in_bucket(type, kept, offset, &e->module->mesh, &part.view);

@@ -89,10 +89,11 @@ uint32_t dt_print_open(DtPrint *c, uint32_t axis)
     if (c->known >> axis & 1)
         return 0;
     if (dt_print_in_pieces(c, axis))
-        line(c, "for (int64_t i%u = from; i%u < to; i%u++) { /* %s */", axis, axis, axis, c->k->axis[axis]);
-    else
-        line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, c->extent(c, axis), axis,
+        line(c, "for (int64_t i%u = from; i%u < to; i%u++) { /* %s */", axis, axis, axis,
              c->k->axis[axis]);
+    else
+        line(c, "for (int64_t i%u = 0; i%u < %s; i%u++) { /* %s */", axis, axis, c->extent(c, axis),
+             axis, c->k->axis[axis]);
     c->depth++;
     return 1;
 }
@@ -119,7 +120,8 @@ const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef)
         else
             dt_text_printf(&text, "%s%lld * i%u", plus, (long long)coef[a], a);
     }
-    const char *copy = dt_arena_strndup(c->arena, text.len ? text.at : "0", text.len ? text.len : 1);
+    const char *copy =
+        dt_arena_strndup(c->arena, text.len ? text.at : "0", text.len ? text.len : 1);
     dt_text_free(&text);
     return copy;
 }
@@ -161,7 +163,8 @@ static const char *index_line(DtPrint *c, uint32_t k, uint32_t d, const DtKIndex
     }
     if (!index->guard)
         return guard;
-    const char *range = dt_arena_printf(c->arena, "(uint64_t)%s < %lldu", name, (long long)index->extent);
+    const char *range =
+        dt_arena_printf(c->arena, "(uint64_t)%s < %lldu", name, (long long)index->extent);
     return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
 }
 
@@ -174,7 +177,8 @@ static const char *load_address(DtPrint *c, uint32_t k, const char **ret_guard)
         const char *g = index_line(c, k, d, &node->index[d]);
         if (g)
             guard = guard ? dt_arena_printf(c->arena, "%s && %s", guard, g) : g;
-        address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address, (long long)node->index[d].stride, k, d);
+        address = dt_arena_printf(c->arena, "%s + %lld * x%u_%u", address,
+                                  (long long)node->index[d].stride, k, d);
     }
     *ret_guard = guard;
     return address;
@@ -205,7 +209,8 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
 {
     const char *guard, *type = dt_print_register(node->dtype), *wide = widen(node->dtype);
     if (c->wide && c->wide[k]) {
-        line(c, "const %s n%u = %s;", type, k, wide_element(c, node->dtype, dt_arena_printf(c->arena, "v%u", k)));
+        line(c, "const %s n%u = %s;", type, k,
+             wide_element(c, node->dtype, dt_arena_printf(c->arena, "v%u", k)));
         return;
     }
     const char *address = load_address(c, k, &guard);
@@ -214,12 +219,14 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
     const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
     if (!guard) {
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, wide, node->pointer, address);
-    } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a condition */
+    } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a
+                             * condition */
         line(c, "const int g%u = %s;", k, guard);
-        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k, dt_print_pick(node->dtype), k, wide,
-             node->pointer, k, address, outside);
+        line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k,
+             dt_print_pick(node->dtype), k, wide, node->pointer, k, address, outside);
     } else {
-        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, wide, node->pointer, address, outside);
+        line(c, "const %s n%u = (%s) ? %s(p%u[%s]) : %s;", type, k, guard, wide, node->pointer,
+             address, outside);
     }
 }
 
@@ -233,13 +240,16 @@ static void iota_line(DtPrint *c, uint32_t k, const DtKNode *node)
     const bool by_lane = along && along == (int)along;
     if (by_lane)
         coef[c->lane_axis] = 0;
-    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    const char *base =
+        node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
     const char *rest = dt_arena_printf(c->arena, "%s%s", base, dt_print_affine(c, 0, coef));
     if (!by_lane) {
         line(c, "const int n%u = (int)(%s);", k, rest);
         return;
     }
-    const char *lane = along == 1 ? c->lane : dt_arena_printf(c->arena, "dt_imul(%lld, %s)", (long long)along, c->lane);
+    const char *lane =
+        along == 1 ? c->lane
+                   : dt_arena_printf(c->arena, "dt_imul(%lld, %s)", (long long)along, c->lane);
     if (strcmp(rest, "0") != 0)
         lane = dt_arena_printf(c->arena, "dt_iadd((int)(%s), %s)", rest, lane);
     line(c, "const int n%u = %s;", k, lane);
@@ -258,7 +268,8 @@ void dt_print_node(DtPrint *c, uint32_t k)
     case DT_KNODE_RNG: c->draw(c, k); break;
     case DT_KNODE_LOAD: load_lines(c, k, node); break;
     case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_map(c, node)); break;
-    case DT_KNODE_REDUCE: case DT_KNODE_SCORE: break; /* defined where its lanes are combined, or its products made */
+    case DT_KNODE_REDUCE: case DT_KNODE_SCORE: break; /* defined where its lanes are combined, or
+                                                       * its products made */
     }
 }
 
@@ -266,7 +277,8 @@ void dt_print_store(DtPrint *c, const DtKStore *store)
 {
     const uint32_t s = c->wide_stores ? (uint32_t)(store - c->k->stores.at) : 0; /* its number */
     const DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
-    const bool wide = c->wide_stores && c->wide_stores[s], half = dtype == DT_F16 || dtype == DT_BF16;
+    const bool wide = c->wide_stores && c->wide_stores[s],
+               half = dtype == DT_F16 || dtype == DT_BF16;
     const char *to = dt_arena_printf(c->arena, "p%u[%s]", store->pointer,
                                      dt_print_affine(c, store->offset, store->stride));
     const char *value = dt_arena_printf(c->arena, "n%u", store->node);
@@ -276,9 +288,15 @@ void dt_print_store(DtPrint *c, const DtKStore *store)
         value = dt_arena_printf(c->arena, "%s + %s", old, value);
     }
     if (half)
-        value = dt_arena_printf(c->arena, "%s(%s)", dtype == DT_F16 ? "dt_to_f16" : "dt_to_bf16", value);
+        value = dt_arena_printf(c->arena, "%s(%s)", dtype == DT_F16 ? "dt_to_f16" : "dt_to_bf16",
+                                value);
     if (wide)
-        line(c, "dt_put%s(w%u, l, %s);", dtype == DT_F32 ? "f" : dtype == DT_I32 ? "4" : half ? "2" : "1", s, value);
+        line(c, "dt_put%s(w%u, l, %s);",
+             dtype == DT_F32   ? "f"
+             : dtype == DT_I32 ? "4"
+             : half            ? "2"
+                               : "1",
+             s, value);
     else
         line(c, "%s %s %s;", to, store->accumulate && !half ? "+=" : "=", value);
 }
@@ -288,7 +306,8 @@ void dt_print_store(DtPrint *c, const DtKStore *store)
 /* "(uint64_t)(q[1] + 768 * i0 + i1)" */
 const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef)
 {
-    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    const char *base =
+        node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
     for (uint32_t i = 0; i < node->n_more; i++)
         base = dt_arena_printf(c->arena, "%sq[%u] + ", base, node->more[i]);
     return dt_arena_printf(c->arena, "(uint64_t)(%s%s)", base, dt_print_affine(c, 0, coef));
@@ -297,14 +316,16 @@ const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coe
 /* The further arguments of the generator's call, after the key. */
 const char *dt_print_counters(DtPrint *c, const DtKNode *node)
 {
-    return dt_arena_printf(c->arena, "dt_step(q[%u]), (uint32_t)q[%u]", node->step, node->iteration);
+    return dt_arena_printf(c->arena, "dt_step(q[%u]), (uint32_t)q[%u]", node->step,
+                           node->iteration);
 }
 
 void dt_print_draw(DtPrint *c, uint32_t k)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    line(c, "const float n%u = dt_draw_%u(0x%llxull, %s, %s);", k, node->draws, (unsigned long long)node->key,
-         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
+    line(c, "const float n%u = dt_draw_%u(0x%llxull, %s, %s);", k, node->draws,
+         (unsigned long long)node->key, dt_print_element(c, node, node->coef),
+         dt_print_counters(c, node));
 }
 
 /* ---- which nodes a place needs ---- */
@@ -372,7 +393,9 @@ void dt_print_define(DtPrint *c, uint32_t mask, bool sticky)
 
 const char *dt_print_identity(DtPrint *c, const DtKNode *node)
 {
-    double value = node->reduce == DT_REDUCE_SUM ? 0 : node->reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
+    double value = node->reduce == DT_REDUCE_SUM   ? 0
+                   : node->reduce == DT_REDUCE_MAX ? -INFINITY
+                                                   : INFINITY;
     if (!dt_dtype_is_float(node->dtype) && node->reduce != DT_REDUCE_SUM)
         return node->reduce == DT_REDUCE_MAX ? "(-2147483647 - 1)" : "2147483647";
     return c_number(c, node->dtype, value);
@@ -380,7 +403,8 @@ const char *dt_print_identity(DtPrint *c, const DtKNode *node)
 
 const char *dt_print_reduce(const DtKNode *node)
 {
-    static const char *const names[2][3] = {{"dt_isum", "dt_imax", "dt_imin"}, {"dt_sum", "dt_max", "dt_min"}};
+    static const char *const names[2][3] = {{"dt_isum", "dt_imax", "dt_imin"},
+                                            {"dt_sum", "dt_max", "dt_min"}};
     return names[dt_dtype_is_float(node->dtype)][node->reduce];
 }
 
@@ -390,16 +414,18 @@ const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, con
     if (node->reduce == DT_REDUCE_SUM && is_float)
         return dt_arena_printf(c->arena, "%s + %s", x, y);
     if (c->coarse && is_float)
-        return dt_arena_printf(c->arena, "dt_coarse_%s(%s, %s)", node->reduce == DT_REDUCE_MAX ? "max" : "min", x, y);
-    return dt_arena_printf(c->arena, "%s(%s, %s)", node->reduce == DT_REDUCE_SUM ? "dt_iadd" : dt_print_reduce(node), x,
-                           y);
+        return dt_arena_printf(c->arena, "dt_coarse_%s(%s, %s)",
+                               node->reduce == DT_REDUCE_MAX ? "max" : "min", x, y);
+    return dt_arena_printf(c->arena, "%s(%s, %s)",
+                           node->reduce == DT_REDUCE_SUM ? "dt_iadd" : dt_print_reduce(node), x, y);
 }
 
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at)
 {
     const DtKNode *node = &c->k->nodes.at[k];
     const char *lane = dt_arena_printf(c->arena, "s%u[%s]", k, at);
-    line(c, "%s = %s;", lane, dt_print_combine(c, node, lane, dt_arena_printf(c->arena, "n%u", node->args[0])));
+    line(c, "%s = %s;", lane,
+         dt_print_combine(c, node, lane, dt_arena_printf(c->arena, "n%u", node->args[0])));
 }
 
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase)
@@ -465,7 +491,8 @@ void dt_print_arguments(DtPrint *c)
 {
     for (uint32_t i = 0; i < c->k->pointers.n; i++) {
         const DtKPointer *pointer = &c->k->pointers.at[i];
-        const char *type = dt_print_type(c, pointer->view->dtype), *mode = pointer->written ? "" : "const ";
+        const char *type = dt_print_type(c, pointer->view->dtype),
+                   *mode = pointer->written ? "" : "const ";
         line(c, "%s%s *p%u = (%s%s *)p[%u]; /* %s%s */", mode, type, i, mode, type, i,
              pointer->written ? "writes " : "", pointer->value->name ? pointer->value->name : "");
     }

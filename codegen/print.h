@@ -9,7 +9,8 @@
 
 #include "codegen/kernel.h"
 
-enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT }; /* recompute; compute and keep in a row; read from the row */
+/* recompute; compute and keep in a row; read from the row */
+enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT };
 
 /* Whether a thread holds the value of a load that is made once per row: not yet; it loads it in
  * the next phase that needs it; it holds it. */
@@ -72,7 +73,8 @@ const char *dt_print_type(const DtPrint *c, DtDtype dtype); /* type in memory */
 /* Type of a scalar in a register: booleans are ints, so that lanes have one width; 16-bit floats
  * are widened when loaded and rounded when stored. */
 const char *dt_print_register(DtDtype dtype);
-const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef); /* "off + 768 * i0 + i2" */
+/* "off + 768 * i0 + i2" */
+const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef);
 
 void dt_print_node(DtPrint *c, uint32_t k);  /* the statement that defines n<k> */
 void dt_print_store(DtPrint *c, const DtKStore *store);
@@ -99,7 +101,8 @@ void dt_print_live(DtPrint *c, uint32_t k);
 const char *dt_print_identity(DtPrint *c, const DtKNode *node);
 const char *dt_print_reduce(const DtKNode *node);
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
-const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y); /* "x + y" */
+/* "x + y" */
+const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y);
 /* whether it runs along rows in that phase */
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase);
 /* whether a reduction is computed in pieces */

@@ -5,7 +5,10 @@
 /* Selects one of two values without a branch, since gcc 12 moves loads past branches. It reads
  * wrong elements when it then makes masked loads of only some neighbours that an unrolled loop
  * reads. */
-const char *dt_print_pick(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick"; }
+const char *dt_print_pick(DtDtype dtype)
+{
+    return dt_dtype_is_float(dtype) ? "dt_pick" : "dt_ipick";
+}
 
 /* How a map is written that is a call, or a sign between its operands. */
 typedef struct MapText {
@@ -63,11 +66,13 @@ const char *dt_print_map(DtPrint *c, const DtKNode *node)
     case DT_OP_STOP: return dt_arena_printf(c->arena, "n%u", a[0]);
     case DT_OP_CAST: return cast_text(c, in, node->dtype, a[0]);
     case DT_OP_WHERE:
-        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", dt_print_pick(node->dtype), a[0], a[1], a[2]);
+        return dt_arena_printf(c->arena, "%s(n%u, n%u, n%u)", dt_print_pick(node->dtype), a[0],
+                               a[1], a[2]);
     default: break;
     }
     if (integers && (node->map == DT_OP_ADD || node->map == DT_OP_SUB || node->map == DT_OP_MUL))
-        return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0], a[1]);
+        return dt_arena_printf(c->arena, "dt_i%s(n%u, n%u)", dt_op_info[node->map].text, a[0],
+                               a[1]);
     const MapText *text = &map_texts[node->map];
     const bool is_coarse = c->coarse && !integers && text->coarse;
     if (text->sign && !is_coarse)

@@ -15,7 +15,8 @@ static const char *type_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? "f
 
 static void open_reverse(DtPrint *c, uint32_t axis)
 {
-    line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, c->extent(c, axis), axis, c->k->axis[axis]);
+    line(c, "for (int64_t i%u = %s; i%u-- > 0;) { /* %s */", axis, c->extent(c, axis), axis,
+         c->k->axis[axis]);
     c->depth++;
 }
 
@@ -74,7 +75,8 @@ static void print_topk(DtPrint *c)
         bool indices = k->pointers.at[k->stores.at[s].pointer].value->index == 1;
         line(c, "{");
         c->depth++;
-        line(c, "const %s n%u = %s;", indices ? "int" : type_of(dtype), node, indices ? "(int)best_at" : "best");
+        line(c, "const %s n%u = %s;", indices ? "int" : type_of(dtype), node,
+             indices ? "(int)best_at" : "best");
         dt_print_store(c, &k->stores.at[s]);
         dt_print_close(c, 1);
     }
@@ -111,8 +113,8 @@ void dt_print_indices(DtPrint *c, uint32_t axes, const char *number)
     for (uint32_t a = c->k->n_axes; a-- > 0;) {
         if (!(axes >> a & 1))
             continue;
-        line(c, "const int64_t i%u = %s / %lld %% %lld; /* %s */", a, number, inside, (long long)c->k->extent[a],
-             c->k->axis[a]);
+        line(c, "const int64_t i%u = %s / %lld %% %lld; /* %s */", a, number, inside,
+             (long long)c->k->extent[a], c->k->axis[a]);
         inside *= c->k->extent[a];
     }
 }
@@ -133,11 +135,12 @@ static void print_scatter_pieces(DtPrint *c)
     for (uint32_t t = 0; t < k->n_target; t++)
         places *= k->target[t].extent;
     line(c, "%s s[%lld], t[%lld][16];", type, places * items, places * items);
-    line(c, "for (int64_t x = 0; x < %lld; x++) for (int l = 0; l < 16; l++) t[x][l] = 0;", places * items);
+    line(c, "for (int64_t x = 0; x < %lld; x++) for (int l = 0; l < 16; l++) t[x][l] = 0;",
+         places * items);
     line(c, "for (int64_t piece = 0; piece < %lld; piece++) {", (long long)k->pieces);
     c->depth++;
-    line(c, "const int64_t from = piece * %lld, to = piece == %lld ? %lld : from + %lld;", (long long)k->piece,
-         (long long)k->pieces - 1, points, (long long)k->piece);
+    line(c, "const int64_t from = piece * %lld, to = piece == %lld ? %lld : from + %lld;",
+         (long long)k->piece, (long long)k->pieces - 1, points, (long long)k->piece);
     line(c, "for (int64_t x = 0; x < %lld; x++) s[x] = 0;", places * items);
     line(c, "for (int64_t g = from; g < to; g++) for (int64_t r = 0; r < %lld; r++) {", items);
     c->depth++;
@@ -151,7 +154,8 @@ static void print_scatter_pieces(DtPrint *c)
     }
     line(c, "s[place * %lld + r] = %s(s[place * %lld + r], n%u);", items, add, items, store->node);
     dt_print_close(c, 1);
-    line(c, "for (int64_t x = 0; x < %lld; x++) t[x][piece %% 16] = %s(t[x][piece %% 16], s[x]);", places * items, add);
+    line(c, "for (int64_t x = 0; x < %lld; x++) t[x][piece %% 16] = %s(t[x][piece %% 16], s[x]);",
+         places * items, add);
     dt_print_close(c, 1);
     line(c, "for (int64_t x = 0; x < %lld; x++) {", places * items);
     c->depth++;
@@ -166,8 +170,8 @@ static void print_scatter_pieces(DtPrint *c)
     dt_print_close(c, 1);
 }
 
-/* Adds in the order of the index space, so that equal targets add in index order. The target is zeroed by
- * the instruction before. */
+/* Adds in the order of the index space, so that equal targets add in index order. The target is
+ * zeroed by the instruction before. */
 static void print_scatter(DtPrint *c)
 {
     const DtKernel *k = c->k;

@@ -31,12 +31,14 @@ static int64_t parts_of(const DtEmit *e, const DtAxis *axis)
 {
     int64_t n = 1;
     for (uint32_t s = 0; s < axis->n_split; s++)
-        n *= e->module->mesh.axes[axis->split[s]].is_time ? 1 : e->module->mesh.axes[axis->split[s]].size;
+        n *= e->module->mesh.axes[axis->split[s]].is_time
+                 ? 1
+                 : e->module->mesh.axes[axis->split[s]].size;
     return n;
 }
 
-/* An axis begins with the block of a rank; axes that are not that of keys are split as queries are, also the one of a
- * ring's ranks. Other integers are 0. */
+/* An axis begins with the block of a rank; axes that are not that of keys are split as queries are,
+ * also the one of a ring's ranks. Other integers are 0. */
 static double integer_of(Mask *m, uint32_t number)
 {
     if (number == DT_KNONE)
@@ -50,7 +52,8 @@ static double integer_of(Mask *m, uint32_t number)
     for (uint32_t i = 0; integer->kind == DT_KINT_BASES && i < integer->n; i++) {
         const DtAxis *axis = &integer->axis[i];
         const int64_t parts = parts_of(m->e, axis);
-        const int64_t block = axis->name == m->k->axis[m->k->attend->keys] ? m->block_k : m->block_q;
+        const int64_t block =
+            axis->name == m->k->axis[m->k->attend->keys] ? m->block_k : m->block_q;
         value += parts > 1 ? (double)(integer->multiplier[i] * (axis->extent / parts) * block) : 0;
     }
     return value;

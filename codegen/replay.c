@@ -23,7 +23,10 @@ struct DtReplayed {
     size_t n_notes;
 };
 
-void dt_replay_add(DtReplay *replay, const void *bytes, size_t n) { dt_text_add_n(&replay->key, bytes, n); }
+void dt_replay_add(DtReplay *replay, const void *bytes, size_t n)
+{
+    dt_text_add_n(&replay->key, bytes, n);
+}
 
 void dt_replay_buffer(DtEmit *e, DtReplay *replay, uint32_t buffer)
 {
@@ -123,7 +126,8 @@ static bool counts(const DtEArg *arg)
     return found;
 }
 
-static bool keep_item(const DtEmit *e, const DtReplay *replay, struct DtReplayed *kept, const DtItem *item)
+static bool keep_item(const DtEmit *e, const DtReplay *replay, struct DtReplayed *kept,
+                      const DtItem *item)
 {
     DtItem *copy = &kept->items[kept->n_items++];
     *copy = *item;

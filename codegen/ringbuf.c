@@ -58,8 +58,8 @@ static void push_item(DtEmit *e, DtPlanSchedule item)
 static void push_when(DtEmit *e, const DtRange *range, Counter counter)
 {
     const int64_t first = counter.per > 0 ? range->lo : counter.first - (range->lo + range->n - 1);
-    push_item(e, (DtPlanSchedule){.kind = DT_SCHED_WHEN, .reg = (uint8_t)counter.reg, .first = (int32_t)first,
-                                  .count = (int32_t)range->n});
+    push_item(e, (DtPlanSchedule){.kind = DT_SCHED_WHEN, .reg = (uint8_t)counter.reg,
+                                  .first = (int32_t)first, .count = (int32_t)range->n});
 }
 
 /* The element of x's leading axis. */
@@ -158,7 +158,8 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_WHEN: emit_when(e, op); return true;
     case DT_OP_RINGBUF_PUT: emit_put(e, op); return true;
     case DT_OP_RINGBUF:
-        dt_place_set(e, op->out[0], op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
+        dt_place_set(e, op->out[0],
+                     op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
         /* for a loop that carries the ring buffer, its whole memory is in use */
         dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer);
         dt_event_turn(e, op->out[0]->type, true);
@@ -170,7 +171,8 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
         return true;
     case DT_OP_RINGBUF_GET: {
         const DtPlace memory = *dt_copy_require(e, op->in[0]);
-        dt_place_set(e, op->out[0], dt_event_slot(e, op->in[0], &memory, op->number, op->out[0]->type));
+        dt_place_set(e, op->out[0],
+                     dt_event_slot(e, op->in[0], &memory, op->number, op->out[0]->type));
         return true;
     }
     default: return false;

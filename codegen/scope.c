@@ -30,7 +30,8 @@ DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path)
     return scope;
 }
 
-/* The late sum that it is, or the `done` of, whose term is wanted where the result is; NULL: it is none. */
+/* The late sum that it is, or the `done` of, whose term is wanted where the result is; NULL: it is
+ * none. */
 static const DtOp *late_of(const DtValue *result)
 {
     const DtOp *op = result->op;
@@ -65,8 +66,9 @@ void dt_scope_check(DtEmit *e, uint32_t n, const DtWanted *wanted)
     for (uint32_t i = 0; i < n; i++) {
         const DtValue *value = func->results.at[i];
         const DtPlace *place = dt_place_find(e, value);
-        if (wanted[i].set && !dt_graph_is_slotted(func, value) && (!place || !dt_place_same(place, &wanted[i].place) ||
-                              (wanted[i].accumulate && e->scope->wanted[value->id])))
+        if (wanted[i].set && !dt_graph_is_slotted(func, value) &&
+            (!place || !dt_place_same(place, &wanted[i].place) ||
+             (wanted[i].accumulate && e->scope->wanted[value->id])))
             DT_BUG("result %u of `%s` is not where it belongs", i, func->name);
     }
 }

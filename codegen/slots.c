@@ -20,7 +20,8 @@ typedef struct Stores {
 
 static void add_store(const DtEmit *e, Stores *stores, const DtStore *store)
 {
-    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL) || stores->listed[store->index])
+    if (!store || (store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL) ||
+        stores->listed[store->index])
         return;
     stores->listed[store->index] = true;
     DT_PUSH(e->scratch, *stores, store);
@@ -66,12 +67,14 @@ static uint32_t group_of(const DtSlots *slots, int64_t depth)
 {
     uint32_t best = DT_PLAN_N_SLOTS;
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
-        if (slots->depth[g] >= depth && (best == DT_PLAN_N_SLOTS || slots->depth[g] < slots->depth[best]))
+        if (slots->depth[g] >= depth &&
+            (best == DT_PLAN_N_SLOTS || slots->depth[g] < slots->depth[best]))
             best = g;
     return best;
 }
 
-typedef struct Depth { int64_t depth, bytes; } Depth; /* bytes: of one slot of all stores of that depth */
+/* bytes: of one slot of all stores of that depth */
+typedef struct Depth { int64_t depth, bytes; } Depth;
 typedef DT_VEC(Depth) Depths;
 
 /* In the order in which they are met; a store of one slot needs no register. */
@@ -91,7 +94,8 @@ static Depths list_depths(const DtEmit *e, const Stores *stores)
     return depths;
 }
 
-/* Two depths that all others are rounded up to: the largest, and the one with which least memory is needed. */
+/* Two depths that all others are rounded up to: the largest, and the one with which least memory is
+ * needed. */
 static void choose_depths(const DtEmit *e, const Stores *stores, DtSlots *slots)
 {
     const Depths depths = list_depths(e, stores);
@@ -123,7 +127,8 @@ void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots)
         int64_t depth = dt_pipeline_depth(store, e->stage);
         uint32_t group = depth <= 1 ? DT_PLAN_N_SLOTS : group_of(slots, depth);
         int64_t *end = group < DT_PLAN_N_SLOTS ? &slots->bytes[group] : &slots->single;
-        DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end, .first = UINT32_MAX};
+        DtBuffer buffer = {.name = store->path, .bytes = bytes, .fixed = true, .offset = *end,
+                           .first = UINT32_MAX};
         buffer.arena = DT_ARENA_KINDS + (group < DT_PLAN_N_SLOTS ? group : 0);
         DT_PUSH(e->arena, e->buffers, buffer);
         e->stores[store->index] = dt_place_dense(e, store->type, e->buffers.n - 1);

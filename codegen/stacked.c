@@ -57,7 +57,8 @@ static void add_loop(DtEmit *e, Loops *loops, const DtOp *op, int64_t saved, int
             return;
         }
     }
-    DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved, .recomputed = recomputed};
+    DtPlanSaved record = {.loop = name, .iterations = op->loop->count, .saved = saved,
+                          .recomputed = recomputed};
     record.span = dt_finish_span(e, op->span, op->path, "loop");
     DT_PUSH(e->arena, *loops, record);
 }
@@ -86,7 +87,8 @@ static void settle(DtEmit *e, const DtPlanSaved *loop)
         if (known->loop != loop->loop || known->iterations != loop->iterations)
             continue;
         known->saved = loop->saved > known->saved ? loop->saved : known->saved;
-        known->recomputed = loop->recomputed > known->recomputed ? loop->recomputed : known->recomputed;
+        known->recomputed =
+            loop->recomputed > known->recomputed ? loop->recomputed : known->recomputed;
         return;
     }
     DT_PUSH(e->plan->arena, e->plan->saved, *loop);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spreads kernels over units of code. Compilers run next to each other, one for each unit, and the kernel cache keeps
- * units; but each unit costs the start of a compiler and the prelude again, so small plans have one. */
+/* Spreads kernels over units of code. Compilers run next to each other, one for each unit, and the
+ * kernel cache keeps units; but each unit costs the start of a compiler and the prelude again, so
+ * small plans have one. */
 #include "codegen/units.h"
 
 #include "base/hostcache.h"
@@ -16,7 +17,8 @@ DtUnits dt_units_spread(DtEmit *e, uint32_t most, size_t bytes)
         all += sizes[i] = strlen(dt_hostcache_code(e->arena, e->kernel_texts.at[i]));
     const size_t wanted = all / bytes;
     units.n = wanted < 1 ? 1 : wanted > most ? most : (uint32_t)wanted;
-    for (uint32_t done = 0; done < n; done++) { /* the longest kernel first, each to the unit that is the shortest */
+    /* the longest kernel first, each to the unit that is the shortest */
+    for (uint32_t done = 0; done < n; done++) {
         uint32_t longest = n, least = 0;
         for (uint32_t i = 0; i < n; i++)
             if (sizes[i] != SIZE_MAX && (longest == n || sizes[i] > sizes[longest]))

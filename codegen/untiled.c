@@ -8,7 +8,8 @@ enum { LEAST = 1 << 20 }; /* bytes that are worth a word */
 
 static double bytes_of(const DtEmit *e, const DtType *type)
 {
-    return (double)dt_type_local_elements(type, &e->module->mesh) * (double)dt_dtype_size(type->dtype);
+    return (double)dt_type_local_elements(type, &e->module->mesh) *
+           (double)dt_dtype_size(type->dtype);
 }
 
 /* The largest value that the ops write. */
@@ -49,7 +50,8 @@ void dt_untiled_report(DtEmit *e, const DtOp *call, const DtFunc *kernels, const
     char size[32];
     DtDiag *diag = dt_diag_report(e->module->diags, L0585, call->span,
                                   "`%s` is not computed block by block, and keeps %s at once",
-                                  dt_graph_source_name(call->func), dt_text_bytes(size, bytes_of(e, value->type)));
+                                  dt_graph_source_name(call->func),
+                                  dt_text_bytes(size, bytes_of(e, value->type)));
     dt_diag_label(diag, value->op->span, "this");
     if (why->at)
         dt_diag_label(diag, why->at->span, "%s", why->why);

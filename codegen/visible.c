@@ -16,8 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-/* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n lines may be 2^n
- * visits; beyond these nothing is known. The certificate's limit (verify/plan_mask.c) is larger. */
+/* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n
+ * lines may be 2^n visits; beyond these nothing is known. The certificate's limit
+ * (verify/plan_mask.c) is larger. */
 enum { MOST_POINTS = 4096, MOST_SUMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
 /* Whole numbers lo .. hi; not known: any. */
@@ -26,7 +27,8 @@ typedef struct Range {
     int64_t lo, hi;
 } Range;
 
-/* Indices along the two axes of the scores, as they are called where a value is looked at; NULL: it has none. */
+/* Indices along the two axes of the scores, as they are called where a value is looked at; NULL: it
+ * has none. */
 typedef struct Area {
     const char *axis[2];
     int64_t first[2], last[2];
@@ -108,7 +110,8 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
 
 /* Of the named axes the one that is longer than 1 on a rank; "" if there is none, NULL if there are
  * several. */
-static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names, uint32_t n)
+static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names,
+                            uint32_t n)
 {
     const char *found = "";
     for (uint32_t i = 0; i < n; i++) {
@@ -130,8 +133,9 @@ static bool is_among(const char *axis, const char *const *names, uint32_t n)
     return false;
 }
 
-/* Renames, and splits and merges that leave a rank's elements where they are. A name that the operand has for another
- * axis than the result says nothing of the block: iota[kseq][kseq -> seq] has the positions of keys along queries. */
+/* Renames, and splits and merges that leave a rank's elements where they are. A name that the
+ * operand has for another axis than the result says nothing of the block: iota[kseq][kseq -> seq]
+ * has the positions of keys along queries. */
 static Range of_relabel(DtVisible *r, const Inside *in, const DtOp *op, const Area *block)
 {
     Area before = *block;
@@ -262,7 +266,8 @@ static Range seen_in(DtVisible *r, Area block)
             lower.last[k] = half[k] - 1;
             upper.first[k] = half[k];
             const Range x = seen_in(r, lower), y = seen_in(r, upper);
-            return x.known && y.known ? of(x.lo < y.lo ? x.lo : y.lo, x.hi > y.hi ? x.hi : y.hi) : any;
+            return x.known && y.known ? of(x.lo < y.lo ? x.lo : y.lo, x.hi > y.hi ? x.hi : y.hi)
+                                      : any;
         }
     return mask_of(r, block);
 }
@@ -274,12 +279,13 @@ static bool is_hidden(DtVisible *r, Area block)
     return seen.known && seen.hi == 0;
 }
 
-/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen by all of these
- * queries or by none; else 0: blocks differ. */
+/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen
+ * by all of these queries or by none; else 0: blocks differ. */
 static int64_t keys_of_half(DtVisible *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
-    Area block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]}, {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
+    Area block = {{r->axis[0], r->axis[1]}, {q ? half[0] : 0, half[1]},
+                  {q ? r->n[0] - 1 : half[0] - 1, r->n[1] - 1}};
     if (half[0] == 0 || half[1] < 2)
         return 0;
     const Range upper = seen_in(r, block);
@@ -290,7 +296,11 @@ static int64_t keys_of_half(DtVisible *r, uint32_t q)
     block.first[1] = 1, block.last[1] = half[1] - 1;
     const Range lower = seen_in(r, block);
     const int64_t grains = (half[1] + r->grain - 1) / r->grain * r->grain;
-    return !lower.known ? 0 : lower.hi == 0 ? 1 : lower.lo == 0 ? 0 : grains < r->n[1] ? grains : r->n[1];
+    return !lower.known       ? 0
+           : lower.hi == 0    ? 1
+           : lower.lo == 0    ? 0
+           : grains < r->n[1] ? grains
+                              : r->n[1];
 }
 
 /* The same for a block of queries at point p. */
@@ -303,8 +313,8 @@ static int64_t keys_of_whole(const DtVisible *r, int64_t p, int64_t at, int64_t 
     return of_half[0] && of_half[1] ? most : 0;
 }
 
-/* The first so many keys are all that queries from `at` on may see at point p, which is set: 1 or a multiple of
- * grain. */
+/* The first so many keys are all that queries from `at` on may see at point p, which is set: 1 or a
+ * multiple of grain. */
 static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     Area block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
@@ -365,7 +375,8 @@ static int64_t value_of(const DtVisible *r, const DtVisibleSum *sum_of)
 {
     int64_t value = sum_of->reg < 0 ? 0 : -r->step[sum_of->reg];
     for (uint32_t k = 0; sum_of->number >= 0 && k < r->numbers[sum_of->number].n; k++)
-        value += weight_of(r, &r->numbers[sum_of->number], k) * r->coord[r->numbers[sum_of->number].mesh[k]];
+        value += weight_of(r, &r->numbers[sum_of->number], k) *
+                 r->coord[r->numbers[sum_of->number].mesh[k]];
     return value;
 }
 
@@ -397,8 +408,8 @@ static void list_numbers(DtVisible *r)
 
 /* The keys that this sum leaves visible to a block of queries: keys[v - least] for its values
  * v. */
-static int64_t tell(DtVisible *r, const DtVisibleSum *sum_of, const int64_t *seen, int64_t *ret_keys,
-                    int64_t *ret_points)
+static int64_t tell(DtVisible *r, const DtVisibleSum *sum_of, const int64_t *seen,
+                    int64_t *ret_keys, int64_t *ret_points)
 {
     int64_t sum = 0;
     for (int64_t v = 0; v <= r->most - r->least; v++)
@@ -413,11 +424,12 @@ static int64_t tell(DtVisible *r, const DtVisibleSum *sum_of, const int64_t *see
     return sum;
 }
 
-bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries, int64_t n_queries,
-                    const char *keys, int64_t n_keys, DtVisible *ret_reach)
+bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries,
+                      int64_t n_queries, const char *keys, int64_t n_keys, DtVisible *ret_reach)
 {
     DtVisible *r = ret_reach;
-    *r = (DtVisible){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys}, .n = {n_queries, n_keys}};
+    *r = (DtVisible){.e = e, .scope = scope, .mask = mask, .axis = {queries, keys},
+                     .n = {n_queries, n_keys}};
     if (!mask)
         return false;
     const Area all = {{queries, keys}, {0, 0}, {n_queries - 1, n_keys - 1}};
@@ -452,7 +464,8 @@ static uint32_t join(DtVisibleCase *cases, uint32_t n, uint32_t most)
         int64_t least = INT64_MAX;
         for (uint32_t i = 0; i + 1 < n; i++) {
             const DtVisibleCase *a = &cases[i], *b = &cases[i + 1];
-            int64_t lost = a->keys < b->keys ? (b->keys - a->keys) * a->points : (a->keys - b->keys) * b->points;
+            int64_t lost = a->keys < b->keys ? (b->keys - a->keys) * a->points
+                                             : (a->keys - b->keys) * b->points;
             if (lost < least)
                 least = lost, best = i;
         }
@@ -466,12 +479,14 @@ static uint32_t join(DtVisibleCase *cases, uint32_t n, uint32_t most)
     return n;
 }
 
-uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most, DtVisibleCase *ret_cases)
+uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
+                          DtVisibleCase *ret_cases)
 {
     DtArena *scratch = r->e->scratch;
     const size_t n_values = (size_t)(r->most - r->least) + 1;
     int64_t *seen = DT_NEW_ARRAY(scratch, int64_t, (size_t)r->n_points + 1);
-    int64_t *keys = DT_NEW_ARRAY(scratch, int64_t, n_values), *points = DT_NEW_ARRAY(scratch, int64_t, n_values);
+    int64_t *keys = DT_NEW_ARRAY(scratch, int64_t, n_values),
+            *points = DT_NEW_ARRAY(scratch, int64_t, n_values);
     DtVisibleSum sums[MOST_SUMS], best = {-1, -1};
     int64_t least = INT64_MAX;
     for (int64_t p = 0; set_point(r, p); p++)
@@ -493,7 +508,8 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
             cases[n - 1].last = v;
             cases[n - 1].points += here;
         } else {
-            cases[n++] = (DtVisibleCase){.sum_of = best, .first = v, .last = v, .keys = k, .points = here};
+            cases[n++] = (DtVisibleCase){.sum_of = best, .first = v, .last = v, .keys = k,
+                                         .points = here};
         }
     }
     n = join(cases, n, most);

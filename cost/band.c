@@ -15,7 +15,8 @@ double dt_cost_within(const DtCostModel *model, DtCostKind kind)
         [DT_COST_KIND_ATTENTION] = DT_COST_attention_forward, [DT_COST_KIND_LINK] = DT_COST_link,
         [DT_COST_KIND_NETWORK] = DT_COST_net,           [DT_COST_KIND_MESSAGE] = DT_COST_message,
     };
-    const DtCostConstantId id = kind == DT_COST_KIND_FIXED ? dt_cost_step_constant(model) : constants[kind];
+    const DtCostConstantId id =
+        kind == DT_COST_KIND_FIXED ? dt_cost_step_constant(model) : constants[kind];
     return model->device->at[id].within;
 }
 

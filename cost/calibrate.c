@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for each operation,
- * byte, special function and call, none below 0: all subsets of them that may be 0 are tried, which with four
- * unknowns is the whole search. What is squared is the logarithm of predicted to measured: twice as long is as wrong
- * as half as long, else sums of many times would come out too short. It is the error to a scale that makes
- * derivatives those of the logarithm, at the solution before; so it is solved again until that stays. */
+/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for
+ * each operation, byte, special function and call, none below 0: all subsets of them that may be 0
+ * are tried, which with four unknowns is the whole search. What is squared is the logarithm of
+ * predicted to measured: twice as long is as wrong as half as long, else sums of many times would
+ * come out too short. It is the error to a scale that makes derivatives those of the logarithm, at
+ * the solution before; so it is solved again until that stays. */
 #include "cost/calibrate.h"
 
 #include <math.h>
@@ -13,7 +14,8 @@
 enum { UNKNOWNS = 4, LEAST_TIMINGS = 8, ROUNDS = 40 };
 static const double FREE = 1e6; /* times the bandwidth: bytes that cost nothing */
 
-/* t = sum of x[i] of[i], x[i] >= 0; scale: what its error is relative to; weight: of the square of the error */
+/* t = sum of x[i] of[i], x[i] >= 0; scale: what its error is relative to; weight: of the square of
+ * the error */
 typedef struct Equation { double of[UNKNOWNS], t, scale, weight; } Equation;
 typedef struct Solution { double x[UNKNOWNS], off; } Solution;
 
@@ -71,8 +73,10 @@ static double spread_of(const Equation *e, size_t n, const double x[UNKNOWNS])
     return sqrt(sum / weights);
 }
 
-/* The least squares of the unknowns in `free`, the others 0. False: there are none, or one is negative. */
-static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS], unsigned free, double ret_x[UNKNOWNS])
+/* The least squares of the unknowns in `free`, the others 0. False: there are none, or one is
+ * negative. */
+static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS], unsigned free,
+                       double ret_x[UNKNOWNS])
 {
     double a[UNKNOWNS][UNKNOWNS + 1];
     int of[UNKNOWNS], m = 0;
@@ -83,7 +87,8 @@ static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS]
             of[m++] = k;
     for (size_t i = 0; i < n; i++)
         for (int r = 0; r < m; r++) {
-            const double left = e[i].weight * e[i].of[of[r]] * scale[of[r]] / (e[i].scale * e[i].scale);
+            const double left =
+                e[i].weight * e[i].of[of[r]] * scale[of[r]] / (e[i].scale * e[i].scale);
             for (int c = 0; c < m; c++)
                 a[r][c] += left * e[i].of[of[c]] * scale[of[c]];
             a[r][m] += left * e[i].t;
@@ -114,7 +119,10 @@ static Solution solve_once(const Equation *e, size_t n, const double scale[UNKNO
     return best;
 }
 
-static double logarithmic_mean(double a, double b) { return fabs(a / b - 1) < 1e-6 ? a : (a - b) / log(a / b); }
+static double logarithmic_mean(double a, double b)
+{
+    return fabs(a / b - 1) < 1e-6 ? a : (a - b) / log(a / b);
+}
 
 static Solution solve(Equation *e, size_t n)
 {
@@ -145,7 +153,8 @@ static double weight_of(const DtTiming *timing) { return timing->weight > 0 ? ti
 
 static double operations(const DtCostProduct *op)
 {
-    return 2.0 * (double)op->m * (double)op->n * (double)op->k * (double)(op->batch > 0 ? op->batch : 1);
+    return 2.0 * (double)op->m * (double)op->n * (double)op->k *
+           (double)(op->batch > 0 ? op->batch : 1);
 }
 
 static int dtype_of(const DtCostProduct *op) { return op->dtype == DT_COST_F16 ? 1 : 0; }
@@ -170,7 +179,8 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
         *row = (Equation){.t = t->seconds, .weight = weight_of(t),
                           .of = {[2] = dt_cost_product_copies(t->product), [3] = 1}};
         row->of[dtype_of(&t->product)] = operations(&t->product);
-        best[dtype_of(&t->product)] = fmax(best[dtype_of(&t->product)], operations(&t->product) / t->seconds);
+        best[dtype_of(&t->product)] =
+            fmax(best[dtype_of(&t->product)], operations(&t->product) / t->seconds);
     }
     const bool enough = c->products >= LEAST_TIMINGS;
     const Solution s = enough ? solve(e, c->products) : (Solution){0};
@@ -179,7 +189,8 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
         return false;
     static const DtCostDtype dtypes[2] = {DT_COST_F32, DT_COST_F16};
     double reached = 0;
-    for (int k = 0; k < 2; k++) { /* one constant for both: the peak of the second follows from it */
+    /* one constant for both: the peak of the second follows from it */
+    for (int k = 0; k < 2; k++) {
         const double rate = s.x[k] > 0 ? fmin(1 / s.x[k], 4 * best[k]) : best[k];
         if (best[k] <= 0)
             continue;
@@ -205,7 +216,8 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
         if (timings[i].is_product || timings[i].seconds <= 0)
             continue;
         e[c->kernels++] = (Equation){.t = timings[i].seconds, .weight = weight_of(&timings[i]),
-                                     .of = {dt_cost_kernel_bytes(device, op->bytes), op->flops, op->special, 1}};
+                                     .of = {dt_cost_kernel_bytes(device, op->bytes), op->flops,
+                                            op->special, 1}};
     }
     const bool enough = c->kernels >= LEAST_TIMINGS;
     const Solution s = enough ? solve(e, c->kernels) : (Solution){0};
@@ -225,7 +237,8 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
     return true;
 }
 
-bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside, DtCalibration *ret_calibration)
+bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
+                  DtCalibration *ret_calibration)
 {
     *ret_calibration = (DtCalibration){0};
     device->memory_rate = at_least(device->memory_rate, 1e9); /* at least what was measured */
@@ -288,7 +301,8 @@ void dt_device_print(const DtDevice *device, DtText *ret_text)
     dt_text_printf(ret_text, "device \"%s\" {\n", device->name);
     print_string(ret_text, "description", device->description);
     print_string(ret_text, "source", device->source);
-    dt_text_printf(ret_text, "  gpu = %s\n  units = %.0f\n", device->is_gpu ? "true" : "false", device->units);
+    dt_text_printf(ret_text, "  gpu = %s\n  units = %.0f\n", device->is_gpu ? "true" : "false",
+                   device->units);
     print_number(ret_text, "peak_f32", device->flops[DT_COST_F32] / 1e9, "GFLOP/s");
     print_number(ret_text, "peak_tf32", device->flops[DT_COST_TF32] / 1e9, "GFLOP/s");
     print_number(ret_text, "peak_f16", device->flops[DT_COST_F16] / 1e9, "GFLOP/s");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's constants from times that were measured on it (calibrate.c, of a GPU calibrate_gpu.c), and its block of
- * the language (docs/cost.md). */
+/* A device's constants from times that were measured on it (calibrate.c, of a GPU calibrate_gpu.c),
+ * and its block of the language (docs/cost.md). */
 #ifndef DT_COST_CALIBRATE_H
 #define DT_COST_CALIBRATE_H
 
@@ -18,7 +18,8 @@ typedef struct DtTiming {
 
 typedef struct DtCalibration {
     size_t products, kernels;       /* timings of each that were used */
-    double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured, by weight */
+    double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured,
+                                     * by weight */
 } DtCalibration;
 
 /* Fits peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false,
@@ -36,7 +37,8 @@ typedef struct DtGpuTiming {
     double seconds;
 } DtGpuTiming;
 
-/* A step without such events, of operations so small that it takes as long as starting them does. */
+/* A step without such events, of operations so small that it takes as long as starting them
+ * does. */
 typedef struct DtGpuStep {
     double seconds, operations;
 } DtGpuStep;
@@ -51,8 +53,8 @@ typedef struct DtGpuCalibration {
  * `step` from two steps, the second with more operations. units and memory_rate must be set. A peak
  * of 0 becomes the highest measured rate, and memory_rate grows to the measured one. Constants on
  * which no timing depends stay. False: there are too few kernels, or products. */
-bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n, const DtGpuStep steps[2],
-                      DtGpuCalibration *ret_calibration);
+bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n,
+                      const DtGpuStep steps[2], DtGpuCalibration *ret_calibration);
 
 /* ---- as text ---- */
 

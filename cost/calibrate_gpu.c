@@ -25,7 +25,8 @@ typedef struct Unknown {
 
 static Unknown constant(DtDevice *device, DtCostConstantId id, double lo, double hi)
 {
-    return (Unknown){.value = &device->at[id].value, .lo = lo, .hi = hi, .constant = &device->at[id]};
+    return (Unknown){.value = &device->at[id].value, .lo = lo, .hi = hi,
+                     .constant = &device->at[id]};
 }
 
 /* Timings that an unknown is fitted to. */
@@ -37,8 +38,14 @@ typedef struct Sample {
 
 static bool is_kernel(const DtCostOp *op) { return op->kind == DT_COST_OP_KERNEL; }
 static bool is_product(const DtCostOp *op) { return op->kind == DT_COST_OP_PRODUCT; }
-static bool is_half(const DtCostOp *op) { return is_product(op) && op->product.dtype == DT_COST_F16; }
-static bool is_single(const DtCostOp *op) { return is_product(op) && op->product.dtype == DT_COST_F32; }
+static bool is_half(const DtCostOp *op)
+{
+    return is_product(op) && op->product.dtype == DT_COST_F16;
+}
+static bool is_single(const DtCostOp *op)
+{
+    return is_product(op) && op->product.dtype == DT_COST_F32;
+}
 static bool is_attention(const DtCostOp *op)
 {
     return op->kind == DT_COST_OP_ATTENTION && op->attention.dtype == DT_COST_F16;
@@ -72,7 +79,8 @@ static double error_of(const DtDevice *device, const Sample *sample)
     return sum / (double)count(sample);
 }
 
-static double error_at(const DtDevice *device, const Sample *sample, const Unknown *unknown, double logarithm)
+static double error_at(const DtDevice *device, const Sample *sample, const Unknown *unknown,
+                       double logarithm)
 {
     *unknown->value = exp(logarithm);
     return error_of(device, sample);
@@ -119,7 +127,8 @@ static void fit(const DtDevice *device, const Sample *sample, Unknown *unknowns,
     }
     for (size_t i = 0; i < n; i++)
         *unknowns[i].value = unknowns[i].changed ? rounded(*unknowns[i].value) : *unknowns[i].value;
-    const double off = sqrt(error_of(device, sample)), timings = (double)count(sample), free = timings - (double)n;
+    const double off = sqrt(error_of(device, sample)), timings = (double)count(sample),
+                 free = timings - (double)n;
     for (size_t i = 0; i < n; i++)
         if (unknowns[i].changed && unknowns[i].constant) {
             if (free > 0) /* else there is no estimate of the error */
@@ -130,8 +139,10 @@ static void fit(const DtDevice *device, const Sample *sample, Unknown *unknowns,
 
 static void fit_kernels(DtDevice *device, const Sample *kernels)
 {
-    Unknown unknowns[] = {constant(device, DT_COST_launch, 1e-8, 1), constant(device, DT_COST_memory, 1e-4, 10),
-                          constant(device, DT_COST_arithmetic, 1e-4, 1), constant(device, DT_COST_special, 1, 200)};
+    Unknown unknowns[] = {constant(device, DT_COST_launch, 1e-8, 1),
+                          constant(device, DT_COST_memory, 1e-4, 10),
+                          constant(device, DT_COST_arithmetic, 1e-4, 1),
+                          constant(device, DT_COST_special, 1, 200)};
     fit(device, kernels, unknowns, sizeof unknowns / sizeof *unknowns);
     const double reached = device->at[DT_COST_memory].value;
     if (reached > 1) { /* a peak is at least what was measured */
@@ -155,11 +166,13 @@ static void find_peak(double *peak, const Sample *sample)
 
 /* Fits one constant for products of all dtypes, from those of 16 bits. An f32 peak that no data
  * sheet gives follows from it. */
-static void fit_products(DtDevice *device, const Sample *half, const Sample *single, bool knows_single)
+static void fit_products(DtDevice *device, const Sample *half, const Sample *single,
+                         bool knows_single)
 {
     const bool has_half = count(half) >= LEAST;
     const DtCostDtype dtype = has_half ? DT_COST_F16 : DT_COST_F32;
-    Unknown unknowns[] = {constant(device, DT_COST_product, 1e-3, 4), constant(device, DT_COST_wave, 1e-8, 1e-1)};
+    Unknown unknowns[] = {constant(device, DT_COST_product, 1e-3, 4),
+                          constant(device, DT_COST_wave, 1e-8, 1e-1)};
     fit(device, has_half ? half : single, unknowns, sizeof unknowns / sizeof *unknowns);
     const double reached = device->at[DT_COST_product].value;
     if (reached > 1) {
@@ -209,8 +222,8 @@ static void set_launch(DtDevice *device, const DtGpuStep steps[2])
         device->at[DT_COST_step] = (DtCostEstimate){rounded(rest), 0.5, source};
 }
 
-bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n, const DtGpuStep steps[2],
-                      DtGpuCalibration *ret_calibration)
+bool dt_calibrate_gpu(DtDevice *device, const DtGpuTiming *timings, size_t n,
+                      const DtGpuStep steps[2], DtGpuCalibration *ret_calibration)
 {
     const Sample of[DT_COST_OPS] = {[DT_COST_OP_PRODUCT] = {timings, n, is_product},
                                     [DT_COST_OP_KERNEL] = {timings, n, is_kernel},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From shapes to seconds: what an operation costs on a device. Pure functions without state, safe to call from any
- * thread; the same arguments give the same bits. docs/cost.md has the equations and where constants come from.
+/* From shapes to seconds: what an operation costs on a device. Pure functions without state, safe
+ * to call from any thread; the same arguments give the same bits. docs/cost.md has the equations
+ * and where constants come from.
  *
  * Units are bytes, seconds, operations (a multiply-add is two) and bytes/s, all in SI. */
 #ifndef DT_COST_COST_H
@@ -119,7 +120,10 @@ typedef struct DtCostModel {
     DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds;
 } DtCostModel;
 
-static inline uint32_t dt_cost_kinds(const DtCostModel *model) { return model->n_kinds ? model->n_kinds : 1; }
+static inline uint32_t dt_cost_kinds(const DtCostModel *model)
+{
+    return model->n_kinds ? model->n_kinds : 1;
+}
 /* The model with all nodes of that kind. */
 DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind);
 /* The kinds of nodes with ranks first .. first + n - 1, as a bit set. */
@@ -164,7 +168,8 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op);
  * ask for them. */
 double dt_cost_kernel_bytes(const DtDevice *device, double bytes);
 
-/* softmax(q k / sqrt(head)) v: q is [batch, heads, queries, head], k and v [batch, kv_heads, keys, head]. */
+/* softmax(q k / sqrt(head)) v: q is [batch, heads, queries, head], k and v [batch, kv_heads, keys,
+ * head]. */
 typedef struct DtCostAttention {
     int64_t batch, heads, kv_heads, head, queries, keys; /* of this rank */
     /* fraction of the scores that masks leave, 0..1 */
@@ -176,7 +181,12 @@ typedef struct DtCostAttention {
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op);
 
 /* An operation of one rank, without communication. */
-typedef enum DtCostOpKind { DT_COST_OP_PRODUCT, DT_COST_OP_KERNEL, DT_COST_OP_ATTENTION, DT_COST_OPS } DtCostOpKind;
+typedef enum DtCostOpKind {
+    DT_COST_OP_PRODUCT,
+    DT_COST_OP_KERNEL,
+    DT_COST_OP_ATTENTION,
+    DT_COST_OPS
+} DtCostOpKind;
 typedef struct DtCostOp {
     DtCostOpKind kind;
     DtCostProduct product; /* only the member of its kind is used */

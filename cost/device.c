@@ -24,7 +24,8 @@ DtDevice dt_device_new(const char *name)
 {
     DtDevice device = {.name = name, .is_gpu = true, .node = 1};
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
-        device.at[i] = (DtCostEstimate){dt_cost_constants[i].value, dt_cost_constants[i].within, NULL};
+        device.at[i] = (DtCostEstimate){dt_cost_constants[i].value, dt_cost_constants[i].within,
+                                        NULL};
     return device;
 }
 
@@ -49,7 +50,8 @@ uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n)
     uint32_t kinds = 0;
     int64_t from = 0; /* the kind's first rank */
     for (uint32_t k = 0; k < model->n_kinds; k++) {
-        const int64_t to = k + 1 < model->n_kinds ? from + model->kinds[k].n * model->ranks_per_node : INT64_MAX;
+        const int64_t to =
+            k + 1 < model->n_kinds ? from + model->kinds[k].n * model->ranks_per_node : INT64_MAX;
         kinds |= (uint32_t)(first < to && first + n > from) << k;
         from = to;
     }
@@ -66,9 +68,15 @@ double dt_cost_larger(const DtCostModel *model, uint32_t kinds)
     return smallest > 0 && largest > 0 ? largest / smallest : 1;
 }
 
-bool dt_cost_has(const DtCostModel *model, DtStackFlag flag) { return model->stack && model->stack->has[flag]; }
+bool dt_cost_has(const DtCostModel *model, DtStackFlag flag)
+{
+    return model->stack && model->stack->has[flag];
+}
 
-double dt_cost_constant(const DtCostModel *model, DtCostConstantId id) { return model->device->at[id].value; }
+double dt_cost_constant(const DtCostModel *model, DtCostConstantId id)
+{
+    return model->device->at[id].value;
+}
 
 double dt_cost_dtype_bytes(DtCostDtype dtype)
 {

@@ -24,9 +24,11 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
     }
     const double bytes = dt_cost_kernel_bytes(model->device, op.bytes) / memory_rate(model);
     const double work = op.flops + op.special * dt_cost_constant(model, DT_COST_special);
-    const double rate = fmax(model->device->flops[DT_COST_F32], 1) * dt_cost_constant(model, DT_COST_arithmetic);
+    const double rate =
+        fmax(model->device->flops[DT_COST_F32], 1) * dt_cost_constant(model, DT_COST_arithmetic);
     const double launch = kernels * dt_cost_constant(model, DT_COST_launch);
-    /* A GPU has other warps to run while one waits for memory; loops of a core that wait do nothing else. */
+    /* A GPU has other warps to run while one waits for memory; loops of a core that wait do nothing
+     * else. */
     return (model->device->is_gpu ? fmax(bytes, work / rate) : bytes + work / rate) + launch;
 }
 
@@ -63,7 +65,8 @@ static double saturation(const DtCostModel *model, const DtCostAttention *op)
     const double seen = (double)op->keys;
     const double half = dt_cost_constant(model, fa2 ? DT_COST_fa2_half : DT_COST_attention_half);
     const double head = (double)op->head;
-    const double head_half = dt_cost_constant(model, fa2 ? DT_COST_fa2_head : DT_COST_attention_head);
+    const double head_half =
+        dt_cost_constant(model, fa2 ? DT_COST_fa2_head : DT_COST_attention_head);
     const double by_head = head / (head + head_half) * (128 + head_half) / 128;
     return seen / (seen + half) * fmin(by_head, dt_cost_constant(model, DT_COST_attention_wide));
 }
@@ -72,24 +75,30 @@ static double in_one_kernel(const DtCostModel *model, const DtCostAttention *op)
 {
     const bool fa2 = dt_cost_has(model, DT_STACK_fa2);
     const double visible = dt_cost_has(model, DT_STACK_masked_tiles) ? 1 : op->visible;
-    const double scores = (double)(op->batch * op->heads) * (double)op->queries * (double)op->keys * visible;
+    const double scores =
+        (double)(op->batch * op->heads) * (double)op->queries * (double)op->keys * visible;
     const double flops = scores * (double)op->head * (op->backward ? 10 : 4);
-    const DtCostConstantId id = op->backward ? (fa2 ? DT_COST_fa2_backward : DT_COST_attention_backward)
-                                             : (fa2 ? DT_COST_fa2_forward : DT_COST_attention_forward);
+    const DtCostConstantId id = op->backward
+                                    ? (fa2 ? DT_COST_fa2_backward : DT_COST_attention_backward)
+                                    : (fa2 ? DT_COST_fa2_forward : DT_COST_attention_forward);
     const DtDevice *device = model->device;
-    const double peak = device->flops[op->dtype] > 0 ? device->flops[op->dtype] : fmax(device->flops[DT_COST_F32], 1);
+    const double peak = device->flops[op->dtype] > 0 ? device->flops[op->dtype]
+                                                     : fmax(device->flops[DT_COST_F32], 1);
     const double rows = (double)(op->batch * op->heads) * (double)op->queries;
     const double columns = (double)(op->batch * op->kv_heads) * (double)op->keys;
-    const double bytes = (2 * rows + 2 * columns) * (double)op->head * dt_cost_dtype_bytes(op->dtype);
+    const double bytes =
+        (2 * rows + 2 * columns) * (double)op->head * dt_cost_dtype_bytes(op->dtype);
     const double compute = flops / (peak * dt_cost_constant(model, id) * saturation(model, op));
-    return fmax(compute, bytes * (op->backward ? 2 : 1) / memory_rate(model)) + dt_cost_constant(model, DT_COST_launch);
+    return fmax(compute, bytes * (op->backward ? 2 : 1) / memory_rate(model)) +
+           dt_cost_constant(model, DT_COST_launch);
 }
 
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op)
 {
     if (op.queries <= 0 || op.keys <= 0)
         return 0;
-    return dt_cost_has(model, DT_STACK_scores) ? written_out(model, &op) : in_one_kernel(model, &op);
+    return dt_cost_has(model, DT_STACK_scores) ? written_out(model, &op)
+                                               : in_one_kernel(model, &op);
 }
 
 double dt_cost_op(const DtCostModel *model, const DtCostOp *op)
@@ -103,7 +112,8 @@ double dt_cost_op(const DtCostModel *model, const DtCostOp *op)
 
 double dt_cost_optimizer(const DtCostModel *model, double parameters, double bytes)
 {
-    return parameters * (bytes > 0 ? bytes : dt_cost_constant(model, DT_COST_optimizer)) / memory_rate(model);
+    return parameters * (bytes > 0 ? bytes : dt_cost_constant(model, DT_COST_optimizer)) /
+           memory_rate(model);
 }
 
 DtCostConstantId dt_cost_step_constant(const DtCostModel *model)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products. The result is cut into tiles, one for each multiprocessor at a time; a wave of tiles takes as long
- * for one as for all, so that extents which leave the last wave nearly empty are slow. Where tiles are too few, k is
- * split over several of them, which costs the traffic of partial sums. A library chooses the best of the tiles; so
- * does the model. Bytes over bandwidth is a lower bound. */
+/* Matrix products. The result is cut into tiles, one for each multiprocessor at a time; a wave of
+ * tiles takes as long for one as for all, so that extents which leave the last wave nearly empty
+ * are slow. Where tiles are too few, k is split over several of them, which costs the traffic of
+ * partial sums. A library chooses the best of the tiles; so does the model. Bytes over bandwidth is
+ * a lower bound. */
 #include "cost/cost.h"
 
 enum { LARGEST = DT_COST_CONSTANTS }; /* has no constant: its rate is 1 */
 
 typedef struct Tile {
     int64_t m, n;
-    int rate; /* DtCostConstantId of its rate relative to the largest: smaller ones read more for each operation */
+    /* DtCostConstantId of its rate relative to the largest: smaller ones read more for each
+     * operation */
+    int rate;
 } Tile;
 
 static const Tile tiles[] = {
@@ -39,7 +42,8 @@ static double peak_of(const DtDevice *device, DtCostDtype dtype)
 
 double dt_cost_product_bytes(DtCostProduct op)
 {
-    const double in = dt_cost_dtype_bytes(op.dtype), result = op.result_bytes > 0 ? op.result_bytes : in;
+    const double in = dt_cost_dtype_bytes(op.dtype),
+                 result = op.result_bytes > 0 ? op.result_bytes : in;
     const double m = (double)op.m, n = (double)op.n, k = (double)op.k;
     const double one = (m + n) * k * in + m * n * result * (op.accumulates ? 2 : 1);
     return (double)(op.batch > 0 ? op.batch : 1) * one + op.extra_bytes;
@@ -48,24 +52,33 @@ double dt_cost_product_bytes(DtCostProduct op)
 double dt_cost_product_copies(DtCostProduct op)
 {
     const bool is_short = op.dtype == DT_COST_F16;
-    const double in = dt_cost_dtype_bytes(op.dtype), out = op.result_bytes > 0 ? op.result_bytes : in;
+    const double in = dt_cost_dtype_bytes(op.dtype),
+                 out = op.result_bytes > 0 ? op.result_bytes : in;
     const double m = (double)op.m, n = (double)op.n, k = (double)op.k, f32 = 4;
     const double operand = 2 * f32 + (is_short ? in + f32 : 0);
-    const double result = is_short ? 3 * f32 + f32 + out * (op.accumulates ? 2 : 1) : (op.accumulates ? 2 : 3) * f32;
-    return (double)(op.batch > 0 ? op.batch : 1) * ((m + n) * k * operand + m * n * result) + op.extra_bytes;
+    const double result =
+        is_short ? 3 * f32 + f32 + out * (op.accumulates ? 2 : 1) : (op.accumulates ? 2 : 3) * f32;
+    return (double)(op.batch > 0 ? op.batch : 1) * ((m + n) * k * operand + m * n * result) +
+           op.extra_bytes;
 }
 
-/* Seconds with one tile and k split over `split` of them; rate: operations a second of the whole device. */
-static double tiled(const DtCostModel *model, const DtCostProduct *op, const Tile *tile, int64_t split, double rate)
+/* Seconds with one tile and k split over `split` of them; rate: operations a second of the whole
+ * device. */
+static double tiled(const DtCostModel *model, const DtCostProduct *op, const Tile *tile,
+                    int64_t split, double rate)
 {
     const double units = model->device->units;
-    const double relative = tile->rate == LARGEST ? 1 : dt_cost_constant(model, (DtCostConstantId)tile->rate);
-    const double count = (double)(ceil_div(op->m, tile->m) * ceil_div(op->n, tile->n)) * (double)(op->batch * split);
+    const double relative =
+        tile->rate == LARGEST ? 1 : dt_cost_constant(model, (DtCostConstantId)tile->rate);
+    const double count =
+        (double)(ceil_div(op->m, tile->m) * ceil_div(op->n, tile->n)) * (double)(op->batch * split);
     const double waves = (double)(int64_t)((count + units - 1) / units);
     const double work = 2.0 * (double)tile->m * (double)tile->n * (double)ceil_div(op->k, split);
-    double seconds = waves * (work / (rate * relative / units) + dt_cost_constant(model, DT_COST_wave));
+    double seconds =
+        waves * (work / (rate * relative / units) + dt_cost_constant(model, DT_COST_wave));
     if (split > 1) { /* partial sums in f32, written and read */
-        const double bytes = 8.0 * (double)split * (double)op->m * (double)op->n * (double)op->batch;
+        const double bytes =
+            8.0 * (double)split * (double)op->m * (double)op->n * (double)op->batch;
         seconds += bytes / (dt_cost_constant(model, DT_COST_memory) * model->device->memory_rate);
     }
     return seconds;
@@ -99,10 +112,12 @@ double dt_cost_product(const DtCostModel *model, DtCostProduct op)
     if (!device->is_gpu) { /* blocks of a core are small: no waves, and traffic is not hidden */
         const double work = 2.0 * (double)op.m * (double)op.n * (double)op.k * (double)op.batch;
         return work / rate +
-               dt_cost_product_copies(op) / (dt_cost_constant(model, DT_COST_product_memory) * bandwidth) +
+               dt_cost_product_copies(op) /
+                   (dt_cost_constant(model, DT_COST_product_memory) * bandwidth) +
                dt_cost_constant(model, DT_COST_product_launch);
     }
-    const double traffic = dt_cost_product_bytes(op) / (dt_cost_constant(model, DT_COST_memory) * bandwidth);
+    const double traffic =
+        dt_cost_product_bytes(op) / (dt_cost_constant(model, DT_COST_memory) * bandwidth);
     const double launch = dt_cost_constant(model, DT_COST_launch);
     if (op.batch > 1)
         rate *= dt_cost_constant(model, DT_COST_small);

@@ -11,15 +11,17 @@ DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes)
     return own.bytes_per_second > 0 ? own : devices;
 }
 
-/* Bytes a second that a rank of the group sends: inside a node its link; across nodes the ranks on a node share the
- * network cards that belong to them. */
+/* Bytes a second that a rank of the group sends: inside a node its link; across nodes the ranks on
+ * a node share the network cards that belong to them. */
 static double bus_of(const DtCostModel *model, const DtCostCollective *op)
 {
-    const double inside = dt_cost_constant(model, DT_COST_link) * dt_cost_link(model, false).bytes_per_second;
+    const double inside =
+        dt_cost_constant(model, DT_COST_link) * dt_cost_link(model, false).bytes_per_second;
     if (op->nodes <= 1)
         return inside;
     const double per_node = (double)(op->per_node > 0 ? op->per_node : 1);
-    const double rails = dt_cost_constant(model, DT_COST_net) * dt_cost_link(model, true).bytes_per_second * per_node;
+    const double rails = dt_cost_constant(model, DT_COST_net) *
+                         dt_cost_link(model, true).bytes_per_second * per_node;
     return per_node > 1 && inside > 0 ? fmin(rails, inside) : rails;
 }
 
@@ -28,7 +30,9 @@ static double bus_of(const DtCostModel *model, const DtCostCollective *op)
 static double ring_share(DtCostCollectiveKind kind, double n, double *ret_steps)
 {
     *ret_steps = kind == DT_COST_ALL_REDUCE ? 2 * (n - 1) : n - 1;
-    return kind == DT_COST_ALL_REDUCE ? 2 * (n - 1) / n : kind == DT_COST_BROADCAST ? 1 : (n - 1) / n;
+    return kind == DT_COST_ALL_REDUCE  ? 2 * (n - 1) / n
+           : kind == DT_COST_BROADCAST ? 1
+                                       : (n - 1) / n;
 }
 
 double dt_cost_collective(const DtCostModel *model, DtCostCollective op)
@@ -40,11 +44,13 @@ double dt_cost_collective(const DtCostModel *model, DtCostCollective op)
     double steps;
     const double share = ring_share(op.kind, n, &steps);
     const double start = dt_cost_constant(model, crosses ? DT_COST_net_start : DT_COST_link_start);
-    const double hop = fmax(dt_cost_constant(model, DT_COST_hop), dt_cost_link(model, crosses).seconds);
+    const double hop =
+        fmax(dt_cost_constant(model, DT_COST_hop), dt_cost_link(model, crosses).seconds);
     const double ring = steps * hop + share * op.bytes / bus;
     if (op.kind != DT_COST_ALL_REDUCE && op.kind != DT_COST_BROADCAST)
         return start + ring;
-    const double depth = ceil(log2(n)), way = op.kind == DT_COST_ALL_REDUCE ? 2 : 1; /* a tree, and back */
+    /* a tree, and back */
+    const double depth = ceil(log2(n)), way = op.kind == DT_COST_ALL_REDUCE ? 2 : 1;
     return start + fmin(ring, way * (depth * hop + op.bytes / bus));
 }
 
@@ -57,5 +63,6 @@ double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_node
 
 double dt_cost_beside(const DtCostModel *model, double compute, double communication)
 {
-    return fmax(compute + dt_cost_constant(model, DT_COST_share) * fmin(compute, communication), communication);
+    return fmax(compute + dt_cost_constant(model, DT_COST_share) * fmin(compute, communication),
+                communication);
 }

@@ -83,7 +83,8 @@ typedef enum DtExprKind {
     DT_EXPR_SUBS,     /* a [ subs ] */
     DT_EXPR_CALL,     /* a ( args ) */
     DT_EXPR_FIELD,    /* a . name */
-    DT_EXPR_TUPLE,    /* items; parentheses around several expressions, or an `exprs` list of several */
+    DT_EXPR_TUPLE,    /* items; parentheses around several expressions, or an `exprs` list of
+                       * several */
     DT_EXPR_PAREN,    /* ( a ) */
     DT_EXPR_ERROR     /* stands where a syntax error was reported */
 } DtExprKind;
@@ -114,7 +115,8 @@ struct DtExpr {
     uint32_t height; /* levels of the tree, at most DT_MAX_HEIGHT (frontend/syntax.h) */
 };
 
-/* Left side of an assignment or of a config entry: `x`, `i32 tokens[batch, seq]`, `"file.name"[a, b]`. */
+/* Left side of an assignment or of a config entry: `x`, `i32 tokens[batch, seq]`, `"file.name"[a,
+ * b]`. */
 typedef struct DtTarget {
     DtAstType type; /* dtype and axes as far as written */
     DtName name;    /* text NULL if it is a string */
@@ -131,7 +133,8 @@ typedef enum DtStmtKind {
     DT_STMT_REPEAT, /* repeat name in value { body } */
     DT_STMT_IF,     /* if value { body } else { other } */
     DT_STMT_RETURN, /* return value (a TUPLE if several) */
-    DT_STMT_CLAUSE, /* a clause of a function: name(targets) { body } or name[axes = value] { body } */
+    DT_STMT_CLAUSE, /* a clause of a function: name(targets) { body } or name[axes = value] { body
+                     * } */
     DT_STMT_ERROR
 } DtStmtKind;
 
@@ -167,7 +170,8 @@ typedef struct DtDef {
 } DtDef;
 
 /* Configuration blocks. An entry is `targets = value`, or a directive:
- *   verb operand, operand on name, name (arg, ...)        `zero 1 on data`, `mesh data = 2, pipe = 4` */
+ *   verb operand, operand on name, name (arg, ...)
+ * such as `zero 1 on data`, `mesh data = 2, pipe = 4`. */
 typedef struct DtOperand {
     DtNames path;   /* `attend.heads`; empty when it is a number */
     int64_t integer;
@@ -201,7 +205,8 @@ typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must com
 typedef struct DtItem {
     DtItemKind kind;
     DtSpan span;
-    DtName name;          /* of train (optional) and the other blocks; include: where the path stands */
+    DtName name;          /* of train (optional) and the other blocks; include: where the path
+                           * stands */
     DtName on;            /* cluster of parallel, model of names */
     const char *include;  /* path as written */
     uint32_t include_len;
@@ -225,9 +230,9 @@ DtAst *dt_parse(DtArena *arena, DtDiags *diags, uint32_t file);
 /* The tree as indented text, one node a line (`dtc --emit=ast`). */
 void dt_ast_print(const DtAst *ast, DtText *ret_text);
 
-/* The program formatted: two-space indent, one space around operators, comments and line breaks kept,
- * at most one blank line in a row. Works on tokens, so that a file that does not parse is refused with
- * diagnostics and false. Idempotent. */
+/* The program formatted: two-space indent, one space around operators, comments and line breaks
+ * kept, at most one blank line in a row. Works on tokens, so that a file that does not parse is
+ * refused with diagnostics and false. Idempotent. */
 bool dt_fmt(DtDiags *diags, uint32_t file, DtText *ret_text);
 
 #endif

@@ -60,7 +60,8 @@ static DtVal reduce(DtLower *l, DtBuiltinCall *c, DtReduce kind)
     DtValue *x = number(l, &c->val[0]);
     const bool widens = kind == DT_REDUCE_SUM && dt_dtype_is_float(x->type->dtype);
     if (!axes.names.n) /* a list that is empty: of one element each */
-        return dt_val_of(l, dt_graph_cast(&l->now->frame->b, x, widens ? DT_F32 : x->type->dtype), c->val[0].weak);
+        return dt_val_of(l, dt_graph_cast(&l->now->frame->b, x, widens ? DT_F32 : x->type->dtype),
+                         c->val[0].weak);
     return dt_val_of(l, dt_graph_reduce(&l->now->frame->b, kind, x, axes.names.n, axes.names.at),
                      c->val[0].weak);
 }

@@ -57,7 +57,8 @@ static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const c
 
 static bool is_axis(const DtAxis *axis, const char *name) { return axis->name == name; }
 
-/* The largest operand that lacks no axis but `along`, or NULL: the others that lack some get its order. */
+/* The largest operand that lacks no axis but `along`, or NULL: the others that lack some get its
+ * order. */
 static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_t rank)
 {
     const DtType *best = NULL;
@@ -71,8 +72,8 @@ static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_
 }
 
 /* The union of axes, some of which x lacks, and of its own `along`, sorted as in `order`. */
-static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank, const DtAxis *axes,
-                          DtAxis *ret_all)
+static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank,
+                          const DtAxis *axes, DtAxis *ret_all)
 {
     const int own = dt_type_find(x, along);
     uint32_t n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers: initialisers, draws of a step, dropout. Every draw is made of uniform numbers (`rng`), whose
- * site is the instance path and the ordinal among the draws of the layer (dt_frame_site). */
+/* Random numbers: initialisers, draws of a step, dropout. Every draw is made of uniform numbers
+ * (`rng`), whose site is the instance path and the ordinal among the draws of the layer
+ * (dt_frame_site). */
 #include "frontend/lower_internal.h"
 
 #include <math.h>
@@ -19,7 +20,8 @@ static bool check_range(DtLower *l, const DtBuiltinCall *c, double lo, double hi
 {
     if (lo < hi && isfinite(lo) && isfinite(hi))
         return true;
-    dt_report_error(l, E0406, c->expr->span, "the range from %g to %g is empty or infinite", lo, hi);
+    dt_report_error(l, E0406, c->expr->span, "the range from %g to %g is empty or infinite", lo,
+                    hi);
     return false;
 }
 
@@ -35,8 +37,9 @@ static DtVal init_val(DtLower *l, const DtBuiltinCall *c, DtInit init)
     if (init.kind == DT_INIT_CONST)
         dt_diag_help(d, "a constant broadcasts: write `%g`", init.a);
     else
-        dt_diag_help(d, "random numbers that are drawn anew in every step have axes: `%s[batch, ...](%s)`",
-                     c->builtin->name, init.kind == DT_INIT_NORMAL ? "mean, std" : "lo, hi");
+        dt_diag_help(
+            d, "random numbers that are drawn anew in every step have axes: `%s[batch, ...](%s)`",
+            c->builtin->name, init.kind == DT_INIT_NORMAL ? "mean, std" : "lo, hi");
     return dt_val_error();
 }
 
@@ -70,8 +73,8 @@ DtVal dt_builtin_uniform(DtLower *l, DtBuiltinCall *c)
 
 /* ---- draws ---- */
 
-/* The type of a draw: the axes in brackets. Extents are those of the arguments that have the axis, or its own.
- * NULL after a report. */
+/* The type of a draw: the axes in brackets. Extents are those of the arguments that have the axis,
+ * or its own. NULL after a report. */
 static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
 {
     DtAxisList all = dt_builtin_all_axes(l, c);
@@ -82,7 +85,8 @@ static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
         return NULL;
     }
     if (all.names.n > DT_MAX_RANK) {
-        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes", DT_MAX_RANK);
+        dt_report_error(l, E0312, c->expr->span, "the result would have more than %d axes",
+                        DT_MAX_RANK);
         return NULL;
     }
     for (uint32_t i = 0; i < all.names.n; i++) {
@@ -153,7 +157,8 @@ DtVal dt_builtin_uniform_over(DtLower *l, DtBuiltinCall *c)
     return dt_val_is_error(&width) ? width : scaled(l, lo, width, uniform_draw(l, c, type));
 }
 
-/* By Box and Muller from two uniform numbers. The first is taken from 1, so that its logarithm is finite. */
+/* By Box and Muller from two uniform numbers. The first is taken from 1, so that its logarithm is
+ * finite. */
 static DtValue *normal_draw(DtLower *l, const DtBuiltinCall *c, const DtType *type)
 {
     DtBuilder *b = &l->now->frame->b;
@@ -161,7 +166,8 @@ static DtValue *normal_draw(DtLower *l, const DtBuiltinCall *c, const DtType *ty
     DtValue *rest = dt_graph_binary(b, DT_OP_SUB, dt_graph_constant(b, DT_F32, 1), u);
     DtValue *square = dt_graph_binary(b, DT_OP_MUL, dt_graph_unary(b, DT_OP_LOG, rest),
                                       dt_graph_constant(b, DT_F32, -2));
-    DtValue *angle = dt_graph_binary(b, DT_OP_MUL, v, dt_graph_constant(b, DT_F32, 6.283185307179586));
+    DtValue *angle =
+        dt_graph_binary(b, DT_OP_MUL, v, dt_graph_constant(b, DT_F32, 6.283185307179586));
     return dt_graph_binary(b, DT_OP_MUL, dt_graph_unary(b, DT_OP_SQRT, square),
                            dt_graph_unary(b, DT_OP_COS, angle));
 }
@@ -184,7 +190,8 @@ DtVal dt_builtin_bernoulli(DtLower *l, DtBuiltinCall *c)
     if (dt_val_is_constant(&c->val[0])) {
         double p = dt_val_number(&c->val[0]);
         if (!(p >= 0 && p <= 1)) {
-            dt_report_error(l, E0406, c->arg[0]->span, "the probability is %g; it lies in 0 .. 1", p);
+            dt_report_error(l, E0406, c->arg[0]->span, "the probability is %g; it lies in 0 .. 1",
+                            p);
             return dt_val_error();
         }
     }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration blocks: train, cluster, parallel, names. Every key and directive is a row of
- * config.def; the functions here turn entries of the syntax tree into the plain data of ir/config.h,
- * checked, with a diagnostic at every value that makes no sense.
+ * config.def; the functions here turn entries of the syntax tree into the plain data of
+ * ir/config.h, checked, with a diagnostic at every value that makes no sense.
  *
  * The lowering calls, in this order:
- *   1. dt_configset_apply    once, after all files are parsed: `--set block.key=value` rewrites the trees
- *   2. dt_configblocks_read  once, when names and dims are known: fills the three lists of the program
- *                            and chooses train, cluster, parallel
+ *   1. dt_configset_apply    once, after all files are parsed: `--set block.key=value` rewrites the
+ *                            trees
+ *   2. dt_configblocks_read  once, when names and dims are known: fills the three lists of the
+ *                            program and chooses train, cluster, parallel
  *   3. the entries of the chosen train block for which dt_config_is_setting is false are the
- *      program: source assignments (dt_config_is_source) become `input` ops, the rest are statements
- *   4. dt_configcheck_program  after a lowering without errors: what needs the lowered module (axes, loops,
- *                            instances, extents, parameters) */
+ *      program: source assignments (dt_config_is_source) become `input` ops, the rest are
+ *      statements
+ *   4. dt_configcheck_program  after a lowering without errors: what needs the lowered module
+ *                            (axes, loops, instances, extents, parameters) */
 #ifndef DT_FRONTEND_CONFIG_H
 #define DT_FRONTEND_CONFIG_H
 
@@ -34,13 +36,14 @@ typedef struct DtConfigHost {
     void *context;
     DtProgram *program;          /* receives the devices and stacks that clusters name */
     DtItem *const *items; uint32_t n_items; /* of all files */
-    /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and returns
-     * false if it is none. */
+    /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and
+     * returns false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
     /* whether it is a call of an optimizer */
     bool (*is_optimizer)(void *context, const DtExpr *expr);
     bool (*in_library)(void *context, DtSpan span);
-    const DtItem *(*library_block)(void *context, DtItemKind kind, const char *name); /* device, stack; NULL: none */
+    /* device, stack; NULL: none */
+    const DtItem *(*library_block)(void *context, DtItemKind kind, const char *name);
 } DtConfigHost;
 
 /* All items of all files in order of inclusion. */
@@ -54,16 +57,19 @@ typedef DT_VEC(const DtExpr *) DtOptimizerCalls;
 
 /* The block that `--parallel auto` stands for if no block has that name: one on the chosen
  * cluster, or the only one, that leaves everything open. NULL: not asked for, or after E0003. */
-DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
+DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                          DtConfigItems items);
 
-/* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`, `parallel.mesh.data=2`,
- * `parallel.micro=4`, `cluster.gpus=4`; a block may be named by its own name (`d3.micro=4`). The value
- * is read as an expression of the language. Reports E0002 for what cannot be set. */
-void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items);
+/* Rewrites the trees as options->sets say: `train.steps=100`, `train.optimizer.lr=0.1`,
+ * `parallel.mesh.data=2`, `parallel.micro=4`, `cluster.gpus=4`; a block may be named by its own
+ * name (`d3.micro=4`). The value is read as an expression of the language. Reports E0002 for what
+ * cannot be set. */
+void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                        DtConfigItems items);
 
-/* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the lowering
- * fills them when it makes the inputs. ret_train_item is the chosen train block (NULL: none), ret_calls its
- * optimizers. */
+/* Fills trains, clusters, parallels and the chosen ones. Readers have names but types NULL: the
+ * lowering fills them when it makes the inputs. ret_train_item is the chosen train block (NULL:
+ * none), ret_calls its optimizers. */
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
                           const DtItem **ret_train_item, DtOptimizerCalls *ret_calls);
 
@@ -80,19 +86,22 @@ void dt_config_mentioned(const DtExpr *expr, DtMap *ret_names);
 
 /* Whether a parallel block is checked against the program. All are, except that a layout named
  * on the command line, or the only one if there are several train blocks, excludes the others. */
-bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program, const DtParallelConfig *p);
+bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program,
+                             const DtParallelConfig *p);
 
-/* Checks the blocks against the lowered module: names of axes, loops and instances, extents that the mesh
- * must divide, the inputs of readers, the parameters of names blocks. Fills types of readers that are
- * still NULL from the `input` ops. */
+/* Checks the blocks against the lowered module: names of axes, loops and instances, extents that
+ * the mesh must divide, the inputs of readers, the parameters of names blocks. Fills types of
+ * readers that are still NULL from the `input` ops. */
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
 
-/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and, if it reads data, sources that can
- * be read. Reports and returns false otherwise. */
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus, bool reads);
+/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and, if it reads
+ * data, sources that can be read. Reports and returns false otherwise. */
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named,
+                          bool for_gpus, bool reads);
 
-/* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or of all of them
- * (name NULL): every key with kind, default and purpose. False if there is none of that name. */
+/* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or
+ * of all of them (name NULL): every key with kind, default and purpose. False if there is none of
+ * that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
 /* The same for the functions in training.dsl of the library in folder: optimizers, schedules. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
@@ -100,11 +109,14 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
  * block of that name. */
 bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 /* Finds the block `WORD NAME { .. }`, whose `}` begins a line, in a text. */
-bool dt_library_block(const char *text, const char *word, const char *name, size_t *ret_from, size_t *ret_to);
+bool dt_library_block(const char *text, const char *word, const char *name, size_t *ret_from,
+                      size_t *ret_to);
 /* Names of the library's blocks `device` or `stack`, interned; at most cap. */
-uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word, const char **ret_names, uint32_t cap);
+uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word,
+                           const char **ret_names, uint32_t cap);
 /* Names that a file of the library defines ("training.dsl", "std.dsl"), interned; at most cap. */
-uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap);
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file,
+                          const char **ret_names, uint32_t cap);
 /* All names that dt_configexplain_print takes. */
 uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of configuration: matches `(lr = 3e-4, clip = 1.0)` and `steps = 100` with the rows of config.def.
- * No key is ever ignored: an unknown one is an error with the nearest spelling. What a value may be is the
- * matter of config_kinds.c. */
+/* Arguments of configuration: matches `(lr = 3e-4, clip = 1.0)` and `steps = 100` with the rows of
+ * config.def. No key is ever ignored: an unknown one is an error with the nearest spelling. What a
+ * value may be is the matter of config_kinds.c. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"

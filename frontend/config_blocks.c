@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All blocks of a program: reads each, and chooses the train, cluster and parallel block that the command
- * line names, or the only one there is. */
+/* All blocks of a program: reads each, and chooses the train, cluster and parallel block that the
+ * command line names, or the only one there is. */
 #include "frontend/config_internal.h"
 
 #include <string.h>
@@ -169,7 +169,8 @@ static void check_clusters(const DtConfigHost *host, DtConfigItems items, DtProg
             no_such_block(host, items, DT_ITEM_CLUSTER, item->on.text, item->on.span);
         if (parallel == program->parallel && program->cluster)
             cluster = program->cluster;
-        const bool other = host->options->parallel || host->options->block; /* one was chosen: others may not fit */
+        /* one was chosen: others may not fit */
+        const bool other = host->options->parallel || host->options->block;
         if (!other || parallel == program->parallel)
             dt_configparallel_check(host, parallel, cluster);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directives against the program: every axis, loop, instance and function that a parallel block names must
- * occur in the lowered module. */
+/* Directives against the program: every axis, loop, instance and function that a parallel block
+ * names must occur in the lowered module. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -193,7 +193,8 @@ static bool place_exists(const Check *c, const DtShard *shard)
 {
     const char *last = shard->place[shard->n_place - 1];
     for (uint32_t i = 0; i < c->facts.labels.n; i++) {
-        const char *label = c->facts.labels.at[i], *dot = strrchr(label, '.'); /* "s.0.c1" of an unrolled loop */
+        /* "s.0.c1" of an unrolled loop */
+        const char *label = c->facts.labels.at[i], *dot = strrchr(label, '.');
         if (!strcmp(dot ? dot + 1 : label, last))
             return true;
     }
@@ -249,7 +250,8 @@ static void check_ring(const Check *c, const DtShard *shard)
         DtDiag *d = dt_diag_report(c->host->diags, E0517,
                                    dt_configcheck_operand(c->items, shard->span, shard->axes[i]),
                                    "nothing streams over `%s`", shard->axes[i]);
-        dt_diag_note(d, "`ring` replaces the gather of an axis that a function streams over, as `attend` over keys");
+        dt_diag_note(d, "`ring` replaces the gather of an axis that a function streams over, as "
+                        "`attend` over keys");
         const DtFunc *other = find_streamed(c, NULL);
         if (other)
             dt_diag_help(d,
@@ -291,8 +293,8 @@ static void check_order(const Check *c, const DtParallelConfig *p, uint32_t at)
 
 /* ---- remat ---- */
 
-/* Does a path name something in func, at any depth? Its parts are calls (labels or functions) and loops, each
- * inside the one before; the last may also be a value. */
+/* Does a path name something in func, at any depth? Its parts are calls (labels or functions) and
+ * loops, each inside the one before; the last may also be a value. */
 static bool occurs(const DtFunc *func, const char *const *parts, uint32_t n, uint32_t depth)
 {
     if (depth > 64)
@@ -307,8 +309,9 @@ static bool occurs(const DtFunc *func, const char *const *parts, uint32_t n, uin
                 return true;
         if (!op->func)
             continue;
-        bool fits = op->kind == DT_OP_LOOP ? op->loop->label == parts[0]
-                                           : op->text == parts[0] || dt_graph_source_name(op->func) == parts[0];
+        bool fits = op->kind == DT_OP_LOOP
+                        ? op->loop->label == parts[0]
+                        : op->text == parts[0] || dt_graph_source_name(op->func) == parts[0];
         if (fits && n == 1 && op->kind == DT_OP_CALL)
             return true;
         if ((fits && n > 1 && occurs(op->func, parts + 1, n - 1, depth + 1)) ||
@@ -366,8 +369,8 @@ static Words remat_names(const Check *c, const char *path)
     return whole;
 }
 
-static void check_kept(const Check *c, const DtRemat *remat, const char *label, const char *const *paths,
-                       uint32_t n)
+static void check_kept(const Check *c, const DtRemat *remat, const char *label,
+                       const char *const *paths, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (occurs_in_loop(c, label, paths[i]))
@@ -398,7 +401,8 @@ static void check_remat(const Check *c, const DtRemat *remat)
 
 /* ---- the program ---- */
 
-bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program, const DtParallelConfig *p)
+bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *program,
+                             const DtParallelConfig *p)
 {
     const bool one = options->parallel || program->trains.n > 1;
     return !one || p == program->parallel;

@@ -18,8 +18,8 @@ static void read_link(const DtConfigHost *host, const DtConfigValue *value, DtLi
 static int64_t at_least_one(int64_t n) { return n > 0 ? n : 1; }
 
 /* Reads value number i of a key; where it has one only, that one. False: the preset counts. */
-static bool read_at(const DtConfigHost *host, DtKeyId key, const DtConfigValue *value, uint32_t i, uint32_t *ret_n,
-                    DtConfigValue *ret_value)
+static bool read_at(const DtConfigHost *host, DtKeyId key, const DtConfigValue *value, uint32_t i,
+                    uint32_t *ret_n, DtConfigValue *ret_value)
 {
     DtExpr *const *items;
     DtExpr *single;
@@ -28,25 +28,28 @@ static bool read_at(const DtConfigHost *host, DtKeyId key, const DtConfigValue *
     if (!value->expr)
         return false;
     dt_configargs_items(value->expr, &items, ret_n, &single);
-    const DtConfigReading reading = {host, &dt_config_keys[key], items[i < *ret_n ? i : 0], ret_value};
+    const DtConfigReading reading = {host, &dt_config_keys[key], items[i < *ret_n ? i : 0],
+                                     ret_value};
     return dt_configkinds_read(&reading);
 }
 
-static void add_kind(const DtConfigHost *host, const DtConfigValue *nodes, const DtConfigValue *gpu, uint32_t i,
-                     DtClusterConfig *cluster)
+static void add_kind(const DtConfigHost *host, const DtConfigValue *nodes, const DtConfigValue *gpu,
+                     uint32_t i, DtClusterConfig *cluster)
 {
     DtNodeKind *kind = &cluster->kinds[i];
     DtConfigValue value;
     uint32_t n;
-    *kind = (DtNodeKind){.gpu = read_at(host, DT_KEY_CLUSTER_gpu, gpu, i, &n, &value) ? value.word : dt_intern("cpu")};
+    *kind = (DtNodeKind){.gpu = read_at(host, DT_KEY_CLUSTER_gpu, gpu, i, &n, &value)
+                                    ? value.word
+                                    : dt_intern("cpu")};
     kind->device = dt_confighardware_device(host, kind->gpu);
     read_at(host, DT_KEY_CLUSTER_nodes, nodes, i, &n, &value);
     kind->nodes = at_least_one(value.whole);
 }
 
 /* `nodes = (4, 8)` and `gpu = ("h100-sxm", "a100-80g")` side by side. */
-static void read_kinds(const DtConfigHost *host, const DtConfigValue *nodes, const DtConfigValue *gpu,
-                       DtClusterConfig *cluster)
+static void read_kinds(const DtConfigHost *host, const DtConfigValue *nodes,
+                       const DtConfigValue *gpu, DtClusterConfig *cluster)
 {
     DtConfigValue value;
     uint32_t n_nodes, n_gpus;
@@ -54,21 +57,28 @@ static void read_kinds(const DtConfigHost *host, const DtConfigValue *nodes, con
     read_at(host, DT_KEY_CLUSTER_gpu, gpu, 0, &n_gpus, &value);
     const bool fits = n_gpus <= DT_NODE_KINDS && n_nodes == n_gpus;
     if (!fits) {
-        DtDiag *d = n_nodes == n_gpus ? dt_diag_report(host->diags, E0452, gpu->span, "a cluster has nodes of at most "
-                                                       "%d kinds", DT_NODE_KINDS)
-                                      : dt_diag_report(host->diags, E0452, cluster->span, "`nodes` says %u number%s, "
-                                                       "`gpu` names %u device%s", n_nodes, n_nodes == 1 ? "" : "s",
-                                                       n_gpus, n_gpus == 1 ? "" : "s");
-        dt_diag_help(d, "nodes of two kinds are `nodes = (4, 8); gpu = (\"h100-sxm\", \"a100-80g\")`: four of the "
-                     "first device, then eight of the second");
+        DtDiag *d = n_nodes == n_gpus ? dt_diag_report(host->diags, E0452, gpu->span,
+                                                       "a cluster has nodes of at most "
+                                                       "%d kinds",
+                                                       DT_NODE_KINDS)
+                                      : dt_diag_report(host->diags, E0452, cluster->span,
+                                                       "`nodes` says %u number%s, "
+                                                       "`gpu` names %u device%s",
+                                                       n_nodes, n_nodes == 1 ? "" : "s", n_gpus,
+                                                       n_gpus == 1 ? "" : "s");
+        dt_diag_help(d, "nodes of two kinds are `nodes = (4, 8); gpu = (\"h100-sxm\", "
+                        "\"a100-80g\")`: four of the "
+                        "first device, then eight of the second");
     }
     cluster->n_kinds = fits ? n_gpus : 1;
     for (uint32_t i = 0; i < cluster->n_kinds; i++) {
         const DtNodeKind *kind = &cluster->kinds[i], *first = &cluster->kinds[0];
         add_kind(host, nodes, gpu, i, cluster);
         if (kind->device && first->device && kind->device->is_gpu != first->device->is_gpu)
-            dt_diag_report(host->diags, E0452, gpu->span, "`%s` is a %s, `%s` a %s: a plan's ranks are all on GPUs or "
-                           "all on processors", first->gpu, first->device->is_gpu ? "GPU" : "processor", kind->gpu,
+            dt_diag_report(host->diags, E0452, gpu->span,
+                           "`%s` is a %s, `%s` a %s: a plan's ranks are all on GPUs or "
+                           "all on processors",
+                           first->gpu, first->device->is_gpu ? "GPU" : "processor", kind->gpu,
                            kind->device->is_gpu ? "GPU" : "processor");
         if (__builtin_add_overflow(cluster->nodes, kind->nodes, &cluster->nodes))
             cluster->nodes = INT64_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data against the program: a sampler fills a fixed number of inputs with fixed types, and with values that the
- * program can use as an index (ir/ranges.c). With synthetic data every source is replaced by random numbers of the
- * same types and of that range. */
+/* Data against the program: a sampler fills a fixed number of inputs with fixed types, and with
+ * values that the program can use as an index (ir/ranges.c). With synthetic data every source is
+ * replaced by random numbers of the same types and of that range. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -176,10 +176,11 @@ static void check_drawn(const DtConfigHost *host, const DtReader *reader)
         if (!has_drawn(reader->types[i], &reader->source)) {
             const DtDtype dtype = reader->types[i]->dtype;
             DtDiag *d = dt_diag_report(host->diags, E0803, reader->source.span,
-                                       "`%s` is %s, which has not all numbers from %g to %g", reader->inputs[i],
-                                       dt_dtype_name(dtype), reader->source.lo, reader->source.hi);
-            dt_diag_note(d, "%s has numbers from %.10g to %.10g", dt_dtype_name(dtype), -end_of(dtype),
-                         end_of(dtype) - !dt_dtype_is_float(dtype));
+                                       "`%s` is %s, which has not all numbers from %g to %g",
+                                       reader->inputs[i], dt_dtype_name(dtype), reader->source.lo,
+                                       reader->source.hi);
+            dt_diag_note(d, "%s has numbers from %.10g to %.10g", dt_dtype_name(dtype),
+                         -end_of(dtype), end_of(dtype) - !dt_dtype_is_float(dtype));
         }
 }
 
@@ -188,8 +189,8 @@ static int64_t whole_bound(double number)
     return (int64_t)fmin(fmax(number, -0x1p62), 0x1p62);
 }
 
-/* The values that a source surely has; those of other files are looked at when they are read. Text holds the
- * letters of ASCII, and perhaps bytes above. */
+/* The values that a source surely has; those of other files are looked at when they are read. Text
+ * holds the letters of ASCII, and perhaps bytes above. */
 static DtIntSet sure_values(const DtSource *source)
 {
     if (source->kind == DT_SOURCE_TEXT)
@@ -199,13 +200,15 @@ static DtIntSet sure_values(const DtSource *source)
     return dt_intset_none;
 }
 
-/* Whether the reader fills an i32 input with values that the program cannot use: which one, and the largest of them. */
+/* Whether the reader fills an i32 input with values that the program cannot use: which one, and the
+ * largest of them. */
 static bool first_fault(const DtReader *reader, uint32_t *ret_input, int64_t *ret_value)
 {
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         if (!reader->types[i] || reader->types[i]->dtype != DT_I32)
             continue;
-        DtIntSet values = sure_values(&reader->source), outside = dt_intset_others(&reader->ranges[i].allowed);
+        DtIntSet values = sure_values(&reader->source),
+                 outside = dt_intset_others(&reader->ranges[i].allowed);
         outside = dt_intset_common(&values, &outside);
         if (!outside.n)
             continue;
@@ -226,13 +229,16 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
         return;
     const DtInputRange *range = &reader->ranges[input];
     bool text = reader->source.kind == DT_SOURCE_TEXT;
-    DtDiag *d = dt_diag_report(host->diags, E0811, reader->source.span, "%s, such as %lld, are outside `%s` of %lld",
-                               text ? "bytes of text" : "values of this source", (long long)value, range->axis,
-                               (long long)range->extent);
+    DtDiag *d = dt_diag_report(host->diags, E0811, reader->source.span,
+                               "%s, such as %lld, are outside `%s` of %lld",
+                               text ? "bytes of text" : "values of this source", (long long)value,
+                               range->axis, (long long)range->extent);
     dt_diag_label(d, range->span, "`%s` is the index here", reader->inputs[input]);
     dt_diag_note(d, "an index outside the axis reads 0, and nothing would be learned from it");
     if (text)
-        dt_diag_help(d, "text needs an axis of 256 (ASCII: 128); `bin(..., u8)` reads bytes that are no text");
+        dt_diag_help(
+            d,
+            "text needs an axis of 256 (ASCII: 128); `bin(..., u8)` reads bytes that are no text");
     else
         dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
 }
@@ -321,11 +327,17 @@ enum { USUAL_END = 256 };
 /* range: of the integers. */
 static DtSource random_source(const DtSource *old, const DtType *type, const DtInputRange *range)
 {
-    DtSource source = {.kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1, .span = old->span};
+    DtSource source = {.kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1,
+                       .span = old->span};
     DtDtype dtype = type ? type->dtype : DT_I32;
     bool bounded = range->lo < range->hi;
-    source.lo = dt_dtype_is_float(dtype) ? -1 : dtype == DT_BOOL || !bounded ? 0 : (double)range->lo;
-    source.hi = dt_dtype_is_float(dtype) ? 1 : dtype == DT_BOOL ? 2 : bounded ? (double)range->hi : USUAL_END;
+    source.lo = dt_dtype_is_float(dtype)       ? -1
+                : dtype == DT_BOOL || !bounded ? 0
+                                               : (double)range->lo;
+    source.hi = dt_dtype_is_float(dtype) ? 1
+                : dtype == DT_BOOL       ? 2
+                : bounded                ? (double)range->hi
+                                         : USUAL_END;
     return source;
 }
 

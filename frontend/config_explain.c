@@ -94,8 +94,8 @@ static void print_constant(const char *name, DtText *text)
     for (int i = 0; i < DT_COST_CONSTANTS; i++) {
         const DtCostConstant *row = &dt_cost_constants[i];
         if (!strcmp(row->name, name))
-            dt_text_printf(text, "                  %g %s within %.0f %%, %s %s\n", row->value, row->unit,
-                           100 * row->within, origins[row->origin], row->source);
+            dt_text_printf(text, "                  %g %s within %.0f %%, %s %s\n", row->value,
+                           row->unit, 100 * row->within, origins[row->origin], row->source);
     }
 }
 

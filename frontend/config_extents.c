@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extents against the mesh of the chosen layout: an axis that a shard line splits must be a multiple of the
- * ranks that split it. Looks at the values whose placement the rules fix (parameters, inputs, arguments and
- * results of layers); each gets its mesh axes as the language says: lines in order, axes in the order of the
- * line, mesh axes that no earlier axis of the value took. */
+/* Extents against the mesh of the chosen layout: an axis that a shard line splits must be a
+ * multiple of the ranks that split it. Looks at the values whose placement the rules fix
+ * (parameters, inputs, arguments and results of layers); each gets its mesh axes as the language
+ * says: lines in order, axes in the order of the line, mesh axes that no earlier axis of the value
+ * took. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -48,7 +49,8 @@ static const char *factors(DtArena *arena, int64_t n)
             text = dt_arena_printf(arena, "%s%s%lld", text, *text ? " x " : "", (long long)f);
     if (!*text)
         return is_small ? " is prime" : "";
-    return n > 1 ? dt_arena_printf(arena, " = %s x %lld", text, (long long)n) : dt_arena_printf(arena, " = %s", text);
+    return n > 1 ? dt_arena_printf(arena, " = %s x %lld", text, (long long)n)
+                 : dt_arena_printf(arena, " = %s", text);
 }
 
 /* The expression that a dim line binds to name; NULL if it is no dim. */
@@ -127,9 +129,10 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
     if (was_reported(e, axis->name) ||
         dt_diag_has_at(e->host->diags, E0508, span)) /* it is a loop */
         return;
-    DtDiag *d = dt_diag_report(e->host->diags, E0502, span, "`%s` (%lld%s) does not divide over %s (%lld %s)",
-                               axis->name, (long long)cut->extent, cut->padded ? " with its padding" : "", cut->mesh,
-                               (long long)blocks, cut->zigzag ? "blocks" : "ranks");
+    DtDiag *d = dt_diag_report(e->host->diags, E0502, span,
+                               "`%s` (%lld%s) does not divide over %s (%lld %s)", axis->name,
+                               (long long)cut->extent, cut->padded ? " with its padding" : "",
+                               cut->mesh, (long long)blocks, cut->zigzag ? "blocks" : "ranks");
     dt_diag_caret(d, "split requested here");
     label_dim(e, d, axis);
     help_two_axes(d, axis, cut);
@@ -213,13 +216,15 @@ static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cu
             continue;
         *taken |= 1u << index;
         cut->ranks *= e->parallel->mesh.axes[index].size;
-        cut->mesh = dt_arena_printf(e->host->arena, "%s%s`%s`", cut->mesh, *cut->mesh ? ", " : "", line->mesh[m]);
+        cut->mesh = dt_arena_printf(e->host->arena, "%s%s`%s`", cut->mesh, *cut->mesh ? ", " : "",
+                                    line->mesh[m]);
         cut->line = line;
         cut->zigzag = cut->zigzag || line->zigzag;
     }
 }
 
-/* Before any line splits it. Padding counts wherever the axis is split: it is the axis's, not the line's. */
+/* Before any line splits it. Padding counts wherever the axis is split: it is the axis's, not the
+ * line's. */
 static Cut cut_of(const Extents *e, const DtAxis *axis)
 {
     const int64_t unit = dt_config_pad_unit(e->parallel, axis->name);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of parameters, each with an optimizer of its own:
  *
- *   optimizer = adamw(lr = 3e-4, decay = 0.1)                       of all parameters that no other entry names
+ *   optimizer = adamw(lr = 3e-4, decay = 0.1)                       of all parameters that no other
+ *                                                                   entry names
  *   tables = sgd(lr = 1e-2, params = ("wte", "wpe"))                of these
  *
  *   critic = adamw(lr = 1e-4, params = "d.*", loss = apart)         of these, to minimise `apart`
  *
- * What a call says of its group beside the optimizer's settings are the rows of schema GROUP. The entry's name stands
- * where settings are changed: `--set train.tables.lr=0.1`, `dtrun --set tables.lr.base=0.1`. */
+ * What a call says of its group beside the optimizer's settings are the rows of schema GROUP. The
+ * entry's name stands where settings are changed: `--set train.tables.lr=0.1`, `dtrun --set
+ * tables.lr.base=0.1`. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -31,7 +33,8 @@ bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry)
     return named && host->is_optimizer(host->context, call);
 }
 
-void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns)
+void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value,
+                             DtPatterns *ret_patterns)
 {
     DtExpr *const *items;
     DtExpr *single;
@@ -48,9 +51,10 @@ void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *valu
 
 /* ---- losses ---- */
 
-/* The objective of the loss that the call names; the first call that does says how often it is taken. */
-static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *named, const DtConfigValue *every,
-                             DtSpan span, DtTrainConfig *train)
+/* The objective of the loss that the call names; the first call that does says how often it is
+ * taken. */
+static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *named,
+                             const DtConfigValue *every, DtSpan span, DtTrainConfig *train)
 {
     const char *loss = named->given ? dt_configargs_path(named->expr) : NULL;
     DtObjective objective = {.name = loss && strcmp(loss, "loss") ? loss : NULL,
@@ -64,16 +68,18 @@ static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *name
         if (other->loss != objective.loss)
             continue;
         if (other->every != objective.every) {
-            DtDiag *d = dt_diag_report(host->diags, E0471, every->given ? every->span : span,
-                                       "`%s` is minimised in every step that is a multiple of %lld, and here of %lld",
-                                       objective.loss, (long long)other->every, (long long)objective.every);
+            DtDiag *d = dt_diag_report(
+                host->diags, E0471, every->given ? every->span : span,
+                "`%s` is minimised in every step that is a multiple of %lld, and here of %lld",
+                objective.loss, (long long)other->every, (long long)objective.every);
             dt_diag_label(d, other->span, "the other one");
             dt_diag_help(d, "write the same `every` in all calls with this loss");
         }
         return i;
     }
     if (train->objectives.n == DT_MAX_OBJECTIVES) {
-        dt_diag_report(host->diags, E0471, objective.span, "there are at most %d losses", DT_MAX_OBJECTIVES);
+        dt_diag_report(host->diags, E0471, objective.span, "there are at most %d losses",
+                       DT_MAX_OBJECTIVES);
         return 0;
     }
     DT_PUSH(host->arena, train->objectives, objective);
@@ -87,15 +93,16 @@ static void check_objectives(const DtConfigHost *host, DtTrainConfig *train)
                 ((DtObjective){.loss = dt_intern("loss"), .every = 1, .span = train->span}));
     if (dt_train_always(train)->every == 1)
         return;
-    DtDiag *d = dt_diag_report(host->diags, E0471, train->objectives.at[0].span,
-                               "no loss is minimised in every step: the first step would do nothing");
+    DtDiag *d =
+        dt_diag_report(host->diags, E0471, train->objectives.at[0].span,
+                       "no loss is minimised in every step: the first step would do nothing");
     dt_diag_help(d, "leave out `every` where there is the least");
 }
 
 /* ---- groups ---- */
 
-static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr, DtTrainConfig *train,
-                      DtOptimizerCalls *ret_calls)
+static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr,
+                      DtTrainConfig *train, DtOptimizerCalls *ret_calls)
 {
     const DtExpr *call = dt_configargs_bare(expr);
     DT_VEC(DtArg) mine = {0};
@@ -104,8 +111,10 @@ static void add_group(const DtConfigHost *host, DtName name, const DtExpr *expr,
         if (dt_config_is_group_option(call->args.at[i].name.text))
             DT_PUSH(host->arena, mine, call->args.at[i]);
     dt_configargs_read(host, DT_SCHEMA_GROUP, mine.at, mine.n, expr->span, &v);
-    DtParamGroup group = {.name = name.text, .span = expr->span, .own_norm = v.at[DT_KEY_GROUP_own_norm].whole != 0};
-    group.objective = objective_of(host, &v.at[DT_KEY_GROUP_loss], &v.at[DT_KEY_GROUP_every], expr->span, train);
+    DtParamGroup group = {.name = name.text, .span = expr->span,
+                          .own_norm = v.at[DT_KEY_GROUP_own_norm].whole != 0};
+    group.objective =
+        objective_of(host, &v.at[DT_KEY_GROUP_loss], &v.at[DT_KEY_GROUP_every], expr->span, train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_GROUP_params], &group.params);
     DT_PUSH(host->arena, train->groups, group);
     DT_PUSH(host->arena, *ret_calls, expr);
@@ -140,7 +149,8 @@ void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainCo
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
         const DtEntry *entry = item->entries.at[i];
-        if (entry->is_directive || entry->targets.n != 1 || !entry->targets.at[0].name.text || !entry->value)
+        if (entry->is_directive || entry->targets.n != 1 || !entry->targets.at[0].name.text ||
+            !entry->value)
             continue;
         const DtName name = entry->targets.at[0].name;
         const bool is_default = !strcmp(name.text, dt_config_keys[DT_KEY_TRAIN_optimizer].name);

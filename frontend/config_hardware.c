@@ -12,7 +12,8 @@
 enum { DEEP = 8 }; /* devices that are like each other */
 
 static const DtKeyId constant_keys[DT_COST_CONSTANTS] = {
-#define DT_COST_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) [DT_COST_##id] = DT_KEY_DEVICE_##id,
+#define DT_COST_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) \
+    [DT_COST_##id] = DT_KEY_DEVICE_##id,
 #include "cost/constants.def"
 #undef DT_COST_CONSTANT
 };
@@ -23,7 +24,8 @@ static const DtKeyId flag_keys[DT_STACK_FLAGS] = {
 #undef DT_STACK_FLAG
 };
 
-/* The block of that kind and name: the program's own, or else the library's. NULL: there is none. */
+/* The block of that kind and name: the program's own, or else the library's. NULL: there is
+ * none. */
 static const DtItem *find_item(const DtConfigHost *host, DtItemKind kind, const char *name)
 {
     for (uint32_t i = 0; i < host->n_items; i++)
@@ -38,8 +40,10 @@ static void read_link(const DtConfigHost *host, const DtConfigValue *value, DtCo
 {
     DtConfigValues v;
     DtSchemaId schema;
-    if (value->given && value->expr && dt_configargs_call(host, DT_CONFIG_LINK, value->expr, &schema, &v))
-        *ret_link = (DtCostLink){v.at[DT_KEY_LINK_bandwidth].number, v.at[DT_KEY_LINK_latency].number};
+    if (value->given && value->expr &&
+        dt_configargs_call(host, DT_CONFIG_LINK, value->expr, &schema, &v))
+        *ret_link = (DtCostLink){v.at[DT_KEY_LINK_bandwidth].number,
+                                 v.at[DT_KEY_LINK_latency].number};
 }
 
 static void read_double(const DtConfigValue *value, double *ret_number)
@@ -49,7 +53,8 @@ static void read_double(const DtConfigValue *value, double *ret_number)
 }
 
 /* A constant is a time if its unit is, and a part of something is at most all of it. */
-static bool check_constant(const DtConfigHost *host, const DtConfigValue *value, const DtCostConstant *row)
+static bool check_constant(const DtConfigHost *host, const DtConfigValue *value,
+                           const DtCostConstant *row)
 {
     const bool time = !strcmp(row->unit, "s"), part = !strncmp(row->unit, "of ", 3);
     if (value->number == 0 && !part)
@@ -64,8 +69,8 @@ static bool check_constant(const DtConfigHost *host, const DtConfigValue *value,
     return false;
 }
 
-static void read_constant(const DtConfigHost *host, const DtConfigValue *value, const DtCostConstant *row,
-                          DtCostEstimate *ret_estimate)
+static void read_constant(const DtConfigHost *host, const DtConfigValue *value,
+                          const DtCostConstant *row, DtCostEstimate *ret_estimate)
 {
     DtConfigValues v;
     DtSchemaId schema;
@@ -96,14 +101,16 @@ static DtDevice read_device(const DtConfigHost *host, const DtItem *item, int de
 static DtDevice read_model(const DtConfigHost *host, const DtItem *item,
                            const DtConfigValue *like, int depth)
 {
-    const DtItem *model = like->given && like->word ? find_item(host, DT_ITEM_DEVICE, like->word) : NULL;
+    const DtItem *model =
+        like->given && like->word ? find_item(host, DT_ITEM_DEVICE, like->word) : NULL;
     if (model && depth < DEEP)
         return read_device(host, model, depth + 1);
     if (like->given && model)
         dt_diag_report(host->diags, E0526, like->span,
                        "devices are like each other in a circle, or more than %d deep", DEEP);
     else if (like->given)
-        dt_diag_report(host->diags, E0526, like->span, "there is no device `%s`", like->word ? like->word : "");
+        dt_diag_report(host->diags, E0526, like->span, "there is no device `%s`",
+                       like->word ? like->word : "");
     return dt_device_new(item->name.text);
 }
 
@@ -167,8 +174,9 @@ static void check_entries(const DtConfigHost *host, const DtItem *item)
         const DtEntry *entry = item->entries.at[i];
         if (!entry->is_directive && entry->targets.n == 1 && entry->targets.at[0].name.text)
             continue;
-        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span, "a `%s` block has settings only",
-                                   item->kind == DT_ITEM_DEVICE ? "device" : "stack");
+        DtDiag *d =
+            dt_diag_report(host->diags, E0459, entry->span, "a `%s` block has settings only",
+                           item->kind == DT_ITEM_DEVICE ? "device" : "stack");
         dt_diag_help(d, "write `name = value`");
     }
 }
@@ -185,7 +193,8 @@ uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind, cons
 {
     enum { LIBRARY = 128 };
     const char *known[LIBRARY], *word = kind == DT_ITEM_DEVICE ? "device" : "stack";
-    const uint32_t n_known = dt_library_blocks(host->arena, host->options->library, word, known, LIBRARY);
+    const uint32_t n_known =
+        dt_library_blocks(host->arena, host->options->library, word, known, LIBRARY);
     uint32_t n = 0;
     *ret_names = DT_NEW_ARRAY(host->arena, const char *, host->n_items + LIBRARY + 1);
     for (uint32_t i = 0; i < host->n_items; i++)

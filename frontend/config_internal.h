@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files config*.c: the tables of config.def as data, and the values read through them. */
+/* Shared by the files config*.c: the tables of config.def as data, and the values read through
+ * them. */
 #ifndef DT_FRONTEND_CONFIG_INTERNAL_H
 #define DT_FRONTEND_CONFIG_INTERNAL_H
 
@@ -129,8 +130,9 @@ bool dt_configkinds_read(
 
 /* ---- config_args.c ---- */
 
-/* Reads arguments by the rows of schema: positional in order, named anywhere. Reports unknown, repeated,
- * missing and ill-kinded arguments; false if any. span: where a missing argument is reported. */
+/* Reads arguments by the rows of schema: positional in order, named anywhere. Reports unknown,
+ * repeated, missing and ill-kinded arguments; false if any. span: where a missing argument is
+ * reported. */
 bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg *args,
                         uint32_t n_args, DtSpan span, DtConfigValues *ret_values);
 /* The same for the `key = value` entries of a block. */
@@ -163,19 +165,23 @@ const char *dt_configargs_path(const DtExpr *expr);
 
 /* ret_calls: the calls of its optimizers, one per group. The result is never NULL; values that
  * could not be read have their presets. */
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, DtOptimizerCalls *ret_calls);
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
+                                   DtOptimizerCalls *ret_calls);
 /* The groups of parameters of a train block, and their optimizers' calls. */
 void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
                          DtOptimizerCalls *ret_calls);
 /* Whether the entry is a group: a call of an optimizer with an argument for a group. */
 bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
 /* The texts of a value of kind TEXTS. */
-void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value, DtPatterns *ret_patterns);
+void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value,
+                             DtPatterns *ret_patterns);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
-/* The device and stack blocks of the program's own files; the library's are read when something names them. */
+/* The device and stack blocks of the program's own files; the library's are read when something
+ * names them. */
 void dt_confighardware_read(const DtConfigHost *host);
 /* The names of all device, or stack, blocks, those of the program first. */
-uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind, const char ***ret_names);
+uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind,
+                                 const char ***ret_names);
 /* The device or stack of that name, from the program or else the library, read at its first use.
  * name: interned. NULL: there is none. */
 const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name);
@@ -211,9 +217,9 @@ DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name
 bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path);
 /* Checks the loops that a pipeline cuts, replaces their names by full paths, and determines the
  * pieces. */
-void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items, const DtProgram *program,
-                             const DtConfigFacts *facts, const DtParallelConfig *parallel,
-                             DtPipeline *line);
+void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
+                             const DtProgram *program, const DtConfigFacts *facts,
+                             const DtParallelConfig *parallel, DtPipeline *line);
 /* Extents against the mesh of the chosen layout. */
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of configuration: one reader per kind of config.def. Each checks form and range, and says what it
- * wants when it gets something else. */
+/* Values of configuration: one reader per kind of config.def. Each checks form and range, and says
+ * what it wants when it gets something else. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -185,16 +185,18 @@ static bool read_known(const DtConfigReading *r)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
     const bool gpu = r->key->kind == DT_KIND_GPU;
-    const char *word = e->kind == DT_EXPR_STRING && e->string_len ? dt_intern_n(e->string, e->string_len)
-                       : e->kind == DT_EXPR_NAME                  ? e->name.text
-                                                                  : NULL;
+    const char *word = e->kind == DT_EXPR_STRING && e->string_len
+                           ? dt_intern_n(e->string, e->string_len)
+                       : e->kind == DT_EXPR_NAME ? e->name.text
+                                                 : NULL;
     const void *known = !word ? NULL
                         : gpu ? (const void *)dt_confighardware_device(r->host, word)
                               : (const void *)dt_confighardware_stack(r->host, word);
     const char **names;
     if (known)
         return read_word(r, &word, 1, gpu ? E0516 : E0525);
-    const uint32_t n = dt_confighardware_names(r->host, gpu ? DT_ITEM_DEVICE : DT_ITEM_STACK, &names);
+    const uint32_t n =
+        dt_confighardware_names(r->host, gpu ? DT_ITEM_DEVICE : DT_ITEM_STACK, &names);
     return read_word(r, names, n, gpu ? E0516 : E0525);
 }
 
@@ -265,7 +267,8 @@ static bool read_quantity(const DtConfigReading *r)
     return true;
 }
 
-/* A number, or a time in seconds: `unit` of the constant says which, and config_hardware.c compares. */
+/* A number, or a time in seconds: `unit` of the constant says which, and config_hardware.c
+ * compares. */
 static bool read_measure(const DtConfigReading *r)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -404,7 +407,8 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_BYTES: return read_quantity(r);
     case DT_KIND_FLOPS: return read_flops(r);
     case DT_KIND_MEASURE: return read_measure(r);
-    case DT_KIND_ESTIMATE: return dt_configargs_callee(r->expr) ? read_class(r, DT_CONFIG_ESTIMATE) : read_measure(r);
+    case DT_KIND_ESTIMATE:
+        return dt_configargs_callee(r->expr) ? read_class(r, DT_CONFIG_ESTIMATE) : read_measure(r);
     case DT_KIND_FLAG: return read_flag(r);
     case DT_KIND_STACK: return read_known(r);
     case DT_KIND_NODES:

@@ -2,11 +2,13 @@
 /* A names block maps the parameters of a model to tensors of a foreign file:
  *
  *   names huggingface on llama {
- *     "model.layers.{h}.self_attn.q_proj.weight"[o, embed] = h.attention.wq.w[(kv, group, head) -> o]
+ *     "model.layers.{h}.self_attn.q_proj.weight"[o, embed] = h.attention.wq.w[(kv, group, head) ->
+ *     o]
  *   }
  *
- * The right side uses renames, merges, `concat` and `stack` only, so the map works in both directions. Checked
- * here: the form, the axes on both sides, that every path is a parameter and every parameter occurs. */
+ * The right side uses renames, merges, `concat` and `stack` only, so the map works in both
+ * directions. Checked here: the form, the axes on both sides, that every path is a parameter and
+ * every parameter occurs. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"

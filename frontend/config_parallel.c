@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parallel block: directives to plain data. Checked here is what the block says by itself (spelling,
- * operands, ranges, uses of the mesh, devices of the cluster); what needs the program (axes, loops,
- * extents) is checked by config_check.c after the lowering. */
+/* The parallel block: directives to plain data. Checked here is what the block says by itself
+ * (spelling, operands, ranges, uses of the mesh, devices of the cluster); what needs the program
+ * (axes, loops, extents) is checked by config_check.c after the lowering. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -215,7 +215,8 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
         bool full = ret_pipeline->n_cuts == DT_COUNT(ret_pipeline->cuts) ||
                     ret_pipeline->n_named_cuts == DT_COUNT(ret_pipeline->named_cuts);
         if (full) {
-            dt_diag_report(b->host->diags, E0606, item->span, "a pipeline has at most %d cuts", DT_STAGES_MOST);
+            dt_diag_report(b->host->diags, E0606, item->span, "a pipeline has at most %d cuts",
+                           DT_STAGES_MOST);
             return;
         }
         if (item->kind == DT_EXPR_STRING && item->string_len) {
@@ -227,7 +228,8 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
             return;
         int64_t last = ret_pipeline->n_cuts ? ret_pipeline->cuts[ret_pipeline->n_cuts - 1] : -1;
         if (!number.is_integer || number.whole <= last) {
-            dt_diag_report(b->host->diags, E0606, item->span, "cuts are increasing numbers of iterations");
+            dt_diag_report(b->host->diags, E0606, item->span,
+                           "cuts are increasing numbers of iterations");
             return;
         }
         ret_pipeline->cuts[ret_pipeline->n_cuts++] = number.whole;
@@ -427,7 +429,8 @@ static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_
         good = number[i].is_integer && number[i].whole >= 1 && number[i].whole <= 1 << 20;
     }
     if (!good || number[0].whole > number[n - 1].whole) {
-        dt_diag_report(b->host->diags, E0452, value->expr->span, "this must be a number of devices, or (least, most)");
+        dt_diag_report(b->host->diags, E0452, value->expr->span,
+                       "this must be a number of devices, or (least, most)");
         return;
     }
     ret_counts[0] = number[0].whole;
@@ -446,7 +449,8 @@ static void read_auto(Block *b, const DtEntry *entry)
         b->parallel->auto_goal = "device_hours";
     b->parallel->auto_memory = v.at[DT_KEY_AUTO_memory].number;
     if (b->parallel->auto_memory <= 0)
-        dt_diag_report(b->host->diags, E0452, v.at[DT_KEY_AUTO_memory].span, "this must be above 0 and at most 1");
+        dt_diag_report(b->host->diags, E0452, v.at[DT_KEY_AUTO_memory].span,
+                       "this must be above 0 and at most 1");
     read_counts(b, &v.at[DT_KEY_AUTO_gpus], b->parallel->auto_gpus);
     b->parallel->auto_span = entry->span;
 }

@@ -177,8 +177,9 @@ static void check_cuts(const Check *c, int64_t pieces, int64_t total)
                        (long long)pieces, (long long)pieces - 1, pieces == 2 ? "" : "s", n);
     for (uint32_t i = 0; i < line->n_cuts; i++)
         if (line->cuts[i] > total) {
-            dt_diag_report(c->host->diags, E0606, line->span, "a cut after %lld iterations: there are %lld",
-                           (long long)line->cuts[i], (long long)total);
+            dt_diag_report(c->host->diags, E0606, line->span,
+                           "a cut after %lld iterations: there are %lld", (long long)line->cuts[i],
+                           (long long)total);
             return;
         }
 }
@@ -193,15 +194,21 @@ static void check_pieces(const Check *c, int64_t stages, int64_t total)
         check_cuts(c, pieces, total);
         return;
     }
-    DtDiag *d = dt_diag_report(c->host->diags, E0605, line->span,
-                               "%lld iterations and what stands around them cannot be cut into %lld pieces",
-                               (long long)total, (long long)pieces);
-    dt_diag_note(d, "%lld ranks with %lld chunk%s each; what precedes the first loop and what follows the last one may "
-                 "be pieces of their own", (long long)stages, (long long)line->chunks, line->chunks == 1 ? "" : "s");
+    DtDiag *d =
+        dt_diag_report(c->host->diags, E0605, line->span,
+                       "%lld iterations and what stands around them cannot be cut into %lld pieces",
+                       (long long)total, (long long)pieces);
+    dt_diag_note(d,
+                 "%lld ranks with %lld chunk%s each; what precedes the first loop and what follows "
+                 "the last one may "
+                 "be pieces of their own",
+                 (long long)stages, (long long)line->chunks, line->chunks == 1 ? "" : "s");
     if (total / stages > 1)
-        dt_diag_help(d, "with an iteration in each piece, the largest `chunks` is %lld", (long long)(total / stages));
+        dt_diag_help(d, "with an iteration in each piece, the largest `chunks` is %lld",
+                     (long long)(total / stages));
     else
-        dt_diag_help(d, "with an iteration in each piece, at most %lld stages", (long long)(total / line->chunks));
+        dt_diag_help(d, "with an iteration in each piece, at most %lld stages",
+                     (long long)(total / line->chunks));
 }
 
 /* ---- the line ---- */
@@ -313,10 +320,14 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
 {
     Check c = {.host = host, .items = items, .program = program, .facts = facts, .line = line};
     if (program->train && program->train->objectives.n > 1) {
-        DtDiag *d = dt_diag_report(host->diags, E0592, line->span, "a pipeline for several losses is not there yet");
+        DtDiag *d = dt_diag_report(host->diags, E0592, line->span,
+                                   "a pipeline for several losses is not there yet");
         dt_diag_label(d, program->train->objectives.at[1].span, "the second one");
-        dt_diag_note(d, "each loss runs other parts of the model in its turn, and stages have a schedule for one");
-        dt_diag_help(d, "split samples and parameters over the ranks instead: `shard batch on %s`, `zero 3 on %s`",
+        dt_diag_note(d, "each loss runs other parts of the model in its turn, and stages have a "
+                        "schedule for one");
+        dt_diag_help(d,
+                     "split samples and parameters over the ranks instead: `shard batch on %s`, "
+                     "`zero 3 on %s`",
                      line->on, line->on);
         return;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program must have before a plan is made of it, and what the language knows but no plan can do yet.
- * A setting that would be ignored is an error here; `--check` and `--params` accept it. */
+/* What a program must have before a plan is made of it, and what the language knows but no plan can
+ * do yet. A setting that would be ignored is an error here; `--check` and `--params` accept it. */
 #include "frontend/config_internal.h"
 
 #include "cost/cost.h"
@@ -34,8 +34,8 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* A processor's ranks are processes of one machine. The plan is made all the same: its reports are about the cluster,
- * and any machine with the memory can run it. */
+/* A processor's ranks are processes of one machine. The plan is made all the same: its reports are
+ * about the cluster, and any machine with the memory can run it. */
 static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;
@@ -45,14 +45,19 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
     const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu;
     if (for_gpus || (!gpus && cluster->nodes == 1))
         return;
-    DtDiag *d = dt_diag_report(diags, L0593, cluster->span, "the plan is for %lld CPU processes of one machine",
+    DtDiag *d = dt_diag_report(diags, L0593, cluster->span,
+                               "the plan is for %lld CPU processes of one machine",
                                (long long)mesh_ranks(program));
     if (gpus)
-        dt_diag_note(d, "kernels are for CPU ranks; --target=sm_90a and the like make them for GPUs as `%s`",
-                     cluster->kinds[0].gpu);
+        dt_diag_note(
+            d, "kernels are for CPU ranks; --target=sm_90a and the like make them for GPUs as `%s`",
+            cluster->kinds[0].gpu);
     if (cluster->nodes > 1)
-        dt_diag_note(d, "ranks on processors are all on one machine, not on %lld; those on GPUs may be on several "
-                     "(dtrun --nodes)", (long long)cluster->nodes);
+        dt_diag_note(d,
+                     "ranks on processors are all on one machine, not on %lld; those on GPUs may "
+                     "be on several "
+                     "(dtrun --nodes)",
+                     (long long)cluster->nodes);
 }
 
 /* Processors multiply with exactly the precision that the program requests. */
@@ -60,7 +65,8 @@ static bool check_products(DtDiags *diags, const DtPrecision *precision, bool fo
 {
     if (!precision->tf32 || for_gpus)
         return true;
-    DtDiag *d = dt_diag_report(diags, E0472, precision->span, "processors have no products in tf32");
+    DtDiag *d =
+        dt_diag_report(diags, E0472, precision->span, "processors have no products in tf32");
     dt_diag_help(d, "compile it for a GPU, --target=sm_90a, or leave `matmul` out");
     return false;
 }
@@ -70,7 +76,10 @@ static const char *say_block(DtArena *arena, const DtParallelConfig *p)
 {
     const char *text = p->is_auto ? "auto: the compiler chooses" : "mesh";
     for (uint32_t i = 0; i < p->mesh.n; i++)
-        text = dt_arena_printf(arena, "%s%s %s %lld", text, i ? "," : p->is_auto ? " around mesh" : "",
+        text = dt_arena_printf(arena, "%s%s %s %lld", text,
+                               i            ? ","
+                               : p->is_auto ? " around mesh"
+                                            : "",
                                p->mesh.axes[i].name, (long long)p->mesh.axes[i].size);
     return p->cluster ? dt_arena_printf(arena, "%s, on %s", text, p->cluster) : text;
 }
@@ -88,7 +97,8 @@ static void help_choose(DtDiag *d, const DtProgram *program)
     dt_arena_free(arena);
 }
 
-bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named, bool for_gpus, bool reads)
+bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named,
+                          bool for_gpus, bool reads)
 {
     const DtTrainConfig *train = program->train;
     if (!train) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `--set block.key=value` from the command line: rewrites the syntax tree before anything is read from it,
- * so that a value set there is checked and reported exactly like one that is written in the file.
+/* `--set block.key=value` from the command line: rewrites the syntax tree before anything is read
+ * from it, so that a value set there is checked and reported exactly like one that is written in
+ * the file.
  *
  *   train.steps=100             replaces or adds an entry
  *   train.optimizer.lr=1e-3     replaces or adds an argument of the entry's call
@@ -8,7 +9,8 @@
  *   parallel.micro=4            the same, if the directive has one operand
  *   parallel.pipeline.chunks=2  an option of a directive
  *
- * `--add LINE` puts whole lines into the parallel block; a line takes the place of those that say the same thing. */
+ * `--add LINE` puts whole lines into the parallel block; a line takes the place of those that say
+ * the same thing. */
 #include "frontend/config_internal.h"
 #include "frontend/lower_internal.h"
 
@@ -161,7 +163,8 @@ static int formal_position(const Setting *s, const char *function, const char *k
     return -1;
 }
 
-/* Position of a key among the positional arguments of a function of that name; -1: it has no such key. */
+/* Position of a key among the positional arguments of a function of that name; -1: it has no such
+ * key. */
 static int key_position(const Setting *s, const char *function, const char *key)
 {
     for (int i = 0; i < DT_SCHEMA_COUNT; i++) {
@@ -347,7 +350,8 @@ static void set_directive(const Setting *s, DtItem *item)
 
 /* ---- lines ---- */
 
-/* Whether the block cannot have both. Of loops each has its own remat line, of mesh axes each its own zero line. */
+/* Whether the block cannot have both. Of loops each has its own remat line, of mesh axes each its
+ * own zero line. */
 static bool say_the_same(const DtEntry *a, const DtEntry *b)
 {
     if (!a->is_directive || a->verb.text != b->verb.text || !strcmp(a->verb.text, "shard"))
@@ -378,9 +382,11 @@ static void add_line(Setting *s, const char *line)
     if (dt_diag_errors(s->diags) != errors)
         return;
     const bool one = ast->items.n == 1 && ast->items.at[0]->kind == DT_ITEM_PARALLEL &&
-                     ast->items.at[0]->entries.n == 1 && ast->items.at[0]->entries.at[0]->is_directive;
+                     ast->items.at[0]->entries.n == 1 &&
+                     ast->items.at[0]->entries.at[0]->is_directive;
     if (!one) {
-        dt_diag_report(s->diags, E0002, (DtSpan){0}, "--add %s: this is not one line of a parallel block", line);
+        dt_diag_report(s->diags, E0002, (DtSpan){0},
+                       "--add %s: this is not one line of a parallel block", line);
         return;
     }
     DtEntry *entry = ast->items.at[0]->entries.at[0];
@@ -392,25 +398,30 @@ static void add_line(Setting *s, const char *line)
     DT_PUSH(s->arena, item->entries, entry);
 }
 
-static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                      DtConfigItems items)
 {
     for (uint32_t i = 0; i < options->n_lines; i++) {
         Setting s = {.arena = arena, .diags = diags, .options = options, .items = items,
-                     .name = "(a line of the parallel block)", .part = {dt_intern("parallel")}, .n_parts = 1};
+                     .name = "(a line of the parallel block)", .part = {dt_intern("parallel")},
+                     .n_parts = 1};
         add_line(&s, options->lines[i]);
     }
 }
 
 /* The block that `auto` was replaced by. */
-static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                          DtConfigItems items)
 {
     Setting s = {.arena = arena, .diags = diags, .options = options, .items = items,
-                 .name = "(the block that auto chose)", .part = {dt_intern("parallel")}, .n_parts = 1};
+                 .name = "(the block that auto chose)", .part = {dt_intern("parallel")},
+                 .n_parts = 1};
     DtItem *item = find_block(&s);
     if (!item)
         return;
     const char *name = dt_arena_printf(arena, "%s (auto)", item->name.text);
-    const DtAst *ast = dt_parse(arena, diags, dt_diag_add_file(diags, name, options->block, strlen(options->block)));
+    const DtAst *ast = dt_parse(
+        arena, diags, dt_diag_add_file(diags, name, options->block, strlen(options->block)));
     if (ast->items.n == 1 && ast->items.at[0]->kind == DT_ITEM_PARALLEL)
         *item = *ast->items.at[0];
 }
@@ -428,17 +439,20 @@ static const char *only_cluster(DtArena *arena, DtDiags *diags, DtConfigItems it
         }
     if (n == 1)
         return name;
-    DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0}, "--parallel auto needs a cluster, and the program has %s",
+    DtDiag *d = dt_diag_report(diags, E0003, (DtSpan){0},
+                               "--parallel auto needs a cluster, and the program has %s",
                                n ? dt_arena_printf(arena, "%u of them", n) : "none");
     for (uint32_t i = 0; n && i < items.n; i++)
         if (items.at[i]->kind == DT_ITEM_CLUSTER && items.at[i]->name.text)
             dt_diag_help(d, "--cluster %s", items.at[i]->name.text);
     if (!n)
-        dt_diag_help(d, "say what there is: `cluster pod { nodes = 2; gpus = 8; gpu = \"h100-sxm\" }`");
+        dt_diag_help(
+            d, "say what there is: `cluster pod { nodes = 2; gpus = 8; gpu = \"h100-sxm\" }`");
     return NULL;
 }
 
-DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options, DtConfigItems items)
+DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
+                          DtConfigItems items)
 {
     if (!options->parallel || strcmp(options->parallel, "auto"))
         return NULL;
@@ -450,7 +464,8 @@ DtItem *dt_configset_auto(DtArena *arena, DtDiags *diags, const DtLowerOptions *
     if (!cluster)
         return NULL;
     const char *source = dt_arena_printf(arena, "parallel auto on %s { auto }\n", cluster);
-    const DtAst *ast = dt_parse(arena, diags, dt_diag_add_file(diags, "--parallel auto", source, strlen(source)));
+    const DtAst *ast =
+        dt_parse(arena, diags, dt_diag_add_file(diags, "--parallel auto", source, strlen(source)));
     return ast->items.n == 1 ? ast->items.at[0] : NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where data comes from: `next_token(bin("corpus.bin", u16))` becomes a DtReader: a sampler around a
- * source, or a source alone, which is read element for element. */
+/* Where data comes from: `next_token(bin("corpus.bin", u16))` becomes a DtReader: a sampler around
+ * a source, or a source alone, which is read element for element. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"

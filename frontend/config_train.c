@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The train block: optimizer, learning rate, precision, steps, evaluation, checkpoints. A train block is
- * also a program (source assignments and statements up to `loss`); those entries belong to the lowering,
- * here they are only looked at to find settings that were misspelt and would otherwise be taken for
- * values that nobody uses. */
+/* The train block: optimizer, learning rate, precision, steps, evaluation, checkpoints. A train
+ * block is also a program (source assignments and statements up to `loss`); those entries belong to
+ * the lowering, here they are only looked at to find settings that were misspelt and would
+ * otherwise be taken for values that nobody uses. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -53,7 +53,8 @@ void dt_config_mentioned(const DtExpr *e, DtMap *ret_names)
 {
     if (!e)
         return;
-    if (e->kind == DT_EXPR_NAME && e->name.text && !dt_map_find(ret_names, e->name.text, strlen(e->name.text)))
+    if (e->kind == DT_EXPR_NAME && e->name.text &&
+        !dt_map_find(ret_names, e->name.text, strlen(e->name.text)))
         dt_map_add(ret_names, e->name.text, strlen(e->name.text), ret_names);
     dt_config_mentioned(e->a, ret_names);
     dt_config_mentioned(e->b, ret_names);
@@ -78,7 +79,8 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
         if (!call || call->kind != DT_EXPR_CALL || !host->is_optimizer(host->context, call))
             continue;
         for (uint32_t k = 0; k < call->args.n; k++)
-            named = named || (call->args.at[k].name.text && !strcmp(call->args.at[k].name.text, "loss"));
+            named = named ||
+                    (call->args.at[k].name.text && !strcmp(call->args.at[k].name.text, "loss"));
         any = true;
         others = others || !named;
     }
@@ -124,12 +126,14 @@ static void unknown_setting(const DtConfigHost *host, const DtItem *item, const 
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, `frozen`, `eval` and "
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, "
+                        "`frozen`, `eval` and "
                         "`save`; other names are values");
 }
 
 /* used: names that some entry mentions. */
-static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry, const DtMap *used)
+static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry,
+                        const DtMap *used)
 {
     if (entry->is_directive) {
         DtDiag *d =
@@ -143,8 +147,8 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     if (!is_plain(entry))
         return;
     DtName name = entry->targets.at[0].name;
-    if (is_key(name.text) || is_minimised(host, item, name.text) || dt_map_find(used, name.text, strlen(name.text)) ||
-        dt_configgroup_is(host, entry))
+    if (is_key(name.text) || is_minimised(host, item, name.text) ||
+        dt_map_find(used, name.text, strlen(name.text)) || dt_configgroup_is(host, entry))
         return;
     const DtExpr *value = dt_configargs_bare(entry->value);
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
@@ -154,7 +158,8 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     else if (!dt_config_is_source(entry)) {
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);
-        dt_diag_note(d, "a `train` block optimises `loss`, or what its optimizers name; other values only serve to "
+        dt_diag_note(d, "a `train` block optimises `loss`, or what its optimizers name; other "
+                        "values only serve to "
                         "compute that");
         dt_diag_help(d, "to see it beside the loss: `metrics = %s`", name.text);
     }
@@ -175,8 +180,8 @@ static void check_precision(const DtConfigHost *host, const DtConfigValues *v, c
     if (!p->has_master && dt_dtype_size(p->params) < 4) {
         const DtConfigValue *params = &v->at[DT_KEY_MIXED_params];
         uint32_t end = params->expr ? params->expr->span.hi : params->span.hi;
-        DtDiag *d = dt_diag_report(host->diags, L0463, params->span, "parameters in %s lose small updates",
-                                   dt_dtype_name(p->params));
+        DtDiag *d = dt_diag_report(host->diags, L0463, params->span,
+                                   "parameters in %s lose small updates", dt_dtype_name(p->params));
         dt_diag_fix(d, (DtSpan){params->span.file, end, end}, ", master = f32",
                     "let the optimizer work on a wide copy");
     }
@@ -206,7 +211,8 @@ static void read_precision(const DtConfigHost *host, const DtConfigValue *value,
         ret_precision->master = v.at[DT_KEY_MIXED_master].dtype;
     ret_precision->reduce =
         v.at[DT_KEY_MIXED_reduce].present ? v.at[DT_KEY_MIXED_reduce].dtype : ret_precision->grads;
-    ret_precision->tf32 = v.at[DT_KEY_MIXED_matmul].word && !strcmp(v.at[DT_KEY_MIXED_matmul].word, "tf32");
+    ret_precision->tf32 =
+        v.at[DT_KEY_MIXED_matmul].word && !strcmp(v.at[DT_KEY_MIXED_matmul].word, "tf32");
     ret_precision->dynamic_loss_scale = v.at[DT_KEY_MIXED_loss_scale].given &&
                                         v.at[DT_KEY_MIXED_loss_scale].word &&
                                         !strcmp(v.at[DT_KEY_MIXED_loss_scale].word, "dynamic");
@@ -316,7 +322,8 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
     }
 }
 
-DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item, DtOptimizerCalls *ret_calls)
+DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
+                                   DtOptimizerCalls *ret_calls)
 {
     DtConfigValues v;
     DtTrainConfig *train = DT_NEW(host->arena, DtTrainConfig);
@@ -337,11 +344,13 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     dt_configgroup_read(host, item, train, ret_calls);
     read_precision(host, &v.at[DT_KEY_TRAIN_precision], &train->precision);
     if (train->precision.dynamic_loss_scale)
-        DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"), "loss_scale"}));
+        DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"),
+                                                             "loss_scale"}));
     read_sources(host, item, train);
     train->steps = v.at[DT_KEY_TRAIN_steps].whole;
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
-    train->draws_one = v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");
+    train->draws_one =
+        v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);

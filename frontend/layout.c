@@ -265,15 +265,17 @@ static int kind_behind(const Layout *l, uint32_t at)
     return kind_at(l, at + 1);
 }
 
-/* `gradient(dy) {`, `stream[t] {` and the like where a statement begins: no other looks so, and the words stay
- * names elsewhere. */
+/* `gradient(dy) {`, `stream[t] {` and the like where a statement begins: no other looks so, and the
+ * words stay names elsewhere. */
 static bool begins_clause(const Layout *l, const DtToken *token)
 {
     static const char *const words[] = {"gradient", "surrogate", "stream", "scan",
                                         "merge",    "neutral",   "emit",   "finish"};
-    const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END, next = kind_at(l, l->at + 1);
+    const int last = l->out.n ? l->out.at[l->out.n - 1].kind : DT_TOK_END,
+              next = kind_at(l, l->at + 1);
     bool is_word = false;
-    if (token->kind != DT_TOK_ID || !l->n_open || l->config || (last != DT_TOK_SEMI && last != DT_TOK_LBRACE))
+    if (token->kind != DT_TOK_ID || !l->n_open || l->config ||
+        (last != DT_TOK_SEMI && last != DT_TOK_LBRACE))
         return false;
     for (size_t i = 0; i < DT_COUNT(words); i++)
         is_word = is_word || token->text == dt_intern(words[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files of the library define, as their text says it: names, and the manual of functions that are written in the
- * language, which is the comment above a definition and its head in training.dsl. */
+/* What files of the library define, as their text says it: names, and the manual of functions that
+ * are written in the language, which is the comment above a definition and its head in
+ * training.dsl. */
 #include "frontend/config.h"
 
 #include "base/file.h"
@@ -16,7 +17,8 @@ static char *read_library(DtArena *arena, const char *folder, const char *file)
     size_t len;
     if (!folder)
         return NULL;
-    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/%s", folder, file), MAX_LIBRARY, &text, &len);
+    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/%s", folder, file),
+                                   MAX_LIBRARY, &text, &len);
     return dt_status_ok(&status) ? text : NULL;
 }
 
@@ -53,7 +55,8 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
     bool found = false;
     for (; at && *at; at = next_line(at)) {
         const size_t len = definition(at, &name);
-        if (len && comment && (!wanted || (strlen(wanted) == len && memcmp(wanted, name, len) == 0))) {
+        if (len && comment &&
+            (!wanted || (strlen(wanted) == len && memcmp(wanted, name, len) == 0))) {
             if (found || !wanted)
                 dt_text_add(ret_text, "\n");
             print(comment, at, name, len, ret_text);
@@ -77,12 +80,14 @@ static size_t block_name(const char *line, const char *word, const char **ret_na
     return strcspn(*ret_name, "\" {\n");
 }
 
-bool dt_library_block(const char *text, const char *word, const char *wanted, size_t *ret_from, size_t *ret_to)
+bool dt_library_block(const char *text, const char *word, const char *wanted, size_t *ret_from,
+                      size_t *ret_to)
 {
     const char *name;
     for (const char *at = text; *at; at = next_line(at)) {
         const size_t len = block_name(at, word, &name);
-        const char *end = len && strlen(wanted) == len && !memcmp(wanted, name, len) ? strstr(at, "\n}") : NULL;
+        const char *end =
+            len && strlen(wanted) == len && !memcmp(wanted, name, len) ? strstr(at, "\n}") : NULL;
         if (!end)
             continue;
         *ret_from = (size_t)(at - text);
@@ -92,11 +97,13 @@ bool dt_library_block(const char *text, const char *word, const char *wanted, si
     return false;
 }
 
-uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word, const char **ret_names, uint32_t cap)
+uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word,
+                           const char **ret_names, uint32_t cap)
 {
     uint32_t n = 0;
     const char *name, *file = !strcmp(word, "device") ? "devices.dsl" : "stacks.dsl";
-    for (const char *at = read_library(arena, folder, file); at && *at && n < cap; at = next_line(at)) {
+    for (const char *at = read_library(arena, folder, file); at && *at && n < cap;
+         at = next_line(at)) {
         const size_t len = block_name(at, word, &name);
         if (len)
             ret_names[n++] = dt_intern_n(name, len);
@@ -124,7 +131,8 @@ bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted,
         const char *name = NULL;
         if (all)
             dt_text_add(ret_text, files[f].heading);
-        for (const char *at = read_library(arena, folder, files[f].file); at && *at; at = next_line(at)) {
+        for (const char *at = read_library(arena, folder, files[f].file); at && *at;
+             at = next_line(at)) {
             const size_t len = block_name(at, files[f].word, &name);
             const bool is_it = len && strlen(wanted) == len && !memcmp(wanted, name, len);
             if (len && all)
@@ -138,11 +146,13 @@ bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted,
     return found;
 }
 
-uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file, const char **ret_names, uint32_t cap)
+uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file,
+                          const char **ret_names, uint32_t cap)
 {
     uint32_t n = 0;
     const char *name = NULL;
-    for (const char *at = read_library(arena, folder, file); at && *at && n < cap; at = next_line(at)) {
+    for (const char *at = read_library(arena, folder, file); at && *at && n < cap;
+         at = next_line(at)) {
         const size_t len = definition(at, &name);
         if (len)
             ret_names[n++] = dt_intern_n(name, len);

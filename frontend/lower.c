@@ -2,8 +2,8 @@
 /* Driver of the lowering: loads the files, reads the configuration, and builds the entry
  * functions from the statements of the chosen train block:
  *
- *   loss      training = true: the loss, then the new values of states; one for each loss (DtObjective), of the
- *             statements that it needs
+ *   loss      training = true: the loss, then the new values of states; one for each loss
+ *             (DtObjective), of the statements that it needs
  *   eval      training = false: the losses
  *   predict   training = false: the results of the first model that the block calls; without a
  *             train block, of the
@@ -86,12 +86,14 @@ typedef struct Entry {
     DtFrame *frame;
 } Entry;
 
-static Entry *begin_entry(DtLower *l, DtEntryKind kind, const char *objective, bool training, DtSpan span)
+static Entry *begin_entry(DtLower *l, DtEntryKind kind, const char *objective, bool training,
+                          DtSpan span)
 {
     Entry *e = DT_NEW(l->arena, Entry);
     e->kind = kind;
     e->objective = objective;
-    e->frame = dt_frame_new(l, NULL, dt_entry_new(kind, objective, DT_PART_WHOLE, -1).name, DT_FUNC_ENTRY, span);
+    e->frame = dt_frame_new(l, NULL, dt_entry_new(kind, objective, DT_PART_WHOLE, -1).name,
+                            DT_FUNC_ENTRY, span);
     e->scope.frame = e->frame;
     e->act = (DtActivation){.scope = &e->scope, .frame = e->frame};
     l->now = &e->act;
@@ -193,8 +195,8 @@ static void add_name(const char *name, DtMap *ret_names)
         dt_map_add(ret_names, name, strlen(name), ret_names);
 }
 
-/* Marks the entries that give one of the names a value, and those that they need, whose names are added: a later one
- * may need earlier ones only. */
+/* Marks the entries that give one of the names a value, and those that they need, whose names are
+ * added: a later one may need earlier ones only. */
 static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
 {
     for (uint32_t i = train->entries.n; i-- > 0;) {
@@ -293,7 +295,8 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     if (!binding && l->gave_up)
         return NULL;
     if (!binding) {
-        DtDiag *d = dt_report_error(l, E0201, train->metric_spans[i], "there is no value `%s`", name);
+        DtDiag *d =
+            dt_report_error(l, E0201, train->metric_spans[i], "there is no value `%s`", name);
         const char *names[64];
         size_t n = 0;
         for (uint32_t k = 0; k < l->now->scope->names.n && n < DT_COUNT(names); k++)
@@ -307,7 +310,8 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     bool tensor = binding->val.kind == DT_VAL_TENSOR;
     const DtType *type = tensor ? binding->val.tensor.value->type : NULL;
     if (tensor && type->rank) {
-        DtDiag *d = dt_report_error(l, E0408, train->metric_spans[i], "a metric is one number, and this is %s",
+        DtDiag *d = dt_report_error(l, E0408, train->metric_spans[i],
+                                    "a metric is one number, and this is %s",
                                     dt_report_type(l, &binding->val));
         dt_diag_label(d, binding->span, "assigned here");
         help_mean(l, d, type, binding->made);
@@ -337,7 +341,8 @@ static void lower_loss(DtLower *l, const DtItem *train, const DtObjective *objec
 {
     const DtTrainConfig *config = l->program->train;
     const DtEntryKind kind = objective ? DT_ENTRY_LOSS : DT_ENTRY_EVAL;
-    Entry *e = begin_entry(l, kind, objective ? objective->name : NULL, objective != NULL, train->span);
+    Entry *e =
+        begin_entry(l, kind, objective ? objective->name : NULL, objective != NULL, train->span);
     Shown shown = {0};
     bool ok = true;
     run_train(l, train, objective ? wanted_by(l, train, objective) : NULL);
@@ -462,7 +467,10 @@ static const DtItem *host_library_block(void *context, DtItemKind kind, const ch
     return dt_scope_block(context, kind, name);
 }
 
-static bool host_in_library(void *context, DtSpan span) { return dt_scope_in_library(context, span); }
+static bool host_in_library(void *context, DtSpan span)
+{
+    return dt_scope_in_library(context, span);
+}
 
 static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret_number)
 {
@@ -500,7 +508,8 @@ static void evaluate_dims(DtLower *l)
 static bool has_open_dims(const DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++)
-        if (l->globals.at[i]->kind == DT_GLOBAL_DIM && !l->globals.at[i]->value && !l->globals.at[i]->option)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM && !l->globals.at[i]->value &&
+            !l->globals.at[i]->option)
             return true;
     return false;
 }
@@ -578,7 +587,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     dt_scope_load(l);
     if (dt_diag_errors(diags))
         return NULL;
-    DtItem *made = dt_configset_auto(arena, diags, options, (DtConfigItems){.at = l->items.at, .n = l->items.n});
+    DtItem *made = dt_configset_auto(arena, diags, options,
+                                     (DtConfigItems){.at = l->items.at, .n = l->items.n});
     if (made)
         DT_PUSH(arena, l->items, made);
     DtConfigItems items = {.at = l->items.at, .n = l->items.n};

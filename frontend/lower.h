@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From syntax trees to IR and configuration: names, axes, dtypes, instances. One evaluator walks the
- * definitions as called (checking each distinct combination of constants and argument types once) and
- * builds the IR as it goes. */
+/* From syntax trees to IR and configuration: names, axes, dtypes, instances. One evaluator walks
+ * the definitions as called (checking each distinct combination of constants and argument types
+ * once) and builds the IR as it goes. */
 #ifndef DT_FRONTEND_LOWER_H
 #define DT_FRONTEND_LOWER_H
 
@@ -19,7 +19,8 @@ typedef struct DtLowerOptions {
     /* NULL, or the text of a parallel block that replaces the chosen one: then lines and sets
      * for a parallel block do not count */
     const char *block;
-    const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none": one rank */
+    const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none":
+                                            * one rank */
     bool synthetic;                        /* --data=synthetic */
     const char
         *replaced; /* NULL, or the path of a file, main or included, that is read as `text` */

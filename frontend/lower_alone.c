@@ -31,7 +31,8 @@ typedef struct Try {
     Sizes sizes; /* odd; these times 64; times 840; each divides those before it */
     Rest rest;   /* `...`: a new axis, nothing, or the dims of the file */
     Roles roles; /* axis parameters: dims, unless an argument has them; all axes; all dims */
-    Bare bare;   /* arguments without axes or default: 3, 5, ...; 1; f32[]; f32 with all axes in sight */
+    Bare bare;   /* arguments without axes or default: 3, 5, ...; 1; f32[]; f32 with all axes in
+                  * sight */
     int64_t rank; /* of the parameter that it updates as an optimizer; 0: it is no optimizer */
     uint32_t n_extents;
     DtAxisLists axes;
@@ -47,7 +48,8 @@ static int64_t next_extent(Try *t)
 {
     static const int64_t factors[] = {[SIZES_ODD] = 1, [SIZES_64] = 64, [SIZES_840] = 840};
     uint32_t i = t->n_extents++;
-    return t->sizes == SIZES_NESTED ? (i < 12 ? 4096 >> i : 1) : (3 + 2 * (int64_t)i) * factors[t->sizes];
+    return t->sizes == SIZES_NESTED ? (i < 12 ? 4096 >> i : 1)
+                                    : (3 + 2 * (int64_t)i) * factors[t->sizes];
 }
 
 static void say(Try *t, const char *name, int64_t extent)
@@ -55,7 +57,10 @@ static void say(Try *t, const char *name, int64_t extent)
     dt_text_printf(&t->text, "%s%s = %lld", t->text.len ? ", " : "", name, (long long)extent);
 }
 
-static bool is_ellipsis(const DtAstAxis *axis) { return axis->name.text && !strcmp(axis->name.text, "..."); }
+static bool is_ellipsis(const DtAstAxis *axis)
+{
+    return axis->name.text && !strcmp(axis->name.text, "...");
+}
 
 /* ---- inventing a call ---- */
 
@@ -92,7 +97,8 @@ static void make_axes(DtLower *l, Try *t)
 {
     for (uint32_t i = 0; i < t->def->axes.n; i++) {
         DtName name = t->def->axes.at[i];
-        bool dim = t->roles == ROLES_DIMS || (t->roles == ROLES_MIXED && !in_arguments(t->def, name.text));
+        bool dim =
+            t->roles == ROLES_DIMS || (t->roles == ROLES_MIXED && !in_arguments(t->def, name.text));
         int64_t extent;
         DtAxisList list = {.span = name.span};
         if (!name.text)
@@ -164,7 +170,8 @@ static bool add_axis(DtAxis *axes, uint32_t *n, const char *name, int64_t extent
     return true;
 }
 
-/* The type of an argument of a signature; NULL after a report. l->now has the definition and its axes. */
+/* The type of an argument of a signature; NULL after a report. l->now has the definition and its
+ * axes. */
 static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -183,7 +190,8 @@ static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
             return NULL;
         for (uint32_t k = 0; k < names.n; k++)
             ok &= add_axis(axes, &n, names.at[k],
-                           written->extent ? dt_axes_written(l, written, &names) : own_extent(l, t, names.at[k]));
+                           written->extent ? dt_axes_written(l, written, &names)
+                                           : own_extent(l, t, names.at[k]));
     }
     for (uint32_t i = 0; open && i < t->n_rest; i++)
         ok &= add_axis(axes, &n, t->rest_axes[i].name, t->rest_axes[i].extent);
@@ -212,7 +220,8 @@ static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder 
         return false;
     const DtType *type = dt_axes_type(l, formal->span, dtype, n, axes);
     if (type)
-        *ret_val = dt_val_of(l, dt_graph_source(b, DT_OP_INPUT, type, formal->name.text, NULL), false);
+        *ret_val =
+            dt_val_of(l, dt_graph_source(b, DT_OP_INPUT, type, formal->name.text, NULL), false);
     dt_text_printf(&t->text, "%s%s a tensor", t->text.len ? ", " : "", formal->name.text);
     return type != NULL;
 }
@@ -222,11 +231,13 @@ static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder 
 static void call(DtLower *l, Try *t, bool training)
 {
     const DtDef *def = t->def;
-    DtFrame *frame = dt_frame_new(l, NULL, "predict", t->rank ? DT_FUNC_LAYER : DT_FUNC_ENTRY, def->span);
+    DtFrame *frame =
+        dt_frame_new(l, NULL, "predict", t->rank ? DT_FUNC_LAYER : DT_FUNC_ENTRY, def->span);
     frame->is_rule = t->rank && dt_optimizer_may_be(def);
     DtScope scope = {.frame = frame};
     DtActivation train = {.scope = &scope, .frame = frame};
-    DtActivation inside = {.caller = &train, .def = def, .scope = &scope, .frame = frame, .axes = t->axes};
+    DtActivation inside = {.caller = &train, .def = def, .scope = &scope, .frame = frame,
+                           .axes = t->axes};
     DtBound *bound = DT_NEW_ARRAY(l->arena, DtBound, def->formals.n + 1);
     bool ok = true;
     l->training = training;
@@ -245,14 +256,16 @@ static void call(DtLower *l, Try *t, bool training)
         ok &= type != NULL;
         if (!type)
             continue;
-        DtValue *value = t->rank ? dt_frame_arg(l, frame, type, formal->name.text)
-                                 : dt_graph_source(&frame->b, DT_OP_INPUT, type, formal->name.text, NULL);
+        DtValue *value =
+            t->rank ? dt_frame_arg(l, frame, type, formal->name.text)
+                    : dt_graph_source(&frame->b, DT_OP_INPUT, type, formal->name.text, NULL);
         bound[i] = (DtBound){.val = dt_val_of(l, value, false), .given = true};
     }
     l->now = &train;
     DtExpr *nowhere = DT_NEW(l->arena, DtExpr);
     *nowhere = (DtExpr){.kind = DT_EXPR_NAME, .name = def->name};
-    DtFunction function = {.def = def, .axes = t->axes, .has_axes = t->axes.n > 0, .span = def->name.span};
+    DtFunction function = {.def = def, .axes = t->axes, .has_axes = t->axes.n > 0,
+                           .span = def->name.span};
     DtInstance *instance = NULL;
     if (ok && def->kind != DT_DEF_FN) {
         DtVal made = dt_call_instance(l, &function);
@@ -272,7 +285,8 @@ static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 {
     DtModule *module = l->module;
     DtDiags *diags = l->diags;
-    uint32_t funcs = module->funcs.n, stores = module->stores.n, memos = l->memos.n, seen = l->seen.n;
+    uint32_t funcs = module->funcs.n, stores = module->stores.n, memos = l->memos.n,
+             seen = l->seen.n;
     DtGlobal *before = DT_NEW_ARRAY(l->arena, DtGlobal, l->globals.n + 1);
     for (uint32_t i = 0; i < l->globals.n; i++)
         before[i] = *l->globals.at[i];
@@ -295,7 +309,8 @@ static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 
 /* ---- the verdict ---- */
 
-/* Errors that other extents could mend; that other arguments could, where a signature says nothing of them. */
+/* Errors that other extents could mend; that other arguments could, where a signature says nothing
+ * of them. */
 static bool depends(const DtDef *def, DtDiagCode code)
 {
     static const DtDiagCode extents[] = {E0303, E0306, E0308, E0309, E0310, E0312, E0313, E0315};
@@ -312,8 +327,8 @@ static bool depends(const DtDef *def, DtDiagCode code)
     return false;
 }
 
-/* Whether no call can be so: all that is wrong is an axis parameter that has no extent, or an argument that must be a
- * constant. Other tries are better there, and this one says nothing. */
+/* Whether no call can be so: all that is wrong is an axis parameter that has no extent, or an
+ * argument that must be a constant. Other tries are better there, and this one says nothing. */
 static bool is_impossible(const Try *t, const DtDiags *aside)
 {
     return (t->roles == ROLES_AXES && t->def->axes.n && dt_diag_only(aside, E0307)) ||
@@ -338,10 +353,12 @@ static bool makes_sense(const Try *t)
 static void not_checked(DtLower *l, const DtDef *def, const char *made_up, const DtDiags *first)
 {
     DtDiagFirst why = dt_diag_first(first);
-    DtDiag *d = dt_diag_report(l->diags, L0207, def->name.span, "`%s` is not checked beyond its names", def->name.text);
+    DtDiag *d = dt_diag_report(l->diags, L0207, def->name.span,
+                               "`%s` is not checked beyond its names", def->name.text);
     dt_diag_label(d, why.span, "%s", why.message);
     if (*made_up)
-        dt_diag_note(d, "tried with %s, and other sizes and arguments, each of which it excludes", made_up);
+        dt_diag_note(d, "tried with %s, and other sizes and arguments, each of which it excludes",
+                     made_up);
     dt_diag_help(d, "a program that calls it checks it, with the axes and arguments of the call");
 }
 
@@ -364,8 +381,8 @@ static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const Dt
 static void check_other_sizes(DtLower *l, const Try *good)
 {
     for (Sizes sizes = 0; sizes < SIZES_COUNT && !l->gave_up; sizes++) {
-        Try t = {.def = good->def, .sizes = sizes, .rest = good->rest, .roles = good->roles, .bare = good->bare,
-                 .rank = good->rank};
+        Try t = {.def = good->def, .sizes = sizes, .rest = good->rest, .roles = good->roles,
+                 .bare = good->bare, .rank = good->rank};
         DtDiags *aside = dt_diag_aside(l->diags);
         bool ok = sizes == good->sizes || try_call(l, &t, aside);
         bool own = !ok;
@@ -386,7 +403,8 @@ typedef struct Tries {
 /* All that differ, until one has no errors. */
 static bool try_all(DtLower *l, const DtDef *def, int64_t rank, Tries *tries)
 {
-    for (uint32_t i = 0; i < SIZES_COUNT * REST_COUNT * ROLES_COUNT * BARE_COUNT && !l->gave_up; i++) {
+    for (uint32_t i = 0; i < SIZES_COUNT * REST_COUNT * ROLES_COUNT * BARE_COUNT && !l->gave_up;
+         i++) {
         Try t = {.def = def,
                  .bare = (Bare)(i % BARE_COUNT),
                  .roles = (Roles)(i / BARE_COUNT % ROLES_COUNT),

@@ -65,7 +65,8 @@ static void missing_include(DtLower *l, const DtExpr *expr)
 
 static DtVal unknown_function(DtLower *l, const DtExpr *expr)
 {
-    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1), *library[128];
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + dt_n_builtins + 1),
+               *library[128];
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++) {
         if (l->globals.at[i]->kind == DT_GLOBAL_DEF)
@@ -83,8 +84,11 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     DtDiag *d = dt_report_error(l, E0201, expr->name.span, "there is no function or layer `%s`",
                                 expr->name.text);
     if (dt_config_is_reader(expr->name.text))
-        dt_diag_help(d, "`%s` gives samples: it stands alone behind `=` in the train block, each in an assignment "
-                        "of its own, `x[batch, ...] = %s(...)`", expr->name.text, expr->name.text);
+        dt_diag_help(d,
+                     "`%s` gives samples: it stands alone behind `=` in the train block, each in "
+                     "an assignment "
+                     "of its own, `x[batch, ...] = %s(...)`",
+                     expr->name.text, expr->name.text);
     else if ((!dt_scalars_are_computed(l) ||
               !dt_foreign_help(d, DT_FOREIGN_SCHEDULE, expr->name.span, expr->name.text)) &&
              !dt_foreign_help(d, DT_FOREIGN_VALUE, expr->name.span, expr->name.text))

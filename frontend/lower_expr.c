@@ -91,10 +91,13 @@ static DtVal unknown_name(DtLower *l, DtName name)
     }
     const DtCollected *collected = dt_sequence_find(l, name.text);
     if (collected) {
-        DtDiag *d = dt_report_error(l, E0220, name.span, "the loop is still putting `%s` together", name.text);
+        DtDiag *d = dt_report_error(l, E0220, name.span, "the loop is still putting `%s` together",
+                                    name.text);
         dt_diag_label(d, collected->span, "one iteration's part");
-        dt_diag_note(d, "it has a value after the loop. What the next iteration needs is carried: bind a name "
-                        "before the loop, and assign it in it");
+        dt_diag_note(
+            d,
+            "it has a value after the loop. What the next iteration needs is carried: bind a name "
+            "before the loop, and assign it in it");
         return dt_val_error();
     }
     const char **names = DT_NEW_ARRAY(l->arena, const char *, 4096);
@@ -130,7 +133,8 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
         return dt_val_int(*l->rank);
     }
     if (!strcmp(name, "rank")) {
-        DtDiag *d = dt_report_error(l, E0201, expr->span, "`rank` has a value in an optimizer and its settings only");
+        DtDiag *d = dt_report_error(l, E0201, expr->span,
+                                    "`rank` has a value in an optimizer and its settings only");
         dt_diag_note(d, "it is the number of axes written in a parameter's declaration");
         return dt_val_error();
     }
@@ -144,10 +148,14 @@ static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *b
     const DtFrame *home = binding->state > 0 ? binding->val.tensor.frame : NULL;
     if (!home || !home->params.at[binding->state - 1].written.file)
         return;
-    DtDiag *d = dt_diag_report(l->diags, L0411, expr->span, 
-                               "the state `%s` has its old value here, from before the step", binding->name);
-    dt_diag_label(d, home->params.at[binding->state - 1].written, "what is assigned counts from the next step on");
-    dt_diag_help(d, "give the new value a name and read that: `next = ...; %s = next`; or read the old one before",
+    DtDiag *d = dt_diag_report(l->diags, L0411, expr->span,
+                               "the state `%s` has its old value here, from before the step",
+                               binding->name);
+    dt_diag_label(d, home->params.at[binding->state - 1].written,
+                  "what is assigned counts from the next step on");
+    dt_diag_help(d,
+                 "give the new value a name and read that: `next = ...; %s = next`; or read the "
+                 "old one before",
                  binding->name);
 }
 
@@ -224,7 +232,8 @@ bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_
     return dt_val_int_of(l, &v, expr, what, ret_whole);
 }
 
-static bool truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what, bool *ret_truth)
+static bool truth_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
+                     bool *ret_truth)
 {
     if (v->kind == DT_VAL_BOOL) {
         *ret_truth = v->whole != 0;
@@ -545,7 +554,8 @@ static DtVal eval_if(DtLower *l, const DtExpr *expr)
 {
     DtVal condition = dt_expr_eval(l, expr->a);
     bool truth;
-    if (dt_scalars_are_computed(l) && condition.kind == DT_VAL_TENSOR && dt_val_dtype(&condition) == DT_BOOL)
+    if (dt_scalars_are_computed(l) && condition.kind == DT_VAL_TENSOR &&
+        dt_val_dtype(&condition) == DT_BOOL)
         return dt_scalars_choose(l, &condition, expr);
     if (!truth_of(l, &condition, expr->a, "the condition of `if`", &truth))
         return dt_val_error();

@@ -86,7 +86,8 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
     if (made)
         return made;
     if (!frame->parent)
-        DT_BUG("`%s` uses a value of `%s`, which does not enclose it", frame->func->name, home->func->name);
+        DT_BUG("`%s` uses a value of `%s`, which does not enclose it", frame->func->name,
+               home->func->name);
     if (home == l->scalars && value->type->dtype != DT_F32) { /* scalars of the step are f32 */
         DtValue *number = dt_frame_import(l, frame, dt_graph_cast(&home->b, value, DT_F32), home);
         return dt_graph_cast(&frame->b, number, value->type->dtype);
@@ -143,10 +144,12 @@ static bool grows_too_large(DtLower *l, DtSpan span, const char *why, int most, 
 
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
 {
-    uint64_t *called = frame->is_entry ? &l->called : &frame->called; /* entries are all written out */
+    /* entries are all written out */
+    uint64_t *called = frame->is_entry ? &l->called : &frame->called;
     *called += n;
-    return *called <= DT_LOWER_OPS || grows_too_large(l, span, "calls of what calls", DT_LOWER_OPS,
-                                                      "operations; a loop over a dim is computed from one body");
+    return *called <= DT_LOWER_OPS ||
+           grows_too_large(l, span, "calls of what calls", DT_LOWER_OPS,
+                           "operations; a loop over a dim is computed from one body");
 }
 
 static bool may_add_param(DtLower *l, const DtFrame *frame, DtSpan span)
@@ -274,8 +277,9 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         func->n_returns = func->results.n;
 }
 
-/* The train block and the models that it calls have no path. So that they do not draw the same numbers, the sites of
- * the block begin with "train.", and those of every model but the first with its name. */
+/* The train block and the models that it calls have no path. So that they do not draw the same
+ * numbers, the sites of the block begin with "train.", and those of every model but the first with
+ * its name. */
 static const char *site_home(DtLower *l, const DtFrame *layer)
 {
     if (layer->is_entry)
@@ -289,5 +293,6 @@ static const char *site_home(DtLower *l, const DtFrame *layer)
 
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op)
 {
-    return dt_intern_printf("%s%s%s#%u", site_home(l, frame->random), frame->prefix, op, frame->random->n_random++);
+    return dt_intern_printf("%s%s%s#%u", site_home(l, frame->random), frame->prefix, op,
+                            frame->random->n_random++);
 }

@@ -26,19 +26,22 @@ static bool is_float(const DtVal *v)
 
 /* Binds the cotangents of results to their names: inputs of the gradient, 0 for a result that is no
  * float tensor. */
-static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *results, uint32_t n)
+static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *results,
+                            uint32_t n)
 {
     if (stmt->targets.n != n) {
-        dt_report_error(l, E0221, stmt->span, "`%s` names %u cotangent%s, and `%s` has %u result%s", stmt->name.text,
-                        stmt->targets.n, stmt->targets.n == 1 ? "" : "s", l->now->def->name.text, n,
-                        n == 1 ? "" : "s");
+        dt_report_error(l, E0221, stmt->span, "`%s` names %u cotangent%s, and `%s` has %u result%s",
+                        stmt->name.text, stmt->targets.n, stmt->targets.n == 1 ? "" : "s",
+                        l->now->def->name.text, n, n == 1 ? "" : "s");
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
         DtVal val = dt_val_float(0);
         if (is_float(&results[i]))
-            val = dt_val_of(
-                l, dt_frame_arg(l, frame, results[i].tensor.value->type, stmt->targets.at[i].name.text), false);
+            val = dt_val_of(l,
+                            dt_frame_arg(l, frame, results[i].tensor.value->type,
+                                         stmt->targets.at[i].name.text),
+                            false);
         if (!dt_clause_name(l, stmt, i, val))
             return false;
     }
@@ -59,7 +62,8 @@ static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, 
 static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
 {
     const DtOp *op = x->op;
-    DtBuilder b = {.func = frame->func, .span = op ? op->span : frame->b.span, .path = frame->b.path};
+    DtBuilder b = {.func = frame->func, .span = op ? op->span : frame->b.span,
+                   .path = frame->b.path};
     if (op && op->kind == DT_OP_CAST) {
         DtValue *sum = over_shared(frame, op->in[0], type);
         return sum == op->in[0] ? x : dt_graph_cast(&b, sum, x->type->dtype);
@@ -75,18 +79,20 @@ static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
             dt_type_find(op->in[1]->type, axis) >= 0)
             axes[n++] = axis;
     }
-    return n == op->n_axes ? x : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
+    return n == op->n_axes ? x
+                           : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
 }
 
 /* The gradient for one argument becomes a result. */
-static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, const DtFormal *formal,
-                           const DtVal *argument, const DtVal *v)
+static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream,
+                           const DtFormal *formal, const DtVal *argument, const DtVal *v)
 {
     const DtSpan span = l->now->returned_span;
     if (argument->kind == DT_VAL_TUPLE) {
-        dt_report_error(l, E0221, span,
-                        "`%s` is a tuple; a function that states its gradient takes tensors and numbers",
-                        formal->name.text);
+        dt_report_error(
+            l, E0221, span,
+            "`%s` is a tuple; a function that states its gradient takes tensors and numbers",
+            formal->name.text);
         return false;
     }
     if (!is_float(argument))
@@ -95,12 +101,13 @@ static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream, c
     if (!dt_val_check(l, v, NULL))
         return false;
     if (!dt_val_is_constant(v) && !is_float(v)) {
-        dt_report_error(l, E0221, span, "the cotangent of `%s` is %s, and it must be a float", formal->name.text,
-                        dt_report_type(l, v));
+        dt_report_error(l, E0221, span, "the cotangent of `%s` is %s, and it must be a float",
+                        formal->name.text, dt_report_type(l, v));
         return false;
     }
     DtValue *x = dt_val_use(l, v, type->dtype);
-    if (!dt_clause_fits(l, dt_arena_printf(l->arena, "the cotangent of `%s`", formal->name.text), x->type, type))
+    if (!dt_clause_fits(l, dt_arena_printf(l->arena, "the cotangent of `%s`", formal->name.text),
+                        x->type, type))
         return false;
     DtValue *sum = over_stream(frame, stream, x, type);
     if (sum == x)
@@ -123,31 +130,39 @@ static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt
 static DtScope *with_parts(DtLower *l, const DtVal *parts)
 {
     const DtStmt *const *clauses = l->now->clauses;
-    const DtStmt *names = clauses[DT_CLAUSE_FINISH] ? clauses[DT_CLAUSE_FINISH] : clauses[DT_CLAUSE_MERGE];
+    const DtStmt *names =
+        clauses[DT_CLAUSE_FINISH] ? clauses[DT_CLAUSE_FINISH] : clauses[DT_CLAUSE_MERGE];
     DtScope *scope = DT_NEW(l->arena, DtScope);
     *scope = (DtScope){.parent = l->now->scope, .frame = l->now->frame};
-    const uint32_t n = !parts || !names ? 0 : clauses[DT_CLAUSE_FINISH] ? names->targets.n : names->targets.n / 2;
+    const uint32_t n = !parts || !names            ? 0
+                       : clauses[DT_CLAUSE_FINISH] ? names->targets.n
+                                                   : names->targets.n / 2;
     for (uint32_t i = 0; i < n; i++) {
         const DtTarget *target = &names->targets.at[i];
         DT_PUSH(l->arena, scope->names,
-                ((DtBinding){.name = target->name.text, .val = parts[i], .span = target->name.span}));
+                ((DtBinding){.name = target->name.text, .val = parts[i],
+                             .span = target->name.span}));
     }
     return scope;
 }
 
-bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results, const DtVal *parts)
+bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
+                       const DtVal *parts)
 {
     const DtActivation kept = *l->now;
     const DtDef *def = l->now->def;
     const DtStmt *stmt = l->now->clauses[DT_CLAUSE_GRADIENT];
-    DtFrame *home = l->now->frame, *frame = dt_clause_enter(l, home, home, stmt, with_parts(l, parts));
+    DtFrame *home = l->now->frame,
+            *frame = dt_clause_enter(l, home, home, stmt, with_parts(l, parts));
     const DtVal *items;
     uint32_t n_items;
     bool ok = bind_cotangents(l, stmt, frame, results, n_results) &&
-              dt_clause_run(l, stmt, "one cotangent for each argument, in their order; 0 for what gets none",
+              dt_clause_run(l, stmt,
+                            "one cotangent for each argument, in their order; 0 for what gets none",
                             def->formals.n, &items, &n_items);
     for (uint32_t i = 0, n = ok ? def->formals.n : 0; i < n; i++)
-        ok &= take_cotangent(l, frame, home->func->stream, &def->formals.at[i], &bound[i].val, &items[i]);
+        ok &= take_cotangent(l, frame, home->func->stream, &def->formals.at[i], &bound[i].val,
+                             &items[i]);
     if (ok) {
         dt_frame_finish(l, frame);
         dt_graph_sweep(frame->func);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters by path: which are frozen, and to which group each other one belongs. A loop's parameters are called by
- * their pattern (h.#.up.w), as --params and checkpoints do, or without the number. */
+/* Parameters by path: which are frozen, and to which group each other one belongs. A loop's
+ * parameters are called by their pattern (h.#.up.w), as --params and checkpoints do, or without the
+ * number. */
 #include "frontend/lower_internal.h"
 
 #include <fnmatch.h>
@@ -10,7 +11,8 @@ static const uint32_t NO_GROUP = UINT32_MAX;
 
 static bool is_called(const DtStore *store, const char *pattern)
 {
-    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 || fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
+    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 ||
+           fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
 }
 
 /* h.#.up.w for h.0.up.w. */
@@ -34,8 +36,10 @@ static void unknown_path(DtLower *l, const DtPattern *pattern, const char *why)
     for (uint32_t i = 0; i < l->module->stores.n; i++)
         if (l->module->stores.at[i]->kind == DT_STORE_PARAM)
             names[n++] = l->module->stores.at[i]->pattern;
-    DtDiag *d = dt_diag_report(l->diags, E0201, pattern->span, "no parameter has the path `%s`", pattern->text);
-    const char *near = dt_text_nearest(pattern->text, names, n), *all = of_all_iterations(l, pattern->text);
+    DtDiag *d = dt_diag_report(l->diags, E0201, pattern->span, "no parameter has the path `%s`",
+                               pattern->text);
+    const char *near = dt_text_nearest(pattern->text, names, n),
+               *all = of_all_iterations(l, pattern->text);
     for (size_t i = 0; i < n; i++)
         near = fnmatch(all, names[i], FNM_NOESCAPE) == 0 ? all : near;
     if (near)
@@ -194,8 +198,9 @@ static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t 
         any = true;
         if (ret_of[i] != NO_GROUP && ret_of[i] != group) {
             const DtParamGroup *other = &train->groups.at[ret_of[i]];
-            DtDiag *d = dt_diag_report(l->diags, E0470, pattern->span, "`%s` is in `%s` and in `%s`", store->pattern,
-                                       other->name, train->groups.at[group].name);
+            DtDiag *d =
+                dt_diag_report(l->diags, E0470, pattern->span, "`%s` is in `%s` and in `%s`",
+                               store->pattern, other->name, train->groups.at[group].name);
             dt_diag_label(d, other->span, "it has this optimizer already");
             return false;
         }
@@ -204,7 +209,8 @@ static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t 
     if (any)
         return true;
     if (frozen)
-        dt_diag_report(l->diags, E0470, pattern->span, "all parameters that `%s` names are frozen", pattern->text);
+        dt_diag_report(l->diags, E0470, pattern->span, "all parameters that `%s` names are frozen",
+                       pattern->text);
     else
         unknown_path(l, pattern, "a loop's iterations (#) have one optimizer");
     return false;
@@ -220,8 +226,9 @@ static bool take_rest(DtLower *l, uint32_t *ret_of)
     for (uint32_t i = rest + 1; i < train->groups.n; i++) {
         if (train->groups.at[i].params.n)
             continue;
-        DtDiag *d = dt_diag_report(l->diags, E0470, train->groups.at[i].span,
-                                   "`%s` does not say which parameters it has", train->groups.at[i].name);
+        DtDiag *d =
+            dt_diag_report(l->diags, E0470, train->groups.at[i].span,
+                           "`%s` does not say which parameters it has", train->groups.at[i].name);
         dt_diag_label(d, train->groups.at[rest].span, "this one has all that no other names");
         dt_diag_help(d, "add `params = (...)`; `dtc --params` lists the paths");
         return false;
@@ -233,8 +240,10 @@ static bool take_rest(DtLower *l, uint32_t *ret_of)
         ret_of[i] = rest;
         if (rest < train->groups.n)
             continue;
-        DtDiag *d = dt_diag_report(l->diags, E0470, train->optimizer.span, "`%s` is in no group", store->pattern);
-        dt_diag_help(d, "`optimizer = ...` without `params` updates all parameters that no group names; `frozen` "
+        DtDiag *d = dt_diag_report(l->diags, E0470, train->optimizer.span, "`%s` is in no group",
+                                   store->pattern);
+        dt_diag_help(d, "`optimizer = ...` without `params` updates all parameters that no group "
+                        "names; `frozen` "
                         "leaves them as they are");
         return false;
     }

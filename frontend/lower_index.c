@@ -112,7 +112,10 @@ static DtValue *apply_constant(DtLower *l, const DtExpr *expr, const Index *inde
 
 /* ---- tensor indices ---- */
 
-static bool is_constant(const DtValue *value) { return value->op && value->op->kind == DT_OP_CONST; }
+static bool is_constant(const DtValue *value)
+{
+    return value->op && value->op->kind == DT_OP_CONST;
+}
 
 /* value = mul * (its first or second operand) + add; through one op. */
 static DtValue *affine_step(const DtValue *value, int64_t *mul, int64_t *add)
@@ -165,8 +168,8 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
 {
     DtValue *base;
     int64_t mul, add, last, extent = dt_type_extent(x->type, axis);
-    if (index->type->rank != 1 || !dt_index_affine(index, &base, &mul, &add) || mul < 1 || add < 0 || !base->op ||
-        base->op->kind != DT_OP_IOTA)
+    if (index->type->rank != 1 || !dt_index_affine(index, &base, &mul, &add) || mul < 1 ||
+        add < 0 || !base->op || base->op->kind != DT_OP_IOTA)
         return NULL;
     const char *along = base->type->axes[0].name;
     int64_t n = index->type->axes[0].extent;
@@ -267,12 +270,14 @@ static bool read_indices(DtLower *l, const DtExpr *expr, DtVal *x, Index *ret, u
     return true;
 }
 
-static DtValue *apply_indices(DtLower *l, const DtExpr *expr, const Index *indices, uint32_t n_indices, DtValue *x)
+static DtValue *apply_indices(DtLower *l, const DtExpr *expr, const Index *indices,
+                              uint32_t n_indices, DtValue *x)
 {
     Index *tensors = DT_NEW_ARRAY(l->arena, Index, n_indices + 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < expr->subs.n; i++) {
-        if (expr->subs.at[i].kind == DT_SUB_RANGE && !(x = apply_range(l, expr, &expr->subs.at[i], x)))
+        if (expr->subs.at[i].kind == DT_SUB_RANGE &&
+            !(x = apply_range(l, expr, &expr->subs.at[i], x)))
             return NULL;
     }
     for (uint32_t i = 0; i < n_indices; i++) {
@@ -328,7 +333,8 @@ static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
     uint32_t at = 0;
     for (uint32_t i = 0; i < group->names.n; i++) {
         DtAxisNames names = {0};
-        const DtAstAxis written = {group->names.at[i], group->extents.n ? group->extents.at[i] : NULL};
+        const DtAstAxis written = {group->names.at[i],
+                                   group->extents.n ? group->extents.at[i] : NULL};
         if (!dt_axes_name(l, written.name, &names))
             return false;
         int64_t extent = written.extent ? dt_axes_written(l, &written, &names) : 0;
@@ -361,9 +367,10 @@ static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, con
             DtDiag *d =
                 dt_report_error(l, E0306, sub->span, "the extents of `%s` and `%s` are both open",
                                 r->to[free_axis], to->names.at[i]);
-            dt_diag_note(
-                d, "an `axis` takes what is left of %lld elements; the others are dims, or have an extent here",
-                (long long)elements);
+            dt_diag_note(d,
+                         "an `axis` takes what is left of %lld elements; the others are dims, or "
+                         "have an extent here",
+                         (long long)elements);
             dt_diag_help(d, "write one of them: `(%s = N, %s)`", r->to[free_axis], to->names.at[i]);
             return false;
         } else {

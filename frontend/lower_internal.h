@@ -52,7 +52,8 @@ enum {
     DT_LOWER_CALLS = 64,      /* calls inside calls */
     DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
     DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
-    DT_LOWER_PARAMS = 1 << 16, /* parameters and states of a layer, with those of all instances in it */
+    /* parameters and states of a layer, with those of all instances in it */
+    DT_LOWER_PARAMS = 1 << 16,
     DT_LOWER_OPS = 1 << 19,   /* ops of all entries once calls are written out */
     DT_LOWER_INCLUDES = 64    /* includes inside includes */
 };
@@ -254,7 +255,8 @@ typedef struct DtGlobal {
     uint8_t state; /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
     int64_t extent;
     bool used, is_library;
-    const char *meant; /* axis of the library: the name that stands for it in this program, see scope.c */
+    /* axis of the library: the name that stands for it in this program, see scope.c */
+    const char *meant;
 } DtGlobal;
 
 /* A function made by a call, or the failure to make it. */
@@ -495,7 +497,8 @@ DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x);
 /* The value of x with one axis dropped by taking element at. */
 DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
 
-/* Whether value is mul * base + add, with base of the same type (value itself if it is nothing else). */
+/* Whether value is mul * base + add, with base of the same type (value itself if it is nothing
+ * else). */
 bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64_t *ret_add);
 
 /* ---- lower_sequence.c ---- */
@@ -554,17 +557,19 @@ bool dt_scan_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_
 bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                        const DtVal *parts);
 /* Begins the evaluation of a clause in a frame of its own; the caller restores *l->now. */
-DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt, DtScope *outer);
+DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt,
+                         DtScope *outer);
 /* Binds name i in the clause's parentheses. */
 bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
 /* Evaluates the block of a clause; wanted: number of values that it must return, 0: any. each:
  * their description, for messages. */
-bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted, const DtVal **ret_items,
-                   uint32_t *ret_n);
+bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted,
+                   const DtVal **ret_items, uint32_t *ret_n);
 /* Whether shared axes have equal extents. */
 bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
 /* The clause's returned value as a value of this type in the frame; NULL after a diagnostic. */
-DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type);
+DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
+                          const DtType *type);
 
 /* ---- lower_scalars.c ---- */
 

@@ -210,7 +210,8 @@ static const char *func_name(DtLower *l, const DtDef *def)
     return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
-/* A `shard` line that is for calls of a function of that name, of the layouts in question; or NULL. */
+/* A `shard` line that is for calls of a function of that name, of the layouts in question; or
+ * NULL. */
 static const DtShard *shard_of(const DtLower *l, const char *name)
 {
     for (uint32_t i = 0; i < l->program->parallels.n; i++) {
@@ -244,7 +245,8 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
-    if (def->kind == DT_DEF_FN) { /* its random draws are numbered among those of the layer that calls it */
+    /* its random draws are numbered among those of the layer that calls it */
+    if (def->kind == DT_DEF_FN) {
         frame->random = c->act.caller->frame->random;
         frame->prefix = c->act.caller->frame->prefix;
     }
@@ -406,9 +408,10 @@ static bool may_state(DtLower *l, const Call *c)
     for (uint32_t i = 0; has_clauses && i < def->formals.n; i++) {
         if (!has_function(&c->bound[i].val))
             continue;
-        DtDiag *d = dt_report_error(l, E0221, c->s.call->span,
-                                    "`%s` says what its gradient or its parts are, so `%s` cannot be a function",
-                                    def->name.text, def->formals.at[i].name.text);
+        DtDiag *d = dt_report_error(
+            l, E0221, c->s.call->span,
+            "`%s` says what its gradient or its parts are, so `%s` cannot be a function",
+            def->name.text, def->formals.at[i].name.text);
         dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
         return false;
     }
@@ -437,9 +440,11 @@ static bool is_in_place(DtLower *l, const Call *c)
     for (uint32_t i = 0; i < def->formals.n; i++) {
         if (has_function(&c->bound[i].val))
             return true;
-        tensor |= has_clauses ? has_tensor(&c->bound[i].val) : c->bound[i].val.kind == DT_VAL_TENSOR;
+        tensor |=
+            has_clauses ? has_tensor(&c->bound[i].val) : c->bound[i].val.kind == DT_VAL_TENSOR;
     }
-    return !tensor || !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) || has_clauses);
+    return !tensor ||
+           !(dt_scope_in_library(l, def->span) || shard_of(l, def->name.text) || has_clauses);
 }
 
 /* ---- after errors ---- */

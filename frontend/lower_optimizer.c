@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers: an `fn` whose first two arguments are a parameter and its gradient, evaluated once for every parameter
- * that is trained, into a function of its own (DtUpdateRule), which the optimizer's pass puts into entry "update".
+/* Optimizers: an `fn` whose first two arguments are a parameter and its gradient, evaluated once
+ * for every parameter that is trained, into a function of its own (DtUpdateRule), which the
+ * optimizer's pass puts into entry "update".
  *
  *   fn sgd(p[...], g[...], grad_norm, lr, momentum = 0) -> [...] { state v[...] = zeros ... }
  *   optimizer = sgd(lr = 0.1)
  *
- * Arguments after these two are settings, which may depend on `rank`, and what the step gives: `grad_norm`, a tensor
- * without axes, and scalars of the step (lower_scalars.c). States belong to the parameter: `...` in their declaration
- * are the axes that `...` has in its. Everything is f32 here, and evaluated in place.
+ * Arguments after these two are settings, which may depend on `rank`, and what the step gives:
+ * `grad_norm`, a tensor without axes, and scalars of the step (lower_scalars.c). States belong to
+ * the parameter: `...` in their declaration are the axes that `...` has in its. Everything is f32
+ * here, and evaluated in place.
  *
  *   fn lamb[all](p[..., all], g[..., all], lr) -> [..., all] { .. sqrt(sum[all](p * p)) .. }
  *   fn adafactor[front, rows, cols](p[..., front, rows, cols], ..) ..
  *
- * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them, and so on, the
- * first for all that are left, which may be none. `...` are the loops then: every iteration has a parameter. */
+ * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them,
+ * and so on, the first for all that are left, which may be none. `...` are the loops then: every
+ * iteration has a parameter. */
 #include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
@@ -52,9 +55,10 @@ bool dt_optimizer_may_be(const DtDef *def)
 
 static const DtDef *definition(const DtLower *l, const DtExpr *call)
 {
-    const DtGlobal *global = call && call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME && call->a->name.text
-                                 ? dt_scope_meant(l, call->a)
-                                 : NULL;
+    const DtGlobal *global =
+        call && call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME && call->a->name.text
+            ? dt_scope_meant(l, call->a)
+            : NULL;
     return global && global->kind == DT_GLOBAL_DEF ? global->def : NULL;
 }
 
@@ -63,7 +67,8 @@ bool dt_optimizer_is_call(void *context, const DtExpr *expr)
     const DtDef *def = definition(context, dt_report_bare(expr));
     bool has_rate = false;
     for (uint32_t i = 0; def && i < def->formals.n; i++)
-        has_rate = has_rate || (def->formals.at[i].name.text && !strcmp(def->formals.at[i].name.text, "lr"));
+        has_rate = has_rate ||
+                   (def->formals.at[i].name.text && !strcmp(def->formals.at[i].name.text, "lr"));
     return has_rate && dt_optimizer_may_be(def);
 }
 
@@ -75,11 +80,14 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
     const DtDef *def = definition(l, call);
     if (def && dt_optimizer_may_be(def))
         return def;
-    const char *name = call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME ? call->a->name.text : NULL;
+    const char *name =
+        call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME ? call->a->name.text : NULL;
     DtSpan span = name ? call->a->span : expr->span;
-    DtDiag *d = name ? dt_report_error(l, E0455, span, "`%s` is no optimizer", name)
-                     : dt_report_error(l, E0451, span, "`optimizer` takes a call: `adamw(lr = 1e-3)`");
-    dt_diag_note(d, "an optimizer is an `fn` whose first arguments are a parameter and its gradient: `p[...], g[...]`; "
+    DtDiag *d =
+        name ? dt_report_error(l, E0455, span, "`%s` is no optimizer", name)
+             : dt_report_error(l, E0451, span, "`optimizer` takes a call: `adamw(lr = 1e-3)`");
+    dt_diag_note(d, "an optimizer is an `fn` whose first arguments are a parameter and its "
+                    "gradient: `p[...], g[...]`; "
                     "`dtc explain adamw` shows one");
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
     size_t n = 0;
@@ -91,7 +99,8 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
     return NULL;
 }
 
-static DtDiag *argument_error(DtLower *l, const Rule *r, DtDiagCode code, DtSpan span, const char *message)
+static DtDiag *argument_error(DtLower *l, const Rule *r, DtDiagCode code, DtSpan span,
+                              const char *message)
 {
     DtText list = {0};
     DtDiag *d = dt_report_error(l, code, span, "%s", message);
@@ -115,7 +124,8 @@ static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
             return (int32_t)i;
         names[n++] = r->def->formals.at[i].name.text;
     }
-    const char *message = dt_arena_printf(l->arena, "`%s` is not an option of `%s`", arg->name.text, r->def->name.text);
+    const char *message = dt_arena_printf(l->arena, "`%s` is not an option of `%s`", arg->name.text,
+                                          r->def->name.text);
     DtDiag *d = argument_error(l, r, E0450, arg->name.span, message);
     if (!dt_foreign_help(d, DT_FOREIGN_ARGUMENT, arg->name.span, arg->name.text))
         dt_report_nearest(l, d, arg->name.span, arg->name.text, names, n);
@@ -163,10 +173,12 @@ static bool bind_settings(DtLower *l, Rule *r)
         if (dt_scalars_fill(formal))
             r->bound[i] = (DtBound){.val = dt_scalars_given(l, formal), .given = true};
         else if (is_norm(formal))
-            r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {r->norm, r->frame}}, .given = true};
+            r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {r->norm, r->frame}},
+                                    .given = true};
         else if (!r->bound[i].given && !formal->init) {
-            argument_error(l, r, E0453, call->span,
-                           dt_arena_printf(l->arena, "`%s` needs `%s`", r->def->name.text, formal->name.text));
+            argument_error(
+                l, r, E0453, call->span,
+                dt_arena_printf(l->arena, "`%s` needs `%s`", r->def->name.text, formal->name.text));
             ok = false;
         }
     }
@@ -178,7 +190,8 @@ static bool bind_settings(DtLower *l, Rule *r)
 static void begin(DtLower *l, Rule *r)
 {
     const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
-    const char *name = r->def->name.text; /* numbered here, so that the module need not search for a free name */
+    /* numbered here, so that the module need not search for a free name */
+    const char *name = r->def->name.text;
     if (l->n_rules++)
         name = dt_intern_printf("%s.%u", name, l->n_rules - 1);
     r->frame = dt_frame_new(l, l->scalars, name, DT_FUNC_LAYER, r->call->span);
@@ -188,7 +201,8 @@ static void begin(DtLower *l, Rule *r)
     r->bound = DT_NEW_ARRAY(l->arena, DtBound, r->def->formals.n + 1);
     for (uint32_t i = 0; i < 2; i++) {
         DtValue *value = dt_frame_arg(l, r->frame, type, r->def->formals.at[i].name.text);
-        r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {value, r->frame}}, .given = true};
+        r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {value, r->frame}},
+                                .given = true};
     }
     r->norm = dt_frame_arg(l, r->frame, dt_type_scalar(DT_F32), "grad_norm");
     l->now = &r->act;
@@ -200,8 +214,9 @@ static bool check_states(DtLower *l, const Rule *r)
         const DtFrameParam *p = &r->frame->params.at[i];
         if (p->new_value)
             continue;
-        DtDiag *d = dt_report_error(l, E0469, p->formal.span, "the state `%s` of an optimizer is never assigned",
-                                    p->formal.path);
+        DtDiag *d =
+            dt_report_error(l, E0469, p->formal.span,
+                            "the state `%s` of an optimizer is never assigned", p->formal.path);
         dt_diag_note(d, "what no step changes needs no state");
         return false;
     }
@@ -219,9 +234,9 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
         return false;
     DtValue *value = dt_val_use(l, v, DT_F32);
     if (!dt_type_same_axes(value->type, type)) {
-        DtDiag *d = dt_report_error(l, E0469, r->call->span, "`%s` makes %s of a parameter that is %s",
-                                    r->def->name.text, dt_report_axes(l, value->type, true),
-                                    dt_report_axes(l, type, true));
+        DtDiag *d = dt_report_error(
+            l, E0469, r->call->span, "`%s` makes %s of a parameter that is %s", r->def->name.text,
+            dt_report_axes(l, value->type, true), dt_report_axes(l, type, true));
         dt_diag_label(d, r->def->head, "it returns what the parameter becomes");
         return false;
     }
@@ -247,9 +262,11 @@ static bool check_ops(DtLower *l, const Rule *r)
             what = "has a state that is no f32";
     if (!what)
         return true;
-    DtDiag *d = dt_report_error(l, E0469, r->call->span, "the optimizer `%s` %s", r->def->name.text, what);
+    DtDiag *d =
+        dt_report_error(l, E0469, r->call->span, "the optimizer `%s` %s", r->def->name.text, what);
     dt_diag_label(d, r->def->head, "defined here");
-    dt_diag_note(d, "an optimizer computes with sums, products and functions of its arguments, states and settings");
+    dt_diag_note(d, "an optimizer computes with sums, products and functions of its arguments, "
+                    "states and settings");
     return false;
 }
 
@@ -282,14 +299,18 @@ static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
         DtDiag *d = dt_report_error(l, E0469, call->span, "the optimizer `%s` calls a setting `%s`",
                                     def->name.text, name);
         dt_diag_label(d, def->formals.at[i].name.span, "it needs another name");
-        dt_diag_note(d, "`%s` in a call says something of the parameters, whatever the optimizer: `dtc explain "
-                        "optimizer`", name);
+        dt_diag_note(
+            d,
+            "`%s` in a call says something of the parameters, whatever the optimizer: `dtc explain "
+            "optimizer`",
+            name);
         return false;
     }
     return true;
 }
 
-/* The axes that belong to one entry of the parameter's declaration, which ends before type->axes[end]. */
+/* The axes that belong to one entry of the parameter's declaration, which ends before
+ * type->axes[end]. */
 static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxisNames *ret_names)
 {
     uint32_t first = end;
@@ -321,7 +342,8 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtSto
     const char *name = l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
     const DtFunction function = {
-        .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0, .span = call->span};
+        .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0,
+        .span = call->span};
     *r = (Rule){.call = call, .def = def, .store = store};
     r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
@@ -330,7 +352,8 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtSto
     l->rank_counts = false;
     bool ok = bind_settings(l, r);
     r->act.frame = r->scope.frame = r->frame;
-    DtVal result = ok ? dt_memo_call(l, &function, NULL, dt_report_bare(call), r->bound) : dt_val_error();
+    DtVal result =
+        ok ? dt_memo_call(l, &function, NULL, dt_report_bare(call), r->bound) : dt_val_error();
     l->rank = NULL;
     l->updated = NULL;
     ok = ok && !dt_val_is_error(&result) && give_result(l, r, &result) && check_states(l, r);

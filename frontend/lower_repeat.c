@@ -4,8 +4,8 @@
  *   inputs of the body    iteration number, carried values, invariants (captured), elements,
  *                         parameters (one slice)
  *   carried               names bound before the loop and assigned in it; they keep their type
- *   stacked               elements of outer values at the iteration's position, and parameters of the
- *                         body, which the function around it has with the loop axis
+ *   stacked               elements of outer values at the iteration's position, and parameters of
+ *                         the body, which the function around it has with the loop axis
  *   results               carried, then what names put together position by position, then states
  *
  * Over a tuple it is unrolled: types may change, and paths have the position. */
@@ -226,16 +226,17 @@ static bool clashes(const Repeat *r, const char *axis)
     return false;
 }
 
-/* The dim that was written if the loop has parameters, which are in checkpoints under it, or takes nothing apart;
- * a loop over positions has an axis of its own, since `shard` lines split positions. Else the label, made different
- * from every axis of the program and of the body. */
+/* The dim that was written if the loop has parameters, which are in checkpoints under it, or takes
+ * nothing apart; a loop over positions has an axis of its own, since `shard` lines split positions.
+ * Else the label, made different from every axis of the program and of the body. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
     const DtGlobal *dim = bare->kind == DT_EXPR_NAME ? dt_scope_value(l, bare->name.text) : NULL;
     const bool is_sequence = r->body->elements.n || r->body->collected.n;
     if (dim && dim->kind == DT_GLOBAL_DIM && !dt_expr_find(l, dim->name) &&
-        (r->body->params.n || !is_sequence) && !body_has_axis(l, r, dim->name) && !clashes(r, dim->name))
+        (r->body->params.n || !is_sequence) && !body_has_axis(l, r, dim->name) &&
+        !clashes(r, dim->name))
         return dim->name;
     const char *axis = r->label;
     while (dt_scope_axis(l, axis) || body_has_axis(l, r, axis) || clashes(r, axis))
@@ -308,8 +309,8 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
                    .n_stacked_out = body->collected.n + func->writes.n};
     DtOp *op = dt_graph_loop(&outer->b, func, loop, in);
     for (uint32_t i = 0; i < func->writes.n; i++)
-        dt_frame_write(l, outer, map[func->writes.at[i]], op->out[r->carried.n + body->collected.n + i],
-                       r->stmt->span);
+        dt_frame_write(l, outer, map[func->writes.at[i]],
+                       op->out[r->carried.n + body->collected.n + i], r->stmt->span);
     return op;
 }
 
@@ -336,8 +337,9 @@ static void lint_instances(DtLower *l, const Repeat *r)
     if (!param || !takes_data(r->body))
         return;
     const DtSpan span = param->owner ? param->owner->span : param->formal.span;
-    DtDiag *d = dt_diag_report(l->diags, L0206, span, "each of the %lld iterations has its own `%s`",
-                               (long long)r->count, param->owner ? param->owner->label.text : param->formal.path);
+    DtDiag *d = dt_diag_report(l->diags, L0206, span,
+                               "each of the %lld iterations has its own `%s`", (long long)r->count,
+                               param->owner ? param->owner->label.text : param->formal.path);
     dt_diag_label(d, r->stmt->name.span, "this loop goes along a value, position by position");
     dt_diag_help(d, "if one set of parameters is meant, make it before the loop and use it in it");
 }
@@ -404,7 +406,8 @@ static void wrong_count(DtLower *l, const DtStmt *stmt, const DtVal *v)
         return;
     if (v->kind == DT_VAL_INT) {
         dt_report_error(l, E0411, stmt->value->span,
-                        "`repeat` runs 1 to 1,048,576 times, and this is %lld", (long long)v->whole);
+                        "`repeat` runs 1 to 1,048,576 times, and this is %lld",
+                        (long long)v->whole);
         return;
     }
     DtDiag *d =

@@ -87,11 +87,14 @@ void dt_report_calls(DtLower *l, DtDiag *d, DtSpan span)
     const DtActivation *a = around(l, span), *outer = a;
     while (outer && outer->caller && outer->caller->call.file && outer->caller->def)
         outer = outer->caller;
-    const DtSpan call = outer && outer->call.file ? outer->call : l->now && !a ? l->now->frame->b.span : (DtSpan){0};
+    const DtSpan call = outer && outer->call.file ? outer->call
+                        : l->now && !a            ? l->now->frame->b.span
+                                                  : (DtSpan){0};
     if (!call.file)
         return;
     dt_diag_label(d, call, "by this call");
-    dt_diag_help(d, "to use the same parameters twice, make the instance once: `f = name`, then `f(...)` and `f(...)`");
+    dt_diag_help(d, "to use the same parameters twice, make the instance once: `f = name`, then "
+                    "`f(...)` and `f(...)`");
 }
 
 /* ---- texts ---- */
@@ -193,9 +196,11 @@ void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
 
 /* Fixes for calls of another framework's functions (foreign.def), made of what was written:
  *
- *   nn.Linear(embed, ffn)(x)          linear[embed, ffn](x)             axes stand in square brackets
+ *   nn.Linear(embed, ffn)(x)          linear[embed, ffn](x)             axes stand in square
+ *                                                                       brackets
  *   cross_entropy(z, labels)          xent[vocab](z, labels)            the axis that labels lack
- *   embedding[vocab, embed](ids)      wte[vocab = ids]                  the parameter with these axes
+ *   embedding[vocab, embed](ids)      wte[vocab = ids]                  the parameter with these
+ *                                                                       axes
  *   attend[s, t, d](.., mask = tril(s, s))   mask = iota[t] <= iota[s]  axes of the call around
  *
  * Like every fix each is compiled before it is shown, so one that does not fit is dropped. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalars of the step: numbers that are known when a step begins, from its number and settings of the train block. A
- * learning-rate schedule is a function of them.
+/* Scalars of the step: numbers that are known when a step begins, from its number and settings of
+ * the train block. A learning-rate schedule is a function of them.
  *
- * They are lowered like other values, into a function of their own (l->scalars) whose inputs are `step`, `updates` and
- * the settings, and then written down as formulas (base/formula.h), which the run evaluates in double precision. The
- * constants that the outermost call of a setting is given stay settings of the run: `lr = wsd(base = 0.1, ...)` has
- * lr.base, which `dtrun --set` may change. */
+ * They are lowered like other values, into a function of their own (l->scalars) whose inputs are
+ * `step`, `updates` and the settings, and then written down as formulas (base/formula.h), which the
+ * run evaluates in double precision. The constants that the outermost call of a setting is given
+ * stay settings of the run: `lr = wsd(base = 0.1, ...)` has lr.base, which `dtrun --set` may
+ * change. */
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -24,11 +25,15 @@ static DtVal leaf(DtLower *l, const char *name)
         if (op->kind == DT_OP_INPUT && strcmp(op->text, name) == 0)
             return (DtVal){.kind = DT_VAL_TENSOR, .weak = true, .tensor = {op->out[0], frame}};
     }
-    DtValue *value = dt_graph_source(&frame->b, DT_OP_INPUT, dt_type_scalar(DT_F32), dt_intern(name), NULL);
+    DtValue *value =
+        dt_graph_source(&frame->b, DT_OP_INPUT, dt_type_scalar(DT_F32), dt_intern(name), NULL);
     return (DtVal){.kind = DT_VAL_TENSOR, .weak = true, .tensor = {value, frame}};
 }
 
-bool dt_scalars_are_computed(const DtLower *l) { return l->scalars && l->now && l->now->frame == l->scalars; }
+bool dt_scalars_are_computed(const DtLower *l)
+{
+    return l->scalars && l->now && l->now->frame == l->scalars;
+}
 
 bool dt_scalars_fill(const DtFormal *formal)
 {
@@ -58,11 +63,13 @@ void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtB
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtFormal *formal = &def->formals.at[i];
         const DtExpr *preset = dt_report_bare(formal->init);
-        const bool literal = preset && (preset->kind == DT_EXPR_INT || preset->kind == DT_EXPR_FLOAT);
+        const bool literal =
+            preset && (preset->kind == DT_EXPR_INT || preset->kind == DT_EXPR_FLOAT);
         if (!bound[i].given && literal)
             bound[i] = (DtBound){.val = dt_expr_eval(l, preset), .given = true};
         if (bound[i].given && formal->name.text && is_number(&bound[i].val))
-            bound[i].val = setting(l, dt_intern_printf("%s.%s", key, formal->name.text), &bound[i].val);
+            bound[i].val =
+                setting(l, dt_intern_printf("%s.%s", key, formal->name.text), &bound[i].val);
     }
 }
 
@@ -72,8 +79,9 @@ static bool print(DtLower *l, const DtValue *value, DtText *text);
 
 static bool no_formula(DtLower *l, const DtOp *op)
 {
-    dt_report_error(l, E0401, op->span,
-                    "what is computed when a step begins are numbers made of numbers, and this is none");
+    dt_report_error(
+        l, E0401, op->span,
+        "what is computed when a step begins are numbers made of numbers, and this is none");
     return false;
 }
 
@@ -128,7 +136,8 @@ DtVal dt_builtin_refuse(DtLower *l, DtBuiltinCall *c)
 {
     const DtVal *why = &c->val[0];
     if (why->kind != DT_VAL_STRING || memchr(why->string->string, '"', why->string->string_len)) {
-        dt_report_error(l, E0204, c->arg[0]->span, "`refuse` takes a text in quotes, without quotes inside");
+        dt_report_error(l, E0204, c->arg[0]->span,
+                        "`refuse` takes a text in quotes, without quotes inside");
         return dt_val_error();
     }
     const char *said = dt_intern_n(why->string->string, why->string->string_len);
@@ -136,8 +145,8 @@ DtVal dt_builtin_refuse(DtLower *l, DtBuiltinCall *c)
         return leaf(l, dt_intern_printf("refuse(\"%s\")", said));
     DtDiag *d = dt_report_error(l, E0457, c->expr->span, "%s", said);
     if (l->updated && l->rank_counts)
-        dt_diag_note(d, "this is for the parameter `%s`, which is declared with %lld ax%s", l->updated->pattern,
-                     (long long)*l->rank, *l->rank == 1 ? "is" : "es");
+        dt_diag_note(d, "this is for the parameter `%s`, which is declared with %lld ax%s",
+                     l->updated->pattern, (long long)*l->rank, *l->rank == 1 ? "is" : "es");
     return dt_val_error();
 }
 
@@ -151,8 +160,8 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr)
         return dt_val_error();
     bool weak;
     DtDtype dtype = dt_val_join(both, 2, false, &weak);
-    DtValue *value = dt_graph_where(&l->now->frame->b, dt_val_tensor(l, condition), dt_val_use(l, &a, dtype),
-                                    dt_val_use(l, &b, dtype));
+    DtValue *value = dt_graph_where(&l->now->frame->b, dt_val_tensor(l, condition),
+                                    dt_val_use(l, &a, dtype), dt_val_use(l, &b, dtype));
     return dt_val_of(l, value, weak);
 }
 
@@ -164,7 +173,8 @@ static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const c
         const DtStepSetting *s = &l->reading->settings.at[i];
         DT_PUSH(l->arena, settings, ((DtFormulaSetting){s->name, s->value}));
     }
-    DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings.at, .n_settings = settings.n};
+    DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings.at,
+                          .n_settings = settings.n};
     DtFormulaProblem problem;
     double value;
     if (!dt_formula_value(formula, dt_formula_step, &step, &value, &problem)) {

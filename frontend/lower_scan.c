@@ -326,7 +326,8 @@ static const DtType *of_blocks(const Scan *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank + 1u, axes);
 }
 
-/* Lowers the part of every block (if no block is whole, of the remaining samples), and records its type. */
+/* Lowers the part of every block (if no block is whole, of the remaining samples), and records its
+ * type. */
 static bool lower_part(Scan *s)
 {
     DtLower *l = s->l;

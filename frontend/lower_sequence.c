@@ -8,17 +8,18 @@
  *
  * Both are stacked operands and results of the loop, so an iteration touches its own elements only,
  * and the work grows with the number of iterations. x is put in order before the loop: the axis is
- * renamed to the loop's own, which no `shard` line names, and comes first. An index affine in t takes
- * other elements (`t - 1`: the one before; `size[seq] - 1 - t`: from the end), which are put in order
- * there, too; positions outside read 0, as anywhere. Any other index, or one into a value made in the
- * loop, is a gather in its body. */
+ * renamed to the loop's own, which no `shard` line names, and comes first. An index affine in t
+ * takes other elements (`t - 1`: the one before; `size[seq] - 1 - t`: from the end), which are put
+ * in order there, too; positions outside read 0, as anywhere. Any other index, or one into a value
+ * made in the loop, is a gather in its body. */
 #include "frontend/lower_internal.h"
 
 #include <string.h>
 
 /* ---- the variable ---- */
 
-/* Whether value, of frame, is the variable of a loop around; captures on the way are looked through. */
+/* Whether value, of frame, is the variable of a loop around; captures on the way are looked
+ * through. */
 static DtFrame *loop_of(DtFrame *frame, const DtValue *value)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
@@ -40,7 +41,8 @@ static DtFrame *affine_in(const DtVal *index, int64_t *ret_mul, int64_t *ret_add
     int64_t last;
     if (!loop || *ret_add > INT32_MAX || *ret_add < -(int64_t)INT32_MAX ||
         __builtin_mul_overflow(*ret_mul, loop->count - 1, &last) ||
-        __builtin_add_overflow(last, *ret_add, &last) || last > INT32_MAX || last < -(int64_t)INT32_MAX)
+        __builtin_add_overflow(last, *ret_add, &last) || last > INT32_MAX ||
+        last < -(int64_t)INT32_MAX)
         return NULL;
     return loop;
 }
@@ -114,13 +116,15 @@ void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan spa
         if (!outside)
             return;
     }
-    DtDiag *d = dt_diag_report(l->diags, L0205, span, "each of the %lld iterations makes all positions of this value",
+    DtDiag *d = dt_diag_report(l->diags, L0205, span,
+                               "each of the %lld iterations makes all positions of this value",
                                (long long)loop->count);
     dt_diag_help(d, "make it before the loop; then an iteration touches its own position only");
 }
 
 /* x[from = first + i] for i below count, outside 0, with the axis called `to`, first. */
-static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t first, int64_t count, const char *to)
+static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t first, int64_t count,
+                        const char *to)
 {
     const int64_t extent = dt_type_extent(x->type, from);
     const int64_t lo = first > 0 ? first : 0;
@@ -134,7 +138,8 @@ static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t firs
 }
 
 /* x[from = mul * i + add], the same. */
-static DtValue *gathered(DtBuilder *b, DtValue *x, const DtElement *e, int64_t count, const char *to)
+static DtValue *gathered(DtBuilder *b, DtValue *x, const DtElement *e, int64_t count,
+                         const char *to)
 {
     DtValue *index = dt_graph_iota(b, (DtAxis){.name = to, .extent = count});
     DtValue *mul = dt_graph_constant(b, DT_I32, (double)e->mul);
@@ -151,9 +156,11 @@ DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *e, const 
     DtValue *x = dt_frame_import(l, body->parent, e->outer, e->home);
     const int64_t extent = dt_type_extent(x->type, e->axis);
     const bool overlaps = e->add < extent && e->add + body->count > 0;
-    const bool all = e->add == 0 && body->count == extent; /* else its iterations are not those of the axis */
-    return e->mul == 1 && overlaps && (e->axis != axis || all) ? shifted(b, x, e->axis, e->add, body->count, axis)
-                                   : gathered(b, x, e, body->count, axis);
+    /* else its iterations are not those of the axis */
+    const bool all = e->add == 0 && body->count == extent;
+    return e->mul == 1 && overlaps && (e->axis != axis || all)
+               ? shifted(b, x, e->axis, e->add, body->count, axis)
+               : gathered(b, x, e, body->count, axis);
 }
 
 /* ---- tensors that are made ---- */
@@ -184,7 +191,8 @@ bool dt_sequence_is_target(DtLower *l, const DtTarget *target)
 
 const DtCollected *dt_sequence_find(const DtLower *l, const char *name)
 {
-    for (const DtFrame *frame = l->now ? l->now->frame : NULL; frame && frame->is_loop; frame = frame->parent) {
+    for (const DtFrame *frame = l->now ? l->now->frame : NULL; frame && frame->is_loop;
+         frame = frame->parent) {
         for (uint32_t i = 0; i < frame->collected.n; i++) {
             if (frame->collected.at[i].name == name)
                 return &frame->collected.at[i];
@@ -212,11 +220,14 @@ static const char *target_axis(DtLower *l, const DtTarget *target, bool *ret_bac
     const DtFrame *loop = affine_in(&index, &mul, &add);
     *ret_backwards = mul == -1;
     if (loop != frame || !((mul == 1 && add == 0) || (mul == -1 && add == frame->count - 1))) {
-        DtDiag *d = dt_report_error(l, E0220, written->extent->span,
-                                    "`%s` is put together in the order of the iterations: the index is the variable of "
-                                    "the loop around, and nothing else",
-                                    target->name.text);
-        dt_diag_note(d, "every position gets its value exactly once. Backwards, the index is `size[%s] - 1 - t`",
+        DtDiag *d = dt_report_error(
+            l, E0220, written->extent->span,
+            "`%s` is put together in the order of the iterations: the index is the variable of "
+            "the loop around, and nothing else",
+            target->name.text);
+        dt_diag_note(d,
+                     "every position gets its value exactly once. Backwards, the index is "
+                     "`size[%s] - 1 - t`",
                      written->name.text);
         return NULL;
     }
@@ -225,8 +236,9 @@ static const char *target_axis(DtLower *l, const DtTarget *target, bool *ret_bac
         return NULL;
     if (names.n == 1)
         return names.at[0];
-    dt_report_error(l, E0304, written->name.span, "an index is for one axis, and `%s` stands for %u",
-                    written->name.text, names.n);
+    dt_report_error(l, E0304, written->name.span,
+                    "an index is for one axis, and `%s` stands for %u", written->name.text,
+                    names.n);
     return NULL;
 }
 
@@ -234,17 +246,20 @@ static bool check_extent(DtLower *l, const DtTarget *target, const char *axis)
 {
     DtGlobal *global = dt_scope_axis(l, axis);
     const int64_t count = l->now->frame->count;
-    const int64_t extent = global && global->kind == DT_GLOBAL_DIM ? dt_scope_extent(l, global) : count;
+    const int64_t extent =
+        global && global->kind == DT_GLOBAL_DIM ? dt_scope_extent(l, global) : count;
     if (extent < 0 || extent == count)
         return extent >= 0;
-    DtDiag *d = dt_report_error(l, E0303, target->span, "the loop has %lld iterations, and `%s` is %lld",
-                                (long long)count, axis, (long long)extent);
+    DtDiag *d =
+        dt_report_error(l, E0303, target->span, "the loop has %lld iterations, and `%s` is %lld",
+                        (long long)count, axis, (long long)extent);
     dt_diag_label(d, global->span, "a dim has one extent everywhere");
     dt_diag_help(d, "loop over `%s`, or declare `axis %s` if every tensor has its own", axis, axis);
     return false;
 }
 
-static bool check_value(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value, const char *axis)
+static bool check_value(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value,
+                        const char *axis)
 {
     if (!dt_val_check(l, val, value))
         return false;
@@ -259,8 +274,8 @@ static bool check_value(DtLower *l, const DtTarget *target, const DtVal *val, co
     }
     return dt_axes_type(l, target->span, type->dtype, type->rank, type->axes) &&
            (type->rank < DT_MAX_RANK ||
-            (dt_report_error(l, E0312, target->span, "`%s` would have more than %d axes", target->name.text,
-                             DT_MAX_RANK),
+            (dt_report_error(l, E0312, target->span, "`%s` would have more than %d axes",
+                             target->name.text, DT_MAX_RANK),
              false));
 }
 
@@ -272,12 +287,15 @@ static bool check_name(DtLower *l, const DtTarget *target)
     const DtBinding *old = other ? NULL : dt_expr_find(l, name);
     if (!old && !other)
         return true;
-    DtDiag *d = other ? dt_report_error(l, E0220, target->span, "two assignments put `%s` together", name)
-                      : dt_report_error(l, E0220, target->span,
-                                        "`%s` has a value already, and this loop would put another one together", name);
+    DtDiag *d =
+        other ? dt_report_error(l, E0220, target->span, "two assignments put `%s` together", name)
+              : dt_report_error(
+                    l, E0220, target->span,
+                    "`%s` has a value already, and this loop would put another one together", name);
     dt_diag_label(d, other ? other->span : old->span, other ? "the first one" : "bound here");
-    dt_diag_note(d, "a tensor is not changed in place; what the loop makes needs its own name, and has it "
-                    "after the loop");
+    dt_diag_note(
+        d, "a tensor is not changed in place; what the loop makes needs its own name, and has it "
+           "after the loop");
     return false;
 }
 
@@ -296,8 +314,9 @@ void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, co
     dt_stmt_lint_hiding(l, made.name, made.span);
 }
 
-/* The order of axes that the value gets after the loop: the loop's axis stands where what the loop takes apart has it,
- * behind the axes that precede it there. In that order the values around the loop are; products need it equal. */
+/* The order of axes that the value gets after the loop: the loop's axis stands where what the loop
+ * takes apart has it, behind the axes that precede it there. In that order the values around the
+ * loop are; products need it equal. */
 static const DtType *collected_type(const DtFrame *body, const DtType *slice, const char *axis)
 {
     const DtType *like = NULL;
@@ -318,11 +337,13 @@ static const DtType *collected_type(const DtFrame *body, const DtType *slice, co
 }
 
 /* A loop's result, its axis first, under the name that it has afterwards. */
-static DtValue *named(DtBuilder *b, DtValue *x, const DtCollected *c, const DtFrame *body, const char *axis)
+static DtValue *named(DtBuilder *b, DtValue *x, const DtCollected *c, const DtFrame *body,
+                      const char *axis)
 {
     const DtType *type = collected_type(body, without(x->type, axis), c->axis);
     if (!c->backwards)
-        return axis == c->axis ? dt_graph_reorder(b, x, type) : dt_graph_rename(b, x, axis, c->axis, type);
+        return axis == c->axis ? dt_graph_reorder(b, x, type)
+                               : dt_graph_rename(b, x, axis, c->axis, type);
     DtValue *at = dt_graph_iota(b, (DtAxis){.name = c->axis, .extent = body->count});
     DtValue *last = dt_graph_constant(b, DT_I32, (double)(body->count - 1));
     DtValue *index = dt_graph_binary(b, DT_OP_SUB, last, at);

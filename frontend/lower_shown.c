@@ -6,7 +6,8 @@
  * computes its own and the results are averaged. So the entry gives the sums, which add up over
  * micro-batches, ranks and batches, and the run evaluates the expression once, in double precision:
  *
- *   eval   %loss = div(%ce, %n)   =>   results loss.0 = %ce, loss.1 = %n   loss: div(loss.0, loss.1)
+ *   eval   %loss = div(%ce, %n)   =>   results loss.0 = %ce, loss.1 = %n
+ *          loss: div(loss.0, loss.1)
  *   step   %ppl = exp(%loss)      =>   result loss                         ppl: exp(loss)
  *
  * The expression ends where a value is a sum of one term per sample (ir/samples.c), or no sample

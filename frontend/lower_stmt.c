@@ -109,9 +109,11 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
 
 /* `f32 x[batch] = ...`: checks that the value has the written type; is_sequence: except for its
  * axes. */
-static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value, bool is_sequence)
+static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value,
+                         bool is_sequence)
 {
-    const bool is_number = dt_val_is_constant(val); /* before a dtype is given to it, which makes a tensor of it */
+    /* before a dtype is given to it, which makes a tensor of it */
+    const bool is_number = dt_val_is_constant(val);
     DtDtype dtype;
     if (target->type.dtype) {
         if (!dt_axes_dtype(l, &target->type, &dtype) || !dt_val_check(l, val, value))
@@ -269,14 +271,15 @@ static bool stands_for(const DtAxisLists *lists, const char *name)
     return false;
 }
 
-/* A state of an optimizer is one of each parameter, and of each iteration of its loops: `...` are the parameter's axes
- * that the optimizer has no name for. */
+/* A state of an optimizer is one of each parameter, and of each iteration of its loops: `...` are
+ * the parameter's axes that the optimizer has no name for. */
 static bool add_rest(DtLower *l, const DtTarget *target, DtDeclared *declared)
 {
     const DtType *param = l->now->frame->args.at[0]->type;
     DtDeclared rest = {.n = 0};
     if (!declared->open) {
-        DtDiag *d = dt_report_error(l, E0469, target->span, "a state of an optimizer belongs to each parameter");
+        DtDiag *d = dt_report_error(l, E0469, target->span,
+                                    "a state of an optimizer belongs to each parameter");
         dt_diag_help(d, "write `...` for the parameter's axes: `%s[...]`", target->name.text);
         return false;
     }

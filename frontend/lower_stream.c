@@ -36,7 +36,10 @@ typedef struct Streamed {
     uint32_t n;
 } Streamed;
 
-static bool has_axis(const Streamed *s, const DtType *type) { return dt_type_find(type, s->axis) >= 0; }
+static bool has_axis(const Streamed *s, const DtType *type)
+{
+    return dt_type_find(type, s->axis) >= 0;
+}
 
 /* ---- the part ---- */
 
@@ -47,7 +50,8 @@ static bool find_axis(Streamed *s, const DtStmt *stmt)
         if (!dt_axes_name(s->l, stmt->axes.at[i], &names))
             return false;
     if (names.n != 1) {
-        dt_report_error(s->l, E0221, stmt->span, "a function streams over one axis, and these are %u", names.n);
+        dt_report_error(s->l, E0221, stmt->span,
+                        "a function streams over one axis, and these are %u", names.n);
         return false;
     }
     s->axis = names.at[0];
@@ -59,12 +63,13 @@ static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t
     s->types = DT_NEW_ARRAY(s->l->arena, const DtType *, n + 1);
     s->n = n;
     for (uint32_t i = 0; i < n; i++) {
-        const bool fits = items[i].kind == DT_VAL_TENSOR && dt_dtype_is_float(items[i].tensor.value->type->dtype) &&
+        const bool fits = items[i].kind == DT_VAL_TENSOR &&
+                          dt_dtype_is_float(items[i].tensor.value->type->dtype) &&
                           !has_axis(s, items[i].tensor.value->type);
         if (!fits) {
             dt_report_error(s->l, E0221, s->l->now->returned_span,
-                            "a part is made of float tensors without the axis `%s`, and this is %s", s->axis,
-                            dt_report_type(s->l, &items[i]));
+                            "a part is made of float tensors without the axis `%s`, and this is %s",
+                            s->axis, dt_report_type(s->l, &items[i]));
             return false;
         }
         DtValue *value = dt_val_tensor(s->l, &items[i]);
@@ -74,16 +79,19 @@ static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t
     return true;
 }
 
-/* The function's arguments under their names: numbers, and if tensors is set these as new inputs. */
+/* The function's arguments under their names: numbers, and if tensors is set these as new
+ * inputs. */
 static void bind_formals(Streamed *s, DtFrame *frame, bool tensors)
 {
     DtLower *l = s->l;
     const DtDef *def = l->now->def;
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtName name = def->formals.at[i].name;
-        DtVal val = tensors ? dt_frame_args(l, frame, &s->bound[i].val, name.text) : s->bound[i].val;
+        DtVal val =
+            tensors ? dt_frame_args(l, frame, &s->bound[i].val, name.text) : s->bound[i].val;
         if (name.text && (tensors || dt_val_is_constant(&val)))
-            DT_PUSH(l->arena, l->now->scope->names, ((DtBinding){.name = name.text, .val = val, .span = name.span}));
+            DT_PUSH(l->arena, l->now->scope->names,
+                    ((DtBinding){.name = name.text, .val = val, .span = name.span}));
     }
 }
 
@@ -93,7 +101,8 @@ static bool lower_part(Streamed *s, const DtStmt *stmt)
     const DtVal *items;
     uint32_t n;
     bind_formals(s, frame, true);
-    if (!dt_clause_run(s->l, stmt, "what a block gives", 0, &items, &n) || !take_parts(s, frame, items, n))
+    if (!dt_clause_run(s->l, stmt, "what a block gives", 0, &items, &n) ||
+        !take_parts(s, frame, items, n))
         return false;
     dt_frame_finish(s->l, frame);
     s->stream->part = frame->func;
@@ -108,7 +117,8 @@ static bool is_pointwise(const DtFunc *func)
         const DtOp *op = func->ops.at[i];
         const bool is = op->func ? is_pointwise(op->func)
                                  : dt_op_is_pointwise(op->kind) || op->kind == DT_OP_CONST ||
-                                       op->kind == DT_OP_EXPAND || (op->kind == DT_OP_RELABEL && !op->n_relabels);
+                                       op->kind == DT_OP_EXPAND ||
+                                       (op->kind == DT_OP_RELABEL && !op->n_relabels);
         if (!is)
             return false;
     }
@@ -116,7 +126,8 @@ static bool is_pointwise(const DtFunc *func)
 }
 
 /* Item i of what a clause returns, as a result of this type. */
-static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v, const DtType *type)
+static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
+                 const DtType *type)
 {
     DtValue *x = dt_clause_fitted(s->l, stmt, frame, v, type);
     if (x)
@@ -128,20 +139,22 @@ static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v
 static bool bind_parts(Streamed *s, const DtStmt *stmt, DtFrame *frame, uint32_t n)
 {
     if (stmt->targets.n != n) {
-        dt_report_error(s->l, E0221, stmt->span, "`%s` names %u value%s, and the stream gives %u%s", stmt->name.text,
-                        stmt->targets.n, stmt->targets.n == 1 ? "" : "s", s->n,
+        dt_report_error(s->l, E0221, stmt->span, "`%s` names %u value%s, and the stream gives %u%s",
+                        stmt->name.text, stmt->targets.n, stmt->targets.n == 1 ? "" : "s", s->n,
                         n > s->n ? " to each of two blocks" : "");
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
-        DtValue *value = dt_frame_arg(s->l, frame, s->types[i % s->n], stmt->targets.at[i].name.text);
+        DtValue *value =
+            dt_frame_arg(s->l, frame, s->types[i % s->n], stmt->targets.at[i].name.text);
         if (!dt_clause_name(s->l, stmt, i, dt_val_of(s->l, value, false)))
             return false;
     }
     return true;
 }
 
-static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtType *const *types, uint32_t n)
+static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame,
+                         const DtType *const *types, uint32_t n)
 {
     const DtVal *items;
     uint32_t have;
@@ -153,7 +166,8 @@ static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame, const 
     dt_frame_finish(s->l, frame);
     if (is_pointwise(frame->func))
         return true;
-    dt_report_error(s->l, E0221, stmt->span, "`%s` works element by element, and this does not", stmt->name.text);
+    dt_report_error(s->l, E0221, stmt->span, "`%s` works element by element, and this does not",
+                    stmt->name.text);
     return false;
 }
 
@@ -167,7 +181,8 @@ static void add_up(Streamed *s)
     for (uint32_t i = 0; i < 2 * s->n; i++)
         dt_graph_arg(merge, s->types[i % s->n], NULL);
     for (uint32_t i = 0; i < s->n; i++)
-        dt_graph_return(merge, dt_graph_binary(&b, DT_OP_ADD, merge->inputs.at[i], merge->inputs.at[s->n + i]));
+        dt_graph_return(
+            merge, dt_graph_binary(&b, DT_OP_ADD, merge->inputs.at[i], merge->inputs.at[s->n + i]));
     s->stream->merge = merge;
 }
 
@@ -220,9 +235,10 @@ static bool lower_finish(Streamed *s, const DtStmt *stmt, const DtType *const *r
         return true;
     }
     if (!stmt) {
-        dt_report_error(l, E0221, l->now->clauses[DT_CLAUSE_STREAM]->span,
-                        "the parts are not the results of `%s`, and no `finish` makes these of them",
-                        l->now->def->name.text);
+        dt_report_error(
+            l, E0221, l->now->clauses[DT_CLAUSE_STREAM]->span,
+            "the parts are not the results of `%s`, and no `finish` makes these of them",
+            l->now->def->name.text);
         return false;
     }
     DtFrame *frame = dt_clause_enter(l, s->home, s->home, stmt, NULL);
@@ -242,9 +258,10 @@ static bool find_results(Streamed *s, const DtVal *results, uint32_t n, const Dt
                           dt_dtype_is_float(results[i].tensor.value->type->dtype) &&
                           !has_axis(s, results[i].tensor.value->type);
         if (!fits) {
-            dt_report_error(s->l, E0221, s->l->now->returned_span,
-                            "a stream over `%s` makes floats without this axis, and `%s` returns %s", s->axis,
-                            s->l->now->def->name.text, dt_report_type(s->l, &results[i]));
+            dt_report_error(
+                s->l, E0221, s->l->now->returned_span,
+                "a stream over `%s` makes floats without this axis, and `%s` returns %s", s->axis,
+                s->l->now->def->name.text, dt_report_type(s->l, &results[i]));
             return false;
         }
         ret_types[i] = results[i].tensor.value->type;
@@ -268,12 +285,14 @@ bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uin
 {
     const DtActivation kept = *l->now;
     const DtStmt *const *clauses = kept.clauses;
-    Streamed streamed = {.l = l, .home = kept.frame, .bound = bound, .stream = DT_NEW(l->arena, DtStream)},
+    Streamed streamed = {.l = l, .home = kept.frame, .bound = bound,
+                         .stream = DT_NEW(l->arena, DtStream)},
              *s = &streamed;
     const DtType **types = DT_NEW_ARRAY(l->arena, const DtType *, n_results + 1);
-    bool ok = find_axis(s, clauses[DT_CLAUSE_STREAM]) && find_results(s, results, n_results, types) &&
-              lower_part(s, clauses[DT_CLAUSE_STREAM]) && lower_merge(s, clauses[DT_CLAUSE_MERGE]) &&
-              lower_finish(s, clauses[DT_CLAUSE_FINISH], types, n_results);
+    bool ok =
+        find_axis(s, clauses[DT_CLAUSE_STREAM]) && find_results(s, results, n_results, types) &&
+        lower_part(s, clauses[DT_CLAUSE_STREAM]) && lower_merge(s, clauses[DT_CLAUSE_MERGE]) &&
+        lower_finish(s, clauses[DT_CLAUSE_FINISH], types, n_results);
     *l->now = kept;
     if (!ok)
         return false;

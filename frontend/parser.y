@@ -144,7 +144,8 @@ static void dt_parser_error(YYLTYPE *span, DtParser *p, const char *message);
 static DtName name_of(const DtToken *token)
 {
     const bool is_string = token->kind == DT_TOK_STRING;
-    return (DtName){is_string ? dt_intern_n(token->text, token->text_len) : token->text, token->span};
+    return (DtName){is_string ? dt_intern_n(token->text, token->text_len) : token->text,
+                    token->span};
 }
 
 static DtExpr *new_expr(DtParser *p, DtExprKind kind, DtSpan span)
@@ -481,7 +482,8 @@ config_head: TRAIN              { $$ = new_config(p, DT_ITEM_TRAIN, @$, NULL, NU
            | STACK hardware     { $$ = new_config(p, DT_ITEM_STACK, @$, $2, NULL); } ;
 hardware: ID | STRING ;
 faulty_config_head: faulty_config_word { RESUME(); } ;
-faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error | DEVICE error | STACK error ;
+faulty_config_word: TRAIN error | CLUSTER error | PARALLEL error | NAMES error
+                  | DEVICE error | STACK error ;
 
 opt_axis_params: %empty { $$ = (DtNames){0}; } | LBRACKET ids RBRACKET { $$ = $2; } ;
 opt_formals: %empty { $$ = (DtFormalList){0}; } | formals ;
@@ -522,7 +524,8 @@ stmt:
                                   $$->name = name_of($1); $$->body = $4; }
   | CLAUSE LBRACKET ids ASSIGN expr RBRACKET block
                                 { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
-                                  $$->name = name_of($1); $$->axes = $3; $$->value = $5; $$->body = $7; }
+                                  $$->name = name_of($1); $$->axes = $3; $$->value = $5;
+                                  $$->body = $7; }
   | CLAUSE LBRACKET ids RBRACKET block
                                 { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
                                   $$->name = name_of($1); $$->axes = $3; $$->body = $5; }
@@ -596,8 +599,10 @@ group: ID                 { $$ = new_group(p, @$, one_name(p, $1), false); }
      | LPAREN ids RPAREN  { $$ = new_group(p, @$, $2, true); } ;
 target_group: ID                  { $$ = new_group(p, @$, one_name(p, $1), false); }
             | LPAREN parts RPAREN { $$ = $2; $$->span = @$; } ;
-parts: ID                        { $$ = new_group(p, @$, (DtNames){0}, true); add_part(p, $$, $1, NULL); }
-     | ID ASSIGN expr             { $$ = new_group(p, @$, (DtNames){0}, true); add_part(p, $$, $1, $3); }
+parts: ID                        { $$ = new_group(p, @$, (DtNames){0}, true);
+                                   add_part(p, $$, $1, NULL); }
+     | ID ASSIGN expr             { $$ = new_group(p, @$, (DtNames){0}, true);
+                                    add_part(p, $$, $1, $3); }
      | parts COMMA ID             { $$ = $1; add_part(p, $$, $3, NULL); }
      | parts COMMA ID ASSIGN expr { $$ = $1; add_part(p, $$, $3, $5); } ;
 subs: sub             { $$ = (DtSubList){0}; DT_PUSH(p->arena, $$, *$1); }

@@ -235,9 +235,13 @@ static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr 
     }
     bool ok = true;
     if (kind != DT_GLOBAL_AXIS)
-        ok = enter(l, kind == DT_GLOBAL_DEF && global->is_library ? l->library_table : l->value_table, global);
+        ok = enter(l,
+                   kind == DT_GLOBAL_DEF && global->is_library ? l->library_table : l->value_table,
+                   global);
     if (ok && kind != DT_GLOBAL_DEF)
-        ok = enter(l, kind == DT_GLOBAL_AXIS && global->is_library ? l->library_axes : l->axis_table, global);
+        ok =
+            enter(l, kind == DT_GLOBAL_AXIS && global->is_library ? l->library_axes : l->axis_table,
+                  global);
     if (ok)
         DT_PUSH(l->arena, l->globals, global);
     if (ok && def)

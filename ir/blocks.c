@@ -29,7 +29,10 @@ static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
 }
 
 /* Time, if there is a mesh axis of it, comes before those of devices. */
-static uint32_t first_device(const DtMesh *mesh) { return mesh->n && mesh->axes[0].is_time ? 1 : 0; }
+static uint32_t first_device(const DtMesh *mesh)
+{
+    return mesh->n && mesh->axes[0].is_time ? 1 : 0;
+}
 
 /* The slot of a device mesh axis in blocks->coord_axis; -1: none is free. */
 static int coord_slot(DtBlocks *blocks, uint32_t axis, uint32_t *n)
@@ -74,7 +77,8 @@ static uint32_t join(Dim *dims, uint32_t n)
     uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
         Dim *last = used ? &dims[used - 1] : NULL;
-        if (last && last->to == dims[i].to * dims[i].extent && last->from == dims[i].from * dims[i].extent)
+        if (last && last->to == dims[i].to * dims[i].extent &&
+            last->from == dims[i].from * dims[i].extent)
             *last = (Dim){last->extent * dims[i].extent, dims[i].to, dims[i].from};
         else
             dims[used++] = dims[i];
@@ -82,8 +86,8 @@ static uint32_t join(Dim *dims, uint32_t n)
     return used;
 }
 
-bool dt_blocks_find(const DtOp *op, const DtMesh *mesh, const DtView *from, const DtView *to, bool adjacent,
-                    DtBlocks *ret_blocks)
+bool dt_blocks_find(const DtOp *op, const DtMesh *mesh, const DtView *from, const DtView *to,
+                    bool adjacent, DtBlocks *ret_blocks)
 {
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
     DtBlocks blocks = {.n_dims = 0};

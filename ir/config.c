@@ -27,7 +27,8 @@ int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis)
         const DtShard *line = &config->shards.at[i];
         for (uint32_t k = 0; line->pad && k < line->n_axes; k++)
             if (line->axes[k] == axis)
-                unit = dt_config_lcm(unit, dt_config_lcm(line->pad, blocks_of(&config->mesh, line)));
+                unit =
+                    dt_config_lcm(unit, dt_config_lcm(line->pad, blocks_of(&config->mesh, line)));
     }
     return unit;
 }

@@ -29,8 +29,14 @@ typedef struct DtSource {
     DtSpan span;
 } DtSource;
 
-typedef enum DtSampleKind { DT_SAMPLE_NEXT_TOKEN, DT_SAMPLE_MLM, DT_SAMPLE_SPAN_CORRUPTION, DT_SAMPLE_IMAGES,
-                            DT_SAMPLE_RAW } DtSampleKind; /* RAW: the source itself, element for element */
+typedef enum DtSampleKind {
+    DT_SAMPLE_NEXT_TOKEN,
+    DT_SAMPLE_MLM,
+    DT_SAMPLE_SPAN_CORRUPTION,
+    DT_SAMPLE_IMAGES,
+    DT_SAMPLE_RAW
+} DtSampleKind; /* RAW: the source itself, element for
+                                                           * element */
 
 /* One source assignment: the inputs it fills, in order. All have the sample axis first. */
 typedef struct DtReader {
@@ -63,7 +69,8 @@ typedef struct DtUpdateRule {
 } DtUpdateRule;
 
 enum {
-    DT_MAX_MOMENTS = 4,    /* states of an optimizer for each parameter: stores of kinds MOMENT1 .. */
+    DT_MAX_MOMENTS = 4,    /* states of an optimizer for each parameter: stores of kinds MOMENT1
+                            * .. */
     DT_UPDATE_OPERANDS = 8 /* of an op of its function, at most */
 };
 
@@ -240,15 +247,16 @@ typedef struct DtDim {
 } DtDim;
 
 typedef struct DtProgram {
-    DtModule *module;              /* entries "loss" (of each objective; training = true: loss, then state writes),
-                                    * "eval", "predict" */
+    DtModule *module;              /* entries "loss" (of each objective; training = true: loss, then
+                                    * state writes), "eval", "predict" */
     DT_VEC(DtTrainConfig *) trains;
     DT_VEC(DtClusterConfig *) clusters;
     DT_VEC(DtParallelConfig *) parallels;
     DtTrainConfig *train;          /* the chosen ones */
     DtClusterConfig *cluster;      /* NULL: this machine */
     DtParallelConfig *parallel;    /* NULL: one rank */
-    DT_VEC(const DtDevice *) devices; /* of the program's blocks, and those of the library that it names */
+    /* of the program's blocks, and those of the library that it names */
+    DT_VEC(const DtDevice *) devices;
     DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* those with an extent */
 } DtProgram;

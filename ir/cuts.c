@@ -34,8 +34,8 @@ static double cost_at(const Cutter *x, int64_t item, uint32_t piece)
 
 /* ---- filling ---- */
 
-/* How many of n items of this cost go into a piece that may get `left` more: as many as fit, but so many stay for the
- * pieces that are still to come. */
+/* How many of n items of this cost go into a piece that may get `left` more: as many as fit, but so
+ * many stay for the pieces that are still to come. */
 static int64_t room(double left, double cost, int64_t n, int64_t stay)
 {
     const double fit = cost > 0 ? floor(left / cost) : (double)n;
@@ -164,7 +164,8 @@ static void move_of(const Cutter *x, const uint32_t *meet, uint32_t from, uint32
         const uint32_t g = meet[r];
         if (g <= lo || g >= hi || (r > 0 && meet[r - 1] == g))
             continue;
-        const int64_t in = up ? x->first[g] - 1 : end_of(x, g), out = up ? end_of(x, g) - 1 : x->first[g];
+        const int64_t in = up ? x->first[g] - 1 : end_of(x, g),
+                      out = up ? end_of(x, g) - 1 : x->first[g];
         m->at[m->n++] = (Change){g, cost_at(x, in, g) - cost_at(x, out, g)};
     }
 }
@@ -194,7 +195,8 @@ static void judge(const Cutter *x, bool stages, double most, double most_load, M
 
 static bool is_better(const Move *a, const Move *b)
 {
-    return a->worst < b->worst * LESS || (a->worst * LESS <= b->worst && a->then < b->then - (1 - LESS) * b->worst);
+    return a->worst < b->worst * LESS ||
+           (a->worst * LESS <= b->worst && a->then < b->then - (1 - LESS) * b->worst);
 }
 
 static void make(const Cutter *x, const Move *m)
@@ -231,7 +233,8 @@ static bool improve(const Cutter *x, bool stages)
         meet[1][r] = piece_of(x, start);
     }
     for (uint32_t from = 0; from < c->n_pieces; from++) {
-        if (end_of(x, from) - x->first[from] < 2 || (stages ? c->stage_of[from] != stage : from != piece))
+        if (end_of(x, from) - x->first[from] < 2 ||
+            (stages ? c->stage_of[from] != stage : from != piece))
             continue;
         for (uint32_t to = 0; to < c->n_pieces; to++) {
             if (to == from)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points by what they are, and the names that texts and messages have for it: "grad", "grad.prologue",
- * "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece), "grad.f3.1" (another twin of it);
- * "grad@critic" and "grad@critic.prologue" for the loss `critic`. */
+/* Entry points by what they are, and the names that texts and messages have for it: "grad",
+ * "grad.prologue", "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece),
+ * "grad.f3.1" (another twin of it); "grad@critic" and "grad@critic.prologue" for the loss
+ * `critic`. */
 #include "ir/ir.h"
 
 #include "base/intern.h"
@@ -22,11 +23,13 @@ void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32
     entry->part = part;
     entry->number = number;
     if (part >= DT_PART_F && entry->twin)
-        entry->name = dt_intern_printf("%s.%c%d.%u", name, "fbw"[part - DT_PART_F], number, entry->twin);
+        entry->name =
+            dt_intern_printf("%s.%c%d.%u", name, "fbw"[part - DT_PART_F], number, entry -> twin);
     else if (part >= DT_PART_F)
         entry->name = dt_intern_printf("%s.%c%d", name, "fbw"[part - DT_PART_F], number);
     else if (number >= 0)
-        entry->name = dt_intern_printf("%s%s.%d", name, part == DT_PART_PROLOGUE ? ".prologue" : "", number);
+        entry->name =
+            dt_intern_printf("%s%s.%d", name, part == DT_PART_PROLOGUE ? ".prologue" : "", number);
     else
         entry->name = dt_intern_printf("%s%s", name, part == DT_PART_PROLOGUE ? ".prologue" : "");
 }
@@ -50,7 +53,8 @@ static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_t
     char *end;
     if (*digits < '0' || *digits > '9' || strlen(digits) > 19)
         return false;
-    const long number = strtol(digits, &end, 10), twin = *end == '.' && ret_twin ? strtol(end + 1, &end, 10) : 0;
+    const long number = strtol(digits, &end, 10),
+               twin = *end == '.' && ret_twin ? strtol(end + 1, &end, 10) : 0;
     if (number > 999999999 || twin < 0 || twin > 999999999)
         return false;
     *ret_number = (int32_t)number;
@@ -77,22 +81,24 @@ bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
         of = part[0] == 'f' ? DT_PART_F : part[0] == 'b' ? DT_PART_B : DT_PART_W;
         rest += 1; /* the letter stands for the dot of a number */
     }
-    *ret_entry = (DtEntryPoint){.objective = all > len ? dt_intern_n(name + len + 1, all - len - 1) : NULL};
+    *ret_entry =
+        (DtEntryPoint){.objective = all > len ? dt_intern_n(name + len + 1, all - len - 1) : NULL};
     if (all == len + 1)
         return false;
-    if ((*rest || of >= DT_PART_F) && !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->twin : NULL))
+    if ((*rest || of >= DT_PART_F) &&
+        !read_number(rest + 1, &number, of >= DT_PART_F ? &ret_entry->twin : NULL))
         return false;
     dt_entry_set(ret_entry, (DtEntryKind)kind, of, number);
     return strcmp(ret_entry->name, name) == 0; /* no leading zeros */
 }
 
-DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective, DtEntryPart part,
-                            int32_t number)
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective,
+                            DtEntryPart part, int32_t number)
 {
     for (uint32_t i = 0; i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
-        if (entry->kind == kind && entry->objective == objective && entry->part == part && entry->number == number &&
-            entry->twin == 0)
+        if (entry->kind == kind && entry->objective == objective && entry->part == part &&
+            entry->number == number && entry->twin == 0)
             return entry;
     }
     return NULL;
@@ -105,7 +111,8 @@ DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const cha
 
 DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before)
 {
-    for (uint32_t i = before ? (uint32_t)(before - module->entries.at) + 1 : 0; i < module->entries.n; i++) {
+    for (uint32_t i = before ? (uint32_t)(before - module->entries.at) + 1 : 0;
+         i < module->entries.n; i++) {
         DtEntryPoint *entry = &module->entries.at[i];
         if (entry->kind == kind && entry->part == DT_PART_WHOLE && entry->number < 0)
             return entry;
@@ -113,7 +120,10 @@ DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEn
     return NULL;
 }
 
-const char *dt_entry_draws(const DtEntryPoint *entry) { return entry->objective ? entry->objective : ""; }
+const char *dt_entry_draws(const DtEntryPoint *entry)
+{
+    return entry->objective ? entry->objective : "";
+}
 
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name)
 {

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-const DtExact dt_exact_unknown = {UINT64_MAX, DT_EXACT_NONE}, dt_exact_lowest = {UINT64_MAX - 1, DT_EXACT_NONE};
+const DtExact dt_exact_unknown = {UINT64_MAX, DT_EXACT_NONE},
+              dt_exact_lowest = {UINT64_MAX - 1, DT_EXACT_NONE};
 
 __extension__ typedef unsigned __int128 Wide;
 
@@ -18,7 +19,10 @@ static const Field field_p = {61, 2373}, field_q = {60, 1187}; /* p = 2q + 1 */
 
 static uint64_t modulus(Field f) { return (UINT64_C(1) << f.bits) - f.less; }
 
-static uint64_t sum(Field f, uint64_t a, uint64_t b) { return a + b < modulus(f) ? a + b : a + b - modulus(f); }
+static uint64_t sum(Field f, uint64_t a, uint64_t b)
+{
+    return a + b < modulus(f) ? a + b : a + b - modulus(f);
+}
 
 /* 2^bits is `less`. */
 static uint64_t product(Field f, uint64_t a, uint64_t b)
@@ -80,15 +84,18 @@ DtExact dt_exact_number(double x)
     if (!isfinite(x))
         return x < 0 ? dt_exact_lowest : dt_exact_unknown;
     const uint64_t whole = (uint64_t)ldexp(frexp(fabs(x), &exponent), 53);
-    const DtExact y = {.p = scaled(field_p, whole, exponent - 53), .q = scaled(field_q, whole, exponent - 53)};
+    const DtExact y = {.p = scaled(field_p, whole, exponent - 53),
+                       .q = scaled(field_q, whole, exponent - 53)};
     return x < 0 ? negative(y) : y;
 }
 
 static DtExact add(DtExact x, DtExact y)
 {
     if (!is_number(x) || !is_number(y))
-        return (is_lowest(x) && is_number(y)) || (is_number(x) && is_lowest(y)) ? dt_exact_lowest : dt_exact_unknown;
-    return (DtExact){.p = sum(field_p, x.p, y.p), .q = is_pair(x, y) ? sum(field_q, x.q, y.q) : DT_EXACT_NONE};
+        return (is_lowest(x) && is_number(y)) || (is_number(x) && is_lowest(y)) ? dt_exact_lowest
+                                                                                : dt_exact_unknown;
+    return (DtExact){.p = sum(field_p, x.p, y.p),
+                     .q = is_pair(x, y) ? sum(field_q, x.q, y.q) : DT_EXACT_NONE};
 }
 
 static DtExact multiply(DtExact x, DtExact y)
@@ -103,13 +110,15 @@ static DtExact part(DtExact x)
 {
     if (!is_number(x) || x.p == 0 || x.q == 0)
         return dt_exact_unknown;
-    return (DtExact){.p = inverse(field_p, x.p), .q = x.q == DT_EXACT_NONE ? x.q : inverse(field_q, x.q)};
+    return (DtExact){.p = inverse(field_p, x.p),
+                     .q = x.q == DT_EXACT_NONE ? x.q : inverse(field_q, x.q)};
 }
 
 /* The value of exp(x): of an unknown part nothing more than that is known. */
 static DtExact exponential(DtExact x)
 {
-    const uint64_t root = UINT64_C(0x9e3779b97f4a7c15) % modulus(field_p); /* whose square has order q */
+    /* whose square has order q */
+    const uint64_t root = UINT64_C(0x9e3779b97f4a7c15) % modulus(field_p);
     if (is_lowest(x))
         return (DtExact){.q = DT_EXACT_NONE};
     if (!is_number(x) || x.q == DT_EXACT_NONE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the contractions of a function: 2 for each multiply and add. What a backward function computes again
- * to begin with, as attention its scores, is not counted: of each contraction of the forward function it has two at
- * most. */
+/* Operations of the contractions of a function: 2 for each multiply and add. What a backward
+ * function computes again to begin with, as attention its scores, is not counted: of each
+ * contraction of the forward function it has two at most. */
 #include "ir/ir.h"
 
 static double flops_of(const DtOp *op)
@@ -30,7 +30,8 @@ double dt_func_flops(const DtFunc *func)
         if (op->kind == DT_OP_DOT)
             flops += flops_of(op);
         if (op->func)
-            flops += called_flops(op->func) * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
+            flops +=
+                called_flops(op->func) * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
     }
     return flops;
 }

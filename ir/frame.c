@@ -4,7 +4,10 @@
 
 #include "ir/view.h"
 
-int64_t dt_frame_aligned(int64_t bytes) { return (bytes + DT_FRAME_ALIGN - 1) / DT_FRAME_ALIGN * DT_FRAME_ALIGN; }
+int64_t dt_frame_aligned(int64_t bytes)
+{
+    return (bytes + DT_FRAME_ALIGN - 1) / DT_FRAME_ALIGN * DT_FRAME_ALIGN;
+}
 
 int64_t dt_frame_bytes(const DtValue *value, const DtMesh *mesh)
 {
@@ -25,7 +28,8 @@ bool dt_frame_has(const DtOp *op)
 static void add_held(const DtOp *op, const DtValue **home)
 {
     for (uint32_t k = 0; op->holds && k < op->n_in; k++) {
-        const DtValue *value = op->in[k], *to = op->kind == DT_OP_RINGBUF_PUT ? op->in[0] : op->out[0];
+        const DtValue *value = op->in[k],
+                      *to = op->kind == DT_OP_RINGBUF_PUT ? op->in[0] : op->out[0];
         const bool renames = op->kind == DT_OP_CONCAT || op->kind == DT_OP_RELABEL;
         while (renames && value->op && value->op->kind == DT_OP_RELABEL)
             value = value->op->in[0];
@@ -47,7 +51,8 @@ static const DtValue *home_of(const DtOp *op, uint32_t i)
     switch (op->kind) {
     case DT_OP_WHEN: return op->in[i + (op->ranges ? 1 : 0)];
     case DT_OP_LOOP: return i < op->loop->n_carried && is_ringbuf ? op->in[i] : NULL;
-    case DT_OP_DONE: return op->in[0]->op && op->in[0]->op->kind == DT_OP_RINGBUF_GET ? op->in[0] : NULL;
+    case DT_OP_DONE:
+        return op->in[0]->op && op->in[0]->op->kind == DT_OP_RINGBUF_GET ? op->in[0] : NULL;
     case DT_OP_RINGBUF:
     case DT_OP_RINGBUF_PUT: return op->n_in ? op->in[0] : NULL;
     default: return is_view ? op->in[0] : NULL;
@@ -141,7 +146,8 @@ static const DtEntryPoint *entry_of(const DtFunc *func)
 static bool is_always_there(const Uses *u, const DtValue *value)
 {
     const DtMesh *mesh = &u->func->module->mesh;
-    return u->entry && dt_type_is_ringbuf(value->type) && mesh->n && mesh->axes[0].is_time && mesh->axes[0].size > 1 &&
+    return u->entry && dt_type_is_ringbuf(value->type) && mesh->n && mesh->axes[0].is_time &&
+           mesh->axes[0].size > 1 &&
            (u->entry->kind == DT_ENTRY_GRAD || u->entry->kind == DT_ENTRY_EVAL);
 }
 
@@ -156,8 +162,8 @@ static Uses begin(const DtFunc *func, DtFrameRanges *ranges, DtArena *arena)
             DtValue *value = func->ops.at[i]->out[k];
             if (!value->at)
                 continue;
-            DT_PUSH(arena, *ranges, ((DtFrameRange){dt_frame_bytes(value, &func->module->mesh), value->at - 1,
-                                                    UINT32_MAX, 0, value, NULL}));
+            DT_PUSH(arena, *ranges, ((DtFrameRange){dt_frame_bytes(value, &func->module->mesh),
+                                                    value->at - 1, UINT32_MAX, 0, value, NULL}));
             u.range[value->id] = ranges->n;
             if (is_always_there(&u, value))
                 use(&u, value, 0);
@@ -172,7 +178,8 @@ static uint32_t use_all(const Uses *u, uint32_t position);
  * that function. ret: the position after them. */
 static uint32_t use_by(const Uses *u, DtOp *op, uint32_t position)
 {
-    const uint32_t n_carried = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0, last = position + n_carried;
+    const uint32_t n_carried = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0,
+                   last = position + n_carried;
     if (op->kind == DT_OP_CALL && dt_frame_has(op) && !op->func->frame) {
         Uses inner = begin(op->func, u->ranges, u->arena);
         inner.caller = u;
@@ -191,7 +198,8 @@ static uint32_t use_by(const Uses *u, DtOp *op, uint32_t position)
     if (op->kind == DT_OP_DONE)
         use_started(u, op, position);
     if (dt_frame_has(op) && op->func->frame)
-        DT_PUSH(u->arena, *u->ranges, ((DtFrameRange){op->func->frame, op->base, last, last, NULL, op}));
+        DT_PUSH(u->arena, *u->ranges, ((DtFrameRange){op->func->frame, op->base, last, last, NULL,
+                                                      op}));
     return last + 1;
 }
 
@@ -231,7 +239,8 @@ static void insert(uint32_t *order, uint32_t n, const DtFrameRange *ranges, uint
 }
 
 /* The lowest offset at which no range of the n before it is in use at the same time. */
-static int64_t lowest(const uint32_t *order, uint32_t n, const DtFrameRange *ranges, const DtFrameRange *range)
+static int64_t lowest(const uint32_t *order, uint32_t n, const DtFrameRange *ranges,
+                      const DtFrameRange *range)
 {
     int64_t offset = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -26,7 +26,8 @@ DtModule *dt_graph_module(DtArena *arena, DtDiags *diags)
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis)
 {
     for (uint32_t i = 0; i < module->padded.n; i++)
-        if (module->padded.at[i].name == axis->name && module->padded.at[i].physical == axis->extent)
+        if (module->padded.at[i].name == axis->name &&
+            module->padded.at[i].physical == axis->extent)
             return module->padded.at[i].logical;
     return axis->extent;
 }
@@ -110,7 +111,8 @@ bool dt_graph_is_slotted_in(const DtValue *value)
 {
     const DtOp *op = value->op;
     return op && op->kind == DT_OP_LOOP && op->func && value->index < op->func->results.n &&
-           op->func->results.at[value->index] && dt_graph_is_slotted(op->func, op->func->results.at[value->index]);
+           op->func->results.at[value->index] &&
+           dt_graph_is_slotted(op->func, op->func->results.at[value->index]);
 }
 
 static _Noreturn void misuse(const DtFunc *func, const char *problem)
@@ -183,18 +185,19 @@ static void describe_place(const DtModule *module, DtSpan span, DtText *text)
     const char *path = module->diags ? dt_diag_path(module->diags, span.file) : NULL;
     if (path)
         dt_diag_position(module->diags, span, &line, &column);
-    dt_text_printf(text, "\n  at %s:%u:%u (bytes %u-%u of file %u)", path ? path : "?", line, column, span.lo, span.hi,
-                   span.file);
+    dt_text_printf(text, "\n  at %s:%u:%u (bytes %u-%u of file %u)", path ? path : "?", line,
+                   column, span.lo, span.hi, span.file);
 }
 
 static _Noreturn void broken(const DtBuilder *b, const DtOp *op, const char *reason)
 {
     DtText text = {0};
-    dt_text_printf(&text, "%s\n  in `%s` of function `%s`%s%s", reason, dt_op_info[op->kind].text, b->func->name,
-                   op->path ? ", layer " : "", op->path ? op->path : "");
+    dt_text_printf(&text, "%s\n  in `%s` of function `%s`%s%s", reason, dt_op_info[op->kind].text,
+                   b->func->name, op->path ? ", layer " : "", op->path ? op->path : "");
     describe_place(b->func->module, op->span, &text);
     for (uint32_t i = 0; i < op->n_in && i < 32; i++) {
-        dt_text_printf(&text, "\n  operand %u: %s ", i, op->in[i] && op->in[i]->name ? op->in[i]->name : "");
+        dt_text_printf(&text, "\n  operand %u: %s ", i,
+                       op->in[i] && op->in[i]->name ? op->in[i]->name : "");
         if (op->in[i])
             dt_type_print_extents(op->in[i]->type, &b->func->module->mesh, &text);
         else
@@ -569,7 +572,8 @@ DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in)
     return make(b, &op, loop.n_carried + loop.n_invariant + loop.n_stacked, in, NULL, false);
 }
 
-DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of, DtValue *const *in)
+DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of,
+                    DtValue *const *in)
 {
     DtOp op = {.kind = DT_OP_WHEN, .func = branch, .ranges = (DtRange *)(uintptr_t)range,
                .of = (DtAheadOf *)(uintptr_t)of};
@@ -589,7 +593,8 @@ DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, in
 
 DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type)
 {
-    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_GET, .number = (double)byte}, 1, &ringbuf, type);
+    return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_GET, .number = (double)byte}, 1, &ringbuf,
+                    type);
 }
 
 DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf)
@@ -597,13 +602,17 @@ DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf)
     return make_one(b, &(DtOp){.kind = DT_OP_RINGBUF_TURN}, 1, &ringbuf, NULL);
 }
 
-DtValue *dt_graph_turn(DtBuilder *b) { return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL); }
+DtValue *dt_graph_turn(DtBuilder *b)
+{
+    return make_one(b, &(DtOp){.kind = DT_OP_TURN}, 0, NULL, NULL);
+}
 
 static DtValue *make_same(DtBuilder *b, DtOpKind kind, DtValue *x)
 {
     DtValue *value = make_one(b, &(DtOp){.kind = kind}, 1, &x, NULL);
     value->name = x->name, value->means = x->means;
-    value->final = x->op || x->final ? dt_op_made(x)->final : 1 + x->index; /* an input counts as it stands */
+    /* an input counts as it stands */
+    value->final = x->op || x->final ? dt_op_made(x)->final : 1 + x->index;
     return value;
 }
 
@@ -628,14 +637,16 @@ DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, u
     return make(b, &op, n, in, &wish, true)->out[0];
 }
 
-DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type)
+DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset,
+                         const DtType *type)
 {
     const char *kept[DT_MAX_RANK] = {0};
     for (uint32_t i = 0; i < n_kept; i++)
         kept[i] = type->axes[i].name;
     DtOp op = {.kind = DT_OP_UNPACK, .n_axes = n_kept, .axes = kept, .number = (double)offset};
-    return make_one(b, &op, 1, &x, dt_type_make(type->dtype, type->rank, type->axes, x->type->partial,
-                                               (DtReduce)x->type->pending));
+    return make_one(b, &op, 1, &x,
+                    dt_type_make(type->dtype, type->rank, type->axes, x->type->partial,
+                                 (DtReduce)x->type->pending));
 }
 
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result)

@@ -2,8 +2,8 @@
 /* Driver of the interpreter: runs the ops of a function in order, one handler of the table of ops
  * each, and checks that every tensor has the type the IR says. Here too: the ops without operands
  * (sources, random numbers) and the initial values of stores. The other handlers are in
- * interp_map.c, interp_axis.c, interp_contract.c, interp_index.c, interp_pack.c, interp_ringbuf.c and interp_struct.c;
- * what handlers share is in interp_walk.c. */
+ * interp_map.c, interp_axis.c, interp_contract.c, interp_index.c, interp_pack.c, interp_ringbuf.c
+ * and interp_struct.c; what handlers share is in interp_walk.c. */
 #include "ir/interp_eval.h"
 
 #include "base/bug.h"

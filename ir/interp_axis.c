@@ -227,8 +227,8 @@ void dt_eval_fold(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
     do {
         int64_t offset = windows_offset(&windows);
         if (offset >= 0)
-            out[0]->at[offset] =
-                dt_interp_partial(interp, dtype, dt_interp_binary(DT_OP_ADD, dtype, out[0]->at[offset], *from));
+            out[0]->at[offset] = dt_interp_partial(
+                interp, dtype, dt_interp_binary(DT_OP_ADD, dtype, out[0]->at[offset], *from));
         from++;
     } while (dt_walk_next(&windows.walk));
 }

@@ -97,7 +97,8 @@ void dt_eval_reduce(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
         const double *x = in[0]->at + dt_walk_offset(&walk, strides);
         double value = x[offsets[0]];
         for (int64_t k = 1; k < terms; k++)
-            value = dt_interp_partial(interp, dtype, dt_interp_binary(combine, dtype, value, x[offsets[k]]));
+            value = dt_interp_partial(interp, dtype,
+                                      dt_interp_binary(combine, dtype, value, x[offsets[k]]));
         *result++ = value;
     } while (dt_walk_next(&walk));
 }

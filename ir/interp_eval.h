@@ -23,8 +23,8 @@ DtEval dt_eval_dot, dt_eval_reduce, dt_eval_scan, dt_eval_topk;
 /* interp_index.c */
 DtEval dt_eval_gather, dt_eval_scatter_add;
 /* interp_ringbuf.c */
-DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ringbuf, dt_eval_ringbuf_put, dt_eval_ringbuf_get,
-    dt_eval_ringbuf_turn, dt_eval_same;
+DtEval dt_eval_when, dt_eval_turn, dt_eval_at, dt_eval_ringbuf, dt_eval_ringbuf_put,
+    dt_eval_ringbuf_get, dt_eval_ringbuf_turn, dt_eval_same;
 /* interp_pack.c */
 DtEval dt_eval_pack, dt_eval_unpack;
 /* interp_struct.c */
@@ -57,8 +57,8 @@ static inline double dt_interp_partial(const DtInterp *interp, DtDtype dtype, do
     return interp->noise && dt_dtype_is_float(dtype) ? (double)(float)sum : sum;
 }
 
-/* interp_walk.c, as all that follows. Aborts with the message, the op, its types and its span. For broken invariants
- * only: a verified serial module never gets here. */
+/* interp_walk.c, as all that follows. Aborts with the message, the op, its types and its span. For
+ * broken invariants only: a verified serial module never gets here. */
 _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

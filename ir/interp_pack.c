@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: buckets (ir/shape_pack.c). A bucket of split tensors has one row per rank of the mesh axes
- * that split them, and a row holds that rank's local elements; so the meaning on one rank already depends
- * on the splits in the types. */
+/* Interpreter: buckets (ir/shape_pack.c). A bucket of split tensors has one row per rank of the
+ * mesh axes that split them, and a row holds that rank's local elements; so the meaning on one rank
+ * already depends on the splits in the types. */
 #include "ir/interp_eval.h"
 #include "ir/interp_ranks.h"
 #include "ir/shape.h"
@@ -37,7 +37,8 @@ static Order order_of(const DtInterp *interp, const DtOp *op, const DtType *type
     o.rank = rank_of(type, op->n_axes, o.mesh, row);
     for (uint32_t i = 0; i < type->rank; i++)
         dt_walk_add_axis(i < op->n_axes ? &o.kept : &o.rest, type->axes[i].name,
-                         i < op->n_axes ? type->axes[i].extent : dt_type_local_extent(type, i, o.mesh));
+                         i < op->n_axes ? type->axes[i].extent
+                                        : dt_type_local_extent(type, i, o.mesh));
     return o;
 }
 

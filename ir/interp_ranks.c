@@ -105,7 +105,8 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
         for (uint32_t i = 0; i < type->rank; i++)
             at[i] = dt_ranks_global(&type->axes[i], run->mesh, rank, walk.at[i]);
         uint64_t element = dt_interp_element(logical, at);
-        double drawn = dt_philox_draw(key, element, op->draws, run->interp.step, run->interp.iteration);
+        double drawn =
+            dt_philox_draw(key, element, op->draws, run->interp.step, run->interp.iteration);
         *to++ = run->ranks->rounds ? dt_round_to(type->dtype, drawn) : drawn;
     } while (dt_walk_next(&walk));
 }
@@ -296,7 +297,8 @@ static void run_when(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
         first++;
     for (uint32_t rank = first; op->ranges && rank < run->n; rank++)
         if (run->takes_part[rank] && in[rank]->at[0] != in[first]->at[0])
-            dt_interp_fail(&run->interp, op, "ranks %u and %u differ in when they do it", first, rank);
+            dt_interp_fail(&run->interp, op, "ranks %u and %u differ in when they do it", first,
+                           rank);
     if (first == run->n || dt_interp_applies(op, in[first]))
         run_func(run, op->func, in, out);
     else

@@ -56,7 +56,8 @@ bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *me
                     DtRanksDifference *ret_difference);
 
 /* The tensor that the parts of all ranks mean (with the extents of type, nothing split): pending
- * reductions are completed in order of ranks. Of equal copies the first is taken that is not NULL. */
+ * reductions are completed in order of ranks. Of equal copies the first is taken that is not
+ * NULL. */
 DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *type,
                         const DtMesh *mesh);
 

@@ -12,7 +12,8 @@
 bool dt_interp_applies(const DtOp *op, const DtTensor *counter)
 {
     const DtRange *range = op->ranges;
-    return !range || (counter->at[0] >= (double)range->lo && counter->at[0] < (double)(range->lo + range->n));
+    return !range ||
+           (counter->at[0] >= (double)range->lo && counter->at[0] < (double)(range->lo + range->n));
 }
 
 void dt_eval_when(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
@@ -43,7 +44,10 @@ void dt_eval_at(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor 
 /* ---- ring buffers ---- */
 
 static int64_t slots_of(const DtType *ringbuf) { return ringbuf->axes[0].extent; }
-static int64_t bytes_of(const DtType *ringbuf) { return dt_type_elements(ringbuf) / slots_of(ringbuf); }
+static int64_t bytes_of(const DtType *ringbuf)
+{
+    return dt_type_elements(ringbuf) / slots_of(ringbuf);
+}
 
 void dt_eval_ringbuf(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
@@ -55,7 +59,8 @@ void dt_eval_ringbuf(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
 void dt_eval_ringbuf_put(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     (void)interp;
-    const int64_t size = (int64_t)dt_dtype_size(in[1]->type->dtype), n = dt_type_elements(in[1]->type);
+    const int64_t size = (int64_t)dt_dtype_size(in[1]->type->dtype),
+                  n = dt_type_elements(in[1]->type);
     memcpy(out[0]->at, in[0]->at, sizeof(double) * (size_t)dt_type_elements(in[0]->type));
     double *to = out[0]->at + (int64_t)op->number;
     for (int64_t i = 0; i < n * size; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What handlers of the interpreter share: tensors, walks over their elements, the abort of a broken invariant. */
+/* What handlers of the interpreter share: tensors, walks over their elements, the abort of a broken
+ * invariant. */
 #include "ir/interp_eval.h"
 
 #include "base/bug.h"
@@ -23,14 +24,16 @@ void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, 
     dt_text_printf(&text, "\n  in %s, instance path `%s`", func ? func->name : "no function",
                    interp->path ? interp->path : "");
     if (op) {
-        dt_text_printf(&text, "\n  op %s, layer path `%s`", dt_op_info[op->kind].text, op->path ? op->path : "");
+        dt_text_printf(&text, "\n  op %s, layer path `%s`", dt_op_info[op->kind].text,
+                       op->path ? op->path : "");
         describe_values(&text, "operand", op->in, op->n_in);
         describe_values(&text, "result", op->out, op->n_out);
         DtDiags *diags = func && func->module ? func->module->diags : NULL;
         if (diags && op->span.file) {
             uint32_t line, column;
             dt_diag_position(diags, op->span, &line, &column);
-            dt_text_printf(&text, "\n  --> %s:%u:%u", dt_diag_path(diags, op->span.file), line, column);
+            dt_text_printf(&text, "\n  --> %s:%u:%u", dt_diag_path(diags, op->span.file), line,
+                           column);
         }
     }
     if (func) {

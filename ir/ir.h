@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The intermediate representation: a module of functions; a function is a list of ops in order; a value
- * is defined once. One sitting, data before code.
+/* The intermediate representation: a module of functions; a function is a list of ops in order; a
+ * value is defined once. One sitting, data before code.
  *
- *  - Values are tensors over named axes. Axis order is memory order (row-major). A scalar has no axes.
- *  - A function's inputs are its arguments, then its parameters (tensors that instances own). A call
- *    passes both, so parameters flow downwards as ordinary values, and only the entry functions hold
- *    `param` ops, which name stores.
- *  - `repeat` is one loop op over a body function: carried values, invariant operands, and operands and
- *    results that are stacked along the loop axis (parameters, saved values). Work grows with the size of
- *    the body, not with the number of layers.
- *  - After placement an axis also names the mesh axes that split it, and a type the mesh axes over which
- *    its sum is pending. Extents stay logical (global); dt_type_local_extent gives a rank's part.
+ *  - Values are tensors over named axes. Axis order is memory order (row-major). A scalar has no
+ *    axes.
+ *  - A function's inputs are its arguments, then its parameters (tensors that instances own). A
+ *    call passes both, so parameters flow downwards as ordinary values, and only the entry
+ *    functions hold `param` ops, which name stores.
+ *  - `repeat` is one loop op over a body function: carried values, invariant operands, and operands
+ *    and results that are stacked along the loop axis (parameters, saved values). Work grows with
+ *    the size of the body, not with the number of layers.
+ *  - After placement an axis also names the mesh axes that split it, and a type the mesh axes over
+ *    which its sum is pending. Extents stay logical (global); dt_type_local_extent gives a rank's
+ *    part.
  *  - Every op keeps its source span and layer path to the end. */
 #ifndef DT_IR_IR_H
 #define DT_IR_IR_H
@@ -35,7 +37,8 @@ typedef struct DtPipelineSchedule DtPipelineSchedule;
 
 typedef enum DtDtype {
     DT_BOOL, DT_U8, DT_U16, DT_U32, DT_I32, DT_I64, DT_F16, DT_BF16, DT_F32, DT_F64, DT_DTYPE_COUNT
-} DtDtype; /* values of programs are bool, i32, f16, bf16, f32; the others occur in data files and checkpoints */
+} DtDtype; /* values of programs are bool, i32, f16, bf16, f32; the others occur in data files and
+            * checkpoints */
 
 enum { DT_MAX_RANK = 16, DT_MAX_SPLIT = 4, DT_MAX_MESH = 16 };
 
@@ -58,8 +61,8 @@ struct DtType {
     DtAxis axes[];        /* names differ */
 };
 
-/* A mesh axis. Time (micro-batches) is mesh axis 0 when is_time: nothing communicates over it but one
- * final sum. */
+/* A mesh axis. Time (micro-batches) is mesh axis 0 when is_time: nothing communicates over it but
+ * one final sum. */
 typedef struct DtMeshAxis {
     const char *name;
     int64_t size;
@@ -72,21 +75,26 @@ typedef struct DtMesh {
 } DtMesh;
 
 /* Why the type is not valid, or NULL. The other makers abort on what this rejects. */
-const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
-const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial, DtReduce pending);
+const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
+                          DtReduce pending);
+const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
+                           DtReduce pending);
 const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /* nothing pending */
 const DtType *dt_type_scalar(DtDtype dtype);
 const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype);
 int dt_type_find(const DtType *type, const char *axis);        /* index of the axis, or -1 */
 int dt_mesh_find(const DtMesh *mesh, const char *axis);        /* number of the mesh axis, or -1 */
 int64_t dt_type_extent(const DtType *type, const char *axis);  /* logical extent, or -1 */
-int64_t dt_type_elements(const DtType *type);                  /* logical; checked: -1 on overflow */
+/* logical; checked: -1 on overflow */
+int64_t dt_type_elements(const DtType *type);
 bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);      /* name, extent and split */
-bool dt_type_same_axes(const DtType *a, const DtType *b);      /* same set, extents and splits, any order */
+/* same set, extents and splits, any order */
+bool dt_type_same_axes(const DtType *a, const DtType *b);
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
 /* bf16[batch/data, embed]{sum tensor}; no extents. */
-/* bf16[batch=8/data, embed=4]; mesh axes by name, or by number where mesh is NULL or has no such axis. */
+/* bf16[batch=8/data, embed=4]; mesh axes by name, or by number where mesh is NULL or has no such
+ * axis. */
 void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *text);
 size_t dt_dtype_size(DtDtype dtype);
 const char *dt_dtype_name(DtDtype dtype);
@@ -102,8 +110,15 @@ typedef enum DtOpKind {
     DT_OP_COUNT
 } DtOpKind;
 
-typedef enum DtOpClass { DT_CLASS_SOURCE, DT_CLASS_MAP, DT_CLASS_AXIS, DT_CLASS_CONTRACT, DT_CLASS_INDEX,
-                         DT_CLASS_STRUCT, DT_CLASS_COMM } DtOpClass;
+typedef enum DtOpClass {
+    DT_CLASS_SOURCE,
+    DT_CLASS_MAP,
+    DT_CLASS_AXIS,
+    DT_CLASS_CONTRACT,
+    DT_CLASS_INDEX,
+    DT_CLASS_STRUCT,
+    DT_CLASS_COMM
+} DtOpClass;
 
 typedef enum DtOpData { DT_DATA_VIEW, DT_DATA_MOVE, DT_DATA_MAKE } DtOpData;
 
@@ -130,7 +145,10 @@ static inline bool dt_op_is_pointwise(DtOpKind kind)
 }
 
 /* Whether recomputing such an op is better than keeping its result. */
-static inline bool dt_op_is_cheap(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_CHEAP; }
+static inline bool dt_op_is_cheap(DtOpKind kind)
+{
+    return dt_op_info[kind].traits & DT_TRAIT_CHEAP;
+}
 
 /* Whether recomputing such a map costs more than keeping its result in a register. */
 static inline bool dt_op_is_dear(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_DEAR; }
@@ -218,12 +236,13 @@ struct DtValue {
 
 /* slice, pad, window, at: one per axes[i]. */
 typedef struct DtRange {
-    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step = stride, n = k.
-                             * at: lo, step. when: lo, n */
+    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step =
+                              * stride, n = k. at: lo, step. when: lo, n */
 } DtRange;
 
-/* relabel: from names are merged (row-major) and split into to names. Axes of the operand that no entry
- * names pass through. from empty: a new axis of extent 1; to empty: an axis of extent 1 goes. */
+/* relabel: from names are merged (row-major) and split into to names. Axes of the operand that no
+ * entry names pass through. from empty: a new axis of extent 1; to empty: an axis of extent 1
+ * goes. */
 typedef struct DtRelabel {
     uint32_t n_from, n_to;
     const char *from[4];
@@ -233,8 +252,9 @@ typedef struct DtRelabel {
 
 /* loop. Operands: carried initial values, invariants, stacked (whole, with the loop axis first).
  * Body inputs: iteration number (i32 scalar), carried, invariants, stacked (one iteration's slice).
- * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop axis
- * first). With reverse, iterations run from count - 1 down to 0; slices keep their positions. */
+ * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop
+ * axis first). With reverse, iterations run from count - 1 down to 0; slices keep their
+ * positions. */
 /* Suffix of the name of an axis that counts the blocks of another axis (lower_scan.c): function
  * `scan` hands a part from each block to the next. Names in programs have no dot. */
 #define DT_BLOCKS ".blocks"
@@ -305,7 +325,8 @@ struct DtOp {
     DtRange *ranges;        /* n_axes of them; window, fold and when have one */
     DtRelabel *relabels;
     uint32_t n_relabels;
-    double number;          /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
+    /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
+    double number;
     /* rng: how many elements one call of the generator gives, 1 or 4 (language.md) */
     uint32_t draws;
     DtReduce reduce;
@@ -373,8 +394,15 @@ typedef struct DtSaved {
     uint32_t index;
 } DtSaved;
 
-typedef enum DtFuncKind { DT_FUNC_FN, DT_FUNC_LAYER, DT_FUNC_MODEL, DT_FUNC_BODY, DT_FUNC_ENTRY,
-                          DT_FUNC_KERNEL /* of an op `fused` */, DT_FUNC_BRANCH /* of an op `when` */ } DtFuncKind;
+typedef enum DtFuncKind {
+    DT_FUNC_FN,
+    DT_FUNC_LAYER,
+    DT_FUNC_MODEL,
+    DT_FUNC_BODY,
+    DT_FUNC_ENTRY,
+    DT_FUNC_KERNEL /* of an op `fused` */,
+    DT_FUNC_BRANCH /* of an op `when` */
+} DtFuncKind;
 
 /* A gradient written in the program (`gradient`, `surrogate`), used instead of the derivative of
  * the function's ops. func takes the cotangents of the function's float results, in their order,
@@ -416,25 +444,28 @@ struct DtFunc {
     uint32_t n_args;
     DT_VEC(DtFormalParam) params;
     DT_VEC(DtOp *) ops;
-    DT_VEC(DtValue *) results; /* n_returns returned values, then one new value per entry of writes */
+    /* n_returns returned values, then one new value per entry of writes */
+    DT_VEC(DtValue *) results;
     uint32_t n_returns;
-    DT_VEC(uint32_t) writes;   /* parameter numbers (states) that the extra results are assigned to */
+    DT_VEC(uint32_t) writes;   /* parameter numbers (states) that the extra results are assigned
+                                * to */
     uint32_t n_values;         /* ids given out */
-    /* differentiate: NULL until made. fwd: inputs -> results, saved. bwd: saved, cotangents of float
-     * returns -> cotangents of float arguments, of parameters. bwd_x and bwd_w are bwd in two parts:
-     * bwd_x: saved, cotangents -> argument cotangents, saved_w ; bwd_w: saved_w -> parameter cotangents */
+    /* differentiate: NULL until made. fwd: inputs -> results, saved. bwd: saved, cotangents of
+     * float returns -> cotangents of float arguments, of parameters. bwd_x and bwd_w are bwd in two
+     * parts: bwd_x: saved, cotangents -> argument cotangents, saved_w ; bwd_w: saved_w -> parameter
+     * cotangents */
     DtFunc *fwd, *bwd, *bwd_x, *bwd_w;
-    /* of a fwd, bwd, bwd_x or bwd_w: the function it was made from. Of a bwd also what its inputs and results
-     * are: first saved values, then the cotangents of results seeds[] of primal; result i is the
-     * cotangent of input wanted[i] of primal. */
+    /* of a fwd, bwd, bwd_x or bwd_w: the function it was made from. Of a bwd also what its inputs
+     * and results are: first saved values, then the cotangents of results seeds[] of primal; result
+     * i is the cotangent of input wanted[i] of primal. */
     DtFunc *primal;
     DT_VEC(DtSaved) saved;
     DT_VEC(uint32_t) seeds, wanted;
     /* the gradient that the program states; NULL: derived from the ops */
     const DtCustomGradient *gradient;
     const DtStream *stream; /* NULL: it does not stream */
-    /* the function that defines what this one computes, which it computes in another way (blocks of a
-     * scan); removed once entry "grad" exists; NULL: itself */
+    /* the function that defines what this one computes, which it computes in another way (blocks of
+     * a scan); removed once entry "grad" exists; NULL: itself */
     DtFunc *meant;
     /* the same function with its ops fused into kernels, for calls of attention that no tiled
      * kernel takes (fuse.c); NULL: itself */
@@ -443,13 +474,22 @@ struct DtFunc {
 };
 
 /* Storage that outlives a step. */
-typedef enum DtStoreKind { DT_STORE_PARAM, DT_STORE_STATE, DT_STORE_GRAD, DT_STORE_MOMENT1, DT_STORE_MOMENT2,
-                           DT_STORE_MOMENT3, DT_STORE_MOMENT4,
-                           DT_STORE_SAVED, DT_STORE_CHANNEL, /* pipeline.h */
-                           DT_STORE_MASTER, /* the wide copy of a parameter, which the optimizer works on */
-                           DT_STORE_NEXT,   /* the value of a state after the step's update */
-                           /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
-                           DT_STORE_RINGBUF } DtStoreKind;
+typedef enum DtStoreKind {
+    DT_STORE_PARAM,
+    DT_STORE_STATE,
+    DT_STORE_GRAD,
+    DT_STORE_MOMENT1,
+    DT_STORE_MOMENT2,
+    DT_STORE_MOMENT3,
+    DT_STORE_MOMENT4,
+    DT_STORE_SAVED,
+    DT_STORE_CHANNEL, /* pipeline.h */
+    DT_STORE_MASTER,  /* the wide copy of a parameter, which the optimizer
+                                             * works on */
+    DT_STORE_NEXT,    /* the value of a state after the step's update */
+    /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
+    DT_STORE_RINGBUF
+} DtStoreKind;
 struct DtStore {
     DtStoreKind kind;
     const char *path;     /* h.attention.wq.w */
@@ -460,22 +500,28 @@ struct DtStore {
     uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
-    DtStore *of;          /* the parameter that a gradient or moment belongs to, of a bucket of gradients alone the
-                           * first one; what a CHANNEL store receives */
-    int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without DtModule.pipeline */
+    DtStore *of;          /* the parameter that a gradient or moment belongs to, of a bucket of
+                           * gradients alone the first one; what a CHANNEL store receives */
+    int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without
+                           * DtModule.pipeline */
     uint32_t more;        /* so many stages after it hold such a store, too: a class of stages
                            * (pipeline.h) */
     int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
-    const int64_t *depths;/* of a class: on each of its stages, the first one's is depth; NULL: depth on all */
-    int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all of them */
+    const int64_t *depths;/* of a class: on each of its stages, the first one's is depth; NULL:
+                           * depth on all */
+    int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all
+                           * of them */
     int64_t first_step;   /* of a class: first from one stage to the next */
     DtStore *within;      /* CHANNEL of a class: the store that it receives from a stage of its
                            * class (of: from another stage) */
-    DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names this store */
-    int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the bucket */
-    bool terms;           /* a bucket of gradients that mesh axes split: its memory is that of all runs. Micro-batches
-                           * add up each rank's terms there; the last one sums them over ranks, and the rank's own run
-                           * of that is the store's value (order_late.c) */
+    DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names
+                           * this store */
+    int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the
+                           * bucket */
+    bool terms;           /* a bucket of gradients that mesh axes split: its memory is that of all
+                           * runs. Micro-batches add up each rank's terms there; the last one sums
+                           * them over ranks, and the rank's own run of that is the store's value
+                           * (order_late.c) */
     DtSpan span;
     uint32_t index;       /* in DtModule.stores */
 };
@@ -487,13 +533,22 @@ typedef struct DtEntryResult {
     const char *name;     /* "loss", "grad_norm", "logits.0" */
     bool accumulate;      /* added up over micro-batches */
 } DtEntryResult;
-typedef enum DtEntryKind { DT_ENTRY_LOSS, /* until it is differentiated */
-                           DT_ENTRY_GRAD, /* one micro-batch: loss, gradients, states */
-                           DT_ENTRY_UPDATE, DT_ENTRY_EVAL, DT_ENTRY_PREDICT, DT_ENTRY_KINDS } DtEntryKind;
-typedef enum DtEntryPart { DT_PART_WHOLE,
-                           /* sums that depend on the data alone, before all micro-batches */
-                           DT_PART_PROLOGUE,
-                           DT_PART_F, DT_PART_B, DT_PART_W } /* of a piece (pipeline.h), as DtActionKind */ DtEntryPart;
+typedef enum DtEntryKind {
+    DT_ENTRY_LOSS, /* until it is differentiated */
+    DT_ENTRY_GRAD, /* one micro-batch: loss, gradients, states */
+    DT_ENTRY_UPDATE,
+    DT_ENTRY_EVAL,
+    DT_ENTRY_PREDICT,
+    DT_ENTRY_KINDS
+} DtEntryKind;
+typedef enum DtEntryPart {
+    DT_PART_WHOLE,
+    /* sums that depend on the data alone, before all micro-batches */
+    DT_PART_PROLOGUE,
+    DT_PART_F,
+    DT_PART_B,
+    DT_PART_W
+} /* of a piece (pipeline.h), as DtActionKind */ DtEntryPart;
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
@@ -504,12 +559,13 @@ typedef struct DtEntryPoint {
     const char *name;     /* says kind, part and number (entry.c) */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
-    int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without DtModule.pipeline */
+    int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without
+                           * DtModule.pipeline */
     uint32_t more;        /* so many stages after it run it, too: a class (pipeline.h) */
 } DtEntryPoint;
 
-/* An axis that is longer than the program says, so that ranks divide it: values with the axis of that name and
- * physical extent mean its first `logical` elements. */
+/* An axis that is longer than the program says, so that ranks divide it: values with the axis of
+ * that name and physical extent mean its first `logical` elements. */
 typedef struct DtPadded {
     const char *name;
     int64_t logical, physical;
@@ -531,30 +587,35 @@ struct DtModule {
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
     DT_VEC(DtPadded) padded;      /* see passes/place/pad.c */
-    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float: passes/place/reduce.c */
+    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float:
+                                   * passes/place/reduce.c */
 };
 
 /* The extent of a type's axis as the program has it, and the type with such extents. */
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis);
 const DtType *dt_module_logical_type(const DtModule *module, const DtType *type);
 
-/* A ring buffer: u8[@ringbuf = its slots, @slot = bytes of one], and between them an axis for each mesh axis on which
- * ranks hold different things, which it splits. */
+/* A ring buffer: u8[@ringbuf = its slots, @slot = bytes of one], and between them an axis for each
+ * mesh axis on which ranks hold different things, which it splits. */
 enum { DT_RING_ALIGN = 64 }; /* of slots and of values in them, in bytes */
 bool dt_type_is_ringbuf(const DtType *type);
 
-/* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a broken rule
- * aborts with the op and its span. `wish` is the wanted result type order, NULL = default order. ---- */
+/* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a
+ * broken rule aborts with the op and its span. `wish` is the wanted result type order, NULL =
+ * default order. ---- */
 
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
-DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind); /* makes the name unique */
+/* makes the name unique */
+DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind);
 /* name of the definition that contains span; "": none */
 const char *dt_graph_defined(const DtModule *module, DtSpan span);
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
-DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input); /* its name and meaning */
+/* its name and meaning */
+DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input);
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
 void dt_graph_return(DtFunc *func, DtValue *value);                         /* before any write */
-void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);          /* state number param gets value */
+/* state number param gets value */
+void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);
 
 /* Where new ops get their span and path from, until changed. */
 typedef struct DtBuilder {
@@ -566,41 +627,60 @@ typedef struct DtBuilder {
 DtValue *dt_graph_constant(DtBuilder *b, DtDtype dtype, double number);
 DtValue *dt_graph_iota(DtBuilder *b, DtAxis axis);
 DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site);
-DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text, DtStore *store);
-DtValue *dt_graph_map(DtBuilder *b, DtOpKind kind, uint32_t n, DtValue *const *in, const DtType *wish);
+DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text,
+                         DtStore *store);
+DtValue *dt_graph_map(DtBuilder *b, DtOpKind kind, uint32_t n, DtValue *const *in,
+                      const DtType *wish);
 DtValue *dt_graph_unary(DtBuilder *b, DtOpKind kind, DtValue *x);
 DtValue *dt_graph_binary(DtBuilder *b, DtOpKind kind, DtValue *x, DtValue *y);
 DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y);
 DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype);
-DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries, const DtType *wish);
+DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries,
+                          const DtType *wish);
 /* x with axis `from` called `to`; x itself if it has no such axis. */
-DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to, const DtType *wish);
-DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order); /* x itself if the order is equal */
-DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step, int64_t n);
-DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi, int64_t step, double fill);
+DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to,
+                         const DtType *wish);
+/* x itself if the order is equal */
+DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order);
+DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step,
+                        int64_t n);
+DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi,
+                      int64_t step, double fill);
 DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
-DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);   /* x itself if no axis is new */
-/* x with exactly the axes (in order) and dtype of type: sums over others, expands, casts, reorders. */
+/* x itself if no axis is new */
+DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);
+/* x with exactly the axes (in order) and dtype of type: sums over others, expands, casts,
+ * reorders. */
 DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type);
-DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, double fill);
-DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range, int64_t extent);
-DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes, const char *const *axes,
-                      DtDtype result, const DtType *wish);
-DtValue *dt_graph_reduce(DtBuilder *b, DtReduce kind, DtValue *x, uint32_t n_axes, const char *const *axes);
-DtValue *dt_graph_scan(DtBuilder *b, DtValue *x, uint32_t n_axes, const char *const *axes, bool reverse);
-void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue **ret_values, DtValue **ret_indices);
-DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes, DtValue *const *index);
-DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes, DtValue *const *index,
-                              uint32_t n_summed, const char *const *summed, const DtType *wish);
-/* flops.c: of all contractions that a call of the function runs, over logical extents; iterations counted. */
+DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
+                         double fill);
+DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
+                       int64_t extent);
+DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes,
+                      const char *const *axes, DtDtype result, const DtType *wish);
+DtValue *dt_graph_reduce(DtBuilder *b, DtReduce kind, DtValue *x, uint32_t n_axes,
+                         const char *const *axes);
+DtValue *dt_graph_scan(DtBuilder *b, DtValue *x, uint32_t n_axes, const char *const *axes,
+                       bool reverse);
+void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue **ret_values,
+                   DtValue **ret_indices);
+DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes,
+                         DtValue *const *index);
+DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes,
+                              DtValue *const *index, uint32_t n_summed, const char *const *summed,
+                              const DtType *wish);
+/* flops.c: of all contractions that a call of the function runs, over logical extents; iterations
+ * counted. */
 double dt_func_flops(const DtFunc *func);
 
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
 DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
 /* range NULL: always. of: NULL, or copied. */
-DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of, DtValue *const *in);
-/* Ring buffers (ops.def): a new one of that type, or `ringbuf` anew; and its places, by the first byte in the slot. */
+DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of,
+                    DtValue *const *in);
+/* Ring buffers (ops.def): a new one of that type, or `ringbuf` anew; and its places, by the first
+ * byte in the slot. */
 DtValue *dt_graph_ringbuf(DtBuilder *b, const DtType *type, DtValue *ringbuf);
 DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, int64_t byte);
 DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type);
@@ -610,25 +690,30 @@ DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* with its name and num
 DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);     /* the same */
 /* Element lo + step x index of the leading axis; index NULL: lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
-/* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per place of
- * the kept axes. unpack: the tensor of this type (without its pending sums, which are x's) from `offset` on. */
-DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n, DtValue *const *in,
-                       int64_t extent);
-DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset, const DtType *type);
-DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, const DtType *result);
-/* A copy of op with other operands: same kind and attributes, result types derived again (or kept where
- * they are declared). For passes that rebuild a function. */
+/* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per
+ * place of the kept axes. unpack: the tensor of this type (without its pending sums, which are x's)
+ * from `offset` on. */
+DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n,
+                       DtValue *const *in, int64_t extent);
+DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset,
+                         const DtType *type);
+DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh,
+                       const DtType *result);
+/* A copy of op with other operands: same kind and attributes, result types derived again (or kept
+ * where they are declared). For passes that rebuild a function. */
 DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
-/* op as it is, in no function yet: on map's values of its operands, by id; map gets its results, whose ids are the
- * old ones. */
+/* op as it is, in no function yet: on map's values of its operands, by id; map gets its results,
+ * whose ids are the old ones. */
 DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map);
 
 /* Removes ops whose results nobody uses, but for sums over stages; returns how many. */
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
-uint32_t dt_graph_number(const DtModule *module, const DtFunc *func); /* of a function that the module has */
-uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value); /* how often it reads it; results count */
+/* of a function that the module has */
+uint32_t dt_graph_number(const DtModule *module, const DtFunc *func);
+/* how often it reads it; results count */
+uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value);
 /* the op that puts it into a ring buffer; NULL: none */
 const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value);
 /* Whether the result of a body goes into a slot of a ring buffer while it is in flight, and is
@@ -641,14 +726,15 @@ bool dt_graph_is_slotted_in(const DtValue *value); /* also for the result of a l
 /* dt_entry_set: sets kind and part, and so the name (the objective stays). dt_entry_new: a new
  * entry of this kind. dt_entry_read: from its name; false: the name has no kind and part. */
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number);
-DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part, int32_t number);
+DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part,
+                          int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
 /* name in plans of all entries of its kind and objective */
 const char *dt_entry_run(const DtEntryPoint *entry);
 /* NULL: there is none. The whole one is neither a part nor cut by stages. */
-DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective, DtEntryPart part,
-                            int32_t number);
+DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective,
+                            DtEntryPart part, int32_t number);
 DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective);
 /* The first whole entry of a kind, for any objective; the next one after it. */
 DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before);
@@ -673,7 +759,8 @@ void dt_means_begin(DtModule *module);
 /* Deterministic; reads back to an equal module (print(read(print(m))) == print(m)). */
 void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
-DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len); /* NULL after diagnostics */
+/* NULL after diagnostics */
+DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len);
 
 /* How a value of an entry without placement depends on the samples of the batch (samples.c). JOINT:
  * it needs several samples at once, or the rules cannot tell. SUM: one term per sample, plus terms
@@ -690,8 +777,8 @@ const uint8_t *dt_samples_of(const DtFunc *entry, DtArena *arena, bool *ret_draw
 /* Whether each result (losses, metrics) is whole or such a sum, and nothing is drawn. */
 bool dt_samples_add_up(const DtFunc *entry);
 
-/* Checks every rule of ops.def and of the structs above. Appends one line per violation, with function,
- * op and span; true if there is none. */
+/* Checks every rule of ops.def and of the structs above. Appends one line per violation, with
+ * function, op and span; true if there is none. */
 bool dt_verify_module(const DtModule *module, DtText *ret_problems);
 /* Aborts with the violations if there are any. after: what the module comes from, a pass say. */
 void dt_verify_require(const DtModule *module, const char *after);

@@ -18,18 +18,19 @@
  *     result name=loss
  *   }
  *
- * `means=N` is the number of the value of an earlier program that a value means (means.c); of several results, N, N + 1
- * .. or a list in parentheses; communication means what its operand does where it says nothing else.
- * `start` in front of communication: it goes on beside what follows, until the `done` of its result.
- * `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`). `lies(%2=[b, a])`: in memory of its own its axes are
- * in that order, outermost first; `lies(%2=[a; b 52])`: what is behind the semicolon are rows, which begin so many
- * elements after one another. `at(%2=64)`: it begins so many bytes behind the beginning of the function's frame, whose
- * bytes are `frame=`; `base=`: so many the frame of the op's function (frame.h). `holds(0, 2)`: these operands are made
- * where they belong in the result. `copies`: a view that is none; a product or exchange whose operands are copied first
- * if it cannot do with them as they lie.
+ * `means=N` is the number of the value of an earlier program that a value means (means.c); of
+ * several results, N, N + 1 .. or a list in parentheses; communication means what its operand does
+ * where it says nothing else. `start` in front of communication: it goes on beside what follows,
+ * until the `done` of its result. `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`).
+ * `lies(%2=[b, a])`: in memory of its own its axes are in that order, outermost first; `lies(%2=[a;
+ * b 52])`: what is behind the semicolon are rows, which begin so many elements after one another.
+ * `at(%2=64)`: it begins so many bytes behind the beginning of the function's frame, whose bytes
+ * are `frame=`; `base=`: so many the frame of the op's function (frame.h). `holds(0, 2)`: these
+ * operands are made where they belong in the result. `copies`: a view that is none; a product or
+ * exchange whose operands are copied first if it cannot do with them as they lie.
  * `anew`: what is drawn, or made of it, is in no memory but made where it is read (pass `fuse`).
- * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads of it.
- * `stream=` and what follows it in the head of a function is DtStream.
+ * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads
+ * of it. `stream=` and what follows it in the head of a function is DtStream.
  * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
  * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
  * value that its function does not define prints as %?, which cannot be read back. */
@@ -44,8 +45,9 @@
 
 const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "entry", "kernel",
                                             "branch"};
-const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2", "moment3", "moment4",
-                                             "saved", "channel", "master", "next", "ringbuf"};
+const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
+                                             "moment3", "moment4", "saved", "channel", "master",
+                                             "next", "ringbuf"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
 
@@ -421,7 +423,8 @@ static bool is_drawn_anew(const DtOp *op)
     bool anew = op->kind == DT_OP_RNG;
     for (uint32_t i = 0; dt_op_is_pointwise(op->kind) && i < op->n_in; i++) {
         const DtValue *in = op->in[i];
-        const bool number = in && in->op && (in->op->kind == DT_OP_CONST || in->op->kind == DT_OP_IOTA);
+        const bool number =
+            in && in->op && (in->op->kind == DT_OP_CONST || in->op->kind == DT_OP_IOTA);
         anew = anew || (in && !number && in->made_anew != 2);
     }
     return anew;
@@ -541,7 +544,11 @@ static void print_stream(Printer *p, const DtStream *stream)
     for (uint32_t i = 0; i < stream->given.n; i++)
         dt_text_printf(p->text, "%s%u", i ? " " : " given=(", stream->given.at[i]);
     for (uint32_t i = 0; i < stream->takes.n; i++)
-        dt_text_printf(p->text, "%s%d", i ? " " : stream->given.n ? ") takes=(" : " takes=(", stream->takes.at[i]);
+        dt_text_printf(p->text, "%s%d",
+                       i                 ? " "
+                       : stream->given.n ? ") takes=("
+                                         : " takes=(",
+                       stream->takes.at[i]);
     dt_text_add(p->text, stream->takes.n ? ")" : "");
 }
 

@@ -12,9 +12,9 @@
  *     }
  *   }
  *
- * stages: that of each piece. `run grad direct`: messages need no places in transit (ir/pipeline.h). Behind the name of
- * an entry stand those of its other twins; an action `0F3.1` calls the first of these. Their number is the size of the
- * mesh axis. */
+ * stages: that of each piece. `run grad direct`: messages need no places in transit
+ * (ir/pipeline.h). Behind the name of an entry stand those of its other twins; an action `0F3.1`
+ * calls the first of these. Their number is the size of the mesh axis. */
 #include "ir/irtext.h"
 
 #include "ir/irtext_lex.h"

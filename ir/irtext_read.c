@@ -122,7 +122,8 @@ static bool parse_gradient(DtIrReader *p, bool is_surrogate)
     const char *name = dt_irlex_name(&p->lex);
     if (p->func->gradient || p->func->results.n)
         return dt_irlex_fail(&p->lex, "a function states its gradient once, before it returns");
-    if (!name || !dt_irlex_expect(&p->lex, '(') || !dt_irread_values(p, ')', &values) || !dt_irlex_expect(&p->lex, ')'))
+    if (!name || !dt_irlex_expect(&p->lex, '(') || !dt_irread_values(p, ')', &values) ||
+        !dt_irlex_expect(&p->lex, ')'))
         return false;
     stated->func = func_named(p, name);
     stated->is_surrogate = is_surrogate;
@@ -412,7 +413,9 @@ static bool parse_module(DtIrReader *p)
         else if (dt_irlex_take_word(&p->lex, "pipeline"))
             dt_irtext_read_pipeline(&p->lex, p->module);
         else
-            dt_irlex_fail(&p->lex, "expected `mesh`, `padded`, `crossing`, `store`, `func`, `entry` or `pipeline`");
+            dt_irlex_fail(
+                &p->lex,
+                "expected `mesh`, `padded`, `crossing`, `store`, `func`, `entry` or `pipeline`");
     }
     return !p->lex.failed && resolve(p);
 }

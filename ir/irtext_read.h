@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the reader of IR text share: irtext_read.c (modules, functions), irtext_read_op.c (ops)
- * and irtext_read_type.c (types and other parts of a line). All take tokens from the lexer, which reports the
- * first problem; false or NULL: there was one, or what an optional part begins with did not come next. */
+/* What the files of the reader of IR text share: irtext_read.c (modules, functions),
+ * irtext_read_op.c (ops) and irtext_read_type.c (types and other parts of a line). All take tokens
+ * from the lexer, which reports the first problem; false or NULL: there was one, or what an
+ * optional part begins with did not come next. */
 #ifndef DT_IR_IRTEXT_READ_H
 #define DT_IR_IRTEXT_READ_H
 
@@ -33,7 +34,8 @@ bool dt_irread_mesh_set(DtIrLex *lex, const DtMesh *mesh, uint16_t *ret_bits);
 /* ---- irtext_read_op.c ---- */
 
 DtValue *dt_irread_use(DtIrReader *p); /* one that is defined above */
-/* Takes a value token and makes the value: number `index` of op, or of the function's inputs (op NULL). */
+/* Takes a value token and makes the value: number `index` of op, or of the function's inputs (op
+ * NULL). */
 DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index);
 /* A list of values up to the closing mark, which is left. */
 bool dt_irread_values(DtIrReader *p, char close, DtIrValues *ret_list);

@@ -159,7 +159,8 @@ static bool parse_stages(DtIrReader *p, const char **ret_stages)
         if (!dt_irlex_integer(&p->lex, 0, DT_STAGES_MOST - 1, &stage))
             return false;
         last = stage;
-        if (dt_irlex_take_word(&p->lex, "to") && !dt_irlex_integer(&p->lex, stage, DT_STAGES_MOST - 1, &last))
+        if (dt_irlex_take_word(&p->lex, "to") &&
+            !dt_irlex_integer(&p->lex, stage, DT_STAGES_MOST - 1, &last))
             return false;
         for (; stage <= last; stage++)
             has[stage] = true;
@@ -263,7 +264,8 @@ static bool parse_at(DtIrReader *p, DtOp *op)
             return false;
         do {
             DtValue *out = dt_irread_use(p);
-            if (!out || !dt_irlex_expect(&p->lex, '=') || !dt_irlex_integer(&p->lex, 0, INT64_MAX - 1, &offset))
+            if (!out || !dt_irlex_expect(&p->lex, '=') ||
+                !dt_irlex_integer(&p->lex, 0, INT64_MAX - 1, &offset))
                 return false;
             if (out->op != op)
                 return dt_irlex_fail(&p->lex, "this is no result of the operation");
@@ -344,8 +346,8 @@ static bool parse_attributes(DtIrReader *p, DtOp *op)
         return false;
     if (dt_irlex_take_word(&p->lex, "of") && !parse_of(p, op))
         return false;
-    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) || !parse_at(p, op) ||
-        !parse_holds(p, op))
+    if (!parse_means(p, op) || !parse_final(p, op) || !parse_over(p, op) || !parse_lies(p, op) ||
+        !parse_at(p, op) || !parse_holds(p, op))
         return false;
     op->copies = dt_irlex_take_word(&p->lex, "copies");
     if (dt_irlex_take_word(&p->lex, "anew")) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of IR text: spans, types, sets of mesh axes and initialisers, which need to know nothing of a
- * module but its mesh. */
+/* The reader of IR text: spans, types, sets of mesh axes and initialisers, which need to know
+ * nothing of a module but its mesh. */
 #include "ir/irtext_read.h"
 
 #include "ir/irtext.h"

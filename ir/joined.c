@@ -20,7 +20,8 @@ DtJoinedParts dt_joined_parts(const DtOp *joined)
         const DtOp *op = func->ops.at[i];
         if (p.sums && op->kind == DT_OP_REDUCE)
             p.vector = op->out[0];
-        for (uint32_t k = 0; !p.sums && op != p.dot && !dt_op_is_inline(op->out[0]) && k < op->n_in; k++)
+        for (uint32_t k = 0; !p.sums && op != p.dot && !dt_op_is_inline(op->out[0]) && k < op->n_in;
+             k++)
             if (!op->in[k]->op)
                 *(op->in[k]->type == p.result->type ? &p.matrix : &p.vector) = op->in[k];
     }
@@ -34,7 +35,8 @@ DtJoinedParts dt_joined_parts(const DtOp *joined)
 
 /* Whether view's elements are those of C's rows, or columns, contiguously; of: the operand with
  * these. */
-static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int64_t step, int64_t length)
+static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int64_t step,
+                      int64_t length)
 {
     int64_t n = 1;
     for (uint32_t d = 0; d < view->rank; d++) {
@@ -49,7 +51,8 @@ static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int
 
 /* The row stride of view, whose layout is otherwise C's; 0: it is not. a: the operand with C's
  * rows. */
-static int64_t row_of(const DtProduct *product, const DtView *view, const DtView *c, const DtView *a)
+static int64_t row_of(const DtProduct *product, const DtView *view, const DtView *c,
+                      const DtView *a)
 {
     int64_t row = 0;
     if (view->dtype != c->dtype)
@@ -61,7 +64,8 @@ static int64_t row_of(const DtProduct *product, const DtView *view, const DtView
             return 0;
         if (!in_a || view->extent[d] == 1)
             continue;
-        const int64_t times = c->stride[in_c] / product->c_row; /* rows of C from one element of the axis to the next */
+        /* rows of C from one element of the axis to the next */
+        const int64_t times = c->stride[in_c] / product->c_row;
         if (view->stride[d] % times || (row && view->stride[d] / times != row))
             return 0;
         row = view->stride[d] / times;
@@ -80,16 +84,18 @@ static bool takes_rows(const DtTargetLimits *limits, int64_t row, DtDtype dtype)
 bool dt_joined_find(const DtTargetLimits *limits, const DtJoinedParts *parts, const DtView *views,
                       DtJoinedProduct *ret_product)
 {
-    const DtView *const operands[2] = {&views[parts->dot->in[0]->id], &views[parts->dot->in[1]->id]},
+    const DtView *const operands[2] = {&views[parts->dot->in[0]->id],
+                                       &views[parts->dot->in[1]->id]},
                  *c = &views[parts->result->id];
     DtJoinedProduct found = {.matrix_row = 0};
     const DtProduct *p = &found.product;
-    if (!dt_product_find(limits, parts->dot, operands[0], operands[1], c, &found.product) || p->n_batch ||
-        p->c_col != 1)
+    if (!dt_product_find(limits, parts->dot, operands[0], operands[1], c, &found.product) ||
+        p->n_batch || p->c_col != 1)
         return false;
     found.of_a = parts->sums && (parts->vector->op->in[0] == parts->dot->in[0]) != p->swapped;
-    if (parts->vector && !is_vector(&views[parts->vector->id], c, operands[found.of_a == p->swapped],
-                                    found.of_a ? p->c_row : p->c_col, found.of_a ? p->m : p->n))
+    if (parts->vector &&
+        !is_vector(&views[parts->vector->id], c, operands[found.of_a == p->swapped],
+                   found.of_a ? p->c_row : p->c_col, found.of_a ? p->m : p->n))
         return false;
     if (parts->matrix)
         found.matrix_row = row_of(p, &views[parts->matrix->id], c, operands[p->swapped]);

@@ -22,7 +22,8 @@ void *dt_map_find(const DtMap *map, const char *key, size_t len);
 /* Adds a key that the map does not hold. */
 void dt_map_add(DtMap *map, const char *key, size_t len, void *value);
 
-/* The same with a pointer as key, such as an interned text or an object: it is compared, not what it points to. */
+/* The same with a pointer as key, such as an interned text or an object: it is compared, not what
+ * it points to. */
 void *dt_map_find_pointer(const DtMap *map, const void *key);
 void dt_map_add_pointer(DtMap *map, const void *key, void *value);
 

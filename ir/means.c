@@ -10,7 +10,8 @@ static uint32_t number_func(const DtFunc *func, uint32_t next)
     next += func->inputs.n;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        const bool named = dt_op_info[op->kind].op_class != DT_CLASS_SOURCE && op->kind != DT_OP_LOOP;
+        const bool named =
+            dt_op_info[op->kind].op_class != DT_CLASS_SOURCE && op->kind != DT_OP_LOOP;
         for (uint32_t k = 0; k < op->n_out; k++)
             op->out[k]->means = named ? next + k : 0;
         next += op->n_out;

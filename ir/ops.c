@@ -27,7 +27,9 @@ bool dt_op_is_linear(const DtOp *op, uint32_t operand)
     case DT_OP_REDUCE:
     case DT_OP_ALL_REDUCE:
     case DT_OP_REDUCE_SCATTER: return op->reduce == DT_REDUCE_SUM;
-    case DT_OP_CAST: return dt_dtype_is_float(op->in[0]->type->dtype) && dt_dtype_is_float(op->out[0]->type->dtype);
+    case DT_OP_CAST:
+        return dt_dtype_is_float(op->in[0]->type->dtype) &&
+               dt_dtype_is_float(op->out[0]->type->dtype);
     default: return true;
     }
 }
@@ -42,7 +44,8 @@ bool dt_op_is_joint(const DtOp *op, uint32_t operand)
 
 bool dt_op_keeps_zero(const DtOp *op)
 {
-    return dt_op_info[op->kind].traits & DT_TRAIT_ZERO && (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);
+    return dt_op_info[op->kind].traits & DT_TRAIT_ZERO &&
+           (op->kind != DT_OP_REDUCE || op->reduce == DT_REDUCE_SUM);
 }
 
 bool dt_op_is_one_hot(const DtOp *op) { return op->kind == DT_OP_SCATTER_ADD && op->n_axes2 == 0; }
@@ -82,7 +85,8 @@ bool dt_op_adds(const DtOp *product, uint32_t operand)
     bool adds = strcmp(product->text, "add") == 0 || strcmp(product->text, "bias_add") == 0;
     for (uint32_t i = 0; adds && i < func->ops.n; i++)
         for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            if (func->ops.at[i]->kind == DT_OP_DOT && func->ops.at[i]->in[k] == func->inputs.at[operand])
+            if (func->ops.at[i]->kind == DT_OP_DOT &&
+                func->ops.at[i]->in[k] == func->inputs.at[operand])
                 adds = false;
     return adds;
 }
@@ -102,7 +106,8 @@ static const DtOp *stacked_by(const DtValue *value)
     if (!op || op->kind != DT_OP_LOOP)
         return op;
     const bool stacked = op->loop && op->func && value->index >= op->loop->n_carried;
-    const DtValue *result = stacked && value->index < op->func->results.n ? op->func->results.at[value->index] : NULL;
+    const DtValue *result =
+        stacked && value->index < op->func->results.n ? op->func->results.at[value->index] : NULL;
     return result ? result->op : NULL;
 }
 

@@ -14,8 +14,8 @@ enum {
     TOO_LONG = 1 << 22
 };
 
-static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_",
-                                                   "START_SEND_", "START_RECV_", "DONE_SEND_", "DONE_RECV_"};
+static const char *const names[DT_ACTION_KINDS] = {"F", "B", "W", "SEND_", "RECV_", "START_SEND_",
+                                                   "START_RECV_", "DONE_SEND_", "DONE_RECV_"};
 
 static bool is_transfer(uint32_t kind) { return kind >= DT_ACTION_SEND; }
 
@@ -39,7 +39,9 @@ int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action)
     const DtPieceEntries *entries = &run->pieces[action->unit];
     if (action->twin == 0)
         return dt_pipeline_entry(entries, action->kind);
-    return action->twin <= entries->twins[action->kind].n ? entries->twins[action->kind].at[action->twin - 1] : -1;
+    return action->twin <= entries->twins[action->kind].n
+               ? entries->twins[action->kind].at[action->twin - 1]
+               : -1;
 }
 
 /* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
@@ -191,7 +193,8 @@ static bool read_action(Reader *r, DtAction *ret_action)
     while (ret_action->kind < DT_ACTION_KINDS && !take(r, names[ret_action->kind]))
         ret_action->kind++;
     if (ret_action->kind == DT_ACTION_KINDS)
-        return fail(r, "an action is F, B, W, or SEND_, RECV_ of F or B, perhaps with START_ or DONE_");
+        return fail(
+            r, "an action is F, B, W, or SEND_, RECV_ of F or B, perhaps with START_ or DONE_");
     ret_action->unit = (uint32_t)piece;
     if (is_transfer(ret_action->kind)) {
         bool forward = take(r, "F");
@@ -304,7 +307,8 @@ uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, ui
     return like;
 }
 
-const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path, uint32_t stage)
+const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path,
+                                  uint32_t stage)
 {
     const char *at = strrchr(path, '@');
     if (!at)

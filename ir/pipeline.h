@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module that is cut into pipeline stages (passes/pipeline/stage.c), and the order in which each stage
- * works.
+/* A module that is cut into pipeline stages (passes/pipeline/stage.c), and the order in which each
+ * stage works.
  *
  *  - *Stage* s is all ranks whose coordinate on mesh axis `mesh` is s. Types never mention that
  *    mesh axis. The program's forward part is cut into consecutive *pieces* 0, 1, ... n_pieces - 1;
@@ -26,14 +26,15 @@
  *    and result's types are equal, only the members take part, and they add in order of their
  *    stages. The sum of squares of the global norm is added in the same way over all stages; of a
  *    parameter on several stages the lowest one counts.
- *  - A state that several stages use is a STATE store on each. The piece that makes its next value leaves it in a
- *    NEXT store; update.<s> gets it from there by the same kind of sum, to which the other stages give zeros.
- *  - A *class* is consecutive stages whose pieces are equal but for numbers that grow evenly from stage
- *    to stage. Its stores and entries exist once, for `stage` .. `stage` + `more`: iterations begin
- *    first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a CHANNEL store
- *    receives `of` where the stage before is of another class, and `within` from a stage of its
- *    own. An entry is that of the piece with the same place among the pieces of each stage.
- *    dt_pipeline_unfold makes one store and one entry per stage of them.
+ *  - A state that several stages use is a STATE store on each. The piece that makes its next value
+ *    leaves it in a NEXT store; update.<s> gets it from there by the same kind of sum, to which the
+ *    other stages give zeros.
+ *  - A *class* is consecutive stages whose pieces are equal but for numbers that grow evenly from
+ *    stage to stage. Its stores and entries exist once, for `stage` .. `stage` + `more`: iterations
+ *    begin first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a
+ *    CHANNEL store receives `of` where the stage before is of another class, and `within` from a
+ *    stage of its own. An entry is that of the piece with the same place among the pieces of each
+ *    stage. dt_pipeline_unfold makes one store and one entry per stage of them.
  *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores
  *    of its parameters hold those iterations only: DtStore.first of DtStore.whole.
  *
@@ -45,17 +46,19 @@
  *
  * After pass `order` a message may be in flight during other work: START_SEND begins what
  * DONE_SEND of the same
- * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a channel. Until it is done
- * nothing writes the slots that are read, and nothing touches those that are written. Ranks that do one thing at a time
- * send where it is started and receive where it has to be done. The messages of a run that is `direct` need no places
- * in transit: no stage waits for ever if each of them goes once both of its ends have begun, which begin it where it is
- * started and do nothing else until it has gone. */
+ * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a
+ * channel. Until it is done nothing writes the slots that are read, and nothing touches those that
+ * are written. Ranks that do one thing at a time send where it is started and receive where it has
+ * to be done. The messages of a run that is `direct` need no places in transit: no stage waits for
+ * ever if each of them goes once both of its ends have begun, which begin it where it is started
+ * and do nothing else until it has gone. */
 #ifndef DT_IR_PIPELINE_H
 #define DT_IR_PIPELINE_H
 
 #include "ir/ir.h"
 
-enum { DT_PIPELINE_STAGES = DT_STAGES_MOST, DT_PIPELINE_CHUNKS = 64, DT_PIPELINE_MICRO = 1 << 20 }; /* at most */
+/* at most */
+enum { DT_PIPELINE_STAGES = DT_STAGES_MOST, DT_PIPELINE_CHUNKS = 64, DT_PIPELINE_MICRO = 1 << 20 };
 
 typedef enum DtActionKind {
     DT_ACTION_F,    /* forward of piece `unit` */
@@ -110,7 +113,8 @@ typedef struct DtPipelineRun {
 } DtPipelineRun;
 
 struct DtPipelineSchedule {
-    const char *schedule;    /* "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v" */
+    const char *schedule;    /* "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_v",
+                              * "dualpipe_v" */
     uint8_t mesh;            /* number of the mesh axis */
     uint32_t n_stages, n_pieces;
     uint32_t *stage_of;      /* per piece */
@@ -128,8 +132,14 @@ static inline bool dt_pipeline_is_send(uint32_t kind)
 }
 
 /* Whether a rank without asynchronous messages sends, or receives, in this action. */
-static inline bool dt_pipeline_gives(uint32_t kind) { return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND; }
-static inline bool dt_pipeline_takes(uint32_t kind) { return kind == DT_ACTION_RECV || kind == DT_ACTION_DONE_RECV; }
+static inline bool dt_pipeline_gives(uint32_t kind)
+{
+    return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND;
+}
+static inline bool dt_pipeline_takes(uint32_t kind)
+{
+    return kind == DT_ACTION_RECV || kind == DT_ACTION_DONE_RECV;
+}
 
 /* The entry that an action of this kind calls, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
@@ -153,7 +163,8 @@ static inline bool dt_pipeline_on(int32_t stage, uint32_t more, int64_t s)
 uint32_t dt_pipeline_like(const DtPipelineSchedule *pipeline, uint32_t piece, uint32_t stage);
 
 /* The path of a class's slot on one of its stages: it ends in the number of its piece. */
-const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path, uint32_t stage);
+const char *dt_pipeline_slot_path(const DtPipelineSchedule *pipeline, const char *path,
+                                  uint32_t stage);
 
 /* The store of the sending stage that a channel copies to this store. */
 DtStore *dt_pipeline_source(const DtChannel *channel, const DtStore *store);
@@ -185,7 +196,8 @@ DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n);
 /* All actions of a stage: `[0F0 0SEND_F0]*3+1 (0F3 0SEND_F3 0RECV_B0 0B0)*6+1 [0RECV_B6
  * 0B6]*3+1`: the period in parentheses, repetitions in brackets. Reads back: false, with the
  * reason, if text is not of that kind or names a channel that the run lacks. */
-void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions, DtText *ret_text);
+void dt_pipeline_print_actions(const DtPipelineRun *run, const DtStageActions *actions,
+                               DtText *ret_text);
 bool dt_pipeline_read_actions(DtArena *arena, const DtPipelineRun *run, const char *text,
                               DtStageActions *ret_actions, const char **ret_problem);
 

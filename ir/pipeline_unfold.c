@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says about
- * them, for whoever goes by single stages (the interpreter of all ranks, tests).
+/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says
+ * about them, for whoever goes by single stages (the interpreter of all ranks, tests).
  *
- *   store 4 : param .. path=h.w stage=1 to=2 first=1 step=1    h.w of stage 1 from 1, of stage 2 from 2
+ *   store 4 : param .. path=h.w stage=1 to=2 first=1 step=1    h.w of stage 1 from 1, of stage 2
+ *                                                              from 2
  *   entry grad.f1 : f stage=1 to=2                         =>  grad.f1, grad.f2
  *
  * What stands on one stage stays where it is in its list; a class becomes one after the other
@@ -220,8 +221,8 @@ static void expand_entries(Expander *x, uint32_t *ret_first)
 }
 
 /* The entry of the piece, by its own name. */
-static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece, DtEntryPart part,
-                         const uint32_t *first, int32_t *number)
+static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece,
+                         DtEntryPart part, const uint32_t *first, int32_t *number)
 {
     if (*number < 0)
         return;

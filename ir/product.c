@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A contraction as a strided batched matrix product. Its axes fall into four groups: batch (in both
- * operands and the result), rows m (first operand and result), columns n (second operand and result), and
- * k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or all but one of its
- * axes become batch axes (m and n only) with stride 0 in the operand that lacks them. Where what is summed is no
- * such run, one operand is copied first, or both: the gradient that a loop along an axis leaves has that axis
- * outermost, the values around it do not; a patch of an image is two axes with others between. */
+ * operands and the result), rows m (first operand and result), columns n (second operand and
+ * result), and k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or
+ * all but one of its axes become batch axes (m and n only) with stride 0 in the operand that lacks
+ * them. Where what is summed is no such run, one operand is copied first, or both: the gradient
+ * that a loop along an axis leaves has that axis outermost, the values around it do not; a patch of
+ * an image is two axes with others between. */
 #include "ir/product.h"
 
 #include <string.h>
@@ -20,7 +21,8 @@ typedef struct Runs {
 
 static bool has(const DtView *view, const char *axis) { return dt_view_find(view, axis) >= 0; }
 
-/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in both. */
+/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in
+ * both. */
 static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
 {
     if (extent == 1)
@@ -72,8 +74,8 @@ static Run take_largest(Runs *runs)
 }
 
 /* Sorts the axes into runs; false if an axis of the result is in neither operand. */
-static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m, Runs *n, Runs *k,
-                     DtProduct *g)
+static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m,
+                     Runs *n, Runs *k, DtProduct *g)
 {
     for (uint32_t d = 0; d < a->rank; d++)
         if (dt_op_has_axis(op, a->axis[d]))
@@ -82,8 +84,8 @@ static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtV
         const char *axis = c->axis[d];
         bool in_a = has(a, axis), in_b = has(b, axis);
         if (in_a && in_b) {
-            if (c->extent[d] > 1 &&
-                !add_batch(g, c->extent[d], dt_view_stride(a, axis), dt_view_stride(b, axis), c->stride[d]))
+            if (c->extent[d] > 1 && !add_batch(g, c->extent[d], dt_view_stride(a, axis),
+                                               dt_view_stride(b, axis), c->stride[d]))
                 return false;
         } else if (in_a) {
             add_run(m, c->extent[d], dt_view_stride(a, axis), c->stride[d]);
@@ -137,8 +139,8 @@ static bool has_lead(int64_t rows, int64_t columns, int64_t row, int64_t column)
            ((column == 1 || columns == 1) && (rows == 1 || row >= columns));
 }
 
-bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
-                     DtProduct *ret_product)
+bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b,
+                     const DtView *c, DtProduct *ret_product)
 {
     DtProduct g = {.n_batch = 0};
     Runs m = {.n = 0}, n = {.n = 0}, k = {.n = 0};
@@ -162,8 +164,9 @@ bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView 
     if (g.swapped)
         transpose(&g);
     tidy(&g);
-    if (limits->wants_runs && !(has_lead(g.m, g.k, g.a_row, g.a_col) && has_lead(g.k, g.n, g.b_row, g.b_col) &&
-                                has_lead(g.m, g.n, g.c_row, g.c_col)))
+    if (limits->wants_runs &&
+        !(has_lead(g.m, g.k, g.a_row, g.a_col) && has_lead(g.k, g.n, g.b_row, g.b_col) &&
+          has_lead(g.m, g.n, g.c_row, g.c_col)))
         return false;
     *ret_product = g;
     return true;
@@ -260,8 +263,8 @@ static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
     return true;
 }
 
-uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op, const DtView operands[2], const DtView *c,
-                               DtView ret_copies[2])
+uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op,
+                               const DtView operands[2], const DtView *c, DtView ret_copies[2])
 {
     DtProduct product;
     int64_t least = INT64_MAX;
@@ -279,7 +282,8 @@ uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op, con
                 elements = more < 0 ? -1 : elements + more;
                 view[i] = straight(op, &operands[i], &operands[1 - i], c, &sums);
             }
-        if (elements < 0 || elements >= least || !dt_product_find(limits, op, &view[0], &view[1], c, &product))
+        if (elements < 0 || elements >= least ||
+            !dt_product_find(limits, op, &view[0], &view[1], c, &product))
             continue;
         least = elements;
         chosen = copies;

@@ -22,12 +22,13 @@ typedef struct DtProduct {
 
 /* The contraction of views a and b into c; false if no library of the target supports these
  * layouts. */
-bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b, const DtView *c,
-                     DtProduct *ret_product);
+bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b,
+                     const DtView *c, DtProduct *ret_product);
 
-/* If that is false: which operands are to be copied, as few elements as suffice, and how the copies lie (offset 0, no
- * buffer), so that it is true; bit i: operand i. 0: none does, or it does not pay (DtTargetLimits.copy_pays). */
-uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op, const DtView operands[2], const DtView *c,
-                               DtView ret_copies[2]);
+/* If that is false: which operands are to be copied, as few elements as suffice, and how the copies
+ * lie (offset 0, no buffer), so that it is true; bit i: operand i. 0: none does, or it does not pay
+ * (DtTargetLimits.copy_pays). */
+uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op,
+                               const DtView operands[2], const DtView *c, DtView ret_copies[2]);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "base/text.h"
 
-/* Adds name bare if it can be (a letter or `_`, then letters, digits and `_ . @ # $`), else quoted ("a b", "1x", "",
- * "\x0a"). NULL is added as "?". */
+/* Adds name bare if it can be (a letter or `_`, then letters, digits and `_ . @ # $`), else quoted
+ * ("a b", "1x", "", "\x0a"). NULL is added as "?". */
 void dt_quote_add(DtText *text, const char *name);
 /* Between quotes always. */
 void dt_quote_add_string(DtText *text, const char *name);

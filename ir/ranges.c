@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values the program can use of an input: tokens that are read at an index outside the axis would give
- * zeros without a word.
+/* Which values the program can use of an input: tokens that are read at an index outside the axis
+ * would give zeros without a word.
  *
- * An index out of range is legal, and reads 0. Whether that is meant, the program says: where the value so
- * read is only used under a condition on the same index (`where(y >= 0 and y < size[c], ... z[c = y], 0)`, as in
- * xent; a product with such a condition), or where the index itself is chosen or bounded first (`where(t < n, t, 0)`,
- * `min(t, n - 1)`). Where it is used otherwise, a value outside the axis is a fault of the data. So each value v of
- * the program is given, in terms of the input's element that stands at the same place ("root"),
+ * An index out of range is legal, and reads 0. Whether that is meant, the program says: where the
+ * value so read is only used under a condition on the same index (`where(y >= 0 and y < size[c],
+ * ... z[c = y], 0)`, as in xent; a product with such a condition), or where the index itself is
+ * chosen or bounded first (`where(t < n, t, 0)`, `min(t, n - 1)`). Where it is used otherwise, a
+ * value outside the axis is a fault of the data. So each value v of the program is given, in terms
+ * of the input's element that stands at the same place ("root"),
  *
  *   is       for which roots v may be the root itself (plus a constant)
  *   yes, no  for which roots v may be different from 0, and 0: of conditions
  *   bad      for which roots something was read outside that v hangs on
  *
- * and ops are taken in order: a gather at index v adds "is, outside of the axis" to bad, `where(c, a, b)` has
- * the bad of a where c may be true and that of b where it may be false. What is left in bad where the places
- * get lost (a sum, a product of matrices, the loss) is not allowed. Where places change but values do not
- * (slices, renamed axes, iterations), the result is a root of its own, whose elements are some of the
- * first one's.
+ * and ops are taken in order: a gather at index v adds "is, outside of the axis" to bad, `where(c,
+ * a, b)` has the bad of a where c may be true and that of b where it may be false. What is left in
+ * bad where the places get lost (a sum, a product of matrices, the loss) is not allowed. Where
+ * places change but values do not (slices, renamed axes, iterations), the result is a root of its
+ * own, whose elements are some of the first one's.
  *
  * A sum of such values is 0 if no root is one for which a term may be different from 0 ("sums").
  * So a loss per valid label, `sum(where(y >= 0, ..)) / sum(y >= 0)`, has no value where the data
@@ -52,7 +53,8 @@ typedef struct Root {
     const DtOp *made_by; /* NULL: the input */
     uint32_t n_parents;
     const Fact *parents; /* of made_by's operands */
-    DtIntSet bad, used;  /* bad: values that are not allowed; used: indices inside all indexed axes */
+    DtIntSet bad, used;  /* bad: values that are not allowed; used: indices inside all indexed
+                          * axes */
     const DtOp *by;
     uint32_t index;
 } Root;
@@ -148,7 +150,8 @@ static Fact *the_root(Walk *w, uint32_t root)
 
 static int64_t indexed_extent(const DtOp *op, uint32_t index)
 {
-    return dt_type_extent(op->kind == DT_OP_GATHER ? op->in[0]->type : op->out[0]->type, op->axes[index]);
+    return dt_type_extent(op->kind == DT_OP_GATHER ? op->in[0]->type : op->out[0]->type,
+                          op->axes[index]);
 }
 
 /* These elements of the root are not allowed. */
@@ -212,7 +215,8 @@ static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
             break;
     }
     if (root == w->roots.n) {
-        Root made = {.made_by = op, .n_parents = n_parents, .parents = parents, .used = dt_intset_all};
+        Root made = {.made_by = op, .n_parents = n_parents, .parents = parents,
+                     .used = dt_intset_all};
         DT_PUSH(w->scratch, w->roots, made);
     }
     return the_root(w, root);
@@ -223,7 +227,8 @@ static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
 static bool constant_of(const DtValue *value, double *ret_number)
 {
     const DtOp *op = value->op;
-    for (; op && (op->kind == DT_OP_CAST || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP); op = op->in[0]->op) {}
+    for (; op && (op->kind == DT_OP_CAST || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP);
+         op = op->in[0]->op) {}
     if (!op || op->kind != DT_OP_CONST)
         return false;
     *ret_number = op->number;
@@ -242,7 +247,8 @@ static bool whole_of(const DtValue *value, int64_t *ret_whole)
 
 /* ---- maps ---- */
 
-/* Facts of a map's operands, of one root: a constant knows whether it is 0, anything else says nothing. */
+/* Facts of a map's operands, of one root: a constant knows whether it is 0, anything else says
+ * nothing. */
 static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
 {
     Fact result = fact && fact->root == root ? *fact : nothing(root);
@@ -303,12 +309,14 @@ static void rule_or(const DtOp *op, const Fact *in, Fact *out)
 static void rule_mul(const DtOp *op, const Fact *in, Fact *out)
 {
     (void)op;
-    DtIntSet first = dt_intset_common(&in[0].bad, &in[1].yes), second = dt_intset_common(&in[1].bad, &in[0].yes);
+    DtIntSet first = dt_intset_common(&in[0].bad, &in[1].yes),
+             second = dt_intset_common(&in[1].bad, &in[0].yes);
     out->bad = dt_intset_union(&first, &second);
     out->yes = dt_intset_common(&in[0].yes, &in[1].yes);
 }
 
-static DtIntSet chosen(const DtIntSet *a, const DtIntSet *where_a, const DtIntSet *b, const DtIntSet *where_b)
+static DtIntSet chosen(const DtIntSet *a, const DtIntSet *where_a, const DtIntSet *b,
+                       const DtIntSet *where_b)
 {
     DtIntSet first = dt_intset_common(a, where_a), second = dt_intset_common(b, where_b);
     return dt_intset_union(&first, &second);
@@ -351,13 +359,15 @@ static void rule_bound(const DtOp *op, const Fact *in, Fact *out)
     DtIntSet side = dt_intset_all;
     if (whole_of(op->in[1 - x], &bound)) {
         bound -= in[x].shift;
-        side = op->kind == DT_OP_MAX ? dt_intset_range(bound, INT64_MAX) : dt_intset_range(INT64_MIN, bound + 1);
+        side = op->kind == DT_OP_MAX ? dt_intset_range(bound, INT64_MAX)
+                                     : dt_intset_range(INT64_MIN, bound + 1);
     }
     out->is = dt_intset_common(&in[x].is, &side);
     out->shift = in[x].shift;
 }
 
-/* Roots for which x < c (x <= c: `most` 1), x being the root plus shift; c < x if x is the second operand. */
+/* Roots for which x < c (x <= c: `most` 1), x being the root plus shift; c < x if x is the second
+ * operand. */
 static DtIntSet side_of(bool second, int64_t most, double constant, int64_t shift)
 {
     double c = second ? floor(constant) : ceil(constant);
@@ -608,7 +618,8 @@ static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
 
 static bool only_moves(const DtOp *op)
 {
-    return (dt_op_info[op->kind].op_class == DT_CLASS_AXIS && dt_op_info[op->kind].data != DT_DATA_MAKE) ||
+    return (dt_op_info[op->kind].op_class == DT_CLASS_AXIS &&
+            dt_op_info[op->kind].data != DT_DATA_MAKE) ||
            (op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM);
 }
 
@@ -641,7 +652,8 @@ static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **fact
 {
     for (uint32_t i = 0; i < func->ops.n && w->budget; i++, w->budget--) {
         const DtOp *op = func->ops.at[i];
-        Fact **in = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + op->n_out + 1), **out = in + op->n_in;
+        Fact **in = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + op->n_out + 1),
+             **out = in + op->n_in;
         for (uint32_t k = 0; k < op->n_in; k++)
             in[k] = facts[op->in[k]->id];
         if (input && op->kind == DT_OP_INPUT && op->text == input)
@@ -705,7 +717,8 @@ DtInputRange dt_ranges_input(const DtModule *module, const char *input)
     const Walk w = walk_module(module, input);
     const Root *root = &w.roots.at[0];
     DtInputRange range = {.allowed = dt_intset_others(&root->bad)};
-    const DtIntSet drawn = dt_intset_common(&root->used, &range.allowed), *from = drawn.n ? &drawn : &range.allowed;
+    const DtIntSet drawn = dt_intset_common(&root->used, &range.allowed),
+                   *from = drawn.n ? &drawn : &range.allowed;
     if (from->n && from->lo[0] != INT64_MIN && from->hi[0] != INT64_MAX) {
         range.lo = from->lo[0];
         range.hi = from->hi[0];

@@ -10,7 +10,8 @@ typedef struct DtInputRange {
     DtIntSet allowed;    /* any other value would be read, or written, outside an axis, unasked */
     int64_t lo, hi;      /* bounds of random values: lo .. hi - 1 are allowed, and inside every
                           * indexed axis if there are such values; lo = hi: no axis bounds them */
-    const char *axis;    /* the narrowest axis that makes some value one that is not allowed; NULL: every value is */
+    const char *axis;    /* the narrowest axis that makes some value one that is not allowed; NULL:
+                          * every value is */
     int64_t extent;      /* its */
     DtSpan span;         /* of the index */
 } DtInputRange;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which elements of a value each rank holds, and the way from a whole tensor to the ranks' parts and
- * back. The one place, beside the types themselves, that knows the order of blocks. */
+/* Which elements of a value each rank holds, and the way from a whole tensor to the ranks' parts
+ * and back. The one place, beside the types themselves, that knows the order of blocks. */
 #include "ir/interp_ranks.h"
 
 #include "base/bug.h"
@@ -54,12 +54,13 @@ static int64_t parts_of(const DtAxis *axis, const DtMesh *mesh)
     int64_t parts = 1;
     for (uint32_t i = 0; i < axis->n_split; i++) {
         if (axis->split[i] >= mesh->n)
-            DT_BUG("ranks: `%s` is split over mesh axis %u of %u", axis->name, axis->split[i], mesh->n);
+            DT_BUG("ranks: `%s` is split over mesh axis %u of %u", axis->name, axis->split[i],
+                   mesh->n);
         parts *= mesh->axes[axis->split[i]].size;
     }
     if (axis->extent % (axis->zigzag ? 2 * parts : parts) != 0)
-        DT_BUG("ranks: `%s` (%lld) does not divide into %lld parts", axis->name, (long long)axis->extent,
-               (long long)parts);
+        DT_BUG("ranks: `%s` (%lld) does not divide into %lld parts", axis->name,
+               (long long)axis->extent, (long long)parts);
     return parts;
 }
 

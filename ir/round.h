@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a real number becomes when it is stored in a dtype. The one definition that the interpreter and tests
- * share; generated kernels are compared with it. */
+/* What a real number becomes when it is stored in a dtype. The one definition that the interpreter
+ * and tests share; generated kernels are compared with it. */
 #ifndef DT_IR_ROUND_H
 #define DT_IR_ROUND_H
 

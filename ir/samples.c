@@ -64,7 +64,8 @@ static bool is_whole(const DtType *type)
     return !type->partial;
 }
 
-/* Lets whole terms join a pending sum: x + sum is c + sum of terms. False if that is not the case here. */
+/* Lets whole terms join a pending sum: x + sum is c + sum of terms. False if that is not the case
+ * here. */
 static bool join_sum(DtOp *op)
 {
     bool sum_like = op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_WHERE ||
@@ -110,7 +111,8 @@ static const DtType *with_axis(const DtType *type, const DtAxis *axis)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* A carried value has one type throughout; a sum that becomes pending inside is so from the start. */
+/* A carried value has one type throughout; a sum that becomes pending inside is so from the
+ * start. */
 static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
 {
     const DtLoop *loop = op->loop;
@@ -118,8 +120,9 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
     const DtType **results = DT_NEW_ARRAY(s->scratch, const DtType *, op->n_out + 1);
     in[0] = op->func->inputs.at[0]->type;
     for (uint32_t i = 0; i < op->n_in; i++)
-        in[1 + i] = i < loop->n_carried + loop->n_invariant ? op->in[i]->type
-                                                            : without_axis(op->in[i]->type, loop->axis);
+        in[1 + i] = i < loop->n_carried + loop->n_invariant
+                        ? op->in[i]->type
+                        : without_axis(op->in[i]->type, loop->axis);
     for (bool stable = false; !stable;) { /* ends: values only ever become pending */
         stable = true;
         return_types(op->func, type_func(s, op->func, in), results);
@@ -157,7 +160,8 @@ static bool type_op(Samples *s, DtOp *draft, const DtType **out)
     }
     const DtType **wish = DT_NEW_ARRAY(s->scratch, const DtType *, draft->n_out + 1);
     for (uint32_t i = 0; i < draft->n_out; i++)
-        wish[i] = draft->kind == DT_OP_PARAM ? draft->out[i]->type : split_type(s, draft->out[i]->type);
+        wish[i] =
+            draft->kind == DT_OP_PARAM ? draft->out[i]->type : split_type(s, draft->out[i]->type);
     return !dt_shape_derive(draft, &s->mesh, wish, out) ||
            (join_sum(draft) && !dt_shape_derive(draft, &s->mesh, wish, out));
 }

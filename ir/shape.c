@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules: the entry points, which find an op's rule in the table. Rules are in shape_map.c (with sources),
- * shape_axis.c, shape_contract.c, shape_struct.c, shape_pack.c and shape_ringbuf.c; what they share is in
- * shape_type.c. */
+/* Shape rules: the entry points, which find an op's rule in the table. Rules are in shape_map.c
+ * (with sources), shape_axis.c, shape_contract.c, shape_struct.c, shape_pack.c and shape_ringbuf.c;
+ * what they share is in shape_type.c. */
 #include "ir/shape.h"
 
 static bool (*const rules[DT_OP_COUNT])(DtShape *s) = {

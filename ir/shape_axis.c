@@ -75,10 +75,11 @@ static bool counts_parts(const char *name)
     return strncmp(name, "@ring", 5) == 0 && (name[5] == 0 || name[5] == '.');
 }
 
-/* a/m.n~ -> (@ring/m.n, a): the parts of the ranks of the first mesh axes, as many as the wish says or else as have
- * so many ranks, also where the parts are no blocks of a (passes/place/ring.h). In zigzag order what is left is in
- * zigzag order itself: with n = n1 n2 ranks, the blocks i n2 + k and 2n-1 - (i n2 + k), k < n2, are the blocks k and
- * 2 n2-1 - k of what rank i of n1 would have, blocks i and 2 n1-1 - i. Names with @ are the compiler's. */
+/* a/m.n~ -> (@ring/m.n, a): the parts of the ranks of the first mesh axes, as many as the wish says
+ * or else as have so many ranks, also where the parts are no blocks of a (passes/place/ring.h). In
+ * zigzag order what is left is in zigzag order itself: with n = n1 n2 ranks, the blocks i n2 + k
+ * and 2n-1 - (i n2 + k), k < n2, are the blocks k and 2 n2-1 - k of what rank i of n1 would have,
+ * blocks i and 2 n1-1 - i. Names with @ are the compiler's. */
 static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
     const DtAxis *wished = wished_axis(s, to[0].name);
@@ -99,7 +100,8 @@ static bool take_parts(DtShape *s, const DtAxis *from, DtAxis *to)
     return true;
 }
 
-/* (@ring/m.n, a) -> a/m.n~: the other way round. Where no split is left in a the wish says whether in zigzag order. */
+/* (@ring/m.n, a) -> a/m.n~: the other way round. Where no split is left in a the wish says whether
+ * in zigzag order. */
 static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
 {
     const DtAxis *wished = wished_axis(s, to->name);
@@ -135,7 +137,8 @@ static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis
     return true;
 }
 
-/* Splits of the to axes: the mesh axes go to the first one while they divide it, then to the next. */
+/* Splits of the to axes: the mesh axes go to the first one while they divide it, then to the
+ * next. */
 static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
 {
     DtAxis x;

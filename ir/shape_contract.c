@@ -296,7 +296,8 @@ static bool scatter_sum(DtShape *s, DtShapeType *t, uint32_t *ret_at)
 }
 
 /* Result: x's axes with the first summed axis (the end, if none is) replaced by the target axes,
- * whose extents and splits are those of the wish. Indices have axes of x only. A sum of 16-bit floats may be f32. */
+ * whose extents and splits are those of the wish. Indices have axes of x only. A sum of 16-bit
+ * floats may be f32. */
 bool dt_shape_scatter_add(DtShape *s)
 {
     const DtOp *op = s->op;

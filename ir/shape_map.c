@@ -15,7 +15,8 @@ static bool complete_all(DtShape *s)
     return true;
 }
 
-/* Union of the operands' axes: the order of the operand with most axes; another one's own stand in its order, too. */
+/* Union of the operands' axes: the order of the operand with most axes; another one's own stand in
+ * its order, too. */
 static bool broadcast(DtShape *s, DtShapeType *t)
 {
     uint32_t most = 0;
@@ -221,7 +222,8 @@ bool dt_shape_declared(DtShape *s)
         if (type->dtype != DT_F32)
             return dt_shape_fail(s, "`rng` is %s, not f32", dt_shape_text(s, type));
         if (s->op->draws != 1 && s->op->draws != 4)
-            return dt_shape_fail(s, "`rng` takes %u elements from a call, not 1 or 4", s->op->draws);
+            return dt_shape_fail(s, "`rng` takes %u elements from a call, not 1 or 4",
+                                 s->op->draws);
         return s->op->text ? true : dt_shape_fail(s, "`rng` names no site");
     case DT_OP_INPUT: return s->op->text ? true : dt_shape_fail(s, "`input` has no name");
     default: return true;

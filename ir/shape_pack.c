@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of buckets. `pack` writes the local elements of several tensors (row-major, in memory order)
- * one behind the other, per place of the kept leading axes, and zeros after them up to the bucket's extent;
- * `unpack` is one tensor of a bucket again:
+/* Shape rules of buckets. `pack` writes the local elements of several tensors (row-major, in memory
+ * order) one behind the other, per place of the kept leading axes, and zeros after them up to the
+ * bucket's extent; `unpack` is one tensor of a bucket again:
  *
- *   pack[layers](f32[layers, a=4/tp, b=2], f32[layers, c=6/tp]) : f32[layers, @split=2/tp, @bucket=7]   2 + 2 + 3
+ *   pack[layers](f32[layers, a=4/tp, b=2], f32[layers, c=6/tp])
+ *     : f32[layers, @split=2/tp, @bucket=7]   2 + 2 + 3
  *   unpack[layers](that) number=4                               : f32[layers, c=6/tp]
  *
- * Axis `@split` has one place per rank of the mesh axes that split the operands (all by the same ones, in
- * any order) and is split by them; it is absent if there are none. So both ops are local, and a bucket is
- * an ordinary value of one flat axis per rank, which further mesh axes may split. Kept axes may be split, too, of a
- * bucket and of what is in it alike: each rank then has the buckets of some places. */
+ * Axis `@split` has one place per rank of the mesh axes that split the operands (all by the same
+ * ones, in any order) and is split by them; it is absent if there are none. So both ops are local,
+ * and a bucket is an ordinary value of one flat axis per rank, which further mesh axes may split.
+ * Kept axes may be split, too, of a bucket and of what is in it alike: each rank then has the
+ * buckets of some places. */
 #include "base/intern.h"
 #include "ir/shape.h"
 
@@ -29,8 +31,9 @@ static bool keeps(DtShape *s, const DtType *type)
 {
     for (uint32_t i = 0; i < s->op->n_axes; i++)
         if (i >= type->rank || type->axes[i].name != s->op->axes[i])
-            return dt_shape_fail(s, "`%s` keeps axis `%s`, which does not lead in %s", dt_op_info[s->op->kind].text,
-                                 s->op->axes[i], dt_shape_text(s, type));
+            return dt_shape_fail(s, "`%s` keeps axis `%s`, which does not lead in %s",
+                                 dt_op_info[s->op->kind].text, s->op->axes[i],
+                                 dt_shape_text(s, type));
     return true;
 }
 
@@ -85,7 +88,8 @@ bool dt_shape_pack(DtShape *s)
             alike = alike && are_split_alike(&type->axes[a], &first->axes[a]);
         int64_t n = length(s, type);
         if (!alike || n < 0 || __builtin_add_overflow(total, n, &total))
-            return dt_shape_fail(s, "`pack` of %s beside %s", dt_shape_text(s, type), dt_shape_text(s, first));
+            return dt_shape_fail(s, "`pack` of %s beside %s", dt_shape_text(s, type),
+                                 dt_shape_text(s, first));
     }
     DtShapeType t = {.dtype = first->dtype};
     for (uint32_t a = 0; a < op->n_axes; a++)
@@ -94,7 +98,8 @@ bool dt_shape_pack(DtShape *s)
     bool sized = wish && wish->rank && wish->axes[wish->rank - 1].name == dt_intern("@bucket");
     int64_t extent = sized ? wish->axes[wish->rank - 1].extent : total;
     if (extent < total)
-        return dt_shape_fail(s, "a bucket of %lld elements for %lld", (long long)extent, (long long)total);
+        return dt_shape_fail(s, "a bucket of %lld elements for %lld", (long long)extent,
+                             (long long)total);
     if (!add_bucket(s, &t, first, extent) || !dt_shape_linear(s, &t, 0, op->n_in))
         return false;
     const char *problem = dt_type_check(t.dtype, t.rank, t.axes, t.partial, t.pending);
@@ -116,19 +121,23 @@ bool dt_shape_unpack(DtShape *s)
         if (!dt_shape_add(s, &t, &y->axes[a]))
             return false;
     const DtAxis *bucket = x->rank ? &x->axes[x->rank - 1] : NULL;
-    if (!bucket || bucket->name != dt_intern("@bucket") || bucket->n_split || !add_bucket(s, &t, y, bucket->extent))
+    if (!bucket || bucket->name != dt_intern("@bucket") || bucket->n_split ||
+        !add_bucket(s, &t, y, bucket->extent))
         return dt_shape_fail(s, "`unpack` of %s, which is no whole bucket", dt_shape_text(s, x));
     const char *problem = dt_type_check(t.dtype, t.rank, t.axes, t.partial, t.pending);
     if (problem || dt_type_make(t.dtype, t.rank, t.axes, t.partial, t.pending) != x)
-        return dt_shape_fail(s, "`unpack` of %s, which is no bucket of tensors like %s", dt_shape_text(s, x),
-                             dt_shape_text(s, y));
+        return dt_shape_fail(s, "`unpack` of %s, which is no bucket of tensors like %s",
+                             dt_shape_text(s, x), dt_shape_text(s, y));
     int64_t n = length(s, y);
     double offset = s->op->number;
-    if (n < 0 || !(offset >= 0) || offset != (double)(int64_t)offset || offset + (double)n > (double)bucket->extent)
-        return dt_shape_fail(s, "`unpack` of %lld elements from element %.17g of %lld", (long long)n, offset,
-                             (long long)bucket->extent);
-    if (dt_type_check(y->dtype, y->rank, y->axes, x->partial, (DtReduce)x->pending) || y->dtype != x->dtype)
-        return dt_shape_fail(s, "`unpack` of %s cannot be %s", dt_shape_text(s, x), dt_shape_text(s, y));
+    if (n < 0 || !(offset >= 0) || offset != (double)(int64_t)offset ||
+        offset + (double)n > (double)bucket->extent)
+        return dt_shape_fail(s, "`unpack` of %lld elements from element %.17g of %lld",
+                             (long long)n, offset, (long long)bucket->extent);
+    if (dt_type_check(y->dtype, y->rank, y->axes, x->partial, (DtReduce)x->pending) ||
+        y->dtype != x->dtype)
+        return dt_shape_fail(s, "`unpack` of %s cannot be %s", dt_shape_text(s, x),
+                             dt_shape_text(s, y));
     s->out[0] = dt_type_make(y->dtype, y->rank, y->axes, x->partial, (DtReduce)x->pending);
     return true;
 }

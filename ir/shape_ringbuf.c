@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of what says when something runs (when, turn, at), and of ring buffers, in which it stays until it is
- * read. */
+/* Shape rules of what says when something runs (when, turn, at), and of ring buffers, in which it
+ * stays until it is read. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -21,11 +21,14 @@ bool dt_shape_at(DtShape *s)
     const DtOp *op = s->op;
     const DtType *x = op->n_in ? op->in[0]->type : NULL;
     if (op->n_in < 1 || op->n_in > 2 || op->n_axes != 1 || !op->ranges)
-        return dt_shape_fail(s, "`at` takes a tensor and perhaps a scalar, and has an axis and a range");
+        return dt_shape_fail(
+            s, "`at` takes a tensor and perhaps a scalar, and has an axis and a range");
     if (x->rank == 0 || x->axes[0].name != op->axes[0] || x->axes[0].n_split)
-        return dt_shape_fail(s, "`at` of %s, whose leading axis is not `%s`, whole", dt_shape_text(s, x), op->axes[0]);
+        return dt_shape_fail(s, "`at` of %s, whose leading axis is not `%s`, whole",
+                             dt_shape_text(s, x), op->axes[0]);
     if (op->n_in == 2 && !is_counter(op->in[1]->type))
-        return dt_shape_fail(s, "`at` by %s, which is no i32 scalar", dt_shape_text(s, op->in[1]->type));
+        return dt_shape_fail(s, "`at` by %s, which is no i32 scalar",
+                             dt_shape_text(s, op->in[1]->type));
     if (op->ranges->hi || op->ranges->n || (op->n_in == 1 && op->ranges->step))
         return dt_shape_fail(s, "`at` has numbers that say nothing");
     if (op->n_in == 1 && (op->ranges->lo < 0 || op->ranges->lo >= x->axes[0].extent))
@@ -59,8 +62,9 @@ static bool check_elements(DtShape *s, const DtFunc *func)
             continue;
         if (!range || !op->ranges || op->in[0]->type->rank == 0 || !is_inside(op, range->lo) ||
             !is_inside(op, range->lo + range->n - 1))
-            return dt_shape_fail(s, "`when` lets counters through for which an `at` of `%s` takes no element",
-                                 func->name);
+            return dt_shape_fail(
+                s, "`when` lets counters through for which an `at` of `%s` takes no element",
+                func->name);
     }
     return true;
 }
@@ -72,22 +76,26 @@ bool dt_shape_when(DtShape *s)
     const DtFunc *func = op->func;
     const uint32_t first = op->ranges ? 1 : 0;
     if (!func || func->kind != DT_FUNC_BRANCH)
-        return dt_shape_fail(s, "`when` of `%s`, which is no branch", func ? func->name : "nothing");
+        return dt_shape_fail(s, "`when` of `%s`, which is no branch",
+                             func ? func->name : "nothing");
     if (op->n_in != func->inputs.n || op->n_in < (uint64_t)first + func->results.n)
-        return dt_shape_fail(s, "`when` passes %u operands to `%s`, which takes %u and gives %u", op->n_in, func->name,
-                             func->inputs.n, func->results.n);
-    if (first && (!is_counter(op->in[0]->type) || op->ranges->lo < 0 || op->ranges->lo > INT32_MAX ||
-                  op->ranges->n < 1 || op->ranges->n > INT32_MAX || op->ranges->hi || op->ranges->step))
+        return dt_shape_fail(s, "`when` passes %u operands to `%s`, which takes %u and gives %u",
+                             op->n_in, func->name, func->inputs.n, func->results.n);
+    if (first &&
+        (!is_counter(op->in[0]->type) || op->ranges->lo < 0 || op->ranges->lo > INT32_MAX ||
+         op->ranges->n < 1 || op->ranges->n > INT32_MAX || op->ranges->hi || op->ranges->step))
         return dt_shape_fail(s, "`when` has no i32 scalar first, or no range");
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i]->type != func->inputs.at[i]->type)
-            return dt_shape_fail(s, "operand %u of `when` is %s, not %s", i, dt_shape_text(s, op->in[i]->type),
+            return dt_shape_fail(s, "operand %u of `when` is %s, not %s", i,
+                                 dt_shape_text(s, op->in[i]->type),
                                  dt_shape_text(s, func->inputs.at[i]->type));
     for (uint32_t i = 0; i < func->results.n; i++) {
         s->out[i] = func->results.at[i]->type;
         if (s->out[i] != op->in[first + i]->type)
-            return dt_shape_fail(s, "result %u of `%s` is %s, and the operand that stays otherwise is %s", i,
-                                 func->name, dt_shape_text(s, s->out[i]), dt_shape_text(s, op->in[first + i]->type));
+            return dt_shape_fail(
+                s, "result %u of `%s` is %s, and the operand that stays otherwise is %s", i,
+                func->name, dt_shape_text(s, s->out[i]), dt_shape_text(s, op->in[first + i]->type));
     }
     return check_elements(s, func);
 }
@@ -107,7 +115,8 @@ bool dt_shape_ringbuf(DtShape *s)
 {
     const DtType *wish = dt_shape_wish(s, 0);
     if (s->op->n_in > 1 || (s->op->n_in == 1 && !takes_ring(s)))
-        return s->op->n_in == 1 ? false : dt_shape_fail(s, "`ringbuf` takes one ring buffer, or nothing");
+        return s->op->n_in == 1 ? false
+                                : dt_shape_fail(s, "`ringbuf` takes one ring buffer, or nothing");
     if (s->op->n_in == 0 && (!wish || !dt_type_is_ringbuf(wish)))
         return dt_shape_fail(s, "`ringbuf` makes no %s", wish ? dt_shape_text(s, wish) : "tensor");
     s->out[0] = s->op->n_in ? s->op->in[0]->type : wish;
@@ -123,7 +132,8 @@ bool dt_shape_ringbuf_turn(DtShape *s)
 bool dt_shape_same(DtShape *s)
 {
     s->out[0] = s->op->in[0]->type;
-    return !dt_type_is_ringbuf(s->out[0]) || dt_shape_fail(s, "`%s` of a ring buffer", dt_op_info[s->op->kind].text);
+    return !dt_type_is_ringbuf(s->out[0]) ||
+           dt_shape_fail(s, "`%s` of a ring buffer", dt_op_info[s->op->kind].text);
 }
 
 /* Whether a slot has the value's local bytes from byte `number` on. */
@@ -144,8 +154,8 @@ static bool fits(DtShape *s, const DtType *value)
     const bool inside = first >= 0 && first <= (double)slot && first == (double)(int64_t)first &&
                         (int64_t)first % DT_RING_ALIGN == 0 && bytes <= slot - (int64_t)first;
     if (dt_type_is_ringbuf(value) || (wants & ~has) || !inside)
-        return dt_shape_fail(s, "%s has no place in a slot of %s from byte %.17g on", dt_shape_text(s, value),
-                             dt_shape_text(s, ringbuf), first);
+        return dt_shape_fail(s, "%s has no place in a slot of %s from byte %.17g on",
+                             dt_shape_text(s, value), dt_shape_text(s, ringbuf), first);
     return true;
 }
 

@@ -41,8 +41,8 @@ static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uin
     return true;
 }
 
-/* Whether an operand of a ring call travels: its blocks of the ring's axis lie on the ring's ranks, in any order of
- * their mesh axes, and the function takes them as one. */
+/* Whether an operand of a ring call travels: its blocks of the ring's axis lie on the ring's ranks,
+ * in any order of their mesh axes, and the function takes them as one. */
 static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
 {
     uint16_t lost = 0, gained = 0;
@@ -51,8 +51,9 @@ static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
            lost == s->op->mesh && gained == 0 && dt_shape_split_bits(&x->axes[t]) == s->op->mesh;
 }
 
-/* A result with the ring's axis that is pending over all of the ring comes home: complete, in the blocks that the
- * travelling operands have. One that all of the ring have alike is cut into these. */
+/* A result with the ring's axis that is pending over all of the ring comes home: complete, in the
+ * blocks that the travelling operands have. One that all of the ring have alike is cut into
+ * these. */
 static const DtType *home(const DtShape *s, const DtType *type, const DtAxis *block)
 {
     int t = dt_type_find(type, block->name);
@@ -200,8 +201,8 @@ static bool comm_fail(DtShape *s, const DtType *x, const DtType *y)
 
 /* Result: the wish, which must be what the kind makes of the operand over the mesh axes in
  * op->mesh:
- *   all_gather      drops minor splits            shard           adds minor splits
- *   all_reduce      completes a reduction         reduce_scatter  completes it and adds minor splits
+ *   all_gather      drops minor splits       shard           adds minor splits
+ *   all_reduce      completes a reduction    reduce_scatter  completes it and adds minor splits
  *   all_to_all      moves minor splits to other axes
  *   all_reduce over pipeline stages, shift
  *                   the operand's type */

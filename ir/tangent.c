@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forward mode: see tangent.h. Most ops are linear in what is moved, so that the interpreter's own handler makes the
- * tangent from tangents; maps have a slope in each operand; what chooses an element follows it; calls and loops carry
- * tangents as they carry values. */
+/* Forward mode: see tangent.h. Most ops are linear in what is moved, so that the interpreter's own
+ * handler makes the tangent from tangents; maps have a slope in each operand; what chooses an
+ * element follows it; calls and loops carry tangents as they carry values. */
 #include "ir/tangent.h"
 
 #include "ir/interp_eval.h"
@@ -22,19 +22,23 @@ typedef enum Rule {
 
 static const Rule rules[DT_OP_COUNT] = {
     [DT_OP_PARAM] = STILL, /* apart from the random direction */
-    [DT_OP_INPUT] = STILL,    [DT_OP_CONST] = STILL,    [DT_OP_IOTA] = STILL,     [DT_OP_RNG] = STILL,
-    [DT_OP_FLOOR] = STILL,    [DT_OP_NOT] = STILL,      [DT_OP_STOP] = STILL,     [DT_OP_FLOORDIV] = STILL,
-    [DT_OP_MOD] = STILL,      [DT_OP_LT] = STILL,       [DT_OP_LE] = STILL,       [DT_OP_EQ] = STILL,
-    [DT_OP_NE] = STILL,       [DT_OP_AND] = STILL,      [DT_OP_OR] = STILL,       [DT_OP_NEG] = LINEAR,
-    [DT_OP_BIND] = LINEAR,    [DT_OP_CAST] = LINEAR,    [DT_OP_ADD] = LINEAR,     [DT_OP_SUB] = LINEAR,
-    [DT_OP_WHERE] = LINEAR,   [DT_OP_RELABEL] = LINEAR, [DT_OP_SLICE] = LINEAR,   [DT_OP_PAD] = LINEAR,
-    [DT_OP_CONCAT] = LINEAR,  [DT_OP_EXPAND] = LINEAR,  [DT_OP_WINDOW] = LINEAR,  [DT_OP_FOLD] = LINEAR,
-    [DT_OP_SCAN] = LINEAR,    [DT_OP_GATHER] = LINEAR,  [DT_OP_SCATTER_ADD] = LINEAR,
-    [DT_OP_DOT] = BILINEAR,   [DT_OP_MUL] = SLOPES,     [DT_OP_DIV] = SLOPES,     [DT_OP_POW] = SLOPES,
-    [DT_OP_MAX] = SLOPES,     [DT_OP_MIN] = SLOPES,     [DT_OP_ABS] = SLOPES,     [DT_OP_EXP] = SLOPES,
-    [DT_OP_LOG] = SLOPES,     [DT_OP_SQRT] = SLOPES,    [DT_OP_RSQRT] = SLOPES,   [DT_OP_SIN] = SLOPES,
-    [DT_OP_COS] = SLOPES,     [DT_OP_TANH] = SLOPES,    [DT_OP_ERF] = SLOPES,     [DT_OP_REDUCE] = REDUCED,
-    [DT_OP_TOPK] = CHOSEN,    [DT_OP_CALL] = INSIDE,    [DT_OP_LOOP] = INSIDE,
+    [DT_OP_INPUT] = STILL,        [DT_OP_CONST] = STILL,    [DT_OP_IOTA] = STILL,
+    [DT_OP_RNG] = STILL,          [DT_OP_FLOOR] = STILL,    [DT_OP_NOT] = STILL,
+    [DT_OP_STOP] = STILL,         [DT_OP_FLOORDIV] = STILL, [DT_OP_MOD] = STILL,
+    [DT_OP_LT] = STILL,           [DT_OP_LE] = STILL,       [DT_OP_EQ] = STILL,
+    [DT_OP_NE] = STILL,           [DT_OP_AND] = STILL,      [DT_OP_OR] = STILL,
+    [DT_OP_NEG] = LINEAR,         [DT_OP_BIND] = LINEAR,    [DT_OP_CAST] = LINEAR,
+    [DT_OP_ADD] = LINEAR,         [DT_OP_SUB] = LINEAR,     [DT_OP_WHERE] = LINEAR,
+    [DT_OP_RELABEL] = LINEAR,     [DT_OP_SLICE] = LINEAR,   [DT_OP_PAD] = LINEAR,
+    [DT_OP_CONCAT] = LINEAR,      [DT_OP_EXPAND] = LINEAR,  [DT_OP_WINDOW] = LINEAR,
+    [DT_OP_FOLD] = LINEAR,        [DT_OP_SCAN] = LINEAR,    [DT_OP_GATHER] = LINEAR,
+    [DT_OP_SCATTER_ADD] = LINEAR, [DT_OP_DOT] = BILINEAR,   [DT_OP_MUL] = SLOPES,
+    [DT_OP_DIV] = SLOPES,         [DT_OP_POW] = SLOPES,     [DT_OP_MAX] = SLOPES,
+    [DT_OP_MIN] = SLOPES,         [DT_OP_ABS] = SLOPES,     [DT_OP_EXP] = SLOPES,
+    [DT_OP_LOG] = SLOPES,         [DT_OP_SQRT] = SLOPES,    [DT_OP_RSQRT] = SLOPES,
+    [DT_OP_SIN] = SLOPES,         [DT_OP_COS] = SLOPES,     [DT_OP_TANH] = SLOPES,
+    [DT_OP_ERF] = SLOPES,         [DT_OP_REDUCE] = REDUCED, [DT_OP_TOPK] = CHOSEN,
+    [DT_OP_CALL] = INSIDE,        [DT_OP_LOOP] = INSIDE,
 };
 
 bool dt_tangent_has_rule(DtOpKind kind) { return rules[kind] != MISSING; }
@@ -63,8 +67,8 @@ static double slope(const DtInterp *interp, const DtOp *op, uint32_t i, const do
     }
 }
 
-static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, const DtTensor *out,
-                     DtTensor *ret)
+static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
+                     const DtTensor *out, DtTensor *ret)
 {
     DtWalk walk = dt_interp_walk(interp, op, ret->type, NULL);
     int64_t strides[2][DT_WALK_AXES];
@@ -90,15 +94,17 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
 
 /* Runs the op's own handler with operand i (or all, i < 0) replaced by its tangent; operands that
  * are no floats stay, and fills are zero. */
-static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, int i,
-                        DtTensor *ret)
+static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in,
+                        DtTensor *const *moves, int i, DtTensor *ret)
 {
     DtTensor **now = DT_NEW_ARRAY(interp->arena, DtTensor *, op->n_in + 1), *out[1];
     DtOp draft = *op;
     draft.number = 0;
     for (uint32_t k = 0; k < op->n_in; k++) {
         const bool moves_here = dt_dtype_is_float(in[k]->type->dtype) && (i < 0 || i == (int)k);
-        now[k] = !moves_here ? in[k] : moves[k] ? moves[k] : dt_interp_tensor(interp->arena, in[k]->type);
+        now[k] = !moves_here ? in[k]
+                 : moves[k]  ? moves[k]
+                             : dt_interp_tensor(interp->arena, in[k]->type);
     }
     dt_interp_op(interp, &draft, now, out);
     for (int64_t k = 0; k < dt_type_elements(ret->type); k++)
@@ -108,8 +114,8 @@ static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in, D
 /* ---- ops that select elements ---- */
 
 /* Over axes: the first equal element, in row-major order of the op's list. */
-static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, const DtTensor *move, const DtTensor *out,
-                         DtTensor *ret)
+static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, const DtTensor *move,
+                         const DtTensor *out, DtTensor *ret)
 {
     const int64_t n = dt_type_elements(out->type);
     int64_t *first = DT_NEW_ARRAY(interp->arena, int64_t, n);
@@ -132,8 +138,8 @@ static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, co
     } while (dt_walk_next(&walk));
 }
 
-static void move_reduced(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
-                         DtTensor *const *out, DtTensor *ret)
+static void move_reduced(DtInterp *interp, const DtOp *op, DtTensor *const *in,
+                         DtTensor *const *moves, DtTensor *const *out, DtTensor *ret)
 {
     if (op->reduce == DT_REDUCE_SUM)
         move_linear(interp, op, in, moves, -1, ret);
@@ -142,7 +148,8 @@ static void move_reduced(DtInterp *interp, const DtOp *op, DtTensor *const *in, 
 }
 
 /* The values follow the elements that they were. */
-static void move_topk(DtInterp *interp, const DtOp *op, const DtTensor *move, DtTensor *const *out, DtTensor *ret)
+static void move_topk(DtInterp *interp, const DtOp *op, const DtTensor *move, DtTensor *const *out,
+                      DtTensor *ret)
 {
     DtWalk walk = dt_interp_walk(interp, op, ret->type, NULL);
     const uint32_t axis = dt_interp_axis(interp, op, move->type, op->axes[0]);
@@ -158,8 +165,8 @@ static void move_topk(DtInterp *interp, const DtOp *op, const DtTensor *move, Dt
 
 /* ---- calls and loops ---- */
 
-static void run_call(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, DtTensor **out,
-                     DtTensor **ret_moves)
+static void run_call(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
+                     DtTensor **out, DtTensor **ret_moves)
 {
     DtInterp *interp = t->interp;
     const char *outer = interp->path;
@@ -168,9 +175,10 @@ static void run_call(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTenso
     interp->path = outer;
 }
 
-/* made, of an iteration, into its place in *whole, which is made when there is something to keep. */
-static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtTensor **whole, const DtTensor *made,
-                       int64_t iteration)
+/* made, of an iteration, into its place in *whole, which is made when there is something to
+ * keep. */
+static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtTensor **whole,
+                       const DtTensor *made, int64_t iteration)
 {
     if (!made)
         return;
@@ -181,8 +189,9 @@ static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtT
 }
 
 /* One iteration; carried: values and tangents of the carried ones, then of the stacked results. */
-static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, int64_t iteration,
-                          DtTensor **out, DtTensor **ret_moves)
+static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in,
+                          DtTensor *const *moves, int64_t iteration, DtTensor **out,
+                          DtTensor **ret_moves)
 {
     const DtLoop *loop = op->loop;
     const DtFunc *body = op->func;
@@ -198,9 +207,10 @@ static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in, Dt
         const DtType *type = body->inputs.at[1 + i]->type;
         const DtTensor *value = i < loop->n_carried ? out[i] : in[i],
                        *move = i < loop->n_carried ? ret_moves[i] : moves[i];
-        given[1 + i] = stacked ? dt_interp_slice(interp, op, value, type, iteration) : (DtTensor *)(uintptr_t)value;
-        given_moves[1 + i] =
-            stacked && move ? dt_interp_slice(interp, op, move, type, iteration) : (DtTensor *)(uintptr_t)move;
+        given[1 + i] = stacked ? dt_interp_slice(interp, op, value, type, iteration)
+                               : (DtTensor *)(uintptr_t)value;
+        given_moves[1 + i] = stacked && move ? dt_interp_slice(interp, op, move, type, iteration)
+                                             : (DtTensor *)(uintptr_t)move;
     }
     dt_tangent_run(t, body, given, given_moves, made, made_moves);
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -214,8 +224,8 @@ static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in, Dt
     }
 }
 
-static void run_loop(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, DtTensor **out,
-                     DtTensor **ret_moves)
+static void run_loop(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
+                     DtTensor **out, DtTensor **ret_moves)
 {
     const DtLoop *loop = op->loop;
     DtInterp *interp = t->interp;
@@ -228,7 +238,8 @@ static void run_loop(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTenso
     interp->path = dt_interp_push(interp, loop->label);
     for (int64_t k = 0; k < loop->count; k++) {
         const int64_t iteration = loop->reverse ? loop->count - 1 - k : k;
-        interp->iteration = outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
+        interp->iteration =
+            outer_iteration * (uint32_t)loop->count + (uint32_t)(loop->first + iteration);
         run_iteration(t, op, in, moves, iteration, out, ret_moves);
     }
     interp->path = outer_path;
@@ -237,7 +248,8 @@ static void run_loop(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTenso
 
 /* ---- the driver ---- */
 
-static DtTensor *moved(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, DtTensor *const *out)
+static DtTensor *moved(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
+                       DtTensor *const *out)
 {
     DtInterp *interp = t->interp;
     DtTensor *made = dt_interp_tensor(interp->arena, op->out[0]->type);
@@ -256,8 +268,8 @@ static DtTensor *moved(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTen
     return made;
 }
 
-static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves, DtTensor **out,
-                   DtTensor **ret_moves)
+static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor *const *moves,
+                   DtTensor **out, DtTensor **ret_moves)
 {
     bool any = false;
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -281,8 +293,8 @@ static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor 
 
 /* Tangents through a surrogate gradient g, w = J^T dy: they are multiplied by J, the derivative of
  * that in dy. So g.bwd computes it, with the tangents of the function's inputs as seeds. */
-static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const *values, DtTensor *const *moves,
-                              DtTensor **ret_tangents)
+static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const *values,
+                              DtTensor *const *moves, DtTensor **ret_tangents)
 {
     DtArena *arena = t->interp->arena;
     const DtCustomGradient *stated = func->gradient;
@@ -305,10 +317,12 @@ static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const
     DtTensor **made = DT_NEW_ARRAY(arena, DtTensor *, bwd->results.n + 1);
     dt_interp_run(t->interp, g->fwd, in, kept);
     for (uint32_t i = 0; i < bwd->saved.n; i++)
-        given[i] = bwd->saved.at[i].is_input ? in[bwd->saved.at[i].index] : kept[bwd->saved.at[i].index];
+        given[i] =
+            bwd->saved.at[i].is_input ? in[bwd->saved.at[i].index] : kept[bwd->saved.at[i].index];
     for (uint32_t i = 0; i < bwd->seeds.n; i++) {
         DtTensor *move = moved[bwd->seeds.at[i]];
-        given[bwd->saved.n + i] = move ? move : dt_interp_tensor(arena, bwd->inputs.at[bwd->saved.n + i]->type);
+        given[bwd->saved.n + i] =
+            move ? move : dt_interp_tensor(arena, bwd->inputs.at[bwd->saved.n + i]->type);
     }
     dt_interp_run(t->interp, bwd, given, made);
     for (uint32_t i = 0; i < bwd->wanted.n; i++)
@@ -317,8 +331,8 @@ static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const
                 ret_tangents[k] = made[i];
 }
 
-void dt_tangent_run(DtTangents *t, const DtFunc *func, DtTensor *const *inputs, DtTensor *const *tangents,
-                    DtTensor **ret_results, DtTensor **ret_tangents)
+void dt_tangent_run(DtTangents *t, const DtFunc *func, DtTensor *const *inputs,
+                    DtTensor *const *tangents, DtTensor **ret_results, DtTensor **ret_tangents)
 {
     DtInterp *interp = t->interp;
     const DtFunc *outer = interp->func;

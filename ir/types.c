@@ -126,7 +126,8 @@ static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, 
 {
     DtText text = {0};
     for (uint32_t i = 0; i < rank && i < DT_MAX_RANK; i++)
-        dt_text_printf(&text, " %s=%lld", axes[i].name ? axes[i].name : "?", (long long)axes[i].extent);
+        dt_text_printf(&text, " %s=%lld", axes[i].name ? axes[i].name : "?",
+                       (long long)axes[i].extent);
     DT_BUG("broken type: %s\n  dtype %d, axes%s", problem, (int)dtype, text.at ? text.at : "");
 }
 
@@ -205,10 +206,11 @@ const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype)
 bool dt_type_is_ringbuf(const DtType *type)
 {
     const uint32_t last = type->rank - 1u;
-    if (type->dtype != DT_U8 || type->rank < 2 || type->partial || strcmp(type->axes[0].name, "@ringbuf") != 0 ||
-        strcmp(type->axes[last].name, "@slot") != 0)
+    if (type->dtype != DT_U8 || type->rank < 2 || type->partial ||
+        strcmp(type->axes[0].name, "@ringbuf") != 0 || strcmp(type->axes[last].name, "@slot") != 0)
         return false;
-    bool is = !type->axes[0].n_split && !type->axes[last].n_split && type->axes[last].extent % DT_RING_ALIGN == 0;
+    bool is = !type->axes[0].n_split && !type->axes[last].n_split &&
+              type->axes[last].extent % DT_RING_ALIGN == 0;
     for (uint32_t i = 1; i < last; i++)
         is = is && type->axes[i].n_split == 1;
     return is;

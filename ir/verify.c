@@ -125,11 +125,13 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
         dt_verify_fail(v, store->span, "store `%s` holds iterations that its loop lacks",
                        store->path);
     if ((store->kind == DT_STORE_RINGBUF) != dt_type_is_ringbuf(store->type))
-        dt_verify_fail(v, store->span, "store `%s` is a ring buffer, or has the type of one, but not both",
+        dt_verify_fail(v, store->span,
+                       "store `%s` is a ring buffer, or has the type of one, but not both",
                        store->path);
     if (store->terms && (store->kind != DT_STORE_GRAD || store->bucket || !store->type->rank ||
                          store->type->axes[store->type->rank - 1].n_split == 0))
-        dt_verify_fail(v, store->span, "store `%s` has terms, and is no bucket of gradients that ranks share",
+        dt_verify_fail(v, store->span,
+                       "store `%s` has terms, and is no bucket of gradients that ranks share",
                        store->path);
     const StoreKey *key = store_key(v, store);
     if (dt_map_find(names, (const char *)key, sizeof *key))
@@ -170,7 +172,8 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
 {
     if (!result->store || type == result->store->type)
         return true;
-    return (result->accumulate || result->store->kind == DT_STORE_STATE || result->store->kind == DT_STORE_NEXT) &&
+    return (result->accumulate || result->store->kind == DT_STORE_STATE ||
+            result->store->kind == DT_STORE_NEXT) &&
            dt_verify_may_be_stored(type, result->store->type);
 }
 
@@ -205,10 +208,11 @@ static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t 
     const DtOp *late = dt_op_late(done ? op->in[0] : entry->func->results.at[i]);
     const bool slotted = done && dt_graph_is_slotted_in(op->in[0]);
     if ((late || slotted) && !result->accumulate)
-        dt_verify_fail(v, span, "result %u of entry `%s` is a %s that adds nothing up", i, entry->name,
-                       late ? "late sum" : "sum in slots");
+        dt_verify_fail(v, span, "result %u of entry `%s` is a %s that adds nothing up", i,
+                       entry->name, late ? "late sum" : "sum in slots");
     if (late && store->terms != (late->kind == DT_OP_REDUCE_SCATTER))
-        dt_verify_fail(v, span, "result %u of entry `%s` is a late sum that store `%s` has no memory for", i,
+        dt_verify_fail(v, span,
+                       "result %u of entry `%s` is a late sum that store `%s` has no memory for", i,
                        entry->name, store->path);
     if (!result_fits(result, entry->func->results.at[i]->type))
         dt_verify_fail(v, span, "result %u of entry `%s` has another type than store `%s`", i,
@@ -283,7 +287,8 @@ static void check_module(DtVerify *v)
 
 bool dt_verify_module(const DtModule *module, DtText *ret_problems)
 {
-    DtVerify v = {.module = module, .problems = ret_problems, .scratch = dt_arena_child(module->arena)};
+    DtVerify v = {.module = module, .problems = ret_problems,
+                  .scratch = dt_arena_child(module->arena)};
     v.funcs.arena = v.types.arena = v.scratch;
     check_module(&v);
     if (v.n_problems > DT_VERIFY_MAX)
@@ -301,7 +306,8 @@ static bool is_without_marks(const DtModule *module, DtText *ret_problems)
         v.func = module->funcs.at[i];
         for (uint32_t k = 0; k < v.func->ops.n; k++)
             if (v.func->ops.at[k]->kind == DT_OP_BIND)
-                dt_verify_fail(&v, v.func->ops.at[k]->span, "a `bind` is left, and the program is placed");
+                dt_verify_fail(&v, v.func->ops.at[k]->span,
+                               "a `bind` is left, and the program is placed");
     }
     return v.n_problems == 0;
 }

@@ -9,7 +9,10 @@ static const char *name_of(const DtFrameRange *range)
     return range->op ? range->op->func->name : range->value->name ? range->value->name : "-";
 }
 
-static DtSpan span_of(const DtFrameRange *range) { return range->op ? range->op->span : range->value->op->span; }
+static DtSpan span_of(const DtFrameRange *range)
+{
+    return range->op ? range->op->span : range->value->op->span;
+}
 
 static bool meet(const DtFrameRange *a, const DtFrameRange *b)
 {
@@ -23,9 +26,10 @@ static void check_frame(DtVerify *v, const DtFunc *func)
     const DtFrameRanges ranges = dt_frame_ranges(func, arena);
     for (uint32_t i = 0; i < ranges.n; i++) {
         const DtFrameRange *range = &ranges.at[i];
-        if (range->offset < 0 || range->offset % DT_FRAME_ALIGN || range->bytes > func->frame - range->offset)
-            dt_verify_fail(v, span_of(range), "`%s` lies at %lld in a frame of %lld bytes", name_of(range),
-                           (long long)range->offset, (long long)func->frame);
+        if (range->offset < 0 || range->offset % DT_FRAME_ALIGN ||
+            range->bytes > func->frame - range->offset)
+            dt_verify_fail(v, span_of(range), "`%s` lies at %lld in a frame of %lld bytes",
+                           name_of(range), (long long)range->offset, (long long)func->frame);
         for (uint32_t k = 0; k < i; k++)
             if (meet(range, &ranges.at[k]))
                 dt_verify_fail(v, span_of(range), "`%s` lies where `%s` is in use", name_of(range),
@@ -53,7 +57,8 @@ static bool is_called(const DtModule *module, const DtFunc *func)
 {
     for (uint32_t f = 0; f < module->funcs.n; f++)
         for (uint32_t i = 0; i < module->funcs.at[f]->ops.n; i++)
-            if (module->funcs.at[f]->ops.at[i]->kind == DT_OP_CALL && module->funcs.at[f]->ops.at[i]->func == func)
+            if (module->funcs.at[f]->ops.at[i]->kind == DT_OP_CALL &&
+                module->funcs.at[f]->ops.at[i]->func == func)
                 return true;
     return false;
 }

@@ -80,15 +80,18 @@ static bool check_stream(DtVerify *v, const DtFunc *func)
                dt_verify_fail(v, func->span, "a stream has no part but more than an axis");
     if (!merge || !dt_verify_has_func(v, part) || !dt_verify_has_func(v, merge) ||
         (finish && !dt_verify_has_func(v, finish)))
-        return dt_verify_fail(v, func->span, "what a stream is made of are no functions of the module");
+        return dt_verify_fail(v, func->span,
+                              "what a stream is made of are no functions of the module");
     const uint32_t n = part->results.n;
-    bool fits = part->inputs.n == func->inputs.n && merge->inputs.n == 2 * n && merge->results.n == n &&
-                s->takes.n == func->results.n && (finish ? finish->inputs.n == n + s->given.n : !s->given.n);
+    bool fits = part->inputs.n == func->inputs.n && merge->inputs.n == 2 * n &&
+                merge->results.n == n && s->takes.n == func->results.n &&
+                (finish ? finish->inputs.n == n + s->given.n : !s->given.n);
     for (uint32_t i = 0; i < s->given.n; i++)
         fits = fits && s->given.at[i] < func->inputs.n;
     for (uint32_t i = 0; i < s->takes.n; i++)
-        fits = fits && (s->takes.at[i] < 0 ? -1 - (int64_t)s->takes.at[i] < n
-                                           : finish && (uint32_t)s->takes.at[i] < finish->results.n);
+        fits =
+            fits && (s->takes.at[i] < 0 ? -1 - (int64_t)s->takes.at[i] < n
+                                        : finish && (uint32_t)s->takes.at[i] < finish->results.n);
     return fits || dt_verify_fail(v, func->span, "the stream of `%s` does not fit it", func->name);
 }
 
@@ -134,8 +137,8 @@ static bool alike(const DtValue *x, const DtValue *y)
     return same;
 }
 
-/* Parts and results have the same elements wherever they come from; how ranks split them only func says. All interfaces
- * hold. */
+/* Parts and results have the same elements wherever they come from; how ranks split them only func
+ * says. All interfaces hold. */
 static void check_stream_types(DtVerify *v, const DtFunc *func)
 {
     const DtStream *s = func->stream;
@@ -145,15 +148,19 @@ static void check_stream_types(DtVerify *v, const DtFunc *func)
     for (uint32_t i = 0; i < part->inputs.n; i++)
         ok = ok && alike(part->inputs.at[i], func->inputs.at[i]);
     for (uint32_t i = 0; i < 3 * n; i++)
-        ok = ok && alike(i < n ? merge->results.at[i] : merge->inputs.at[i - n], part->results.at[i % n]);
+        ok = ok &&
+             alike(i < n ? merge->results.at[i] : merge->inputs.at[i - n], part->results.at[i % n]);
     for (uint32_t i = 0; finish && i < finish->inputs.n; i++)
-        ok = ok && alike(finish->inputs.at[i], i < n ? part->results.at[i] : func->inputs.at[s->given.at[i - n]]);
+        ok = ok && alike(finish->inputs.at[i],
+                         i < n ? part->results.at[i] : func->inputs.at[s->given.at[i - n]]);
     for (uint32_t i = 0; i < s->takes.n; i++) {
         const int32_t from = s->takes.at[i];
-        ok = ok && alike(func->results.at[i], from < 0 ? part->results.at[-1 - from] : finish->results.at[from]);
+        ok = ok && alike(func->results.at[i],
+                         from < 0 ? part->results.at[-1 - from] : finish->results.at[from]);
     }
     if (!ok)
-        dt_verify_fail(v, func->span, "the stream of `%s` has parts or results of other types", func->name);
+        dt_verify_fail(v, func->span, "the stream of `%s` has parts or results of other types",
+                       func->name);
 }
 
 /* func is a function of the module, whose interface holds. */
@@ -165,7 +172,8 @@ static void check_gradient(DtVerify *v, const DtFunc *func)
     bool ok = gradient->params.n == 0 && gradient->kind == DT_FUNC_FN && func->kind == DT_FUNC_FN;
     for (uint32_t i = 0; i < func->results.n; i++)
         if (dt_dtype_is_float(func->results.at[i]->type->dtype))
-            ok = ok && at < gradient->inputs.n && gradient->inputs.at[at++]->type == func->results.at[i]->type;
+            ok = ok && at < gradient->inputs.n &&
+                 gradient->inputs.at[at++]->type == func->results.at[i]->type;
     for (uint32_t i = 0; i < stated->captured.n; i++) {
         const DtValue *value = stated->captured.at[i];
         if (value->id >= func->n_values || v->values[value->id] != value)
@@ -174,9 +182,11 @@ static void check_gradient(DtVerify *v, const DtFunc *func)
     }
     for (uint32_t i = 0; i < func->inputs.n; i++)
         if (dt_dtype_is_float(func->inputs.at[i]->type->dtype))
-            ok = ok && to < gradient->results.n && gradient->results.at[to++]->type == func->inputs.at[i]->type;
+            ok = ok && to < gradient->results.n &&
+                 gradient->results.at[to++]->type == func->inputs.at[i]->type;
     if (!ok || at != gradient->inputs.n || to != gradient->results.n)
-        dt_verify_fail(v, func->span, "`%s` does not fit as the gradient of `%s`", gradient->name, func->name);
+        dt_verify_fail(v, func->span, "`%s` does not fit as the gradient of `%s`", gradient->name,
+                       func->name);
 }
 
 /* ---- ring buffers ---- */
@@ -218,9 +228,12 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
             check_found(v, func, i);
         for (uint32_t k = 0; op && op->in && k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            const DtValue *ringbuf = !in || !in->type ? NULL : dt_type_is_ringbuf(in->type) ? in : ringbuf_of(in);
+            const DtValue *ringbuf = !in || !in->type               ? NULL
+                                     : dt_type_is_ringbuf(in->type) ? in
+                                                                    : ringbuf_of(in);
             if (ringbuf && ringbuf->id < func->n_values && gone[ringbuf->id])
-                dt_verify_fail(v, op->span, "`%s` uses a ring buffer that has gone on, or what was in it",
+                dt_verify_fail(v, op->span,
+                               "`%s` uses a ring buffer that has gone on, or what was in it",
                                dt_op_info[op->kind].text);
         }
         for (uint32_t k = 0; op && op->in && op->kind != DT_OP_RINGBUF_GET && k < op->n_in; k++) {
@@ -228,7 +241,8 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
             if (!in || !in->type || !dt_type_is_ringbuf(in->type) || in->id >= func->n_values)
                 continue;
             if (gone[in->id])
-                dt_verify_fail(v, op->span, "`%s` goes on with a ring buffer twice", dt_op_info[op->kind].text);
+                dt_verify_fail(v, op->span, "`%s` goes on with a ring buffer twice",
+                               dt_op_info[op->kind].text);
             gone[in->id] = true;
         }
     }
@@ -244,7 +258,10 @@ static void check_ringbufs(DtVerify *v, const DtFunc *func)
 
 /* ---- asynchronous ops ---- */
 
-static bool is_put(const DtOp *op, uint32_t operand) { return op->kind == DT_OP_RINGBUF_PUT && operand == 1; }
+static bool is_put(const DtOp *op, uint32_t operand)
+{
+    return op->kind == DT_OP_RINGBUF_PUT && operand == 1;
+}
 
 static bool is_result(const DtFunc *func, const DtValue *value)
 {
@@ -261,14 +278,18 @@ bool dt_verify_starts_rings(const DtModule *module)
     for (uint32_t i = 0; i < module->funcs.n; i++)
         for (uint32_t k = 0; module->funcs.at[i] && k < module->funcs.at[i]->ops.n; k++) {
             const DtOp *op = module->funcs.at[i]->ops.at[k];
-            if (op && op->kind == DT_OP_RINGBUF_PUT && op->n_in == 2 && op->in && op->in[1] && op->in[1]->op &&
-                op->in[1]->op->starts && !is_result(module->funcs.at[i], op->in[1]))
+            if (op && op->kind == DT_OP_RINGBUF_PUT && op->n_in == 2 && op->in && op->in[1] &&
+                op->in[1]->op && op->in[1]->op->starts &&
+                !is_result(module->funcs.at[i], op->in[1]))
                 return true;
         }
     return false;
 }
 
-static const DtValue *first_operand(const DtOp *op) { return op && op->n_in && op->in ? op->in[0] : NULL; }
+static const DtValue *first_operand(const DtOp *op)
+{
+    return op && op->n_in && op->in ? op->in[0] : NULL;
+}
 
 /* The ring buffer before conditions put values into its front slot; NULL: one of them may turn
  * it. */
@@ -289,7 +310,8 @@ static const DtValue *before_whens(const DtValue *ring)
  * that slot becomes the front one again. */
 static bool is_slot(const DtValue *value)
 {
-    const DtValue *ring = value->op && value->op->kind == DT_OP_RINGBUF_GET ? first_operand(value->op) : NULL;
+    const DtValue *ring =
+        value->op && value->op->kind == DT_OP_RINGBUF_GET ? first_operand(value->op) : NULL;
     while (ring && ring->op && ring->op->kind == DT_OP_RINGBUF_PUT)
         ring = first_operand(ring->op);
     if (!ring || !ring->op || ring->op->kind != DT_OP_RINGBUF_TURN)
@@ -309,7 +331,8 @@ static bool any_starts(const DtVerify *v, const DtFunc *func)
     bool any = false;
     for (uint32_t i = 0; !any && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        any = op && (op->starts || op->kind == DT_OP_DONE || (v->starts_rings && op->kind == DT_OP_RINGBUF_GET));
+        any = op && (op->starts || op->kind == DT_OP_DONE ||
+                     (v->starts_rings && op->kind == DT_OP_RINGBUF_GET));
         for (uint32_t k = 0; op && op->out && op->kind == DT_OP_LOOP && k < op->n_out; k++)
             any = any || (op->out[k] && dt_op_is_started(op->out[k]));
     }
@@ -345,7 +368,8 @@ static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
 
 static void check_loop(DtVerify *v, const DtOp *op)
 {
-    for (uint32_t i = 0; op->func && op->loop && i < op->loop->n_carried && i < op->func->results.n; i++) {
+    for (uint32_t i = 0; op->func && op->loop && i < op->loop->n_carried && i < op->func->results.n;
+         i++) {
         const DtValue *result = op->func->results.at[i];
         if (result && result->op && result->op->starts)
             dt_verify_fail(v, op->span, "`loop` carries what is not done");
@@ -356,12 +380,14 @@ static void check_loop(DtVerify *v, const DtOp *op)
 static bool is_slotted(DtVerify *v, const DtFunc *func, const DtOp *put)
 {
     const DtValue *value = put->in[1];
-    if (!value->op || !value->op->starts || value->op->late || !is_result(func, value) || !is_left(func, value))
+    if (!value->op || !value->op->starts || value->op->late || !is_result(func, value) ||
+        !is_left(func, value))
         return false;
     for (uint32_t i = 0; func->ops.at[i] != put; i++)
-        if (func->ops.at[i] && func->ops.at[i]->in && is_put(func->ops.at[i], 1) && func->ops.at[i]->n_in == 2 &&
-            func->ops.at[i]->in[1] == value)
-            return dt_verify_fail(v, put->span, "`%s` of what is in a slot already", dt_op_info[put->kind].text);
+        if (func->ops.at[i] && func->ops.at[i]->in && is_put(func->ops.at[i], 1) &&
+            func->ops.at[i]->n_in == 2 && func->ops.at[i]->in[1] == value)
+            return dt_verify_fail(v, put->span, "`%s` of what is in a slot already",
+                                  dt_op_info[put->kind].text);
     return true;
 }
 
@@ -378,10 +404,13 @@ static void check_starts(DtVerify *v, const DtFunc *func)
             if (!in || in->id >= func->n_values)
                 continue;
             taken[in->id] += !(is_put(op, k) && is_slotted(v, func, op));
-            const bool done = op->kind == DT_OP_DONE, lies = in->op && in->op->kind == DT_OP_RINGBUF_GET;
+            const bool done = op->kind == DT_OP_DONE,
+                       lies = in->op && in->op->kind == DT_OP_RINGBUF_GET;
             const bool wrong = is_started(v, in) ? !done && !is_put(op, k) : done && !lies;
             if (wrong && !(lies && op->starts && is_slot(in)))
-                dt_verify_fail(v, op->span, done ? "`%s` of what was not started" : "`%s` reads what is not done",
+                dt_verify_fail(v, op->span,
+                               done ? "`%s` of what was not started"
+                                    : "`%s` reads what is not done",
                                dt_op_info[op->kind].text);
         }
     }
@@ -401,8 +430,8 @@ static void check_starts(DtVerify *v, const DtFunc *func)
         for (uint32_t k = 0; op && op->out && k < op->n_out; k++)
             if (op->out[k] && op->out[k]->id < func->n_values && is_started(v, op->out[k]) &&
                 taken[op->out[k]->id] != 1)
-                dt_verify_fail(v, op->span, "`%s` is started and done %u times", dt_op_info[op->kind].text,
-                               taken[op->out[k]->id]);
+                dt_verify_fail(v, op->span, "`%s` is started and done %u times",
+                               dt_op_info[op->kind].text, taken[op->out[k]->id]);
     }
 }
 
@@ -432,12 +461,16 @@ static void check_over(DtVerify *v, const DtFunc *func)
             const DtValue *value = func->ops.at[i]->out[k], *old = value->over;
             if (!old)
                 continue;
-            if (old->id >= func->n_values || v->values[old->id] != old || made[old->id] >= made[value->id])
-                dt_verify_fail(v, value->op->span, "result %u takes the memory of no value that was there before", k);
+            if (old->id >= func->n_values || v->values[old->id] != old ||
+                made[old->id] >= made[value->id])
+                dt_verify_fail(v, value->op->span,
+                               "result %u takes the memory of no value that was there before", k);
             else if (!lie_alike(value->type, old->type))
-                dt_verify_fail(v, value->op->span, "result %u takes the memory of a value of another type", k);
+                dt_verify_fail(v, value->op->span,
+                               "result %u takes the memory of a value of another type", k);
             else if (last[old->id] >= made[value->id] || held[old->id] > i)
-                dt_verify_fail(v, value->op->span, "result %u is written over a value that is read later", k);
+                dt_verify_fail(v, value->op->span,
+                               "result %u is written over a value that is read later", k);
         }
 }
 
@@ -474,12 +507,14 @@ static void check_lies(DtVerify *v, const DtValue *value)
 {
     const DtLies *lies = value->lies;
     if (value->type->rank > DT_MAX_RANK || !is_order(value->type, lies))
-        dt_verify_fail(v, value->op->span, "result %u lies in an order that is not one of its axes", value->index);
+        dt_verify_fail(v, value->op->span, "result %u lies in an order that is not one of its axes",
+                       value->index);
     else if ((dt_op_info[value->op->kind].data == DT_DATA_VIEW && !value->op->copies) ||
              dt_type_is_ringbuf(value->type))
         dt_verify_fail(v, value->op->span, "result %u has no memory of its own", value->index);
     else if (!has_room(value->type, lies, &v->module->mesh))
-        dt_verify_fail(v, value->op->span, "result %u lies in rows that overlap, or in too many bytes", value->index);
+        dt_verify_fail(v, value->op->span,
+                       "result %u lies in rows that overlap, or in too many bytes", value->index);
 }
 
 /* ---- values inside others ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What verify.c (modules), verify_func.c, verify_op.c, verify_frame.c and verify_pipeline.c share. */
+/* What verify.c (modules), verify_func.c, verify_op.c, verify_frame.c and verify_pipeline.c
+ * share. */
 #ifndef DT_IR_VERIFY_INTERNAL_H
 #define DT_IR_VERIFY_INTERNAL_H
 
@@ -39,7 +40,8 @@ bool dt_verify_type(DtVerify *v, DtSpan span, const char *what, const DtType *ty
 bool dt_verify_init(DtVerify *v, DtSpan span, const DtInit *init);
 bool dt_verify_is_good(const DtVerify *v, const DtType *type); /* found good before */
 bool dt_verify_has_func(const DtVerify *v, const DtFunc *func);
-bool dt_verify_starts_rings(const DtModule *module); /* whether gathers into ring buffers are started */
+/* whether gathers into ring buffers are started */
+bool dt_verify_starts_rings(const DtModule *module);
 /* value becomes known; false after a problem. */
 bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp *op,
                       uint32_t index);

@@ -69,15 +69,12 @@ static const uint32_t allowed[DT_OP_COUNT] = {
     [DT_OP_SQRT] = GRADIENTS,
 };
 
-static const char *const attribute_names[] = {"axes",     "a second list of axes",
-                                              "ranges",   "relabel entries",
-                                              "a number", "a reduction",
-                                              "reverse",  "text",
-                                              "a store",  "a function",
-                                              "a loop",   "mesh axes",
-                                              "pipeline stages", "gradients",
-                                              "iterations that it is ahead", "a loop that it gathers for",
-                                              "a start", "draws"};
+static const char *const attribute_names[] = {"axes", "a second list of axes", "ranges",
+                                              "relabel entries", "a number", "a reduction",
+                                              "reverse", "text", "a store", "a function", "a loop",
+                                              "mesh axes", "pipeline stages", "gradients",
+                                              "iterations that it is ahead",
+                                              "a loop that it gathers for", "a start", "draws"};
 
 static uint32_t present(const DtOp *op)
 {
@@ -117,7 +114,8 @@ static bool check_attributes(DtVerify *v, const DtOp *op)
     }
     const bool sums = op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE_SCATTER;
     if (op->late && (!op->starts || !sums || op->reduce != DT_REDUCE_SUM))
-        dt_verify_fail(v, op->span, "`%s` is late, which only sums are that are started", dt_op_info[op->kind].text);
+        dt_verify_fail(v, op->span, "`%s` is late, which only sums are that are started",
+                       dt_op_info[op->kind].text);
     return extra == 0;
 }
 
@@ -163,14 +161,17 @@ static bool check_references(DtVerify *v, const DtOp *op)
         return dt_verify_fail(v, op->span, "`%s` stands outside an entry function",
                               dt_op_info[op->kind].text);
     if (op->kind == DT_OP_TURN && v->func->kind != DT_FUNC_BODY && v->func->kind != DT_FUNC_ENTRY)
-        return dt_verify_fail(v, op->span, "`turn` stands outside a loop's body and outside an entry function");
+        return dt_verify_fail(v, op->span,
+                              "`turn` stands outside a loop's body and outside an entry function");
     if (op->kind == DT_OP_AT && op->n_in == 2 &&
-        (v->func->kind != DT_FUNC_BRANCH || v->func->inputs.n == 0 || op->in[1] != v->func->inputs.at[0]))
+        (v->func->kind != DT_FUNC_BRANCH || v->func->inputs.n == 0 ||
+         op->in[1] != v->func->inputs.at[0]))
         return dt_verify_fail(v, op->span, "`at` goes by a counter that no `when` has looked at");
     if (op->kind == DT_OP_PARAM && (!op->text || !op->store || op->text != op->store->path))
         return dt_verify_fail(v, op->span, "`param` does not name the path of its store");
     if (op->kind == DT_OP_PARAM && op->store->bucket)
-        return dt_verify_fail(v, op->span, "`param` of store `%s`, whose elements lie in a bucket", op->store->path);
+        return dt_verify_fail(v, op->span, "`param` of store `%s`, whose elements lie in a bucket",
+                              op->store->path);
     if (op->stages && !module->pipeline)
         return dt_verify_fail(v, op->span, "the op adds up over stages of no pipeline");
     return true;

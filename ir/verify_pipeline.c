@@ -70,7 +70,8 @@ static bool is_here(const DtStore *store, const DtEntryPoint *entry)
 static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
-    if (op->mesh != 1u << pipeline->mesh || entry->stage < 0 || !dt_stages_is_valid(op->stages, pipeline->n_stages) ||
+    if (op->mesh != 1u << pipeline->mesh || entry->stage < 0 ||
+        !dt_stages_is_valid(op->stages, pipeline->n_stages) ||
         !dt_stages_has_all(op->stages, (uint32_t)entry->stage, entry->more))
         dt_verify_fail(v, op->span,
                        "entry `%s` of stage %d adds up over stages that lack it or do not exist",
@@ -105,30 +106,35 @@ static void check_entry(DtVerify *v, const DtEntryPoint *entry)
 
 static bool check_piece_entry(DtVerify *v, const DtPipelineRun *run, uint32_t piece, int32_t number)
 {
-    const DtEntryPoint *entry =
-        number >= 0 && (uint32_t)number < v->module->entries.n ? &v->module->entries.at[number] : NULL;
-    if (number >= 0 && (!entry || entry->stage < 0 ||
-                        !dt_pipeline_on(entry->stage, entry->more, v->module->pipeline->stage_of[piece])))
-        return dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage", piece,
-                              dt_entry_kind_name(run->kind));
+    const DtEntryPoint *entry = number >= 0 && (uint32_t)number < v->module->entries.n
+                                    ? &v->module->entries.at[number]
+                                    : NULL;
+    if (number >= 0 &&
+        (!entry || entry->stage < 0 ||
+         !dt_pipeline_on(entry->stage, entry->more, v->module->pipeline->stage_of[piece])))
+        return dt_verify_fail(v, nowhere, "piece %u of run `%s` has an entry of another stage",
+                              piece, dt_entry_kind_name(run->kind));
     return entry != NULL;
 }
 
 /* Another twin of an entry has its results. */
-static void check_form(DtVerify *v, const DtPipelineRun *run, uint32_t piece, uint32_t kind, uint32_t i)
+static void check_form(DtVerify *v, const DtPipelineRun *run, uint32_t piece, uint32_t kind,
+                       uint32_t i)
 {
     const DtPieceEntries *entries = &run->pieces[piece];
     const int32_t first = dt_pipeline_entry(entries, kind), number = entries->twins[kind].at[i];
-    if (first < 0 || !check_piece_entry(v, run, piece, first) || !check_piece_entry(v, run, piece, number))
+    if (first < 0 || !check_piece_entry(v, run, piece, first) ||
+        !check_piece_entry(v, run, piece, number))
         return;
     const DtEntryPoint *a = &v->module->entries.at[first], *b = &v->module->entries.at[number];
     bool alike = a->results.n == b->results.n && a->stage == b->stage && a->more == b->more;
     for (uint32_t k = 0; alike && k < a->results.n; k++)
-        alike = a->results.at[k].store == b->results.at[k].store && a->results.at[k].name == b->results.at[k].name &&
+        alike = a->results.at[k].store == b->results.at[k].store &&
+                a->results.at[k].name == b->results.at[k].name &&
                 a->func->results.at[k]->type == b->func->results.at[k]->type;
     if (!alike)
-        dt_verify_fail(v, nowhere, "piece %u of run `%s` has entries with other results as one", piece,
-                       dt_entry_kind_name(run->kind));
+        dt_verify_fail(v, nowhere, "piece %u of run `%s` has entries with other results as one",
+                       piece, dt_entry_kind_name(run->kind));
 }
 
 static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
@@ -140,7 +146,8 @@ static void check_piece(DtVerify *v, const DtPipelineRun *run, uint32_t piece)
             check_form(v, run, piece, kind, i);
     }
     if (entries->f < 0)
-        dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece, dt_entry_kind_name(run->kind));
+        dt_verify_fail(v, nowhere, "piece %u of run `%s` has no forward entry", piece,
+                       dt_entry_kind_name(run->kind));
 }
 
 static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number)
@@ -175,16 +182,23 @@ typedef struct Seen {
     uint32_t n; /* of each list */
     int64_t *next[DT_ACTION_KINDS];
     int64_t *begin[DT_ACTION_KINDS]; /* of a turn of the period; -1: it was gone through */
-    bool *open[2];                   /* by channel: at its sending, its receiving end something is started */
+    bool *open[2];                   /* by channel: at its sending, its receiving end something is
+                                      * started */
 } Seen;
 
-/* The kind under which an action is counted: each message is sent once, whether it is only started or not. */
+/* The kind under which an action is counted: each message is sent once, whether it is only started
+ * or not. */
 static uint32_t counted(uint32_t kind)
 {
-    return kind == DT_ACTION_START_SEND ? DT_ACTION_SEND : kind == DT_ACTION_START_RECV ? DT_ACTION_RECV : kind;
+    return kind == DT_ACTION_START_SEND   ? DT_ACTION_SEND
+           : kind == DT_ACTION_START_RECV ? DT_ACTION_RECV
+                                          : kind;
 }
 
-static bool ends_message(uint32_t kind) { return kind == DT_ACTION_DONE_SEND || kind == DT_ACTION_DONE_RECV; }
+static bool ends_message(uint32_t kind)
+{
+    return kind == DT_ACTION_DONE_SEND || kind == DT_ACTION_DONE_RECV;
+}
 
 /* A started message is done before the next one at that end of the channel; false: it is not. */
 static bool check_message(const DtAction *action, Seen *seen)
@@ -192,7 +206,8 @@ static bool check_message(const DtAction *action, Seen *seen)
     const bool done = ends_message(action->kind);
     const uint32_t end = dt_pipeline_is_send(action->kind) ? 0 : 1;
     bool *open = &seen->open[end][action->unit];
-    if (*open != done || (done && seen->next[end ? DT_ACTION_RECV : DT_ACTION_SEND][action->unit] != action->micro + 1))
+    if (*open != done || (done && seen->next[end ? DT_ACTION_RECV : DT_ACTION_SEND][action->unit] !=
+                                      action->micro + 1))
         return false;
     *open = action->kind == DT_ACTION_START_SEND || action->kind == DT_ACTION_START_RECV;
     return true;
@@ -212,17 +227,21 @@ static bool check_action(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` has an action of piece %u", stage,
                               dt_entry_kind_name(run->kind), piece);
     const DtPieceEntries *entries = &run->pieces[piece];
-    if ((action.kind == DT_ACTION_B && entries->b < 0) || (action.kind == DT_ACTION_W && entries->w < 0) ||
+    if ((action.kind == DT_ACTION_B && entries->b < 0) ||
+        (action.kind == DT_ACTION_W && entries->w < 0) ||
         (action.twin && (transfer || action.twin > entries->twins[action.kind].n)))
         return dt_verify_fail(v, nowhere, "stage %u of run `%s` runs an entry that piece %u lacks",
                               stage, dt_entry_kind_name(run->kind), piece);
     if (action.kind >= DT_ACTION_START_SEND && !run->direct)
-        return dt_verify_fail(v, nowhere, "run `%s` starts messages and is not direct", dt_entry_kind_name(run->kind));
+        return dt_verify_fail(v, nowhere, "run `%s` starts messages and is not direct",
+                              dt_entry_kind_name(run->kind));
     if (transfer && !check_message(&action, seen))
         return dt_verify_fail(v, nowhere,
-                              "stage %u of run `%s`: a message of channel %u, micro-batch %lld, begins before the last "
+                              "stage %u of run `%s`: a message of channel %u, micro-batch %lld, "
+                              "begins before the last "
                               "one is done, or ends without beginning",
-                              stage, dt_entry_kind_name(run->kind), action.unit, (long long)action.micro);
+                              stage, dt_entry_kind_name(run->kind), action.unit,
+                              (long long)action.micro);
     if (ends_message(action.kind))
         return true;
     if (seen->next[counted(action.kind)][action.unit]++ != action.micro)
@@ -255,16 +274,18 @@ static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
         if (period->at[i].kind < DT_ACTION_KINDS && period->at[i].unit < seen->n)
             seen->begin[counted(period->at[i].kind)][period->at[i].unit] =
                 seen->next[counted(period->at[i].kind)][period->at[i].unit];
-    bool *open[2] = {DT_NEW_ARRAY(v->scratch, bool, seen->n), DT_NEW_ARRAY(v->scratch, bool, seen->n)};
+    bool *open[2] = {DT_NEW_ARRAY(v->scratch, bool, seen->n),
+                     DT_NEW_ARRAY(v->scratch, bool, seen->n)};
     for (int k = 0; k < 2; k++)
         memcpy(open[k], seen->open[k], seen->n * sizeof **open);
     if (!check_list(v, run, stage, period, seen))
         return false;
     for (int k = 0; k < 2; k++)
         if (actions->count > 1 && memcmp(open[k], seen->open[k], seen->n * sizeof **open) != 0)
-            return dt_verify_fail(v, nowhere,
-                                  "stage %u of run `%s` starts messages in a turn that the next one does not expect",
-                                  stage, dt_entry_kind_name(run->kind));
+            return dt_verify_fail(
+                v, nowhere,
+                "stage %u of run `%s` starts messages in a turn that the next one does not expect",
+                stage, dt_entry_kind_name(run->kind));
     for (uint32_t i = 0; i < period->n; i++) {
         const DtAction *action = &period->at[i];
         int64_t *begin = &seen->begin[counted(action->kind)][action->unit];
@@ -275,7 +296,8 @@ static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, 
             return dt_verify_fail(v, nowhere,
                                   "stage %u of run `%s`: an action of piece %u is for micro-batch "
                                   "%lld, out of order",
-                                  stage, dt_entry_kind_name(run->kind), dt_pipeline_piece(run, action),
+                                  stage, dt_entry_kind_name(run->kind),
+                                  dt_pipeline_piece(run, action),
                                   (long long)(action->micro + actions->step));
         if (*begin >= 0)
             *next += (actions->count - 1) * actions->step;
@@ -309,15 +331,17 @@ static void check_run(DtVerify *v, const DtPipelineRun *run)
         const int32_t entries[] = {run->pieces[i].f, run->pieces[i].b, run->pieces[i].w};
         for (int k = DT_ACTION_F; k <= DT_ACTION_W; k++)
             if (entries[k] >= 0 && seen.next[k][i] != pipeline->n_micro)
-                dt_verify_fail(v, nowhere, "run `%s` runs piece %u %lld times, not %lld", dt_entry_kind_name(run->kind),
-                               i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
+                dt_verify_fail(v, nowhere, "run `%s` runs piece %u %lld times, not %lld",
+                               dt_entry_kind_name(run->kind), i, (long long)seen.next[k][i],
+                               (long long)pipeline->n_micro);
     }
     for (uint32_t i = 0; i < run->channels.n; i++)
         for (int k = DT_ACTION_SEND; k <= DT_ACTION_RECV; k++)
             if (seen.next[k][i] != pipeline->n_micro)
                 dt_verify_fail(v, nowhere,
-                               "run `%s` uses an end of channel %u %lld times, not %lld", dt_entry_kind_name(run->kind),
-                               i, (long long)seen.next[k][i], (long long)pipeline->n_micro);
+                               "run `%s` uses an end of channel %u %lld times, not %lld",
+                               dt_entry_kind_name(run->kind), i, (long long)seen.next[k][i],
+                               (long long)pipeline->n_micro);
     for (uint32_t i = 0; i < run->channels.n; i++)
         if (seen.open[0][i] || seen.open[1][i])
             dt_verify_fail(v, nowhere, "run `%s` ends before a message of channel %u is done",

@@ -31,7 +31,8 @@ DtView dt_view_own(const DtValue *value, const DtMesh *mesh, uint32_t buffer)
 bool dt_view_same_strides(const DtView *a, const DtView *b)
 {
     for (uint32_t d = 0; d < a->rank; d++)
-        if (a->axis[d] != b->axis[d] || (a->stride[d] != b->stride[d] && (a->extent[d] > 1 || b->extent[d] > 1)))
+        if (a->axis[d] != b->axis[d] ||
+            (a->stride[d] != b->stride[d] && (a->extent[d] > 1 || b->extent[d] > 1)))
             return false;
     return a->rank == b->rank;
 }
@@ -79,9 +80,10 @@ static Side from_of(const DtRelabel *entry, bool back)
     return back ? (Side){entry->n_to, entry->to} : (Side){entry->n_from, entry->from};
 }
 
-/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The from
- * axes must be one strided run in memory. */
-static bool relabel_entry(const DtType *type, const DtMesh *mesh, Side from, Side to, const DtView *in, DtView *out)
+/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The
+ * from axes must be one strided run in memory. */
+static bool relabel_entry(const DtType *type, const DtMesh *mesh, Side from, Side to,
+                          const DtView *in, DtView *out)
 {
     int64_t stride = 1, below = 1;
     for (uint32_t i = from.n; i-- > 0;) {
@@ -138,7 +140,8 @@ static bool through_relabel(const DtOp *op, bool back, const DtMesh *mesh, DtVie
             view->stride[view->rank++] = in.stride[d];
         }
     for (uint32_t i = 0; i < op->n_relabels; i++)
-        if (!relabel_entry(type, mesh, from_of(&op->relabels[i], back), from_of(&op->relabels[i], !back), &in, view))
+        if (!relabel_entry(type, mesh, from_of(&op->relabels[i], back),
+                           from_of(&op->relabels[i], !back), &in, view))
             return false;
     order_as(view, type);
     return true;
@@ -181,7 +184,8 @@ static void through_expand(const DtType *type, const DtMesh *mesh, DtView *view)
     order_as(view, type);
 }
 
-void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh, DtView *view)
+void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh,
+                       DtView *view)
 {
     int64_t stride = view->stride[view->rank - 1];
     view->offset += offset * stride;
@@ -203,9 +207,12 @@ bool dt_view_through(const DtOp *op, const DtMesh *mesh, DtView *view)
     case DT_OP_RELABEL: return through_relabel(op, false, mesh, view);
     case DT_OP_SHARD:
         for (uint32_t i = 0; i < type->rank; i++)
-            view->extent[dt_view_find(view, type->axes[i].name)] = dt_type_local_extent(type, i, mesh);
+            view->extent[dt_view_find(view, type->axes[i].name)] =
+                dt_type_local_extent(type, i, mesh);
         return true;
-    case DT_OP_UNPACK: dt_view_in_bucket(type, op->n_axes, (int64_t)op->number, mesh, view); return true;
+    case DT_OP_UNPACK:
+        dt_view_in_bucket(type, op->n_axes, (int64_t)op->number, mesh, view);
+        return true;
     case DT_OP_SLICE:
         for (uint32_t i = 0; i < op->n_axes; i++) {
             int d = dt_view_find(view, op->axes[i]);

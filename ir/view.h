@@ -41,6 +41,7 @@ bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view);
 void dt_view_part(const DtOp *concat, uint32_t i, const DtMesh *mesh, DtView *view);
 /* The part of a bucket with this view that holds a tensor of this type from element `offset` on.
  * The first `kept` axes are those of the bucket. */
-void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh, DtView *view);
+void dt_view_in_bucket(const DtType *type, uint32_t kept, int64_t offset, const DtMesh *mesh,
+                       DtView *view);
 
 #endif

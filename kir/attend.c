@@ -56,7 +56,8 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
     const int64_t of = dt_kir_affine(k, sum->of.offset, sum->of.stride);
     x = dt_kir_round(sum->dtype, x);
     for (uint32_t d = 0; d < sum->of.depth && !k->strayed; d++)
-        to[d] += x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
+        to[d] +=
+            x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
 /* Adds the point of lane l to its sums. */
@@ -100,8 +101,8 @@ static void put_row(DtKirKernel *k, const KirSum *sum, const float *from)
 {
     const int64_t to = dt_kir_affine(k, sum->to.offset, sum->to.stride);
     for (uint32_t d = 0; d < sum->to.depth && !k->strayed; d++)
-        dt_kir_put(k, sum->to.pointer, dt_kir_plus(to, dt_kir_times(d, sum->to.along)), (KirCell){.f = from[d]}, true,
-                   sum->accumulate);
+        dt_kir_put(k, sum->to.pointer, dt_kir_plus(to, dt_kir_times(d, sum->to.along)),
+                   (KirCell){.f = from[d]}, true, sum->accumulate);
 }
 
 static void row(DtKirKernel *k)

@@ -162,8 +162,14 @@ uint32_t
 dt_kir_kept(const DtKirKernel *k); /* axes that the result of a sum by index has as they are */
 
 /* Positions that a hostile text computes wrap around; every access is checked against its range. */
-static inline int64_t dt_kir_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static inline int64_t dt_kir_plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline int64_t dt_kir_times(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+static inline int64_t dt_kir_plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
 
 /* A loop has n more points or elements. A hostile text has more of them than anybody waits for. */
 static inline void dt_kir_spend(DtKirKernel *k, int64_t n)

@@ -406,7 +406,8 @@ static void read_stores(Reader *r)
         target->extent = number(r, 1, most_points);
         target->stride = number(r, -most_offset, most_offset);
     }
-    if (k->n_stores == 0 && (k->pattern == KIR_SCAN || k->pattern == KIR_TOPK || k->pattern == KIR_SCATTER))
+    if (k->n_stores == 0 &&
+        (k->pattern == KIR_SCAN || k->pattern == KIR_TOPK || k->pattern == KIR_SCATTER))
         fail(r, "nothing is stored");
 }
 

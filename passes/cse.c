@@ -10,8 +10,8 @@
  * makes them under one site. A call is merged only if its function is a library function, which
  * cannot draw.
  *
- * A value that a loop hands out, or is given, twice, because two became one in its body or before it,
- * is handed out and given once.
+ * A value that a loop hands out, or is given, twice, because two became one in its body or before
+ * it, is handed out and given once.
  *
  * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks:
  * nothing. */
@@ -24,7 +24,8 @@
 
 static bool may_merge(const DtOp *op)
 {
-    return op->kind == DT_OP_CALL ? op->func->stream != NULL : !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
+    return op->kind == DT_OP_CALL ? op->func->stream != NULL
+                                  : !(dt_op_info[op->kind].traits & DT_TRAIT_OWN);
 }
 
 static bool same_names(const char *const *a, const char *const *b, uint32_t n)
@@ -75,11 +76,11 @@ static bool same_attributes(const DtOp *a, const DtOp *b)
         if (!same_relabel(&a->relabels[i], &b->relabels[i]))
             return false;
     return same_ranges(a, b) && memcmp(&a->number, &b->number, sizeof a->number) == 0 &&
-           a->draws == b->draws &&
-           a->reduce == b->reduce && a->reverse == b->reverse && a->gradients == b->gradients &&
-           a->ahead == b->ahead && a->starts == b->starts &&
+           a->draws == b->draws && a->reduce == b->reduce && a->reverse == b->reverse &&
+           a->gradients == b->gradients && a->ahead == b->ahead && a->starts == b->starts &&
            a->store == b->store && a->func == b->func && a->mesh == b->mesh &&
-           dt_stages_same(a->stages, b->stages) && (a->kind == DT_OP_CALL || same_text(a->text, b->text));
+           dt_stages_same(a->stages, b->stages) &&
+           (a->kind == DT_OP_CALL || same_text(a->text, b->text));
 }
 
 bool dt_cse_same(const DtOp *a, const DtOp *b)
@@ -199,7 +200,8 @@ DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena)
 {
     Table table = make_table(arena, func);
     for (uint32_t i = 0; i < func->ops.n; i++) {
-        const DtOp *op = func->ops.at[i], *known = may_merge(op) ? find_or_add(&table, func->ops.at[i]) : NULL;
+        const DtOp *op = func->ops.at[i],
+                   *known = may_merge(op) ? find_or_add(&table, func->ops.at[i]) : NULL;
         for (uint32_t k = 0; known != NULL && k < op->n_out; k++)
             table.map[op->out[k]->id] = known->out[k];
     }
@@ -222,13 +224,15 @@ static bool hands_out_twice(const DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         if (op->kind == DT_OP_LOOP &&
-            (is_twice(op->func->results.at, op->loop->n_carried, op->n_out) || hands_out_twice(op->func)))
+            (is_twice(op->func->results.at, op->loop->n_carried, op->n_out) ||
+             hands_out_twice(op->func)))
             return true;
     }
     return false;
 }
 
-/* Inputs of the body that stand for one value become one; those that are left over go when the loop is pruned. */
+/* Inputs of the body that stand for one value become one; those that are left over go when the loop
+ * is pruned. */
 static bool join_operands(DtOp *op)
 {
     const DtLoop *loop = op->loop;

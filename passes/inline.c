@@ -11,9 +11,10 @@
  *
  * A call of a function that streams stays.
  * What depends on where it stands keeps its full name: the label of a call goes in front of
- * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay. Every
- * op remembers the calls that it came through (DtOp.caller), and the name that a call's result had
- * becomes one more name of the value (DtOp.aliases): `remat` is written in terms of both.
+ * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay.
+ * Every op remembers the calls that it came through (DtOp.caller), and the name that a call's
+ * result had becomes one more name of the value (DtOp.aliases): `remat` is written in terms of
+ * both.
  *
  * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
  * but of those. Breaks: DtFunc.primal may name a function that is no longer in the
@@ -66,8 +67,10 @@ static void relocate(Inliner *inliner, DtOp *op, const DtOp *call)
 static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCaller *outer)
 {
     DtCaller *caller = DT_NEW(inliner->arena, DtCaller);
-    *caller = (DtCaller){
-        .outer = outer, .label = call->text, .func = dt_graph_source_name(call->func), .span = call->span};
+    *caller = (DtCaller){.outer = outer,
+                         .label = call->text,
+                         .func = dt_graph_source_name(call->func),
+                         .span = call->span};
     return caller;
 }
 
@@ -115,7 +118,8 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     const char *prefix = join(call->path, call->text);
     const bool bound = dt_bound_is_wanted(inliner->context, call);
     DtBuilder b = {.func = func};
-    Callers callers = {.call = new_caller(inliner, call, call->caller), .outside.arena = inliner->arena};
+    Callers callers = {.call = new_caller(inliner, call, call->caller),
+                       .outside.arena = inliner->arena};
     for (uint32_t i = 0; i < callee->inputs.n; i++)
         map[callee->inputs.at[i]->id] = bound && dt_bound_input(call, i)
                                             ? dt_bound_value(func, call, call->in[i])
@@ -199,7 +203,8 @@ static void inline_func(Inliner *inliner, DtFunc *func)
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)
             inline_func(inliner, func->ops.at[i]->func);
-    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL, func->stream ? func->stream->merge : NULL,
+    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL,
+                                func->stream ? func->stream->merge : NULL,
                                 func->stream ? func->stream->finish : NULL};
     for (uint32_t i = 0; i < DT_COUNT(streamed); i++)
         if (streamed[i] != NULL)
@@ -218,7 +223,8 @@ static void inline_func(Inliner *inliner, DtFunc *func)
 
 void dt_inline_calls(DtFunc *func, const DtPassContext *context)
 {
-    Inliner inliner = {.context = context, .arena = func->module->arena, .done.arena = func->module->arena};
+    Inliner inliner = {.context = context, .arena = func->module->arena,
+                       .done.arena = func->module->arena};
     inline_func(&inliner, func);
 }
 
@@ -231,7 +237,8 @@ static void mark(DtFunc *func, Reached *reached)
 {
     if (dt_map_find_pointer(&reached->known, func) != NULL)
         return;
-    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL, func->stream ? func->stream->merge : NULL,
+    DtFunc *const streamed[] = {func->stream ? func->stream->part : NULL,
+                                func->stream ? func->stream->merge : NULL,
                                 func->stream ? func->stream->finish : NULL};
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->func != NULL)

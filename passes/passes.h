@@ -29,7 +29,8 @@ static inline bool dt_pass_joins_biases(const DtPassContext *context)
     return context && context->epilogues >> DT_EPILOGUE_BIAS & 1;
 }
 
-/* The input of entries "grad" and "update" that holds the loss scale of the step, if it is dynamic. */
+/* The input of entries "grad" and "update" that holds the loss scale of the step, if it is
+ * dynamic. */
 #define DT_LOSS_SCALE_INPUT "@loss_scale"
 
 /* False: the module is as it was. */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-enum { WAYS = 2, LOOKED_AT = 64 }; /* calls of a kernel; instructions of it that are compared with them */
+/* calls of a kernel; instructions of it that are compared with them */
+enum { WAYS = 2, LOOKED_AT = 64 };
 
 static int64_t integer_of(const DtPlan *plan, const DtPlanArg *arg, int set)
 {
@@ -49,8 +50,10 @@ static bool same_way(const DtPlan *plan, const DtHostCall *call, const DtPlanIns
     for (uint32_t i = 0; i < call->n_pointers; i++)
         for (uint32_t k = 0; k < i; k++) {
             const DtHostRange *a = &call->pointers[i], *b = &call->pointers[k];
-            const bool old = a->arena == b->arena && a->at < b->at + b->bytes && b->at < a->at + a->bytes;
-            const bool now = args[i].arena == args[k].arena && args[i].base < args[k].base + args[k].bytes &&
+            const bool old =
+                a->arena == b->arena && a->at < b->at + b->bytes && b->at < a->at + a->bytes;
+            const bool now = args[i].arena == args[k].arena &&
+                             args[i].base < args[k].base + args[k].bytes &&
                              args[k].base < args[i].base + args[i].bytes;
             if (old != now || (old && a->at - b->at != args[i].base - args[k].base))
                 return false;

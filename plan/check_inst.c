@@ -94,7 +94,8 @@ static bool check_address(const CheckInst *at, uint32_t i, DtWide need, int64_t 
         return dt_check_fail(at->check, "ARGS", index, "arena %u of %u", arg->arena,
                              plan->n_arenas);
     if (at->hull->trains && dt_plan_predicts(plan->arenas[arg->arena].kind))
-        return dt_check_fail(at->check, "ARGS", index, "arena %u is there only to predict", arg->arena);
+        return dt_check_fail(at->check, "ARGS", index, "arena %u is there only to predict",
+                             arg->arena);
     if (!at->is_second && plan->arenas[arg->arena].kind == DT_ARENA_INSTEAD)
         return dt_check_fail(at->check, "ARGS", index,
                              "arena %u is there only for products' second forms", arg->arena);
@@ -132,8 +133,10 @@ static bool check_integer(const CheckInst *at, uint32_t i, CheckWide *ret_range)
         return dt_check_fail(at->check, "ARGS", index, "an integer has no arena");
     if (arg->kind == DT_ARG_STEP) {
         if (at->inst->kind != DT_INST_KERNEL || i + at->inst->guards >= at->inst->n_args)
-            return dt_check_fail(at->check, "INST", at->index, "argument %u is the number of the step, which is one of "
-                                 "kernels only", i);
+            return dt_check_fail(at->check, "INST", at->index,
+                                 "argument %u is the number of the step, which is one of "
+                                 "kernels only",
+                                 i);
         *ret_range = (CheckWide){0, INT64_MAX / 2};
         return true;
     }
@@ -170,7 +173,8 @@ static bool check_kernel(const CheckInst *at)
         if (!check_integer(at, kernel->n_pointers + i, &range))
             return false;
     char why[DT_CHECK_WHY];
-    return dt_check_attention(plan, at->inst, why) || dt_check_fail(at->check, "INST", at->index, "%s", why);
+    return dt_check_attention(plan, at->inst, why) ||
+           dt_check_fail(at->check, "INST", at->index, "%s", why);
 }
 
 /* Bytes from the first to the last element of a strided operand. */
@@ -203,11 +207,13 @@ static bool check_gemm(const CheckInst *at)
     return check_address(at, 0, a, dt_kinds_size(gemm->dtype_a), false, false) &&
            check_address(at, 1, b, dt_kinds_size(gemm->dtype_b), false, false) &&
            check_address(at, 2, c, unit, true, false) &&
-           (!vector || check_address(at, 3, (gemm->epilogue == DT_PLAN_EPILOGUE_SUM_A ? gemm->m : gemm->n) * unit, unit,
-                                     epilogue->vector == DT_EPILOGUE_WRITE, false)) &&
+           (!vector ||
+            check_address(at, 3,
+                          (gemm->epilogue == DT_PLAN_EPILOGUE_SUM_A ? gemm->m : gemm->n) * unit,
+                          unit, epilogue->vector == DT_EPILOGUE_WRITE, false)) &&
            (!matrix || check_address(at, 3 + vector,
-                                     span_bytes(gemm, gemm->m, gemm->matrix_row, gemm->n, gemm->matrix_col,
-                                                gemm->c_batch, gemm->dtype_c),
+                                     span_bytes(gemm, gemm->m, gemm->matrix_row, gemm->n,
+                                                gemm->matrix_col, gemm->c_batch, gemm->dtype_c),
                                      unit, epilogue->matrix == DT_EPILOGUE_WRITE, false));
 }
 
@@ -367,20 +373,24 @@ static bool check_event(const CheckInst *at)
                dt_check_fail(at->check, "INST", at->index, "names no event");
     const bool message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
     if (!collective && !message && inst->kind != DT_INST_WAIT)
-        return dt_check_fail(at->check, "INST", at->index, "has an event, but is no collective or message");
-    if (message && (inst->event_step || (inst->ref < plan->n_channels && !plan->channels[inst->ref].direct)))
-        return dt_check_fail(at->check, "INST", at->index, "is started, but its channel is not direct");
+        return dt_check_fail(at->check, "INST", at->index,
+                             "has an event, but is no collective or message");
+    if (message &&
+        (inst->event_step || (inst->ref < plan->n_channels && !plan->channels[inst->ref].direct)))
+        return dt_check_fail(at->check, "INST", at->index,
+                             "is started, but its channel is not direct");
     if (collective && inst->ref < plan->n_groups && plan->groups[inst->ref].queue == 0)
         return dt_check_fail(at->check, "INST", at->index, "is started in queue 0");
     if (inst->event_step && at->hull->unset >> DT_PLAN_REG_RINGBUF & 1)
-        return dt_check_fail(at->check, "INST", at->index, "register %d has no value", DT_PLAN_REG_RINGBUF);
+        return dt_check_fail(at->check, "INST", at->index, "register %d has no value",
+                             DT_PLAN_REG_RINGBUF);
     const CheckRange *slots = &at->hull->reg[DT_PLAN_REG_RINGBUF];
     CheckWide range = {inst->event, inst->event};
     if (inst->event_step)
         add_term(&range, inst->event_step, slots->lo, slots->hi);
     if (range.lo < 1 || range.hi > plan->meta->events)
-        return dt_check_fail(at->check, "INST", at->index, "events %lld to %lld of %u", (long long)range.lo - 1,
-                             (long long)range.hi - 1, plan->meta->events);
+        return dt_check_fail(at->check, "INST", at->index, "events %lld to %lld of %u",
+                             (long long)range.lo - 1, (long long)range.hi - 1, plan->meta->events);
     if (at->check->events < (int64_t)range.hi)
         at->check->events = (int64_t)range.hi;
     return true;

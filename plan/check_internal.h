@@ -19,7 +19,8 @@ enum {
 };
 #define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
 #define DT_CHECK_MAX_ITEMS 50000000           /* of schedules; called ones with each call */
-#define DT_CHECK_MAX_COPIES (1 << 20)         /* records that stores of several stages become (stages.c) */
+#define DT_CHECK_MAX_COPIES (1 << 20)         /* records that stores of several stages become
+                                               * (stages.c) */
 
 typedef struct Check {
     const DtPlan *plan;

@@ -76,8 +76,9 @@ static bool check_groups(Check *check)
         const char *members = dt_plan_str(plan, group->stages);
         bool some = *members != 0;
         if (!mask_in_mesh(plan, group->mask) ||
-            (some && (plan->meta->pipeline == 0 || !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
-                      !dt_stages_is_valid(members, stages))))
+            (some &&
+             (plan->meta->pipeline == 0 || !(group->mask >> (plan->meta->pipeline - 1) & 1) ||
+              !dt_stages_is_valid(members, stages))))
             return dt_check_fail(check, "GRUP", i, "axes %x, stages %.40s", group->mask, members);
         int64_t ranks = ranks_of(plan, group->mask);
         if (some)
@@ -334,7 +335,8 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                              store->n_loops);
     if (!check_pack(check, index, store, &expected))
         return false;
-    DtWide terms = store->kind == DT_PLAN_GRAD ? expected / plan->packs[store->pack - 1].run : 0; /* of an element */
+    /* of an element */
+    DtWide terms = store->kind == DT_PLAN_GRAD ? expected / plan->packs[store->pack - 1].run : 0;
     terms *= plan->packs[store->pack - 1].extent;
     for (uint32_t a = 0; a < store->n_loops && expected <= DT_PLAN_MAX_BYTES; a++) {
         expected *= plan->axes[store->first_axis + a].local;
@@ -347,7 +349,8 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                        store->bytes, store->dtype);
 }
 
-/* A store of several stages: it fits on each, and its loops have the iterations that it holds there. */
+/* A store of several stages: it fits on each, and its loops have the iterations that it holds
+ * there. */
 static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
 {
     const DtPlan *plan = check->plan;
@@ -388,7 +391,8 @@ static bool check_stores(Check *check)
                   ? check_packed(check, i, store)
                   : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
                                  store->arena, store->stage, store->offset, store->bytes)) ||
-            !is_always(check, "STOR", i, store->arena) || !check_span(check, "STOR", i, store->span))
+            !is_always(check, "STOR", i, store->arena) ||
+            !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)
             return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
@@ -403,7 +407,8 @@ static bool check_stores(Check *check)
             return false;
         copies += store->more > 0 ? (store->more + 1) * (store->n_axes + 1u) : 0;
         if (copies > DT_CHECK_MAX_COPIES)
-            return dt_check_fail(check, "STOR", i, "stores of several stages become more than %d records",
+            return dt_check_fail(check, "STOR", i,
+                                 "stores of several stages become more than %d records",
                                  DT_CHECK_MAX_COPIES);
         if (dt_plan_str(plan, store->path)[0] == '\0')
             return dt_check_fail(check, "STOR", i, "has no path");
@@ -447,13 +452,14 @@ static bool check_launches(Check *check)
 {
     const DtPlan *plan = check->plan;
     if (plan->n_launches && plan->n_launches != plan->n_kernels)
-        return dt_check_fail(check, "LNCH", 0, "%u launches of %u kernels", plan->n_launches, plan->n_kernels);
+        return dt_check_fail(check, "LNCH", 0, "%u launches of %u kernels", plan->n_launches,
+                             plan->n_kernels);
     for (uint32_t i = 0; i < plan->n_launches; i++) {
         const DtPlanLaunch *launch = &plan->launches[i];
-        if (launch->blocks < 1 || launch->blocks > INT32_MAX || launch->threads < 1 || launch->threads > 1024 ||
-            launch->shared > 232448)
-            return dt_check_fail(check, "LNCH", i, "%u blocks of %u threads and %u bytes", launch->blocks,
-                                 launch->threads, launch->shared);
+        if (launch->blocks < 1 || launch->blocks > INT32_MAX || launch->threads < 1 ||
+            launch->threads > 1024 || launch->shared > 232448)
+            return dt_check_fail(check, "LNCH", i, "%u blocks of %u threads and %u bytes",
+                                 launch->blocks, launch->threads, launch->shared);
         const DtPlanKernel *kernel = &plan->kernels[i];
         const uint64_t words =
             (uint64_t)kernel->n_pointers + kernel->n_integers + (launch->finish > 0);
@@ -462,8 +468,9 @@ static bool check_launches(Check *check)
                                  8 * (unsigned long long)words);
         if (launch->finish > INT32_MAX || launch->workspace > DT_PLAN_WORKSPACE_MOST ||
             !launch->finish != !launch->workspace)
-            return dt_check_fail(check, "LNCH", i, "%u blocks that finish with %llu bytes of workspace", launch->finish,
-                                 (unsigned long long)launch->workspace);
+            return dt_check_fail(check, "LNCH", i,
+                                 "%u blocks that finish with %llu bytes of workspace",
+                                 launch->finish, (unsigned long long)launch->workspace);
     }
     return true;
 }
@@ -474,13 +481,16 @@ static bool check_registers(Check *check)
     for (uint32_t i = 0; i < plan->n_registers; i++) {
         const DtPlanRegisters *r = &plan->registers[i], *before = i ? &r[-1] : NULL;
         if (r->kernel >= plan->n_kernels || r->code >= plan->n_codes)
-            return dt_check_fail(check, "REGS", i, "kernel %u of %u, code unit %u of %u", r->kernel, plan->n_kernels,
-                                 r->code, plan->n_codes);
-        if (before && (r->kernel < before->kernel || (r->kernel == before->kernel && r->code <= before->code)))
-            return dt_check_fail(check, "REGS", i, "kernel %u, code unit %u behind kernel %u, code unit %u", r->kernel,
-                                 r->code, before->kernel, before->code);
+            return dt_check_fail(check, "REGS", i, "kernel %u of %u, code unit %u of %u", r->kernel,
+                                 plan->n_kernels, r->code, plan->n_codes);
+        if (before && (r->kernel < before->kernel ||
+                       (r->kernel == before->kernel && r->code <= before->code)))
+            return dt_check_fail(check, "REGS", i,
+                                 "kernel %u, code unit %u behind kernel %u, code unit %u",
+                                 r->kernel, r->code, before->kernel, before->code);
         if (r->registers > 255 || r->spilled > MOST_SPILLED)
-            return dt_check_fail(check, "REGS", i, "%u registers, %u bytes spilled", r->registers, r->spilled);
+            return dt_check_fail(check, "REGS", i, "%u registers, %u bytes spilled", r->registers,
+                                 r->spilled);
     }
     return true;
 }
@@ -494,7 +504,10 @@ static bool check_sdpas(Check *check)
     return true;
 }
 
-static bool is_real(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16; }
+static bool is_real(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
+}
 
 /* The requirements of the record's epilogue. */
 static bool check_epilogue(Check *check, uint32_t i)
@@ -505,12 +518,14 @@ static bool check_epilogue(Check *check, uint32_t i)
     const bool has_matrix = dt_kinds_epilogues[g->epilogue].matrix != DT_EPILOGUE_NO;
     const bool sums = dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE;
     if (g->epilogue && (g->n_batch || g->c_col != 1 || (g->accumulate && !sums)))
-        return dt_check_fail(check, "GEMM", i, "epilogue `%s` of a product in batches, of columns or that adds up",
+        return dt_check_fail(check, "GEMM", i,
+                             "epilogue `%s` of a product in batches, of columns or that adds up",
                              dt_kinds_epilogues[g->epilogue].name);
     const int64_t strides[] = {g->matrix_row, g->matrix_col};
     for (int s = 0; s < 2; s++)
         if (strides[s] < 0 || strides[s] > DT_PLAN_MAX_BYTES || (!has_matrix && strides[s]))
-            return dt_check_fail(check, "GEMM", i, "stride %lld of an epilogue", (long long)strides[s]);
+            return dt_check_fail(check, "GEMM", i, "stride %lld of an epilogue",
+                                 (long long)strides[s]);
     if (has_matrix && (g->matrix_col != 1 || (g->m > 1 && g->matrix_row < g->n)))
         return dt_check_fail(check, "GEMM", i, "rows of the epilogue's matrix coincide");
     return true;
@@ -526,8 +541,9 @@ static bool check_gemms(Check *check)
             return dt_check_fail(check, "GEMM", i, "%u batch axes, accumulate %u", gemm->n_batch,
                                  gemm->accumulate);
         if (!is_real(gemm->dtype_a) || !is_real(gemm->dtype_b) || !is_real(gemm->dtype_c))
-            return dt_check_fail(check, "GEMM", i, "multiplies %s and %s into %s", dt_kinds_name(gemm->dtype_a),
-                                 dt_kinds_name(gemm->dtype_b), dt_kinds_name(gemm->dtype_c));
+            return dt_check_fail(check, "GEMM", i, "multiplies %s and %s into %s",
+                                 dt_kinds_name(gemm->dtype_a), dt_kinds_name(gemm->dtype_b),
+                                 dt_kinds_name(gemm->dtype_c));
         if (!check_epilogue(check, i))
             return false;
         const int64_t sizes[] = {gemm->m, gemm->n, gemm->k};
@@ -559,13 +575,14 @@ static bool check_gemms(Check *check)
  * inputs have them. */
 static bool check_values(Check *check, uint32_t index, const DtPlanInput *input)
 {
-    bool good = input->n_ranges <= DT_PLAN_RANGES && input->draw_lo <= input->draw_hi && input->extent >= 0 &&
-                input->extent <= DT_PLAN_MAX_BYTES;
+    bool good = input->n_ranges <= DT_PLAN_RANGES && input->draw_lo <= input->draw_hi &&
+                input->extent >= 0 && input->extent <= DT_PLAN_MAX_BYTES;
     if (input->dtype != DT_PLAN_I32)
         good &= input->n_ranges == 0 && input->draw_lo == 0 && input->draw_hi == 0;
     for (uint32_t r = 0; good && r < DT_PLAN_RANGES; r++)
-        good = r >= input->n_ranges ? input->lo[r] == 0 && input->hi[r] == 0
-                                    : input->lo[r] <= input->hi[r] && (r == 0 || input->lo[r] > input->hi[r - 1]);
+        good = r >= input->n_ranges
+                   ? input->lo[r] == 0 && input->hi[r] == 0
+                   : input->lo[r] <= input->hi[r] && (r == 0 || input->lo[r] > input->hi[r - 1]);
     if (!good)
         return dt_check_fail(check, "INPT", index, "the %u ranges of its values", input->n_ranges);
     return check_span(check, "INPT", index, input->span);
@@ -634,7 +651,8 @@ static bool check_formula(Check *check, uint32_t i, const DtFormulaStep *step)
     double value;
     if (name[0] != '@')
         return dt_check_fail(check, "SCAL", i, "`%.40s` is no name of a scalar", name);
-    return dt_formula_value(dt_plan_str(check->plan, scalar->formula), dt_formula_step, step, &value, &problem) ||
+    return dt_formula_value(dt_plan_str(check->plan, scalar->formula), dt_formula_step, step,
+                            &value, &problem) ||
            problem.is_refused || dt_check_fail(check, "SCAL", i, "its formula: %s", problem.text);
 }
 
@@ -647,14 +665,17 @@ static bool check_scalars(Check *check)
     for (uint32_t i = 0; i < plan->n_settings; i++) {
         if (plan->settings[i].is_whole > 1)
             return dt_check_fail(check, "SETT", i, "is_whole is %u", plan->settings[i].is_whole);
-        settings[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name), plan->settings[i].value};
+        settings[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
+                                         plan->settings[i].value};
     }
-    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings, .n_settings = plan->n_settings};
+    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings,
+                                .n_settings = plan->n_settings};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
         if (!check_formula(check, i, &step))
             return false;
-        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset, 4) ||
+        if (!check_tensor(check, "SCAL", i, 0, 0, DT_PLAN_F32, scalar->arena, -1, scalar->offset,
+                          4) ||
             !is_always(check, "SCAL", i, scalar->arena))
             return false;
     }
@@ -692,12 +713,14 @@ static bool check_shows(Check *check)
 static bool check_objectives(Check *check)
 {
     const DtPlan *plan = check->plan;
-    if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES || (plan->n_meta && plan->meta[0].steps > 0 && !plan->n_objectives))
+    if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES ||
+        (plan->n_meta && plan->meta[0].steps > 0 && !plan->n_objectives))
         return dt_check_fail(check, "OBJE", 0, "%u losses", plan->n_objectives);
     for (uint32_t i = 0; i < plan->n_objectives; i++) {
         const DtPlanObjective *o = &plan->objectives[i];
         if (o->every < 1 || o->every > DT_PLAN_MAX_BYTES)
-            return dt_check_fail(check, "OBJE", i, "in every step that is a multiple of %lld", (long long)o->every);
+            return dt_check_fail(check, "OBJE", i, "in every step that is a multiple of %lld",
+                                 (long long)o->every);
         if (!has_entry(plan, o->step) || !has_entry(plan, o->update))
             return dt_check_fail(check, "OBJE", i, "names an entry that the plan lacks");
         if (dt_check_predicts(plan, o->step) || dt_check_predicts(plan, o->update))
@@ -705,7 +728,8 @@ static bool check_objectives(Check *check)
         if (strcmp(dt_plan_str(plan, o->step), dt_plan_str(plan, o->update)) == 0)
             return dt_check_fail(check, "OBJE", i, "is made and used by one entry");
         for (uint32_t k = 0; k < i; k++)
-            if (strcmp(dt_plan_str(plan, o->loss), dt_plan_str(plan, plan->objectives[k].loss)) == 0)
+            if (strcmp(dt_plan_str(plan, o->loss), dt_plan_str(plan, plan->objectives[k].loss)) ==
+                0)
                 return dt_check_fail(check, "OBJE", i, "is a loss that another record has");
     }
     return true;
@@ -732,7 +756,8 @@ static bool check_told(Check *check)
     for (uint32_t i = 0; i < plan->n_peaks; i++) {
         const DtPlanPeak *peak = &plan->peaks[i];
         if (peak->entry >= plan->n_entries || peak->live < 0 || peak->live > DT_PLAN_MAX_BYTES)
-            return dt_check_fail(check, "PEAK", i, "%lld bytes of entry %u", (long long)peak->live, peak->entry);
+            return dt_check_fail(check, "PEAK", i, "%lld bytes of entry %u", (long long)peak->live,
+                                 peak->entry);
         if (!check_span(check, "PEAK", i, peak->span))
             return false;
     }
@@ -740,8 +765,8 @@ static bool check_told(Check *check)
         const DtPlanAttention *a = &plan->attentions[i];
         const int64_t counts[] = {a->heads, a->kv_heads, a->head, a->queries, a->keys};
         if (a->kernel >= plan->n_kernels || (i && a->kernel <= plan->attentions[i - 1].kernel))
-            return dt_check_fail(check, "ATTN", i, "is of kernel %u of %u, or not in their order", a->kernel,
-                                 plan->n_kernels);
+            return dt_check_fail(check, "ATTN", i, "is of kernel %u of %u, or not in their order",
+                                 a->kernel, plan->n_kernels);
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
             if (counts[k] < 1 || counts[k] > DT_PLAN_MAX_BYTES)
                 return dt_check_fail(check, "ATTN", i, "counts are out of range");

@@ -6,9 +6,9 @@
  *
  * The walk is one pass over the items. A register that is set inside a loop has no value when an
  * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
- * around a SET and in front of it alone. What a WHEN guards sees its register within that range; a register that it
- * sets has no value behind it. The ring's register keeps its value: it is set modulo a count only, which bounds it
- * before any SET around is looked at. */
+ * around a SET and in front of it alone. What a WHEN guards sees its register within that range; a
+ * register that it sets has no value behind it. The ring's register keeps its value: it is set
+ * modulo a count only, which bounds it before any SET around is looked at. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
@@ -87,7 +87,8 @@ static void leave(Nest *nest, uint32_t looped, int64_t slots)
         if (looped >> r & 1)
             nest->reg[r] = hull_of(nest->reg[r], (CheckRange){0, 0});
     if (slots > 0)
-        nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
+        nest->reg[DT_PLAN_REG_RINGBUF] =
+            hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
 }
 
 /* The registers that items from the LOOP at index up to its END set, except for the ring's. The
@@ -115,7 +116,8 @@ static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const
     return bits;
 }
 
-static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest, const Stage *stage)
+static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest,
+                      const Stage *stage)
 {
     if (item->reg >= DT_PLAN_REGS || nest->n_open == DT_PLAN_MAX_DEPTH)
         return dt_check_fail(check, "SCHD", index, "loop of register %u at depth %u", item->reg,
@@ -156,12 +158,13 @@ static bool end_loop(Check *check, uint32_t index, const DtPlanSchedule *item, N
 
 static bool set_register(Check *check, uint32_t index, const DtPlanSchedule *item, Nest *nest)
 {
-    if ((nest->called && item->reg != DT_PLAN_REG_RINGBUF) || item->reg >= DT_PLAN_REGS || item->body >= DT_PLAN_REGS ||
-        item->plus >= DT_PLAN_REGS || is_open(nest, item->reg))
+    if ((nest->called && item->reg != DT_PLAN_REG_RINGBUF) || item->reg >= DT_PLAN_REGS ||
+        item->body >= DT_PLAN_REGS || item->plus >= DT_PLAN_REGS || is_open(nest, item->reg))
         return dt_check_fail(check, "SCHD", index, "sets register %u out of %u", item->reg,
                              item->body);
     if (item->count < 0 || item->count > limit || item->first < -limit || item->first > limit ||
-        item->step < -limit || item->step > limit || (item->reg == DT_PLAN_REG_RINGBUF && item->count == 0))
+        item->step < -limit || item->step > limit ||
+        (item->reg == DT_PLAN_REG_RINGBUF && item->count == 0))
         return dt_check_fail(check, "SCHD", index, "%lld + %lld of a register, modulo %lld",
                              (long long)item->first, (long long)item->step, (long long)item->count);
     if ((item->step != 0 && nest->unset >> item->body & 1) ||
@@ -249,10 +252,12 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
     uint32_t set = 0;
     if (item->plus != 0 || item->step != 0 || item->reg >= DT_PLAN_REGS || item->body < 1 ||
         item->body >= end - index || item->count < 1)
-        return dt_check_fail(check, "SCHD", index, "guards %u items by register %u", item->body, item->reg);
+        return dt_check_fail(check, "SCHD", index, "guards %u items by register %u", item->body,
+                             item->reg);
     for (uint32_t i = index + 1; i <= index + item->body; i++) {
         const DtPlanSchedule *inner = &plan->schedule[i];
-        if (inner->kind != DT_SCHED_RUN && inner->kind != DT_SCHED_SET && inner->kind != DT_SCHED_WHEN)
+        if (inner->kind != DT_SCHED_RUN && inner->kind != DT_SCHED_SET &&
+            inner->kind != DT_SCHED_WHEN)
             return dt_check_fail(check, "SCHD", i, "only RUN, SET and WHEN are guarded");
         set |= inner->kind == DT_SCHED_SET ? 1u << (inner->reg & 31) : 0;
     }
@@ -260,9 +265,11 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "register %u has no value", item->reg);
     if (nest->n_when == 2)
         return dt_check_fail(check, "SCHD", index, "three guards in one another");
-    const CheckRange all = nest->reg[item->reg], part = {item->first, (int64_t)item->first + item->count - 1},
+    const CheckRange all = nest->reg[item->reg], part = {item->first,
+                                                         (int64_t)item->first + item->count - 1},
                      ring = nest->reg[DT_PLAN_REG_RINGBUF];
-    nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo, part.hi < all.hi ? part.hi : all.hi};
+    nest->reg[item->reg] = (CheckRange){part.lo > all.lo ? part.lo : all.lo,
+                                        part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi) {
         nest->reg[item->reg] = all;
         /* a piece runs for other micro-batches as well */
@@ -276,7 +283,8 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
     nest->n_when--;
     nest->reg[item->reg] = all;
-    nest->unset |= set & ~(1u << DT_PLAN_REG_RINGBUF); /* it has run or has not: the ring has either value */
+    /* it has run or has not: the ring has either value */
+    nest->unset |= set & ~(1u << DT_PLAN_REG_RINGBUF);
     if (set >> DT_PLAN_REG_RINGBUF & 1)
         nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(ring, nest->reg[DT_PLAN_REG_RINGBUF]);
     return true;
@@ -411,8 +419,8 @@ static bool check_all(Check *check, Stage *stage, bool *ran)
         if (!ran[b] && !check_body(check, b, 0, &still, ran))
             return false;
     return check->events == plan->meta->events ||
-           dt_check_fail(check, "META", 0, "%u events, where instructions name %lld", plan->meta->events,
-                         (long long)check->events);
+           dt_check_fail(check, "META", 0, "%u events, where instructions name %lld",
+                         plan->meta->events, (long long)check->events);
 }
 
 bool dt_check_run(Check *check)

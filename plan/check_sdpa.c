@@ -19,7 +19,10 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *ret_why, const cha
     return false;
 }
 
-static bool is_wanted(const DtPlanSdpa *s, uint32_t part) { return s->backward || part <= DT_SDPA_O; }
+static bool is_wanted(const DtPlanSdpa *s, uint32_t part)
+{
+    return s->backward || part <= DT_SDPA_O;
+}
 
 static bool is_row(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
@@ -30,7 +33,8 @@ static bool check_pointers(const DtPlan *plan, const DtPlanSdpa *s, char *ret_wh
     const bool rows = s->pointer[DT_SDPA_MAX] >= 0;
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
         const bool needed = is_wanted(s, p) || (is_row(p) && rows);
-        if ((s->pointer[p] >= 0) != needed || s->pointer[p] < -1 || (needed && (uint32_t)s->pointer[p] >= n))
+        if ((s->pointer[p] >= 0) != needed || s->pointer[p] < -1 ||
+            (needed && (uint32_t)s->pointer[p] >= n))
             return wrong(ret_why, "part %u is pointer %d of %u", p, s->pointer[p], n);
         for (uint32_t o = 0; o < p && needed; o++)
             if (s->pointer[o] == s->pointer[p] && (p > DT_SDPA_V || o > DT_SDPA_V))
@@ -47,17 +51,19 @@ bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY])
 {
     const DtPlanSdpa *s = &plan->sdpas[i];
     const int64_t counts[] = {s->batch, s->heads, s->kv_heads, s->queries, s->keys};
-    if (s->kernel >= plan->n_kernels || (i && s->kernel <= plan->sdpas[i - 1].kernel) || !plan->n_launches)
-        return wrong(ret_why, "is of kernel %u of %u, not in their order, or for no GPU", s->kernel, plan->n_kernels);
+    if (s->kernel >= plan->n_kernels || (i && s->kernel <= plan->sdpas[i - 1].kernel) ||
+        !plan->n_launches)
+        return wrong(ret_why, "is of kernel %u of %u, not in their order, or for no GPU", s->kernel,
+                     plan->n_kernels);
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
         if (counts[k] < 1 || counts[k] > INT32_MAX)
             return wrong(ret_why, "counts are out of range");
-    if ((DtWide)s->batch * s->heads * s->queries > DT_PLAN_MAX_BYTES || s->heads % s->kv_heads || s->head < 8 ||
-        s->head % 8 || s->head > MOST_HEAD)
-        return wrong(ret_why, "%lld heads of %lld, %lld of keys", (long long)s->heads, (long long)s->head,
-                     (long long)s->kv_heads);
-    if ((s->dtype != DT_PLAN_BF16 && s->dtype != DT_PLAN_F16) || s->backward > 1 || s->causal > 1 || s->window < 0 ||
-        s->window > INT32_MAX || s->workspace > DT_PLAN_SDPA_WORKSPACE_MOST)
+    if ((DtWide)s->batch * s->heads * s->queries > DT_PLAN_MAX_BYTES || s->heads % s->kv_heads ||
+        s->head < 8 || s->head % 8 || s->head > MOST_HEAD)
+        return wrong(ret_why, "%lld heads of %lld, %lld of keys", (long long)s->heads,
+                     (long long)s->head, (long long)s->kv_heads);
+    if ((s->dtype != DT_PLAN_BF16 && s->dtype != DT_PLAN_F16) || s->backward > 1 || s->causal > 1 ||
+        s->window < 0 || s->window > INT32_MAX || s->workspace > DT_PLAN_SDPA_WORKSPACE_MOST)
         return wrong(ret_why, "a form that no attention has");
     return check_pointers(plan, s, ret_why);
 }
@@ -65,12 +71,13 @@ bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY])
 /* Bytes up to the last element. */
 static DtWide bytes_of(const DtPlanSdpa *s, uint32_t part)
 {
-    const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV;
+    const bool of_keys =
+        part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV;
     const int64_t heads = of_keys ? s->kv_heads : s->heads,
                   rows = of_keys ? s->keys : s->queries;
     const DtWide last = s->offset[part] + (DtWide)(s->batch - 1) * s->of_batch[part] +
-                        (DtWide)(heads - 1) * s->of_head[part] + (DtWide)(rows - 1) * s->of_row[part] +
-                        (is_row(part) ? 0 : s->head - 1);
+                        (DtWide)(heads - 1) * s->of_head[part] +
+                        (DtWide)(rows - 1) * s->of_row[part] + (is_row(part) ? 0 : s->head - 1);
     return (last + 1) * (is_row(part) ? 4 : dt_kinds_size(s->dtype));
 }
 
@@ -84,7 +91,8 @@ bool dt_check_attention(const DtPlan *plan, const DtPlanInst *inst, char ret_why
     for (uint32_t i = 0; i < plan->n_sdpas && plan->sdpas[i].kernel <= inst->ref; i++)
         for (uint32_t p = 0; p < DT_SDPA_PARTS && plan->sdpas[i].kernel == inst->ref; p++) {
             const DtPlanSdpa *s = &plan->sdpas[i];
-            const DtPlanArg *arg = s->pointer[p] >= 0 ? &plan->args[inst->first_arg + (uint32_t)s->pointer[p]] : NULL;
+            const DtPlanArg *arg =
+                s->pointer[p] >= 0 ? &plan->args[inst->first_arg + (uint32_t)s->pointer[p]] : NULL;
             if (arg && (bytes_of(s, p) > arg->bytes || arg->written != is_written(s, p)))
                 return wrong(ret_why, "part %u of its record of SDPA is larger, or %s", p,
                              arg->written ? "written" : "read");

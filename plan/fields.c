@@ -17,8 +17,8 @@ static const char *const dtype_names[] = {"bool", "u8",  "u16",  "u32", "i32",
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
                                           "inputs", "scalars", "workspace", "predict", "predicted",
                                           "instead"};
-static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3", "moment4",
-                                          "saved", "channel", "master", "next"};
+static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3",
+                                          "moment4", "saved", "channel", "master", "next"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {
@@ -35,7 +35,8 @@ static const char *const epilogue_names[] = {
 #undef DT_PLAN_EPILOGUE
 };
 const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES] = {
-#define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) {text, DT_EPILOGUE_##vector, DT_EPILOGUE_##matrix},
+#define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) \
+    {text, DT_EPILOGUE_##vector, DT_EPILOGUE_##matrix},
 #include "plan/epilogues.def"
 #undef DT_PLAN_EPILOGUE
 };

@@ -63,9 +63,9 @@ uint32_t dt_fields_count(const DtPlan *plan, const DtPlanRecord *record);
 uint64_t dt_fields_get(const DtPlanField *field, const void *record, uint32_t index);
 void dt_fields_set(const DtPlanField *field, void *record, uint32_t index, uint64_t value);
 
-/* plantext.c: appends the value of the field with this name as `dtc dump` prints it, zeros too; all elements of an
- * array, with commas between. False: the record has no such field. */
-bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at, const char *name, size_t len,
-                       DtText *ret_text);
+/* plantext.c: appends the value of the field with this name as `dtc dump` prints it, zeros too; all
+ * elements of an array, with commas between. False: the record has no such field. */
+bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at,
+                       const char *name, size_t len, DtText *ret_text);
 
 #endif

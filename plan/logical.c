@@ -10,11 +10,15 @@ enum { TEXTS = 4, MOST = 1 << 30 };
 
 _Static_assert(sizeof((DtPlanLogical *)0)->code == DT_DIGEST_BYTES, "a digest");
 
-static void add_text(DtDigest *digest, const char *text) { dt_digest_add(digest, text, strlen(text)); }
+static void add_text(DtDigest *digest, const char *text)
+{
+    dt_digest_add(digest, text, strlen(text));
+}
 
 static void add_number(DtDigest *digest, uint32_t number)
 {
-    dt_digest_add(digest, &number, sizeof number); /* plans are little-endian, and so are their readers */
+    /* plans are little-endian, and so are their readers */
+    dt_digest_add(digest, &number, sizeof number);
 }
 
 void dt_logical_code(const DtPlan *plan, uint64_t ret_code[4])
@@ -79,8 +83,9 @@ bool dt_logical_read(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_tex
     const char *text[TEXTS];
     uint8_t *bytes;
     size_t len;
-    if (!plan->n_logical || !dt_decompress(arena, plan->blob ? plan->blob + plan->logical->programs : NULL,
-                                           plan->logical->programs_len, MOST, &bytes, &len))
+    if (!plan->n_logical ||
+        !dt_decompress(arena, plan->blob ? plan->blob + plan->logical->programs : NULL,
+                       plan->logical->programs_len, MOST, &bytes, &len))
         return false;
     const char *at = (const char *)bytes, *end = at + len;
     for (int i = 0; i < TEXTS; i++) {
@@ -90,6 +95,7 @@ bool dt_logical_read(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_tex
         text[i] = at;
         at = nul + 1;
     }
-    *ret_texts = (DtLogicalTexts){.serial = text[0], .facts = text[1], .placed = text[2], .final = text[3]};
+    *ret_texts = (DtLogicalTexts){.serial = text[0], .facts = text[1], .placed = text[2],
+                                  .final = text[3]};
     return at == end;
 }

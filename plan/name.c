@@ -75,4 +75,7 @@ bool dt_plan_name_same_run(const DtPlanName *a, const DtPlanName *b)
            (!a->n_objective || memcmp(a->objective, b->objective, a->n_objective) == 0);
 }
 
-bool dt_plan_name_is_part(const DtPlanName *name) { return name->part != DT_PLAN_WHOLE || name->number >= 0; }
+bool dt_plan_name_is_part(const DtPlanName *name)
+{
+    return name->part != DT_PLAN_WHOLE || name->number >= 0;
+}

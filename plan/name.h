@@ -23,7 +23,13 @@ typedef enum DtPlanRun {
     DT_PLAN_PREDICT,
     DT_PLAN_NO_RUN
 } DtPlanRun;
-typedef enum DtPlanPart { DT_PLAN_WHOLE, DT_PLAN_PROLOGUE, DT_PLAN_F, DT_PLAN_B, DT_PLAN_W } DtPlanPart;
+typedef enum DtPlanPart {
+    DT_PLAN_WHOLE,
+    DT_PLAN_PROLOGUE,
+    DT_PLAN_F,
+    DT_PLAN_B,
+    DT_PLAN_W
+} DtPlanPart;
 
 typedef struct DtPlanName {
     DtPlanRun run;         /* NO_RUN: the name is of no such form */

@@ -43,10 +43,9 @@
 #define DT_PLAN_NOTES_H
 
 typedef enum DtNoteKind {
-    DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO, DT_NOTE_TILES,
-    DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_MOVE, DT_NOTE_AHEAD, DT_NOTE_PART,
-    DT_NOTE_BEHIND, DT_NOTE_FORMS,
-    DT_NOTE_KINDS
+    DT_NOTE_ENTRY, DT_NOTE_CALL, DT_NOTE_RETURN, DT_NOTE_CARRY, DT_NOTE_LOOP, DT_NOTE_MICRO,
+    DT_NOTE_TILES, DT_NOTE_BLOCK, DT_NOTE_DO, DT_NOTE_SUM, DT_NOTE_SHARE, DT_NOTE_MOVE,
+    DT_NOTE_AHEAD, DT_NOTE_PART, DT_NOTE_BEHIND, DT_NOTE_FORMS, DT_NOTE_KINDS
 } DtNoteKind;
 
 enum {
@@ -65,8 +64,9 @@ enum {
 };
 enum { DT_NOTE_PHASES = 3 }; /* forward, backward, weight gradients */
 
-/* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time included). ELEMENT,
- * in a block of attention: multiplier (signed) of the first query, then of each loop around blocks. */
+/* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time
+ * included). ELEMENT, in a block of attention: multiplier (signed) of the first query, then of each
+ * loop around blocks. */
 typedef enum DtNoteInteger {
     DT_NOTE_BASES, DT_NOTE_STEP, DT_NOTE_ITERATION, DT_NOTE_INDEX, DT_NOTE_ELEMENT
 } DtNoteInteger;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan: what every rank computes, when, in which memory, and which bytes travel. One file for all
- * ranks; the contract between the compiler (writer) and the runtime (reader).
+/* The plan: what every rank computes, when, in which memory, and which bytes travel. One file for
+ * all ranks; the contract between the compiler (writer) and the runtime (reader).
  *
- * File = DtPlanHeader, then DtPlanSection[n_sections], then the sections, each an array of one fixed
- * little-endian record type (STRS, BLOB: bytes), 64-byte aligned. References are indices of records;
- * strings are offsets of NUL-terminated UTF-8 text in STRS. Loading is mmap, digest, one pass that bounds
- * every index (plan/check.c); the arrays are then used in place. Nothing depends on pointers.
+ * File = DtPlanHeader, then DtPlanSection[n_sections], then the sections, each an array of one
+ * fixed little-endian record type (STRS, BLOB: bytes), 64-byte aligned. References are indices of
+ * records; strings are offsets of NUL-terminated UTF-8 text in STRS. Loading is mmap, digest, one
+ * pass that bounds every index (plan/check.c); the arrays are then used in place. Nothing depends
+ * on pointers.
  *
- * A plan contains machine code: running one trusts its author. Everything but the runtime treats it as
- * data.
+ * A plan contains machine code: running one trusts its author. Everything but the runtime treats it
+ * as data.
  *
- * Addresses and integers of instructions are affine in registers (iteration numbers set by the schedule)
- * and in mesh coordinates, so that a loop over layers and micro-batches is one body:
+ * Addresses and integers of instructions are affine in registers (iteration numbers set by the
+ * schedule) and in mesh coordinates, so that a loop over layers and micro-batches is one body:
  *     value = base + sum_r reg[r] * regs[r] + sum_c coord[c] * coordinate(coord_axis[c])
  *
  * Pipelines: what a rank does depends on its coordinate on one mesh axis, the *stage*, and on no
@@ -27,12 +28,14 @@
 #include <string.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-#define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and extents */
+#define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and
+                                              * extents */
 
-enum { DT_PLAN_VERSION = 25, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8, DT_PLAN_COORDS = 5,
-       DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4, DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4,
-       DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024, DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128,
-       DT_PLAN_MAX_OBJECTIVES = 8, DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
+enum { DT_PLAN_VERSION = 25, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+       DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
+       DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
+       DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
+       DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
     char magic[8];
@@ -59,16 +62,19 @@ typedef uint32_t DtPlanStr; /* offset in STRS; 0 is the empty string */
 /* META: one record. */
 typedef struct DtPlanMeta {
     DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
-    DtPlanStr source_folder;  /* folder of the .dsl file relative to the plan's folder, or absolute */
+    /* folder of the .dsl file relative to the plan's folder, or absolute */
+    DtPlanStr source_folder;
     /* 1: the loss is a sum over samples, so an evaluation includes the samples after the last
      * whole batch */
     uint32_t eval_rest;
-    uint32_t pipeline;        /* 1 + number of the mesh axis whose coordinate is the stage; 0: one stage */
+    uint32_t pipeline;        /* 1 + number of the mesh axis whose coordinate is the stage; 0: one
+                               * stage */
     uint32_t events;          /* how many events instructions use */
     uint32_t n_ranks, n_micro;
     /* elements of a random draw that one call of the generator gives: 1, 4; 0: no draws */
     uint32_t draws;
-    uint32_t tf32;            /* 1: operands of products in f32 are rounded to 10 bits of mantissa */
+    /* 1: operands of products in f32 are rounded to 10 bits of mantissa */
+    uint32_t tf32;
     uint64_t source_digest;
     uint64_t seed;
     int64_t steps;
@@ -115,14 +121,28 @@ typedef struct DtPlanChannel {
  * "predict" uses; a training run does not allocate them. INSTEAD: values passed between the
  * instructions of products' second forms (INST); allocated only in runs that chose such a form.
  * ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: equal on all stages. */
-typedef enum DtPlanArenaKind { DT_ARENA_PARAMS, DT_ARENA_GRADS, DT_ARENA_OPTIMIZER, DT_ARENA_ACTIVATIONS,
-                               DT_ARENA_INPUTS, DT_ARENA_SCALARS, DT_ARENA_WORKSPACE, DT_ARENA_PREDICT,
-                               DT_ARENA_PREDICTED, DT_ARENA_INSTEAD, DT_ARENA_KINDS } DtPlanArenaKind;
-typedef struct DtPlanArena { DtPlanStr name; uint32_t kind, shared, reserved; int64_t bytes; } DtPlanArena;
+typedef enum DtPlanArenaKind {
+    DT_ARENA_PARAMS,
+    DT_ARENA_GRADS,
+    DT_ARENA_OPTIMIZER,
+    DT_ARENA_ACTIVATIONS,
+    DT_ARENA_INPUTS,
+    DT_ARENA_SCALARS,
+    DT_ARENA_WORKSPACE,
+    DT_ARENA_PREDICT,
+    DT_ARENA_PREDICTED,
+    DT_ARENA_INSTEAD,
+    DT_ARENA_KINDS
+} DtPlanArenaKind;
+typedef struct DtPlanArena {
+    DtPlanStr name;
+    uint32_t kind, shared, reserved;
+    int64_t bytes;
+} DtPlanArena;
 typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
 
-/* AXIS: axes of stores, inputs and outputs. A stage's store holds iterations first .. first + local - 1 of a
- * loop that stages share. */
+/* AXIS: axes of stores, inputs and outputs. A stage's store holds iterations first .. first + local
+ * - 1 of a loop that stages share. */
 typedef struct DtPlanAxis {
     DtPlanStr name;
     uint8_t split[DT_PLAN_SPLITS]; /* mesh axes that split it + 1, major to minor, then zeros */
@@ -146,7 +166,8 @@ typedef struct DtPlanPack {
     uint32_t n_split;
 } DtPlanPack;
 
-/* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous, row-major. */
+/* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous,
+ * row-major. */
 typedef struct DtPlanStore {
     DtPlanStr path;       /* h.attention.wq.w */
     DtPlanStr pattern;    /* h.#.attention.wq.w */
@@ -161,7 +182,8 @@ typedef struct DtPlanStore {
     /* the stage that has it, or -1; stages that use one parameter have a record each, with equal
      * paths and contents */
     int32_t stage;
-    uint32_t pack;        /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
+    /* 0, or 1 + number of the PACK record: offset and bytes are then those of the bucket */
+    uint32_t pack;
     /* number of stages after `stage` with such a store at the same offset; its axes give the
      * iterations of each */
     uint32_t more;
@@ -194,7 +216,8 @@ typedef struct DtPlanKernel {
 #define DT_PLAN_PIECES "_pieces"
 #define DT_PLAN_FINISH "_finish"
 #define DT_PLAN_WORKSPACE_MOST (1 << 26) /* bytes */
-#define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument that every driver accepts */
+#define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument that every driver
+                                          * accepts */
 typedef struct DtPlanLaunch {
     uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
     /* shared memory of a block in bytes: at most 232,448; blocks of the second kernel, or 0 */
@@ -304,16 +327,20 @@ typedef enum DtPlanInstKind {
     DT_INST_GEMM,           /* ref: gemm; A, B, C, then the epilogue's vector and matrix */
     DT_INST_COPY,           /* to, from; count bytes */
     DT_INST_ZERO,           /* to; count bytes */
-    DT_INST_READ,           /* ref: reader; one address per input, then first row and number of rows (of the batch) */
-    DT_INST_ALL_REDUCE,     /* ref: group; to, then from unless in place; count elements, dtype, reduce */
+    DT_INST_READ,           /* ref: reader; one address per input, then first row and number of rows
+                             * (of the batch) */
+    DT_INST_ALL_REDUCE,     /* ref: group; to, then from unless in place; count elements, dtype,
+                             * reduce */
     DT_INST_ALL_GATHER,     /* ref: group; to, from; count elements of a block (of from); blocks */
-    DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of a block (of to); reduce, blocks */
+    DT_INST_REDUCE_SCATTER, /* ref: group; to, from; count elements of a block (of to); reduce,
+                             * blocks */
     DT_INST_ALL_TO_ALL,     /* ref: group; to, from; count elements of a block; blocks */
     /* ref: group; to, from; count elements from the member before (member 0: from the last
      * member) */
     DT_INST_SHIFT,
     DT_INST_SHIFT_BACK,     /* the same, from the member after (the last member: from member 0) */
-    DT_INST_SEND, DT_INST_RECV, /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
+    /* ref: channel; buffer, integer tag (micro-batch): both ends must name the same */
+    DT_INST_SEND, DT_INST_RECV,
     /* waits until the communication with this event has ended; does nothing if none was started */
     DT_INST_WAIT,
     DT_INST_KINDS
@@ -386,8 +413,9 @@ typedef struct DtPlanReader {
     uint32_t first_input, n_inputs;
     double from, to, lo, hi, rate, mean_span;
     int64_t mask_id;
-    uint32_t raw, unpaired;   /* raw 1: the bytes of any file; unpaired 1: it has a number of samples and an order of
-                               * its own. All other sources of a block have one number of samples and one order. */
+    uint32_t raw, unpaired;   /* raw 1: the bytes of any file; unpaired 1: it has a number of
+                               * samples and an order of its own. All other sources of a block have
+                               * one number of samples and one order. */
     uint32_t span, reserved;
 } DtPlanReader;
 typedef struct DtPlanInput {
@@ -410,12 +438,19 @@ typedef struct DtPlanInput {
 /* SCAL: scalars that the runtime writes before "step", each one f32. formula: base/formula.h, in
  * terms of the step and SETT. name: of the program's input: "@lr", which logs show;
  * "@loss_scale" only if the runtime adapts it. */
-typedef struct DtPlanScalar { DtPlanStr name, formula; uint32_t arena, reserved; int64_t offset; } DtPlanScalar;
+typedef struct DtPlanScalar {
+    DtPlanStr name, formula;
+    uint32_t arena, reserved;
+    int64_t offset;
+} DtPlanScalar;
 
 /* OBJE: losses that a step minimises, in this order. If the number of the step (from 1) is a
  * multiple of `every`, entry `step` and then entry `update` run. rate: the SCAL record that is
  * shown as its learning rate, or "". */
-typedef struct DtPlanObjective { DtPlanStr loss, step, update, rate; int64_t every; } DtPlanObjective;
+typedef struct DtPlanObjective {
+    DtPlanStr loss, step, update, rate;
+    int64_t every;
+} DtPlanObjective;
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */
 typedef struct DtPlanMetric {
@@ -439,7 +474,11 @@ typedef struct DtPlanSpan {
 
 /* SAVE: bytes that a loop stacks for its backward loop, and bytes that the backward loop
  * recomputes instead, in one iteration of one micro-batch on one rank. For reports only. */
-typedef struct DtPlanSaved { DtPlanStr loop; uint32_t span; int64_t iterations, saved, recomputed; } DtPlanSaved;
+typedef struct DtPlanSaved {
+    DtPlanStr loop;
+    uint32_t span;
+    int64_t iterations, saved, recomputed;
+} DtPlanSaved;
 
 /* PEAK: the moment at which the temporaries of an entry need most memory: `live` bytes, of which
  * the largest tensors have `bytes`.
@@ -468,34 +507,46 @@ typedef struct DtPlanAttention {
     uint64_t wide;
 } DtPlanAttention;
 typedef struct DtPlanDevice { DtPlanStr name, text; double value, within; } DtPlanDevice;
-typedef struct DtPlanPrediction { DtPlanStr device; uint32_t reserved; double step, low, high, peak; } DtPlanPrediction;
+typedef struct DtPlanPrediction {
+    DtPlanStr device;
+    uint32_t reserved;
+    double step, low, high, peak;
+} DtPlanPrediction;
 
 /* LOGI: one record, for the certificate; the runtime skips it. It has the programs that the
  * certificate reads (plan/logical.h), the notes of all entries (plan/notes.h), and a digest of
  * the kernels named in these. NOTE: the bytes of an entry's notes; entries that do the same
  * share them. */
-typedef struct DtPlanLogical { uint64_t programs, programs_len, notes, notes_len; uint64_t code[4]; } DtPlanLogical;
+typedef struct DtPlanLogical {
+    uint64_t programs, programs_len, notes, notes_len;
+    uint64_t code[4];
+} DtPlanLogical;
 /* position among the bytes of the notes */
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
 
-#define DT_PLAN_SECTIONS(X)                                                                                  \
-    X("META", meta, DtPlanMeta) X("SETT", settings, DtPlanSetting) X("MESH", mesh, DtPlanMeshAxis)                \
-    X("GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel) X("AREN", arenas, DtPlanArena)         \
-    X("ASIZ", sizes, DtPlanArenaSize) X("AXIS", axes, DtPlanAxis)                                            \
-    X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack) X("CODE", codes, DtPlanCode)       \
-    X("KERN", kernels, DtPlanKernel) X("LNCH", launches, DtPlanLaunch) X("REGS", registers, DtPlanRegisters) \
-    X("SDPA", sdpas, DtPlanSdpa) \
-    X("GEMM", gemms, DtPlanGemm) \
-    X("BLOK", blocks, DtPlanBlocks)                                                                          \
-    X("ARGS", args, DtPlanArg) X("INST", insts, DtPlanInst)                                                  \
-    X("BODY", bodies, DtPlanBody) X("SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)        \
-    X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X("SCAL", scalars, DtPlanScalar)         \
-    X("OBJE", objectives, DtPlanObjective)                                                                 \
-    X("METR", metrics, DtPlanMetric) X("SHOW", shows, DtPlanShow) X("SPAN", spans, DtPlanSpan)              \
-    X("SAVE", saved, DtPlanSaved)                                                                            \
-    X("PEAK", peaks, DtPlanPeak) X("ATTN", attentions, DtPlanAttention) X("DEVC", devices, DtPlanDevice)     \
-    X("PRED", predictions, DtPlanPrediction)                                                                \
-    X("LOGI", logical, DtPlanLogical) X("NOTE", notes, DtPlanNote)
+#define DT_PLAN_SECTIONS(X)                                                                        \
+    X("META", meta, DtPlanMeta)                                                                    \
+    X("SETT", settings, DtPlanSetting) X("MESH", mesh, DtPlanMeshAxis) X(                          \
+        "GRUP", groups, DtPlanGroup) X("CHAN", channels, DtPlanChannel)                            \
+        X("AREN", arenas, DtPlanArena) X("ASIZ", sizes, DtPlanArenaSize) X(                        \
+            "AXIS", axes, DtPlanAxis) X("STOR", stores, DtPlanStore) X("PACK", packs, DtPlanPack)  \
+            X("CODE", codes, DtPlanCode) X("KERN", kernels, DtPlanKernel)                          \
+                X("LNCH", launches, DtPlanLaunch) X("REGS", registers, DtPlanRegisters)            \
+                    X("SDPA", sdpas, DtPlanSdpa) X("GEMM", gemms, DtPlanGemm)                      \
+                        X("BLOK", blocks, DtPlanBlocks) X("ARGS", args, DtPlanArg)                 \
+                            X("INST", insts, DtPlanInst) X("BODY", bodies, DtPlanBody) X(          \
+                                "SCHD", schedule, DtPlanSchedule) X("ENTR", entries, DtPlanEntry)  \
+                                X("READ", readers, DtPlanReader) X("INPT", inputs, DtPlanInput) X( \
+                                    "SCAL", scalars, DtPlanScalar) X("OBJE", objectives,           \
+                                                                     DtPlanObjective)              \
+                                    X("METR", metrics, DtPlanMetric) X("SHOW", shows, DtPlanShow)  \
+                                        X("SPAN", spans, DtPlanSpan) X("SAVE", saved, DtPlanSaved) \
+                                            X("PEAK", peaks, DtPlanPeak)                           \
+                                                X("ATTN", attentions, DtPlanAttention)             \
+                                                    X("DEVC", devices, DtPlanDevice)               \
+                                                        X("PRED", predictions, DtPlanPrediction)   \
+                                                            X("LOGI", logical, DtPlanLogical)      \
+                                                                X("NOTE", notes, DtPlanNote)
 
 /* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */
 typedef struct DtPlan {
@@ -513,20 +564,28 @@ static inline uint32_t dt_plan_stages(const DtPlan *plan)
 }
 
 /* Whether a record with this stage (-1: all) belongs to the given stage. */
-static inline int dt_plan_on_stage(int32_t record, uint32_t stage) { return record < 0 || (uint32_t)record == stage; }
+static inline int dt_plan_on_stage(int32_t record, uint32_t stage)
+{
+    return record < 0 || (uint32_t)record == stage;
+}
 
 static inline int dt_plan_store_on(const DtPlanStore *store, uint32_t stage)
 {
-    return store->stage < 0 || (stage >= (uint32_t)store->stage && stage - (uint32_t)store->stage <= store->more);
+    return store->stage < 0 ||
+           (stage >= (uint32_t)store->stage && stage - (uint32_t)store->stage <= store->more);
 }
 
 static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, uint32_t stage)
 {
-    return plan->n_sizes ? plan->sizes[stage * plan->n_arenas + arena].bytes : plan->arenas[arena].bytes;
+    return plan->n_sizes ? plan->sizes[stage * plan->n_arenas + arena].bytes
+                         : plan->arenas[arena].bytes;
 }
 
 /* Whether an arena of this kind exists only in runs that predict. */
-static inline int dt_plan_predicts(uint32_t kind) { return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED; }
+static inline int dt_plan_predicts(uint32_t kind)
+{
+    return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
+}
 
 /* Whether every run allocates an arena of this kind. */
 static inline int dt_plan_is_usual(uint32_t kind)
@@ -534,7 +593,10 @@ static inline int dt_plan_is_usual(uint32_t kind)
     return !dt_plan_predicts(kind) && kind != DT_ARENA_INSTEAD;
 }
 
-static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str) { return plan->strings + str; }
+static inline const char *dt_plan_str(const DtPlan *plan, DtPlanStr str)
+{
+    return plan->strings + str;
+}
 
 /* Whether an entry of that name is part of a training step. */
 static inline int dt_plan_is_step(const DtPlan *plan, DtPlanStr name)

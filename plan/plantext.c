@@ -159,12 +159,13 @@ static void print_blobs(const DtPlan *plan, DtText *text, const DtPlanRecord *re
     }
 }
 
-bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at, const char *name, size_t len,
-                       DtText *ret_text)
+bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at,
+                       const char *name, size_t len, DtText *ret_text)
 {
     for (uint32_t f = 0; f < record->n_fields; f++) {
         const DtPlanField *field = &record->fields[f];
-        if (strncmp(field->name, name, len) != 0 || field->name[len] || field->kind >= DT_FIELD_BLOB)
+        if (strncmp(field->name, name, len) != 0 || field->name[len] ||
+            field->kind >= DT_FIELD_BLOB)
             continue;
         if (field->kind == DT_FIELD_STR)
             print_string(ret_text, dt_plan_str(plan, (DtPlanStr)dt_fields_get(field, at, 0)));

@@ -40,8 +40,8 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
 }
 
 /* from: where the table of sections ends. */
-static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len, const DtPlanSection *section,
-                              uint32_t record_size)
+static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len,
+                              const DtPlanSection *section, uint32_t record_size)
 {
     char tag[5] = {0};
     memcpy(tag, section->tag, 4);
@@ -59,8 +59,8 @@ static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len, con
 }
 
 /* Sets the pointer and count of one section. */
-static DtStatus take_section(const uint8_t *bytes, size_t from, size_t len, const DtPlanSection *section,
-                             uint64_t *seen, DtPlan *plan)
+static DtStatus take_section(const uint8_t *bytes, size_t from, size_t len,
+                             const DtPlanSection *section, uint64_t *seen, DtPlan *plan)
 {
     const DtPlanRecord *record = dt_fields_find(section->tag);
     bool strings = memcmp(section->tag, "STRS", 4) == 0,
@@ -105,8 +105,8 @@ DtStatus dt_read_bytes(const uint8_t *bytes, size_t len, DtPlan *ret_plan)
     for (uint32_t s = 0; dt_status_ok(&status) && s < header.n_sections; s++) {
         DtPlanSection section;
         memcpy(&section, bytes + sizeof header + s * sizeof section, sizeof section);
-        status = take_section(bytes, sizeof header + header.n_sections * sizeof section, len, &section, &seen,
-                              &plan);
+        status = take_section(bytes, sizeof header + header.n_sections * sizeof section, len,
+                              &section, &seen, &plan);
     }
     if (!dt_status_ok(&status))
         return status;

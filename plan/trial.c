@@ -10,16 +10,19 @@ enum { ALIGNED = 64 };
 
 static bool is_shown(const DtPlanStore *store)
 {
-    const uint32_t kinds = 1u << DT_PLAN_PARAM | 1u << DT_PLAN_STATE | 1u << DT_PLAN_MASTER | 1u << DT_PLAN_MOMENT1 |
-                           1u << DT_PLAN_MOMENT2 | 1u << DT_PLAN_MOMENT3 | 1u << DT_PLAN_MOMENT4;
+    const uint32_t kinds = 1u << DT_PLAN_PARAM | 1u << DT_PLAN_STATE | 1u << DT_PLAN_MASTER |
+                           1u << DT_PLAN_MOMENT1 | 1u << DT_PLAN_MOMENT2 | 1u << DT_PLAN_MOMENT3 |
+                           1u << DT_PLAN_MOMENT4;
     return store->saved && store->kind < DT_PLAN_STORES && (kinds >> store->kind & 1);
 }
 
 static int64_t find(const DtPlan *plan, const DtTrialLayout *layout, const DtPlanStore *store)
 {
     for (uint32_t i = 0; i < layout->n; i++)
-        if (layout->tensors[i].store->kind == store->kind && layout->tensors[i].store->dtype == store->dtype &&
-            strcmp(dt_plan_str(plan, layout->tensors[i].store->path), dt_plan_str(plan, store->path)) == 0)
+        if (layout->tensors[i].store->kind == store->kind &&
+            layout->tensors[i].store->dtype == store->dtype &&
+            strcmp(dt_plan_str(plan, layout->tensors[i].store->path),
+                   dt_plan_str(plan, store->path)) == 0)
             return i;
     return -1;
 }
@@ -37,7 +40,8 @@ static bool add_tensor(const DtPlan *plan, const DtPlanStore *store, DtTrialLayo
 {
     DtTrialTensor tensor = {.store = store, .elements = 1, .at = layout->values};
     for (uint32_t a = 0; a < store->n_axes; a++)
-        if (__builtin_mul_overflow(tensor.elements, plan->axes[store->first_axis + a].extent, &tensor.elements))
+        if (__builtin_mul_overflow(tensor.elements, plan->axes[store->first_axis + a].extent,
+                                   &tensor.elements))
             return false;
     if (__builtin_mul_overflow(tensor.elements, dt_kinds_size(store->dtype), &tensor.bytes) ||
         __builtin_add_overflow(layout->values, tensor.bytes, &layout->values) ||
@@ -68,7 +72,8 @@ bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t events, DtTria
         if (!add_tensor(plan, &plan->stores[s], &layout))
             return false;
     }
-    if (events > DT_TRIAL_EVENTS || layout.values > INT64_MAX / (4 * DT_TRIAL_EVENTS) - layout.scalars)
+    if (events > DT_TRIAL_EVENTS ||
+        layout.values > INT64_MAX / (4 * DT_TRIAL_EVENTS) - layout.scalars)
         return false;
     layout.bytes = dt_trial_values(&layout, events);
     *ret_layout = layout;

@@ -84,7 +84,8 @@ typedef struct DtTrialLayout {
 } DtTrialLayout;
 
 /* plan: with one record per stage (plan/stages.h). False: too large. */
-bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t events, DtTrialLayout *ret_layout);
+bool dt_trial_layout(DtArena *arena, const DtPlan *plan, uint32_t events,
+                     DtTrialLayout *ret_layout);
 
 /* Offsets of event 0, 1 ... */
 static inline uint64_t dt_trial_values(const DtTrialLayout *layout, uint32_t event)

@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* A plan under construction. Fill the vectors, then dt_write_file. Strings are interned per plan. */
+/* A plan under construction. Fill the vectors, then dt_write_file. Strings are interned per
+ * plan. */
 typedef struct DtPlanBuilder {
     DtArena *arena;
 #define DT_PLAN_FIELD(tag, field, type) DT_VEC(type) field;
@@ -20,7 +21,8 @@ typedef struct DtPlanBuilder {
 
 DtPlanBuilder *dt_write_new(DtArena *arena);
 DtPlanStr dt_write_str(DtPlanBuilder *builder, const char *text); /* equal texts share one offset */
-uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len); /* 64-byte aligned offset in BLOB */
+/* 64-byte aligned offset in BLOB */
+uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len);
 
 /* The file's bytes: deterministic. */
 void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len);

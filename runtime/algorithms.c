@@ -28,7 +28,8 @@ bool dt_algorithms_tell(DtRank *rank, uint32_t from, void *bytes, size_t len)
 {
     char *told = rank->shared->told;
     for (size_t done = 0; done < len && rank->n_ranks > 1; done += sizeof rank->shared->told) {
-        const size_t left = len - done, some = left < sizeof rank->shared->told ? left : sizeof rank->shared->told;
+        const size_t left = len - done,
+                     some = left < sizeof rank->shared->told ? left : sizeof rank->shared->told;
         if (rank->rank == from)
             memcpy(told, (char *)bytes + done, some);
         if (!rank->comm_ops->barrier(rank->comm, &rank->world))

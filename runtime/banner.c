@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first and the last lines of a training run, which tell a reader of a saved output what was run and what came of
- * it:
+/* The first and the last lines of a training run, which tell a reader of a saved output what was
+ * run and what came of it:
  *
  *     model     gpt (quickstart.dsl), 836,864 parameters
  *     layout    data = 2: 2 ranks on cpu, 41.3 MiB of memory each
@@ -49,7 +49,8 @@ static void show_model(const DtRank *rank, DtProgress *progress)
     const DtPlanMeta *meta = &rank->meta;
     const char *source = dt_plan_str(rank->plan, meta->source), *slash = strrchr(source, '/');
     DtText text = {0};
-    dt_text_printf(&text, "%s (%s), ", dt_plan_str(rank->plan, meta->model), slash ? slash + 1 : source);
+    dt_text_printf(&text, "%s (%s), ", dt_plan_str(rank->plan, meta->model),
+                   slash ? slash + 1 : source);
     add_grouped(&text, meta->parameters);
     dt_text_add(&text, " parameters");
     show(progress, "model", &text);
@@ -74,9 +75,10 @@ static void show_layout(const DtRank *rank, DtProgress *progress)
     DtText text = {0};
     char memory[32];
     for (uint32_t m = 0; m < plan->n_mesh; m++)
-        dt_text_printf(&text, "%s%s = %u", m ? ", " : "", dt_plan_str(plan, plan->mesh[m].name), plan->mesh[m].size);
-    dt_text_printf(&text, "%s%u rank%s on %s, %s of memory%s", plan->n_mesh ? ": " : "", rank->n_ranks,
-                   rank->n_ranks > 1 ? "s" : "", rank->device_ops->name,
+        dt_text_printf(&text, "%s%s = %u", m ? ", " : "", dt_plan_str(plan, plan->mesh[m].name),
+                       plan->mesh[m].size);
+    dt_text_printf(&text, "%s%u rank%s on %s, %s of memory%s", plan->n_mesh ? ": " : "",
+                   rank->n_ranks, rank->n_ranks > 1 ? "s" : "", rank->device_ops->name,
                    dt_text_bytes(memory, largest_arenas(rank)), rank->n_ranks > 1 ? " each" : "");
     if (plan->meta->n_micro > 1)
         dt_text_printf(&text, ", %u micro-batches a step", plan->meta->n_micro);
@@ -162,10 +164,11 @@ static void show_rate(const DtProgress *progress, const DtRunTotals *totals, DtT
     const double steps = (double)(all ? totals->steps : totals->timed);
     const double seconds = all ? totals->seconds : totals->timed_seconds;
     char buffer[32];
-    dt_text_printf(ret_text, "%lld step%s in %s", (long long)totals->steps, totals->steps == 1 ? "" : "s",
-                   dt_people_seconds(buffer, totals->seconds));
+    dt_text_printf(ret_text, "%lld step%s in %s", (long long)totals->steps,
+                   totals->steps == 1 ? "" : "s", dt_people_seconds(buffer, totals->seconds));
     if (seconds > 0)
-        dt_text_printf(ret_text, ", %s %s/s", dt_people_count(buffer, progress->items_per_step * steps / seconds),
+        dt_text_printf(ret_text, ", %s %s/s",
+                       dt_people_count(buffer, progress->items_per_step * steps / seconds),
                        progress->item);
 }
 
@@ -215,7 +218,8 @@ static void show_files(const DtRunOptions *options, const char *folder, DtProgre
     dt_text_free(&text);
 }
 
-void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *totals, bool is_saved)
+void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *totals,
+                   bool is_saved)
 {
     const DtRunOptions *options = rank->options;
     const char *folder = is_saved ? dt_outputs_folder(options) : NULL;
@@ -227,7 +231,8 @@ void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *
     show_losses(rank->plan, totals, &losses);
     show(progress, "loss", &losses);
     show_files(options, folder, progress);
-    if (folder && rank->step >= rank->meta.steps) { /* else the run was stopped, and that message has the command */
+    /* else the run was stopped, and that message has the command */
+    if (folder && rank->step >= rank->meta.steps) {
         dt_command_resume(options, folder, 2 * rank->meta.steps, &command);
         show(progress, "next", &command);
     }

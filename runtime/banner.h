@@ -13,8 +13,8 @@ typedef struct DtRunTotals {
     double seconds; /* spent in them */
     int64_t timed;  /* steps in timed_seconds: all but the first two, in which libraries start */
     double timed_seconds;
-    /* By number of the loss in the plan; a loss that takes every n-th step only has fewer values than there are
-     * steps. */
+    /* By number of the loss in the plan; a loss that takes every n-th step only has fewer values
+     * than there are steps. */
     struct DtLossTotals {
         int64_t n;                       /* values so far */
         double first;                    /* the first value */
@@ -23,12 +23,13 @@ typedef struct DtRunTotals {
     DtShown eval; /* the last evaluation; n 0: there was none */
 } DtRunTotals;
 
-/* Prints the model, its parameters, the layout, the memory of a rank, the data with the steps of an epoch, and what the
- * run will do. The data readers must be open. False after dt_rank_fail. */
+/* Prints the model, its parameters, the layout, the memory of a rank, the data with the steps of an
+ * epoch, and what the run will do. The data readers must be open. False after dt_rank_fail. */
 bool dt_banner_begin(DtRank *rank, DtProgress *progress, int64_t first_step);
 void dt_banner_step(DtRunTotals *totals, const DtStepReport *report);
-/* Prints losses, the mean rate, the files that the run wrote, and the command that trains on. is_saved: the folder of
- * checkpoints holds one. */
-void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *totals, bool is_saved);
+/* Prints losses, the mean rate, the files that the run wrote, and the command that trains on.
+ * is_saved: the folder of checkpoints holds one. */
+void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *totals,
+                   bool is_saved);
 
 #endif

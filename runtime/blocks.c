@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks over strided blocks run by run. A run is what is adjacent in both buffers: the last dimension if its
- * strides are 1, else one element. */
+/* Walks over strided blocks run by run. A run is what is adjacent in both buffers: the last
+ * dimension if its strides are 1, else one element. */
 #include "runtime/blocks.h"
 
 #include "runtime/rank.h"
@@ -10,7 +10,8 @@
 
 /* ---- where members' blocks begin ---- */
 
-static int64_t moved(const DtPlan *plan, const DtPlanBlocks *record, uint32_t rank, const int64_t *coords)
+static int64_t moved(const DtPlan *plan, const DtPlanBlocks *record, uint32_t rank,
+                     const int64_t *coords)
 {
     int64_t coord[16], sum = 0;
     dt_rank_coordinates(plan, rank, coord);

@@ -14,8 +14,8 @@ void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides);
 /* Copies the block at `from` to `to`, each with its own strides; element: bytes of one. */
 void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const char *from);
 
-/* A walk over a block in copies of rows: each is `rows` times `run` adjacent elements, which begin at elements `to` and
- * `from` and are to_row and from_row elements apart. */
+/* A walk over a block in copies of rows: each is `rows` times `run` adjacent elements, which begin
+ * at elements `to` and `from` and are to_row and from_row elements apart. */
 typedef struct DtBlockWalk {
     const DtRankBlocks *blocks;
     uint32_t n_outer; /* dimensions around */

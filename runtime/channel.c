@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between stages, over the mapping that the ranks of one machine share.
  *
- * Each channel of the plan exists once per set of ranks that differ in their stage only. It is a ring of
- * `slots` slots with two counters: messages sent, raised by the sender alone, and messages taken, raised by
- * the receiver alone. A send waits while sent - taken = slots, a receive while they are equal; neither waits
- * for the other rank to come. Messages are copied into and out of their slot, so both buffers are free
- * when the instruction is done.
+ * Each channel of the plan exists once per set of ranks that differ in their stage only. It is a
+ * ring of `slots` slots with two counters: messages sent, raised by the sender alone, and messages
+ * taken, raised by the receiver alone. A send waits while sent - taken = slots, a receive while
+ * they are equal; neither waits for the other rank to come. Messages are copied into and out of
+ * their slot, so both buffers are free when the instruction is done.
  *
- * Each message carries its length and a tag (the micro-batch): ends that disagree fail instead of computing
- * nonsense. */
+ * Each message carries its length and a tag (the micro-batch): ends that disagree fail instead of
+ * computing nonsense. */
 #include "runtime/channel.h"
 
 #include "runtime/comm_sync.h"
@@ -31,7 +31,8 @@ typedef struct Ring {
     char slots[];
 } Ring;
 
-/* A channel as this rank uses it: the slots of its next messages, counted here since the counters wrap. */
+/* A channel as this rank uses it: the slots of its next messages, counted here since the counters
+ * wrap. */
 typedef struct End {
     Ring *ring;
     uint32_t next_sent, next_taken;
@@ -105,8 +106,8 @@ static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, Dt
     const DtSyncResult result = dt_sync_wait(&wait, word, old);
     if (result == DT_SYNC_OK)
         return true;
-    snprintf(what, sizeof what, " (`%.60s`, stage %u to %u)", dt_plan_str(rank->plan, channel->name),
-             channel->from, channel->to);
+    snprintf(what, sizeof what, " (`%.60s`, stage %u to %u)",
+             dt_plan_str(rank->plan, channel->name), channel->from, channel->to);
     return dt_sync_report(rank, result, &wait, what);
 }
 

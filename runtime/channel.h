@@ -11,13 +11,15 @@ typedef struct DtChannels DtChannels;
  * memory of any machine. */
 uint64_t dt_channel_bytes(const DtPlan *plan);
 
-/* The channels as this rank uses them; area: dt_channel_bytes of them, zeroed at start, aligned to 64. In the
- * rank's memory. */
+/* The channels as this rank uses them; area: dt_channel_bytes of them, zeroed at start, aligned to
+ * 64. In the rank's memory. */
 DtChannels *dt_channel_open(DtRank *rank, char *area);
 
 /* As DtCommOps.send and .recv. */
-bool dt_channel_send(DtChannels *channels, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
-bool dt_channel_recv(DtChannels *channels, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
+bool dt_channel_send(DtChannels *channels, uint32_t channel, DtPlaceAt buffer, int64_t bytes,
+                     int64_t tag);
+bool dt_channel_recv(DtChannels *channels, uint32_t channel, DtPlaceAt buffer, int64_t bytes,
+                     int64_t tag);
 uint64_t dt_channel_received(const DtChannels *channels, uint32_t channel);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that
  * stack a store, called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and
- * states, optimizer.safetensors the moments (moment1.h.3. ...). A parameter with a wide master copy is
- * saved as that copy, of which it is the rounding. Any plan of the same model loads them: floats are
- * widened, or rounded, to what it has.
+ * states, optimizer.safetensors the moments (moment1.h.3. ...). A parameter with a wide master copy
+ * is saved as that copy, of which it is the rounding. Any plan of the same model loads them: floats
+ * are widened, or rounded, to what it has.
  *
  * A checkpoint is written into a folder of another name, synced file by file, and put in place by
- * one rename. Older ones are removed only after that, and after a step from the new one had a finite
- * loss and norm (train.c), so whatever fails leaves at least what was there before. Rank 0 writes, from
- * its own stores and from what it asks other ranks for: those of other stages of a pipeline, and the
- * parts of tensors that ranks share. Every rank loads for itself what it holds, of the checkpoint that
- * rank 0 chose for all (resume.c). */
+ * one rename. Older ones are removed only after that, and after a step from the new one had a
+ * finite loss and norm (train.c), so whatever fails leaves at least what was there before. Rank 0
+ * writes, from its own stores and from what it asks other ranks for: those of other stages of a
+ * pipeline, and the parts of tensors that ranks share. Every rank loads for itself what it holds,
+ * of the checkpoint that rank 0 chose for all (resume.c). */
 #include "runtime/checkpoint.h"
 
 #include "runtime/forms.h"
@@ -113,7 +113,8 @@ static bool same_axes(const DtPlan *plan, const DtPlanStore *x, const DtPlanStor
     bool equal = x->n_axes == y->n_axes && x->n_loops == y->n_loops;
     for (uint32_t a = 0; equal && a < x->n_axes; a++)
         equal = plan->axes[x->first_axis + a].extent == plan->axes[y->first_axis + a].extent &&
-                (a >= x->n_loops || plan->axes[x->first_axis + a].local == plan->axes[y->first_axis + a].local);
+                (a >= x->n_loops ||
+                 plan->axes[x->first_axis + a].local == plan->axes[y->first_axis + a].local);
     return equal;
 }
 
@@ -125,8 +126,10 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
     for (uint32_t a = 0; a < tensor.n_axes; a++)
         tensor.extents[a] = axes[store->n_loops + a].extent;
     tensor.bytes = dt_safetensors_bytes(tensor.dtype, tensor.extents, tensor.n_axes);
-    if (tensor.bytes < 0 || (store->kind == DT_PLAN_MASTER && !same_axes(plan, store, &plan->stores[store->of])))
-        return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has a shape that cannot be",
+    if (tensor.bytes < 0 ||
+        (store->kind == DT_PLAN_MASTER && !same_axes(plan, store, &plan->stores[store->of])))
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the plan is broken: `%.200s` has a shape that cannot be",
                               dt_plan_str(plan, store->path));
     for (int64_t i = 0; i < iterations_of(plan, store); i++) {
         tensor.name = tensor_name(memory, plan, store, i);
@@ -140,8 +143,8 @@ static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *st
     return DT_OK;
 }
 
-/* Whether another record of the same tensors counts instead: stages that share a parameter have one each. This
- * rank's own is the one that counts, else the first. */
+/* Whether another record of the same tensors counts instead: stages that share a parameter have one
+ * each. This rank's own is the one that counts, else the first. */
 static bool is_copy(const DtRank *rank, uint32_t number)
 {
     const DtPlan *plan = rank->plan;
@@ -149,10 +152,12 @@ static bool is_copy(const DtRank *rank, uint32_t number)
     bool here = dt_plan_on_stage(store->stage, rank->stage);
     for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
         const DtPlanStore *other = &plan->stores[s];
-        bool equal = s != number && other->kind == store->kind && other->n_loops == store->n_loops &&
+        bool equal = s != number && other->kind == store->kind &&
+                     other->n_loops == store->n_loops &&
                      strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
         for (uint32_t a = 0; equal && a < store->n_loops; a++)
-            equal = plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
+            equal =
+                plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
         bool there = dt_plan_on_stage(other->stage, rank->stage);
         if (equal && (there != here ? there : s < number))
             return true;
@@ -184,7 +189,9 @@ static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wan
 /* Whether one of n floats is infinite or no number: all bits of its exponent are set. */
 static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
 {
-    const uint32_t mask = dtype == DT_PLAN_F32 ? 0x7f800000u : dtype == DT_PLAN_BF16 ? 0x7f80u : 0x7c00u;
+    const uint32_t mask = dtype == DT_PLAN_F32    ? 0x7f800000u
+                          : dtype == DT_PLAN_BF16 ? 0x7f80u
+                                                  : 0x7c00u;
     uint32_t any = 0;
     for (int64_t i = 0; i < n && dtype == DT_PLAN_F32; i++)
         any |= (((const uint32_t *)at)[i] & mask) == mask;
@@ -208,9 +215,11 @@ static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, c
                               "earlier checkpoint, and "
                               "look at what the program assigns to it",
                               tensor->name);
-    return dt_status_fail(DT_EXIT_FAILED,
-                          "`%.100s` has numbers that are not finite; go on from an earlier checkpoint with a lower "
-                          "learning rate, a longer warm-up or `clip`", tensor->name);
+    return dt_status_fail(
+        DT_EXIT_FAILED,
+        "`%.100s` has numbers that are not finite; go on from an earlier checkpoint with a lower "
+        "learning rate, a longer warm-up or `clip`",
+        tensor->name);
 }
 
 static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
@@ -317,7 +326,8 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .model = dt_plan_str(plan, plan->meta->model),
                            .compiler = dt_plan_str(plan, plan->meta->compiler)};
     for (uint32_t i = 0; i < plan->n_objectives; i++)
-        manifest.updates[i] = (DtManifestUpdates){dt_plan_str(plan, plan->objectives[i].loss), rank->updates[i]};
+        manifest.updates[i] = (DtManifestUpdates){dt_plan_str(plan, plan->objectives[i].loss),
+                                                  rank->updates[i]};
     DtStatus status = dt_checkpointlist_paths(folder, steps, path, temporary);
     if (dt_status_ok(&status))
         status = dt_file_make_folder(folder);
@@ -356,9 +366,11 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
     status = save(rank, memory, folder, steps);
     dt_arena_free(memory);
     if (!dt_status_ok(&status))
-        *ret_status = dt_status_fail(status.code,
-                                     "the checkpoint after step %lld was not saved (earlier ones are "
-                                     "untouched): %.380s", (long long)steps, status.message);
+        *ret_status =
+            dt_status_fail(status.code,
+                           "the checkpoint after step %lld was not saved (earlier ones are "
+                           "untouched): %.380s",
+                           (long long)steps, status.message);
     /* A disk may have room again, or be there again, at the next save. */
     if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
         return dt_rank_fail_status(rank, ret_status);
@@ -501,7 +513,8 @@ static void prepare_to_convert(Wanted *wanted, DtArena *memory, const DtTensorFi
         const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
         const DtPlanStore *store = wanted->homes[i].store;
         int64_t n = there->bytes / dt_kinds_size(there->dtype);
-        bool rounds = store->kind == DT_PLAN_MASTER && plan->stores[store->of].dtype != there->dtype;
+        bool rounds =
+            store->kind == DT_PLAN_MASTER && plan->stores[store->of].dtype != there->dtype;
         if ((store->dtype != there->dtype || rounds) && n * (int64_t)sizeof(float) > most)
             most = n * (int64_t)sizeof(float);
     }
@@ -625,14 +638,15 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     return status;
 }
 
-DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial, bool weights_only,
-                            DtManifest *ret_manifest)
+DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial,
+                            bool weights_only, DtManifest *ret_manifest)
 {
-    DtStatus status =
-        dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
+    DtStatus status = dt_manifest_read(
+        memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
     if (dt_status_ok(&status) && ret_manifest->serial != serial)
         status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
-    for (int f = 0; f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
+    for (int f = 0;
+         f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
         status = load_file(rank, memory, path, f, ret_manifest);
     return status;
 }

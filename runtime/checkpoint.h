@@ -53,10 +53,10 @@ DtStatus dt_manifest_write(const char *path, const DtManifest *manifest);
 /* Checks the manifest's own digest and every field. */
 DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest);
 
-/* checkpoint.c: copies one checkpoint into this rank's stores; fails with DT_EXIT_IO if it is damaged or, by its
- * serial number, another one now. */
-DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial, bool weights_only,
-                            DtManifest *ret_manifest);
+/* checkpoint.c: copies one checkpoint into this rank's stores; fails with DT_EXIT_IO if it is
+ * damaged or, by its serial number, another one now. */
+DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial,
+                            bool weights_only, DtManifest *ret_manifest);
 
 /* ---- the folder ---- */
 

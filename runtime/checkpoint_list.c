@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a run: step-00001000/, step-00002000/, ... and `latest`, the name of the newest for
- * people and scripts. A checkpoint comes into being by one rename and goes by one, so a folder step-N
- * without a manifest is damaged. Which one is the newest is told by serial numbers
+ * people and scripts. A checkpoint comes into being by one rename and goes by one, so a folder
+ * step-N without a manifest is damaged. Which one is the newest is told by serial numbers
  * and not by steps: a run that went back to an earlier checkpoint saves under smaller numbers than
  * what lies there already. */
 #include "runtime/checkpoint.h"
@@ -41,7 +41,8 @@ static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *
 
 static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_manifest)
 {
-    DtStatus status = dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
+    DtStatus status =
+        dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
     return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
 }
 
@@ -173,7 +174,8 @@ bool dt_checkpoint_is_name(const char *path)
     size_t from = len;
     while (from > 0 && path[from - 1] != '/')
         from--;
-    return (size_t)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from) < sizeof name &&
+    return (size_t)snprintf(name, sizeof name, "%.*s", (int)(len - from), path + from) <
+               sizeof name &&
            steps_of(name) >= 0;
 }
 

@@ -69,8 +69,11 @@ static bool is_over(void *context) { return dt_rank_aborted(context); }
 static DtSocketWait wait_new(const DtClusterLinks *l)
 {
     const double timeout = l->rank->options->timeout;
-    return (DtSocketWait){.is_over = is_over, .context = l->rank,
-                          .until_ns = timeout > 0 && timeout < 1e9 ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9) : 0};
+    return (DtSocketWait){.is_over = is_over,
+                          .context = l->rank,
+                          .until_ns = timeout > 0 && timeout < 1e9
+                                          ? dt_now_ns() + (uint64_t)((timeout + 2) * 1e9)
+                                          : 0};
 }
 
 /* If a rank of another node fails, its connections end before the message about it arrives. Waits
@@ -91,13 +94,14 @@ static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
     case DT_SOCKET_OK: return true;
     case DT_SOCKET_OVER: return false;
     case DT_SOCKET_LATE:
-        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for node %u longer than --timeout allows",
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                            "rank %u has waited for node %u longer than --timeout allows",
                             l->rank->rank, node);
     default:
         if (is_others_failure(l))
             return false;
-        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "the connection to node %u is gone%s%s", node, error ? ": " : "",
-                            error ? strerror(error) : "");
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "the connection to node %u is gone%s%s", node,
+                            error ? ": " : "", error ? strerror(error) : "");
     }
 }
 
@@ -118,7 +122,10 @@ static bool give(DtClusterLinks *l, uint32_t node, const void *bytes, size_t n)
     return transfer(l, node, true, (void *)(uintptr_t)bytes, n);
 }
 
-static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n) { return transfer(l, node, false, bytes, n); }
+static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n)
+{
+    return transfer(l, node, false, bytes, n);
+}
 
 /* On rank 0: a node that connects sends the token; others are rejected. */
 static bool accept_heads(DtClusterLinks *l)
@@ -133,16 +140,17 @@ static bool accept_heads(DtClusterLinks *l)
             if (dt_rank_aborted(l->rank))
                 return false;
             if (dt_now_ns() > until)
-                return dt_rank_fail(l->rank, DT_EXIT_RETRY, "%u of %u nodes have not come within %d s", missing,
+                return dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                                    "%u of %u nodes have not come within %d s", missing,
                                     l->nodes - 1, PATIENCE_S);
             usleep(2000);
             continue;
         }
         DtSocketWait wait = briefly;
         wait.until_ns = dt_now_ns() + 1000000000u;
-        const bool good = dt_socket_recv(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK && hello.magic == magic &&
-                          hello.token == shared->meet_token && hello.node > 0 && hello.node < l->nodes &&
-                          l->fds[hello.node] < 0;
+        const bool good = dt_socket_recv(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK &&
+                          hello.magic == magic && hello.token == shared->meet_token &&
+                          hello.node > 0 && hello.node < l->nodes && l->fds[hello.node] < 0;
         if (good)
             l->fds[hello.node] = fd;
         else
@@ -165,18 +173,21 @@ static bool connect_head(DtClusterLinks *l)
     meet.port = (uint16_t)shared->meet_port;
     const DtSocketResult result = dt_socket_connect(&meet, &wait, &l->fds[0]);
     if (result == DT_SOCKET_LATE)
-        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "cannot connect to rank 0 at %.200s, port %u: %s", meet.host,
-                            meet.port, dt_socket_why());
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                            "cannot connect to rank 0 at %.200s, port %u: %s", meet.host, meet.port,
+                            dt_socket_why());
     return report(l, result, 0) && give(l, 0, &hello, sizeof hello);
 }
 
-DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links)
+DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
+                         DtClusterLinks **ret_links)
 {
     *ret_links = NULL;
     if (!dt_cluster_several(rank->options))
         return DT_OK;
     DtClusterLinks *l = DT_NEW(rank->memory, DtClusterLinks);
-    *l = (DtClusterLinks){.rank = rank, .local = local, .comm = comm, .nodes = (uint32_t)rank->options->nodes,
+    *l = (DtClusterLinks){.rank = rank, .local = local, .comm = comm,
+                          .nodes = (uint32_t)rank->options->nodes,
                           .node = (uint32_t)rank->options->node,
                           .per_node = dt_cluster_ranks(rank->options, rank->plan)};
     l->is_head = rank->local.me == 0;
@@ -185,12 +196,14 @@ DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtC
         l->fds[i] = -1;
     l->published = dt_arena_alloc(rank->memory, part_bytes);
     memcpy(l->published, part_of(l), part_bytes);
-    l->copy = l->is_head ? dt_arena_alloc(rank->memory, part_bytes + l->nodes * slots_bytes(l)) : NULL;
+    l->copy =
+        l->is_head ? dt_arena_alloc(rank->memory, part_bytes + l->nodes * slots_bytes(l)) : NULL;
     *ret_links = l;
     dt_socket_make_room(l->nodes);
     if (!l->is_head || (l->node == 0 ? accept_heads(l) : connect_head(l)))
         return DT_OK;
-    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed") : rank->failure;
+    return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
+                                        : rank->failure;
 }
 
 void dt_cluster_leave(DtClusterLinks *l)
@@ -221,7 +234,8 @@ static bool exchange_as_first(DtClusterLinks *l)
         merge(l, l->copy);
     }
     for (uint32_t i = 1; i < l->nodes; i++)
-        if (!give(l, i, part_of(l), part_bytes) || !give(l, i, slots_of(l, 0), l->nodes * slots_bytes(l)))
+        if (!give(l, i, part_of(l), part_bytes) ||
+            !give(l, i, slots_of(l, 0), l->nodes * slots_bytes(l)))
             return false;
     return true;
 }
@@ -261,7 +275,8 @@ bool dt_cluster_is_decided(void *links)
     const DtClusterLinks *l = links;
     if (l->node == 0)
         return true;
-    return l->is_head ? dt_socket_has(l->fds[0]) : atomic_load(&l->rank->shared->decided.value) != l->decided;
+    return l->is_head ? dt_socket_has(l->fds[0])
+                      : atomic_load(&l->rank->shared->decided.value) != l->decided;
 }
 
 bool dt_cluster_decide(DtClusterLinks *l)
@@ -292,7 +307,8 @@ bool dt_cluster_decide(DtClusterLinks *l)
 static bool sum_here(DtClusterLinks *l, int64_t *numbers, int64_t n)
 {
     const DtPlaceAt place = dt_device_of_host(numbers, n * (int64_t)sizeof *numbers);
-    return l->local->all_reduce(l->comm, &l->rank->local, place, place, n, DT_PLAN_I64, DT_PLAN_SUM);
+    return l->local->all_reduce(l->comm, &l->rank->local, place, place, n, DT_PLAN_I64,
+                                DT_PLAN_SUM);
 }
 
 static bool sum_as_first(DtClusterLinks *l, int64_t *numbers, int64_t n)
@@ -319,14 +335,16 @@ bool dt_cluster_sum(DtClusterLinks *l, int64_t *numbers, int64_t n)
         return false;
     if (!l->is_head)
         memset(numbers, 0, bytes);
-    else if (l->node == 0 ? !sum_as_first(l, numbers, n) : !give(l, 0, numbers, bytes) || !take(l, 0, numbers, bytes))
+    else if (l->node == 0 ? !sum_as_first(l, numbers, n)
+                          : !give(l, 0, numbers, bytes) || !take(l, 0, numbers, bytes))
         return false;
     return sum_here(l, numbers, n);
 }
 
 /* ---- reading memory of other nodes ---- */
 
-bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
+                    void *ret_bytes)
 {
     const Ask ask = {.rank = rank, .arena = arena, .offset = offset, .bytes = bytes};
     if (dt_cluster_is_here(l->rank, rank) || bytes == 0)
@@ -343,7 +361,8 @@ static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
     if (!dt_cluster_is_here(l->rank, ask->rank) || ask->arena >= plan->n_arenas)
         return false;
     const int64_t room = dt_plan_arena_bytes(plan, ask->arena, dt_rank_stage(plan, ask->rank));
-    return ask->offset >= 0 && ask->bytes > 0 && ask->bytes <= room && ask->offset <= room - ask->bytes;
+    return ask->offset >= 0 && ask->bytes > 0 && ask->bytes <= room &&
+           ask->offset <= room - ask->bytes;
 }
 
 static bool answer(DtClusterLinks *l, const Ask *ask)
@@ -352,7 +371,8 @@ static bool answer(DtClusterLinks *l, const Ask *ask)
     DtArena *memory = dt_arena_new();
     char *piece = dt_arena_alloc(memory, PIECE);
     bool good = is_bounded(l, ask) ||
-                dt_rank_fail(l->rank, DT_EXIT_FAILED, "rank 0 asks for what no rank of node %u holds", l->node);
+                dt_rank_fail(l->rank, DT_EXIT_FAILED,
+                             "rank 0 asks for what no rank of node %u holds", l->node);
     for (int64_t done = 0; good && done < ask->bytes; done += PIECE) {
         const int64_t n = ask->bytes - done < PIECE ? ask->bytes - done : PIECE;
         good = l->local->get(l->comm, ask->rank, ask->arena, ask->offset + done, n, piece) &&

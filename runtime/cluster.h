@@ -70,7 +70,8 @@ bool dt_cluster_was_stopped(const DtCluster *nodes);
 
 typedef struct DtClusterLinks DtClusterLinks;
 /* local: communicator of this node's ranks. *ret_links is NULL on a single node. */
-DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm, DtClusterLinks **ret_links);
+DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
+                         DtClusterLinks **ret_links);
 void dt_cluster_leave(DtClusterLinks *links);
 /* All ranks meet: afterwards everything published is everywhere. False after a failure, or when
  * the run is to stop. */
@@ -78,8 +79,8 @@ bool dt_cluster_barrier(DtClusterLinks *links);
 /* Sums 64-bit numbers over all ranks. */
 bool dt_cluster_sum(DtClusterLinks *links, int64_t *numbers, int64_t n);
 /* Like get, serve and release of a communicator. */
-bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
-                    void *ret_bytes);
+bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_t offset,
+                    int64_t bytes, void *ret_bytes);
 bool dt_cluster_serve(DtClusterLinks *links);
 bool dt_cluster_release(DtClusterLinks *links);
 /* Before each step: brings rank 0's shared->last_step to all ranks. is_decided: whether that

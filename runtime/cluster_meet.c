@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect and stay connected, so a node
- * that ends is noticed by its connection. All messages have one size. */
+/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect and stay
+ * connected, so a node that ends is noticed by its connection. All messages have one size. */
 #include "runtime/cluster.h"
 #include "runtime/socket.h"
 
@@ -39,7 +39,8 @@ struct DtCluster {
 
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan)
 {
-    return options->nodes > 1 ? plan->meta->n_ranks / (uint32_t)options->nodes : plan->meta->n_ranks;
+    return options->nodes > 1 ? plan->meta->n_ranks / (uint32_t)options->nodes
+                              : plan->meta->n_ranks;
 }
 
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan)
@@ -58,22 +59,32 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
     const long long nodes = options->nodes, ranks = plan->meta->n_ranks;
     DtMeet meet;
     if (nodes == 0 && (options->node > 0 || options->meet))
-        return dt_status_fail(DT_EXIT_USAGE, "--node and --meet are of a run over several machines: how many is "
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--node and --meet are of a run over several machines: how many is "
                               "said by --nodes");
     if (nodes <= 1 && options->node == 0)
         return DT_OK;
     if (options->node < 0 || options->node >= nodes)
-        return dt_status_fail(DT_EXIT_USAGE, "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--nodes %lld needs --node I on each machine, from 0 to %lld", nodes,
                               nodes - 1);
     if (!options->meet)
-        return dt_status_fail(DT_EXIT_USAGE, "--nodes %lld needs --meet HOST:PORT, the same on each machine: node 0's "
-                              "address and a free port there", nodes);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "--nodes %lld needs --meet HOST:PORT, the same on each machine: node 0's "
+            "address and a free port there",
+            nodes);
     if (ranks % nodes)
-        return dt_status_fail(DT_EXIT_USAGE, "the plan has %lld ranks, which are not the same number on each of %lld "
-                              "nodes", ranks, nodes);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "the plan has %lld ranks, which are not the same number on each of %lld "
+            "nodes",
+            ranks, nodes);
     if (options->generate && plan->n_channels)
-        return dt_status_fail(DT_EXIT_USAGE, "--generate with a pipeline needs all stages on one machine: compile the "
-                              "model without a pipeline to generate text");
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "--generate with a pipeline needs all stages on one machine: compile the "
+            "model without a pipeline to generate text");
     return dt_socket_parse(options->meet, &meet);
 }
 
@@ -125,16 +136,20 @@ static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
 {
     const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
     Message m;
-    if (dt_socket_recv(fd, &m, sizeof m, &wait) != DT_SOCKET_OK || m.magic != magic || m.kind != HELLO) {
+    if (dt_socket_recv(fd, &m, sizeof m, &wait) != DT_SOCKET_OK || m.magic != magic ||
+        m.kind != HELLO) {
         close(fd);
         return;
     }
     if (m.digest != n->digest)
         refuse(fd, n, "node 0 runs another plan: all nodes need the same file");
     else if (m.nodes != n->nodes || m.words != n->words)
-        refuse(fd, n, "node 0 was started with other options: all nodes need the same ones, but for --node");
+        refuse(
+            fd, n,
+            "node 0 was started with other options: all nodes need the same ones, but for --node");
     else if (m.node == 0 || m.node >= n->nodes || n->fds[m.node] >= 0)
-        refuse(fd, n, "there is a node with that number already: --node is another one on each machine");
+        refuse(fd, n,
+               "there is a node with that number already: --node is another one on each machine");
     else {
         n->fds[m.node] = fd;
         --*ret_missing;
@@ -148,8 +163,9 @@ static void say_who_is_missing(const DtCluster *n)
         if (n->fds[i] < 0)
             dt_text_printf(&who, "%s%u", who.len ? ", " : "", i);
     DtText line = {0};
-    dt_text_printf(&line, "dtrun: waits for node %s of %u, which are to be started with --meet %.200s, too", who.at,
-                   n->nodes, n->options->meet);
+    dt_text_printf(
+        &line, "dtrun: waits for node %s of %u, which are to be started with --meet %.200s, too",
+        who.at, n->nodes, n->options->meet);
     dt_text_say(stderr, line.at);
     dt_text_free(&line);
     dt_text_free(&who);
@@ -180,7 +196,8 @@ static DtStatus gather(DtCluster *n, uint16_t port)
             continue;
         }
         if (n->is_over(n->context))
-            return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
+            return dt_status_fail(DT_EXIT_INTERRUPTED,
+                                  "stopped while it waited for the other nodes");
         if (!is_said && dt_now_ns() - began > say_after_ns) {
             say_who_is_missing(n);
             is_said = true;
@@ -199,7 +216,8 @@ static DtStatus go_there(DtCluster *n, const DtMeet *meet)
     DtSocketResult result = dt_socket_connect(meet, &wait, &n->fds[0]);
     if (result == DT_SOCKET_LATE) {
         DtText line = {0};
-        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet, dt_socket_why());
+        dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet,
+                       dt_socket_why());
         dt_text_say(stderr, line.at);
         dt_text_free(&line);
         wait.until_ns = 0;
@@ -208,8 +226,9 @@ static DtStatus go_there(DtCluster *n, const DtMeet *meet)
     const Message hello = message(n, HELLO);
     if (result == DT_SOCKET_OK && send_to(n, 0, &hello))
         return DT_OK;
-    return result == DT_SOCKET_OVER ? dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0")
-                                    : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
+    return result == DT_SOCKET_OVER
+               ? dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0")
+               : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
 }
 
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
@@ -260,7 +279,8 @@ static DtStatus start_all(DtCluster *n, DtShared *shared)
     int fd;
     for (uint32_t i = 1; i < n->nodes; i++)
         if (n->fds[i] < 0 || dt_socket_has_gone(n->fds[i]))
-            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started", i);
+            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started",
+                                  i);
     const DtStatus status = dt_socket_listen(0, &fd, &port);
     if (!dt_status_ok(&status))
         return status;
@@ -272,7 +292,8 @@ static DtStatus start_all(DtCluster *n, DtShared *shared)
     shared->meet_token = m.token;
     for (uint32_t i = 1; i < n->nodes; i++)
         if (!send_to(n, i, &m))
-            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started", i);
+            return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started",
+                                  i);
     return DT_OK;
 }
 
@@ -342,7 +363,8 @@ static DtClusterNote fail_node(DtCluster *n, uint32_t node, int code, const char
 static DtClusterNote gone(DtCluster *n, uint32_t node)
 {
     lose(n, node);
-    return fail_node(n, node, DT_EXIT_RETRY, "it has gone: its dtrun has ended, or the network to it");
+    return fail_node(n, node, DT_EXIT_RETRY,
+                     "it has gone: its dtrun has ended, or the network to it");
 }
 
 static bool is_failure(int code)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads code of the processor: kernel IR that is interpreted, or machine code, whose units are copied
- * from the plan to sealed memory files: what dlopen loads cannot change afterwards, and nothing is
- * written to a disk. */
+/* Loads code of the processor: kernel IR that is interpreted, or machine code, whose units are
+ * copied from the plan to sealed memory files: what dlopen loads cannot change afterwards, and
+ * nothing is written to a disk. */
 #include "runtime/code.h"
 
 #include "kir/kir.h"

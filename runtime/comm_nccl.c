@@ -31,8 +31,8 @@ struct DtComm {
 /* Bytes of blocks that the instruction packs and unpacks, on each side. */
 static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
 {
-    const bool exchanges =
-        inst->kind == DT_INST_ALL_GATHER || inst->kind == DT_INST_REDUCE_SCATTER || inst->kind == DT_INST_ALL_TO_ALL;
+    const bool exchanges = inst->kind == DT_INST_ALL_GATHER ||
+                           inst->kind == DT_INST_REDUCE_SCATTER || inst->kind == DT_INST_ALL_TO_ALL;
     return exchanges && inst->blocks
                ? (uint64_t)(inst->count * dt_kinds_size(inst->dtype)) * rank->groups[inst->ref].size
                : 0;
@@ -60,7 +60,8 @@ static uint64_t memory(const DtRank *rank)
 }
 
 /* Whether n blocks of count elements with these strides, beginning at `at`, are contiguous. */
-static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at, uint32_t n, int64_t count)
+static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at,
+                     uint32_t n, int64_t count)
 {
     int64_t dense[DT_PLAN_BLOCK_DIMS] = {0};
     dt_blocks_set_dense(blocks, dense);
@@ -74,8 +75,8 @@ static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const i
 }
 
 /* One block, from `from` to `to`, e bytes an element. */
-static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks *blocks, int64_t e, DtDeviceAt to,
-                       DtDeviceAt from)
+static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks *blocks, int64_t e,
+                       DtDeviceAt to, DtDeviceAt from)
 {
     const DtCudaDriver *d = dt_nccl_links_work(comm->links)->driver;
     DtBlockWalk walk = dt_blocks_rows(blocks);
@@ -138,7 +139,8 @@ static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
     DtRankBlocks apart = *x->blocks;
     dt_blocks_set_dense(x->blocks, apart.from);
     for (uint32_t q = 0; q < x->gets; q++)
-        if (!copy_block(comm, link, &apart, x->e, at_block(x->to.at.at, x->gets > 1 ? x->blocks->to_at[q] : 0, x->e),
+        if (!copy_block(comm, link, &apart, x->e,
+                        at_block(x->to.at.at, x->gets > 1 ? x->blocks->to_at[q] : 0, x->e),
                         at_block(x->packed_to, q * x->count, x->e)))
             return false;
     return true;
@@ -150,7 +152,8 @@ static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
 static bool meet(void *context)
 {
     DtComm *comm = context;
-    return comm->nodes ? dt_cluster_barrier(comm->nodes) : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
+    return comm->nodes ? dt_cluster_barrier(comm->nodes)
+                       : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
 }
 
 /* Types that NCCL cannot add up are refused before anything runs. */
@@ -161,9 +164,10 @@ static DtStatus check_reductions(const DtPlan *plan)
         const DtPlanInst *inst = &plan->insts[i];
         if ((inst->kind == DT_INST_ALL_REDUCE || inst->kind == DT_INST_REDUCE_SCATTER) &&
             !dt_nccl_reduction(inst->dtype, inst->reduce, &type, &op))
-            return dt_status_fail(DT_EXIT_FAILED,
-                                  "instruction %u reduces %s between ranks, which NCCL cannot; --comm shm may", i,
-                                  dt_kinds_name(inst->dtype));
+            return dt_status_fail(
+                DT_EXIT_FAILED,
+                "instruction %u reduces %s between ranks, which NCCL cannot; --comm shm may", i,
+                dt_kinds_name(inst->dtype));
     }
     return DT_OK;
 }
@@ -229,12 +233,14 @@ static bool wait_until(DtComm *comm, DtIsDone *is_done, void *context)
 /* Calls of a group are not done before it ends; "in progress" is no error. */
 static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result; }
 
-static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from, uint32_t to_member,
-                      uint64_t to, uint32_t from_member)
+static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from,
+                      uint32_t to_member, uint64_t to, uint32_t from_member)
 {
-    const int result = begun(comm->nccl->send(from, bytes, DT_NCCL_BYTES, (int)to_member, link->comm, link->stream));
+    const int result = begun(
+        comm->nccl->send(from, bytes, DT_NCCL_BYTES, (int)to_member, link->comm, link->stream));
     return result ? result
-                  : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm, link->stream));
+                  : begun(comm->nccl->recv(to, bytes, DT_NCCL_BYTES, (int)from_member, link->comm,
+                                           link->stream));
 }
 
 /* A group that was started is ended in any case: a communicator cannot be aborted inside one. */
@@ -247,24 +253,29 @@ static int end_group(const DtNccl *nccl, int result)
 /* Bytes that a member receives from others in an all-reduce in which each adds up its share. */
 static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
 {
-    const int64_t size = link->size, me = link->me, share = count * (me + 1) / size - count * me / size;
+    const int64_t size = link->size, me = link->me,
+                  share = count * (me + 1) / size - count * me / size;
     return (uint64_t)((share * (size - 1) + count - share) * e);
 }
 
-static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                       DtPlanDtype dtype, DtPlanReduce reduce)
+static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                       int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
 {
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     const int64_t e = dt_kinds_size(dtype);
     int type = 0, op = 0;
-    const bool is_known = group->ranks == comm->rank->world.ranks && dtype == DT_PLAN_I64 && reduce == DT_PLAN_SUM &&
-                          to.at.at == from.at.at; /* traffic.c */
+    const bool is_known = group->ranks == comm->rank->world.ranks && dtype == DT_PLAN_I64 &&
+                          reduce == DT_PLAN_SUM && to.at.at == from.at.at; /* traffic.c */
     if (comm->nodes && dt_device_seen(comm->rank, from) && !is_known)
-        return dt_rank_fail(comm->rank, DT_EXIT_FAILED, "numbers of the host are added up over machines in one way");
+        return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
+                            "numbers of the host are added up over machines in one way");
     if (comm->nodes && dt_device_seen(comm->rank, from))
-        return wait(comm) && dt_cluster_sum(comm->nodes, (int64_t *)(void *)dt_device_seen(comm->rank, from), count);
+        return wait(comm) &&
+               dt_cluster_sum(comm->nodes, (int64_t *)(void *)dt_device_seen(comm->rank, from),
+                              count);
     if (dt_device_seen(comm->rank, from))
-        return wait(comm) && dt_comm_shm.all_reduce(comm->shm, group, to, from, count, dtype, reduce);
+        return wait(comm) &&
+               dt_comm_shm.all_reduce(comm->shm, group, to, from, count, dtype, reduce);
     if (!link || !dt_nccl_reduction(dtype, reduce, &type, &op))
         return false;
     if (!link->comm) {
@@ -274,28 +285,31 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     }
     link->received += reduced_from_others(link, count, e);
     return dt_nccl_links_begin(comm->links, link) &&
-           dt_nccl_links_end(
-               comm->links, link,
-               comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op, link->comm, link->stream));
+           dt_nccl_links_end(comm->links, link,
+                             comm->nccl->all_reduce(from.at.at, to.at.at, (size_t)count, type, op,
+                                                    link->comm, link->stream));
 }
 
 /* The exchange, once blocks are adjacent in memory; returns NCCL's result. */
 typedef int Call(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op);
 
-static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type,
+                           int op)
 {
     (void)type, (void)op;
-    return comm->nccl->all_gather(x->packed_from, x->packed_to, (size_t)(x->count * x->e), DT_NCCL_BYTES, link->comm,
-                                  link->stream);
+    return comm->nccl->all_gather(x->packed_from, x->packed_to, (size_t)(x->count * x->e),
+                                  DT_NCCL_BYTES, link->comm, link->stream);
 }
 
-static int call_reduce_scatter(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+static int call_reduce_scatter(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type,
+                               int op)
 {
-    return comm->nccl->reduce_scatter(x->packed_from, x->packed_to, (size_t)x->count, type, op, link->comm,
-                                      link->stream);
+    return comm->nccl->reduce_scatter(x->packed_from, x->packed_to, (size_t)x->count, type, op,
+                                      link->comm, link->stream);
 }
 
-static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op)
+static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type,
+                           int op)
 {
     (void)type, (void)op;
     const size_t bytes = (size_t)(x->count * x->e);
@@ -304,11 +318,13 @@ static int call_all_to_all(DtComm *comm, const DtNcclLink *link, const Exchange 
     if (result)
         return result;
     for (uint32_t m = 0; result == 0 && m < link->size; m++)
-        result = swap_bytes(comm, link, bytes, x->packed_from + m * bytes, m, x->packed_to + m * bytes, m);
+        result = swap_bytes(comm, link, bytes, x->packed_from + m * bytes, m,
+                            x->packed_to + m * bytes, m);
     return end_group(n, result);
 }
 
-static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *call, int type, int op)
+static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *call, int type,
+                     int op)
 {
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     if (!link || !pack(comm, link, &x))
@@ -320,35 +336,40 @@ static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *c
             return false;
     /* in the queue of instructions, like the copies that pack blocks */
     } else if (x.packed_to != x.packed_from)
-        comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to}, (DtDeviceAt){x.packed_from},
-                                     x.count * x.e);
+        comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to},
+                                     (DtDeviceAt){x.packed_from}, x.count * x.e);
     return unpack(comm, link, &x);
 }
 
 static bool all_gather(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = 1, .gets = group->size};
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = 1,
+                        .gets = group->size};
     return exchange(comm, group, x, call_all_gather, 0, 0);
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
-                           const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype, DtPlanReduce reduce)
+                           const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
+                           DtPlanReduce reduce)
 {
-    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size, .gets = 1};
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size,
+                        .gets = 1};
     int type = 0, op = 0;
-    return dt_nccl_reduction(dtype, reduce, &type, &op) && exchange(comm, group, x, call_reduce_scatter, type, op);
+    return dt_nccl_reduction(dtype, reduce, &type, &op) &&
+           exchange(comm, group, x, call_reduce_scatter, type, op);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size, .gets = group->size};
+    const Exchange x = {to, from, blocks, count, dt_kinds_size(dtype), .sends = group->size,
+                        .gets = group->size};
     return exchange(comm, group, x, call_all_to_all, 0, 0);
 }
 
-static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                  DtPlanDtype dtype, bool back)
+static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                  int64_t count, DtPlanDtype dtype, bool back)
 {
     DtNcclLink *link = dt_nccl_links_find(comm->links, group);
     const size_t bytes = (size_t)(count * dt_kinds_size(dtype));
@@ -358,7 +379,8 @@ static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceA
         dt_device_copy(comm->rank, to, from, (int64_t)bytes);
         return true;
     }
-    const uint32_t behind = (link->me + 1) % link->size, before = (link->me + link->size - 1) % link->size;
+    const uint32_t behind = (link->me + 1) % link->size,
+                   before = (link->me + link->size - 1) % link->size;
     if (!dt_nccl_links_begin(comm->links, link))
         return false;
     int result = comm->nccl->group_start();
@@ -411,8 +433,8 @@ static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes
         return wait(comm) && dt_comm_shm.send(comm->shm, channel, buffer, bytes, tag);
     return dt_nccl_links_begin(comm->links, link) &&
            dt_nccl_links_end(comm->links, link,
-                             comm->nccl->send(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES, 1 - (int)link->me, link->comm,
-                                              link->stream));
+                             comm->nccl->send(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES,
+                                              1 - (int)link->me, link->comm, link->stream));
 }
 
 static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
@@ -423,13 +445,14 @@ static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes
     link->received += (uint64_t)bytes;
     return dt_nccl_links_begin(comm->links, link) &&
            dt_nccl_links_end(comm->links, link,
-                             comm->nccl->recv(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES, 1 - (int)link->me, link->comm,
-                                              link->stream));
+                             comm->nccl->recv(buffer.at.at, (size_t)bytes, DT_NCCL_BYTES,
+                                              1 - (int)link->me, link->comm, link->stream));
 }
 
 static uint64_t channel_received(const DtComm *comm, uint32_t channel)
 {
-    return dt_nccl_links_channel(comm->links, channel)->received + dt_comm_shm.channel_received(comm->shm, channel);
+    return dt_nccl_links_channel(comm->links, channel)->received +
+           dt_comm_shm.channel_received(comm->shm, channel);
 }
 
 /* ---- through the mapping ---- */
@@ -441,16 +464,19 @@ static bool barrier(DtComm *comm, const DtRankGroup *group)
     return wait(comm) && dt_comm_shm.barrier(comm->shm, group);
 }
 
-static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
+                void *ret_bytes)
 {
-    return wait(comm) && (comm->nodes ? dt_cluster_get(comm->nodes, rank, arena, offset, bytes, ret_bytes)
-                                      : dt_comm_shm.get(comm->shm, rank, arena, offset, bytes, ret_bytes));
+    return wait(comm) &&
+           (comm->nodes ? dt_cluster_get(comm->nodes, rank, arena, offset, bytes, ret_bytes)
+                        : dt_comm_shm.get(comm->shm, rank, arena, offset, bytes, ret_bytes));
 }
 
 static bool serve(DtComm *comm, uint32_t asker)
 {
-    return wait(comm) && (comm->nodes && !dt_cluster_is_here(comm->rank, asker) ? dt_cluster_serve(comm->nodes)
-                                                                              : dt_comm_shm.serve(comm->shm, asker));
+    return wait(comm) && (comm->nodes && !dt_cluster_is_here(comm->rank, asker)
+                              ? dt_cluster_serve(comm->nodes)
+                              : dt_comm_shm.serve(comm->shm, asker));
 }
 
 static void release(DtComm *comm)
@@ -465,8 +491,8 @@ static void release(DtComm *comm)
  * waits. */
 static bool decide(DtComm *comm)
 {
-    return !comm->nodes ||
-           (dt_nccl_links_until(comm->links, dt_cluster_is_decided, comm->nodes) && dt_cluster_decide(comm->nodes));
+    return !comm->nodes || (dt_nccl_links_until(comm->links, dt_cluster_is_decided, comm->nodes) &&
+                            dt_cluster_decide(comm->nodes));
 }
 
 const DtCommOps dt_comm_nccl = {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives between the ranks of one machine, over the mapping that they share. Processes in a run,
- * threads in unit tests: the code is the same.
+/* Collectives between the ranks of one machine, over the mapping that they share. Processes in a
+ * run, threads in unit tests: the code is the same.
  *
  * Each group has an area in the mapping: a barrier and a line per member. A collective is
  *
  *     announce where the own buffer is | barrier | read what the others announced | barrier
  *
- * Buffers in shared arenas are read and written in place, block by block where a collective runs along an
- * inner axis (blocks.c). Others, all of a device whose memory is its own, go piece by piece through a bounce buffer per
- * rank; strided blocks are laid side by side before, and taken apart afterwards. In an all-reduce each member
- * owns a chunk of the elements: it adds that chunk of all members in member order and stores the sum to all, so
- * every element is summed once, in the same order on every run.
+ * Buffers in shared arenas are read and written in place, block by block where a collective runs
+ * along an inner axis (blocks.c). Others, all of a device whose memory is its own, go piece by
+ * piece through a bounce buffer per rank; strided blocks are laid side by side before, and taken
+ * apart afterwards. In an all-reduce each member owns a chunk of the elements: it adds that chunk
+ * of all members in member order and stores the sum to all, so every element is summed once, in the
+ * same order on every run.
  *
- * A collective whose members disagree about what is being done fails instead of computing nonsense. */
+ * A collective whose members disagree about what is being done fails instead of computing
+ * nonsense. */
 #include "runtime/blocks.h"
 
 #include "base/page.h"
@@ -98,7 +100,8 @@ static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 /* Groups of some stages are numbered as those of all stages would be. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
-    uint32_t stages = g < plan->n_groups ? dt_stages_count(dt_plan_str(plan, plan->groups[g].stages)) : 0;
+    uint32_t stages =
+        g < plan->n_groups ? dt_stages_count(dt_plan_str(plan, plan->groups[g].stages)) : 0;
     uint32_t size = group_size(plan, g);
     if (stages)
         size = size / stages * dt_plan_stages(plan);
@@ -141,7 +144,8 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
     comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
-        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->local; /* all ranks of one machine */
+        /* all ranks of one machine */
+        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->local;
         Group *group = &comm->groups[g];
         char *area = at + area_bytes(plan, g) * known->number;
         *group = (Group){.ranks = known->ranks,
@@ -327,7 +331,8 @@ static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
     return at_rank(comm, group->ranks[member], notice->to_arena, notice->to_offset);
 }
 
-/* Sums elements first .. last - 1 of all members in member order, block by block, and stores them to all. */
+/* Sums elements first .. last - 1 of all members in member order, block by block, and stores them
+ * to all. */
 static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, int64_t first,
                          int64_t last)
 {
@@ -335,8 +340,8 @@ static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, i
     int64_t e = piece->element, step = BLOCK / e;
     for (int64_t i = first; i < last; i += step) {
         int64_t n = last - i < step ? last - i : step;
-        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum, sources(comm, group, i * e),
-                          group->size, n);
+        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum,
+                          sources(comm, group, i * e), group->size, n);
         for (uint32_t m = 0; m < group->size; m++)
             memcpy(target_of(comm, group, m) + i * e, sum, (size_t)(n * e));
     }
@@ -463,18 +468,21 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
     char *bounce = bounce_of(comm, comm->rank->rank);
     x->piece.notice.count = n;
     for (uint32_t m = 0; m < x->sends; m++)
-        dt_device_get(comm->rank, bounce + m * n * e, dt_device_from(x->from, (m * x->count + done) * e), n * e);
+        dt_device_get(comm->rank, bounce + m * n * e,
+                      dt_device_from(x->from, (m * x->count + done) * e), n * e);
     if (!meet(comm, group, &x->piece.notice))
         return false;
     const void *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
     if (x->piece.notice.kind == REDUCE_SCATTER) {
-        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, comm->sum, from, group->size, n);
+        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, comm->sum, from,
+                          group->size, n);
         dt_device_put(comm->rank, dt_device_from(x->to, done * e), comm->sum, n * e);
     } else {
         for (uint32_t q = 0; q < group->size; q++) {
             int64_t number = block_number(x, group, q);
             if (number >= 0)
-                dt_device_put(comm->rank, dt_device_from(x->to, (number * x->count + done) * e), from[q], n * e);
+                dt_device_put(comm->rank, dt_device_from(x->to, (number * x->count + done) * e),
+                              from[q], n * e);
         }
     }
     group->received += from_others(x, group, n);
@@ -527,8 +535,8 @@ static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
 }
 
 /* blocks, sends, count: as in Exchange; sends 0: one block for each member. */
-static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlaceAt to, DtPlaceAt from,
-                     const DtRankBlocks *blocks, int64_t count, uint32_t sends)
+static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlaceAt to,
+                     DtPlaceAt from, const DtRankBlocks *blocks, int64_t count, uint32_t sends)
 {
     Group *group = find_group(comm, known);
     if (group == NULL)
@@ -547,8 +555,8 @@ static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlac
 static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    return exchange(comm, known, new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM), to, from, blocks,
-                    count, 1);
+    return exchange(comm, known, new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM), to, from,
+                    blocks, count, 1);
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
@@ -556,19 +564,19 @@ static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to,
                            DtPlanReduce reduce)
 {
     return can_reduce(comm, dtype) &&
-           exchange(comm, known, new_piece(comm, REDUCE_SCATTER, from, dtype, reduce), to, from, blocks,
-                    count, 0);
+           exchange(comm, known, new_piece(comm, REDUCE_SCATTER, from, dtype, reduce), to, from,
+                    blocks, count, 0);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    return exchange(comm, known, new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM), to, from, blocks,
-                    count, 0);
+    return exchange(comm, known, new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM), to, from,
+                    blocks, count, 0);
 }
 
-static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                  DtPlanDtype dtype, bool back)
+static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
+                  int64_t count, DtPlanDtype dtype, bool back)
 {
     Piece piece = new_piece(comm, back ? SHIFT_BACK : SHIFT, from, dtype, DT_PLAN_SUM);
     return exchange(comm, known, piece, to, from, NULL, count, 1);
@@ -600,7 +608,8 @@ static uint64_t channel_received(const DtComm *comm, uint32_t channel)
 
 /* ---- reading memory of other ranks ---- */
 
-static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes)
+static bool get(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
+                void *ret_bytes)
 {
     return dt_fetch_get(comm->fetch, rank, arena, offset, bytes, ret_bytes);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for other ranks.
  *
- * A wait looks at its word about 200 times, then sleeps on it as a futex: spinning longer costs more than
- * sleeping as soon as there are more ranks than cores. A sleep lasts 20 ms at most; after each the abort
- * word, the phase of the rank waited for and the deadline are looked at, so no wait outlives the failure of
- * a rank, whoever forgot to wake whom. While it sleeps, the rank's slot says for whom.
+ * A wait looks at its word about 200 times, then sleeps on it as a futex: spinning longer costs
+ * more than sleeping as soon as there are more ranks than cores. A sleep lasts 20 ms at most; after
+ * each the abort word, the phase of the rank waited for and the deadline are looked at, so no wait
+ * outlives the failure of a rank, whoever forgot to wake whom. While it sleeps, the rank's slot
+ * says for whom.
  *
- * sleepers saves the system call of a wake nobody needs: the one who sleeps announces itself, then reads the
- * word; the one who raises it changes the word, then reads sleepers; both in sequentially consistent order,
- * so at least one sees the other. */
+ * sleepers saves the system call of a wake nobody needs: the one who sleeps announces itself, then
+ * reads the word; the one who raises it changes the word, then reads sleepers; both in sequentially
+ * consistent order, so at least one sees the other. */
 #include "runtime/comm_sync.h"
 
 #include <linux/futex.h>

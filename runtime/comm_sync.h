@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for other ranks through words in the shared mapping (comm_sync.c); and the sizes of areas there. */
+/* Waiting for other ranks through words in the shared mapping (comm_sync.c); and the sizes of areas
+ * there. */
 #ifndef DT_RUNTIME_COMM_SYNC_H
 #define DT_RUNTIME_COMM_SYNC_H
 
 #include "runtime/runtime.h"
 
-/* How a wait ended. STOPPED: the abort word is set, or the rank waited for failed. LOST: that rank has ended
- * and will never come. LATE: the deadline has passed. */
+/* How a wait ended. STOPPED: the abort word is set, or the rank waited for failed. LOST: that rank
+ * has ended and will never come. LATE: the deadline has passed. */
 typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_LATE } DtSyncResult;
 
 /* Names the rank that is being waited for, at the moment of the call; UINT32_MAX if nobody is. */
@@ -20,8 +21,8 @@ typedef struct DtSyncWait {
     uint32_t lost;        /* set with LOST and LATE: who */
 } DtSyncWait;
 
-/* A wait of the rank, no longer than --timeout allows and 2 s more: the supervisor acts on that first; this is
- * for the case that it cannot. */
+/* A wait of the rank, no longer than --timeout allows and 2 s more: the supervisor acts on that
+ * first; this is for the case that it cannot. */
 DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context);
 
 /* Waits while word's value is old. Writes that others did before they raised it are visible

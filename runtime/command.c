@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the command line that continues a run, for messages that tell the user what to type next. */
+/* Writes the command line that continues a run, for messages that tell the user what to type
+ * next. */
 #include "runtime/command.h"
 
 #include "runtime/forms.h"
@@ -59,8 +60,8 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
     if (options->epilogues != DT_EPILOGUES_TIMED)
         dt_text_printf(text, " --epilogues %s", dt_forms_names[options->epilogues]);
     if (options->nodes > 1)
-        dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes, (long long)options->node,
-                       options->meet);
+        dt_text_printf(text, " --nodes %lld --node %lld --meet %s", (long long)options->nodes,
+                       (long long)options->node, options->meet);
     if (options->max_ranks > 0)
         dt_text_printf(text, " --max-ranks %lld", (long long)options->max_ranks);
     if (options->unproved)

@@ -92,7 +92,8 @@ DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare)
     memcpy(head.magic, "DTRECORD", sizeof head.magic);
     *compare = (DtCompare){.rank = rank, .compares = options->compare != NULL};
     if (rank->n_ranks > 1)
-        return dt_status_fail(DT_EXIT_USAGE, "--record and --compare are for plans of one rank; this one has %u",
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--record and --compare are for plans of one rank; this one has %u",
                               rank->n_ranks);
     DtStatus status = compare->compares ? dt_file_map(options->compare, &compare->file)
                                        : dt_file_writer_open(&compare->writer, options->record);
@@ -102,7 +103,8 @@ DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare)
     if (!compare->compares)
         return dt_file_writer_append(&compare->writer, &head, sizeof head);
     if (compare->file.len < sizeof head || memcmp(compare->file.at, &head, sizeof head) != 0)
-        return dt_status_fail(DT_EXIT_USAGE, "%.300s is no record of a run of this plan", options->compare);
+        return dt_status_fail(DT_EXIT_USAGE, "%.300s is no record of a run of this plan",
+                              options->compare);
     compare->at = sizeof head;
     return DT_OK;
 }
@@ -123,8 +125,9 @@ static const uint8_t *next_piece(DtCompare *compare, const Piece *piece)
         }
     }
     dt_rank_fail(compare->rank, DT_EXIT_FAILED,
-                 left < sizeof has ? "the recorded run ends before this one: record it with as many steps"
-                                   : "this run has other instructions than the recorded one");
+                 left < sizeof has
+                     ? "the recorded run ends before this one: record it with as many steps"
+                     : "this run has other instructions than the recorded one");
     return NULL;
 }
 
@@ -139,7 +142,8 @@ static bool keep(DtCompare *compare, const Piece *piece, const char *bytes)
 static bool no_memory(DtCompare *compare, int64_t bytes)
 {
     char size[32];
-    return dt_rank_fail(compare->rank, DT_EXIT_RETRY, "no memory to look at %s", dt_text_bytes(size, (double)bytes));
+    return dt_rank_fail(compare->rank, DT_EXIT_RETRY, "no memory to look at %s",
+                        dt_text_bytes(size, (double)bytes));
 }
 
 /* Keeps the content of the places, or restores it. */
@@ -172,11 +176,13 @@ bool dt_compare_entry(DtCompare *compare)
     DtPlaceAt *places = DT_NEW_ARRAY(scratch, DtPlaceAt, n + 1);
     bool good = true;
     for (uint32_t a = 0; a < plan->n_arenas; a++)
-        places[a] = dt_device_place(rank, a, 0, (int64_t)dt_rank_arena(rank->options, plan, a, rank->stage));
+        places[a] = dt_device_place(rank, a, 0,
+                                    (int64_t)dt_rank_arena(rank->options, plan, a, rank->stage));
     if (!compare->began)
         good = copy_host(compare, plan->n_arenas, places);
     for (uint32_t s = 0; s < plan->n_scalars; s++)
-        places[s] = dt_device_place(rank, plan->scalars[s].arena, plan->scalars[s].offset, (int64_t)sizeof(float));
+        places[s] = dt_device_place(rank, plan->scalars[s].arena, plan->scalars[s].offset,
+                                    (int64_t)sizeof(float));
     good = good && copy_host(compare, plan->n_scalars, places);
     compare->began = true;
     dt_arena_free(scratch);
@@ -198,8 +204,8 @@ static double norm(const View *v)
     for (int64_t i = 0; i < v->rows; i++)
         for (int64_t j = 0; j < v->columns; j++) {
             const int64_t at = v->first + i * v->row + j * v->column;
-            const double value =
-                dt_gemm_get(v->at, at, v->dtype) - (v->minus ? dt_gemm_get(v->minus, at, v->dtype) : 0);
+            const double value = dt_gemm_get(v->at, at, v->dtype) -
+                                 (v->minus ? dt_gemm_get(v->minus, at, v->dtype) : 0);
             sum += value * value;
         }
     return sqrt(sum);
@@ -215,14 +221,15 @@ static double larger(double a, double b) { return isnan(a) || a > b ? a : b; }
 /* Whether C is more than the product. */
 static bool changes_c(const DtPlanGemm *g)
 {
-    return g->epilogue != DT_PLAN_EPILOGUE_NONE && dt_kinds_epilogues[g->epilogue].vector != DT_EPILOGUE_WRITE;
+    return g->epilogue != DT_PLAN_EPILOGUE_NONE &&
+           dt_kinds_epilogues[g->epilogue].vector != DT_EPILOGUE_WRITE;
 }
 
 static bool is_gelu(const DtPlanGemm *g)
 {
     return g->epilogue == DT_PLAN_EPILOGUE_GELU || g->epilogue == DT_PLAN_EPILOGUE_BIAS_GELU ||
-           g->epilogue == DT_PLAN_EPILOGUE_GELU_AUX || g->epilogue == DT_PLAN_EPILOGUE_BIAS_GELU_AUX ||
-           g->epilogue == DT_PLAN_EPILOGUE_DGELU;
+           g->epilogue == DT_PLAN_EPILOGUE_GELU_AUX ||
+           g->epilogue == DT_PLAN_EPILOGUE_BIAS_GELU_AUX || g->epilogue == DT_PLAN_EPILOGUE_DGELU;
 }
 
 static View view_of(const DtCompare *compare, const DtPlanGemm *g, int which)
@@ -233,7 +240,8 @@ static View view_of(const DtCompare *compare, const DtPlanGemm *g, int which)
     case DT_GEMM_A: return (View){at, NULL, 0, g->m, g->k, g->a_row, g->a_col, g->dtype_a};
     case DT_GEMM_B: return (View){at, NULL, 0, g->k, g->n, g->b_row, g->b_col, g->dtype_b};
     case DT_GEMM_VECTOR: return (View){at, NULL, 0, 1, elements, 0, 1, g->dtype_c};
-    case DT_GEMM_MATRIX: return (View){at, NULL, 0, g->m, g->n, g->matrix_row, g->matrix_col, g->dtype_c};
+    case DT_GEMM_MATRIX: return (View){at, NULL, 0, g->m, g->n, g->matrix_row, g->matrix_col,
+                                       g->dtype_c};
     case SUMS: return (View){at, NULL, 0, g->m, g->n, g->n, 1, DT_PLAN_F32};
     default: return (View){at, NULL, 0, g->m, g->n, g->c_row, g->c_col, g->dtype_c};
     }
@@ -258,7 +266,8 @@ static double ratio_of(View wanted, const char *written, double bound)
  * and those with a matrix added, may be rounded to C's type first; a vector is added in f32. */
 static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
 {
-    const bool adds = g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
+    const bool adds =
+        g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
     double bound = 0;
     if (changes_c(g))
         bound += unit_of(g->dtype_c) * norm_of(compare, g, SUMS);
@@ -273,12 +282,14 @@ static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
  * with tf32 also for operands of 10 bits of mantissa, rounded or truncated. */
 static double error_of_sum(const DtCompare *compare, const DtPlanGemm *g)
 {
-    return (double)g->k * 0x1p-23 + (dt_kinds_tf32(compare->rank->plan, g) ? 2 * 0x1p-10 + 0x1p-20 : 0);
+    return (double)g->k * 0x1p-23 +
+           (dt_kinds_tf32(compare->rank->plan, g) ? 2 * 0x1p-10 + 0x1p-20 : 0);
 }
 
-/* The error of C in its norm, over the most that rounding explains: both results are rounded to their type, and sums
- * of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. GELU and its slope grow an error by at
- * most 1.13. */
+/* The error of C in its norm, over the most that rounding explains: both results are rounded to
+ * their type, and sums
+ * of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. GELU and its slope
+ * grow an error by at most 1.13. */
 static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
 {
     const double grows = is_gelu(g) ? 1.13 : 1, before = before_epilogue(compare, g);
@@ -355,8 +366,8 @@ static bool run_plain(DtCompare *compare, const DtPlanGemm *g, int64_t bytes)
         return no_memory(compare, bytes + sums);
     memcpy(buffers[PLAIN], buffers[DT_GEMM_C], (size_t)bytes);
     if (!changes_c(g)) {
-        dt_gemm_plain_join(g, buffers[DT_GEMM_A], buffers[DT_GEMM_B], buffers[PLAIN], buffers[DT_GEMM_VECTOR],
-                           buffers[DT_GEMM_MATRIX]);
+        dt_gemm_plain_join(g, buffers[DT_GEMM_A], buffers[DT_GEMM_B], buffers[PLAIN],
+                           buffers[DT_GEMM_VECTOR], buffers[DT_GEMM_MATRIX]);
         return true;
     }
     DtPlanGemm inner = *g;
@@ -369,14 +380,16 @@ static bool run_plain(DtCompare *compare, const DtPlanGemm *g, int64_t bytes)
         for (int64_t j = 0; j < g->n; j++) {
             const double sum = dt_gemm_get(buffers[SUMS], i * g->n + j, DT_PLAN_F32);
             dt_gemm_put(buffers[PLAIN], i * g->c_row + j, g->dtype_c,
-                        (float)dt_gemm_epilogue_of(g, sum, i, j, buffers[DT_GEMM_VECTOR], buffers[DT_GEMM_MATRIX]));
+                        (float)dt_gemm_epilogue_of(g, sum, i, j, buffers[DT_GEMM_VECTOR],
+                                                   buffers[DT_GEMM_MATRIX]));
         }
     return true;
 }
 
 /* ---- written bytes ---- */
 
-static void say(DtCompare *compare, uint32_t index, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void say(DtCompare *compare, uint32_t index, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void say(DtCompare *compare, uint32_t index, const char *format, ...)
 {
     const DtPlan *plan = compare->rank->plan;
@@ -387,8 +400,8 @@ static void say(DtCompare *compare, uint32_t index, const char *format, ...)
     if (compare->n_said++ >= MOST_SAID)
         return;
     dt_trace_name(plan, inst, name);
-    dt_text_printf(&compare->said, "different: step %lld, instruction %u, %s %s, ", (long long)compare->rank->step + 1,
-                   index, dt_kinds_inst(inst->kind), name);
+    dt_text_printf(&compare->said, "different: step %lld, instruction %u, %s %s, ",
+                   (long long)compare->rank->step + 1, index, dt_kinds_inst(inst->kind), name);
     if (inst->span < plan->n_spans)
         dt_text_printf(&compare->said, "%s:%u: ", dt_plan_str(plan, plan->spans[inst->span].file),
                        plan->spans[inst->span].line);
@@ -401,7 +414,8 @@ static void say(DtCompare *compare, uint32_t index, const char *format, ...)
 static bool check_product(DtCompare *compare, uint32_t index, const DtPlaceAt *places)
 {
     const DtPlanGemm *g = &compare->rank->plan->gemms[compare->rank->plan->insts[index].ref];
-    if (!run_plain(compare, g, places[DT_GEMM_C].bytes) || !fetch(compare, WRITTEN, places[DT_GEMM_C]))
+    if (!run_plain(compare, g, places[DT_GEMM_C].bytes) ||
+        !fetch(compare, WRITTEN, places[DT_GEMM_C]))
         return false;
     double error = error_of_c(compare, g);
     for (int which = DT_GEMM_VECTOR; which <= DT_GEMM_MATRIX; which++) {
@@ -418,7 +432,8 @@ static bool check_product(DtCompare *compare, uint32_t index, const DtPlaceAt *p
         say(compare, index, "%.3g times as far off as rounding explains", error);
     compare->worst = error > compare->worst ? error : compare->worst;
     compare->n_products++;
-    dt_device_put(compare->rank, places[DT_GEMM_C], compare->buffers[PLAIN], places[DT_GEMM_C].bytes);
+    dt_device_put(compare->rank, places[DT_GEMM_C], compare->buffers[PLAIN],
+                  places[DT_GEMM_C].bytes);
     return true;
 }
 
@@ -432,7 +447,8 @@ typedef struct Written {
 /* Which attention in 16 bits the instruction computes; NULL: none. */
 static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst *inst)
 {
-    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && plan->n_launches && i < plan->n_attentions; i++)
+    for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && plan->n_launches && i < plan->n_attentions;
+         i++)
         if (plan->attentions[i].kernel == inst->ref)
             return plan->attentions[i].dtype == DT_PLAN_F32 ? NULL : &plan->attentions[i];
     return NULL;
@@ -465,7 +481,8 @@ static bool check_bytes(DtCompare *compare, uint32_t index, const Written *writt
 {
     const uint64_t bytes = written->bytes;
     const Piece piece = {.inst = index, .bytes = bytes};
-    const uint8_t *wanted = next_piece(compare, &piece), *got = (const uint8_t *)compare->buffers[WRITTEN];
+    const uint8_t *wanted = next_piece(compare, &piece),
+                  *got = (const uint8_t *)compare->buffers[WRITTEN];
     const DtPlan *plan = compare->rank->plan;
     const DtPlanAttention *attention = attention_of(plan, &plan->insts[index]);
     uint64_t different = 0, first = 0;
@@ -482,7 +499,9 @@ static bool check_bytes(DtCompare *compare, uint32_t index, const Written *writt
     uint32_t was = 0, is = 0;
     memcpy(&was, wanted + word, len);
     memcpy(&is, got + word, len);
-    say(compare, index, "%llu of %llu bytes differ; the first word, at %llu, is %08x (%g as f32), recorded %08x (%g)",
+    say(compare, index,
+        "%llu of %llu bytes differ; the first word, at %llu, is %08x (%g as f32), recorded %08x "
+        "(%g)",
         (unsigned long long)different, (unsigned long long)bytes, (unsigned long long)word, is,
         (double)dt_half_float_of_bits(is), was, (double)dt_half_float_of_bits(was));
     put_back(compare, written, wanted);
@@ -518,21 +537,25 @@ bool dt_compare_end(DtCompare *compare, FILE *out)
 {
     DtRank *rank = compare->rank;
     if (compare->compares && compare->at != compare->file.len)
-        return dt_rank_fail(rank, DT_EXIT_FAILED, "the recorded run goes on behind this one: compare as many steps");
+        return dt_rank_fail(rank, DT_EXIT_FAILED,
+                            "the recorded run goes on behind this one: compare as many steps");
     DtStatus status = compare->compares ? DT_OK : dt_file_writer_commit(&compare->writer);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     fprintf(out,
-            "%s%llu instructions %s, %llu of them products, whose errors are at most %.2f of what rounding explains",
+            "%s%llu instructions %s, %llu of them products, whose errors are at most %.2f of what "
+            "rounding explains",
             compare->said.len ? compare->said.at : "", (unsigned long long)compare->n,
-            compare->compares ? "compared" : "recorded", (unsigned long long)compare->n_products, compare->worst);
+            compare->compares ? "compared" : "recorded", (unsigned long long)compare->n_products,
+            compare->worst);
     if (compare->n_attentions)
-        fprintf(out, ", and %llu attention in 16 bits, at most %.2g", (unsigned long long)compare->n_attentions,
-                compare->worst_attention);
+        fprintf(out, ", and %llu attention in 16 bits, at most %.2g",
+                (unsigned long long)compare->n_attentions, compare->worst_attention);
     fprintf(out, "\n");
     fflush(out);
     return compare->n_different == 0 ||
-           dt_rank_fail(rank, DT_EXIT_FAILED, "%llu of %llu instructions wrote something else than %s",
+           dt_rank_fail(rank, DT_EXIT_FAILED,
+                        "%llu of %llu instructions wrote something else than %s",
                         (unsigned long long)compare->n_different, (unsigned long long)compare->n,
                         compare->compares ? "recorded" : "plain products");
 }

@@ -21,7 +21,7 @@ void dt_compare_close(DtCompare *compare);
 /* compare_attention.c: the difference between two machines in the result of a 16-bit attention
  * kernel at its address number `pointer`, divided by the bound of rounding; above 1 one of them is
  * wrong. An infinity equals only itself. */
-double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted, const void *got,
-                            int64_t bytes);
+double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted,
+                            const void *got, int64_t bytes);
 
 #endif

@@ -35,8 +35,8 @@ static double part_of(const DtPlanAttention *attention, bool wide)
     return 3 * unit_of(attention->dtype);
 }
 
-double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted, const void *got,
-                            int64_t bytes)
+double dt_compare_attention(const DtPlanAttention *attention, uint32_t pointer, const void *wanted,
+                            const void *got, int64_t bytes)
 {
     const bool wide = pointer < 64 && attention->wide >> pointer & 1;
     const uint32_t dtype = wide ? DT_PLAN_F32 : attention->dtype;

@@ -25,12 +25,14 @@ typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED, FAILED } Source;
 
 static bool adds(const DtPlanGemm *g)
 {
-    return g->accumulate || g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
+    return g->accumulate || g->epilogue == DT_PLAN_EPILOGUE_ADD ||
+           g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
 }
 
 static void add_matrix(DtDigest *digest, const DtCudaMatrix *m, uint32_t dtype)
 {
-    const int64_t all[] = {m->transposed, (int64_t)m->rows, (int64_t)m->columns, m->lead, m->batch, dtype};
+    const int64_t all[] = {m->transposed, (int64_t)m->rows, (int64_t)m->columns, m->lead, m->batch,
+                           dtype};
     dt_digest_add(digest, all, sizeof all);
 }
 
@@ -60,8 +62,8 @@ static bool suits(const DtChoosing *c, uint32_t gemm, const DtAlgorithm *algorit
     if (row->is_refused)
         return false;
     DtLtProposal checked = {.state = 0};
-    return p->library.check(p->handle, row->desc, row->left, row->right, row->added, row->out, algorithm,
-                            &checked) == 0 &&
+    return p->library.check(p->handle, row->desc, row->left, row->right, row->added, row->out,
+                            algorithm, &checked) == 0 &&
            checked.state == 0 && checked.workspace <= DT_LT_WORKSPACE;
 }
 
@@ -101,12 +103,14 @@ static void say_algorithm(const DtChoosing *c, const DtAlgorithm *algorithm, DtT
         const char *name;
         int attribute;
         size_t bytes;
-    } parts[] = {{"algorithm", 0, 4}, {"tile", 1, 4}, {"stages", 6, 4}, {"split-k", 2, 4}, {"reduction", 3, 4},
-                 {"swizzling", 4, 4}, {"option", 5, 4}, {"inner shape", 7, 2}, {"cluster shape", 8, 2}};
+    } parts[] = {{"algorithm", 0, 4}, {"tile", 1, 4}, {"stages", 6, 4}, {"split-k", 2, 4},
+                 {"reduction", 3, 4}, {"swizzling", 4, 4}, {"option", 5, 4}, {"inner shape", 7, 2},
+                 {"cluster shape", 8, 2}};
     for (size_t i = 0; i < DT_COUNT(parts); i++) {
         uint32_t value = 0; /* little-endian */
         size_t written = 0;
-        if (c->products->library.config(algorithm, parts[i].attribute, &value, parts[i].bytes, &written) == 0 &&
+        if (c->products->library.config(algorithm, parts[i].attribute, &value, parts[i].bytes,
+                                        &written) == 0 &&
             (i == 0 || value))
             dt_text_printf(text, "%s%s %u", i ? ", " : "", parts[i].name, value);
     }
@@ -114,13 +118,15 @@ static void say_algorithm(const DtChoosing *c, const DtAlgorithm *algorithm, DtT
 
 static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
 {
-    static const char *const from[] = {"of the checkpoint", "the library's first", "kept from an earlier run", "",
+    static const char *const from[] = {"of the checkpoint", "the library's first",
+                                       "kept from an earlier run", "",
                                        "the library's first, since the GPU has no room to time it",
-                                       "the library's first, since none of its proposals ran when they were timed"};
+                                       "the library's first, since none of its proposals ran "
+                                       "when they were timed"};
     const DtPlanGemm *g = &c->products->plan->gemms[gemm];
-    dt_text_printf(c->said, "product %u, %lld x %lld x %lld of %s to %s, epilogue `%s`: ", gemm, (long long)g->m,
-                   (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a), dt_kinds_name(g->dtype_c),
-                   dt_kinds_epilogues[g->epilogue].name);
+    dt_text_printf(c->said, "product %u, %lld x %lld x %lld of %s to %s, epilogue `%s`: ", gemm,
+                   (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a),
+                   dt_kinds_name(g->dtype_c), dt_kinds_epilogues[g->epilogue].name);
     say_algorithm(c, &c->table[gemm].algorithm, c->said);
     if (source == TIMED)
         dt_text_printf(c->said, "; fastest of %d, %.1f us, the library's first %.1f us\n", times->n,
@@ -142,7 +148,8 @@ static Source time_product(DtChoosing *c, uint32_t gemm, Times *ret_times)
     }
     if (ret_times->n > 0) {
         source = TIMED;
-        dt_hostcache_keep(c->memory, c->cache, choice->key, &choice->algorithm, sizeof choice->algorithm);
+        dt_hostcache_keep(c->memory, c->cache, choice->key, &choice->algorithm,
+                          sizeof choice->algorithm);
     }
     dt_cuda_bench_close(&bench);
     return source;
@@ -219,7 +226,8 @@ static void note(const DtChoosing *c, uint32_t n, const char *noun, const char *
     if (n == 0)
         return;
     DtText line = {0};
-    dt_text_printf(&line, "dtrun: note: %u %s%s %s (%.200s)", n, noun, n == 1 ? "" : "s", what, c->kind);
+    dt_text_printf(&line, "dtrun: note: %u %s%s %s (%.200s)", n, noun, n == 1 ? "" : "s", what,
+                   c->kind);
     dt_text_say(stderr, line.at);
     dt_text_free(&line);
 }
@@ -237,15 +245,19 @@ static bool decide(DtChoosing *c)
         return false;
     note(c, c->n_refused, "epilogue",
          "of products are done by kernels, since cuBLASLt does not do them");
-    note(c, c->n_lost, "product", "of this plan have no algorithm in the checkpoint, which another GPU, library or "
-                                  "plan made: they are chosen anew, and sums may round otherwise than before");
-    note(c, c->n_unfit, "product", "have an algorithm in the checkpoint that this GPU does not do them by: they are "
-                                   "chosen anew");
-    note(c, c->n_untimed, "product", "are not timed, since the GPU has no room beside the plan's memory: the library's "
-                                     "first algorithm is used");
+    note(c, c->n_lost, "product",
+         "of this plan have no algorithm in the checkpoint, which another GPU, library or "
+         "plan made: they are chosen anew, and sums may round otherwise than before");
+    note(c, c->n_unfit, "product",
+         "have an algorithm in the checkpoint that this GPU does not do them by: they are "
+         "chosen anew");
+    note(c, c->n_untimed, "product",
+         "are not timed, since the GPU has no room beside the plan's memory: the library's "
+         "first algorithm is used");
     const int error = c->products->driver->stream_wait(c->products->stream);
-    return error == 0 || dt_rank_fail(c->rank, DT_EXIT_FAILED, "the GPU failed while products were timed: %s",
-                                      dt_cuda_driver_error(c->products->driver, error));
+    return error == 0 ||
+           dt_rank_fail(c->rank, DT_EXIT_FAILED, "the GPU failed while products were timed: %s",
+                        dt_cuda_driver_error(c->products->driver, error));
 }
 
 /* ---- all ranks ---- */
@@ -271,8 +283,10 @@ static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
         if (memcmp(c->table[i].key, told[i].key, sizeof told[i].key) != 0 ||
             (!told[i].second && !suits(c, i, &told[i].algorithm)))
             return dt_rank_fail(c->rank, DT_EXIT_FAILED,
-                                "the GPU (%.200s) does not do product %u of the plan by the algorithm that rank %u has "
-                                "chosen for such GPUs", c->kind, i, leader);
+                                "the GPU (%.200s) does not do product %u of the plan by the "
+                                "algorithm that rank %u has "
+                                "chosen for such GPUs",
+                                c->kind, i, leader);
         c->table[i].algorithm = told[i].algorithm;
         c->products->rows[i].algorithm = told[i].algorithm;
         c->rank->second[i] = told[i].second && dt_forms_of(c->products->plan, i);
@@ -309,13 +323,15 @@ static bool tell_all(DtChoosing *c)
             continue;
         if (rank->rank == r)
             memcpy(told, c->table, n * sizeof *told);
-        if (!dt_algorithms_tell(rank, r, told, n * sizeof *told) || (r == mine && !take(c, told, r)))
+        if (!dt_algorithms_tell(rank, r, told, n * sizeof *told) ||
+            (r == mine && !take(c, told, r)))
             return false;
         remember(rank, told, n);
     }
     if (n_kinds > 1 && rank->rank == 0)
-        note(c, n_kinds, "kind", "of GPUs are there, whose products may round differently: what ranks compute twice "
-                                 "may drift apart");
+        note(c, n_kinds, "kind",
+             "of GPUs are there, whose products may round differently: what ranks compute twice "
+             "may drift apart");
     return true;
 }
 
@@ -324,10 +340,12 @@ static const char *name_kind(DtArena *memory, const DtCudaProducts *products, co
     int version[3] = {0};
     for (int i = 0; i < 3; i++)
         products->library.property(i, &version[i]);
-    return dt_arena_printf(memory, "%s, cuBLASLt %d.%d.%d", gpu, version[0], version[1], version[2]);
+    return dt_arena_printf(memory, "%s, cuBLASLt %d.%d.%d", gpu, version[0], version[1],
+                           version[2]);
 }
 
-bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu, DtText *ret_said)
+bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu,
+                             DtText *ret_said)
 {
     const uint32_t n = products->plan->n_gemms;
     if (n == 0)

@@ -31,8 +31,8 @@ double dt_cuda_bench_second(DtCudaBench *bench, const DtAlgorithm *algorithm);
 
 /* Seconds of the GPU for one of many runs; negative: one failed, or the GPU did. Events: to use. */
 typedef bool DtCudaRun(void *context);
-double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from, DtCudaEvent *to,
-                          DtCudaRun *run, void *context);
+double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from,
+                          DtCudaEvent *to, DtCudaRun *run, void *context);
 
 typedef struct DtChoosing {
     DtRank *rank;

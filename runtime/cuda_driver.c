@@ -26,7 +26,8 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver)
     static const char *const names[] = {DT_CUDA_DRIVER(NAME)};
 #undef NAME
     DtCudaDriver *driver = ret_driver;
-    DtStatus status = dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)driver);
+    DtStatus status =
+        dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)driver);
     if (!dt_status_ok(&status))
         return status;
     driver->version = 0;

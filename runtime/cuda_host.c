@@ -59,15 +59,19 @@ static bool await(DtCudaHost *host, DtCudaEvent *event)
 {
     const DtRank *rank = host->rank;
     Awaited awaited = {host->driver, event};
-    const bool is_free = !rank->comm || !rank->comm_ops->wait || rank->comm_ops->wait(rank->comm, has_passed, &awaited);
-    return is_free && dt_device_cuda_good(host->rank, host->driver->event_wait(event), "do what was begun");
+    const bool is_free = !rank->comm || !rank->comm_ops->wait ||
+                         rank->comm_ops->wait(rank->comm, has_passed, &awaited);
+    return is_free &&
+           dt_device_cuda_good(host->rank, host->driver->event_wait(event), "do what was begun");
 }
 
 static bool record(DtCudaHost *host, DtCudaEvent **event)
 {
-    return (*event || dt_device_cuda_good(host->rank, host->driver->event_new(event, DT_CUDA_EVENT_NO_TIME),
-                                          "make an event")) &&
-           dt_device_cuda_good(host->rank, host->driver->event_record(*event, host->stream), "record an event");
+    return (*event ||
+            dt_device_cuda_good(host->rank, host->driver->event_new(event, DT_CUDA_EVENT_NO_TIME),
+                                "make an event")) &&
+           dt_device_cuda_good(host->rank, host->driver->event_record(*event, host->stream),
+                               "record an event");
 }
 
 /* ---- a ring ---- */
@@ -78,8 +82,9 @@ static DtStatus ring_open(DtCudaHost *host, Ring *ring, int64_t room)
     void *memory = NULL;
     const int error = room ? host->driver->host_alloc(&memory, (size_t)room, 0) : 0;
     if (error)
-        return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no %s of the machine's memory for what goes to the GPU: %s",
-                              dt_text_bytes(text, (double)room), dt_cuda_driver_error(host->driver, error));
+        return dt_status_fail(
+            DT_EXIT_DOES_NOT_FIT, "no %s of the machine's memory for what goes to the GPU: %s",
+            dt_text_bytes(text, (double)room), dt_cuda_driver_error(host->driver, error));
     ring->memory = memory;
     ring->room = (uint64_t)room;
     return DT_OK;
@@ -101,7 +106,8 @@ static void forget(const DtCudaHost *host, Ring *ring)
 {
     while (ring->n > 0) {
         const Piece *oldest = piece_at(ring, 0);
-        if (!oldest->is_free && (!oldest->is_sent || host->driver->event_query(oldest->done) == DT_CUDA_NOT_READY))
+        if (!oldest->is_free &&
+            (!oldest->is_sent || host->driver->event_query(oldest->done) == DT_CUDA_NOT_READY))
             return;
         ring->first = (ring->first + 1) % PIECES;
         ring->n--;
@@ -143,7 +149,8 @@ static char *take(DtCudaHost *host, Ring *ring, int64_t bytes)
 static Piece *find(Ring *ring, const char *taken)
 {
     uint32_t i = ring->n - 1;
-    while (ring->memory + piece_at(ring, i)->begin != taken || piece_at(ring, i)->is_free || piece_at(ring, i)->is_sent)
+    while (ring->memory + piece_at(ring, i)->begin != taken || piece_at(ring, i)->is_free ||
+           piece_at(ring, i)->is_sent)
         i--;
     return piece_at(ring, i);
 }
@@ -151,7 +158,9 @@ static Piece *find(Ring *ring, const char *taken)
 static bool send(DtCudaHost *host, Ring *ring, const char *taken, DtDeviceAt to, int64_t bytes)
 {
     Piece *piece = find(ring, taken);
-    if (!dt_device_cuda_good(host->rank, host->driver->put(to.at, taken, (size_t)bytes, host->stream), "take bytes") ||
+    if (!dt_device_cuda_good(host->rank,
+                             host->driver->put(to.at, taken, (size_t)bytes, host->stream),
+                             "take bytes") ||
         !record(host, &piece->done))
         return false;
     piece->is_sent = true;
@@ -160,8 +169,8 @@ static bool send(DtCudaHost *host, Ring *ring, const char *taken, DtDeviceAt to,
 
 /* ---- begin and end ---- */
 
-DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream, int64_t lends,
-                           DtCudaHost **ret_host)
+DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream,
+                           int64_t lends, DtCudaHost **ret_host)
 {
     DtCudaHost *host = DT_NEW(rank->memory, DtCudaHost);
     void *cells = NULL;
@@ -170,13 +179,18 @@ DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStrea
     DtStatus status = ring_open(host, &host->puts, PUT_ROOM);
     /* Room for the data that are being copied and for the next ones. Without it data go through
      * `puts`, and the GPU may wait for them. */
-    const DtStatus lending = ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
+    const DtStatus lending =
+        ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
     if (!dt_status_ok(&lending) && rank->rank == 0)
-        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: note: data are not read ahead: %s", lending.message));
-    const int error = dt_status_ok(&status) ? driver->host_alloc(&cells, (size_t)DT_DEVICE_CELLS * CELL, 0) : 0;
+        dt_text_say(stderr,
+                    dt_arena_printf(rank->memory, "dtrun: note: data are not read ahead: %s",
+                                    lending.message));
+    const int error =
+        dt_status_ok(&status) ? driver->host_alloc(&cells, (size_t)DT_DEVICE_CELLS * CELL, 0) : 0;
     host->cells = cells;
     return error == 0 ? status
-                      : dt_status_fail(DT_EXIT_DOES_NOT_FIT, "no memory of the machine that the GPU writes: %s",
+                      : dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                                       "no memory of the machine that the GPU writes: %s",
                                        dt_cuda_driver_error(driver, error));
 }
 
@@ -224,7 +238,8 @@ void dt_cuda_host_drop(DtCudaHost *host, char *lent) { find(&host->lends, lent)-
 
 bool dt_cuda_host_note(DtCudaHost *host, uint32_t cell, DtDeviceAt from, int64_t bytes)
 {
-    const int error = host->driver->get(host->cells + (size_t)cell * CELL, from.at, (size_t)bytes, host->stream);
+    const int error =
+        host->driver->get(host->cells + (size_t)cell * CELL, from.at, (size_t)bytes, host->stream);
     return dt_device_cuda_good(host->rank, error, "give bytes") && record(host, &host->noted[cell]);
 }
 

@@ -17,8 +17,8 @@ typedef struct DtCudaHost DtCudaHost;
 
 /* stream: of all copies. lends: bytes that are lent at one time. The caller closes *ret_host after
  * a failure too. */
-DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream, int64_t lends,
-                           DtCudaHost **ret_host);
+DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream,
+                           int64_t lends, DtCudaHost **ret_host);
 /* When nothing runs on the stream any more. */
 void dt_cuda_host_close(DtCudaHost *host);
 
@@ -31,7 +31,8 @@ char *dt_cuda_host_lend(DtCudaHost *host, int64_t bytes);
 bool dt_cuda_host_send(DtCudaHost *host, char *lent, DtDeviceAt to, int64_t bytes);
 void dt_cuda_host_drop(DtCudaHost *host, char *lent);
 
-/* Cell `cell`, below DT_DEVICE_CELLS, gets up to 8 bytes when all that was begun before is done; and waits for them. */
+/* Cell `cell`, below DT_DEVICE_CELLS, gets up to 8 bytes when all that was begun before is done;
+ * and waits for them. */
 bool dt_cuda_host_note(DtCudaHost *host, uint32_t cell, DtDeviceAt from, int64_t bytes);
 bool dt_cuda_host_noted(DtCudaHost *host, uint32_t cell, void *to, int64_t bytes);
 

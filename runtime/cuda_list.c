@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --gpus: the GPUs of this machine, how fast they copy, and the libraries that would be used; with --json what dtc
- * calibrate asks for. */
+/* --gpus: the GPUs of this machine, how fast they copy, and the libraries that would be used; with
+ * --json what dtc calibrate asks for. */
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 
@@ -56,7 +56,8 @@ static DtStatus look_at(const DtCudaDriver *d, int number, Gpu *ret_gpu)
     *g = (Gpu){0};
     const struct { int *value, attribute; } wanted[] = {{&g->major, DT_CUDA_CAPABILITY_MAJOR},
                                                         {&g->minor, DT_CUDA_CAPABILITY_MINOR},
-                                                        {&g->multiprocessors, DT_CUDA_MULTIPROCESSORS},
+                                                        {&g->multiprocessors,
+                                                         DT_CUDA_MULTIPROCESSORS},
                                                         {&g->cache, DT_CUDA_CACHE_BYTES}};
     int error = d->device(&device, number);
     if (error == 0)
@@ -66,7 +67,8 @@ static DtStatus look_at(const DtCudaDriver *d, int number, Gpu *ret_gpu)
     if (error == 0)
         error = d->retain(&context, device);
     if (error)
-        return dt_status_fail(DT_EXIT_RETRY, "GPU %d cannot be used: %s", number, dt_cuda_driver_error(d, error));
+        return dt_status_fail(DT_EXIT_RETRY, "GPU %d cannot be used: %s", number,
+                              dt_cuda_driver_error(d, error));
     error = d->set_current(context);
     if (error == 0)
         error = d->memory_info(&g->left, &g->total);
@@ -81,17 +83,19 @@ static DtStatus look_at(const DtCudaDriver *d, int number, Gpu *ret_gpu)
 static void say_gpu(const Gpu *g, int number, FILE *out)
 {
     char has[32], free_bytes[32];
-    fprintf(out, "GPU %d: %s, sm_%d%d, %d multiprocessors, %s free of %s, copies at %.0f GB/s\n", number, g->name,
-            g->major, g->minor, g->multiprocessors, dt_text_bytes(free_bytes, (double)g->left),
-            dt_text_bytes(has, (double)g->total), g->rate * 1e-9);
+    fprintf(out, "GPU %d: %s, sm_%d%d, %d multiprocessors, %s free of %s, copies at %.0f GB/s\n",
+            number, g->name, g->major, g->minor, g->multiprocessors,
+            dt_text_bytes(free_bytes, (double)g->left), dt_text_bytes(has, (double)g->total),
+            g->rate * 1e-9);
 }
 
 /* Sizes in bytes, rates in bytes/s. */
 static json_t *json_of(const Gpu *g)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:f}", "name", g->name, "capability", 10 * g->major + g->minor,
-                     "multiprocessors", g->multiprocessors, "cache", g->cache, "free", (json_int_t)g->left, "memory",
-                     (json_int_t)g->total, "copies", g->rate);
+    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:f}", "name", g->name, "capability",
+                     10 * g->major + g->minor, "multiprocessors", g->multiprocessors, "cache",
+                     g->cache, "free", (json_int_t)g->left, "memory", (json_int_t)g->total,
+                     "copies", g->rate);
 }
 
 static DtStatus list(const DtCudaDriver *driver, int n, bool json, FILE *out)
@@ -114,8 +118,8 @@ static DtStatus list(const DtCudaDriver *driver, int n, bool json, FILE *out)
     return status;
 }
 
-static const char *say_library(DtArena *arena, const char *name, const char *const *versions, const char *use,
-                               FILE *out)
+static const char *say_library(DtArena *arena, const char *name, const char *const *versions,
+                               const char *use, FILE *out)
 {
     const DtCudaLib library = {name, versions, use};
     const char *path = NULL;
@@ -132,9 +136,12 @@ static DtStatus say_libraries(DtArena *arena, const DtCudaDriver *driver, FILE *
                      "package libcublas-13-0, or nvidia-cublas of PyPI", out))
         return dt_status_fail(DT_EXIT_FAILED, "matrix products on a GPU need cuBLASLt");
     say_library(arena, "nccl", of_nccl,
-                "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it", out);
-    say_library(arena, "cudnn", of_cudnn,
-                "package cudnn9-cuda-13, or nvidia-cudnn-cu13 of PyPI; plans have kernels for who lacks it", out);
+                "package libnccl2, or nvidia-nccl-cu13 of PyPI; only plans of several ranks use it",
+                out);
+    say_library(
+        arena, "cudnn", of_cudnn,
+        "package cudnn9-cuda-13, or nvidia-cudnn-cu13 of PyPI; plans have kernels for who lacks it",
+        out);
     say_library(arena, "nvrtc", of_cuda,
                 "package cuda-nvrtc-13-0, or nvidia-cuda-nvrtc of PyPI; only dtc needs it", out);
     return DT_OK;

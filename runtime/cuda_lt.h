@@ -26,34 +26,37 @@ typedef struct DtLtProposal { /* cublasLtMatmulHeuristicResult_t */
 } DtLtProposal;
 
 /* F(name in C, name in the library, arguments); all return 0 or an error */
-#define DT_LT(F)                                                                                                       \
-    F(create, "cublasLtCreate", (DtLtHandle * *ret_handle))                                                            \
-    F(destroy, "cublasLtDestroy", (DtLtHandle * handle))                                                               \
-    F(property, "cublasLtGetProperty", (int type, int *ret_value))                                                     \
-    F(desc_new, "cublasLtMatmulDescCreate", (DtLtDesc * *ret_desc, int compute, int scale))                            \
-    F(desc_set, "cublasLtMatmulDescSetAttribute", (DtLtDesc * desc, int attribute, const void *value, size_t bytes))   \
-    F(desc_free, "cublasLtMatmulDescDestroy", (DtLtDesc * desc))                                                       \
-    F(layout_new, "cublasLtMatrixLayoutCreate",                                                                        \
-      (DtLtLayout * *ret_layout, int type, uint64_t rows, uint64_t columns, int64_t lead))                             \
-    F(layout_set, "cublasLtMatrixLayoutSetAttribute",                                                                  \
-      (DtLtLayout * layout, int attribute, const void *value, size_t bytes))                                           \
-    F(layout_free, "cublasLtMatrixLayoutDestroy", (DtLtLayout * layout))                                               \
-    F(preference_new, "cublasLtMatmulPreferenceCreate", (DtLtPreference * *ret_preference))                            \
-    F(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                                          \
-      (DtLtPreference * preference, int attribute, const void *value, size_t bytes))                                   \
-    F(preference_free, "cublasLtMatmulPreferenceDestroy", (DtLtPreference * preference))                               \
-    F(propose, "cublasLtMatmulAlgoGetHeuristic",                                                                       \
-      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c, DtLtLayout * d,           \
-       DtLtPreference * preference, int n, DtLtProposal *ret, int *ret_n))                                             \
-    F(check, "cublasLtMatmulAlgoCheck",                                                                                \
-      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c, DtLtLayout * d,           \
-       const DtAlgorithm *algorithm, DtLtProposal *ret))                                                               \
-    F(config, "cublasLtMatmulAlgoConfigGetAttribute",                                                                  \
-      (const DtAlgorithm *algorithm, int attribute, void *ret_value, size_t bytes, size_t *ret_written))               \
-    F(multiply, "cublasLtMatmul",                                                                                      \
-      (DtLtHandle * handle, DtLtDesc * desc, const void *alpha, uint64_t a, DtLtLayout *a_layout, uint64_t b,          \
-       DtLtLayout *b_layout, const void *beta, uint64_t c, DtLtLayout *c_layout, uint64_t d, DtLtLayout *d_layout,     \
-       const DtAlgorithm *algorithm, uint64_t workspace, size_t bytes, DtCudaStream *stream))
+#define DT_LT(F)                                                                                  \
+    F(create, "cublasLtCreate", (DtLtHandle * *ret_handle))                                       \
+    F(destroy, "cublasLtDestroy", (DtLtHandle * handle))                                          \
+    F(property, "cublasLtGetProperty", (int type, int *ret_value))                                \
+    F(desc_new, "cublasLtMatmulDescCreate", (DtLtDesc * *ret_desc, int compute, int scale))       \
+    F(desc_set, "cublasLtMatmulDescSetAttribute",                                                 \
+      (DtLtDesc * desc, int attribute, const void *value, size_t bytes))                          \
+    F(desc_free, "cublasLtMatmulDescDestroy", (DtLtDesc * desc))                                  \
+    F(layout_new, "cublasLtMatrixLayoutCreate",                                                   \
+      (DtLtLayout * *ret_layout, int type, uint64_t rows, uint64_t columns, int64_t lead))        \
+    F(layout_set, "cublasLtMatrixLayoutSetAttribute",                                             \
+      (DtLtLayout * layout, int attribute, const void *value, size_t bytes))                      \
+    F(layout_free, "cublasLtMatrixLayoutDestroy", (DtLtLayout * layout))                          \
+    F(preference_new, "cublasLtMatmulPreferenceCreate", (DtLtPreference * *ret_preference))       \
+    F(preference_set, "cublasLtMatmulPreferenceSetAttribute",                                     \
+      (DtLtPreference * preference, int attribute, const void *value, size_t bytes))              \
+    F(preference_free, "cublasLtMatmulPreferenceDestroy", (DtLtPreference * preference))          \
+    F(propose, "cublasLtMatmulAlgoGetHeuristic",                                                  \
+      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c,      \
+       DtLtLayout * d, DtLtPreference * preference, int n, DtLtProposal *ret, int *ret_n))        \
+    F(check, "cublasLtMatmulAlgoCheck",                                                           \
+      (DtLtHandle * handle, DtLtDesc * desc, DtLtLayout * a, DtLtLayout * b, DtLtLayout * c,      \
+       DtLtLayout * d, const DtAlgorithm *algorithm, DtLtProposal *ret))                          \
+    F(config, "cublasLtMatmulAlgoConfigGetAttribute",                                             \
+      (const DtAlgorithm *algorithm, int attribute, void *ret_value, size_t bytes,                \
+       size_t *ret_written))                                                                      \
+    F(multiply, "cublasLtMatmul",                                                                 \
+      (DtLtHandle * handle, DtLtDesc * desc, const void *alpha, uint64_t a, DtLtLayout *a_layout, \
+       uint64_t b, DtLtLayout *b_layout, const void *beta, uint64_t c, DtLtLayout *c_layout,      \
+       uint64_t d, DtLtLayout *d_layout, const DtAlgorithm *algorithm, uint64_t workspace,        \
+       size_t bytes, DtCudaStream *stream))
 
 typedef struct DtLtLibrary {
 #define DT_LT_MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
@@ -88,7 +91,8 @@ struct DtCudaProducts {
 
 /* The algorithms that the library proposes for the record within the workspace, its best guess
  * first; returns how many, at most DT_LT_PROPOSALS, of which those with `state` 0 are usable. */
-int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals);
+int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n,
+                             DtLtProposal *ret_proposals);
 /* Starts the record's product with this algorithm; once: only the first of its products in
  * loops. */
 bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlgorithm *algorithm,

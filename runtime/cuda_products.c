@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt: descriptors of each record are made when a plan is loaded. The first algorithm that the library
- * proposes within the workspace, for operands that begin where instructions say, is used until another one is chosen
- * (cuda_choose.c), and then that one in every step. Those that add up parts of a sum in 16 bits are not asked for. */
+/* Products by cuBLASLt: descriptors of each record are made when a plan is loaded. The first
+ * algorithm that the library proposes within the workspace, for operands that begin where
+ * instructions say, is used until another one is chosen (cuda_choose.c), and then that one in every
+ * step. Those that add up parts of a sum in 16 bits are not asked for. */
 #include "runtime/cuda_products.h"
 
 #include "base/cudalib.h"
@@ -35,13 +36,16 @@ enum { /* values of its enumerations */
        SUMS_OF_PARTS_IN_F32 = 2 /* REDUCTION_SCHEME_COMPUTE_TYPE; no parts are allowed always */
 };
 
-/* By DtPlanEpilogue: cublasLtEpilogue_t. Sums are of the left operand here; SUM_A and SUM_B are of its A or B. */
+/* By DtPlanEpilogue: cublasLtEpilogue_t. Sums are of the left operand here; SUM_A and SUM_B are of
+ * its A or B. */
 enum { SUMS_LEFT = 256, SUMS_RIGHT = 512 };
 static const uint32_t epilogues[DT_PLAN_EPILOGUES] = {
-    [DT_PLAN_EPILOGUE_NONE] = 1,      [DT_PLAN_EPILOGUE_BIAS] = 4,        [DT_PLAN_EPILOGUE_ADD] = 1,
-    [DT_PLAN_EPILOGUE_BIAS_ADD] = 4,  [DT_PLAN_EPILOGUE_RELU] = 2,        [DT_PLAN_EPILOGUE_BIAS_RELU] = 6,
-    [DT_PLAN_EPILOGUE_GELU] = 32,     [DT_PLAN_EPILOGUE_BIAS_GELU] = 36,  [DT_PLAN_EPILOGUE_GELU_AUX] = 160,
-    [DT_PLAN_EPILOGUE_BIAS_GELU_AUX] = 164, [DT_PLAN_EPILOGUE_DGELU] = 192,
+    [DT_PLAN_EPILOGUE_NONE] = 1,       [DT_PLAN_EPILOGUE_BIAS] = 4,
+    [DT_PLAN_EPILOGUE_ADD] = 1,        [DT_PLAN_EPILOGUE_BIAS_ADD] = 4,
+    [DT_PLAN_EPILOGUE_RELU] = 2,       [DT_PLAN_EPILOGUE_BIAS_RELU] = 6,
+    [DT_PLAN_EPILOGUE_GELU] = 32,      [DT_PLAN_EPILOGUE_BIAS_GELU] = 36,
+    [DT_PLAN_EPILOGUE_GELU_AUX] = 160, [DT_PLAN_EPILOGUE_BIAS_GELU_AUX] = 164,
+    [DT_PLAN_EPILOGUE_DGELU] = 192,
 };
 
 /* Its C is another matrix than D. */
@@ -67,7 +71,8 @@ static DtStatus open_library(DtArena *arena, const DtCudaDriver *driver, DtLtLib
 #define NAME(MEMBER, SYMBOL, ARGUMENTS) SYMBOL,
     static const char *const names[] = {DT_LT(NAME)};
 #undef NAME
-    return dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_library);
+    return dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names,
+                           (void **)ret_library);
 }
 
 /* ---- a record in the library's terms ---- */
@@ -143,7 +148,8 @@ static bool make_layout(const DtLtLibrary *l, const DtCudaMatrix *m, uint32_t dt
 }
 
 /* Each product passes its addresses; until then only their alignment is known. */
-static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector, uint64_t matrix)
+static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector,
+                         uint64_t matrix)
 {
     return (!dt_kinds_epilogues[g->epilogue].vector ||
             l->desc_set(row->desc, DESC_VECTOR, &vector, sizeof vector) == 0) &&
@@ -225,28 +231,33 @@ static void step_aligned(const DtPlanGemm *g, DtLtRow *row)
             row->aligned[k] = common(row->aligned[k], batch[k][d] * dt_kinds_size(dtypes[k]));
 }
 
-static bool prefer(const DtLtLibrary *l, DtLtPreference *preference, const DtPlanGemm *g, const DtLtRow *row)
+static bool prefer(const DtLtLibrary *l, DtLtPreference *preference, const DtPlanGemm *g,
+                   const DtLtRow *row)
 {
     const bool swapped = row->of.left_is_b;
     const uint32_t aligned[] = {row->aligned[swapped ? 1 : 0], row->aligned[swapped ? 0 : 1],
-                                row->aligned[adds_matrix(g) ? DT_GEMM_MATRIX : DT_GEMM_C], row->aligned[DT_GEMM_C]};
+                                row->aligned[adds_matrix(g) ? DT_GEMM_MATRIX : DT_GEMM_C],
+                                row->aligned[DT_GEMM_C]};
     bool good = true;
     for (int k = 0; good && k < 4; k++)
-        good = l->preference_set(preference, PREFERENCE_ALIGNED_A + k, &aligned[k], sizeof aligned[k]) == 0;
+        good = l->preference_set(preference, PREFERENCE_ALIGNED_A + k, &aligned[k],
+                                 sizeof aligned[k]) == 0;
     return good;
 }
 
 /* Tells the library the known alignment of addresses. */
-int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n, DtLtProposal *ret_proposals)
+int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n,
+                             DtLtProposal *ret_proposals)
 {
     const DtLtLibrary *l = &products->library;
     const DtPlanGemm *g = &products->plan->gemms[gemm];
     DtLtRow *row = &products->rows[gemm];
     int found = 0;
     return prefer(l, products->preference, g, row) &&
-                   say_operands(l, g, row, row->aligned[DT_GEMM_VECTOR], row->aligned[DT_GEMM_MATRIX]) &&
-                   l->propose(products->handle, row->desc, row->left, row->right, row->added, row->out,
-                              products->preference, n, ret_proposals, &found) == 0
+                   say_operands(l, g, row, row->aligned[DT_GEMM_VECTOR],
+                                row->aligned[DT_GEMM_MATRIX]) &&
+                   l->propose(products->handle, row->desc, row->left, row->right, row->added,
+                              row->out, products->preference, n, ret_proposals, &found) == 0
                ? found
                : 0;
 }
@@ -279,12 +290,12 @@ static DtStatus open_rows(DtCudaProducts *products)
         const DtPlanGemm *g = &products->plan->gemms[i];
         products->rows[i].is_refused = !open_row(products, i);
         if (products->rows[i].is_refused && !dt_forms_of(products->plan, i))
-            return dt_status_fail(
-                DT_EXIT_FAILED,
-                "product %u of the plan, %lld x %lld x %lld of %s with epilogue `%s`, is none that cuBLASLt does "
-                "on this device",
-                i, (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a),
-                dt_kinds_epilogues[g->epilogue].name);
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "product %u of the plan, %lld x %lld x %lld of %s with epilogue "
+                                  "`%s`, is none that cuBLASLt does "
+                                  "on this device",
+                                  i, (long long)g->m, (long long)g->n, (long long)g->k,
+                                  dt_kinds_name(g->dtype_a), dt_kinds_epilogues[g->epilogue].name);
     }
     return DT_OK;
 }
@@ -325,14 +336,15 @@ bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlg
         const uint64_t at_c = adds_matrix(g) ? at[DT_GEMM_MATRIX] : at_d;
         if (products->library.multiply(
                 products->handle, row->desc, &one, row->of.left_is_b ? at_b : at_a, row->left,
-                row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->added, at_d, row->out,
-                algorithm, products->workspace, DT_LT_WORKSPACE, products->stream) != 0)
+                row->of.left_is_b ? at_a : at_b, row->right, &kept, at_c, row->added, at_d,
+                row->out, algorithm, products->workspace, DT_LT_WORKSPACE, products->stream) != 0)
             return false;
     } while (!once && dt_gemm_batch_next(&batch));
     return true;
 }
 
-bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS])
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm,
+                          const uint64_t at[DT_GEMM_OPERANDS])
 {
     return dt_cuda_products_begin(products, gemm, &products->rows[gemm].algorithm, at, false);
 }
@@ -352,7 +364,10 @@ void dt_cuda_products_close(DtCudaProducts *products)
         if (row->desc)
             l->desc_free(row->desc);
         for (int k = 0; k < 4; k++) {
-            DtLtLayout *layout = k == 0 ? row->left : k == 1 ? row->right : k == 2 ? row->out : row->added;
+            DtLtLayout *layout = k == 0   ? row->left
+                                 : k == 1 ? row->right
+                                 : k == 2 ? row->out
+                                          : row->added;
             if (k == 3 && layout == row->out)
                 break;
             if (layout)

@@ -37,7 +37,8 @@ typedef struct DtCudaProducts DtCudaProducts;
  * library is missing or too old; a product that it cannot do, by number. */
 DtStatus dt_cuda_products_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
                                DtCudaStream *stream, DtCudaProducts **ret_products);
-bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm, const uint64_t at[DT_GEMM_OPERANDS]);
+bool dt_cuda_products_run(DtCudaProducts *products, uint32_t gemm,
+                          const uint64_t at[DT_GEMM_OPERANDS]);
 /* Whether the library does the record's product: else its instructions need their second forms. */
 bool dt_cuda_products_does(const DtCudaProducts *products, uint32_t gemm);
 /* cuda_choose.c: called by all ranks together before the first step. Chooses an algorithm for
@@ -45,7 +46,8 @@ bool dt_cuda_products_does(const DtCudaProducts *products, uint32_t gemm);
  * checkpoint; else one kept from an earlier run on such a GPU; else the fastest here, by timing;
  * with --algorithms first the library's first. Appends lines for the log. gpu: name and
  * properties of the GPU, as far as the choice depends on them. */
-bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu, DtText *ret_said);
+bool dt_cuda_products_choose(DtRank *rank, DtCudaProducts *products, const char *gpu,
+                             DtText *ret_said);
 /* bytes of the workspace for a plan's products */
 uint64_t dt_cuda_products_bytes(const DtPlan *plan);
 void dt_cuda_products_close(DtCudaProducts *products);

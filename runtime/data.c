@@ -145,15 +145,16 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     if (dt_status_ok(&status))
         status = dt_datapaths_list(data->memory, place, &files);
     if (dt_status_ok(&status))
-        status =
-            dt_datatext_open(data->memory, &files, &format, reader->from, reader->to, &data->tokens);
+        status = dt_datatext_open(data->memory, &files, &format, reader->from, reader->to,
+                                  &data->tokens);
     return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
 /* Range of random numbers that replace files: those that the program can use as an index. For an
  * input without an index: bytes for ids, two kinds of segments, ten classes of images, floats in -1
  * .. 1. */
-static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number, const DtPlanInput *input)
+static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
+                               const DtPlanInput *input)
 {
     if (input->dtype >= DT_PLAN_F16)
         return (DtSynthetic){.lo = -1, .hi = 1};
@@ -161,7 +162,8 @@ static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number, cons
         return (DtSynthetic){.lo = (double)input->draw_lo, .hi = (double)input->draw_hi};
     bool classes = reader->sample == DT_PLAN_SAMPLE_IMAGES && number == 1;
     bool segments = reader->sample == DT_PLAN_MLM && number == 1;
-    return (DtSynthetic){.lo = 0, .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
+    return (DtSynthetic){.lo = 0,
+                         .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
 }
 
 /* Range of a stream that fills all inputs: numbers that every input with an index can use. */
@@ -190,7 +192,8 @@ static DtStatus open_synthetic(DtData *data)
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &data->inputs[i];
         DtSynthetic *made = &data->synthetic[i];
-        *made = reader->source == DT_PLAN_SYNTHETIC        ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
+        *made = reader->source == DT_PLAN_SYNTHETIC
+                    ? (DtSynthetic){.lo = reader->lo, .hi = reader->hi}
                 : reader->sample == DT_PLAN_NEXT_TOKEN ? stream_range(data)
                                                        : usual_range(reader, i, input);
         const char *site = dt_arena_printf(data->memory, "%s.%s", reader->is_eval ? "eval" : "data",
@@ -311,12 +314,14 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
     const DtTokenFile *file = dt_datatext_find(&data->tokens, at, &number, &byte);
     char place[140] = "";
     if (input->span < plan->n_spans && plan->spans[input->span].line > 0)
-        snprintf(place, sizeof place, " at %.100s:%u:%u", dt_plan_str(plan, plan->spans[input->span].file),
-                 plan->spans[input->span].line, plan->spans[input->span].column);
-    return dt_status_fail(DT_EXIT_IO,
-                          "token %lld (byte %lld) of %.120s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s",
-                          (long long)number, (long long)byte, file->path, value, dt_plan_str(plan, input->indexed),
-                          (long long)input->extent, dt_plan_str(plan, input->name), place);
+        snprintf(place, sizeof place, " at %.100s:%u:%u",
+                 dt_plan_str(plan, plan->spans[input->span].file), plan->spans[input->span].line,
+                 plan->spans[input->span].column);
+    return dt_status_fail(
+        DT_EXIT_IO,
+        "token %lld (byte %lld) of %.120s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s",
+        (long long)number, (long long)byte, file->path, value, dt_plan_str(plan, input->indexed),
+        (long long)input->extent, dt_plan_str(plan, input->name), place);
 }
 
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)

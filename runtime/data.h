@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the readers.
  *
- *   data.c         reader of a plan -> rows of a batch    data_paths.c  which files
- *   data_text.c    a stream of numbers over many files    data_bin.c    where numbers begin in a file
- *   data_idx.c     files of MNIST's format                data_known.c  files that hold no plain numbers
- *   data_pair.c    sources that are read in one order     data_look.c   what is checked before the run
- *   data_facts.c   what a checkpoint says of the data    data_same.c   that it is the same data
- *   permutation.c  order of the windows                   synthetic.c   numbers in place of files */
+ *   data.c         reader of a plan -> rows of a batch
+ *   data_paths.c   which files
+ *   data_text.c    a stream of numbers over many files
+ *   data_bin.c     where numbers begin in a file
+ *   data_idx.c     files of MNIST's format
+ *   data_known.c   files that hold no plain numbers
+ *   data_pair.c    sources that are read in one order
+ *   data_look.c    what is checked before the run
+ *   data_facts.c   what a checkpoint says of the data
+ *   data_same.c    that it is the same data
+ *   permutation.c  order of the windows
+ *   synthetic.c    numbers in place of files */
 #ifndef DT_RUNTIME_DATA_H
 #define DT_RUNTIME_DATA_H
 
@@ -74,11 +80,12 @@ typedef struct DtTokens {
 } DtTokens;
 
 /* Maps all files. from < to are parts of the whole, 0..1. */
-DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format, double from,
-                          double to, DtTokens *ret_tokens);
+DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format,
+                          double from, double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
 /* The file of number `at` of the part, which number of it that is (from 0), and where it begins. */
-const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number, int64_t *ret_byte);
+const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number,
+                                    int64_t *ret_byte);
 /* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
  * an integer is no i32, or a u32 is not below 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
@@ -99,8 +106,8 @@ DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
  * what the format asks for. ret_is: whether the file has such a header. */
 DtStatus dt_dataidx_layout(const DtTokenFormat *format, DtTokenFile *file, bool *ret_is);
 
-/* Refuses a file that begins as those of another format do, and says what to use (data_known.c). text: it was to be
- * read as text. */
+/* Refuses a file that begins as those of another format do, and says what to use (data_known.c).
+ * text: it was to be read as text. */
 DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file);
 
 /* ---- order (permutation.c) ---- */

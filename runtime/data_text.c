@@ -31,7 +31,8 @@ static uint32_t find_file(const DtTokens *tokens, int64_t at)
     return lo;
 }
 
-const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number, int64_t *ret_byte)
+const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number,
+                                    int64_t *ret_byte)
 {
     at += tokens->first;
     const DtTokenFile *file = &tokens->files[find_file(tokens, at)];

@@ -17,7 +17,8 @@ DtPlaceAt dt_device_of_host(void *at, int64_t bytes)
 
 DtPlaceAt dt_device_from(DtPlaceAt place, int64_t by)
 {
-    return (DtPlaceAt){{place.at.at + (uint64_t)by}, place.arena, place.offset + by, place.bytes - by};
+    return (DtPlaceAt){{place.at.at + (uint64_t)by}, place.arena, place.offset + by,
+                       place.bytes - by};
 }
 
 char *dt_device_seen(const DtRank *rank, DtPlaceAt place)
@@ -73,7 +74,9 @@ static int64_t lent_by(const DtPlan *plan, const DtPlanInst *inst)
         return 0;
     for (uint32_t i = 0; i < inst->n_args; i++) {
         const DtPlanArg *arg = &plan->args[inst->first_arg + i];
-        bytes += arg->kind == DT_ARG_ADDRESS ? (arg->bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN : 0;
+        bytes += arg->kind == DT_ARG_ADDRESS
+                     ? (arg->bytes + DT_PLAN_ALIGN) / DT_PLAN_ALIGN * DT_PLAN_ALIGN
+                     : 0;
     }
     return bytes;
 }

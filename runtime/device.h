@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a device for host code, which cannot follow its addresses: what is put there, got from there, or looked at
- * in a copy. Where the device's memory is the host's, nothing is copied twice. All functions see what instructions
- * before them have done, and instructions behind them see what they did. */
+/* Memory of a device for host code, which cannot follow its addresses: what is put there, got from
+ * there, or looked at in a copy. Where the device's memory is the host's, nothing is copied twice.
+ * All functions see what instructions before them have done, and instructions behind them see what
+ * they did. */
 #ifndef DT_RUNTIME_DEVICE_H
 #define DT_RUNTIME_DEVICE_H
 
@@ -10,7 +11,10 @@
 /* Bytes of an arena of this rank. */
 DtPlaceAt dt_device_place(const DtRank *rank, uint32_t arena, int64_t offset, int64_t bytes);
 /* Memory of the process: its address for a device that is the host, and as collectives take it. */
-static inline DtDeviceAt dt_device_at(const void *host) { return (DtDeviceAt){(uint64_t)(uintptr_t)host}; }
+static inline DtDeviceAt dt_device_at(const void *host)
+{
+    return (DtDeviceAt){(uint64_t)(uintptr_t)host};
+}
 DtPlaceAt dt_device_of_host(void *at, int64_t bytes);
 /* From byte `by` of the place on. */
 DtPlaceAt dt_device_from(DtPlaceAt place, int64_t by);
@@ -29,7 +33,8 @@ typedef struct DtLent {
     char *at;
     DtPlaceAt place;
     bool is_copy, is_staged; /* staged: in memory from which the device copies by itself */
-    DtArena *own; /* holds a copy that is larger than the rank's buffer for instructions; else NULL */
+    /* holds a copy that is larger than the rank's buffer for instructions; else NULL */
+    DtArena *own;
 } DtLent;
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
 /* For a caller who overwrites all of it: the present contents are not copied. */
@@ -39,7 +44,8 @@ void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
  * the place before they are sent. False: there is no such memory, or none is free. */
 bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent);
 
-/* Bytes that any one instruction of the plan reads from files, at most; none for a device that is the host. */
+/* Bytes that any one instruction of the plan reads from files, at most; none for a device that is
+ * the host. */
 int64_t dt_device_reads(const DtRank *rank);
 /* Memory for copies that the device does not make by itself, when a rank is loaded. */
 DtLending *dt_device_lending_new(DtRank *rank);

@@ -16,7 +16,10 @@ static void *real(DtDeviceAt at)
     return (void *)(uintptr_t)near(at).at; // NOLINT(performance-no-int-to-ptr)
 }
 
-static DtStatus open_apart(DtRank *rank, DtDeviceState **ret_state) { return dt_device_cpu.open(rank, ret_state); }
+static DtStatus open_apart(DtRank *rank, DtDeviceState **ret_state)
+{
+    return dt_device_cpu.open(rank, ret_state);
+}
 
 static void close_apart(DtDeviceState *state) { dt_device_cpu.close(state); }
 
@@ -44,7 +47,10 @@ static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t b
     dt_device_cpu.copy(state, near(to), near(from), bytes);
 }
 
-static void zero(DtDeviceState *state, DtDeviceAt to, int64_t bytes) { dt_device_cpu.zero(state, near(to), bytes); }
+static void zero(DtDeviceState *state, DtDeviceAt to, int64_t bytes)
+{
+    dt_device_cpu.zero(state, near(to), bytes);
+}
 
 static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes)
 {

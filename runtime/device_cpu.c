@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device: kernels are functions of the plan's code units, or are interpreted; products go
- * to a library. */
+/* The CPU as a device: kernels are functions of the plan's code units, or are interpreted; products
+ * go to a library. */
 #include "kir/kir.h"
 #include "runtime/code.h"
 #include "runtime/gemm.h"
@@ -46,7 +46,8 @@ static DtStatus open_device(DtRank *rank, DtDeviceState **ret_state)
     for (uint32_t i = 0; i < plan->n_kernels; i++)
         if (!find_kernel(state, i))
             return dt_status_fail(DT_EXIT_FAILED, "code unit %u of the plan lacks kernel `%s`",
-                                  plan->kernels[i].code, dt_plan_str(plan, plan->kernels[i].symbol));
+                                  plan->kernels[i].code,
+                                  dt_plan_str(plan, plan->kernels[i].symbol));
     status = dt_gemm_open(plan, rank->memory, rank->options->gemm, &state->gemms);
     if (!dt_status_ok(&status))
         return status;
@@ -96,8 +97,8 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
 
 static bool run_gemm(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS])
 {
-    return dt_gemm_join(&state->gemms, gemm, real(at[DT_GEMM_A]), real(at[DT_GEMM_B]), real(at[DT_GEMM_C]),
-                        real(at[DT_GEMM_VECTOR]), real(at[DT_GEMM_MATRIX]));
+    return dt_gemm_join(&state->gemms, gemm, real(at[DT_GEMM_A]), real(at[DT_GEMM_B]),
+                        real(at[DT_GEMM_C]), real(at[DT_GEMM_VECTOR]), real(at[DT_GEMM_MATRIX]));
 }
 
 static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)

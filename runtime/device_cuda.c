@@ -25,7 +25,8 @@ struct DtDeviceState {
     bool is_retained;
     DtCudaStream *stream;
     DtCudaModule **modules; /* by code unit; NULL: of another target */
-    DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else NULL */
+    DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else
+                                           * NULL */
     uint64_t workspace;                   /* between the two */
     DtDeviceAt step_at; /* kernels find the number of the step there */
     int64_t step;
@@ -48,14 +49,19 @@ static bool good(DtDeviceState *state, int error, const char *what)
         return true;
     if (state->error == 0 && dt_status_ok(&state->rank->failure)) {
         const bool is_late = state->stream && state->driver.stream_query(state->stream) == error;
-        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s", is_late ? "do what was begun" : what,
-                     dt_cuda_driver_error(&state->driver, error), is_late ? dt_position_blame(state->rank) : "");
+        dt_rank_fail(state->rank, DT_EXIT_FAILED, "the GPU failed to %s: %s%s",
+                     is_late ? "do what was begun" : what,
+                     dt_cuda_driver_error(&state->driver, error),
+                     is_late ? dt_position_blame(state->rank) : "");
     }
     state->error = error;
     return false;
 }
 
-bool dt_device_cuda_good(DtRank *rank, int error, const char *what) { return good(rank->device, error, what); }
+bool dt_device_cuda_good(DtRank *rank, int error, const char *what)
+{
+    return good(rank->device, error, what);
+}
 
 /* A library has failed to begin something: if the device has, that is why. */
 static void ask(DtDeviceState *state)
@@ -75,12 +81,12 @@ static DtStatus choose_device(DtDeviceState *state)
     if (error == 0 && n == 0)
         return dt_status_fail(DT_EXIT_FAILED, "this machine has a driver and no GPU");
     if (error == 0 && (uint32_t)n < rank->local.size && !rank->options->share_gpu)
-        return dt_status_fail(
-            DT_EXIT_FAILED,
-            rank->options->nodes > 1
-                ? "this node has %u ranks and %d GPU%s"
-                : "the plan has %u ranks and this machine %d GPU%s; with --share-gpu ranks share them",
-            rank->local.size, n, n == 1 ? "" : "s");
+        return dt_status_fail(DT_EXIT_FAILED,
+                              rank->options->nodes > 1
+                                  ? "this node has %u ranks and %d GPU%s"
+                                  : "the plan has %u ranks and this machine %d GPU%s; with "
+                                    "--share-gpu ranks share them",
+                              rank->local.size, n, n == 1 ? "" : "s");
     if (error == 0)
         error = d->device(&state->device, state->number = (int)(rank->local.me % (uint32_t)n));
     if (error == 0)
@@ -133,12 +139,11 @@ static DtStatus no_code(const DtDeviceState *state)
         if (plan->codes[c].binary_len && (!targets.len || !strstr(targets.at, has)))
             dt_text_printf(&targets, "%s%s", targets.len ? ", " : "", has);
     }
-    const DtStatus status =
-        dt_status_fail(DT_EXIT_FAILED,
-                       "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s%s",
-                       targets.len ? targets.at : "no target", name, state->major, state->minor,
-                       target ? ": compile it with --target=" : ", which dtc knows no target for",
-                       target ? target : "", target ? ", or run it with --rebuild where NVRTC is" : "");
+    const DtStatus status = dt_status_fail(
+        DT_EXIT_FAILED, "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s%s",
+        targets.len ? targets.at : "no target", name, state->major, state->minor,
+        target ? ": compile it with --target=" : ", which dtc knows no target for",
+        target ? target : "", target ? ", or run it with --rebuild where NVRTC is" : "");
     dt_text_free(&targets);
     return status;
 }
@@ -153,7 +158,8 @@ static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symb
     long long blocks;
     uint32_t threads = 0;
     const int len = snprintf(begin, sizeof begin, "DT_KERNEL(%s, ", symbol);
-    const char *at = len < (int)sizeof begin ? memmem(text, code->source_len, begin, (size_t)len) : NULL;
+    const char *at =
+        len < (int)sizeof begin ? memmem(text, code->source_len, begin, (size_t)len) : NULL;
     if (!at)
         return 0;
     const size_t left = (size_t)(text + code->source_len - at) - (size_t)len;
@@ -167,7 +173,8 @@ static uint32_t code_of(const DtDeviceState *state, const DtPlanKernel *kernel)
     return state->rank->options->rebuild ? kernel->code : code_for(state, kernel->code);
 }
 
-/* A unit's text, compiled on this machine by NVRTC, for this GPU; kept in the cache (base/nvrtc.h). */
+/* A unit's text, compiled on this machine by NVRTC, for this GPU; kept in the cache
+ * (base/nvrtc.h). */
 static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **ret_image)
 {
     const DtRank *rank = state->rank;
@@ -176,13 +183,15 @@ static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **
     DtNvrtcResult result;
     if (!target)
         return no_code(state);
-    const char *text = dt_arena_strndup(rank->memory, (const char *)rank->plan->blob + unit->source, unit->source_len);
+    const char *text = dt_arena_strndup(rank->memory, (const char *)rank->plan->blob + unit->source,
+                                        unit->source_len);
     const DtStatus status =
         dt_nvrtc_build(rank->memory, text, target, state->driver.version / 1000, &result);
     *ret_image = result.cubin;
     if (dt_status_ok(&status))
         return DT_OK;
-    return dt_status_fail(status.code, "the plan's kernels cannot be compiled for this GPU: %.400s", status.message);
+    return dt_status_fail(status.code, "the plan's kernels cannot be compiled for this GPU: %.400s",
+                          status.message);
 }
 
 /* Code that a newer compiler made may have a form that an older driver does not know. */
@@ -216,7 +225,8 @@ static DtStatus load_module(DtDeviceState *state, uint32_t code)
         return status;
     if (state->rank->options->rebuild)
         status = rebuild(state, code, &image);
-    const int error = dt_status_ok(&status) ? state->driver.module_load(&state->modules[code], image) : 0;
+    const int error =
+        dt_status_ok(&status) ? state->driver.module_load(&state->modules[code], image) : 0;
     return error == 0 ? status : refused(state, code, error);
 }
 
@@ -235,14 +245,17 @@ static DtStatus load_kernels(DtDeviceState *state)
     for (uint32_t k = 0; k < plan->n_kernels; k++) {
         const bool finishes = plan->launches[k].finish > 0;
         const char *name = dt_plan_str(plan, plan->kernels[k].symbol);
-        const char *symbol = finishes ? dt_arena_printf(state->rank->memory, "%s" DT_PLAN_PIECES, name) : name;
-        const uint32_t code = code_of(state, &plan->kernels[k]), threads = threads_of(plan, k, symbol);
+        const char *symbol =
+            finishes ? dt_arena_printf(state->rank->memory, "%s" DT_PLAN_PIECES, name) : name;
+        const uint32_t code = code_of(state, &plan->kernels[k]),
+                       threads = threads_of(plan, k, symbol);
         if (code == UINT32_MAX)
             return no_code(state);
         if (threads && threads != plan->launches[k].threads)
-            return dt_status_fail(DT_EXIT_FAILED,
-                                  "kernel `%.60s` has blocks of %u threads, and the plan starts it with %u", symbol,
-                                  threads, plan->launches[k].threads);
+            return dt_status_fail(
+                DT_EXIT_FAILED,
+                "kernel `%.60s` has blocks of %u threads, and the plan starts it with %u", symbol,
+                threads, plan->launches[k].threads);
         const DtStatus status = load_module(state, code);
         if (!dt_status_ok(&status))
             return status;
@@ -284,7 +297,8 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
     const uint32_t kernel = inst->ref;
     const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
     const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
-    uint64_t arguments[513]; /* a struct of both, 256 each at most, and the workspace; one member if there is none */
+    /* a struct of both, 256 each at most, and the workspace; one member if there is none */
+    uint64_t arguments[513];
     void *parameters[] = {arguments};
     uint32_t n = 0;
     if (dt_cuda_attends_has(state->attends, kernel)) {
@@ -304,14 +318,15 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
          "start a kernel");
     if (launch->finish)
         good(state,
-             state->driver.launch(state->finishes[kernel], launch->finish, 1, 1, launch->threads, 1, 1, 0,
-                                  state->stream, parameters, NULL),
+             state->driver.launch(state->finishes[kernel], launch->finish, 1, 1, launch->threads, 1,
+                                  1, 0, state->stream, parameters, NULL),
              "start a kernel");
 }
 
 static DtDeviceAt put_step(DtDeviceState *state, int64_t number)
 {
-    if (number != state->step && dt_cuda_host_put(state->host, state->step_at, &number, sizeof number))
+    if (number != state->step &&
+        dt_cuda_host_put(state->host, state->step_at, &number, sizeof number))
         state->step = number;
     return state->step_at;
 }
@@ -341,7 +356,8 @@ static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret
         return DT_OK;
     const int error = state->windows->alloc(&ret_at->at, bytes);
     if (error)
-        return dt_status_fail(DT_EXIT_DOES_NOT_FIT, "NCCL makes no window of %llu bytes on the GPU: %s",
+        return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                              "NCCL makes no window of %llu bytes on the GPU: %s",
                               (unsigned long long)bytes, state->windows->error_string(error));
     DT_PUSH(state->rank->memory, state->lent, ret_at->at);
     good(state, state->driver.set_bytes(ret_at->at, 0, bytes, state->stream), "clear memory");
@@ -370,7 +386,8 @@ static DtStatus new_workspace(DtDeviceState *state)
     DtDeviceAt at;
     const DtStatus status = new_arena(state, workspace_bytes(state->rank->plan), &at);
     state->workspace = at.at;
-    return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status; /* zeroed: step 0 */
+    /* zeroed: step 0 */
+    return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status;
 }
 
 /* Whether all ranks that share the GPU fit, some of which may have allocated already. */
@@ -382,7 +399,8 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
     char need[32], have[32];
     state->driver.device_count(&n);
     const uint32_t sharing = (rank->local.size + (uint32_t)n - 1) / (uint32_t)n;
-    if (state->driver.memory_info(&left, &total) != 0 || (bytes <= left && bytes <= total / sharing))
+    if (state->driver.memory_info(&left, &total) != 0 ||
+        (bytes <= left && bytes <= total / sharing))
         return DT_OK;
     const size_t most = left < total / sharing ? left : total / sharing;
     return dt_status_fail(
@@ -397,11 +415,13 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 static DtStatus choose_attention(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
-    const bool compares = rank->options->record || rank->options->compare; /* bytes, of the plan's own kernels */
+    /* bytes, of the plan's own kernels */
+    const bool compares = rank->options->record || rank->options->compare;
     const DtAttention wish = compares ? DT_ATTENTION_GENERATED : rank->options->attention;
     const char *why = NULL;
-    DtStatus status = dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream,
-                                           10 * state->major + state->minor, wish, &state->attends, &why);
+    DtStatus status =
+        dt_cuda_attends_open(rank->memory, rank->plan, &state->driver, state->stream,
+                             10 * state->major + state->minor, wish, &state->attends, &why);
     if (!dt_status_ok(&status))
         return status;
     const uint64_t bytes = dt_cuda_attends_bytes(state->attends);
@@ -414,10 +434,13 @@ static DtStatus choose_attention(DtDeviceState *state)
     }
     rank->memory_bytes += dt_cuda_attends_bytes(state->attends);
     if (rank->plan->n_attentions > 0)
-        rank->attention = state->attends && bytes > 0 ? dt_cuda_attends_name(state->attends) : "generated";
+        rank->attention =
+            state->attends && bytes > 0 ? dt_cuda_attends_name(state->attends) : "generated";
     if (why && rank->rank == 0 && dt_status_ok(&status))
-        dt_text_say(stderr, dt_arena_printf(rank->memory, "dtrun: note: attention by the plan's own kernels%s: %s",
-                                            state->attends && bytes > 0 ? " in part" : "", why));
+        dt_text_say(stderr,
+                    dt_arena_printf(rank->memory,
+                                    "dtrun: note: attention by the plan's own kernels%s: %s",
+                                    state->attends && bytes > 0 ? " in part" : "", why));
     return status;
 }
 
@@ -435,8 +458,8 @@ static DtStatus prepare_attention(DtDeviceState *state)
         DtCudaFunction *function = NULL;
         if (s->pointer[DT_SDPA_MAX] < 0)
             continue;
-        const int error =
-            state->driver.module_function(&function, state->modules[code_of(state, kernel)], symbol);
+        const int error = state->driver.module_function(
+            &function, state->modules[code_of(state, kernel)], symbol);
         if (error)
             status = dt_status_fail(DT_EXIT_FAILED, "kernel `%.60s` cannot be loaded: %s", symbol,
                                     dt_cuda_driver_error(&state->driver, error));
@@ -466,7 +489,8 @@ static bool is_free(DtDeviceState *state)
 
 static bool is_done(DtDeviceState *state)
 {
-    return is_free(state) && good(state, state->driver.stream_wait(state->stream), "do what was begun");
+    return is_free(state) &&
+           good(state, state->driver.stream_wait(state->stream), "do what was begun");
 }
 
 static void wait(DtDeviceState *state) { is_done(state); }
@@ -476,7 +500,10 @@ static void put(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t b
     dt_cuda_host_put(state->host, to, from, bytes);
 }
 
-static char *lend(DtDeviceState *state, int64_t bytes) { return dt_cuda_host_lend(state->host, bytes); }
+static char *lend(DtDeviceState *state, int64_t bytes)
+{
+    return dt_cuda_host_lend(state->host, bytes);
+}
 
 static void send(DtDeviceState *state, char *lent, DtDeviceAt to, int64_t bytes)
 {
@@ -500,7 +527,8 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
     if (bytes <= 0)
         return;
     memset(to, 0, (size_t)bytes); /* if it fails */
-    if (is_free(state) && good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
+    if (is_free(state) &&
+        good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
         is_done(state);
 }
 
@@ -573,7 +601,8 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
     int units = 0;
     d->device_name(name, sizeof name, state->device);
     d->device_attribute(&units, DT_CUDA_MULTIPROCESSORS, state->device);
-    snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor, units);
+    snprintf(gpu, sizeof gpu, "%s, sm_%d%d, %d multiprocessors", name, state->major, state->minor,
+             units);
     return dt_cuda_attends_agree(state->rank, &state->attends, d, state->stream, gpu, ret_said) &&
            dt_cuda_products_choose(state->rank, state->products, gpu, ret_said) && make_room(state);
 }
@@ -582,7 +611,8 @@ static bool choose(DtDeviceState *state, DtText *ret_said)
 
 static bool capture(DtDeviceState *state)
 {
-    return good(state, state->driver.capture_begin(state->stream, DT_CUDA_CAPTURE_OWN), "begin a graph");
+    return good(state, state->driver.capture_begin(state->stream, DT_CUDA_CAPTURE_OWN),
+                "begin a graph");
 }
 
 static bool captured(DtDeviceState *state, uint32_t *ret_graph)
@@ -603,7 +633,8 @@ static bool captured(DtDeviceState *state, uint32_t *ret_graph)
 
 static bool replay(DtDeviceState *state, uint32_t graph)
 {
-    return good(state, state->driver.graph_run(state->graphs.at[graph], state->stream), "start a graph");
+    return good(state, state->driver.graph_run(state->graphs.at[graph], state->stream),
+                "start a graph");
 }
 
 /* ---- how far it is (position.h) ---- */
@@ -641,7 +672,8 @@ static void map_marks(DtDeviceState *state)
 static void mark(DtDeviceState *state, uint32_t which, uint32_t value)
 {
     if (state->marks)
-        good(state, state->driver.write_word(state->stream, state->marks + which * sizeof value, value, 0),
+        good(state,
+             state->driver.write_word(state->stream, state->marks + which * sizeof value, value, 0),
              "write how far it is");
 }
 
@@ -652,12 +684,14 @@ static void stamp(DtDeviceState *state, uint32_t number)
     const DtCudaDriver *d = &state->driver;
     if (!state->stamps)
         state->stamps = DT_NEW_ARRAY(state->rank->memory, DtCudaEvent *, DT_DEVICE_STAMPS);
-    if (!state->stamps[number] && !good(state, d->event_new(&state->stamps[number], 0), "make an event"))
+    if (!state->stamps[number] &&
+        !good(state, d->event_new(&state->stamps[number], 0), "make an event"))
         return;
     good(state, d->event_record(state->stamps[number], state->stream), "record an event");
 }
 
-/* Each after the one before: the times of the driver are floats, which are precise over short spans only. */
+/* Each after the one before: the times of the driver are floats, which are precise over short spans
+ * only. */
 static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
 {
     float ms = 0;
@@ -666,7 +700,8 @@ static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
     if (!is_done(state))
         return;
     for (uint32_t i = 1; i < n; i++) {
-        good(state, state->driver.event_elapsed(&ms, state->stamps[i - 1], state->stamps[i]), "tell a time");
+        good(state, state->driver.event_elapsed(&ms, state->stamps[i - 1], state->stamps[i]),
+             "tell a time");
         ret_seconds[i] = ret_seconds[i - 1] + (double)ms * 1e-3;
     }
 }
@@ -698,7 +733,8 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
                                        &state->products);
     rank->gemm_library = "cublaslt";
     if (dt_status_ok(&status))
-        status = dt_cuda_host_open(rank, &state->driver, state->stream, dt_device_reads(rank), &state->host);
+        status = dt_cuda_host_open(rank, &state->driver, state->stream, dt_device_reads(rank),
+                                   &state->host);
     if (dt_status_ok(&status))
         map_marks(state);
     return status;
@@ -737,8 +773,10 @@ static void close_cuda(DtDeviceState *state)
 DtCudaWork dt_device_cuda_work(const DtRank *rank)
 {
     const DtDeviceState *state = rank->device;
-    return (DtCudaWork){
-        .driver = &state->driver, .stream = state->stream, .device = state->number, .windows = state->windows};
+    return (DtCudaWork){.driver = &state->driver,
+                        .stream = state->stream,
+                        .device = state->number,
+                        .windows = state->windows};
 }
 
 const DtDeviceOps dt_device_cuda = {.name = "cuda",

@@ -25,7 +25,8 @@ typedef struct Exec {
     int64_t reg[DT_PLAN_REGS];
 } Exec;
 
-/* A RECV that was started and that the communicator cannot begin: it is done when something waits for it. */
+/* A RECV that was started and that the communicator cannot begin: it is done when something waits
+ * for it. */
 struct DtPending {
     bool is_there;
     uint32_t inst;
@@ -130,7 +131,9 @@ static bool run_gemm(Exec *exec, const DtPlanInst *inst)
 /* Number of the event that the instruction names; -1: none. */
 static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
 {
-    return inst->event ? inst->event - 1 + (int64_t)inst->event_step * exec->reg[DT_PLAN_REG_RINGBUF] : -1;
+    return inst->event
+               ? inst->event - 1 + (int64_t)inst->event_step * exec->reg[DT_PLAN_REG_RINGBUF]
+               : -1;
 }
 
 /* A collective or message, in its queue if the communicator has some. */
@@ -178,7 +181,8 @@ static bool run_compared(Exec *exec, uint32_t index)
     const DtPlanInst *inst = &rank->plan->insts[index];
     DtPlaceAt places[256];
     uint32_t n = 0;
-    while (n < inst->n_args && n < 256 && rank->plan->args[inst->first_arg + n].kind == DT_ARG_ADDRESS) {
+    while (n < inst->n_args && n < 256 &&
+           rank->plan->args[inst->first_arg + n].kind == DT_ARG_ADDRESS) {
         places[n] = place_of(exec, inst->first_arg + n);
         n++;
     }
@@ -231,7 +235,8 @@ static bool expect_message(Exec *exec, uint32_t index)
 {
     struct DtPending *pending = &exec->rank->pending[exec->rank->plan->insts[index].event - 1];
     if (pending->is_there)
-        return dt_rank_fail(exec->rank, DT_EXIT_FAILED, "two messages are received under one event");
+        return dt_rank_fail(exec->rank, DT_EXIT_FAILED,
+                            "two messages are received under one event");
     *pending = (struct DtPending){.is_there = true, .inst = index};
     memcpy(pending->reg, exec->reg, sizeof pending->reg);
     return true;
@@ -240,7 +245,8 @@ static bool expect_message(Exec *exec, uint32_t index)
 /* An operation that was started progresses by itself, but a message is received only here. */
 static bool await(Exec *exec, uint32_t index)
 {
-    struct DtPending *pending = &exec->rank->pending[event_of(exec, &exec->rank->plan->insts[index])];
+    struct DtPending *pending =
+        &exec->rank->pending[event_of(exec, &exec->rank->plan->insts[index])];
     if (!pending->is_there)
         return run_watched(exec, index);
     Exec then = {.rank = exec->rank};
@@ -266,7 +272,8 @@ static bool run_one(Exec *exec, uint32_t index)
 /* In a graph, or between two. */
 static bool capture_one(Exec *exec, uint32_t index)
 {
-    const bool due = is_due(exec, &exec->rank->plan->insts[index]), was_open = exec->captured->is_open;
+    const bool due = is_due(exec, &exec->rank->plan->insts[index]),
+               was_open = exec->captured->is_open;
     bool good;
     const bool inside = dt_graphs_takes(exec->rank, exec->captured, index, exec->reg, due, &good);
     if (!was_open || !inside)
@@ -275,8 +282,8 @@ static bool capture_one(Exec *exec, uint32_t index)
         return good;
     if (!inside)
         return run_one(exec, index);
-    return run_watched(exec, index) &&
-           (!dt_readback_has(exec->rank, index) || dt_graphs_note(exec->rank, exec->captured, index));
+    return run_watched(exec, index) && (!dt_readback_has(exec->rank, index) ||
+                                        dt_graphs_note(exec->rank, exec->captured, index));
 }
 
 /* Of a product that has another form in this run, the instructions of that, which have one form

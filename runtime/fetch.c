@@ -110,7 +110,8 @@ bool dt_fetch_serve(DtFetch *fetch, uint32_t asker)
         fetch->seen++;
         if (box->bytes == 0)
             return true;
-        dt_device_get(rank, box->data, dt_device_place(rank, box->arena, box->offset, box->bytes), box->bytes);
+        dt_device_get(rank, box->data, dt_device_place(rank, box->arena, box->offset, box->bytes),
+                      box->bytes);
         dt_sync_raise(&box->answered);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the library for matrix products. A record that the chosen library cannot do (16-bit operands that it
- * has no fast code for, strides of a kind it lacks) goes through tiles in f32; with --gemm=plain all run in
- * the plain loops, which are slow: how many do is in the log. */
+/* Chooses the library for matrix products. A record that the chosen library cannot do (16-bit
+ * operands that it has no fast code for, strides of a kind it lacks) goes through tiles in f32;
+ * with --gemm=plain all run in the plain loops, which are slow: how many do is in the log. */
 #include "runtime/gemm_wide.h"
 
 #include <string.h>
@@ -37,10 +37,11 @@ static DtStatus open_library(DtArena *memory, const DtPlan *plan, DtGemmKind kin
     }
     if (gemms->library)
         return DT_OK;
-    return dt_status_fail(DT_EXIT_FAILED,
-                          "no library for matrix products: %.150s; %.150s; or choose the slow plain loops with "
-                          "--gemm=plain",
-                          first.message, status.message);
+    return dt_status_fail(
+        DT_EXIT_FAILED,
+        "no library for matrix products: %.150s; %.150s; or choose the slow plain loops with "
+        "--gemm=plain",
+        first.message, status.message);
 }
 
 static void prepare_all(DtGemms *gemms, DtArena *memory)
@@ -96,8 +97,8 @@ bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void
     return true;
 }
 
-bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c, void *vector,
-                  void *matrix)
+bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c,
+                  void *vector, void *matrix)
 {
     const DtPlanGemm *g = &gemms->plan->gemms[index];
     if (!g->epilogue)
@@ -115,7 +116,8 @@ bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const voi
 
 uint64_t dt_gemm_workspace(const DtGemms *gemms)
 {
-    return gemms->library ? gemms->ops->workspace(gemms->library) + dt_gemm_wide_bytes(gemms->wide) : 0;
+    return gemms->library ? gemms->ops->workspace(gemms->library) + dt_gemm_wide_bytes(gemms->wide)
+                          : 0;
 }
 
 void dt_gemm_close(DtGemms *gemms)

@@ -29,22 +29,25 @@ extern const DtGemmOps dt_gemm_onednn, dt_gemm_openblas;
 /* The reference: three loops, sums in double, any strides; f32, bf16 and f16. */
 void dt_gemm_plain_run(const DtPlanGemm *gemm, const void *a, const void *b, void *c);
 /* With the record's epilogue, which works on the sums in double. */
-void dt_gemm_plain_join(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector, void *matrix);
+void dt_gemm_plain_join(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector,
+                        void *matrix);
 
 double dt_gemm_get(const void *matrix, int64_t at, uint32_t dtype);
 void dt_gemm_put(void *matrix, int64_t at, uint32_t dtype, float value);
 
 /* Epilogues of products (gemm_epilogue.c). Element (i, j) of C by its sum x, in double. */
-double dt_gemm_epilogue_of(const DtPlanGemm *gemm, double x, int64_t i, int64_t j, const void *vector, void *matrix);
+double dt_gemm_epilogue_of(const DtPlanGemm *gemm, double x, int64_t i, int64_t j,
+                           const void *vector, void *matrix);
 /* Loops before and after a library's product for its epilogue, and the record of that product. */
 DtPlanGemm dt_gemm_epilogue_inner(const DtPlanGemm *gemm);
 void dt_gemm_epilogue_begin(const DtPlanGemm *gemm, void *c, const void *matrix);
-void dt_gemm_epilogue_end(const DtPlanGemm *gemm, const void *a, const void *b, void *c, void *vector, void *matrix);
+void dt_gemm_epilogue_end(const DtPlanGemm *gemm, const void *a, const void *b, void *c,
+                          void *vector, void *matrix);
 /* The sums of A's rows or B's columns. */
 void dt_gemm_epilogue_sum(const DtPlanGemm *gemm, const void *a, const void *b, void *vector);
 
-/* The products of one record in turn: where in its three matrices each begins, in elements. The first n batch axes
- * are gone through. */
+/* The products of one record in turn: where in its three matrices each begins, in elements. The
+ * first n batch axes are gone through. */
 typedef struct DtGemmBatch {
     const DtPlanGemm *gemm;
     uint32_t n;
@@ -69,12 +72,13 @@ typedef struct DtGemms {
     uint32_t n_plain;  /* records that run in the plain loops */
 } DtGemms;
 
-/* kind DEFAULT: oneDNN where it suits the processor, else OpenBLAS, else oneDNN all the same, else an error. */
+/* kind DEFAULT: oneDNN where it suits the processor, else OpenBLAS, else oneDNN all the same, else
+ * an error. */
 DtStatus dt_gemm_open(const DtPlan *plan, DtArena *memory, DtGemmKind kind, DtGemms *ret_gemms);
 bool dt_gemm_run(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c);
 /* With the record's epilogue, whose vector and matrix may be NULL if it has none. */
-bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c, void *vector,
-                  void *matrix);
+bool dt_gemm_join(const DtGemms *gemms, uint32_t index, const void *a, const void *b, void *c,
+                  void *vector, void *matrix);
 uint64_t dt_gemm_workspace(const DtGemms *gemms);
 void dt_gemm_close(DtGemms *gemms);
 

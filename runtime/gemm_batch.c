@@ -2,7 +2,10 @@
 /* The products of a record, one after the other: what every library walks over. */
 #include "runtime/gemm_wide.h"
 
-DtGemmBatch dt_gemm_batch(const DtPlanGemm *gemm, uint32_t n) { return (DtGemmBatch){.gemm = gemm, .n = n}; }
+DtGemmBatch dt_gemm_batch(const DtPlanGemm *gemm, uint32_t n)
+{
+    return (DtGemmBatch){.gemm = gemm, .n = n};
+}
 
 bool dt_gemm_batch_next(DtGemmBatch *batch)
 {

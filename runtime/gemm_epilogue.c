@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epilogues of matrix products on the CPU (plan/epilogues.def): in loops around what a library multiplies. What is
- * added as a matrix is put in C before the product, which then adds to it; all else is done to C behind it, once it is
- * rounded, where the plain loops (gemm_plain.c) and cuBLASLt round behind the epilogue. */
+/* Epilogues of matrix products on the CPU (plan/epilogues.def): in loops around what a library
+ * multiplies. What is added as a matrix is put in C before the product, which then adds to it; all
+ * else is done to C behind it, once it is rounded, where the plain loops (gemm_plain.c) and
+ * cuBLASLt round behind the epilogue. */
 #include "runtime/gemm.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static bool adds_matrix(const DtPlanGemm *g)
     return g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
 }
 
-double dt_gemm_epilogue_of(const DtPlanGemm *g, double x, int64_t i, int64_t j, const void *vector, void *matrix)
+double dt_gemm_epilogue_of(const DtPlanGemm *g, double x, int64_t i, int64_t j, const void *vector,
+                           void *matrix)
 {
     const int64_t at = i * g->matrix_row + j * g->matrix_col;
     if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_READ)
@@ -55,7 +57,8 @@ DtPlanGemm dt_gemm_epilogue_inner(const DtPlanGemm *gemm)
 void dt_gemm_epilogue_begin(const DtPlanGemm *g, void *c, const void *matrix)
 {
     const int64_t unit = dt_kinds_size(g->dtype_c);
-    for (int64_t i = 0; adds_matrix(g) && (c != matrix || g->c_row != g->matrix_row) && i < g->m; i++)
+    for (int64_t i = 0; adds_matrix(g) && (c != matrix || g->c_row != g->matrix_row) && i < g->m;
+         i++)
         memmove((char *)c + i * g->c_row * unit, (const char *)matrix + i * g->matrix_row * unit,
                 (size_t)(g->n * unit));
 }
@@ -68,7 +71,8 @@ void dt_gemm_epilogue_sum(const DtPlanGemm *g, const void *a, const void *b, voi
     const bool rows = g->epilogue == DT_PLAN_EPILOGUE_SUM_A;
     const void *from = rows ? a : b;
     const uint32_t dtype = rows ? g->dtype_a : g->dtype_b;
-    const int64_t n = rows ? g->m : g->n, step = rows ? g->a_row : g->b_col, down = rows ? g->a_col : g->b_row;
+    const int64_t n = rows ? g->m : g->n, step = rows ? g->a_row : g->b_col,
+                  down = rows ? g->a_col : g->b_row;
     for (int64_t first = 0; first < n; first += LANES) {
         double sum[LANES] = {0};
         const int64_t lanes = n - first < LANES ? n - first : LANES;
@@ -80,18 +84,22 @@ void dt_gemm_epilogue_sum(const DtPlanGemm *g, const void *a, const void *b, voi
     }
 }
 
-void dt_gemm_epilogue_end(const DtPlanGemm *g, const void *a, const void *b, void *c, void *vector, void *matrix)
+void dt_gemm_epilogue_end(const DtPlanGemm *g, const void *a, const void *b, void *c, void *vector,
+                          void *matrix)
 {
     DtPlanGemm behind = *g;
     if (adds_matrix(g))
-        behind.epilogue = g->epilogue == DT_PLAN_EPILOGUE_ADD ? DT_PLAN_EPILOGUE_NONE : DT_PLAN_EPILOGUE_BIAS;
+        behind.epilogue =
+            g->epilogue == DT_PLAN_EPILOGUE_ADD ? DT_PLAN_EPILOGUE_NONE : DT_PLAN_EPILOGUE_BIAS;
     dt_gemm_epilogue_sum(g, a, b, vector);
-    if (behind.epilogue == DT_PLAN_EPILOGUE_NONE || dt_kinds_epilogues[behind.epilogue].vector == DT_EPILOGUE_WRITE)
+    if (behind.epilogue == DT_PLAN_EPILOGUE_NONE ||
+        dt_kinds_epilogues[behind.epilogue].vector == DT_EPILOGUE_WRITE)
         return;
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
             const int64_t at = i * g->c_row + j;
             const double x = dt_gemm_get(c, at, g->dtype_c);
-            dt_gemm_put(c, at, g->dtype_c, (float)dt_gemm_epilogue_of(&behind, x, i, j, vector, matrix));
+            dt_gemm_put(c, at, g->dtype_c,
+                        (float)dt_gemm_epilogue_of(&behind, x, i, j, vector, matrix));
         }
 }

@@ -4,13 +4,14 @@
  * run time in the library of the header's major version. Versions 2 and 3 differ in how
  * descriptors are made (see the two halves of make_descriptor and make_primitive).
  *
- * One batch axis, the longest after merging, goes into the primitive if oneDNN has optimised code for that; the
- * others are a loop around it. (Version 3.7 computes wrong results for several batch axes of which operands lack
- * some, in "brg_matmul:avx512_core".) Where oneDNN has only its reference code, prepare says no.
+ * One batch axis, the longest after merging, goes into the primitive if oneDNN has optimised code
+ * for that; the others are a loop around it. (Version 3.7 computes wrong results for several batch
+ * axes of which operands lack some, in "brg_matmul:avx512_core".) Where oneDNN has only its
+ * reference code, prepare says no.
  *
- * Its code "gemm:jit" (operands with gaps between rows, as the heads of attention; without AVX-512 all products, there
- * slower than OpenBLAS, which dtrun then chooses) takes buffers in every call, whatever the scratchpad mode is:
- * new_pool.c keeps them. */
+ * Its code "gemm:jit" (operands with gaps between rows, as the heads of attention; without AVX-512
+ * all products, there slower than OpenBLAS, which dtrun then chooses) takes buffers in every call,
+ * whatever the scratchpad mode is: new_pool.c keeps them. */
 #include "runtime/gemm.h"
 #include "runtime/new_pool.h"
 
@@ -60,9 +61,9 @@ typedef dnnl_memory_desc_t Desc; /* a struct */
 typedef const dnnl_memory_desc_t *DescAt;
 #endif
 
-/* One prepared product. gemm: with the batch axes merged, of which the last n_inside (0 or 1) are in the
- * primitive and the others a loop around it. swapped: gemm computes the transpose of C as B^T A^T, since
- * oneDNN wants unit stride along the rows of its result. */
+/* One prepared product. gemm: with the batch axes merged, of which the last n_inside (0 or 1) are
+ * in the primitive and the others a loop around it. swapped: gemm computes the transpose of C as
+ * B^T A^T, since oneDNN wants unit stride along the rows of its result. */
 typedef struct Product {
     DtPlanGemm gemm;
     uint32_t n_inside;
@@ -125,8 +126,8 @@ static void close_library(DtGemmLibrary *library)
     /* The OpenMP runtime it brought does not survive being unloaded; the library stays. */
 }
 
-/* Its name is libdnnl.so.MAJOR, or, where a distribution counts minor versions as incompatible (Debian 13),
- * libdnnl.so.MAJOR.MINOR of the headers' version or a little before. */
+/* Its name is libdnnl.so.MAJOR, or, where a distribution counts minor versions as incompatible
+ * (Debian 13), libdnnl.so.MAJOR.MINOR of the headers' version or a little before. */
 static void *find_library(const char **ret_why)
 {
     char name[40];
@@ -150,8 +151,9 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
     dt_new_pool_link();
     library->handle = find_library(&why);
     if (library->handle == NULL)
-        return dt_status_fail(DT_EXIT_FAILED, "oneDNN cannot be used: %.120s (package libdnnl-dev; or --gemm=openblas)",
-                              why);
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "oneDNN cannot be used: %.120s (package libdnnl-dev; or --gemm=openblas)", why);
     DtStatus status = find_symbols(library);
     if (!dt_status_ok(&status))
         return status;
@@ -399,8 +401,9 @@ static void merge_batches(DtPlanGemm *g)
             swap_batches(g, i, --g->n_batch);
     for (uint32_t i = 0; i < g->n_batch;) {
         uint32_t k = 0;
-        while (k < g->n_batch && (k == i || !continues(g, g->a_batch, i, k) || !continues(g, g->b_batch, i, k) ||
-                                  !continues(g, g->c_batch, i, k)))
+        while (k < g->n_batch &&
+               (k == i || !continues(g, g->a_batch, i, k) || !continues(g, g->b_batch, i, k) ||
+                !continues(g, g->c_batch, i, k)))
             k++;
         if (k < g->n_batch) {
             merge_into(g, i, k);
@@ -473,7 +476,9 @@ static uint64_t workspace(const DtGemmLibrary *library) { return library->scratc
 /* Without AVX-512 every product uses "gemm:jit" (versions 2.6 to 3.7). */
 static bool suits(const DtGemmLibrary *library)
 {
-    return (library->dnnl.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    return (library->dnnl.dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) ==
+           dnnl_cpu_isa_avx512_core;
 }
 
-const DtGemmOps dt_gemm_onednn = {"onednn", open_library, suits, prepare, run, close_library, workspace};
+const DtGemmOps dt_gemm_onednn = {"onednn", open_library, suits, prepare, run, close_library,
+                                  workspace};

@@ -33,7 +33,8 @@ static DtStatus open_library(DtArena *memory, uint32_t n_gemms, DtGemmLibrary **
 {
     void *handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
-        return dt_status_fail(DT_EXIT_FAILED, "OpenBLAS cannot be used: %.120s (package libopenblas0)", dlerror());
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "OpenBLAS cannot be used: %.120s (package libopenblas0)", dlerror());
     DtGemmLibrary *library = DT_NEW(memory, DtGemmLibrary);
     SetThreads *set_threads = NULL;
     *(void **)&library->sgemm = dlsym(handle, "cblas_sgemm");
@@ -103,7 +104,8 @@ static bool run(DtGemmLibrary *library, uint32_t index, const void *a, const voi
     DtGemmBatch at = dt_gemm_batch(call->gemm, call->gemm->n_batch);
     dt_new_pool_begin();
     do
-        multiply(library, call, (const float *)a + at.a, (const float *)b + at.b, (float *)c + at.c);
+        multiply(library, call, (const float *)a + at.a, (const float *)b + at.b,
+                 (float *)c + at.c);
     while (dt_gemm_batch_next(&at));
     dt_new_pool_end();
     return true;

@@ -18,7 +18,8 @@ void dt_gemm_put(void *matrix, int64_t at, uint32_t dtype, float value)
     if (dtype == DT_PLAN_F32)
         ((float *)matrix)[at] = value;
     else
-        ((uint16_t *)matrix)[at] = dtype == DT_PLAN_F16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
+        ((uint16_t *)matrix)[at] =
+            dtype == DT_PLAN_F16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
 }
 
 void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *c)
@@ -26,7 +27,8 @@ void dt_gemm_plain_run(const DtPlanGemm *g, const void *a, const void *b, void *
     dt_gemm_plain_join(g, a, b, c, NULL, NULL);
 }
 
-void dt_gemm_plain_join(const DtPlanGemm *g, const void *a, const void *b, void *c, void *vector, void *matrix)
+void dt_gemm_plain_join(const DtPlanGemm *g, const void *a, const void *b, void *c, void *vector,
+                        void *matrix)
 {
     DtGemmBatch at = dt_gemm_batch(g, g->n_batch);
     do {

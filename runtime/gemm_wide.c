@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products that the library itself cannot do, on a library that multiplies f32 matrices: operands of 16 bits,
- * or with strides that no matrix of a library has (overlapping windows, rows that are broadcast). Tiles of
- * both operands are copied into dense f32 matrices, which is exact; the library multiplies and adds up over
- * the tiles of k in f32; the tile of the result is rounded once, when it is complete. After Goto and van de
- * Geijn, "Anatomy of high-performance matrix multiplication" (2008), with a library as the inner kernel.
+/* Products that the library itself cannot do, on a library that multiplies f32 matrices: operands
+ * of 16 bits, or with strides that no matrix of a library has (overlapping windows, rows that are
+ * broadcast). Tiles of both operands are copied into dense f32 matrices, which is exact; the
+ * library multiplies and adds up over the tiles of k in f32; the tile of the result is rounded
+ * once, when it is complete. After Goto and van de Geijn, "Anatomy of high-performance matrix
+ * multiplication" (2008), with a library as the inner kernel.
  *
- * Tiles of one product have one size: edges are filled up with zeros, so that two records of the library do
- * (the first tile of k overwrites, the others add). */
+ * Tiles of one product have one size: edges are filled up with zeros, so that two records of the
+ * library do (the first tile of k overwrites, the others add). */
 #include "runtime/gemm_wide.h"
 
 #include "runtime/reduce.h"
@@ -38,8 +39,8 @@ struct DtGemmWide {
     int64_t a_size, b_size, c_size;
 };
 
-DtGemmWide *dt_gemm_wide_new(DtArena *memory, const DtGemmOps *ops, DtGemmLibrary *library, uint32_t first_record,
-                             uint32_t n)
+DtGemmWide *dt_gemm_wide_new(DtArena *memory, const DtGemmOps *ops, DtGemmLibrary *library,
+                             uint32_t first_record, uint32_t n)
 {
     DtGemmWide *wide = DT_NEW(memory, DtGemmWide);
     *wide = (DtGemmWide){.ops = ops, .library = library, .next_record = first_record,
@@ -54,12 +55,16 @@ static int64_t tile(int64_t extent, int64_t most)
     return (extent + tiles - 1) / tiles;
 }
 
-static bool is_float(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16; }
+static bool is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
+}
 
 static bool prepare_record(DtGemmWide *wide, const Wide *w, bool accumulate, DtPlanGemm *record)
 {
     *record = (DtPlanGemm){.accumulate = accumulate, .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32,
-                           .dtype_c = DT_PLAN_F32, .m = w->m, .n = w->n, .k = w->k, .c_row = w->n, .c_col = 1};
+                           .dtype_c = DT_PLAN_F32, .m = w->m, .n = w->n, .k = w->k, .c_row = w->n,
+                           .c_col = 1};
     record->a_row = w->a.by_columns ? 1 : w->k;
     record->a_col = w->a.by_columns ? w->m : 1;
     record->b_row = w->b.by_columns ? 1 : w->n;
@@ -69,7 +74,8 @@ static bool prepare_record(DtGemmWide *wide, const Wide *w, bool accumulate, DtP
 
 static int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
 
-bool dt_gemm_wide_prepare(DtGemmWide *wide, DtArena *memory, const DtPlanGemm *g, uint32_t *ret_index)
+bool dt_gemm_wide_prepare(DtGemmWide *wide, DtArena *memory, const DtPlanGemm *g,
+                          uint32_t *ret_index)
 {
     Wide *w = &wide->products[wide->n];
     if (!is_float(g->dtype_a) || !is_float(g->dtype_b) || !is_float(g->dtype_c))
@@ -103,7 +109,8 @@ void dt_gemm_wide_ready(DtGemmWide *wide, DtArena *memory)
 
 uint64_t dt_gemm_wide_bytes(const DtGemmWide *wide)
 {
-    return wide->n ? (uint64_t)(wide->a_size + wide->b_size + wide->c_size + MAX_K) * sizeof(float) : 0;
+    return wide->n ? (uint64_t)(wide->a_size + wide->b_size + wide->c_size + MAX_K) * sizeof(float)
+                   : 0;
 }
 
 /* ---- copies ---- */
@@ -118,7 +125,8 @@ static float element(const char *from, int64_t at, uint32_t dtype)
 }
 
 /* n elements, `stride` apart. */
-static void gather(float *to, const char *from, int64_t at, int64_t stride, int64_t n, uint32_t dtype)
+static void gather(float *to, const char *from, int64_t at, int64_t stride, int64_t n,
+                   uint32_t dtype)
 {
     if (stride == 1 && dtype == DT_PLAN_F32)
         memcpy(to, from + at * 4, (size_t)n * sizeof *to);
@@ -131,12 +139,14 @@ static void gather(float *to, const char *from, int64_t at, int64_t stride, int6
 
 /* Copies rows x cols elements of the operand, from element `at` on, into a tile of full_rows x
  * full_cols, padded with zeros. */
-static void pack(float *to, const Side *side, const char *from, int64_t at, int64_t rows, int64_t cols,
-                 int64_t full_rows, int64_t full_cols)
+static void pack(float *to, const Side *side, const char *from, int64_t at, int64_t rows,
+                 int64_t cols, int64_t full_rows, int64_t full_cols)
 {
     int64_t n = side->by_columns ? cols : rows, full_n = side->by_columns ? full_cols : full_rows;
-    int64_t run = side->by_columns ? rows : cols, full_run = side->by_columns ? full_rows : full_cols;
-    int64_t step = side->by_columns ? side->col : side->row, stride = side->by_columns ? side->row : side->col;
+    int64_t run = side->by_columns ? rows : cols,
+            full_run = side->by_columns ? full_rows : full_cols;
+    int64_t step = side->by_columns ? side->col : side->row,
+            stride = side->by_columns ? side->row : side->col;
     for (int64_t i = 0; i < n; i++) {
         gather(to + i * full_run, from, at + i * step, stride, run, side->dtype);
         memset(to + i * full_run + run, 0, (size_t)(full_run - run) * sizeof *to);
@@ -145,7 +155,8 @@ static void pack(float *to, const Side *side, const char *from, int64_t at, int6
 }
 
 /* Writes the finished tile to its place in C. */
-static void deliver(const DtGemmWide *wide, const Wide *w, char *c, int64_t at, int64_t rows, int64_t cols)
+static void deliver(const DtGemmWide *wide, const Wide *w, char *c, int64_t at, int64_t rows,
+                    int64_t cols)
 {
     const DtPlanGemm *g = w->gemm;
     bool dense = g->c_col == 1 && g->dtype_c != DT_PLAN_F32;
@@ -163,7 +174,8 @@ static void deliver(const DtGemmWide *wide, const Wide *w, char *c, int64_t at, 
             if (g->dtype_c == DT_PLAN_F32)
                 ((float *)(void *)c)[to + j * g->c_col] = from[j];
             else
-                dt_reduce_narrow(g->dtype_c, (uint16_t *)(void *)c + to + j * g->c_col, from + j, 1);
+                dt_reduce_narrow(g->dtype_c, (uint16_t *)(void *)c + to + j * g->c_col, from + j,
+                                 1);
     }
 }
 
@@ -200,7 +212,8 @@ bool dt_gemm_wide_run(DtGemmWide *wide, uint32_t index, const void *a, const voi
             for (int64_t i = 0; i < g->m; i += w->m) {
                 if (!tile_product(wide, w, a, b, &at, i, j))
                     return false;
-                deliver(wide, w, c, at.c + i * g->c_row + j * g->c_col, rest(g->m, i, w->m), rest(g->n, j, w->n));
+                deliver(wide, w, c, at.c + i * g->c_row + j * g->c_col, rest(g->m, i, w->m),
+                        rest(g->n, j, w->n));
             }
     } while (dt_gemm_batch_next(&at));
     return true;

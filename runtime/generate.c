@@ -3,8 +3,8 @@
  * prompt stands in row 0 of the batch; each run gives the logits of the next token at the last
  * written position. When the row is full, the window slides by one. Sampling draws one number of
  * the counter generator per token, so equal seeds give equal texts. Every rank runs the same
- * number of predictions; the one that holds row 0 of the result chooses the tokens: rank 0, with a pipeline
- * the first rank of the stage that computes the result, which tells all others. */
+ * number of predictions; the one that holds row 0 of the result chooses the tokens: rank 0, with a
+ * pipeline the first rank of the stage that computes the result, which tells all others. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
@@ -148,7 +148,8 @@ static void write_input(const Generator *g)
     const int64_t bytes = g->window * (int64_t)sizeof *g->row;
     for (int64_t i = 0; i < g->window; i++)
         g->row[i] = i < g->n_tokens ? (int32_t)g->tokens[i] : 0;
-    dt_device_put(g->rank, dt_device_place(g->rank, g->input->arena, g->input->offset, bytes), g->row, bytes);
+    dt_device_put(g->rank, dt_device_place(g->rank, g->input->arena, g->input->offset, bytes),
+                  g->row, bytes);
 }
 
 /* The logits after the last token, in order of the vocabulary. */
@@ -204,7 +205,8 @@ static bool agree(const Generator *g, int64_t *token)
 
 static bool flush(DtRank *rank)
 {
-    return fflush(stdout) == 0 || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+    return fflush(stdout) == 0 ||
+           dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
 }
 
 /* Bytes of the character that begins with these n (at least one) in UTF-8; 0: none does. RFC 3629,

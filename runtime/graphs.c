@@ -10,17 +10,23 @@ DtStatus dt_graphs_check(const DtRunOptions *options, const DtDeviceOps *device)
     const struct {
         bool is_set;
         const char *name;
-    } others[] = {{options->profile, "profile"}, {options->trace != NULL, "trace"},     {options->sync, "sync"},
-                  {options->record != NULL, "record"}, {options->compare != NULL, "compare"}};
+    } others[] = {{options->profile, "profile"}, {options->trace != NULL, "trace"},
+                  {options->sync, "sync"}, {options->record != NULL, "record"},
+                  {options->compare != NULL, "compare"}};
     if (!options->graph)
         return DT_OK;
     for (size_t i = 0; i < DT_COUNT(others); i++)
         if (others[i].is_set)
-            return dt_status_fail(DT_EXIT_USAGE, "--graph and --%s exclude each other: one begins many instructions at "
-                                  "once, the other looks at each", others[i].name);
-    return device->capture ? DT_OK
-                           : dt_status_fail(DT_EXIT_USAGE, "--graph is for GPUs, and this plan runs on device `%s`",
-                                            device->name);
+            return dt_status_fail(
+                DT_EXIT_USAGE,
+                "--graph and --%s exclude each other: one begins many instructions at "
+                "once, the other looks at each",
+                others[i].name);
+    return device->capture
+               ? DT_OK
+               : dt_status_fail(DT_EXIT_USAGE,
+                                "--graph is for GPUs, and this plan runs on device `%s`",
+                                device->name);
 }
 
 DtGraphsWay dt_graphs_way(DtGraphs *graphs)
@@ -33,8 +39,8 @@ DtGraphsWay dt_graphs_way(DtGraphs *graphs)
 
 static bool is_work(const DtPlanInst *inst)
 {
-    return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM || inst->kind == DT_INST_COPY ||
-           inst->kind == DT_INST_ZERO;
+    return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM ||
+           inst->kind == DT_INST_COPY || inst->kind == DT_INST_ZERO;
 }
 
 bool dt_graphs_close(DtRank *rank, DtGraphs *graphs)
@@ -59,7 +65,8 @@ static bool open(DtRank *rank, DtGraphs *graphs, uint32_t inst)
     return graphs->is_open;
 }
 
-bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due, bool *ret_good)
+bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due,
+                     bool *ret_good)
 {
     const DtPlanInst *of = &rank->plan->insts[inst];
     *ret_good = true;

@@ -39,7 +39,8 @@ DtGraphsWay dt_graphs_way(DtGraphs *graphs);
 /* During a captured run, before an instruction: whether it goes into a graph, which is begun if
  * none is open; otherwise the open graph is closed and started. ret_good false: the rank has
  * failed. */
-bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due, bool *ret_good);
+bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_t *reg, bool is_due,
+                     bool *ret_good);
 /* During a captured run, after an instruction: starts reading back its scalars, between graphs.
  * False: the rank has failed. */
 bool dt_graphs_note(DtRank *rank, DtGraphs *graphs, uint32_t inst);

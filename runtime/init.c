@@ -164,7 +164,8 @@ static void draw_parts(Part *parts, uint32_t n)
 
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values)
 {
-    const uint32_t ranks = rank->local.size ? rank->local.size : 1, processors = dt_apart_processors() / ranks;
+    const uint32_t ranks = rank->local.size ? rank->local.size : 1,
+                   processors = dt_apart_processors() / ranks;
     const int64_t elements = elements_of(rank, store), worth = elements / ENOUGH;
     const int64_t most = processors < MOST_THREADS ? processors : MOST_THREADS;
     const int64_t n = worth < 1 || most < 1 ? 1 : worth < most ? worth : most;
@@ -189,7 +190,8 @@ bool dt_init_stores(DtRank *rank)
              store->kind != DT_PLAN_MASTER) ||
             !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* arenas start zeroed */
-        DtLent lent = dt_device_lend(rank, dt_device_place(rank, store->arena, store->offset, store->bytes));
+        DtLent lent =
+            dt_device_lend(rank, dt_device_place(rank, store->arena, store->offset, store->bytes));
         dt_init_store(rank, store, lent.at);
         dt_device_back(rank, &lent, true);
     }

@@ -79,11 +79,12 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
     }
     if (fits)
         return DT_OK;
-    return dt_status_fail(
-        DT_EXIT_DOES_NOT_FIT,
-        "%u ranks need %s each; this %s %s. Compile with more micro-batches, a smaller batch, or run on more machines",
-        n_ranks, dt_text_bytes(need, (double)most), contained ? "container (control group) may use" : "machine has",
-        dt_text_bytes(have, (double)machine));
+    return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
+                          "%u ranks need %s each; this %s %s. Compile with more micro-batches, a "
+                          "smaller batch, or run on more machines",
+                          n_ranks, dt_text_bytes(need, (double)most),
+                          contained ? "container (control group) may use" : "machine has",
+                          dt_text_bytes(have, (double)machine));
 }
 
 static DtStatus load_arenas(DtRank *rank, int shared_fd)
@@ -97,7 +98,8 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
         DT_NEW_ARRAY(rank->memory, char *, (size_t)plan->n_arenas * rank->n_ranks + 1);
     rank->maps = DT_NEW_ARRAY(rank->memory, struct DtRankMap,
                               (size_t)plan->n_arenas * (rank->n_ranks + 1) + 1);
-    for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status); a++) {
+    for (uint32_t a = 0; a < plan->n_arenas && rank->device_ops->arena && dt_status_ok(&status);
+         a++) {
         const bool is_window = rank->options->windows && dt_windows_touch(plan, a);
         status = (is_window ? rank->device_ops->window : rank->device_ops->arena)(
             rank->device, dt_rank_arena(rank->options, plan, a, rank->stage), &rank->arenas[a]);
@@ -113,9 +115,9 @@ static DtStatus load_arenas(DtRank *rank, int shared_fd)
             char *at = map_arena(rank, bytes, shared ? shared_fd : -1,
                                  layout.arenas + r * layout.rank_bytes + layout.arena[a]);
             if (at == NULL)
-                return dt_status_fail(DT_EXIT_DOES_NOT_FIT,
-                                      "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
-                                      (long long)bytes, dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
+                return dt_status_fail(
+                    DT_EXIT_DOES_NOT_FIT, "rank %u: no %lld bytes for arena `%s`: %s", rank->rank,
+                    (long long)bytes, dt_plan_str(plan, plan->arenas[a].name), strerror(errno));
             if (shared)
                 rank->peer_arenas[(size_t)r * plan->n_arenas + a] = at;
             if (r == rank->rank)
@@ -162,7 +164,8 @@ static void place_in_mesh(DtRank *rank)
                                 &(DtPlanGroup){.mask = (1u << plan->n_mesh) - 1});
     rank->local = rank->world;
     if (dt_cluster_several(rank->options)) {
-        const uint32_t first = dt_cluster_first(rank->options, plan), n = dt_cluster_ranks(rank->options, plan);
+        const uint32_t first = dt_cluster_first(rank->options, plan),
+                       n = dt_cluster_ranks(rank->options, plan);
         uint32_t *ranks = DT_NEW_ARRAY(rank->memory, uint32_t, n);
         for (uint32_t i = 0; i < n; i++)
             ranks[i] = first + i;
@@ -180,32 +183,37 @@ static void place_in_mesh(DtRank *rank)
 }
 
 /* Without a name: NCCL between ranks that have a GPU each. */
-static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps *device,
-                            const DtCommOps **ret_comm)
+static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
+                            const DtDeviceOps *device, const DtCommOps **ret_comm)
 {
     const bool is_gpu = device == &dt_device_cuda;
-    const bool is_through_memory = options->share_gpu || (options->comm && strcmp(options->comm, "shm") == 0);
+    const bool is_through_memory =
+        options->share_gpu || (options->comm && strcmp(options->comm, "shm") == 0);
     if (dt_cluster_several(options) && (!is_gpu || is_through_memory))
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "--nodes %lld: ranks of several machines talk by NCCL, so each needs a GPU of its own; "
-                              "those on processors or shared GPUs talk through memory of one machine",
-                              (long long)options->nodes);
-    *ret_comm = is_gpu && !options->share_gpu && plan->meta->n_ranks > 1 ? &dt_comm_nccl : &dt_comm_shm;
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "--nodes %lld: ranks of several machines talk by NCCL, so each needs a GPU of its own; "
+            "those on processors or shared GPUs talk through memory of one machine",
+            (long long)options->nodes);
+    *ret_comm =
+        is_gpu && !options->share_gpu && plan->meta->n_ranks > 1 ? &dt_comm_nccl : &dt_comm_shm;
     if (!options->comm)
         return DT_OK;
     *ret_comm = strcmp(options->comm, dt_comm_nccl.name) == 0 ? &dt_comm_nccl : &dt_comm_shm;
     if (strcmp(options->comm, (*ret_comm)->name) != 0)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "this program has no communicator `%.60s`, only `shm` and, between GPUs, `nccl`",
-                              options->comm);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "this program has no communicator `%.60s`, only `shm` and, between GPUs, `nccl`",
+            options->comm);
     return *ret_comm == &dt_comm_shm || is_gpu
                ? DT_OK
-               : dt_status_fail(DT_EXIT_USAGE, "--comm nccl is for GPUs, and this plan runs on device `%s`",
+               : dt_status_fail(DT_EXIT_USAGE,
+                                "--comm nccl is for GPUs, and this plan runs on device `%s`",
                                 device->name);
 }
 
-DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
-                        const DtCommOps **ret_comm)
+DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan,
+                        const DtDeviceOps **ret_device, const DtCommOps **ret_comm)
 {
     static const DtDeviceOps *const devices[] = {&dt_device_cpu, &dt_device_cuda, &dt_device_apart};
     *ret_device = options->device ? NULL : devices[plan->n_launches > 0];
@@ -214,37 +222,50 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const D
             *ret_device = devices[i];
     if (!*ret_device)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "this program has no device `%.60s`, only `cpu`, `cuda` and, for tests, `apart`: the CPU "
-                              "with memory of its own", options->device);
+                              "this program has no device `%.60s`, only `cpu`, `cuda` and, for "
+                              "tests, `apart`: the CPU "
+                              "with memory of its own",
+                              options->device);
     if ((*ret_device == &dt_device_cuda) != (plan->n_launches > 0) && plan->n_kernels > 0)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "the plan has code for %s, and none for device `%s`: compile it with --target=%s",
-                              dt_plan_str(plan, plan->meta->target), (*ret_device)->name,
-                              plan->n_launches ? "cpu" : "sm_90a");
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "the plan has code for %s, and none for device `%s`: compile it with --target=%s",
+            dt_plan_str(plan, plan->meta->target), (*ret_device)->name,
+            plan->n_launches ? "cpu" : "sm_90a");
     if (plan->meta->tf32 && *ret_device != &dt_device_cuda)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "the plan's products are in tf32 (`matmul = tf32`), and device `%s` has none: compile "
-                              "the program without", (*ret_device)->name);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "the plan's products are in tf32 (`matmul = tf32`), and device `%s` has none: compile "
+            "the program without",
+            (*ret_device)->name);
     if (options->share_gpu && !(*ret_device)->arena)
-        return dt_status_fail(DT_EXIT_USAGE, "--share-gpu says nothing of device `%s`", (*ret_device)->name);
-    if (options->algorithms_first && !(*ret_device)->choose)
-        return dt_status_fail(DT_EXIT_USAGE, "--algorithms says nothing of device `%s`", (*ret_device)->name);
-    if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
-        return dt_status_fail(DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
+        return dt_status_fail(DT_EXIT_USAGE, "--share-gpu says nothing of device `%s`",
                               (*ret_device)->name);
+    if (options->algorithms_first && !(*ret_device)->choose)
+        return dt_status_fail(DT_EXIT_USAGE, "--algorithms says nothing of device `%s`",
+                              (*ret_device)->name);
+    if ((*ret_device)->arena && options->gemm != DT_GEMM_DEFAULT)
+        return dt_status_fail(
+            DT_EXIT_USAGE, "--gemm chooses a library of the processor, and device `%s` has its own",
+            (*ret_device)->name);
     if (*ret_device != &dt_device_cuda && options->attention != DT_ATTENTION_TIMED)
-        return dt_status_fail(DT_EXIT_USAGE, "--attention says nothing of device `%s`", (*ret_device)->name);
+        return dt_status_fail(DT_EXIT_USAGE, "--attention says nothing of device `%s`",
+                              (*ret_device)->name);
     if (options->rebuild && strstr(dt_plan_str(plan, plan->meta->target), "interpreted"))
         return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels from their text, and this "
                               "plan's are interpreted: compile the program for another target");
     if ((*ret_device)->arena && *ret_device != &dt_device_cuda && options->rebuild)
-        return dt_status_fail(DT_EXIT_USAGE, "--rebuild compiles kernels for this processor, and device `%s` has its "
-                              "own: compile the program again", (*ret_device)->name);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "--rebuild compiles kernels for this processor, and device `%s` has its "
+            "own: compile the program again",
+            (*ret_device)->name);
     DtStatus status = dt_graphs_check(options, *ret_device);
     if (dt_status_ok(&status))
         status = choose_comm(options, plan, *ret_device, ret_comm);
     if (dt_status_ok(&status) && options->windows && *ret_comm != &dt_comm_nccl)
-        return dt_status_fail(DT_EXIT_USAGE, "--windows is for ranks that talk by NCCL, and those of this run %s",
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--windows is for ranks that talk by NCCL, and those of this run %s",
                               plan->meta->n_ranks > 1 ? "talk by `shm`" : "are one");
     return status;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log: one JSON object a line, flushed, so that it is whole up to the last line at any time.
- * Nobody else writes to the file meanwhile (outputs.c). A full disk ends the log, not the run, which fails when it is
- * through.
+ * Nobody else writes to the file meanwhile (outputs.c). A full disk ends the log, not the run,
+ * which fails when it is through.
  *
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02,
  *      "samples_per_second": 800, "tokens_per_second": 51200, ...}   (no tokens: none of them)
- *     {"event": "step", "step": 1, "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr": 1e-05}, ...}, ...}
- *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics": {"accuracy": 0.43}}
- *     {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8}, "samples": 1742}
- *     {"event": "traffic", "step": 200, "steps": 200,
+ *     {"event": "step", "step": 1, "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr":
+ *     1e-05}, ...}, ...} {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics":
+ *     {"accuracy": 0.43}} {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8},
+ *     "samples": 1742} {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
 
@@ -33,7 +33,8 @@ DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log)
     FILE *file = fopen(path, "ae");
     if (file == NULL)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", path, strerror(errno));
-    if (empties && ftruncate(fileno(file), 0) != 0 && errno != EINVAL) { /* EINVAL: a pipe or a device */
+    /* EINVAL: a pipe or a device */
+    if (empties && ftruncate(fileno(file), 0) != 0 && errno != EINVAL) {
         fclose(file);
         return dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
     }
@@ -53,8 +54,8 @@ static void put(DtLog *log, json_t *object)
         json_dumpf(object, log->file, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         fputc('\n', log->file);
         if (fflush(log->file) != 0 || ferror(log->file))
-            log->failure = dt_status_fail(DT_EXIT_IO, "the log %.300s is not complete: %s", log->path,
-                                          strerror(errno));
+            log->failure = dt_status_fail(DT_EXIT_IO, "the log %.300s is not complete: %s",
+                                          log->path, strerror(errno));
     }
     json_decref(object);
 }
@@ -68,15 +69,15 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     put(log,
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s*}", "event",
-                  "start", "step", (json_int_t)first_step, "model",
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s*}",
+                  "event", "start", "step", (json_int_t)first_step, "model",
                   dt_plan_str(plan, plan->meta->model), "source",
                   dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
                   (json_int_t)rank->n_ranks, "steps", (json_int_t)rank->meta.steps, "batch",
                   (json_int_t)rank->meta.batch, "parameters", (json_int_t)rank->meta.parameters,
                   "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed,
-                  "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms, "attention",
-                  rank->attention));
+                  "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms,
+                  "attention", rank->attention));
 }
 
 static void put_metrics(json_t *object, const DtShown *shown)
@@ -160,13 +161,16 @@ void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic)
         for (uint32_t m = 0; m < plan->n_mesh; m++)
             if (plan->groups[g].mask >> m & 1)
                 json_array_append_new(axes, json_string(dt_plan_str(plan, plan->mesh[m].name)));
-        json_array_append_new(groups, json_pack("{s:o, s:i, s:I}", "axes", axes, "ranks", (int)plan->groups[g].size,
-                                                "received", (json_int_t)traffic->sums[g]));
+        json_array_append_new(groups, json_pack("{s:o, s:i, s:I}", "axes", axes, "ranks",
+                                                (int)plan->groups[g].size, "received",
+                                                (json_int_t)traffic->sums[g]));
     }
     for (uint32_t c = 0; c < plan->n_channels; c++)
-        json_array_append_new(channels, json_integer((json_int_t)traffic->sums[plan->n_groups + c]));
-    put(log, json_pack("{s:s, s:I, s:I, s:o, s:o}", "event", "traffic", "step", (json_int_t)rank->step, "steps",
-                       (json_int_t)traffic->steps, "groups", groups, "channels", channels));
+        json_array_append_new(channels,
+                              json_integer((json_int_t)traffic->sums[plan->n_groups + c]));
+    put(log,
+        json_pack("{s:s, s:I, s:I, s:o, s:o}", "event", "traffic", "step", (json_int_t)rank->step,
+                  "steps", (json_int_t)traffic->steps, "groups", groups, "channels", channels));
 }
 
 DtStatus dt_log_close(DtLog *log)

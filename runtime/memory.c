@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container may use is in files of its control group: memory.max where groups have one tree (version 2),
- * memory.limit_in_bytes in a tree for memory alone (version 1). Groups lie in one another, and each limits all that is
- * in it. Inside a container the names that the kernel gives may be those outside: what is not found is passed over,
- * and the root of the tree, which is then the container's own group, is looked at in any case. */
+/* What a container may use is in files of its control group: memory.max where groups have one tree
+ * (version 2), memory.limit_in_bytes in a tree for memory alone (version 1). Groups lie in one
+ * another, and each limits all that is in it. Inside a container the names that the kernel gives
+ * may be those outside: what is not found is passed over, and the root of the tree, which is then
+ * the container's own group, is looked at in any case. */
 #include "runtime/memory.h"
 
 #include "base/page.h"
@@ -18,7 +19,8 @@ enum { PATH = 4096 };
 static uint64_t limit_of(const char *root, const char *tree, const char *group, const char *file)
 {
     char path[PATH], text[64];
-    if (snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/%s", root, tree, group, file) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/%s", root, tree, group, file) >=
+        (int)sizeof path)
         return UINT64_MAX;
     FILE *from = fopen(path, "re");
     if (!from)
@@ -51,7 +53,8 @@ static uint64_t limit_in(const char *root, char *line)
     group[strcspn(group, "\n")] = '\0';
     if (kinds[1] == '\0')
         return limit_above(root, "", group, "memory.max");
-    for (char *rest = NULL, *kind = strtok_r(kinds + 1, ",", &rest); kind; kind = strtok_r(NULL, ",", &rest))
+    for (char *rest = NULL, *kind = strtok_r(kinds + 1, ",", &rest); kind;
+         kind = strtok_r(NULL, ",", &rest))
         if (strcmp(kind, "memory") == 0)
             return limit_above(root, "/memory", group, "memory.limit_in_bytes");
     return UINT64_MAX;

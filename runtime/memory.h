@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes: of the machine, or of the container (control group, of either version, or one around it) if that may use
- * less: then ret_contained is set. root: "", or a folder that stands for "/" in tests. */
+/* Bytes: of the machine, or of the container (control group, of either version, or one around it)
+ * if that may use less: then ret_contained is set. root: "", or a folder that stands for "/" in
+ * tests. */
 uint64_t dt_memory_limit(const char *root, bool *ret_contained);
 
 #endif

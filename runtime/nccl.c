@@ -17,15 +17,17 @@ static const DtCudaLib library = {"nccl", versions,
 DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl)
 {
     static const char *const names[] = {DT_NCCL(NAME)};
-    DtStatus status = dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret_nccl);
+    DtStatus status =
+        dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret_nccl);
     if (!dt_status_ok(&status))
         return status;
     if (ret_nccl->get_version(&ret_nccl->version) != 0 || ret_nccl->version < OLDEST)
-        return dt_status_fail(
-            DT_EXIT_FAILED,
-            "the libnccl found here is version %d.%d, and %d.%d is the oldest that will do; --comm shm "
-            "needs none",
-            ret_nccl->version / 10000, ret_nccl->version % 10000 / 100, OLDEST / 10000, OLDEST % 10000 / 100);
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the libnccl found here is version %d.%d, and %d.%d is the oldest "
+                              "that will do; --comm shm "
+                              "needs none",
+                              ret_nccl->version / 10000, ret_nccl->version % 10000 / 100,
+                              OLDEST / 10000, OLDEST % 10000 / 100);
     return DT_OK;
 }
 
@@ -37,10 +39,12 @@ DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows)
     if (!dt_status_ok(&status))
         return status;
     if (nccl.version < WINDOWS_SINCE)
-        return dt_status_fail(DT_EXIT_FAILED, "the libnccl found here is version %d.%d, and --windows needs %d.%d",
-                              nccl.version / 10000, nccl.version % 10000 / 100, WINDOWS_SINCE / 10000,
-                              WINDOWS_SINCE % 10000 / 100);
-    return dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names, (void **)ret_windows);
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the libnccl found here is version %d.%d, and --windows needs %d.%d",
+                              nccl.version / 10000, nccl.version % 10000 / 100,
+                              WINDOWS_SINCE / 10000, WINDOWS_SINCE % 10000 / 100);
+    return dt_cudalib_open(arena, &library, sizeof names / sizeof names[0], names,
+                           (void **)ret_windows);
 }
 #undef NAME
 
@@ -66,9 +70,12 @@ DtNcclConfig dt_nccl_config(bool copies)
 bool dt_nccl_reduction(uint32_t dtype, uint32_t reduce, int *ret_type, int *ret_op)
 {
     static const int types[DT_PLAN_DTYPES] = {
-        [DT_PLAN_BOOL] = 1, [DT_PLAN_U8] = 1,  [DT_PLAN_U16] = DT_NCCL_NONE, [DT_PLAN_U32] = 3, [DT_PLAN_I32] = 2,
-        [DT_PLAN_I64] = 4,  [DT_PLAN_F16] = 6, [DT_PLAN_BF16] = 9,           [DT_PLAN_F32] = 7, [DT_PLAN_F64] = 8};
-    static const int ops[DT_PLAN_REDUCES] = {[DT_PLAN_SUM] = 0, [DT_PLAN_MAX] = 2, [DT_PLAN_MIN] = 3};
+        [DT_PLAN_BOOL] = 1, [DT_PLAN_U8] = 1,   [DT_PLAN_U16] = DT_NCCL_NONE,
+        [DT_PLAN_U32] = 3,  [DT_PLAN_I32] = 2,  [DT_PLAN_I64] = 4,
+        [DT_PLAN_F16] = 6,  [DT_PLAN_BF16] = 9, [DT_PLAN_F32] = 7,
+        [DT_PLAN_F64] = 8};
+    static const int ops[DT_PLAN_REDUCES] = {[DT_PLAN_SUM] = 0, [DT_PLAN_MAX] = 2,
+                                             [DT_PLAN_MIN] = 3};
     if (dtype >= DT_PLAN_DTYPES || reduce >= DT_PLAN_REDUCES || types[dtype] == DT_NCCL_NONE)
         return false;
     *ret_type = types[dtype];

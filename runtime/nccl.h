@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL without its header: the functions that the runtime calls, by the names, types and numbers of its API
- * (docs.nvidia.com/deeplearning/nccl). Those that return an int return 0, DT_NCCL_IN_PROGRESS of a communicator that
- * does not block, or an error. */
+/* NCCL without its header: the functions that the runtime calls, by the names, types and numbers of
+ * its API (docs.nvidia.com/deeplearning/nccl). Those that return an int return 0,
+ * DT_NCCL_IN_PROGRESS of a communicator that does not block, or an error. */
 #ifndef DT_RUNTIME_NCCL_H
 #define DT_RUNTIME_NCCL_H
 
@@ -28,41 +28,45 @@ typedef struct DtNcclConfig {
 } DtNcclConfig;
 
 /* F(result, name in C, name in the library, arguments) */
-#define DT_NCCL(F)                                                                                                  \
-    F(int, get_version, "ncclGetVersion", (int *ret_version))                                                       \
-    F(int, new_id, "ncclGetUniqueId", (DtNcclId * ret_id))                                                          \
-    F(int, init, "ncclCommInitRankConfig",                                                                          \
-      (DtNcclComm * *ret_comm, int n_ranks, DtNcclId id, int rank, DtNcclConfig *config))                           \
-    F(int, split, "ncclCommSplit",                                                                                  \
-      (DtNcclComm * comm, int color, int key, DtNcclComm **ret_comm, DtNcclConfig *config))                         \
-    F(int, finalize, "ncclCommFinalize", (DtNcclComm * comm))                                                       \
-    F(int, destroy, "ncclCommDestroy", (DtNcclComm * comm))                                                         \
-    F(int, abort, "ncclCommAbort", (DtNcclComm * comm))                                                             \
-    F(int, state, "ncclCommGetAsyncError", (DtNcclComm * comm, int *ret_state))                                     \
-    F(const char *, error_string, "ncclGetErrorString", (int error))                                                \
-    F(const char *, last_error, "ncclGetLastError", (DtNcclComm * comm))                                            \
-    F(int, group_start, "ncclGroupStart", (void))                                                                   \
-    F(int, group_end, "ncclGroupEnd", (void))                                                                       \
-    F(int, all_reduce, "ncclAllReduce",                                                                             \
-      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm, DtCudaStream *stream))         \
-    F(int, reduce_scatter, "ncclReduceScatter",                                                                     \
-      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm, DtCudaStream *stream))         \
-    F(int, all_gather, "ncclAllGather",                                                                             \
-      (uint64_t from, uint64_t to, size_t count, int type, DtNcclComm *comm, DtCudaStream *stream))                 \
-    F(int, send, "ncclSend",                                                                                        \
-      (uint64_t from, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))                    \
-    F(int, recv, "ncclRecv",                                                                                        \
+#define DT_NCCL(F)                                                                               \
+    F(int, get_version, "ncclGetVersion", (int *ret_version))                                    \
+    F(int, new_id, "ncclGetUniqueId", (DtNcclId * ret_id))                                       \
+    F(int, init, "ncclCommInitRankConfig",                                                       \
+      (DtNcclComm * *ret_comm, int n_ranks, DtNcclId id, int rank, DtNcclConfig *config))        \
+    F(int, split, "ncclCommSplit",                                                               \
+      (DtNcclComm * comm, int color, int key, DtNcclComm **ret_comm, DtNcclConfig *config))      \
+    F(int, finalize, "ncclCommFinalize", (DtNcclComm * comm))                                    \
+    F(int, destroy, "ncclCommDestroy", (DtNcclComm * comm))                                      \
+    F(int, abort, "ncclCommAbort", (DtNcclComm * comm))                                          \
+    F(int, state, "ncclCommGetAsyncError", (DtNcclComm * comm, int *ret_state))                  \
+    F(const char *, error_string, "ncclGetErrorString", (int error))                             \
+    F(const char *, last_error, "ncclGetLastError", (DtNcclComm * comm))                         \
+    F(int, group_start, "ncclGroupStart", (void))                                                \
+    F(int, group_end, "ncclGroupEnd", (void))                                                    \
+    F(int, all_reduce, "ncclAllReduce",                                                          \
+      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm,             \
+       DtCudaStream *stream))                                                                    \
+    F(int, reduce_scatter, "ncclReduceScatter",                                                  \
+      (uint64_t from, uint64_t to, size_t count, int type, int op, DtNcclComm *comm,             \
+       DtCudaStream *stream))                                                                    \
+    F(int, all_gather, "ncclAllGather",                                                          \
+      (uint64_t from, uint64_t to, size_t count, int type, DtNcclComm *comm,                     \
+       DtCudaStream *stream))                                                                    \
+    F(int, send, "ncclSend",                                                                     \
+      (uint64_t from, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream)) \
+    F(int, recv, "ncclRecv",                                                                     \
       (uint64_t to, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))
 
-/* Windows, of 2.27 and later, which are looked for only if they are wanted. at: memory that `alloc` made, of which all
- * members of the communicator add as many bytes. What they begin with it is done only when the communicator is. */
+/* Windows, of 2.27 and later, which are looked for only if they are wanted. at: memory that `alloc`
+ * made, of which all members of the communicator add as many bytes. What they begin with it is done
+ * only when the communicator is. */
 typedef struct DtNcclWindow DtNcclWindow; /* ncclWindow_t is a pointer to it */
-#define DT_NCCL_WINDOWS(F)                                                                                          \
-    F(int, alloc, "ncclMemAlloc", (uint64_t * ret_at, size_t bytes))                                                \
-    F(int, free, "ncclMemFree", (uint64_t at))                                                                      \
-    F(int, add, "ncclCommWindowRegister",                                                                           \
-      (DtNcclComm * comm, uint64_t at, size_t bytes, DtNcclWindow **ret_window, int flags))                         \
-    F(int, drop, "ncclCommWindowDeregister", (DtNcclComm * comm, DtNcclWindow *window))                             \
+#define DT_NCCL_WINDOWS(F)                                                                   \
+    F(int, alloc, "ncclMemAlloc", (uint64_t * ret_at, size_t bytes))                         \
+    F(int, free, "ncclMemFree", (uint64_t at))                                               \
+    F(int, add, "ncclCommWindowRegister",                                                    \
+      (DtNcclComm * comm, uint64_t at, size_t bytes, DtNcclWindow * *ret_window, int flags)) \
+    F(int, drop, "ncclCommWindowDeregister", (DtNcclComm * comm, DtNcclWindow * window))     \
     F(const char *, error_string, "ncclGetErrorString", (int error))
 
 typedef struct DtNcclWindows {
@@ -87,9 +91,11 @@ enum { /* values of its enumerations */
     DT_NCCL_BYTES = 1, /* ncclUint8 */
     DT_NCCL_WINDOW_DEFAULT = 0,
     DT_NCCL_WINDOW_SYMMETRIC = 1, /* all members' collectives touch it at equal offsets */
-    DT_NCCL_NO_BLOCKS = 2,        /* ncclConfig_t's policy: copy engines instead of kernels, where they can do it */
+    DT_NCCL_NO_BLOCKS = 2,        /* ncclConfig_t's policy: copy engines instead of kernels, where
+                                   * they can do it */
     DT_NCCL_NONE = -1,
-    DT_NCCL_COPIES_SINCE = 22800 /* the first version that gathers by copy engines, and whose config says so */
+    DT_NCCL_COPIES_SINCE = 22800 /* the first version that gathers by copy engines, and whose config
+                                  * says so */
 };
 
 /* The library. Errors: there is none, it is older than 2.18. */
@@ -102,8 +108,8 @@ DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows);
  * engines. */
 DtNcclConfig dt_nccl_config(bool copies);
 
-/* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a byte that is 0 or 1:
- * its sum, `or`, is the maximum. */
+/* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a
+ * byte that is 0 or 1: its sum, `or`, is the maximum. */
 bool dt_nccl_reduction(uint32_t dtype, uint32_t reduce, int *ret_type, int *ret_op);
 
 #endif

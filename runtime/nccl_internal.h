@@ -5,7 +5,9 @@
 
 #include "runtime/nccl_links.h"
 
-enum { DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits for the oldest then */ };
+enum {
+    DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits for the oldest then */
+};
 
 /* An operation on its way. Events are made when first needed. */
 typedef struct DtNcclPending {

@@ -38,15 +38,16 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst)
 /* ---- all ranks ---- */
 
 /* Sends the id of rank 0 to all, and which rank uses which GPU. */
-static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtNcclId *ret_id)
+static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context,
+                        DtNcclId *ret_id)
 {
     DtShared *shared = l->rank->shared;
     _Static_assert(sizeof *ret_id == sizeof shared->nccl_id, "an id of NCCL");
     if (l->rank->rank == 0) {
         const int error = l->nccl.new_id(ret_id);
         if (error)
-            return dt_rank_fail(l->rank, DT_EXIT_FAILED, "NCCL makes no id: %s: %.200s", l->nccl.error_string(error),
-                                l->nccl.last_error(NULL));
+            return dt_rank_fail(l->rank, DT_EXIT_FAILED, "NCCL makes no id: %s: %.200s",
+                                l->nccl.error_string(error), l->nccl.last_error(NULL));
         memcpy(shared->nccl_id, ret_id, sizeof shared->nccl_id);
     }
     atomic_store(&l->gpus[l->rank->rank], (uint32_t)l->work.device);
@@ -63,19 +64,21 @@ static bool check_gpus(DtNcclLinks *l)
         for (uint32_t k = 0; k < i; k++)
             if (l->gpus[local->ranks[i]] == l->gpus[local->ranks[k]])
                 return dt_rank_fail(l->rank, DT_EXIT_USAGE,
-                                    "ranks %u and %u have one GPU, between which NCCL does not work: --comm shm does",
+                                    "ranks %u and %u have one GPU, between which NCCL does not "
+                                    "work: --comm shm does",
                                     local->ranks[k], local->ranks[i]);
     return true;
 }
 
 /* ---- groups and channels ---- */
 
-/* A part of the communicator of all ranks, for ranks of equal color. All call it, members or not. */
+/* A part of the communicator of all ranks, for ranks of equal color. All call it, members or
+ * not. */
 static bool split(DtNcclLinks *l, DtNcclLink *link, bool belongs, uint32_t color)
 {
     DtNcclConfig config = dt_nccl_config(dt_nccl_windows_copies(l, link->number));
-    const int result = l->nccl.split(l->world, belongs ? (int)color : DT_NCCL_NO_COLOR, belongs ? (int)link->me : 0,
-                                     &link->comm, &config);
+    const int result = l->nccl.split(l->world, belongs ? (int)color : DT_NCCL_NO_COLOR,
+                                     belongs ? (int)link->me : 0, &link->comm, &config);
     return dt_nccl_links_settle(l, l->world, result) &&
            (!link->comm || dt_nccl_links_settle(l, link->comm, DT_NCCL_IN_PROGRESS));
 }
@@ -88,8 +91,9 @@ static bool open_queue(DtNcclLinks *l, DtNcclLink *link, uint32_t number)
     if (link->comm && !link->queue->stream)
         error = l->work.driver->stream_new(&link->queue->stream, DT_CUDA_STREAM_ALONE);
     link->stream = link->comm ? link->queue->stream : l->work.stream;
-    return error == 0 || dt_rank_fail(l->rank, DT_EXIT_FAILED, "the GPU has no stream for a queue: %s",
-                                      dt_cuda_driver_error(l->work.driver, error));
+    return error == 0 ||
+           dt_rank_fail(l->rank, DT_EXIT_FAILED, "the GPU has no stream for a queue: %s",
+                        dt_cuda_driver_error(l->work.driver, error));
 }
 
 static bool join_group(DtNcclLinks *l, uint32_t number)
@@ -97,7 +101,8 @@ static bool join_group(DtNcclLinks *l, uint32_t number)
     const DtPlan *plan = l->rank->plan;
     const DtRankGroup *group = number < plan->n_groups ? &l->rank->groups[number] : &l->rank->world;
     DtNcclLink *link = &l->links[number];
-    *link = (DtNcclLink){.ranks = group->ranks, .size = group->size, .me = group->me, .number = number};
+    *link = (DtNcclLink){.ranks = group->ranks, .size = group->size, .me = group->me,
+                         .number = number};
     if (group->size == l->rank->n_ranks && group->size > 1)
         link->comm = l->world;
     else if (group->size > 1 && !split(l, link, group->me < group->size, group->number))
@@ -120,7 +125,8 @@ static bool join_channel(DtNcclLinks *l, uint32_t number)
     *link = (DtNcclLink){.ranks = ranks, .size = 2, .me = ranks[1] == rank->rank,
                          .number = rank->plan->n_groups + 1 + number};
     const bool belongs = ranks[0] == rank->rank || ranks[1] == rank->rank;
-    return (!channel->direct || channel->from == channel->to || split(l, link, belongs, number_beside(rank))) &&
+    return (!channel->direct || channel->from == channel->to ||
+            split(l, link, belongs, number_beside(rank))) &&
            open_queue(l, link, n_named(rank->plan) + number);
 }
 
@@ -129,8 +135,9 @@ static bool greet(DtNcclLinks *l, DtNcclLink *link, DtDeviceAt spare)
 {
     if (!dt_nccl_links_begin(l, link))
         return false;
-    const int result = link->me == 0 ? l->nccl.send(spare.at, 1, DT_NCCL_BYTES, 1, link->comm, link->stream)
-                                     : l->nccl.recv(spare.at, 1, DT_NCCL_BYTES, 0, link->comm, link->stream);
+    const int result = link->me == 0
+                           ? l->nccl.send(spare.at, 1, DT_NCCL_BYTES, 1, link->comm, link->stream)
+                           : l->nccl.recv(spare.at, 1, DT_NCCL_BYTES, 0, link->comm, link->stream);
     return dt_nccl_links_end(l, link, result) && dt_nccl_links_drain(l, link->stream);
 }
 
@@ -141,7 +148,8 @@ static bool join(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtD
     DtNcclId id;
     bool good = exchange_id(l, meet, context, &id) && check_gpus(l);
     if (good) {
-        const int result = l->nccl.init(&l->world, (int)l->rank->n_ranks, id, (int)l->rank->rank, &config);
+        const int result =
+            l->nccl.init(&l->world, (int)l->rank->n_ranks, id, (int)l->rank->rank, &config);
         good = dt_nccl_links_settle(l, l->world, result);
     }
     for (uint32_t g = 0; good && g <= plan->n_groups; g++)
@@ -154,8 +162,8 @@ static bool join(DtNcclLinks *l, bool (*meet)(void *context), void *context, DtD
     return good;
 }
 
-DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context, DtDeviceAt spare,
-                            DtNcclLinks **ret_links)
+DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context,
+                            DtDeviceAt spare, DtNcclLinks **ret_links)
 {
     DtNcclLinks *l = DT_NEW(rank->memory, DtNcclLinks);
     l->rank = rank;
@@ -180,7 +188,8 @@ DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context
 
 DtStatus dt_nccl_links_status(const DtNcclLinks *l)
 {
-    return dt_status_ok(&l->rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed") : l->rank->failure;
+    return dt_status_ok(&l->rank->failure) ? dt_status_fail(DT_EXIT_FAILED, "another rank failed")
+                                           : l->rank->failure;
 }
 
 /* ---- the end ---- */
@@ -232,15 +241,18 @@ void dt_nccl_links_close(DtNcclLinks *l)
 const DtNccl *dt_nccl_links_library(const DtNcclLinks *l) { return &l->nccl; }
 const DtCudaWork *dt_nccl_links_work(const DtNcclLinks *l) { return &l->work; }
 
-DtNcclQueue *dt_nccl_links_queue(const DtNcclLinks *l, uint32_t number) { return &l->queues[number]; }
+DtNcclQueue *dt_nccl_links_queue(const DtNcclLinks *l, uint32_t number)
+{
+    return &l->queues[number];
+}
 
 DtNcclLink *dt_nccl_links_find(const DtNcclLinks *l, const DtRankGroup *group)
 {
     for (uint32_t g = 0; g <= l->rank->plan->n_groups; g++)
         if (l->links[g].ranks == group->ranks)
             return &l->links[g];
-    dt_rank_fail(l->rank, DT_EXIT_FAILED, "a collective over a group of %u ranks that is not in the plan",
-                 group->size);
+    dt_rank_fail(l->rank, DT_EXIT_FAILED,
+                 "a collective over a group of %u ranks that is not in the plan", group->size);
     return NULL;
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on their way, and waiting for them.
  *
- * No call of NCCL blocks: what it answers "in progress" is asked for until it is done, and so is the stream, so a
- * rank that waits always sees that the run is to stop. It aborts its communicators then: nothing on the GPU waits any
- * more for a rank that will not come.
+ * No call of NCCL blocks: what it answers "in progress" is asked for until it is done, and so is
+ * the stream, so a rank that waits always sees that the run is to stop. It aborts its communicators
+ * then: nothing on the GPU waits any more for a rank that will not come.
  *
- * Operations run on the GPU while the host is at a later instruction. Around each an event is put on its stream, and
- * one on the stream of instructions in front of what waits for it; so a rank that waits knows the operation that
- * holds it up, and whether the rank itself has come to it, which it tells the others in the mapping: `arrived`
- * counts, by rank and link, operations that it has come to. The member that has come to fewer is the one waited for. */
+ * Operations run on the GPU while the host is at a later instruction. Around each an event is put
+ * on its stream, and one on the stream of instructions in front of what waits for it; so a rank
+ * that waits knows the operation that holds it up, and whether the rank itself has come to it,
+ * which it tells the others in the mapping: `arrived` counts, by rank and link, operations that it
+ * has come to. The member that has come to fewer is the one waited for. */
 #include "runtime/nccl_internal.h"
 #include "runtime/cluster.h"
 
@@ -51,8 +52,9 @@ static bool fail(DtNcclLinks *l, DtNcclComm *comm, int error)
     const bool is_remote = error == DT_NCCL_REMOTE_ERROR || error == DT_NCCL_SYSTEM_ERROR;
     const char *last = l->nccl.last_error(comm);
     if (!is_remote || !is_others_failure(l))
-        dt_rank_fail(l->rank, is_remote ? DT_EXIT_RETRY : DT_EXIT_FAILED, "NCCL reports: %s%s%.300s",
-                     l->nccl.error_string(error), last && last[0] ? ": " : "", last ? last : "");
+        dt_rank_fail(l->rank, is_remote ? DT_EXIT_RETRY : DT_EXIT_FAILED,
+                     "NCCL reports: %s%s%.300s", l->nccl.error_string(error),
+                     last && last[0] ? ": " : "", last ? last : "");
     dt_nccl_links_abort(l);
     return false;
 }
@@ -68,7 +70,8 @@ static _Atomic uint32_t *arrived_of(const DtNcclLinks *l, uint32_t rank, const D
 static uint32_t who_is_late(const DtNcclLinks *l, const DtNcclPending *p)
 {
     for (uint32_t m = 0; m < p->link->size; m++) {
-        const uint32_t came = atomic_load_explicit(arrived_of(l, p->link->ranks[m], p->link), memory_order_relaxed);
+        const uint32_t came =
+            atomic_load_explicit(arrived_of(l, p->link->ranks[m], p->link), memory_order_relaxed);
         if ((int32_t)(came - p->number) < 0 && dt_cluster_is_here(l->rank, p->link->ranks[m]))
             return p->link->ranks[m];
     }
@@ -82,7 +85,8 @@ static DtNcclPending *pending_at(const DtNcclLinks *l, uint32_t i)
 
 static bool has_passed(const DtNcclLinks *l, DtCudaEvent *event)
 {
-    return l->work.driver->event_query(event) != DT_CUDA_NOT_READY; /* an error is the stream's too */
+    /* an error is the stream's too */
+    return l->work.driver->event_query(event) != DT_CUDA_NOT_READY;
 }
 
 /* Whether the operation has ended, or else blocks its queue. Publishes that this rank has reached
@@ -172,20 +176,23 @@ static const char *name_of(DtNcclLinks *l, const DtNcclLink *link)
     if (link->number <= plan->n_groups)
         return dt_arena_printf(l->rank->memory, "over `%s`", axes_of(l, link));
     const DtPlanChannel *channel = &plan->channels[link->number - plan->n_groups - 1];
-    return dt_arena_printf(l->rank->memory, "of `%.60s`, stage %u to %u", dt_plan_str(plan, channel->name),
-                           channel->from, channel->to);
+    return dt_arena_printf(l->rank->memory, "of `%.60s`, stage %u to %u",
+                           dt_plan_str(plan, channel->name), channel->from, channel->to);
 }
 
 static bool fail_late(DtNcclLinks *l, const DtNcclPending *p, uint32_t who)
 {
     const DtPlan *plan = l->rank->plan;
-    const char *kind = p->inst < plan->n_insts ? dt_kinds_inst(plan->insts[p->inst].kind) : "operation";
+    const char *kind =
+        p->inst < plan->n_insts ? dt_kinds_inst(plan->insts[p->inst].kind) : "operation";
     if (who == UINT32_MAX)
-        dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                     "all ranks%s have come to this %s %s, which takes longer than --timeout allows",
-                     dt_cluster_several(l->rank->options) ? " of this node" : "", kind, name_of(l, p->link));
+        dt_rank_fail(
+            l->rank, DT_EXIT_RETRY,
+            "all ranks%s have come to this %s %s, which takes longer than --timeout allows",
+            dt_cluster_several(l->rank->options) ? " of this node" : "", kind, name_of(l, p->link));
     else
-        dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for rank %u (%s %s) longer than --timeout allows",
+        dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                     "rank %u has waited for rank %u (%s %s) longer than --timeout allows",
                      l->rank->rank, who, kind, name_of(l, p->link));
     dt_nccl_links_abort(l);
     return false;
@@ -303,8 +310,8 @@ bool dt_nccl_links_settle(DtNcclLinks *l, DtNcclComm *comm, int result)
             return false;
         }
         if (wait.deadline_ns && dt_now_ns() - wait.began_ns > wait.deadline_ns) {
-            dt_rank_fail(l->rank, DT_EXIT_RETRY, "rank %u has waited for NCCL longer than --timeout allows",
-                         l->rank->rank);
+            dt_rank_fail(l->rank, DT_EXIT_RETRY,
+                         "rank %u has waited for NCCL longer than --timeout allows", l->rank->rank);
             dt_nccl_links_abort(l);
             return false;
         }
@@ -333,7 +340,10 @@ static bool follow(DtNcclLinks *l, DtCudaStream *stream, DtCudaEvent *event)
     return is_good(l, l->work.driver->stream_follow(stream, event, 0), "wait for an event");
 }
 
-static bool is_apart(const DtNcclLinks *l, const DtNcclLink *link) { return link->stream != l->work.stream; }
+static bool is_apart(const DtNcclLinks *l, const DtNcclLink *link)
+{
+    return link->stream != l->work.stream;
+}
 
 bool dt_nccl_links_enter(DtNcclLinks *l, DtNcclLink *link)
 {
@@ -383,12 +393,14 @@ bool dt_nccl_links_begin(DtNcclLinks *l, DtNcclLink *link)
         say(l, &wait, NULL, UINT32_MAX);
     if (l->is_aborted)
         return false;
-    DtNcclPending *p = pending_at(l, l->n_pending), *last = l->n_pending ? pending_at(l, l->n_pending - 1) : NULL;
+    DtNcclPending *p = pending_at(l, l->n_pending),
+                  *last = l->n_pending ? pending_at(l, l->n_pending - 1) : NULL;
     p->link = link;
     p->number = ++link->begun;
     p->is_awaited = p->has_ended = false;
     p->inst = atomic_load_explicit(&l->rank->slot->inst, memory_order_relaxed);
-    if (l->is_serial && last && last->link->queue != link->queue && !follow(l, link->stream, last->after))
+    if (l->is_serial && last && last->link->queue != link->queue &&
+        !follow(l, link->stream, last->after))
         return false;
     return put_event(l, &p->before, link->stream);
 }

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators of a rank, one for each group and each channel of the plan (nccl_join.c), their windows
- * (nccl_windows.c), their queues, and what is on its way in them (nccl_links.c).
+/* NCCL's communicators of a rank, one for each group and each channel of the plan (nccl_join.c),
+ * their windows (nccl_windows.c), their queues, and what is on its way in them (nccl_links.c).
  *
- * A queue is a stream of the GPU. Queue 0 is that of all instructions; each other one that the plan names, and each
- * end of a channel, is a stream of its own. An operation there begins when what was put on the stream of instructions
- * before it is done, and what is put there later waits for it where the plan says so.
+ * A queue is a stream of the GPU. Queue 0 is that of all instructions; each other one that the plan
+ * names, and each end of a channel, is a stream of its own. An operation there begins when what was
+ * put on the stream of instructions before it is done, and what is put there later waits for it
+ * where the plan says so.
  *
- * Why no rank waits for ever. A GPU promises of two streams only that each goes on if the other one does: kernels of
- * NCCL that wait for other ranks may keep a later one from beginning, on whatever stream. So it is not enough that
- * all operations could go on at once. dtc puts the operations of all stages in one order, in which every rank begins
- * its own (passes/lower/order_messages.c); the certificate proves that all ranks come to their ends even if each does
- * one thing at a time, in the order in which it was begun (verify/plan_run.c). One thread of a rank begins all. What
- * a device does must then follow what that thread did: NCCL sees to that from version 2.26 on
- * (NCCL_LAUNCH_ORDER_IMPLICIT=1); with an older one each operation waits for the one before it, on whatever stream.
- * Where a call of NCCL itself waits for other ranks, which the first message between two does, to connect them, it is
- * made when ranks are loaded, channel by channel. */
+ * Why no rank waits for ever. A GPU promises of two streams only that each goes on if the other one
+ * does: kernels of NCCL that wait for other ranks may keep a later one from beginning, on whatever
+ * stream. So it is not enough that all operations could go on at once. dtc puts the operations of
+ * all stages in one order, in which every rank begins its own (passes/lower/order_messages.c); the
+ * certificate proves that all ranks come to their ends even if each does one thing at a time, in
+ * the order in which it was begun (verify/plan_run.c). One thread of a rank begins all. What a
+ * device does must then follow what that thread did: NCCL sees to that from version 2.26 on
+ * (NCCL_LAUNCH_ORDER_IMPLICIT=1); with an older one each operation waits for the one before it, on
+ * whatever stream. Where a call of NCCL itself waits for other ranks, which the first message
+ * between two does, to connect them, it is made when ranks are loaded, channel by channel. */
 #ifndef DT_RUNTIME_NCCL_LINKS_H
 #define DT_RUNTIME_NCCL_LINKS_H
 
@@ -31,7 +33,8 @@ typedef struct DtNcclQueue {
 typedef struct DtNcclLink { /* a group or a channel */
     const uint32_t *ranks;  /* of a group: identifies it, the list in its DtRankGroup */
     uint32_t size, me;
-    DtNcclComm *comm;   /* NULL: of one rank, this rank is no member, or messages go through the mapping */
+    /* NULL: of one rank, this rank is no member, or messages go through the mapping */
+    DtNcclComm *comm;
     DtNcclQueue *queue;
     DtCudaStream *stream; /* of its operations: the queue's; without comm that of instructions */
     uint32_t begun;     /* operations that this rank has put on the stream */
@@ -42,18 +45,19 @@ typedef struct DtNcclLink { /* a group or a channel */
 
 typedef struct DtNcclLinks DtNcclLinks;
 
-/* Bytes wanted in the mapping of the ranks, a multiple of 64; none for plans that run on processors. */
+/* Bytes wanted in the mapping of the ranks, a multiple of 64; none for plans that run on
+ * processors. */
 uint64_t dt_nccl_links_bytes(const DtPlan *plan);
 /* Queues of a rank: those that the plan names, and one for each channel. */
 uint32_t dt_nccl_links_queues(const DtPlan *plan);
 /* The queue of the instruction, a collective or message. */
 uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst);
 
-/* Joins the other ranks, all of which call it: one communicator of all, and those of groups and channels made from it.
- * meet: waits for all ranks. spare: some bytes of the GPU. Errors: no library, two ranks with one GPU, what NCCL says;
- * and a rank that is missing. */
-DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context, DtDeviceAt spare,
-                            DtNcclLinks **ret_links);
+/* Joins the other ranks, all of which call it: one communicator of all, and those of groups and
+ * channels made from it. meet: waits for all ranks. spare: some bytes of the GPU. Errors: no
+ * library, two ranks with one GPU, what NCCL says; and a rank that is missing. */
+DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context,
+                            DtDeviceAt spare, DtNcclLinks **ret_links);
 /* The status of dt_nccl_links_open: why the links could not be opened, for the message when a
  * rank is loaded. */
 DtStatus dt_nccl_links_status(const DtNcclLinks *links);
@@ -77,13 +81,14 @@ bool dt_nccl_links_enter(DtNcclLinks *links, DtNcclLink *link);
 bool dt_nccl_links_leave(DtNcclLinks *links, DtNcclLink *link, int64_t event);
 bool dt_nccl_links_await(DtNcclLinks *links, int64_t event);
 
-/* Around the calls of one operation, which go to the stream of the link's queue. result: of the last call. False after
- * dt_rank_fail, or when the run is to stop. */
+/* Around the calls of one operation, which go to the stream of the link's queue. result: of the
+ * last call. False after dt_rank_fail, or when the run is to stop. */
 bool dt_nccl_links_begin(DtNcclLinks *links, DtNcclLink *link);
 bool dt_nccl_links_end(DtNcclLinks *links, DtNcclLink *link, int result);
 
-/* Waits until all that instructions have begun is done; meanwhile the rank's slot says for whom, in which instruction.
- * False: the run is to stop, or a rank came too late; everything on its way was aborted. */
+/* Waits until all that instructions have begun is done; meanwhile the rank's slot says for whom, in
+ * which instruction. False: the run is to stop, or a rank came too late; everything on its way was
+ * aborted. */
 bool dt_nccl_links_wait(DtNcclLinks *links);
 /* The same until is_done says that something is done. */
 bool dt_nccl_links_until(DtNcclLinks *links, DtIsDone *is_done, void *context);

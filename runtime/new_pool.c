@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks for oneDNN and OpenBLAS without the allocator. Executing a primitive makes and drops blocks each time;
- * oneDNN's C interface offers no way around that, whatever the scratchpad mode is. OpenBLAS does so for small products
- * on AVX-512 (0.3.29). So this program supplies what they call, and after the first steps every request is served from
- * what was dropped before:
+/* Blocks for oneDNN and OpenBLAS without the allocator. Executing a primitive makes and drops
+ * blocks each time; oneDNN's C interface offers no way around that, whatever the scratchpad mode
+ * is. OpenBLAS does so for small products on AVX-512 (0.3.29). So this program supplies what they
+ * call, and after the first steps every request is served from what was dropped before:
  *
- *   operator new, operator delete   C++ objects of at most 224 bytes (replacing them is part of the C++
- *                                   standard): in lists by size, per thread. Larger ones go to malloc
- *   posix_memalign, free            buffers of its code "gemm:jit", 17 KB to some MB: in a table. What is not
- *                                   in it goes to the allocator
+ *   operator new, operator delete   C++ objects of at most 224 bytes (replacing them is part of the
+ *                                   C++ standard): in lists by size, per thread. Larger ones go to
+ *                                   malloc
+ *   posix_memalign, free            buffers of its code "gemm:jit", 17 KB to some MB: in a table.
+ *                                   What is not in it goes to the allocator
  *   malloc                          within calls of OpenBLAS the same buffers
  *
- * The program must export these symbols (meson: export_dynamic). Sanitizers bring functions of their own; their
- * builds use those. */
+ * The program must export these symbols (meson: export_dynamic). Sanitizers bring functions of
+ * their own; their builds use those. */
 #include "runtime/new_pool.h"
 
 #include "base/arena.h"
@@ -81,7 +82,8 @@ void dt_new_pool_drop_sized(void *block, size_t bytes)
 
 enum { LINE = 64, N_BUFFERS = 1 << 14, LARGEST = 1 << 30, SIZES = 31 };
 
-/* A buffer that posix_memalign gave out once, 1 << size bytes; at: NULL in a place of the table that is empty. */
+/* A buffer that posix_memalign gave out once, 1 << size bytes; at: NULL in a place of the table
+ * that is empty. */
 typedef struct Buffer {
     void *at;
     struct Buffer *next; /* of those of its size that are free */
@@ -134,7 +136,8 @@ static void add_buffer(void *at, uint8_t size)
 {
     lock();
     Buffer *buffer = find_buffer(at);
-    if (buffer->at == NULL && n_buffers < N_BUFFERS / 2) { /* if it is full: back to the allocator some day */
+    /* if it is full: back to the allocator some day */
+    if (buffer->at == NULL && n_buffers < N_BUFFERS / 2) {
         *buffer = (Buffer){.at = at, .size = size, .taken = true};
         n_buffers++;
     } else if (buffer->at && buffer->taken) { /* of a block that realloc has moved away */
@@ -169,7 +172,8 @@ void free(void *block)
     if (block && (uintptr_t)block % LINE == 0 && n_buffers > 0) {
         lock();
         Buffer *buffer = find_buffer(block);
-        is_ours = buffer->at && buffer->taken && malloc_usable_size(block) >= (size_t)1 << buffer->size;
+        is_ours =
+            buffer->at && buffer->taken && malloc_usable_size(block) >= (size_t)1 << buffer->size;
         if (is_ours) {
             buffer->taken = false;
             buffer->next = unused[buffer->size];

@@ -15,7 +15,9 @@
 
 const char *dt_outputs_folder(const DtRunOptions *options)
 {
-    return options->eval || options->generate ? NULL : options->save ? options->save : options->resume;
+    return options->eval || options->generate ? NULL
+           : options->save                    ? options->save
+                                              : options->resume;
 }
 
 static bool same_file(const char *x, const char *y)
@@ -43,14 +45,16 @@ static DtStatus check_free(DtArena *memory, const DtRunOptions *options, const c
     if (!dt_status_ok(&status) || list.n == 0)
         return status;
     if (dt_checkpoint_above(folder, above))
-        return dt_status_fail(DT_EXIT_USAGE, "%.300s is a checkpoint; --save wants the folder of a run", folder);
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "%.300s is a checkpoint; --save wants the folder of a run", folder);
     if (options->overwrite)
         return DT_OK;
     const DtCheckpointEntry *newest = dt_checkpointlist_newest(&list);
     return dt_status_fail(DT_EXIT_USAGE,
-                          "%.200s holds the checkpoints of another run (%lld steps): --resume %.100s goes on from it, "
-                          "--overwrite removes them", folder,
-                          (long long)(newest ? newest : &list.at[0])->steps, folder);
+                          "%.200s holds the checkpoints of another run (%lld steps): --resume "
+                          "%.100s goes on from it, "
+                          "--overwrite removes them",
+                          folder, (long long)(newest ? newest : &list.at[0])->steps, folder);
 }
 
 static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
@@ -85,13 +89,15 @@ static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
         made = open(options->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     }
     if (made < 0)
-        return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", options->log, strerror(errno));
+        return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", options->log,
+                              strerror(errno));
     DtStatus status = dt_file_lock(options->log, fd);
-    if (dt_status_ok(&status) && fstat(made, &stat_of) == 0 && stat_of.st_size > 0 && !options->overwrite &&
-        !options->resume)
-        status = dt_status_fail(DT_EXIT_USAGE,
-                                "the log %.300s is that of another run: --overwrite empties it, --resume adds to it",
-                                options->log);
+    if (dt_status_ok(&status) && fstat(made, &stat_of) == 0 && stat_of.st_size > 0 &&
+        !options->overwrite && !options->resume)
+        status = dt_status_fail(
+            DT_EXIT_USAGE,
+            "the log %.300s is that of another run: --overwrite empties it, --resume adds to it",
+            options->log);
     close(made);
     outputs->made_log = !was_there;
     return status;

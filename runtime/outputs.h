@@ -18,7 +18,8 @@ const char *dt_outputs_folder(const DtRunOptions *options);
 /* Creates and locks folder and log. Errors: another run has locked them; or they have contents of
  * another run and neither --resume nor --overwrite is given (DT_EXIT_USAGE). Removes nothing. */
 DtStatus dt_outputs_hold(const DtRunOptions *options, DtOutputs *ret_outputs);
-/* Removes the checkpoints that --overwrite gives up; by rank 0, once everything is there that the run needs. */
+/* Removes the checkpoints that --overwrite gives up; by rank 0, once everything is there that the
+ * run needs. */
 DtStatus dt_outputs_overwrite(const DtRunOptions *options);
 void dt_outputs_release(DtOutputs *outputs);
 

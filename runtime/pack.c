@@ -36,8 +36,10 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 /* The walk over the elements of a rank's part of a store, loop axes aside. */
 typedef struct Part {
     uint32_t n;
-    int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK], start[DT_PLAN_MAX_RANK], extent[DT_PLAN_MAX_RANK];
-    bool whole; /* the part is the tensor, without padding; other ranks have the same, or padding alone */
+    int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK], start[DT_PLAN_MAX_RANK],
+        extent[DT_PLAN_MAX_RANK];
+    /* the part is the tensor, without padding; other ranks have the same, or padding alone */
+    bool whole;
 } Part;
 
 static Part part_open(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store)
@@ -88,7 +90,8 @@ static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore 
     int64_t e = dt_kinds_size(store->dtype);
     Part part = part_open(plan, coord, store);
     if (n && part.whole) {
-        memcpy(spreads ? logical + first * e : held, spreads ? held : logical + first * e, (size_t)(n * e));
+        memcpy(spreads ? logical + first * e : held, spreads ? held : logical + first * e,
+               (size_t)(n * e));
         return;
     }
     part_seek(&part, first);
@@ -109,7 +112,8 @@ static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, in
 }
 
 /* Where this rank holds it. */
-static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const DtStoreRange *range, int64_t iteration)
+static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const DtStoreRange *range,
+                          int64_t iteration)
 {
     return dt_device_place(rank, store->arena, offset_of(store, range, iteration),
                            range->n * dt_kinds_size(store->dtype));

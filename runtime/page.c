@@ -51,10 +51,11 @@ DtStatus dt_page_check(const DtRunOptions *options)
     char path[DT_PAGE_PATH];
     if (!name_page(options, path) || may_be_written(path))
         return DT_OK;
-    return dt_status_fail(DT_EXIT_IO,
-                          "%s exists and is no page of an earlier run: `--log %s` would overwrite it with the "
-                          "page of this run; give the log another name, or move that file away",
-                          path, options->log);
+    return dt_status_fail(
+        DT_EXIT_IO,
+        "%s exists and is no page of an earlier run: `--log %s` would overwrite it with the "
+        "page of this run; give the log another name, or move that file away",
+        path, options->log);
 }
 
 /* Whether the log has the line of a finished step. */

@@ -7,16 +7,18 @@
 
 enum { DT_PAGE_PATH = 4096 };
 
-/* The file of the page: the log's name with ".html" after it. False, and no page is written: the run does not train, it
- * has no log, the log is a pipe or a device, or the name would be too long. */
+/* The file of the page: the log's name with ".html" after it. False, and no page is written: the
+ * run does not train, it has no log, the log is a pipe or a device, or the name would be too
+ * long. */
 bool dt_page_path(const DtRunOptions *options, char ret_path[DT_PAGE_PATH]);
 
-/* Fails, naming the file, if a file that is no page of dtc has the page's name: a run would overwrite it. */
+/* Fails, naming the file, if a file that is no page of dtc has the page's name: a run would
+ * overwrite it. */
 DtStatus dt_page_check(const DtRunOptions *options);
 
-/* Writes the page from the plan and the log, once the ranks have ended. A run that ended before its first step has
- * nothing to show: the page of an earlier run under that name is removed. Succeeds without a page if dt_page_path says
- * that there is none. */
+/* Writes the page from the plan and the log, once the ranks have ended. A run that ended before its
+ * first step has nothing to show: the page of an earlier run under that name is removed. Succeeds
+ * without a page if dt_page_path says that there is none. */
 DtStatus dt_page_write(const DtRunOptions *options, const DtPlan *plan);
 
 #endif

@@ -5,14 +5,15 @@
 
 #include <string.h>
 
-/* A mark: number of the instruction + 1 (0: none), how many instructions it stands for as a power of two, and a count,
- * so that two marks of one instruction differ. */
+/* A mark: number of the instruction + 1 (0: none), how many instructions it stands for as a power
+ * of two, and a count, so that two marks of one instruction differ. */
 enum { INST_BITS = 24, EVERY_BITS = 4, GRAPH_EVERY_LOG = 5, MOST_LOG = 6 };
 static const uint64_t APART_NS = 100000;
 
 void dt_position_open(DtRank *rank)
 {
-    if (rank->device_ops->mark && !rank->options->sync && rank->plan->n_insts < (1u << INST_BITS) - 1)
+    if (rank->device_ops->mark && !rank->options->sync &&
+        rank->plan->n_insts < (1u << INST_BITS) - 1)
         rank->position = DT_NEW(rank->memory, DtPosition);
 }
 
@@ -53,8 +54,8 @@ void dt_position_entry(DtRank *rank, const char *entry)
 /* On the stream of instructions, and nothing else is to be known of it. */
 static bool is_work(const DtPlanInst *inst)
 {
-    return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM || inst->kind == DT_INST_COPY ||
-           inst->kind == DT_INST_ZERO;
+    return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM ||
+           inst->kind == DT_INST_COPY || inst->kind == DT_INST_ZERO;
 }
 
 void dt_position_inst(DtRank *rank, uint32_t inst, bool is_captured)
@@ -84,7 +85,8 @@ void dt_position_end(DtRank *rank)
 
 bool dt_position_read(const DtPlan *plan, const DtSlot *slot, DtPositionAt *ret_marked)
 {
-    const uint32_t mark = atomic_load(&slot->marks[DT_MARK_INST]), inst = mark & ((1u << INST_BITS) - 1);
+    const uint32_t mark = atomic_load(&slot->marks[DT_MARK_INST]),
+                   inst = mark & ((1u << INST_BITS) - 1);
     if (inst == 0 || inst > plan->n_insts)
         return false;
     *ret_marked = (DtPositionAt){.inst = inst - 1,
@@ -96,18 +98,22 @@ bool dt_position_read(const DtPlan *plan, const DtSlot *slot, DtPositionAt *ret_
 const char *dt_position_blame(DtRank *rank)
 {
     DtPositionAt marked;
-    const bool goes_beside = rank->comm_ops && rank->comm_ops->enter && rank->plan->meta->events > 0;
+    const bool goes_beside =
+        rank->comm_ops && rank->comm_ops->enter && rank->plan->meta->events > 0;
     if (rank->options->sync)
         return "";
     if (!rank->position || !dt_position_read(rank->plan, rank->slot, &marked))
         return rank->slot->marks[DT_MARK_INST] /* all are done */
-                   ? "" : ". It may be an instruction before this one; --sync names the one that it is";
+                   ? ""
+                   : ". It may be an instruction before this one; --sync names the one that it is";
     atomic_store(&rank->slot->inst, marked.inst);
     atomic_store(&rank->slot->step, marked.step);
     if (marked.n_insts > 1)
-        return dt_arena_printf(rank->memory,
-                               ". It is one of %u instructions from this one on%s; --sync names the one that it is",
-                               marked.n_insts, goes_beside ? ", or an exchange that goes on beside them" : "");
-    return goes_beside ? ". It may be an exchange that goes on beside this instruction; --sync names the one that it is"
+        return dt_arena_printf(
+            rank->memory,
+            ". It is one of %u instructions from this one on%s; --sync names the one that it is",
+            marked.n_insts, goes_beside ? ", or an exchange that goes on beside them" : "");
+    return goes_beside ? ". It may be an exchange that goes on beside this instruction; --sync "
+                         "names the one that it is"
                        : "";
 }

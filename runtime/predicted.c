@@ -39,15 +39,17 @@ bool dt_predicted_simulate(DtPredicted *predicted)
     return !p->sim.stuck && isfinite(p->sim.seconds);
 }
 
-void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at, DtText *ret_text)
+void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at,
+                       DtText *ret_text)
 {
     const uint32_t stage = dt_rank_stage(predicted->plan, rank);
     char prefix[80];
     snprintf(prefix, sizeof prefix, "predicted for %.60s: ",
              dt_nodes_say_stage(predicted->arena, predicted->plan, &predicted->model, stage));
-    dt_trace_stage(&(DtTraceStage){.plan = predicted->plan, .prices = dt_predicted_prices(predicted, stage),
+    dt_trace_stage(&(DtTraceStage){.plan = predicted->plan,
+                                   .prices = dt_predicted_prices(predicted, stage),
                                    .sim = &predicted->sim, .stage = stage, .process = at.process,
-                                   .track = at.track + rank * dt_trace_tracks(predicted->plan), .order = at.order,
-                                   .begin = at.begin, .prefix = prefix},
+                                   .track = at.track + rank * dt_trace_tracks(predicted->plan),
+                                   .order = at.order, .begin = at.begin, .prefix = prefix},
                    ret_text);
 }

@@ -27,6 +27,7 @@ bool dt_predicted_simulate(DtPredicted *predicted);
 /* The place of a rank's predicted tracks: below the tracks of its process, of which `order` are
  * above; track: the first free number of all ranks. begin: seconds on the trace's clock. */
 typedef struct DtPredictedAt { uint32_t process, track, order; double begin; } DtPredictedAt;
-void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at, DtText *ret_text);
+void dt_predicted_rank(const DtPredicted *predicted, uint32_t rank, DtPredictedAt at,
+                       DtText *ret_text);
 
 #endif

@@ -87,7 +87,8 @@ static DtStatus check_block(const DtRunOptions *options, const DtPlan *plan, boo
     return status;
 }
 
-static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
+static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+                           DtText *ret_notes)
 {
     DtStatus status = DT_OK;
     for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
@@ -110,17 +111,20 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
     return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;
 }
 
-/* The folder of --resume can be read; where a run may begin without a checkpoint it may be absent. */
+/* The folder of --resume can be read; where a run may begin without a checkpoint it may be
+ * absent. */
 static DtStatus check_resumed(const DtRunOptions *options)
 {
     const bool may_lack = options->or_start || options->restarts > 0;
     DIR *folder = options->resume ? opendir(options->resume) : NULL;
-    if (!options->resume || folder || (errno == ENOENT && may_lack && !dt_checkpoint_is_name(options->resume))) {
+    if (!options->resume || folder ||
+        (errno == ENOENT && may_lack && !dt_checkpoint_is_name(options->resume))) {
         if (folder)
             closedir(folder);
         return DT_OK;
     }
-    return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", options->resume, strerror(errno));
+    return dt_status_fail(DT_EXIT_IO, "cannot open the folder %.300s: %s", options->resume,
+                          strerror(errno));
 }
 
 static DtStatus check_outputs(const DtRunOptions *options)
@@ -134,18 +138,23 @@ static DtStatus check_outputs(const DtRunOptions *options)
         {"--record", options->record, false},
     };
     for (size_t i = 0; i < DT_COUNT(outputs); i++) {
-        DtStatus status = outputs[i].path ? dt_file_may_make(outputs[i].path, outputs[i].folder) : DT_OK;
+        DtStatus status =
+            outputs[i].path ? dt_file_may_make(outputs[i].path, outputs[i].folder) : DT_OK;
         if (!dt_status_ok(&status))
             return dt_status_fail(status.code, "%s %.450s", outputs[i].option, status.message);
     }
     return DT_OK;
 }
 
-DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes)
+DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+                            DtText *ret_notes)
 {
     if ((options->record || options->compare) && options->attention == DT_ATTENTION_CUDNN)
-        return dt_status_fail(DT_EXIT_USAGE, "--attention cudnn and --%s exclude each other: bytes are compared with "
-                              "those of the plan's own kernels", options->record ? "record" : "compare");
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "--attention cudnn and --%s exclude each other: bytes are compared with "
+            "those of the plan's own kernels",
+            options->record ? "record" : "compare");
     DtStatus status = dt_cluster_check(options, plan);
     if (dt_status_ok(&status))
         status = check_names(options, plan);

@@ -39,7 +39,8 @@ static double of_product(const DtPlanGemm *g, double *ret_bytes)
     const double m = (double)g->m, n = (double)g->n, k = (double)g->k;
     for (uint32_t d = 0; d < g->n_batch; d++)
         batch *= (double)g->batch[d];
-    *ret_bytes = batch * (m * k * (double)dt_kinds_size(g->dtype_a) + k * n * (double)dt_kinds_size(g->dtype_b) +
+    *ret_bytes = batch * (m * k * (double)dt_kinds_size(g->dtype_a) +
+                          k * n * (double)dt_kinds_size(g->dtype_b) +
                           m * n * (double)(1 + g->accumulate) * (double)dt_kinds_size(g->dtype_c));
     const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
     const double vector = epilogue->vector ? (g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? m : n) : 0;
@@ -52,7 +53,9 @@ static double work_of(const DtPlan *plan, const DtPlanInst *inst, double *ret_by
 {
     *ret_bytes = 0;
     switch (inst->kind) {
-    case DT_INST_KERNEL: *ret_bytes = plan->kernels[inst->ref].bytes; return plan->kernels[inst->ref].flops;
+    case DT_INST_KERNEL:
+        *ret_bytes = plan->kernels[inst->ref].bytes;
+        return plan->kernels[inst->ref].flops;
     case DT_INST_GEMM: return of_product(&plan->gemms[inst->ref], ret_bytes);
     case DT_INST_COPY: *ret_bytes = 2 * (double)inst->count; return 0;
     case DT_INST_ZERO: *ret_bytes = (double)inst->count; return 0;
@@ -63,7 +66,8 @@ static double work_of(const DtPlan *plan, const DtPlanInst *inst, double *ret_by
 /* Whether two instructions are one row. */
 static bool are_alike(const DtPlanInst *a, const DtPlanInst *b)
 {
-    return a->kind == b->kind && a->ref == b->ref && (a->kind == DT_INST_KERNEL || a->kind == DT_INST_GEMM);
+    return a->kind == b->kind && a->ref == b->ref &&
+           (a->kind == DT_INST_KERNEL || a->kind == DT_INST_GEMM);
 }
 
 DtProfile *dt_profile_new(DtRank *rank, int64_t first)
@@ -115,7 +119,8 @@ static void collect(DtProfile *profile)
     if (profile->n_pending && rank->device_ops->stamps)
         rank->device_ops->stamps(rank->device, 2 * profile->n_pending, profile->at);
     for (uint32_t i = 0; i < profile->n_pending; i++)
-        profile->rows[profile->row_of[profile->pending[i]]].seconds += profile->at[2 * i + 1] - profile->at[2 * i];
+        profile->rows[profile->row_of[profile->pending[i]]].seconds +=
+            profile->at[2 * i + 1] - profile->at[2 * i];
     profile->n_pending = 0;
 }
 
@@ -154,7 +159,9 @@ void dt_profile_step(DtProfile *profile, double seconds)
 static int by_time(const void *a, const void *b)
 {
     const Row *left = a, *right = b;
-    return left->seconds < right->seconds ? 1 : left->seconds > right->seconds ? -1 : left->inst > right->inst;
+    return left->seconds < right->seconds   ? 1
+           : left->seconds > right->seconds ? -1
+                                            : left->inst > right->inst;
 }
 
 static void add_row(const DtProfile *profile, const Row *row, bool json, DtText *text)
@@ -162,27 +169,32 @@ static void add_row(const DtProfile *profile, const Row *row, bool json, DtText 
     const DtPlan *plan = profile->rank->plan;
     const DtPlanInst *inst = &plan->insts[row->inst];
     const DtPlanSpan *span = inst->span < plan->n_spans ? &plan->spans[inst->span] : NULL;
-    const double ms = row->seconds * 1e3 / (double)profile->n_steps, seconds = row->seconds > 0 ? row->seconds : 1e-9;
-    const double share = row->seconds / profile->seconds, n = (double)row->n / (double)profile->n_steps;
+    const double ms = row->seconds * 1e3 / (double)profile->n_steps,
+                 seconds = row->seconds > 0 ? row->seconds : 1e-9;
+    const double share = row->seconds / profile->seconds,
+                 n = (double)row->n / (double)profile->n_steps;
     const double gb = row->bytes / seconds * 1e-9, tflop = row->flops / seconds * 1e-12;
     char name[DT_INST_NAME];
     dt_trace_name(plan, inst, name);
     if (!json) {
-        dt_text_printf(text, "%10.3f %6.1f%% %9.0f %9.1f %9.2f  %s", ms, share * 100, n, gb, tflop, name);
+        dt_text_printf(text, "%10.3f %6.1f%% %9.0f %9.1f %9.2f  %s", ms, share * 100, n, gb, tflop,
+                       name);
         if (span && span->line)
             dt_text_printf(text, "  %s:%u", dt_plan_str(plan, span->file), span->line);
         dt_text_add(text, "\n");
         return;
     }
-    dt_text_printf(text, "{\"kind\":\"%s\",\"inst\":%u,\"name\":", dt_kinds_inst(inst->kind), row->inst);
+    dt_text_printf(text, "{\"kind\":\"%s\",\"inst\":%u,\"name\":", dt_kinds_inst(inst->kind),
+                   row->inst);
     dt_trace_string(text, name);
     if (span && span->line) {
         dt_text_add(text, ",\"file\":");
         dt_trace_string(text, dt_plan_str(plan, span->file));
         dt_text_printf(text, ",\"line\":%u", span->line);
     }
-    dt_text_printf(text, ",\"ms\":%.6g,\"share\":%.6g,\"times\":%.6g,\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g}", ms,
-                   share, n, gb, tflop);
+    dt_text_printf(
+        text, ",\"ms\":%.6g,\"share\":%.6g,\"times\":%.6g,\"gb_per_s\":%.6g,\"tflop_per_s\":%.6g}",
+        ms, share, n, gb, tflop);
 }
 
 static void add_head(const DtProfile *profile, double busy, bool json, DtText *text)
@@ -190,18 +202,20 @@ static void add_head(const DtProfile *profile, double busy, bool json, DtText *t
     const DtRank *rank = profile->rank;
     const double steps = (double)profile->n_steps, ms = profile->seconds * 1e3 / steps;
     if (json)
-        dt_text_printf(text,
-                       "{\"device\":\"%s\",\"rank\":%u,\"first_step\":%lld,\"steps\":%lld,\"ms\":%.6g,"
-                       "\"in_instructions\":%.6g,\"rows\":[\n",
-                       rank->device_ops->name, rank->rank, (long long)profile->first + 1, (long long)profile->n_steps,
-                       ms, busy / profile->seconds);
+        dt_text_printf(
+            text,
+            "{\"device\":\"%s\",\"rank\":%u,\"first_step\":%lld,\"steps\":%lld,\"ms\":%.6g,"
+            "\"in_instructions\":%.6g,\"rows\":[\n",
+            rank->device_ops->name, rank->rank, (long long)profile->first + 1,
+            (long long)profile->n_steps, ms, busy / profile->seconds);
     else
-        dt_text_printf(text,
-                       "rank %u on %s, steps %lld to %lld: %.3f ms a step, of which instructions take %.1f%%\n"
-                       "%10s %7s %9s %9s %9s  %s\n",
-                       rank->rank, rank->device_ops->name, (long long)profile->first + 1,
-                       (long long)(profile->first + profile->n_steps), ms, busy / profile->seconds * 100, "ms", "share",
-                       "times", "GB/s", "TFLOP/s", "what");
+        dt_text_printf(
+            text,
+            "rank %u on %s, steps %lld to %lld: %.3f ms a step, of which instructions take %.1f%%\n"
+            "%10s %7s %9s %9s %9s  %s\n",
+            rank->rank, rank->device_ops->name, (long long)profile->first + 1,
+            (long long)(profile->first + profile->n_steps), ms, busy / profile->seconds * 100, "ms",
+            "share", "times", "GB/s", "TFLOP/s", "what");
 }
 
 bool dt_profile_print(DtProfile *profile, bool json, FILE *out)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a person sees of a run: on a terminal one line that is rewritten a few times a second,
- * otherwise a line for the first step, the last, about fifty in between, and whenever 30 s have passed without one.
+ * otherwise a line for the first step, the last, about fifty in between, and whenever 30 s have
+ * passed without one.
  *
  *     step 120/2000  loss 2.4931  norm 0.81  lr 9.6e-04  51.2 k tokens/s  97.1 MiB  ETA 1 min 32 s
  *
- * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes on its device has
- * that behind the rest:
+ * Where the input is no tokens (images, rows) it is samples/s. A plan that says what a step takes
+ * on its device has that behind the rest:
  *
  *     ... ETA 1 min 32 s  412 ms a step, predicted 398 ms  MFU 41.2 %
  *
- * Where there are several losses each has its norm and its rate behind it. Updates that a loss scale skipped so far are
- * counted behind the norms.
+ * Where there are several losses each has its norm and its rate behind it. Updates that a loss
+ * scale skipped so far are counted behind the norms.
  */
 #include "runtime/runtime.h"
 
@@ -25,15 +26,12 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
 {
     const char *no_color = getenv("NO_COLOR");
     bool terminal = out && isatty(fileno(out));
-    *progress = (DtProgress){.out = out,
-                             .terminal = terminal,
+    *progress = (DtProgress){.out = out, .terminal = terminal,
                              .color = terminal && !(no_color && no_color[0]),
-                             .first_step = first_step,
-                             .last_step = last_step,
-                             .items_per_step = dt_report_items(rank->plan), .item = dt_report_item(rank->plan),
-                             .began_ns = dt_now_ns(),
-                             .shown_step = -1,
-                             .period_ns = terminal ? 200000000u : 30000000000u};
+                             .first_step = first_step, .last_step = last_step,
+                             .items_per_step = dt_report_items(rank->plan),
+                             .item = dt_report_item(rank->plan), .began_ns = dt_now_ns(),
+                             .shown_step = -1, .period_ns = terminal ? 200000000u : 30000000000u};
     const DtPlan *plan = rank->plan;
     if (plan->n_predictions == 0)
         return;
@@ -102,7 +100,8 @@ static void add_norm(const DtLossReport *loss, DtText *text)
 static void add_values(const DtStepReport *report, DtText *text)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; report->n_losses > 1 && i < report->n_losses && n < report->shown.n_losses; i++) {
+    for (uint32_t i = 0; report->n_losses > 1 && i < report->n_losses && n < report->shown.n_losses;
+         i++) {
         const DtLossReport *loss = &report->losses[i];
         if (!loss->taken)
             continue;
@@ -126,7 +125,8 @@ static void add_predicted(const DtProgress *progress, DtText *text)
     const double mean = progress->seconds_per_step;
     if (progress->predicted <= 0 || mean <= 0)
         return;
-    dt_text_printf(text, "  %.3g ms a step, predicted %.3g ms", mean * 1e3, progress->predicted * 1e3);
+    dt_text_printf(text, "  %.3g ms a step, predicted %.3g ms", mean * 1e3,
+                   progress->predicted * 1e3);
     if (progress->flops > 0 && progress->peak > 0)
         dt_text_printf(text, "  MFU %.1f %%", 100 * progress->flops / (mean * progress->peak));
 }

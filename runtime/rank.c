@@ -9,7 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage)
+uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena,
+                       uint32_t stage)
 {
     const uint32_t kind = plan->arenas[arena].kind;
     const bool is_there = kind == DT_ARENA_INSTEAD ? options->epilogues == DT_EPILOGUES_APART

@@ -13,30 +13,32 @@ void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16
 uint32_t dt_rank_stage(const DtPlan *plan, uint32_t rank);
 
 /* Bytes of the arena on a rank of the stage: 0 for entries that the rank will not run. */
-uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena, uint32_t stage);
+uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t arena,
+                       uint32_t stage);
 
 /* The rank of that stage whose other coordinates are this rank's. */
 uint32_t dt_rank_at_stage(const DtRank *rank, uint32_t stage);
 
-/* The ranks of a group record (mask and stages) of which the rank at coord is one, in rank order. If its stage
- * is not in the group: those it would belong to, me being no member number. */
+/* The ranks of a group record (mask and stages) of which the rank at coord is one, in rank order.
+ * If its stage is not in the group: those it would belong to, me being no member number. */
 DtRankGroup dt_rank_group(const DtPlan *plan, DtArena *memory, const int64_t coord[16],
                           const DtPlanGroup *record);
 
-/* Logical index of the first element of axis on the rank with these coordinates; elements from axis->extent on
- * are padding. */
+/* Logical index of the first element of axis on the rank with these coordinates; elements from
+ * axis->extent on are padding. */
 int64_t dt_rank_axis_start(const DtPlan *plan, const int64_t coord[16], const DtPlanAxis *axis);
 
-/* Of the `length` elements that the store has on a rank per iteration of its loops, row-major, the memory of the rank
- * with these coordinates holds n from number `first` on; they lie at element `at` of the iteration's, which are
- * `stride` apart. All but stores in buckets that ranks share: first = at = 0, n = length. */
+/* Of the `length` elements that the store has on a rank per iteration of its loops, row-major, the
+ * memory of the rank with these coordinates holds n from number `first` on; they lie at element
+ * `at` of the iteration's, which are `stride` apart. All but stores in buckets that ranks share:
+ * first = at = 0, n = length. */
 typedef struct DtStoreRange {
     int64_t length, first, n, at, stride;
 } DtStoreRange;
 DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store);
 
-/* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it, or has it where host
- * code cannot look. */
+/* One iteration's logical tensor where this rank has it, NULL if it has a part or nothing of it, or
+ * has it where host code cannot look. */
 const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t iteration);
 /* This rank's elements from the logical tensor. view: of the file that it is mapped from, or NULL.
  * Returns NULL, or the address that could not be read since the file was cut short. */

@@ -15,7 +15,8 @@ struct DtReadback {
     bool noted[DT_DEVICE_CELLS]; /* by metric: in this run of its entry, or the last one */
 };
 
-/* Whether the instruction may write there; an address that depends on a register may be any of its arena. */
+/* Whether the instruction may write there; an address that depends on a register may be any of its
+ * arena. */
 static bool may_write(const DtRank *rank, uint32_t inst, const DtPlanMetric *metric)
 {
     const DtPlan *plan = rank->plan;
@@ -28,7 +29,8 @@ static bool may_write(const DtRank *rank, uint32_t inst, const DtPlanMetric *met
         for (int r = 0; r < DT_PLAN_ARG_REGS; r++)
             moves = moves || arg->reg[r] != 0;
         const int64_t begin = rank->arg_base[of->first_arg + i];
-        if (moves || (begin < metric->offset + metric->bytes && metric->offset < begin + arg->bytes))
+        if (moves ||
+            (begin < metric->offset + metric->bytes && metric->offset < begin + arg->bytes))
             return true;
     }
     return false;
@@ -51,12 +53,16 @@ static void link_writer(DtRank *rank, uint32_t inst, uint32_t metric)
     add_link(rank, inst, metric);
     for (uint32_t i = 0; of->event && i < plan->n_insts; i++) {
         const DtPlanInst *wait = &plan->insts[i];
-        if (wait->kind == DT_INST_WAIT && (wait->event == of->event || wait->event_step || of->event_step))
+        if (wait->kind == DT_INST_WAIT &&
+            (wait->event == of->event || wait->event_step || of->event_step))
             add_link(rank, i, metric);
     }
 }
 
-static bool is_scalar(const DtPlanMetric *metric) { return metric->n_axes == 0 && metric->bytes <= 8; }
+static bool is_scalar(const DtPlanMetric *metric)
+{
+    return metric->n_axes == 0 && metric->bytes <= 8;
+}
 
 void dt_readback_open(DtRank *rank)
 {
@@ -71,7 +77,10 @@ void dt_readback_open(DtRank *rank)
                 link_writer(rank, i, m);
 }
 
-bool dt_readback_has(const DtRank *rank, uint32_t inst) { return rank->readback && rank->readback->first[inst] != 0; }
+bool dt_readback_has(const DtRank *rank, uint32_t inst)
+{
+    return rank->readback && rank->readback->first[inst] != 0;
+}
 
 void dt_readback_note(DtRank *rank, uint32_t inst)
 {
@@ -95,7 +104,8 @@ void dt_readback_begin(DtRank *rank, const char *entry)
 bool dt_readback_get(const DtRank *rank, const DtPlanMetric *metric, void *to, int64_t bytes)
 {
     const size_t m = (size_t)(metric - rank->plan->metrics);
-    if (!rank->readback || m >= DT_DEVICE_CELLS || !rank->readback->noted[m] || bytes > metric->bytes)
+    if (!rank->readback || m >= DT_DEVICE_CELLS || !rank->readback->noted[m] ||
+        bytes > metric->bytes)
         return false;
     rank->device_ops->noted(rank->device, (uint32_t)m, to, bytes);
     return true;

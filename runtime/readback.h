@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalars of an entry as soon as they are there. A device does instructions long after they were begun. Who wants the
- * loss of a step would wait for all of the step, and the device would then have nothing to do until the update is
- * begun. So behind each instruction that writes a scalar that is looked at, a copy of it to the host is begun, and who
- * wants it waits for the last of these copies: the loss is there before gradients are, and the norm before the
- * parameters are updated. */
+/* Scalars of an entry as soon as they are there. A device does instructions long after they were
+ * begun. Who wants the loss of a step would wait for all of the step, and the device would then
+ * have nothing to do until the update is begun. So behind each instruction that writes a scalar
+ * that is looked at, a copy of it to the host is begun, and who wants it waits for the last of
+ * these copies: the loss is there before gradients are, and the norm before the parameters are
+ * updated. */
 #ifndef DT_RUNTIME_READBACK_H
 #define DT_RUNTIME_READBACK_H
 

@@ -49,14 +49,16 @@ static DtStatus read_rows(DtRank *rank, const Batch *batch, DtLent *lent)
     char *inputs[INPUTS];
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         inputs[i] = lent[i].at;
-    return dt_data_read(rank->readers[batch->reader], batch->step, batch->first, batch->rows, inputs);
+    return dt_data_read(rank->readers[batch->reader], batch->step, batch->first, batch->rows,
+                        inputs);
 }
 
 /* ---- ahead ---- */
 
 static bool same(const Batch *a, const Batch *b)
 {
-    return a->reader == b->reader && a->step == b->step && a->first == b->first && a->rows == b->rows;
+    return a->reader == b->reader && a->step == b->step && a->first == b->first &&
+           a->rows == b->rows;
 }
 
 static void give_back(DtRank *rank, Ready *ready, uint32_t n, bool written)
@@ -150,11 +152,12 @@ static void note(DtRank *rank, const Batch *batch, bool is_whole)
         reading->seen[reading->n_seen++] = *batch;
 }
 
-bool dt_reading_run(DtRank *rank, uint32_t number, int64_t first, int64_t rows, const DtPlaceAt *places)
+bool dt_reading_run(DtRank *rank, uint32_t number, int64_t first, int64_t rows,
+                    const DtPlaceAt *places)
 {
     const DtPlanReader *reader = &rank->plan->readers[number];
-    const Batch batch = {.reader = number, .step = reader->is_eval ? rank->eval_batch : rank->step, .first = first,
-                         .rows = rows};
+    const Batch batch = {.reader = number, .step = reader->is_eval ? rank->eval_batch : rank->step,
+                         .first = first, .rows = rows};
     DtLent lent[INPUTS];
     bool is_whole = true;
     if (!open(rank, number))
@@ -165,8 +168,9 @@ bool dt_reading_run(DtRank *rank, uint32_t number, int64_t first, int64_t rows, 
     if (rank->reading && !rank->evaluates && use_ready(rank, &batch, places))
         return true;
     for (uint32_t i = 0; i < reader->n_inputs; i++)
-        lent[i] = places[i].bytes == bytes_of(rank, reader, i, rows) ? dt_device_lend_new(rank, places[i])
-                                                                     : dt_device_lend(rank, places[i]);
+        lent[i] = places[i].bytes == bytes_of(rank, reader, i, rows)
+                      ? dt_device_lend_new(rank, places[i])
+                      : dt_device_lend(rank, places[i]);
     const DtStatus status = read_rows(rank, &batch, lent);
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         dt_device_back(rank, &lent[i], dt_status_ok(&status));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels compiled again from the C text in the plan, for this processor: when --rebuild asks for it, and when
- * the plan's machine code is for another processor, or for a higher level than this one has. The text is
- * canonical C, so the numbers are those of the plan's own code. The supervisor compiles first, which fills the
- * compiler's cache; ranks find the results there. */
+/* Kernels compiled again from the C text in the plan, for this processor: when --rebuild asks for
+ * it, and when the plan's machine code is for another processor, or for a higher level than this
+ * one has. The text is canonical C, so the numbers are those of the plan's own code. The supervisor
+ * compiles first, which fills the compiler's cache; ranks find the results there. */
 #include "base/hostcc.h"
 #include "base/text.h"
 #include "plan/calls.h"
@@ -34,16 +34,21 @@ DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_co
     DtStatus status = dt_hostcc_compile(memory, &task, &result);
     *ret_codes = (DtRebuilt){.units = result.units};
     if (!dt_status_ok(&status))
-        return dt_status_fail(status.code, "the plan's kernels must be compiled for this processor (%s): %.300s",
+        return dt_status_fail(status.code,
+                              "the plan's kernels must be compiled for this processor (%s): %.300s",
                               dt_hostcc_native(), status.message);
     DtText said = {0};
     for (uint32_t i = 0; i < result.n_wrong; i++)
         dt_text_printf(&said,
-                       "warning: `%s` builds kernel `%s` wrongly (`%s` tells another result); it is built without "
+                       "warning: `%s` builds kernel `%s` wrongly (`%s` tells another result); it "
+                       "is built without "
                        "vectorisation, right but slow\n",
-                       result.version, dt_hostcc_name(memory, &task, result.wrong[i]), result.other);
+                       result.version, dt_hostcc_name(memory, &task, result.wrong[i]),
+                       result.other);
     if (result.n_not_compared)
-        dt_text_printf(&said, "warning: machine code is not compared with an independent build: %s\n", result.why_not);
+        dt_text_printf(&said,
+                       "warning: machine code is not compared with an independent build: %s\n",
+                       result.why_not);
     if (result.no_cache)
         dt_text_printf(&said, "warning: the kernel cache is not used: %s\n", result.no_cache);
     if (said.len)

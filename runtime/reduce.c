@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of reductions between ranks. The caller fixes the order of operands, so that sums have
- * the same bits on every run; elements are independent, so the compiler may vectorise freely. */
+/* The arithmetic of reductions between ranks. The caller fixes the order of operands, so that sums
+ * have the same bits on every run; elements are independent, so the compiler may vectorise
+ * freely. */
 #include "runtime/reduce.h"
 
 #include "base/half.h"
@@ -15,8 +16,8 @@
             a[i] = (T)(expression);         \
     } while (0)
 
-/* A row per dtype and way of adding (U: unsigned counterpart, whose sums wrap). The comparison with itself
- * finds NaN. */
+/* A row per dtype and way of adding (U: unsigned counterpart, whose sums wrap). The comparison with
+ * itself finds NaN. */
 #define FUNCTION(name, T, U)                                                           \
     static void name(DtPlanReduce reduce, void *into, const void *from, int64_t count) \
     {                                                                                  \
@@ -84,8 +85,8 @@ void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_
             to[i] = dt_half_to_f16(from[i]);
 }
 
-static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to, const void *const *from,
-                          uint32_t n, int64_t count)
+static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to,
+                          const void *const *from, uint32_t n, int64_t count)
 {
     float sum[BLOCK], next[BLOCK];
     for (int64_t i = 0; i < count; i += BLOCK) {
@@ -99,8 +100,8 @@ static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to, 
     }
 }
 
-void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
-                       int64_t count)
+void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from,
+                       uint32_t n, int64_t count)
 {
     if (is_half(dtype)) {
         reduce_halves(dtype, reduce, to, from, n, count);

@@ -10,11 +10,12 @@
 /* Whether reductions know dtype: all but u16. */
 bool dt_reduce_knows(DtPlanDtype dtype);
 
-/* to[i] = from[0][i] + from[1][i] + ... (or maximum, minimum) over n >= 1 buffers in their order, for count
- * elements. 16-bit floats are added in f32 and rounded once. A NaN wins every comparison; the sum of bools is
- * `or`; integer sums wrap. The buffers are aligned for dtype; `to` overlaps none of them. */
-void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
-                       int64_t count);
+/* to[i] = from[0][i] + from[1][i] + ... (or maximum, minimum) over n >= 1 buffers in their order,
+ * for count elements. 16-bit floats are added in f32 and rounded once. A NaN wins every comparison;
+ * the sum of bools is `or`; integer sums wrap. The buffers are aligned for dtype; `to` overlaps
+ * none of them. */
+void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from,
+                       uint32_t n, int64_t count);
 
 /* count 16-bit floats of dtype as f32, exactly; and back, to the nearest. */
 void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count);

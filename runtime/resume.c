@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which checkpoint a run begins with. Rank 0 chooses it and writes path and serial number into the mapping; every
- * rank loads its part of that one and no other. If one of them finds it damaged, or gone since a run beside removed
- * it or put another in its place, all of them load another that rank 0 chooses: a rank that is late cannot take a
- * newer one than the others.
+/* Which checkpoint a run begins with. Rank 0 chooses it and writes path and serial number into the
+ * mapping; every rank loads its part of that one and no other. If one of them finds it damaged, or
+ * gone since a run beside removed it or put another in its place, all of them load another that
+ * rank 0 chooses: a rank that is late cannot take a newer one than the others.
  *
- * The newest is the good one with the highest serial number. One that is damaged and newer, or of which that cannot
- * be told, is named and passed over. */
+ * The newest is the good one with the highest serial number. One that is damaged and newer, or of
+ * which that cannot be told, is named and passed over. */
 #include "runtime/checkpoint.h"
 
 #include "runtime/forms.h"
@@ -70,12 +70,14 @@ static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 
 /* The newest good checkpoint of a folder. NULL if it has none: ret_why is then the defect of the
  * one with most steps, or DT_OK if there is none at all. */
-static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpointEntry **ret_entry, DtStatus *ret_why)
+static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpointEntry **ret_entry,
+                          DtStatus *ret_why)
 {
     DtCheckpointList list;
     *ret_entry = NULL;
     *ret_why = DT_OK;
-    if (access(folder, F_OK) != 0 && errno == ENOENT && chooser->from->may_lack && !dt_checkpoint_is_name(folder))
+    if (access(folder, F_OK) != 0 && errno == ENOENT && chooser->from->may_lack &&
+        !dt_checkpoint_is_name(folder))
         return DT_OK;
     DtStatus status = dt_checkpointlist_read(chooser->memory, folder, &list);
     if (!dt_status_ok(&status))
@@ -110,10 +112,12 @@ static DtStatus choose(Chooser *chooser, const DtCheckpointEntry **ret_entry)
     }
     if (from->may_fail || (from->may_lack && dt_status_ok(&why)))
         return DT_OK;
-    return dt_status_ok(&why) ? dt_status_fail(DT_EXIT_IO,
-                                               "there is no checkpoint in %.300s (with --or-start the run would "
-                                               "begin at step 0)", from->folders[from->n - 1])
-                              : why;
+    return dt_status_ok(&why)
+               ? dt_status_fail(DT_EXIT_IO,
+                                "there is no checkpoint in %.300s (with --or-start the run would "
+                                "begin at step 0)",
+                                from->folders[from->n - 1])
+               : why;
 }
 
 static DtStatus publish(Chooser *chooser, DtShared *shared)
@@ -136,19 +140,22 @@ static bool meet(DtRank *rank)
     return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
 }
 
-/* Every rank's outcome is in its slot now: whether all of them have it. Else rank 0 notes why not. */
+/* Every rank's outcome is in its slot now: whether all of them have it. Else rank 0 notes why
+ * not. */
 static bool all_loaded(DtRank *rank, Chooser *chooser)
 {
     for (uint32_t r = 0; r < rank->n_ranks; r++) {
-        DtSlot *slot = rank->n_ranks == 1 ? rank->slot : dt_shared_slot(rank->plan, rank->shared, r);
+        DtSlot *slot =
+            rank->n_ranks == 1 ? rank->slot : dt_shared_slot(rank->plan, rank->shared, r);
         if (atomic_load(&slot->load_code) == DT_EXIT_OK)
             continue;
         if (rank->rank == 0) {
             const char *path = rank->shared->chosen;
-            DtCheckpointEntry entry = {.path = dt_arena_strndup(chooser->memory, path, strlen(path)),
-                                       .serial = atomic_load(&rank->shared->chosen_serial),
-                                       .why = dt_status_fail(DT_EXIT_IO, "%.*s", (int)sizeof slot->message - 1,
-                                                             slot->message)};
+            DtCheckpointEntry entry = {
+                .path = dt_arena_strndup(chooser->memory, path, strlen(path)),
+                .serial = atomic_load(&rank->shared->chosen_serial),
+                .why = dt_status_fail(DT_EXIT_IO, "%.*s", (int)sizeof slot->message - 1,
+                                      slot->message)};
             DT_PUSH(chooser->memory, chooser->damaged, entry);
         }
         return false;
@@ -169,8 +176,10 @@ static void note_changes(const DtRank *rank, const DtManifest *manifest)
              (long long)manifest->samples);
     const bool differ = rank->meta.draws && manifest->draws && manifest->draws != rank->meta.draws;
     if (rank->rank == 0 && differ)
-        note("%s was trained with other random draws (dropout and the like) than this plan has: `draws = %s` in the "
-             "train block keeps those", rank->shared->chosen, manifest->draws == 1 ? "one" : "four");
+        note("%s was trained with other random draws (dropout and the like) than this plan has: "
+             "`draws = %s` in the "
+             "train block keeps those",
+             rank->shared->chosen, manifest->draws == 1 ? "one" : "four");
 }
 
 /* The updates that each loss of the plan has had. False after a failure. */
@@ -185,7 +194,8 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
                 strcmp(manifest->updates[k].loss ? manifest->updates[k].loss : "loss", loss) == 0)
                 found = &manifest->updates[k];
         if (!found)
-            return dt_rank_fail(rank, DT_EXIT_USAGE, "%.300s was not trained on the loss `%.60s`, which this plan has",
+            return dt_rank_fail(rank, DT_EXIT_USAGE,
+                                "%.300s was not trained on the loss `%.60s`, which this plan has",
                                 rank->shared->chosen, loss);
         rank->updates[i] = found->n;
     }
@@ -215,11 +225,13 @@ static bool take_position(DtRank *rank, const DtManifest *manifest)
 }
 
 /* One attempt at the checkpoint that was chosen. False after a failure that ends the run. */
-static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest, bool *ret_loaded)
+static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest,
+                        bool *ret_loaded)
 {
     const DtShared *shared = rank->shared;
-    DtStatus status = dt_checkpoint_read(rank, memory, shared->chosen, atomic_load(&shared->chosen_serial),
-                                         chooser->from->weights_only, ret_manifest);
+    DtStatus status =
+        dt_checkpoint_read(rank, memory, shared->chosen, atomic_load(&shared->chosen_serial),
+                           chooser->from->weights_only, ret_manifest);
     if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
         return dt_rank_fail_status(rank, &status);
     snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status.message);
@@ -262,7 +274,8 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         *ret_steps = manifest.steps;
         return true;
     }
-    return dt_rank_fail(rank, DT_EXIT_RETRY, "the checkpoints in %.300s are replaced faster than they can be read",
+    return dt_rank_fail(rank, DT_EXIT_RETRY,
+                        "the checkpoints in %.300s are replaced faster than they can be read",
                         chooser->from->folders[0]);
 }
 

@@ -28,8 +28,8 @@
  *   forms.c        which products have their epilogues computed by kernels
  *   init.c         initial parameters
  *   data.c         readers of training data
- *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder and
- *                  the log
+ *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder
+ *                  and the log
  *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
  *   generate.c     --generate
  *   compare.c      compares the results of instructions between devices
@@ -71,7 +71,11 @@ typedef enum DtGemmKind {
 extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
 
 /* Who computes attention: whoever is faster on this GPU, the library, or the plan's own kernels. */
-typedef enum DtAttention { DT_ATTENTION_TIMED, DT_ATTENTION_CUDNN, DT_ATTENTION_GENERATED } DtAttention;
+typedef enum DtAttention {
+    DT_ATTENTION_TIMED,
+    DT_ATTENTION_CUDNN,
+    DT_ATTENTION_GENERATED
+} DtAttention;
 
 /* Who does epilogues of products that have two forms: the library, kernels, or whoever is faster on
  * this GPU. */
@@ -146,31 +150,36 @@ typedef struct DtRunSettings {
     uint32_t n;
 } DtRunSettings;
 
-/* settings.c: --steps and --set on the plan's own numbers. Errors: a key that does not exist, with the nearest
- * one, and one that nothing in this plan depends on. */
+/* settings.c: --steps and --set on the plan's own numbers. Errors: a key that does not exist, with
+ * the nearest one, and one that nothing in this plan depends on. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtRunSettings *ret_settings);
-/* The value of a scalar in step `step`, from 0, whose update is number `updates`, from 1; NaN: its formula has none. */
-double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
-                          int64_t updates, double loss_scale);
+/* The value of a scalar in step `step`, from 0, whose update is number `updates`, from 1; NaN: its
+ * formula has none. */
+double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
+                          const DtRunSettings *settings, int64_t step, int64_t updates,
+                          double loss_scale);
 
 /* preflight.c: checks before any rank starts what a user may have got wrong: names of devices and
  * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps
  * and --set applied. ret_notes: warnings, as lines. */
-DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta, DtText *ret_notes);
+DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
+                            DtText *ret_notes);
 /* Whether a run with these options and settings reads the sources of `train`, or the held-out
  * ones. */
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval);
 
-/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none can be used. json:
- * the GPUs alone, in a list. */
+/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none
+ * can be used. json: the GPUs alone, in a list. */
 DtStatus dt_cuda_list(bool json, FILE *out);
 
-/* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both sizes. */
+/* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both
+ * sizes. */
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
 /* rebuild.c: whether kernels must be compiled for this processor; their machine code, per unit. */
-typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt; /* said: warnings, lines; or NULL */
+/* said: warnings, lines; or NULL */
+typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt;
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
 
@@ -250,7 +259,8 @@ typedef struct DtShared {
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;
     char chosen[3200];
-    char told[4096]; /* buffer through which one rank sends data to all, part by part (algorithms.c) */
+    /* buffer through which one rank sends data to all, part by part (algorithms.c) */
+    char told[4096];
     char nccl_id[128];
 } DtShared;
 
@@ -324,9 +334,9 @@ typedef struct DtPlaceAt {
 typedef bool DtIsDone(void *context);
 
 /* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
- * Members of a group call in the same order. Reductions of shm add in member order: the same bits on
- * every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort word;
- * the slot says meanwhile for whom (dt_shared_wait). */
+ * Members of a group call in the same order. Reductions of shm add in member order: the same bits
+ * on every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort
+ * word; the slot says meanwhile for whom (dt_shared_wait). */
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
@@ -347,11 +357,11 @@ typedef struct DtCommOps {
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype);
     /* to and from: count elements, disjoint. Receives from the member before (member 0: from the
      * last); back: from the member after (the last: from member 0) */
-    bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from, int64_t count,
-                  DtPlanDtype dtype, bool back);
-    /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other stage
-     * whose other coordinates are equal. send waits for a free slot only. The two ends must agree on
-     * bytes and tag. */
+    bool (*shift)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
+                  int64_t count, DtPlanDtype dtype, bool back);
+    /* A message of `bytes` bytes through a channel of the plan, from or to the rank of the other
+     * stage whose other coordinates are equal. send waits for a free slot only. The two ends must
+     * agree on bytes and tag. */
     bool (*send)(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
     bool (*recv)(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag);
     bool (*barrier)(DtComm *comm, const DtRankGroup *group);
@@ -361,7 +371,8 @@ typedef struct DtCommOps {
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
     /* get copies from an arena of another rank. That rank calls serve until this one calls
      * release. */
-    bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes, void *ret_bytes);
+    bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
+                void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
     void (*release)(DtComm *comm); /* of all other ranks */
     /* Before each step, by all ranks: brings rank 0's shared->last_step to all; NULL: they share
@@ -453,7 +464,8 @@ typedef struct DtDeviceOps {
 enum { DT_DEVICE_STAMPS = 4096, DT_DEVICE_CELLS = 64 };
 enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (position.h) */
 
-extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart; /* device_cpu.c and so on */
+/* device_cpu.c and so on */
+extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart;
 
 /* The dynamic loss scale, if the plan has one (scale.c). */
 typedef struct DtScale {
@@ -489,8 +501,10 @@ struct DtRank {
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
     DtLending *lending; /* device.h */
-    DtAlgorithms recorded, chosen; /* algorithms of products: in the resumed checkpoint; of this run */
-    bool *second;             /* by GEMM record: whether its products have their second form (forms.h) */
+    /* algorithms of products: in the resumed checkpoint; of this run */
+    DtAlgorithms recorded, chosen;
+    bool *second;             /* by GEMM record: whether its products have their second form
+                               * (forms.h) */
     const char *gemm_library; /* "onednn", "openblas", "plain" */
     uint32_t n_plain_gemms;
     /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
@@ -556,8 +570,8 @@ void dt_load_close(DtRank *rank);
 bool dt_load_instead(DtRank *rank);
 /* The tables named by options->device and comm; by default the device for which the plan has
  * code. */
-DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan, const DtDeviceOps **ret_device,
-                        const DtCommOps **ret_comm);
+DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan,
+                        const DtDeviceOps **ret_device, const DtCommOps **ret_comm);
 
 /* init.c: values of all stores before step 0. */
 bool dt_init_stores(DtRank *rank);
@@ -636,8 +650,9 @@ int64_t dt_data_samples(const DtData *data);
 /* ---- checkpoints (checkpoint.c, resume.c, checkpoint_list.c) ---- */
 
 /* Collective over all ranks. Saves stores with `saved` set after `steps` finished steps as logical
- * tensors under folder/step-N, atomically; older ones stay. False: the run ends. Else ret_status has the same code on
- * all ranks, DT_EXIT_IO if a disk did not take it: the run may go on and save later. Its message is rank 0's. */
+ * tensors under folder/step-N, atomically; older ones stay. False: the run ends. Else ret_status
+ * has the same code on all ranks, DT_EXIT_IO if a disk did not take it: the run may go on and save
+ * later. Its message is rank 0's. */
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status);
 /* Removes all but the newest meta.save_keep (0: none). By rank 0 alone. */
 DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder);
@@ -651,7 +666,8 @@ typedef struct DtCheckpointFrom {
     uint32_t n;
     bool weights_only, may_lack, may_fail;
 } DtCheckpointFrom;
-/* Collective over all ranks. ret_steps: steps finished; -1: nothing is loaded, the run begins at step 0. */
+/* Collective over all ranks. ret_steps: steps finished; -1: nothing is loaded, the run begins at
+ * step 0. */
 bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
 /* Whether the path ends in step-N. */
 bool dt_checkpoint_is_name(const char *path);
@@ -727,12 +743,14 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan);
 void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
-void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic); /* sums of all ranks */
+/* sums of all ranks */
+void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic);
 DtStatus dt_log_close(DtLog *log); /* whether all of it was written */
 
 /* trace.c: Chrome trace events of the instructions of the first steps. */
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace);
-void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns, uint64_t received);
+void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns,
+                   uint64_t received);
 void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
                    uint64_t ended_ns);
 DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */

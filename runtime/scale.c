@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dynamic loss scale (Micikevicius et al., Mixed Precision Training, 2018). The plan multiplies the loss
- * by it before it differentiates, divides the gradients again in "update", and there skips a step whose
- * gradient norm is not finite. Here it is halved after such a step and doubled after 2000 good ones, so that
- * gradients use the upper end of the range of 16 bits. It is a power of two: scaling rounds nothing that does
- * not overflow or vanish. Norms are equal on all ranks, hence so is the scale. */
+/* The dynamic loss scale (Micikevicius et al., Mixed Precision Training, 2018). The plan multiplies
+ * the loss by it before it differentiates, divides the gradients again in "update", and there skips
+ * a step whose gradient norm is not finite. Here it is halved after such a step and doubled after
+ * 2000 good ones, so that gradients use the upper end of the range of 16 bits. It is a power of
+ * two: scaling rounds nothing that does not overflow or vanish. Norms are equal on all ranks, hence
+ * so is the scale. */
 #include "runtime/runtime.h"
 
 #include <math.h>

@@ -13,8 +13,9 @@ static const struct Count {
     const char *key;
     size_t offset;
 } counts[] = {
-    {"train.steps", offsetof(DtPlanMeta, steps)},     {"eval.every", offsetof(DtPlanMeta, eval_every)},
-    {"eval.steps", offsetof(DtPlanMeta, eval_steps)}, {"save.every", offsetof(DtPlanMeta, save_every)},
+    {"train.steps", offsetof(DtPlanMeta, steps)}, {"eval.every", offsetof(DtPlanMeta, eval_every)},
+    {"eval.steps", offsetof(DtPlanMeta, eval_steps)},
+    {"save.every", offsetof(DtPlanMeta, save_every)},
     {"save.keep", offsetof(DtPlanMeta, save_keep)},
 };
 
@@ -31,10 +32,12 @@ static DtStatus unknown_key(const DtPlan *plan, const char *key)
         dt_text_printf(&list, "%s%s", i ? ", " : "", keys[i]);
     const char *nearest = dt_text_nearest(key, keys, n);
     DtStatus status =
-        nearest ? dt_status_fail(DT_EXIT_USAGE, "--set: this plan has no key `%.60s`; did you mean `%.60s`?", key,
+        nearest ? dt_status_fail(DT_EXIT_USAGE,
+                                 "--set: this plan has no key `%.60s`; did you mean `%.60s`?", key,
                                  nearest)
                 : dt_status_fail(DT_EXIT_USAGE,
-                                 "--set: this plan has no key `%.60s`; there are %.300s. Everything else is fixed when "
+                                 "--set: this plan has no key `%.60s`; there are %.300s. "
+                                 "Everything else is fixed when "
                                  "the plan is compiled",
                                  key, list.at);
     dt_text_free(&list);
@@ -79,7 +82,8 @@ static bool has_eval(const DtPlan *plan)
     return false;
 }
 
-static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta, DtRunSettings *settings)
+static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta,
+                      DtRunSettings *settings)
 {
     char key[100];
     const char *equals = strchr(text, '=');
@@ -101,17 +105,20 @@ static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta, Dt
     return unknown_key(plan, key);
 }
 
-static bool evaluate(const DtPlan *plan, const DtPlanScalar *scalar, const DtFormulaStep *step, double *ret_value,
-                     DtFormulaProblem *ret_problem)
+static bool evaluate(const DtPlan *plan, const DtPlanScalar *scalar, const DtFormulaStep *step,
+                     double *ret_value, DtFormulaProblem *ret_problem)
 {
-    return dt_formula_value(dt_plan_str(plan, scalar->formula), dt_formula_step, step, ret_value, ret_problem);
+    return dt_formula_value(dt_plan_str(plan, scalar->formula), dt_formula_step, step, ret_value,
+                            ret_problem);
 }
 
-double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const DtRunSettings *settings, int64_t step,
-                          int64_t updates, double loss_scale)
+double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
+                          const DtRunSettings *settings, int64_t step, int64_t updates,
+                          double loss_scale)
 {
-    const DtFormulaStep at = {.step = (double)step, .updates = (double)updates, .loss_scale = loss_scale,
-                              .settings = settings->at, .n_settings = settings->n};
+    const DtFormulaStep at = {.step = (double)step, .updates = (double)updates,
+                              .loss_scale = loss_scale, .settings = settings->at,
+                              .n_settings = settings->n};
     DtFormulaProblem problem;
     double value;
     return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
@@ -120,7 +127,8 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar, const 
 /* Do the formulas take the settings? */
 static DtStatus check_scalars(const DtPlan *plan, const DtRunSettings *settings)
 {
-    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at, .n_settings = settings->n};
+    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at,
+                                 .n_settings = settings->n};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         DtFormulaProblem problem;
         const char *name = dt_plan_str(plan, plan->scalars[i].name);
@@ -138,7 +146,8 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     DtRunSettings *settings = ret_settings;
     settings->n = plan->n_settings;
     for (uint32_t i = 0; i < plan->n_settings; i++)
-        settings->at[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name), plan->settings[i].value};
+        settings->at[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
+                                             plan->settings[i].value};
     for (uint32_t i = 0; i < options->n_settings; i++) {
         DtStatus status = apply(options->settings[i], plan, &meta, settings);
         if (!dt_status_ok(&status))

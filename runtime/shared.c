@@ -4,8 +4,8 @@
  *
  *     DtShared | a DtSlot per rank | communicator area | rank 0's shared arenas | rank 1's ...
  *
- * Arenas start on pages; load.c maps each of them by itself, between guard pages. What ranks do with header and slots
- * is in shared_slot.c. */
+ * Arenas start on pages; load.c maps each of them by itself, between guard pages. What ranks do
+ * with header and slots is in shared_slot.c. */
 #include "runtime/runtime.h"
 
 #include "base/page.h"
@@ -24,7 +24,8 @@ void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout)
 {
     DtSharedLayout layout = {.slots = dt_shared_slots()};
     layout.comm = dt_page_up(layout.slots + (uint64_t)plan->meta->n_ranks * sizeof(DtSlot));
-    layout.comm_bytes = dt_page_up(dt_sync_area((DtSyncWide)dt_comm_shm_bytes(plan) + dt_nccl_links_bytes(plan)));
+    layout.comm_bytes =
+        dt_page_up(dt_sync_area((DtSyncWide)dt_comm_shm_bytes(plan) + dt_nccl_links_bytes(plan)));
     layout.arenas = layout.comm + layout.comm_bytes;
     for (uint32_t a = 0; a < plan->n_arenas; a++) {
         layout.arena[a] = layout.rank_bytes;
@@ -83,11 +84,11 @@ DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd)
     dt_shared_layout(plan, &layout);
     int fd = memfd_create("dtrun", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)layout.total) != 0) {
-        DtStatus status =
-            dt_status_fail(errno == EFBIG ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_RETRY,
-                           "cannot create %llu bytes of shared memory: %s%s",
-                           (unsigned long long)layout.total, strerror(errno),
-                           errno == EFBIG ? "; `ulimit -f`, a limit for files, counts for it too" : "");
+        DtStatus status = dt_status_fail(
+            errno == EFBIG ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_RETRY,
+            "cannot create %llu bytes of shared memory: %s%s", (unsigned long long)layout.total,
+            strerror(errno),
+            errno == EFBIG ? "; `ulimit -f`, a limit for files, counts for it too" : "");
         if (fd >= 0)
             close(fd);
         return status;

@@ -24,11 +24,15 @@ DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
     const size_t len = colon ? (size_t)(colon - text) : 0;
     const bool is_bracketed = len > 2 && text[0] == '[' && text[len - 1] == ']';
     char *end = NULL;
-    const unsigned long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
+    const unsigned long port =
+        colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
     if (len == 0 || len >= sizeof ret_meet->host || port == 0 || port > 65535 || *end != '\0' ||
         (!is_bracketed && memchr(text, ':', len)))
-        return dt_status_fail(DT_EXIT_USAGE, "`%.100s` is no place where machines can meet; one is HOST:PORT, as in "
-                              "node0:29500 or [fe80::1]:29500", text);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "`%.100s` is no place where machines can meet; one is HOST:PORT, as in "
+            "node0:29500 or [fe80::1]:29500",
+            text);
     memset(ret_meet, 0, sizeof *ret_meet);
     memcpy(ret_meet->host, text + is_bracketed, len - 2 * is_bracketed);
     ret_meet->port = (uint16_t)port;
@@ -79,8 +83,8 @@ DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port)
     if (fd < 0 && errno != EADDRINUSE)
         fd = listen_on(AF_INET, port);
     if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &len) != 0)
-        return dt_status_fail(DT_EXIT_FAILED, "cannot listen on port %u for the other machines: %s", port,
-                              strerror(errno));
+        return dt_status_fail(DT_EXIT_FAILED, "cannot listen on port %u for the other machines: %s",
+                              port, strerror(errno));
     *ret_fd = fd;
     *ret_port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
                                                : ((struct sockaddr_in *)&at)->sin_port);
@@ -111,11 +115,14 @@ static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
 static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = fd < 0 || (connect(fd, at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS) ? errno : 0;
+    int error = fd < 0 || (connect(fd, at->ai_addr, at->ai_addrlen) != 0 && errno != EINPROGRESS)
+                    ? errno
+                    : 0;
     socklen_t len = sizeof error;
     const uint64_t patience = dt_now_ns() + 3000000000u;
     const DtSocketWait briefly = {wait->is_over, wait->context,
-                                  wait->until_ns && wait->until_ns < patience ? wait->until_ns : patience};
+                                  wait->until_ns && wait->until_ns < patience ? wait->until_ns
+                                                                              : patience};
     DtSocketResult result = DT_SOCKET_OK;
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
     while (!error && result == DT_SOCKET_OK && poll(&ready, 1, 0) == 0)
@@ -142,7 +149,8 @@ static int try_all(const DtMeet *meet, const DtSocketWait *wait)
     struct addrinfo *found = NULL;
     int fd = -1;
     snprintf(port, sizeof port, "%u", meet->port);
-    const int error = getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found);
+    const int error =
+        getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &found);
     if (error) {
         why = gai_strerror(error);
         return -1;
@@ -170,7 +178,10 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 /* ---- bytes ---- */
 
 /* The meaning of the result of a call that moved n bytes, or -1. */
-static bool is_broken(ssize_t n) { return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR; }
+static bool is_broken(ssize_t n)
+{
+    return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+}
 
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait)
 {

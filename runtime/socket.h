@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between the machines of a run, over TCP. Nothing but the look-up of a name blocks for longer than a tenth of
- * a second without asking whether it should still wait. A machine that vanishes is noticed within a minute. */
+/* Messages between the machines of a run, over TCP. Nothing but the look-up of a name blocks for
+ * longer than a tenth of a second without asking whether it should still wait. A machine that
+ * vanishes is noticed within a minute. */
 #ifndef DT_RUNTIME_SOCKET_H
 #define DT_RUNTIME_SOCKET_H
 
@@ -41,7 +42,8 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 /* All of the bytes. */
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait);
 DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait);
-/* Whether something can be received, or the other side has gone, without waiting; and whether it has gone. */
+/* Whether something can be received, or the other side has gone, without waiting; and whether it
+ * has gone. */
 bool dt_socket_has(int fd);
 bool dt_socket_has_gone(int fd);
 /* Why the last attempt to connect failed. */

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parent of the rank processes. It opens no library and starts no thread: it makes the shared memory,
- * starts this program again once per rank, and then only watches:
+/* The parent of the rank processes. It opens no library and starts no thread: it makes the shared
+ * memory, starts this program again once per rank, and then only watches:
  *
- *   a rank ends      SIGCHLD, at once       a rank fails     the abort word says who was first
- *   a rank hangs     watch.c, ten times a second             Ctrl-C           the ranks finish the step
+ *   a rank ends      SIGCHLD, at once
+ *   a rank fails     the abort word says who was first
+ *   a rank hangs     watch.c, ten times a second
+ *   Ctrl-C           the ranks finish the step
  *
- * The first failure is the one reported, with step, instruction and line of the model. Then all ranks end:
- * they see the abort word in every wait and after every body; who has not left two seconds later is killed.
- * Each rank asks the kernel to be killed when the supervisor dies, so nothing is left behind in any case.
+ * The first failure is the one reported, with step, instruction and line of the model. Then all
+ * ranks end: they see the abort word in every wait and after every body; who has not left two
+ * seconds later is killed. Each rank asks the kernel to be killed when the supervisor dies, so
+ * nothing is left behind in any case.
  *
- * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all processes, but
- * the supervisor alone decides. */
+ * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all
+ * processes, but the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/position.h"
@@ -110,9 +113,11 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
         add_name(text, " `", plan, plan->kernels[inst->ref].name);
         dt_text_add(text, "`");
     }
-    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) && inst->ref < plan->n_channels) {
+    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) &&
+        inst->ref < plan->n_channels) {
         add_name(text, " `", plan, plan->channels[inst->ref].name);
-        dt_text_printf(text, "`, stage %u to %u", plan->channels[inst->ref].from, plan->channels[inst->ref].to);
+        dt_text_printf(text, "`, stage %u to %u", plan->channels[inst->ref].from,
+                       plan->channels[inst->ref].to);
     }
     dt_text_add(text, ")");
     if (inst->span >= plan->n_spans)
@@ -136,7 +141,8 @@ static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool i
     DtPositionAt marked;
     if (is_watched && !dt_shared_waits(slot) && dt_position_read(all->plan, slot, &marked))
         return marked;
-    return (DtPositionAt){.inst = atomic_load(&slot->inst), .n_insts = 1, .step = atomic_load(&slot->step)};
+    return (DtPositionAt){.inst = atomic_load(&slot->inst), .n_insts = 1,
+                          .step = atomic_load(&slot->step)};
 }
 
 /* Appends "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the
@@ -155,7 +161,8 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
         dt_text_printf(text, "while it saved after step %lld", step);
     else if (phase == DT_PHASE_EVAL)
         dt_text_add(text, "in an evaluation");
-    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: a rank that loads may have met others */
+    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: a rank that loads may have met
+                                                 * others */
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
@@ -200,7 +207,10 @@ static void fail_at(Supervisor *all, uint32_t rank, int code, const char *what, 
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
 }
 
-static void fail(Supervisor *all, uint32_t rank, int code, const char *what) { fail_at(all, rank, code, what, false); }
+static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
+{
+    fail_at(all, rank, code, what, false);
+}
 
 /* A rank has already printed why it failed; for errors in files no rank is named. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
@@ -211,7 +221,8 @@ static void fail_by_message(Supervisor *all, uint32_t rank)
     if (atomic_load(&slot->by_data))
         snprintf(what, sizeof what, "%.*s", (int)sizeof slot->message - 1, slot->message);
     else
-        snprintf(what, sizeof what, "rank %u failed: %.*s", rank, (int)sizeof slot->message - 1, slot->message);
+        snprintf(what, sizeof what, "rank %u failed: %.*s", rank, (int)sizeof slot->message - 1,
+                 slot->message);
     fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
 }
 
@@ -222,7 +233,8 @@ static bool is_permanent(int signal)
            signal == SIGABRT || signal == SIGSYS || signal == SIGTRAP;
 }
 
-/* "; ..." if processes have less memory than they may ask for: libraries end the process where they get none. */
+/* "; ..." if processes have less memory than they may ask for: libraries end the process where they
+ * get none. */
 static void add_limit(char *ret_text, size_t size)
 {
     struct rlimit limit;
@@ -237,8 +249,9 @@ static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
 {
     char what[300], limit[100];
     add_limit(limit, sizeof limit);
-    snprintf(what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
-             signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : limit);
+    snprintf(
+        what, sizeof what, "rank %u was ended by signal %d (%s)%s", rank, signal, strsignal(signal),
+        signal == SIGKILL ? "; somebody killed it, perhaps the kernel for lack of memory" : limit);
     fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
 }
 
@@ -258,7 +271,8 @@ static void note_end(Supervisor *all, uint32_t rank, int status)
     else if (atomic_load(&slot->phase) != DT_PHASE_DONE) {
         char what[200], limit[100];
         add_limit(limit, sizeof limit);
-        snprintf(what, sizeof what, "rank %u ended by itself with exit code %d%s", rank, WEXITSTATUS(status), limit);
+        snprintf(what, sizeof what, "rank %u ended by itself with exit code %d%s", rank,
+                 WEXITSTATUS(status), limit);
         fail(all, rank, WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : DT_EXIT_FAILED, what);
     } else if (!all->failed && WEXITSTATUS(status) != DT_EXIT_OK && all->code != DT_EXIT_IO)
         all->code = WEXITSTATUS(status);
@@ -362,7 +376,8 @@ static void stop(Supervisor *all, int signal)
         all->failed_ns = dt_now_ns();
         all->code = DT_EXIT_INTERRUPTED;
         if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, DT_EXIT_INTERRUPTED, "ended by a signal");
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, DT_EXIT_INTERRUPTED,
+                            "ended by a signal");
     }
     dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
     kill_all(all);
@@ -474,11 +489,12 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
                    : processors * 8 > 64  ? processors * 8
                                           : 64;
     if (ranks > most)
-        return dt_status_fail(DT_EXIT_USAGE,
-                              "the plan has %lld ranks, and each would be a process of this machine, which has "
-                              "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
-                              "with --max-ranks %lld",
-                              (long long)ranks, (long long)processors, (long long)ranks);
+        return dt_status_fail(
+            DT_EXIT_USAGE,
+            "the plan has %lld ranks, and each would be a process of this machine, which has "
+            "%lld processors. Compile for fewer ranks (--parallel none: one), or allow it "
+            "with --max-ranks %lld",
+            (long long)ranks, (long long)processors, (long long)ranks);
     DtStatus status = dt_page_check(options);
     if (dt_status_ok(&status))
         status = dt_load_fits(options, plan);
@@ -565,9 +581,10 @@ static bool is_signalled(void *context)
 {
     const Supervisor *all = context;
     sigset_t come;
-    return sigpending(&come) == 0 && ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
-                                      sigismember(&come, SIGTERM) ||
-                                      (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
+    return sigpending(&come) == 0 &&
+           ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
+            sigismember(&come, SIGTERM) ||
+            (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
 /* Whether the ranks live once more: of several nodes node 0 decides. */
@@ -581,11 +598,14 @@ static bool goes_on(Supervisor *all, uint32_t attempt)
     all->code = dt_cluster_collect(all->cluster, all->code);
     all->stops += dt_cluster_was_stopped(all->cluster) + is_signalled(all);
     DtClusterEnd end = {.code = all->code, .has_saved = shared && atomic_load(&shared->has_saved)};
-    end.again = all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all, attempt);
+    end.again =
+        all->options->node == 0 && dt_cluster_is_whole(all->cluster) && wants_restart(all, attempt);
     if (!dt_cluster_agree(all->cluster, &end)) {
         if (!all->failed && !is_signalled(all))
             say("node 0 has gone before it said how the run ended");
-        all->code = all->code != DT_EXIT_OK ? all->code : is_signalled(all) ? DT_EXIT_INTERRUPTED : DT_EXIT_RETRY;
+        all->code = all->code != DT_EXIT_OK ? all->code
+                    : is_signalled(all)     ? DT_EXIT_INTERRUPTED
+                                            : DT_EXIT_RETRY;
         return false;
     }
     all->code = end.code;
@@ -625,7 +645,8 @@ static bool meet_cluster(Supervisor *all)
 {
     if (!dt_cluster_several(all->options))
         return true;
-    const DtStatus status = dt_cluster_meet(all->options, all->plan, hash_words(all), is_signalled, all, &all->cluster);
+    const DtStatus status =
+        dt_cluster_meet(all->options, all->plan, hash_words(all), is_signalled, all, &all->cluster);
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
         all->code = status.code;
@@ -642,10 +663,12 @@ static void drop_signals(const Supervisor *all)
         ;
 }
 
-/* The page of the run. A page that cannot be written makes a run fail that has not failed otherwise. */
+/* The page of the run. A page that cannot be written makes a run fail that has not failed
+ * otherwise. */
 static void write_page(Supervisor *all)
 {
-    const DtStatus status = all->options->node == 0 ? dt_page_write(all->options, all->plan) : DT_OK;
+    const DtStatus status =
+        all->options->node == 0 ? dt_page_write(all->options, all->plan) : DT_OK;
     if (dt_status_ok(&status))
         return;
     say("the page of the run: %s", status.message);

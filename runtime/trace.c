@@ -2,18 +2,19 @@
 /* --trace: what ran when, as Chrome trace events (opens in Perfetto, ui.perfetto.dev). Each rank
  * keeps the times of its instructions in a ring made at load, so that the steps themselves
  * allocate nothing; the last ones before the end are what is written. Every rank writes a part
- * beside the file, which is made at load, so that a place where none can be is an error then; rank 0 joins
- * them. Of a run that fails nothing is left: ranks remove their parts, the supervisor those of ranks that were killed.
- * Lanes: entries, compute, communication; a slice names the DSL line it stands for, one of communication also the
- * ranks and the bytes that this one received.
+ * beside the file, which is made at load, so that a place where none can be is an error then; rank
+ * 0 joins them. Of a run that fails nothing is left: ranks remove their parts, the supervisor those
+ * of ranks that were killed. Lanes: entries, compute, communication; a slice names the DSL line it
+ * stands for, one of communication also the ranks and the bytes that this one received.
  *
- * A plan that says what device it was priced for has that beside what was measured (predicted.c): each slice the price
- * of its instruction, each step that of a step and a counter of how many times as long it took; and behind the lanes of
- * each rank those of the simulated step, drawn where the last step begins.
+ * A plan that says what device it was priced for has that beside what was measured (predicted.c):
+ * each slice the price of its instruction, each step that of a step and a counter of how many times
+ * as long it took; and behind the lanes of each rank those of the simulated step, drawn where the
+ * last step begins.
  *
  * Perfetto takes numbers of threads for those of a whole machine, the first
- * thread of a process for the one with the number of the process, and 0 for the kernel's: so no two are equal, and
- * none is 0. */
+ * thread of a process for the one with the number of the process, and 0 for the kernel's: so no two
+ * are equal, and none is 0. */
 #include "runtime/predicted.h"
 #include "runtime/rank.h"
 #include "runtime/train.h"
@@ -74,7 +75,8 @@ DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace
     return DT_OK;
 }
 
-void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns, uint64_t received)
+void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns,
+                   uint64_t received)
 {
     uint64_t took = ended_ns - began_ns;
     trace->slices[trace->n_slices++ % MAX_SLICES] =
@@ -94,7 +96,10 @@ typedef enum Lane { ENTRIES, COMPUTE, COMMUNICATION, LANES } Lane;
 
 static uint32_t process_of_rank(uint32_t rank) { return rank * (LANES + 1) + 1; }
 static uint32_t process_of(const DtTrace *trace) { return process_of_rank(trace->rank->rank); }
-static uint32_t thread_of(const DtTrace *trace, Lane lane) { return process_of(trace) + 1 + (uint32_t)lane; }
+static uint32_t thread_of(const DtTrace *trace, Lane lane)
+{
+    return process_of(trace) + 1 + (uint32_t)lane;
+}
 
 static bool is_message(const DtPlanInst *inst)
 {
@@ -115,7 +120,8 @@ static void add_group(DtText *text, const DtRank *rank, const DtPlanInst *inst)
     dt_text_add(&axes, "");
     for (uint32_t m = 0; m < plan->n_mesh; m++)
         if (plan->groups[inst->ref].mask >> m & 1)
-            dt_text_printf(&axes, "%s%s", axes.len ? " " : "", dt_plan_str(plan, plan->mesh[m].name));
+            dt_text_printf(&axes, "%s%s", axes.len ? " " : "",
+                           dt_plan_str(plan, plan->mesh[m].name));
     dt_text_add(text, ",\"group\":");
     dt_trace_string(text, axes.at);
     dt_text_free(&axes);
@@ -135,10 +141,12 @@ static void add_channel(DtText *text, const DtRank *rank, const DtPlanInst *inst
     dt_text_printf(text, ",\"%s\":%u", sends ? "to" : "from",
                    dt_rank_at_stage(rank, sends ? channel->to : channel->from));
     if (sends)
-        dt_text_printf(text, ",\"sent\":%lld", (long long)(inst->count * dt_kinds_size(inst->dtype)));
+        dt_text_printf(text, ",\"sent\":%lld",
+                       (long long)(inst->count * dt_kinds_size(inst->dtype)));
 }
 
-static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *predicted, const Slice *slice)
+static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *predicted,
+                      const Slice *slice)
 {
     const DtPlan *plan = trace->rank->plan;
     const DtPlanInst *inst = &plan->insts[slice->inst];
@@ -175,7 +183,8 @@ static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *pre
 }
 
 /* thread 0: of the process. */
-static void add_metadata(DtText *text, const DtTrace *trace, uint32_t thread, const char *name, const char *what)
+static void add_metadata(DtText *text, const DtTrace *trace, uint32_t thread, const char *name,
+                         const char *what)
 {
     dt_text_printf(text, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%u,", name, process_of(trace));
     if (thread)
@@ -212,11 +221,13 @@ static bool is_training(const DtPlan *plan, const char *entry)
     return false;
 }
 
-static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *predicted, const Step *step)
+static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *predicted,
+                     const Step *step)
 {
-    dt_text_printf(text, "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
-                   step->entry, (long long)step->step, process_of(trace), thread_of(trace, ENTRIES),
-                   (double)step->began_ns * 1e-3, (double)(step->ended_ns - step->began_ns) * 1e-3);
+    dt_text_printf(
+        text, "{\"name\":\"%s %lld\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f",
+        step->entry, (long long)step->step, process_of(trace), thread_of(trace, ENTRIES),
+        (double)step->began_ns * 1e-3, (double)(step->ended_ns - step->began_ns) * 1e-3);
     if (predicted->step > 0 && is_training(trace->rank->plan, step->entry)) {
         dt_text_add(text, ",\"args\":{\"predicted_step\":");
         dt_text_double(text, predicted->step);
@@ -227,7 +238,8 @@ static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *pred
 
 /* Draws the ratio of measured to predicted time of the entries of one step, which begin at number
  * `first`, at the beginning of the first of them. Returns the number after them. */
-static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted *predicted, uint64_t first)
+static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted *predicted,
+                          uint64_t first)
 {
     const Step *begin = &trace->steps[first % MAX_STEPS];
     uint64_t took = 0, i = first;
@@ -235,9 +247,11 @@ static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted 
         if (is_training(trace->rank->plan, trace->steps[i % MAX_STEPS].entry))
             took += trace->steps[i % MAX_STEPS].ended_ns - trace->steps[i % MAX_STEPS].began_ns;
     if (took > 0)
-        dt_text_printf(text, "{\"name\":\"measured / predicted\",\"ph\":\"C\",\"pid\":%u,\"ts\":%.3f,"
-                             "\"args\":{\"ratio\":%.6g}},\n",
-                       process_of(trace), (double)begin->began_ns * 1e-3, (double)took * 1e-9 / predicted->step);
+        dt_text_printf(text,
+                       "{\"name\":\"measured / predicted\",\"ph\":\"C\",\"pid\":%u,\"ts\":%.3f,"
+                       "\"args\":{\"ratio\":%.6g}},\n",
+                       process_of(trace), (double)begin->began_ns * 1e-3,
+                       (double)took * 1e-9 / predicted->step);
     return i;
 }
 
@@ -291,15 +305,17 @@ static void add_predicted(DtText *text, const DtTrace *trace)
     uint64_t i = trace->n_steps;
     DtPredicted predicted;
     while (i > first && plan->n_objectives &&
-           strcmp(trace->steps[(i - 1) % MAX_STEPS].entry, dt_plan_str(plan, plan->objectives[0].step)) != 0)
+           strcmp(trace->steps[(i - 1) % MAX_STEPS].entry,
+                  dt_plan_str(plan, plan->objectives[0].step)) != 0)
         i--;
     dt_predicted_open(plan, &predicted);
     if (i > first && dt_predicted_simulate(&predicted))
         for (uint32_t r = 0; r < trace->rank->n_ranks; r++)
-            dt_predicted_rank(&predicted, r,
-                              (DtPredictedAt){process_of_rank(r), process_of_rank(trace->rank->n_ranks), LANES,
-                                              (double)trace->steps[(i - 1) % MAX_STEPS].began_ns * 1e-9},
-                              text);
+            dt_predicted_rank(
+                &predicted, r,
+                (DtPredictedAt){process_of_rank(r), process_of_rank(trace->rank->n_ranks), LANES,
+                                (double)trace->steps[(i - 1) % MAX_STEPS].began_ns * 1e-9},
+                text);
     dt_predicted_close(&predicted);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting bytes: what this rank receives on each group and channel of the plan while steps and their updates
- * run. Evaluations and checkpoints are not counted, so the sums of all ranks are those of `dtc --report`,
- * times the steps. */
+/* Counting bytes: what this rank receives on each group and channel of the plan while steps and
+ * their updates run. Evaluations and checkpoints are not counted, so the sums of all ranks are
+ * those of `dtc --report`, times the steps. */
 #include "runtime/traffic.h"
 
 #include "runtime/device.h"
@@ -21,7 +21,9 @@ uint64_t dt_traffic_of(const DtRank *rank, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV)
         return received(rank, rank->plan->n_groups + inst->ref);
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK ? received(rank, inst->ref) : 0;
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK
+               ? received(rank, inst->ref)
+               : 0;
 }
 
 void dt_traffic_open(DtTraffic *traffic, const DtRank *rank)
@@ -48,5 +50,6 @@ bool dt_traffic_join(DtTraffic *traffic, DtRank *rank)
 {
     const DtPlaceAt place = dt_device_of_host(traffic->sums, (int64_t)(8 * traffic->n));
     return rank->n_ranks == 1 || traffic->n == 0 ||
-           rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, traffic->n, DT_PLAN_I64, DT_PLAN_SUM);
+           rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, traffic->n,
+                                      DT_PLAN_I64, DT_PLAN_SUM);
 }

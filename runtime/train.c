@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one rank: load, initial or saved parameters, then steps. A step is, for each loss that it takes, the
- * scalars of the step, the entry "step" (loss and gradients over all micro-batches and ranks) and the entry "update".
- * Before the update the loss is looked at: one that is not finite ends the run before anything changes. So does
- * a norm of gradients that is not finite: the update itself then keeps what there was.
+/* The life of one rank: load, initial or saved parameters, then steps. A step is, for each loss
+ * that it takes, the scalars of the step, the entry "step" (loss and gradients over all
+ * micro-batches and ranks) and the entry "update". Before the update the loss is looked at: one
+ * that is not finite ends the run before anything changes. So does a norm of gradients that is not
+ * finite: the update itself then keeps what there was.
  *
- * All ranks take the same decisions: losses and norms are equal on all of them, and the wish to stop
- * (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
+ * All ranks take the same decisions: losses and norms are equal on all of them, and the wish to
+ * stop (Ctrl-C) is turned into a step number by rank 0 before it begins that step, which every rank
  * reads after it. */
 #include "runtime/train.h"
 #include "base/file.h"
@@ -32,7 +33,8 @@
 /* Each line is an event of the log; the text is given back. */
 static void log_lines(DtRun *run, const char *event, int64_t step, DtText *lines)
 {
-    for (char *line = lines->at, *end; run->log && line && (end = strchr(line, '\n')); line = end + 1) {
+    for (char *line = lines->at, *end; run->log && line && (end = strchr(line, '\n'));
+         line = end + 1) {
         *end = '\0';
         dt_log_event(run->log, event, step, line);
     }
@@ -51,8 +53,8 @@ static double write_scalars(DtRun *run, uint32_t objective)
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
         const char *name = dt_plan_str(plan, scalar->name);
-        double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step, rank->updates[objective] + 1,
-                                          rank->scale.factor);
+        double value = dt_settings_scalar(plan, scalar, &rank->settings, rank->step,
+                                          rank->updates[objective] + 1, rank->scale.factor);
         if (run->trial)
             value = dt_trial_scalar(run->trial, name, value);
         if (strcmp(name, rate) == 0)
@@ -93,8 +95,9 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no further step. A step
- * that was skipped says nothing of the new one: it may be the first of those that lead to a loss scale of 1. */
+/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no
+ * further step. A step that was skipped says nothing of the new one: it may be the first of those
+ * that lead to a loss scale of 1. */
 static void trim(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -104,7 +107,8 @@ static void trim(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
     DtStatus status = dt_checkpoint_trim(rank, dt_outputs_folder(rank->options));
     if (!dt_status_ok(&status))
-        note_failed_save(run, rank->step, &status, "older checkpoints are not removed, the run goes on");
+        note_failed_save(run, rank->step, &status,
+                         "older checkpoints are not removed, the run goes on");
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
 }
 
@@ -139,10 +143,12 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
  * changed. The earlier steps are saved, if they are not yet. Older checkpoints stay, since the
  * newest leads to the same end. began: losses before this one have had their update in this step,
  * so there is no consistent state to save. */
-static bool end_before_update(DtRun *run, bool began, const char *what, double value, const char *more)
+static bool end_before_update(DtRun *run, bool began, const char *what, double value,
+                              const char *more)
 {
     DtRank *rank = &run->rank;
-    if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step && rank->step > run->first_step) {
+    if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
+        rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
             return false;
         /* the first failing rank ends the run, so rank 0 must have printed its save before */
@@ -269,12 +275,14 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
         !dt_evaluate_and_show(run, steps))
         return false;
-    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) && !save(run, steps, will_try_again))
+    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) &&
+        !save(run, steps, will_try_again))
         return false;
     return true;
 }
 
-enum { UNUSUAL = 2 }; /* steps that --profile leaves out if there are more: in the first ones libraries begin */
+/* steps that --profile leaves out if there are more: in the first ones libraries begin */
+enum { UNUSUAL = 2 };
 
 static bool train(DtRun *run)
 {
@@ -282,8 +290,8 @@ static bool train(DtRun *run)
     run->interrupted = false;
     dt_traffic_open(&run->traffic, rank);
     if (rank->options->profile && rank->rank == 0)
-        rank->profile =
-            dt_profile_new(rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
+        rank->profile = dt_profile_new(
+            rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
     /* --steps 0 saves the initial values */
     const bool initial = rank->meta.steps == 0 && run->first_step == 0;
     if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial)
@@ -303,8 +311,8 @@ static bool train(DtRun *run)
             break;
         }
     }
-    if (dt_outputs_folder(rank->options) && run->saved != rank->step && (rank->step > run->first_step || initial) &&
-        !save(run, rank->step, will_try_again))
+    if (dt_outputs_folder(rank->options) && run->saved != rank->step &&
+        (rank->step > run->first_step || initial) && !save(run, rank->step, will_try_again))
         return false;
     trim(run);
     if (rank->profile && !dt_profile_print(rank->profile, rank->options->json, stdout))
@@ -350,8 +358,8 @@ static bool open_readers(DtRun *run)
     return true;
 }
 
-/* After a restart the newest checkpoint of this run counts, not the one it began with; without either it begins at
- * step 0 again. */
+/* After a restart the newest checkpoint of this run counts, not the one it began with; without
+ * either it begins at step 0 again. */
 static DtCheckpointFrom begin_with(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
@@ -396,7 +404,8 @@ static bool open_outputs(DtRun *run)
     if (dt_status_ok(&status) && (options->record || options->compare))
         status = dt_compare_open(rank, &rank->compare);
     if (dt_status_ok(&status) && options->log && rank->rank == 0)
-        status = dt_log_open(options->log, options->overwrite && rank->shared->attempt == 0, &run->log);
+        status =
+            dt_log_open(options->log, options->overwrite && rank->shared->attempt == 0, &run->log);
     if (dt_status_ok(&status) && rank->rank == 0 && !atomic_load(&rank->shared->has_saved))
         status = dt_outputs_overwrite(options);
     if (!dt_status_ok(&status))
@@ -483,8 +492,10 @@ static bool run_all(DtRun *run)
         return false;
     for (uint32_t i = 0; i < rank->plan->n_objectives; i++) {
         const DtPlanObjective *o = &rank->plan->objectives[i];
-        run->loss[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->step), dt_plan_str(rank->plan, o->loss));
-        run->grad_norm[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->update), "grad_norm");
+        run->loss[i] = dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->step),
+                                      dt_plan_str(rank->plan, o->loss));
+        run->grad_norm[i] =
+            dt_exec_metric(rank->plan, dt_plan_str(rank->plan, o->update), "grad_norm");
     }
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (run->trial)
@@ -507,7 +518,8 @@ static void say_what_is_not_saved(const DtRun *run)
     fprintf(stderr, "dtrun: %lld checkpoint%s not saved; ", (long long)run->not_saved,
             run->not_saved > 1 ? "s were" : " was");
     if (run->saved >= 0)
-        fprintf(stderr, "the newest has %lld of %lld steps\n", (long long)run->saved, (long long)run->rank.step);
+        fprintf(stderr, "the newest has %lld of %lld steps\n", (long long)run->saved,
+                (long long)run->rank.step);
     else
         fprintf(stderr, "there is none\n"); /* of this run */
 }

@@ -13,7 +13,8 @@ typedef struct DtRun {
     DtProgress progress;
     DtRunTotals totals; /* rank 0 */
     DtLog *log; /* rank 0 */
-    const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss */
+    /* by number of the loss */
+    const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES];
     int64_t first_step; /* steps done before this run */
     int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
     int64_t not_saved;  /* saves that failed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's side of a trial. Ranks show what they hold one after the other; who holds what another one has shown
- * compares it instead, bit by bit, and the first difference is noted. */
+/* A rank's side of a trial. Ranks show what they hold one after the other; who holds what another
+ * one has shown compares it instead, bit by bit, and the first difference is noted. */
 #include "runtime/trial.h"
 
 #include "plan/kinds.h"
@@ -32,8 +32,9 @@ static DtStatus map(const char *path, size_t *ret_bytes, DtTrial **ret_trial)
     struct stat about;
     const int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &about) != 0 || about.st_size < (off_t)sizeof(DtTrial)) {
-        const DtStatus status = dt_status_fail(DT_EXIT_USAGE, "--trial %.200s: %s", path,
-                                               fd < 0 ? strerror(errno) : "it is no trial: dtc makes them");
+        const DtStatus status =
+            dt_status_fail(DT_EXIT_USAGE, "--trial %.200s: %s", path,
+                           fd < 0 ? strerror(errno) : "it is no trial: dtc makes them");
         if (fd >= 0)
             close(fd);
         return status;
@@ -45,7 +46,8 @@ static DtStatus map(const char *path, size_t *ret_bytes, DtTrial **ret_trial)
         return dt_status_fail(DT_EXIT_RETRY, "--trial: cannot map it: %s", strerror(errno));
     if (memcmp(trial->magic, DT_TRIAL_MAGIC, sizeof trial->magic) != 0) {
         munmap(trial, bytes);
-        return dt_status_fail(DT_EXIT_USAGE, "--trial %.200s: it is no trial: dtc makes them", path);
+        return dt_status_fail(DT_EXIT_USAGE, "--trial %.200s: it is no trial: dtc makes them",
+                              path);
     }
     *ret_trial = trial;
     if (ret_bytes)
@@ -85,7 +87,8 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
         return dt_rank_fail_status(rank, &status);
     *ret_run = run;
     const uint32_t events = run->trial->events; /* once: others may write there */
-    if (run->trial->digest != plan->digest || !dt_trial_layout(rank->memory, plan, events, &run->layout) ||
+    if (run->trial->digest != plan->digest ||
+        !dt_trial_layout(rank->memory, plan, events, &run->layout) ||
         run->layout.bytes > run->bytes)
         return dt_rank_fail(rank, DT_EXIT_USAGE, "--trial: it is one of another plan");
     int64_t most = 1;
@@ -155,11 +158,14 @@ bool dt_trial_begin(DtTrialRun *run)
     const DtPlan *plan = run->rank->plan;
     const char *values = (const char *)run->trial + run->layout.begin;
     for (uint32_t s = 0; s < plan->n_stores; s++)
-        for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]); i++) {
+        for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]);
+             i++) {
             const int64_t at = place_of(run, s, i);
             if (at < 0)
-                return dt_rank_fail(run->rank, DT_EXIT_FAILED, "the plan is broken: `%.200s` has iterations that its "
-                                    "loop has not", dt_plan_str(plan, plan->stores[s].path));
+                return dt_rank_fail(run->rank, DT_EXIT_FAILED,
+                                    "the plan is broken: `%.200s` has iterations that its "
+                                    "loop has not",
+                                    dt_plan_str(plan, plan->stores[s].path));
             dt_pack_take(run->rank, &plan->stores[s], i, values + at, NULL);
         }
     if (run->rank->rank == 0)
@@ -170,8 +176,8 @@ bool dt_trial_begin(DtTrialRun *run)
 /* ---- showing ---- */
 
 /* Writes n bytes of a tensor; bytes that this rank has are marked by set bits in `has`. */
-static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from, const char *has,
-                 int64_t n, char *to, char *shown)
+static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from,
+                 const char *has, int64_t n, char *to, char *shown)
 {
     DtTrialCopies *copies = &run->trial->copies;
     for (int64_t i = 0; i < n; i++) {
@@ -199,8 +205,8 @@ static void show_iteration(DtTrialRun *run, uint32_t event, uint32_t store, int6
     }
     for (int64_t i = 0; i < n; i++)
         run->twice[1][i] = run->twice[1][i] == run->twice[0][i];
-    show(run, event, tensor, at - run->layout.tensors[tensor].at, run->twice[0], run->twice[1], n, values,
-         values + run->layout.values);
+    show(run, event, tensor, at - run->layout.tensors[tensor].at, run->twice[0], run->twice[1], n,
+         values, values + run->layout.values);
 }
 
 /* The value of a METR record after the event; false: it is not compared. */
@@ -276,7 +282,8 @@ bool dt_trial_show(DtTrialRun *run, uint32_t at, const DtTrialPrinted *printed)
         show_course(run, at, &printed->report);
     for (uint32_t turn = 0; turn < rank->n_ranks; turn++) {
         for (uint32_t s = 0; turn == rank->rank && s < plan->n_stores; s++)
-            for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]); i++)
+            for (int64_t i = 0; is_here(run, s) && i < dt_trial_iterations(plan, &plan->stores[s]);
+                 i++)
                 show_iteration(run, at, s, i);
         if (turn == rank->rank) {
             show_scalars(run, at, printed);

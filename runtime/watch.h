@@ -10,7 +10,8 @@ typedef struct DtWatchSample {
     bool alive;
     char state; /* of /proc: R runs, S sleeps, D waits for a device, T and t are stopped */
     bool
-        reads_or_writes; /* loading, saving, reading data or printing: may wait for something outside */
+        reads_or_writes; /* loading, saving, reading data or printing: may wait for something
+                          * outside */
     bool waiting;        /* for another rank */
     uint32_t waits_for;  /* which one, or UINT32_MAX */
     uint64_t wait_began_ns, wait_looked_ns; /* of the slot (runtime.h) */
@@ -42,13 +43,14 @@ typedef struct DtWatchEvent {
 
 typedef struct DtWatch DtWatch;
 
-/* timeout: seconds without progress that end the run; 0: none. has_others: ranks on other machines may wait for any of
- * these, so one that is stopped is named whoever waits for it here. NULL if there is no memory. */
+/* timeout: seconds without progress that end the run; 0: none. has_others: ranks on other machines
+ * may wait for any of these, so one that is stopped is named whoever waits for it here. NULL if
+ * there is no memory. */
 DtWatch *dt_watch_new(uint32_t n_ranks, double timeout, bool has_others);
 void dt_watch_free(DtWatch *watch);
 
-/* Takes n_ranks samples of the moment now_ns (dt_now_ns) and names at most one rank. The same standstill of
- * a rank is named once. Call it about ten times a second. */
+/* Takes n_ranks samples of the moment now_ns (dt_now_ns) and names at most one rank. The same
+ * standstill of a rank is named once. Call it about ten times a second. */
 DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_t now_ns);
 
 /* Sample of the process pid with that slot. */

@@ -4,15 +4,18 @@
 static bool may_have(const DtPlan *plan, uint32_t group)
 {
     const uint32_t mask = plan->groups[group].mask;
-    return plan->groups[group].size > 1 && (dt_plan_stages(plan) == 1 || !(mask >> (plan->meta->pipeline - 1) & 1));
+    return plan->groups[group].size > 1 &&
+           (dt_plan_stages(plan) == 1 || !(mask >> (plan->meta->pipeline - 1) & 1));
 }
 
 static bool is_of(const DtPlanInst *inst, uint32_t group)
 {
-    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK && inst->ref == group;
+    return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_SHIFT_BACK &&
+           inst->ref == group;
 }
 
-/* Members of a group run the same instructions with the same registers, and differ in coordinates of its axes. */
+/* Members of a group run the same instructions with the same registers, and differ in coordinates
+ * of its axes. */
 static bool is_equal(const DtPlanArg *arg, uint32_t mask)
 {
     for (int c = 0; c < DT_PLAN_COORDS; c++)
@@ -57,7 +60,8 @@ bool dt_windows_pack(const DtPlan *plan, uint32_t group)
 bool dt_windows_gather_beside(const DtPlan *plan, uint32_t group)
 {
     for (uint32_t i = 0; may_have(plan, group) && i < plan->n_insts; i++)
-        if (is_of(&plan->insts[i], group) && plan->insts[i].kind == DT_INST_ALL_GATHER && plan->insts[i].event)
+        if (is_of(&plan->insts[i], group) && plan->insts[i].kind == DT_INST_ALL_GATHER &&
+            plan->insts[i].event)
             return true;
     return false;
 }

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time and memory of a layout from the card of its class, in closed form.
  *
- * Stages. The pieces of a pipeline are consecutive; cuts lie where the compiler's would (ir/cuts.h), if what it counts
- * is to what parts take alike. With m micro-batches, p stages and w(s) seconds of a micro-batch on stage s a step takes
- * about m max w + (p - 1) / chunks mean w, and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et
- * al. 2024]. Nor does it take less than a micro-batch's way through all pieces and back, and the others through the
- * largest of them, which counts where there are fewer micro-batches than stages. Messages of the first forward pass and
- * of the last backward pass are waited for; interleaved ones go around once for each chunk.
+ * Stages. The pieces of a pipeline are consecutive; cuts lie where the compiler's would
+ * (ir/cuts.h), if what it counts is to what parts take alike. With m micro-batches, p stages and
+ * w(s) seconds of a micro-batch on stage s a step takes about m max w + (p - 1) / chunks mean w,
+ * and less with weight gradients in the bubbles [Narayanan et al. 2021; Qi et al. 2024]. Nor does
+ * it take less than a micro-batch's way through all pieces and back, and the others through the
+ * largest of them, which counts where there are fewer micro-batches than stages. Messages of the
+ * first forward pass and of the last backward pass are waited for; interleaved ones go around once
+ * for each chunk.
  *
- * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward, counting only what
- * no schedule does without. Stage s has work m w(s) and can neither begin before the first micro-batch has come nor
- * leave others time behind its last: T >= X(s) / chunks + m w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s)
- * sums up to the work W of a micro-batch, so that no choice of cuts makes T less than
- * W / chunks / (1 - (1 - 1 / (m chunks))^p), as long as m >= p. Weight gradients that are put off may fill bubbles:
- * then, with other schedules and with few micro-batches, only the mean of stages is a bound, T >= m W / p.
+ * Bound. Let X(s) be what a micro-batch takes on the stages in front of s, forward and backward,
+ * counting only what no schedule does without. Stage s has work m w(s) and can neither begin before
+ * the first micro-batch has come nor leave others time behind its last: T >= X(s) / chunks + m
+ * w(s). Taking all of these as equal, X(s + 1) - X(s) = w(s) sums up to the work W of a
+ * micro-batch, so that no choice of cuts makes T less than
+ * W / chunks / (1 - (1 - 1 / (m chunks))^p), as long as m >= p. Weight gradients that are put off
+ * may fill bubbles: then, with other schedules and with few micro-batches, only the mean of stages
+ * is a bound, T >= m W / p.
  *
- * Nodes of several kinds. A stage is on consecutive nodes, and takes what its slowest device does. If that of stage s
- * needs r(s) times what the first kind does at least, stages of T / m each do at most the sum of T / m / r(s) of the
- * work W, so T >= m W / sum of 1 / r(s); and the first bound holds as if all were the fastest. */
+ * Nodes of several kinds. A stage is on consecutive nodes, and takes what its slowest device does.
+ * If that of stage s needs r(s) times what the first kind does at least, stages of T / m each do at
+ * most the sum of T / m / r(s) of the work W, so T >= m W / sum of 1 / r(s); and the first bound
+ * holds as if all were the fastest. */
 #include "search/search.h"
 
 #include "ir/cuts.h"
@@ -27,7 +32,8 @@
 
 /* with more stages, gradients are summed after all micro-batches (passes/zero) */
 enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
-#define DT_ESTIMATE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) static const double id = value;
+#define DT_ESTIMATE_CONSTANT(id, value, within, unit, ORIGIN, source, meaning) \
+    static const double id = value;
 #include "search/estimate.def"
 #undef DT_ESTIMATE_CONSTANT
 
@@ -102,8 +108,9 @@ static void find_cuts(const Estimator *e, int64_t *ret_cuts)
     }
     for (int64_t g = 0; g < e->pieces; g++)
         stages[g] = stage_of(e, g);
-    const DtCuts cuts = {.runs = runs, .n_runs = n, .stage_step = e->at != NULL, .n_pieces = (uint32_t)e->pieces,
-                         .n_stages = (uint32_t)e->stages, .stage_of = stages};
+    const DtCuts cuts = {.runs = runs, .n_runs = n, .stage_step = e->at != NULL,
+                         .n_pieces = (uint32_t)e->pieces, .n_stages = (uint32_t)e->stages,
+                         .stage_of = stages};
     dt_cuts_find(&cuts, first, load, size);
     for (int64_t k = 0; k + 1 < e->pieces; k++)
         ret_cuts[k] = first[k + 1] - before;
@@ -187,7 +194,8 @@ static DtCostCollective group_of(const Estimator *e, bool experts)
 {
     const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
     const int64_t apart = experts ? size[DT_ROLE_EXPERT] : 1;
-    const int64_t inner = size[DT_ROLE_TENSOR] * apart; /* ranks between two neighbours of the group */
+    /* ranks between two neighbours of the group */
+    const int64_t inner = size[DT_ROLE_TENSOR] * apart;
     DtCostCollective group = {.ranks = dt_layout_replicas(e->layout) / apart, .nodes = 1};
     group.per_node = node / inner > group.ranks ? group.ranks : node / inner > 0 ? node / inner : 1;
     group.nodes = (group.ranks + group.per_node - 1) / group.per_node;
@@ -205,10 +213,11 @@ static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op
     return most;
 }
 
-/* An exchange of parameters or gradients over those that hold the same, of a stage, iteration by iteration of its loops
- * and one for the rest. bytes, of_experts: all of them, and those that experts' ranks split. */
-static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollectiveKind kind, double bytes,
-                            double of_experts)
+/* An exchange of parameters or gradients over those that hold the same, of a stage, iteration by
+ * iteration of its loops and one for the rest. bytes, of_experts: all of them, and those that
+ * experts' ranks split. */
+static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollectiveKind kind,
+                            double bytes, double of_experts)
 {
     DtCostCollective all = group_of(e, false), same = group_of(e, true);
     const double n = stage->iterations + 1;
@@ -243,10 +252,12 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     if (dt_layout_replicas(l) == 1)
         return 0;
     const double sums_each = l->zero >= 2 ? m : 1; /* sums a step */
-    const double sums = sums_each * over_replicas(e, stage, l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE,
-                                                  stage->state[1], stage->experts[1]);
+    const double sums =
+        sums_each * over_replicas(e, stage, l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE,
+                                  stage->state[1], stage->experts[1]);
     const double gathers =
-        l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0]) : 0;
+        l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0])
+                : 0;
     /* gathers are waited for: they queue after sums */
     const bool in_turn = l->zero == 3 && e->space->waits;
     const double least = sums * (e->stages > OVERLAPPED ? 1 : HIDDEN);
@@ -261,9 +272,11 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
 /* Gradients of tables that the first and the last stage have are added up. */
 static double tied_seconds(const Estimator *e)
 {
-    const DtCostCollective sums = {.kind = DT_COST_ALL_REDUCE, .bytes = e->card->tied[1], .ranks = 2, .per_node = 1,
+    const DtCostCollective sums = {.kind = DT_COST_ALL_REDUCE, .bytes = e->card->tied[1],
+                                   .ranks = 2, .per_node = 1,
                                    .nodes = e->space->devices > e->model->ranks_per_node ? 2 : 1};
-    return e->card->tied[1] > 0 ? collective(e, kinds_of(e, 0) | kinds_of(e, e->stages - 1), sums) : 0;
+    return e->card->tied[1] > 0 ? collective(e, kinds_of(e, 0) | kinds_of(e, e->stages - 1), sums)
+                                : 0;
 }
 
 /* Bytes that a stage sends to the next one for a micro-batch. */
@@ -282,7 +295,8 @@ static double message_seconds(const Estimator *e)
     double most = 0;
     for (uint32_t k = 0; k < dt_cost_kinds(e->model); k++) {
         const DtCostModel one = dt_cost_on(e->model, k);
-        most = fmax(most, dt_cost_message(&one, message_bytes(e), apart >= one.ranks_per_node || one.nodes > 1));
+        most = fmax(most, dt_cost_message(&one, message_bytes(e),
+                                          apart >= one.ranks_per_node || one.nodes > 1));
     }
     return most;
 }
@@ -304,7 +318,8 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     }
     double step = m * most;
     if (e->stages > 1) {
-        const bool delayed = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V; /* weights' gradients */
+        /* weights' gradients */
+        const bool delayed = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V;
         const double mean = sum / p - (delayed ? 2 * weights / p : 0);
         const double hops = l->schedule == DT_SEARCH_INTERLEAVED ? (double)e->pieces - 1 : p - 1;
         step += (p - 1) * fmax(mean, 0) / (double)l->chunks;
@@ -367,7 +382,8 @@ static int64_t of_chunk(int64_t n, int64_t round, int64_t chunks, int64_t chunk)
 int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk)
 {
     const int64_t m = layout->micro, p = layout->size[DT_ROLE_PIPE], v = layout->chunks;
-    const int64_t rounds = m / p > 1 ? m / p : 1, round = (m + rounds - 1) / rounds, period = round * v;
+    const int64_t rounds = m / p > 1 ? m / p : 1, round = (m + rounds - 1) / rounds,
+                  period = round * v;
     const int64_t ahead = 2 * (p - 1 - stage) + (v - 1) * round, last = v - 1 - chunk;
     int64_t most = 0;
     if (m <= p)
@@ -377,7 +393,8 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
         /* after so many backward actions */
         const int64_t at = (k % 2 ? last * round : whole) + k / 2 * period;
         const int64_t forward = ahead + at + 1 < m * v ? ahead + at + 1 : m * v;
-        const int64_t n = at < m * v ? of_chunk(forward, round, v, chunk) - of_chunk(at, round, v, last) : 0;
+        const int64_t n =
+            at < m * v ? of_chunk(forward, round, v, chunk) - of_chunk(at, round, v, last) : 0;
         most = n > most ? n : most;
     }
     return most < m ? most : m;
@@ -409,7 +426,8 @@ static double behind_in_flight(const Estimator *e)
     const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;
     if (e->stages > 1 && is_named(e, "gpipe"))
         return (double)e->layout->micro;
-    return waits ? (double)dt_estimate_in_flight(e->layout, e->stages - 1, e->layout->chunks - 1) : 1;
+    return waits ? (double)dt_estimate_in_flight(e->layout, e->stages - 1, e->layout->chunks - 1)
+                 : 1;
 }
 
 /* Micro-batches between their backward pass and the gradients of weights. */
@@ -421,7 +439,8 @@ static double put_off(const Estimator *e, int64_t stage)
     return e->layout->schedule == DT_SEARCH_ZB_V ? fmin(m, (double)stage + 0.5) : 0;
 }
 
-/* Groups of ranks that a layout needs a communicator for: those of each mesh axis, and all ranks. */
+/* Groups of ranks that a layout needs a communicator for: those of each mesh axis, and all
+ * ranks. */
 static double communicators(const DtLayout *layout)
 {
     double n = 0;
@@ -441,7 +460,8 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     bytes += e->card->communicator * (communicators(l) - communicators(&compiled));
     for (int k = 0; k < 3; k++) { /* optimizer from level 1 on, gradients 2, parameters 3 */
         const bool shared = l->zero >= 3 - k;
-        bytes += (stage->state[k] - stage->experts[k]) / (shared ? all : 1) + stage->experts[k] / (shared ? same : 1);
+        bytes += (stage->state[k] - stage->experts[k]) / (shared ? all : 1) +
+                 stage->experts[k] / (shared ? same : 1);
     }
     if (e->stages > 1)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
@@ -450,29 +470,33 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     if (l->zero >= 2) /* gradients of one iteration, before ranks share them */
         bytes += stage->whole * (all > 1);
     if (l->zero == 3) /* gathered ahead, of three iterations, or all that there are */
-        bytes += fmin(3 / fmax(stage->iterations, 1), 1) * (stage->state[0] - (same > 1 ? 0 : stage->experts[0]));
+        bytes += fmin(3 / fmax(stage->iterations, 1), 1) *
+                 (stage->state[0] - (same > 1 ? 0 : stage->experts[0]));
     return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 
 /* False: the card does not say enough for the layout, or there is no such pipeline. */
-static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card,
-                  Estimator *ret)
+static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
+                  const DtCard *card, Estimator *ret)
 {
     *ret = (Estimator){.space = space, .model = model, .layout = layout, .card = card,
                        .stages = layout->size[DT_ROLE_PIPE],
                        .pieces = layout->size[DT_ROLE_PIPE] * layout->chunks};
     for (uint32_t i = 0; i < space->n_loops; i++)
         ret->iterations += space->loops[i].count;
-    return ret->pieces <= MOST_PIECES && (ret->pieces == 1 || (card->has_parts && ret->pieces <= ret->iterations));
+    return ret->pieces <= MOST_PIECES &&
+           (ret->pieces == 1 || (card->has_parts && ret->pieces <= ret->iterations));
 }
 
-double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card)
+double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
+                         const DtCard *card)
 {
     Estimator e;
     return begin(space, model, layout, card, &e) ? bound_of(&e) : INFINITY;
 }
 
-DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card)
+DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
+                       const DtCard *card)
 {
     Estimator e;
     DtEstimate ret = {.seconds = INFINITY, .bound = INFINITY, .bytes = INFINITY};

@@ -10,17 +10,20 @@ enum { MOST_LOCAL = 64, MOST_CHUNKS = 8, MOST_STAGES = 64 };
 
 int64_t dt_layout_local(const DtSpace *space, const DtLayout *layout)
 {
-    return space->samples.extent / layout->size[DT_ROLE_DATA] / layout->size[DT_ROLE_EXPERT] / layout->micro;
+    return space->samples.extent / layout->size[DT_ROLE_DATA] / layout->size[DT_ROLE_EXPERT] /
+           layout->micro;
 }
 
 int64_t dt_layout_replicas(const DtLayout *layout)
 {
-    return layout->size[DT_ROLE_DATA] * layout->size[DT_ROLE_CONTEXT] * layout->size[DT_ROLE_EXPERT];
+    return layout->size[DT_ROLE_DATA] * layout->size[DT_ROLE_CONTEXT] *
+           layout->size[DT_ROLE_EXPERT];
 }
 
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b)
 {
-    return a->size[DT_ROLE_CONTEXT] == b->size[DT_ROLE_CONTEXT] && a->size[DT_ROLE_EXPERT] == b->size[DT_ROLE_EXPERT] &&
+    return a->size[DT_ROLE_CONTEXT] == b->size[DT_ROLE_CONTEXT] &&
+           a->size[DT_ROLE_EXPERT] == b->size[DT_ROLE_EXPERT] &&
            a->size[DT_ROLE_TENSOR] == b->size[DT_ROLE_TENSOR] && a->remat == b->remat &&
            dt_layout_local(space, a) == dt_layout_local(space, b);
 }
@@ -34,7 +37,8 @@ DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool a
     ret.schedule = DT_SEARCH_1F1B;
     if (alone) {
         ret.size[DT_ROLE_DATA] = 1;
-        ret.micro = space->samples.extent / layout->size[DT_ROLE_EXPERT] / dt_layout_local(space, layout);
+        ret.micro =
+            space->samples.extent / layout->size[DT_ROLE_EXPERT] / dt_layout_local(space, layout);
     }
     return ret;
 }
@@ -70,7 +74,8 @@ static void print_mesh(const Printer *p)
     const char *between = "  mesh ";
     for (int r = 0; r < DT_ROLES; r++)
         if (p->layout->size[r] > 1 || p->space->in_mesh[r]) {
-            dt_text_printf(p->text, "%s%s = %lld", between, p->space->mesh[r], (long long)p->layout->size[r]);
+            dt_text_printf(p->text, "%s%s = %lld", between, p->space->mesh[r],
+                           (long long)p->layout->size[r]);
             between = ", ";
         }
     if (*between == ' ')
@@ -93,7 +98,8 @@ static void print_parameters(const Printer *p)
     if (*between == ',')
         dt_text_printf(p->text, " on %s\n", tensor);
     for (uint32_t i = 0; i < s->n_split; i++)
-        if (is_cut(p, s->split[i].name, DT_ROLE_TENSOR) && !divides(&s->split[i], n) && can_be_padded(&s->split[i], n))
+        if (is_cut(p, s->split[i].name, DT_ROLE_TENSOR) && !divides(&s->split[i], n) &&
+            can_be_padded(&s->split[i], n))
             dt_text_printf(p->text, "  shard %s on %s (pad = 128)\n", s->split[i].name, tensor);
 }
 
@@ -108,29 +114,34 @@ static void print_positions(const Printer *p)
         const char *between = "  shard ";
         for (uint32_t i = 0; i < s->n_positions; i++)
             if (is_cut(p, s->positions[i].name, DT_ROLE_CONTEXT) == first &&
-                is_cut(p, s->positions[i].name, DT_ROLE_TENSOR) == second && divides(&s->positions[i], n)) {
+                is_cut(p, s->positions[i].name, DT_ROLE_TENSOR) == second &&
+                divides(&s->positions[i], n)) {
                 dt_text_printf(p->text, "%s%s", between, s->positions[i].name);
                 between = ", ";
             }
         if (*between == ',')
-            dt_text_printf(p->text, " on %s%s%s\n", first ? s->mesh[DT_ROLE_CONTEXT] : "", first && second ? ", " : "",
-                           second ? s->mesh[DT_ROLE_TENSOR] : "");
+            dt_text_printf(p->text, " on %s%s%s\n", first ? s->mesh[DT_ROLE_CONTEXT] : "",
+                           first && second ? ", " : "", second ? s->mesh[DT_ROLE_TENSOR] : "");
     }
     for (uint32_t i = 0; i < s->n_keys; i++)
         if (is_cut(p, s->keys[i].name, DT_ROLE_CONTEXT))
-            dt_text_printf(p->text, "  shard %s on %s (ring = true)\n", s->keys[i].name, s->mesh[DT_ROLE_CONTEXT]);
+            dt_text_printf(p->text, "  shard %s on %s (ring = true)\n", s->keys[i].name,
+                           s->mesh[DT_ROLE_CONTEXT]);
 }
 
 static void print_samples(const Printer *p)
 {
     const DtSpace *s = p->space;
-    const bool data = is_cut(p, s->samples.name, DT_ROLE_DATA), expert = is_cut(p, s->samples.name, DT_ROLE_EXPERT);
+    const bool data = is_cut(p, s->samples.name, DT_ROLE_DATA),
+               expert = is_cut(p, s->samples.name, DT_ROLE_EXPERT);
     if (data || expert)
-        dt_text_printf(p->text, "  shard %s on %s%s%s\n", s->samples.name, data ? s->mesh[DT_ROLE_DATA] : "",
-                       data && expert ? ", " : "", expert ? s->mesh[DT_ROLE_EXPERT] : "");
+        dt_text_printf(p->text, "  shard %s on %s%s%s\n", s->samples.name,
+                       data ? s->mesh[DT_ROLE_DATA] : "", data && expert ? ", " : "",
+                       expert ? s->mesh[DT_ROLE_EXPERT] : "");
 }
 
-static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1", "zb_v", NULL};
+static const char *const schedule_names[DT_SEARCH_SCHEDULES] = {"1f1b", "interleaved_1f1b", "zb_h1",
+                                                                "zb_v", NULL};
 
 static void print_pipeline(const Printer *p)
 {
@@ -144,7 +155,8 @@ static void print_pipeline(const Printer *p)
     }
     for (uint32_t i = 0; i < s->n_loops; i++)
         dt_text_printf(p->text, "%s%s", i ? ", " : "  pipeline ", s->loops[i].path);
-    dt_text_printf(p->text, " on %s (schedule = \"%s\"", s->mesh[DT_ROLE_PIPE], schedule_names[l->schedule]);
+    dt_text_printf(p->text, " on %s (schedule = \"%s\"", s->mesh[DT_ROLE_PIPE],
+                   schedule_names[l->schedule]);
     if (l->chunks > 1)
         dt_text_printf(p->text, ", chunks = %lld", (long long)l->chunks);
     dt_text_add(p->text, ")\n");
@@ -180,7 +192,8 @@ void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_t
     print_samples(&p);
     print_pipeline(&p);
     if (layout->micro > 1)
-        dt_text_printf(ret_text, "  micro %s = %lld\n", space->samples.name, (long long)layout->micro);
+        dt_text_printf(ret_text, "  micro %s = %lld\n", space->samples.name,
+                       (long long)layout->micro);
     print_zero(&p);
     if (*space->remats[layout->remat].lines)
         dt_text_printf(ret_text, "  %s\n", space->remats[layout->remat].lines);
@@ -197,16 +210,20 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
     const char *text = "", *remat = space->remats[layout->remat].lines;
     for (int r = 0; r < DT_ROLES; r++)
         if (layout->size[r] > 1)
-            text = and(arena, text, dt_arena_printf(arena, "%s %lld", space->mesh[r], (long long)layout->size[r]));
+            text =
+                and(arena, text,
+                    dt_arena_printf(arena, "%s %lld", space->mesh[r], (long long)layout->size[r]));
     if (!*text)
         text = "one rank";
     if (layout->size[DT_ROLE_PIPE] > 1)
-        text = and(arena, text, space->pipeline ? space->pipeline->schedule : schedule_names[layout->schedule]);
+        text = and(arena, text,
+                   space->pipeline ? space->pipeline->schedule : schedule_names[layout->schedule]);
     if (layout->chunks > 1)
         text = dt_arena_printf(arena, "%s of %lld chunks", text, (long long)layout->chunks);
     if (layout->micro > 1)
-        text = and(arena, text, dt_arena_printf(arena, "%lld micro-batches of %lld", (long long)layout->micro,
-                                                (long long)dt_layout_local(space, layout)));
+        text = and(arena, text,
+                   dt_arena_printf(arena, "%lld micro-batches of %lld", (long long)layout->micro,
+                                   (long long)dt_layout_local(space, layout)));
     if (layout->zero)
         text = and(arena, text, dt_arena_printf(arena, "zero %d", layout->zero));
     while (*remat) { /* lines, each after blanks */
@@ -228,8 +245,8 @@ int dt_layout_parts(const DtLayout *layout)
 
 bool dt_layout_same(const DtLayout *a, const DtLayout *b)
 {
-    bool same = a->micro == b->micro && a->chunks == b->chunks && a->schedule == b->schedule && a->zero == b->zero &&
-                a->remat == b->remat;
+    bool same = a->micro == b->micro && a->chunks == b->chunks && a->schedule == b->schedule &&
+                a->zero == b->zero && a->remat == b->remat;
     for (int r = 0; r < DT_ROLES; r++)
         same = same && a->size[r] == b->size[r];
     return same;
@@ -263,8 +280,8 @@ static void add(Lister *x)
         DT_PUSH(x->arena, *x->layouts, x->at);
 }
 
-/* Levels of `zero` that cut something: no layout is written that draws a lint on its own line. Where the optimizer has
- * state, each rank updates its part at least. */
+/* Levels of `zero` that cut something: no layout is written that draws a lint on its own line.
+ * Where the optimizer has state, each rank updates its part at least. */
 static void list_zero(Lister *x)
 {
     const DtSpace *s = x->space;
@@ -308,7 +325,8 @@ static void list_schedules(Lister *x)
     if (2 * stages <= n && x->at.micro >= 2 * stages - 1) /* with fewer there are bubbles */
         list_zero(x);
     x->at.schedule = DT_SEARCH_INTERLEAVED;
-    for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n; x->at.chunks++)
+    for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n;
+         x->at.chunks++)
         if (x->at.micro % stages == 0 && n % (stages * x->at.chunks) == 0)
             list_zero(x);
 }
@@ -318,10 +336,12 @@ static void list_replicas(Lister *x, int64_t local)
 {
     const DtSpace *s = x->space;
     const int64_t *size = x->at.size;
-    const int64_t rest = s->devices / size[DT_ROLE_TENSOR] / size[DT_ROLE_CONTEXT] / size[DT_ROLE_EXPERT];
+    const int64_t rest =
+        s->devices / size[DT_ROLE_TENSOR] / size[DT_ROLE_CONTEXT] / size[DT_ROLE_EXPERT];
     const int64_t most = iterations(s) < MOST_STAGES ? iterations(s) : MOST_STAGES;
     for (int64_t stages = 1; stages <= rest && (stages == 1 || stages <= most); stages++) {
-        const int64_t data = rest / stages, samples = s->samples.extent / x->at.size[DT_ROLE_EXPERT];
+        const int64_t data = rest / stages,
+                      samples = s->samples.extent / x->at.size[DT_ROLE_EXPERT];
         if (rest % stages || samples % (data * local) || !is_open(x, DT_ROLE_PIPE, stages) ||
             !is_open(x, DT_ROLE_DATA, data))
             continue;
@@ -339,7 +359,8 @@ static void list_local(Lister *x)
 {
     const int64_t samples = x->space->samples.extent / x->at.size[DT_ROLE_EXPERT];
     for (int64_t local = 1; local <= samples; local++)
-        for (x->at.remat = 0; samples % local == 0 && x->at.remat < x->space->n_remats; x->at.remat++)
+        for (x->at.remat = 0; samples % local == 0 && x->at.remat < x->space->n_remats;
+             x->at.remat++)
             list_replicas(x, local);
 }
 
@@ -370,12 +391,15 @@ void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts
     Lister x = {.arena = arena, .space = space, .layouts = ret_layouts};
     *ret_layouts = (DtLayouts){0};
     for (int64_t context = 1; context <= space->devices; context++)
-        for (int64_t expert = 1; is_open(&x, DT_ROLE_CONTEXT, context) && can_cut_positions(space, context) &&
-                                 expert <= space->devices / context; expert++)
-            for (int64_t tensor = 1; is_open(&x, DT_ROLE_EXPERT, expert) && can_cut_experts(space, expert) &&
-                                     tensor <= space->node; tensor++) {
-                if (!is_open(&x, DT_ROLE_TENSOR, tensor) || !can_split(space, tensor) || space->node % tensor ||
-                    space->devices % (context * expert * tensor))
+        for (int64_t expert = 1;
+             is_open(&x, DT_ROLE_CONTEXT, context) && can_cut_positions(space, context) &&
+             expert <= space->devices / context;
+             expert++)
+            for (int64_t tensor = 1; is_open(&x, DT_ROLE_EXPERT, expert) &&
+                                     can_cut_experts(space, expert) && tensor <= space->node;
+                 tensor++) {
+                if (!is_open(&x, DT_ROLE_TENSOR, tensor) || !can_split(space, tensor) ||
+                    space->node % tensor || space->devices % (context * expert * tensor))
                     continue;
                 x.at.size[DT_ROLE_CONTEXT] = context;
                 x.at.size[DT_ROLE_EXPERT] = expert;

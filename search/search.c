@@ -7,12 +7,14 @@
 #include <stdlib.h>
 
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
-static const double ROOM = 1.05;      /* an estimate of memory may be wrong by so much: the plan decides */
+/* an estimate of memory may be wrong by so much: the plan decides */
+static const double ROOM = 1.05;
 /* a layout that needs more memory is reported if its time is at most this part */
 static const double FASTER = 0.99;
 /* a layout whose estimate is so many times the memory might still fit */
 static const double UNSURE = 1.5;
-static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for each sample */
+static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for
+                                       * each sample */
 static const double LARGER = 0.95;    /* and take this of it at least */
 /* of products that should be recomputed, at least this part is */
 static const double MOSTLY = 0.9;
@@ -35,7 +37,8 @@ typedef struct Searcher {
     DtSearch *search;
     DT_VEC(Candidate) candidates, larger; /* that may fit, that do not */
     double best;              /* least estimate so far */
-    const DtCard *plain;      /* the last card of a class without recomputation, and such a layout */
+    const DtCard *plain;      /* the last card of a class without recomputation, and such a
+                               * layout */
     const DtLayout *of;
     Correction corrections[DT_SEARCH_SCHEDULES + 1][4];
     bool no_micro;            /* the program cannot be cut into micro-batches */
@@ -53,7 +56,8 @@ static double cost_of(const DtSpace *space, double seconds, double bytes)
  * can be split is. */
 static double least_state(const Searcher *x, const DtLayout *l)
 {
-    const double ranks = (double)(l->size[DT_ROLE_PIPE] * l->size[DT_ROLE_TENSOR] * l->size[DT_ROLE_EXPERT]);
+    const double ranks =
+        (double)(l->size[DT_ROLE_PIPE] * l->size[DT_ROLE_TENSOR] * l->size[DT_ROLE_EXPERT]);
     const double replicas = l->zero ? (double)dt_layout_replicas(l) : 1;
     const double each = x->space->parameter_bytes, first = l->zero == 3 ? 0 : l->zero == 2 ? 2 : 6;
     return x->space->parameters / ranks * (fmin(first, each) + fmax(each - first, 0) / replicas);
@@ -135,7 +139,8 @@ static const char *make_card(Searcher *x, Class class, DtCard *card)
 /* How much of the program a rank has of what a class without any splits has for one sample. */
 static double share_of(const Searcher *x, const DtLayout *l)
 {
-    return (double)dt_layout_local(x->space, l) / (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
+    return (double)dt_layout_local(x->space, l) /
+           (double)(l->size[DT_ROLE_CONTEXT] * l->size[DT_ROLE_TENSOR]);
 }
 
 static bool some_open(const Searcher *x, Class class)
@@ -146,9 +151,9 @@ static bool some_open(const Searcher *x, Class class)
     return false;
 }
 
-/* Layouts, of several classes perhaps, that are not looked at may still be good: what they take is bounded by a card of
- * another class, of which theirs has a share of the work or more: splits never make less work of it, tiles and waves of
- * larger micro-batches leave a little less idle. */
+/* Layouts, of several classes perhaps, that are not looked at may still be good: what they take is
+ * bounded by a card of another class, of which theirs has a share of the work or more: splits never
+ * make less work of it, tiles and waves of larger micro-batches leave a little less idle. */
 static void leave_out(Searcher *x, Class some)
 {
     if (!x->plain && some_open(x, some))
@@ -161,7 +166,8 @@ static void leave_out(Searcher *x, Class some)
         for (uint32_t k = 0; k < x->space->n_loops; k++)
             less.loops[k].work *= by;
         if (is_open(x, &some.at[i]))
-            x->search->bound = fmin(x->search->bound, dt_estimate_bound(x->space, x->model, &some.at[i], &less));
+            x->search->bound =
+                fmin(x->search->bound, dt_estimate_bound(x->space, x->model, &some.at[i], &less));
     }
 }
 
@@ -195,7 +201,8 @@ static double hope_of(const Searcher *x, Class class)
     DtCard dearer = *x->plain;
     double hope = INFINITY;
     for (uint32_t i = 0; i < x->space->n_loops; i++)
-        dearer.loops[i].backward += MOSTLY * share * dearer.loops[i].weights; /* forward has as many products */
+        dearer.loops[i].backward +=
+            MOSTLY * share * dearer.loops[i].weights; /* forward has as many products */
     for (uint32_t i = 0; i < class.n; i++)
         if (may_fit(x, &class.at[i]))
             hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &dearer).seconds);
@@ -204,15 +211,17 @@ static double hope_of(const Searcher *x, Class class)
 
 static double per_sample(const DtSpace *s, const DtLayout *l, const DtCard *card)
 {
-    double seconds = card->front.forward + card->front.backward + card->back.forward + card->back.backward;
+    double seconds =
+        card->front.forward + card->front.backward + card->back.forward + card->back.backward;
     for (uint32_t i = 0; i < s->n_loops; i++)
         seconds += (card->loops[i].forward + card->loops[i].backward) * (double)s->loops[i].count;
     return seconds / (double)dt_layout_local(s, l);
 }
 
-/* What computes again, of micro-batches that hold so many samples: classes[0] computes nothing again, the last one all.
- * The last one is looked at first: where even that does not fit, none does. Of the others those are left out that are
- * slower than what is known even if computing again costs the least that it can. */
+/* What computes again, of micro-batches that hold so many samples: classes[0] computes nothing
+ * again, the last one all. The last one is looked at first: where even that does not fit, none
+ * does. Of the others those are left out that are slower than what is known even if computing again
+ * costs the least that it can. */
 static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
 {
     const bool known = x->plain && x->of == classes[0].at;
@@ -229,7 +238,8 @@ static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
     }
 }
 
-/* Classes of equal sizes: micro-batches from small to large. Left out are larger ones once they gain nothing. */
+/* Classes of equal sizes: micro-batches from small to large. Left out are larger ones once they
+ * gain nothing. */
 static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
 {
     const bool in_context = at->size[DT_ROLE_CONTEXT] > 1 && !x->space->has_mesh;
@@ -244,13 +254,15 @@ static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
                 classes[n_classes++] = (Class){&at[from], end + 1 - from};
                 from = end + 1;
             }
-        if (!gains || (in_context && local > 1)) { /* the same work is that of fewer ranks with more samples */
+        /* the same work is that of fewer ranks with more samples */
+        if (!gains || (in_context && local > 1)) {
             leave_out(x, (Class){&at[first], end - first});
             continue;
         }
         const DtCard *card = look_at(x, classes[0]);
         if (card) {
-            gains = !x->space->wants_memory && per_sample(x->space, classes[0].at, card) < GAIN * before;
+            gains = !x->space->wants_memory &&
+                    per_sample(x->space, classes[0].at, card) < GAIN * before;
             before = per_sample(x->space, classes[0].at, card);
             x->plain = card;
             x->of = classes[0].at;
@@ -261,28 +273,32 @@ static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
 
 static bool same_sizes(const DtLayout *a, const DtLayout *b)
 {
-    return a->size[DT_ROLE_CONTEXT] == b->size[DT_ROLE_CONTEXT] && a->size[DT_ROLE_EXPERT] == b->size[DT_ROLE_EXPERT] &&
+    return a->size[DT_ROLE_CONTEXT] == b->size[DT_ROLE_CONTEXT] &&
+           a->size[DT_ROLE_EXPERT] == b->size[DT_ROLE_EXPERT] &&
            a->size[DT_ROLE_TENSOR] == b->size[DT_ROLE_TENSOR];
 }
 
-/* Whether a split over more ranks than before is of no use any more: a split over fewer had layouts that fit, and the
- * last step up made nothing faster, nor would with more memory, of which more splits need less. */
+/* Whether a split over more ranks than before is of no use any more: a split over fewer had layouts
+ * that fit, and the last step up made nothing faster, nor would with more memory, of which more
+ * splits need less. */
 static bool is_useless(const double *best, int steps)
 {
     return steps >= 2 && best[0] < INFINITY && best[steps - 1] >= best[steps - 2];
 }
 
-/* Whether a layout that does not fit, of those from number `from` on, would be faster than all that do. */
+/* Whether a layout that does not fit, of those from number `from` on, would be faster than all that
+ * do. */
 static bool is_hindered(const Searcher *x, uint32_t from)
 {
     for (uint32_t i = from; i < x->larger.n; i++)
-        if (cost_of(x->space, x->larger.at[i].estimate.seconds, x->larger.at[i].estimate.bytes) < x->best)
+        if (cost_of(x->space, x->larger.at[i].estimate.seconds, x->larger.at[i].estimate.bytes) <
+            x->best)
             return true;
     return false;
 }
 
-/* Tensor splits of each number of experts' ranks, of each number of positions' ranks: each from few ranks to many, as
- * long as that helps. */
+/* Tensor splits of each number of experts' ranks, of each number of positions' ranks: each from few
+ * ranks to many, as long as that helps. */
 static void look_at_all(Searcher *x, const DtLayouts *all)
 {
     /* of positions, experts, tensors: the least estimate after each step */
@@ -294,7 +310,8 @@ static void look_at_all(Searcher *x, const DtLayouts *all)
         for (end = first + 1; end < all->n && same_sizes(l, &all->at[end]); end++)
             ;
         const bool context = last && l->size[DT_ROLE_CONTEXT] != last->size[DT_ROLE_CONTEXT];
-        const bool expert = last && (context || l->size[DT_ROLE_EXPERT] != last->size[DT_ROLE_EXPERT]);
+        const bool expert =
+            last && (context || l->size[DT_ROLE_EXPERT] != last->size[DT_ROLE_EXPERT]);
         if (last && steps[2] < MOST_STEPS)
             best[2][steps[2]++] = x->best;
         if (expert && steps[1] < MOST_STEPS)
@@ -338,7 +355,8 @@ static void choose(const DtSpace *space, DtSearch *s)
     for (uint32_t i = 0; i < s->trials.n; i++) {
         const DtTrial *t = &s->trials.at[i];
         if (!t->why && cost_of_trial(space, t) <= least * DT_SEARCH_ALIKE &&
-            (s->best.seconds == 0 || dt_layout_parts(&t->layout) < dt_layout_parts(&s->best.layout)))
+            (s->best.seconds == 0 ||
+             dt_layout_parts(&t->layout) < dt_layout_parts(&s->best.layout)))
             s->best = *t;
     }
 }
@@ -394,7 +412,8 @@ static void try_candidates(Searcher *x)
 {
     uint32_t good = 0;
     double best = INFINITY, cost;
-    for (Candidate *c; good < MOST_TRIALS && x->search->trials.n < MOST_TRIED && (c = next_candidate(x, &cost));) {
+    for (Candidate *c; good < MOST_TRIALS && x->search->trials.n < MOST_TRIED &&
+                       (c = next_candidate(x, &cost));) {
         if (cost > NEAR * best)
             break;
         try_one(x, c, &best, &good);
@@ -446,10 +465,11 @@ double dt_search_gap(const DtSearch *search)
     return search->best.seconds > 0 ? fmax(0, 1 - search->bound / search->best.seconds) : 0;
 }
 
-void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model, const DtSearchHost *host,
-                   DtSearch *ret_search)
+void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model,
+                   const DtSearchHost *host, DtSearch *ret_search)
 {
-    Searcher x = {.arena = arena, .space = space, .model = model, .host = host, .search = ret_search, .best = INFINITY};
+    Searcher x = {.arena = arena, .space = space, .model = model, .host = host,
+                  .search = ret_search, .best = INFINITY};
     DtLayouts all;
     *ret_search = (DtSearch){.bound = INFINITY};
     for (int i = 0; i <= DT_SEARCH_SCHEDULES; i++)

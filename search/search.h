@@ -43,7 +43,8 @@ typedef struct DtSpaceLoop {
 typedef struct DtSpaceShard { const char *axis; DtRole role; } DtSpaceShard;
 
 /* again: the fraction of forward products that is recomputed, among those in named calls. */
-typedef struct DtSpaceRemat { const char *lines; double recomputed; } DtSpaceRemat; /* lines "": none */
+/* lines "": none */
+typedef struct DtSpaceRemat { const char *lines; double recomputed; } DtSpaceRemat;
 
 typedef struct DtSpace {
     const char *name, *cluster;              /* of the parallel block */
@@ -84,8 +85,8 @@ typedef struct DtSpace {
 /* False after a diagnostic: the block asks for something that the search cannot do. text_of: the
  * source text of a span of the block, for lines that it has already. */
 typedef const char *DtSpaceSource(void *context, DtSpan span);
-bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtSpaceSource *text_of, void *context,
-                   DtSpace *ret_space);
+bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtSpaceSource *text_of,
+                   void *context, DtSpace *ret_space);
 
 /* ---- layouts (layout.c) ---- */
 
@@ -188,9 +189,11 @@ typedef struct DtEstimate {
     double bytes;
 } DtEstimate;
 
-DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
+DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
+                       const DtCard *card);
 /* The bound alone, at a hundredth of the work. */
-double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout, const DtCard *card);
+double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
+                         const DtCard *card);
 
 /* How many micro-batches are in flight at once in a chunk of a stage of interleaved_1f1b
  * (passes/pipeline/schedule.c); all of them if there are no more than stages. Exact if the
@@ -200,7 +203,8 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
 /* ---- the search (search.c) ---- */
 
 enum { DT_SEARCH_SPENT = 16 };
-#define DT_SEARCH_ALIKE 1.005 /* step times this near cannot be told apart: the simplest layout wins */
+#define DT_SEARCH_ALIKE 1.005 /* step times this near cannot be told apart: the simplest layout
+                               * wins */
 
 /* A layout that was compiled and simulated. */
 typedef struct DtTrial {
@@ -242,8 +246,8 @@ typedef struct DtSearch {
  * bound / seconds, at least 0. */
 double dt_search_gap(const DtSearch *search);
 
-void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model, const DtSearchHost *host,
-                   DtSearch *ret_search);
+void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model,
+                   const DtSearchHost *host, DtSearch *ret_search);
 
 /* Rejects the best layout after all, since it has no plan; why: for the user. The next best of
  * the simulated ones takes its place, if there is one. */

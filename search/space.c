@@ -18,7 +18,8 @@
 #include <string.h>
 
 enum { DEEPEST = 64, MOST_NAMES = 64, MOST_KEPT = 16 };
-static const double SMALL = 0.01; /* of the elements of the largest parameter of a layer: less is not worth a split */
+/* of the elements of the largest parameter of a layer: less is not worth a split */
+static const double SMALL = 0.01;
 
 typedef struct Names { const char *at[MOST_NAMES]; uint32_t n; } Names;
 
@@ -27,7 +28,8 @@ typedef struct Finder {
     DtDiags *diags;
     const DtProgram *program;
     DtSpace *space;
-    Names kept, batch, matrix; /* axes: of inputs and what loops hand on; of products with parameters */
+    /* axes: of inputs and what loops hand on; of products with parameters */
+    Names kept, batch, matrix;
     const DtFunc *bodies[DT_SPACE_LOOPS];
 } Finder;
 
@@ -64,7 +66,9 @@ static void add_axis(DtSpaceAxis *axes, uint32_t *n, uint32_t cap, const DtAxis 
 static const char *name_of(const DtFunc *func)
 {
     const char *dot = strchr(func->name, '.');
-    return func->library ? func->library : dot ? dt_intern_n(func->name, (size_t)(dot - func->name)) : func->name;
+    return func->library ? func->library
+           : dot         ? dt_intern_n(func->name, (size_t)(dot - func->name))
+                         : func->name;
 }
 
 /* ---- loops ---- */
@@ -98,7 +102,9 @@ static void find_loops(Finder *f, const DtFunc *func, const char *prefix, int de
         const char *label = op->kind == DT_OP_LOOP ? op->loop->label : op->text;
         if (!op->func)
             continue;
-        const char *path = !label || !*label ? prefix : *prefix ? dt_intern_printf("%s.%s", prefix, label) : label;
+        const char *path = !label || !*label ? prefix
+                           : *prefix         ? dt_intern_printf("%s.%s", prefix, label)
+                                             : label;
         if (op->kind == DT_OP_LOOP)
             add_loop(f, op, path);
         else
@@ -152,12 +158,14 @@ static void find_positions(Finder *f)
 {
     DtSpace *s = f->space;
     const DtModule *module = f->program->module;
-    for (uint32_t i = 0; s->n_loops && i < module->funcs.n; i++) /* extents: where they occur first */
+    /* extents: where they occur first */
+    for (uint32_t i = 0; s->n_loops && i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->inputs.n; k++) {
             const DtType *type = module->funcs.at[i]->inputs.at[k]->type;
             for (uint32_t a = 0; a < type->rank; a++) {
                 const char *axis = type->axes[a].name;
-                if (has(&f->kept, axis) && !has(&f->matrix, axis) && !has(&f->batch, axis) && axis != s->samples.name)
+                if (has(&f->kept, axis) && !has(&f->matrix, axis) && !has(&f->batch, axis) &&
+                    axis != s->samples.name)
                     add_axis(s->positions, &s->n_positions, DT_SPACE_LOOPS, &type->axes[a]);
             }
         }
@@ -250,7 +258,8 @@ static double products_of(const DtFunc *func, int depth)
                 n *= (double)dt_type_extent(op->in[0]->type, op->axes[k]);
             flops += n;
         } else if (op->func) {
-            flops += products_of(op->func, depth + 1) * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
+            flops += products_of(op->func, depth + 1) *
+                     (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
         }
     }
     return flops;
@@ -297,7 +306,8 @@ static void find_keeps(Keeps *keeps, uint32_t loop, const DtFunc *func, int dept
 static int by_worth(const void *a, const void *b)
 {
     const Kept *x = a, *y = b;
-    return x->flops * y->bytes > y->flops * x->bytes ? -1 : x->flops * y->bytes < y->flops * x->bytes;
+    return x->flops * y->bytes > y->flops * x->bytes ? -1
+                                                     : x->flops * y->bytes < y->flops * x->bytes;
 }
 
 /* Lines that keep the first n. */
@@ -309,16 +319,23 @@ static const char *lines_that_keep(const Finder *f, const Keeps *keeps, uint32_t
         uint32_t count = 0;
         for (uint32_t i = 0; i < n; i++)
             if (keeps->at[i].loop == l)
-                list = dt_arena_printf(f->arena, "%s%s%s", list, count++ ? ", " : "", keeps->at[i].name);
-        lines = dt_arena_printf(f->arena, "%s%sremat %s%s%s%s", lines, l ? "\n  " : "", f->space->loops[l].path,
-                                count == 0 ? "" : count == 1 ? " (keep = " : " (keep = (", list,
-                                count == 0 ? "" : count == 1 ? ")" : "))");
+                list = dt_arena_printf(f->arena, "%s%s%s", list, count++ ? ", " : "",
+                                       keeps->at[i].name);
+        lines = dt_arena_printf(f->arena, "%s%sremat %s%s%s%s", lines, l ? "\n  " : "",
+                                f->space->loops[l].path,
+                                count == 0   ? ""
+                                : count == 1 ? " (keep = "
+                                             : " (keep = (",
+                                list,
+                                count == 0   ? ""
+                                : count == 1 ? ")"
+                                             : "))");
     }
     return lines;
 }
 
-/* From nothing that is computed again to all: calls are given up one after the other, those first whose products are
- * fewest for the bytes that they give; calls of equal worth together. */
+/* From nothing that is computed again to all: calls are given up one after the other, those first
+ * whose products are fewest for the bytes that they give; calls of equal worth together. */
 static void find_remats(Finder *f)
 {
     DtSpace *s = f->space;
@@ -337,7 +354,8 @@ static void find_remats(Finder *f)
     for (uint32_t n = keeps.n;; n--) {
         const bool apart = n == 0 || n == keeps.n || by_worth(&keeps.at[n - 1], &keeps.at[n]) != 0;
         if (apart && s->n_remats < DT_SPACE_REMATS)
-            s->remats[s->n_remats++] = (DtSpaceRemat){lines_that_keep(f, &keeps, n), all > 0 ? recomputed / all : 0};
+            s->remats[s->n_remats++] = (DtSpaceRemat){lines_that_keep(f, &keeps, n),
+                                                      all > 0 ? recomputed / all : 0};
         if (n == 0)
             return;
         recomputed += keeps.at[n - 1].flops;
@@ -347,8 +365,9 @@ static void find_remats(Finder *f)
 /* ---- settings already in the block ---- */
 
 static const char *const role_names[DT_ROLES][6] = {
-    {"pipe", "pp", "pipeline", "stage"}, {"data", "dp", "fsdp"}, {"context", "cp", "sequence", "sp"},
-    {"expert", "ep", "experts"}, {"tensor", "tp", "model", "mp"}};
+    {"pipe", "pp", "pipeline", "stage"}, {"data", "dp", "fsdp"},
+    {"context", "cp", "sequence", "sp"}, {"expert", "ep", "experts"},
+    {"tensor", "tp", "model", "mp"}};
 
 /* The axes that lines of the block split over the mesh axis; DT_ROLES: none does. */
 static DtRole role_of_lines(const Finder *f, const char *mesh)
@@ -361,7 +380,8 @@ static DtRole role_of_lines(const Finder *f, const char *mesh)
             return DT_ROLE_PIPE;
     for (uint32_t i = 0; i < p->shards.n; i++)
         for (uint32_t m = 0; m < p->shards.at[i].n_mesh; m++)
-            for (uint32_t a = 0; p->shards.at[i].mesh[m] == mesh && a < p->shards.at[i].n_axes; a++) {
+            for (uint32_t a = 0; p->shards.at[i].mesh[m] == mesh && a < p->shards.at[i].n_axes;
+                 a++) {
                 const char *axis = p->shards.at[i].axes[a];
                 bool position = false;
                 for (uint32_t k = 0; k < s->n_positions; k++)
@@ -403,13 +423,17 @@ static bool read_mesh(Finder *f)
         if (role == DT_ROLES) {
             DtDiag *d = dt_diag_report(f->diags, E0513, p->mesh_span,
                                        "`auto` cannot tell what mesh axis `%s` is for", name);
-            dt_diag_help(d, "name it pipe, data, context, expert or tensor, or split something over it");
+            dt_diag_help(
+                d, "name it pipe, data, context, expert or tensor, or split something over it");
             return false;
         }
         if (s->in_mesh[role]) {
-            DtDiag *d = dt_diag_report(f->diags, E0513, p->mesh_span, "mesh axes `%s` and `%s` are of one sort, %s",
-                                       s->mesh[role], name, role_names[role][0]);
-            dt_diag_note(d, "`auto` gives each sort one axis; what a line splits over an axis says its sort");
+            DtDiag *d = dt_diag_report(f->diags, E0513, p->mesh_span,
+                                       "mesh axes `%s` and `%s` are of one sort, %s", s->mesh[role],
+                                       name, role_names[role][0]);
+            dt_diag_note(
+                d,
+                "`auto` gives each sort one axis; what a line splits over an axis says its sort");
             return false;
         }
         s->in_mesh[role] = true;
@@ -440,7 +464,8 @@ static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
                 for (uint32_t a = 0; a < shard->n_axes; a++)
                     if (shard->mesh[m] == s->mesh[r] && s->n_shards < DT_SPACE_SHARDS)
                         s->shards[s->n_shards++] = (DtSpaceShard){shard->axes[a], (DtRole)r};
-        if (last.file != shard->span.file || last.lo != shard->span.lo) /* a line may be several records */
+        /* a line may be several records */
+        if (last.file != shard->span.file || last.lo != shard->span.lo)
             s->kept = with(f->arena, s->kept, text_of(context, shard->span));
         last = shard->span;
     }
@@ -478,12 +503,12 @@ static void count_parameters(Finder *f)
     f->space->has_state = p->has_master || states > 0;
     for (uint32_t i = 0; i < f->space->n_loops; i++)
         f->space->prefetches = f->space->prefetches || f->space->loops[i].count > 1;
-    f->space->parameter_bytes =
-        (double)dt_dtype_size(p->params) + (double)dt_dtype_size(p->grads) + (p->has_master ? 4 : 0) + states;
+    f->space->parameter_bytes = (double)dt_dtype_size(p->params) + (double)dt_dtype_size(p->grads) +
+                                (p->has_master ? 4 : 0) + states;
 }
 
-bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtSpaceSource *text_of, void *context,
-                   DtSpace *ret_space)
+bool dt_space_find(DtArena *arena, DtDiags *diags, const DtProgram *program, DtSpaceSource *text_of,
+                   void *context, DtSpace *ret_space)
 {
     const DtParallelConfig *p = program->parallel;
     const DtClusterConfig *cluster = program->cluster;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocator of the process, replaced by one that counts its calls in `calls`. For one file of a program with the
- * runtime (whose posix_memalign, in new_pool.c, calls aligned_alloc), and not for builds with sanitizers, which have
- * allocators of their own. */
+/* The allocator of the process, replaced by one that counts its calls in `calls`. For one file of a
+ * program with the runtime (whose posix_memalign, in new_pool.c, calls aligned_alloc), and not for
+ * builds with sanitizers, which have allocators of their own. */
 #ifndef DT_TESTS_COUNT_CALLS_H
 #define DT_TESTS_COUNT_CALLS_H
 

@@ -106,15 +106,16 @@ static void write_loop(Writer *w, const CertLoop *loop)
     write_text(w, loop->label);
     write_text(w, loop->axis);
     for (size_t i = 0; i < 7; i++)
-        write_number(w, (const int64_t[]){loop->count, loop->first, loop->carried, loop->invariant, loop->stacked,
-                                          loop->stacked_out, loop->reverse}[i]);
+        write_number(w, (const int64_t[]){loop->count, loop->first, loop->carried, loop->invariant,
+                                          loop->stacked, loop->stacked_out, loop->reverse}[i]);
 }
 
 /* The text of an op as far as it matters for the comparison, unknown attributes included. */
 static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
 {
     const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;
-    const bool named = op->text && (op->func || dt_cert_is(op->kind, "rng")); /* sites of random numbers */
+    /* sites of random numbers */
+    const bool named = op->text && (op->func || dt_cert_is(op->kind, "rng"));
     write_text(w, op->kind);
     write_text(w, op->attributes);
     write_texts(w, op->n_axes, op->axes);
@@ -126,8 +127,8 @@ static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
     write_number(w, op->n_ranges);
     for (uint32_t i = 0; i < op->n_ranges; i++)
         for (size_t k = 0; k < 4; k++)
-            write_number(w, (const int64_t[]){op->ranges[i].lo, op->ranges[i].hi, op->ranges[i].step,
-                                              op->ranges[i].n}[k]);
+            write_number(w, (const int64_t[]){op->ranges[i].lo, op->ranges[i].hi,
+                                              op->ranges[i].step, op->ranges[i].n}[k]);
     write_number(w, op->n_relabels);
     for (uint32_t i = 0; i < op->n_relabels; i++) {
         write_texts(w, op->relabels[i].n_from, op->relabels[i].from);
@@ -169,8 +170,10 @@ static void write_func(Writer *w, const CertProgram *program, const CertFunc *fu
     write_text(w, "end");
 }
 
-/* Both functions without names of values and functions, and without spans: equal ones do the same. */
-static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y)
+/* Both functions without names of values and functions, and without spans: equal ones do the
+ * same. */
+static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b,
+                      const CertFunc *y)
 {
     Writer w = {.arena = boxes->box};
     write_func(&w, a, x);
@@ -200,7 +203,8 @@ static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int6
 
 static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool *seen)
 {
-    const bool odd_x = x.q == DT_RESIDUE_NONE, odd_y = y.q == DT_RESIDUE_NONE; /* of an integer: it is none */
+    /* of an integer: it is none */
+    const bool odd_x = x.q == DT_RESIDUE_NONE, odd_y = y.q == DT_RESIDUE_NONE;
     const bool whole = !shape->is_float && (!odd_x || !odd_y);
     const bool nothing_x = x.p == DT_RESIDUE_UNDEFINED && (shape->is_float || odd_x),
                nothing_y = y.p == DT_RESIDUE_UNDEFINED && (shape->is_float || odd_y);
@@ -212,8 +216,8 @@ static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool
 }
 
 /* Of rank's element k. */
-static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y, uint32_t rank, int64_t k,
-                          bool *seen)
+static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y,
+                          uint32_t rank, int64_t k, bool *seen)
 {
     const DtResidue mine = completed(b, x, rank, k), other = completed(b, y, rank, k);
     const Verdict one = compare_one(x->shape, mine, other, seen);
@@ -221,8 +225,9 @@ static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const Box
         dt_box_fail(b, NULL, "result %u is another one on rank %u", result, rank);
     if (one != EQUAL || !b->follows || mine.p == 0 || dt_boxnumber_no_deeper(mine, other))
         return one;
-    dt_box_fail(b, NULL, "operand %u is rounded more often on the way to result %u: %u times, not %u", b->followed,
-                result, other.depth - 1, mine.depth - (mine.depth > 0));
+    dt_box_fail(b, NULL,
+                "operand %u is rounded more often on the way to result %u: %u times, not %u",
+                b->followed, result, other.depth - 1, mine.depth - (mine.depth > 0));
     return DIFFERENT;
 }
 
@@ -239,7 +244,8 @@ static Verdict compare(Box *b, uint32_t result, const BoxTensor *x, const BoxTen
     seen->n[result] = shape->n * b->ranks;
     for (uint32_t rank = 0; rank < b->ranks; rank++)
         for (int64_t k = 0; k < shape->n; k++) {
-            const Verdict one = compare_at(b, result, x, y, rank, k, &seen->at[result][rank * shape->n + k]);
+            const Verdict one =
+                compare_at(b, result, x, y, rank, k, &seen->at[result][rank * shape->n + k]);
             worst = one > worst ? one : worst;
         }
     return worst;
@@ -291,7 +297,8 @@ static bool all_seen(Box *b, const Seen *seen, uint32_t n_results)
     for (uint32_t i = 0; i < n_results; i++)
         for (int64_t k = 0; k < seen->n[i]; k++)
             if (!seen->at[i][k])
-                return dt_box_fail(b, NULL, "result %u is made of positions that are not looked at", i);
+                return dt_box_fail(b, NULL, "result %u is made of positions that are not looked at",
+                                   i);
     return true;
 }
 
@@ -313,7 +320,9 @@ static bool compare_draws(Box *b, const Side *sides)
         good += verdict == EQUAL;
     }
     if (good < wanted)
-        return dt_box_fail(b, NULL, "something is undefined, however operands are drawn: a division by zero, or inf");
+        return dt_box_fail(
+            b, NULL,
+            "something is undefined, however operands are drawn: a division by zero, or inf");
     for (uint32_t i = 0; i < ties; i++) {
         dt_boxdraw_next(b, seed++, i, true);
         if (compare_draw(b, sides, &seen) == DIFFERENT)
@@ -331,8 +340,9 @@ static bool begin(Box *b, const Side *sides)
         b->size[m] = 1;
         b->whole_size[m] = p->size[m];
     }
-    bool same = p->n_mesh == o->n_mesh && memcmp(p->size, o->size, sizeof p->size) == 0 && x->n_args == y->n_args &&
-                x->results.n == y->results.n && x->results.n <= MOST_RESULTS;
+    bool same = p->n_mesh == o->n_mesh && memcmp(p->size, o->size, sizeof p->size) == 0 &&
+                x->n_args == y->n_args && x->results.n == y->results.n &&
+                x->results.n <= MOST_RESULTS;
     for (uint32_t i = 0; same && i < x->n_args; i++)
         same = dt_boxsmall_same_type(x->args.at[i], y->args.at[i]);
     if (!same)
@@ -351,7 +361,8 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
 {
     for (uint32_t i = 0; i < boxes->proved.n; i++) {
         const Proved *one = &boxes->proved.at[i];
-        if (one->len == text->len && one->rounding == rounding && memcmp(one->text, text->at, text->len) == 0)
+        if (one->len == text->len && one->rounding == rounding &&
+            memcmp(one->text, text->at, text->len) == 0)
             return one;
     }
     return NULL;
@@ -371,8 +382,9 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried
 {
     Box *box = DT_NEW(boxes->box, Box);
     const DtResidues all = boxes->r;
-    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "", .problem = problem,
-                 .whole = how.whole, .rounds = how.rounds, .parts = how.parts, .counts = how.parts && !how.rounds};
+    *box = (Box){.arena = boxes->box, .scratch = boxes->draw, .r = &boxes->r, .path = "",
+                 .problem = problem, .whole = how.whole, .rounds = how.rounds, .parts = how.parts,
+                 .counts = how.parts && !how.rounds};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
     boxes->r = all; /* without this box's constants */
@@ -380,8 +392,8 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried
     return equal;
 }
 
-/* Sides that are equal at a few positions, but may differ elsewhere: whether they do at all positions, if those are not
- * too many. */
+/* Sides that are equal at a few positions, but may differ elsewhere: whether they do at all
+ * positions, if those are not too many. */
 static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
 {
     Tried tried;
@@ -397,19 +409,24 @@ static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText 
  * matrix that it makes of positions: then all positions are evaluated, if there are not too many.
  * There is no second try if the function decides by floats: each of many elements would decide so
  * seldom that draws would miss a difference. */
-static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded, DtText *problem)
+static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded,
+                  DtText *problem)
 {
     bool equal = false, large = false;
     Tried tried = {0};
     DtText said = {0};
     boxes->large = false;
     if (!boxes->r.p.m && !dt_residue_begin(&boxes->r)) {
-        dt_text_printf(problem, "the system gives no random numbers (getentropy), which boxes are checked with");
+        dt_text_printf(
+            problem,
+            "the system gives no random numbers (getentropy), which boxes are checked with");
         return false;
     }
-    for (uint32_t whole = 0; !equal && whole < 2 && !(whole && (boxes->large || tried.decides)); whole++)
+    for (uint32_t whole = 0; !equal && whole < 2 && !(whole && (boxes->large || tried.decides));
+         whole++)
         for (uint32_t real = 0; !equal && real < 2 && !boxes->large; real++) {
-            const bool may = rounding && (tried.narrows[0] || (rounding == DT_BOX_REALS && tried.narrows[1]));
+            const bool may =
+                rounding && (tried.narrows[0] || (rounding == DT_BOX_REALS && tried.narrows[1]));
             DtText *why = whole ? &said : problem;
             if (real && !may)
                 break;
@@ -428,8 +445,8 @@ static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, boo
     return equal;
 }
 
-bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b, const CertFunc *y,
-                  DtBoxRounding rounding, DtText *ret_problem)
+bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b,
+                  const CertFunc *y, DtBoxRounding rounding, DtText *ret_problem)
 {
     const Side sides[2] = {{a, x}, {b, y}};
     dt_arena_reset(boxes->box);
@@ -448,12 +465,14 @@ bool dt_box_equal(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const
     return equal;
 }
 
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem)
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y,
+                              DtText *ret_problem)
 {
     CertProgram program = {0};
     DtBoxes *boxes = dt_box_begin(arena);
     bool same = dt_certtext_read(arena, text, &program, ret_problem);
-    const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL, *g = same ? dt_certtext_func(&program, y) : NULL;
+    const CertFunc *f = same ? dt_certtext_func(&program, x) : NULL,
+                   *g = same ? dt_certtext_func(&program, y) : NULL;
     same = same && ((f && g) || (dt_text_add(ret_problem, "a function is missing"), false)) &&
            dt_box_equal(boxes, &program, f, &program, g, DT_BOX_REALS, ret_problem);
     const bool large = boxes->large;

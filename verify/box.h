@@ -29,8 +29,9 @@ void dt_box_end(DtBoxes *boxes); /* frees memory outside the arena */
  * each
  * kind than x does, and under REALS always. If they are not equal, ret_problem says why. */
 typedef enum DtBoxRounding { DT_BOX_ALIKE, DT_BOX_PARTS, DT_BOX_REALS } DtBoxRounding;
-bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x, const struct CertProgram *b,
-                  const struct CertFunc *y, DtBoxRounding rounding, DtText *ret_problem);
+bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x,
+                  const struct CertProgram *b, const struct CertFunc *y, DtBoxRounding rounding,
+                  DtText *ret_problem);
 
 typedef struct DtBoxCounts {
     uint32_t boxes, proved; /* boxes met; boxes proved, equal ones once */
@@ -47,11 +48,13 @@ typedef enum DtBoxVerdict { DT_BOX_SAME, DT_BOX_OTHER, DT_BOX_LARGE } DtBoxVerdi
 /* Whether two functions of a program, given as text, compute the same apart from rounding (REALS).
  * Used for claims of a program about itself, such as custom gradients. If not SAME, ret_problem
  * gives the reason. */
-DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y, DtText *ret_problem);
+DtBoxVerdict dt_box_functions(DtArena *arena, const char *text, const char *x, const char *y,
+                              DtText *ret_problem);
 
 /* Whether two programs, given as texts, compute the same. They must be equal except for names,
  * unused values, and boxes: an op of `placed`, with the positions and constants that its operands
  * are computed from, is matched with a call in `final`. */
-bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts, DtText *ret_problem);
+bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts,
+                  DtText *ret_problem);
 
 #endif

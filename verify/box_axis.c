@@ -11,7 +11,9 @@ static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 static const BoxAxis *whole_axis(const BoxShape *shape, const char *name)
 {
     const BoxAxis *axis = dt_boxsmall_axis(shape, name);
-    return axis && axis->local == axis->extent && axis->lens->unit == 1 && axis->lens->k == 1 ? axis : NULL;
+    return axis && axis->local == axis->extent && axis->lens->unit == 1 && axis->lens->k == 1
+               ? axis
+               : NULL;
 }
 
 /* Iterates over the elements of a tensor, with the offset of the same element in another tensor:
@@ -21,9 +23,10 @@ typedef struct Steps {
     int64_t at[CERT_RANK], extent[CERT_RANK], stride[CERT_RANK], offset;
 } Steps;
 
-/* Over all of `over`; false: other axes than the named ones are not in both, or have another length. */
-static bool steps_of(const BoxShape *over, const BoxShape *other, uint32_t n, const char *const *names,
-                     Steps *ret_steps)
+/* Over all of `over`; false: other axes than the named ones are not in both, or have another
+ * length. */
+static bool steps_of(const BoxShape *over, const BoxShape *other, uint32_t n,
+                     const char *const *names, Steps *ret_steps)
 {
     uint32_t met = 0;
     *ret_steps = (Steps){.rank = over->rank};
@@ -55,14 +58,18 @@ static bool next(Steps *s)
     return false;
 }
 
-static int place_of(const BoxShape *shape, const BoxAxis *axis) { return (int)(axis - shape->axes); }
+static int place_of(const BoxShape *shape, const BoxAxis *axis)
+{
+    return (int)(axis - shape->axes);
+}
 
 /* Whether a number is small enough that products of two do not overflow 64 bits. */
 static bool is_small(int64_t x) { return x >= -INT32_MAX && x <= INT32_MAX; }
 
 static bool small_range(const CertRange *r)
 {
-    return is_small(r->lo) && is_small(r->hi) && is_small(r->step) && is_small(r->n) && r->step >= 1;
+    return is_small(r->lo) && is_small(r->hi) && is_small(r->step) && is_small(r->n) &&
+           r->step >= 1;
 }
 
 /* ---- slices and pads ---- */
@@ -73,7 +80,8 @@ typedef struct Cut {
     CertRange range;
 } Cut;
 
-static bool cuts_of(const CertOp *op, const BoxShape *from, const BoxShape *to, bool pads, Cut *cuts)
+static bool cuts_of(const CertOp *op, const BoxShape *from, const BoxShape *to, bool pads,
+                    Cut *cuts)
 {
     if (op->n_in != 1 || op->n_ranges != op->n_axes || from->is_float != to->is_float)
         return false;
@@ -104,7 +112,8 @@ static bool slice(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out
         do {
             int64_t offset = rank * from->n + s.offset;
             for (uint32_t i = 0; i < op->n_axes; i++)
-                offset += (cuts[i].range.lo + cuts[i].range.step * s.at[cuts[i].at]) * cuts[i].stride;
+                offset +=
+                    (cuts[i].range.lo + cuts[i].range.step * s.at[cuts[i].at]) * cuts[i].stride;
             *y++ = in[0]->at[offset];
         } while (next(&s));
     }
@@ -172,26 +181,29 @@ typedef struct Windows {
     int64_t extent, stride; /* of the plain one */
 } Windows;
 
-static bool windows_of(const CertOp *op, const BoxShape *plain, const BoxShape *windowed, Windows *ret_windows)
+static bool windows_of(const CertOp *op, const BoxShape *plain, const BoxShape *windowed,
+                       Windows *ret_windows)
 {
-    if (op->n_in != 1 || op->n_axes != 2 || op->n_ranges != 1 || plain->is_float != windowed->is_float ||
-        dt_boxsmall_axis(plain, op->axes[1]))
+    if (op->n_in != 1 || op->n_axes != 2 || op->n_ranges != 1 ||
+        plain->is_float != windowed->is_float || dt_boxsmall_axis(plain, op->axes[1]))
         return false;
     const BoxAxis *x = whole_axis(plain, op->axes[0]), *a = whole_axis(windowed, op->axes[0]),
                   *w = whole_axis(windowed, op->axes[1]);
     const CertRange *r = &op->ranges[0];
     if (!x || !a || !w || !small_range(r) || w->local != r->n ||
-        a->local != (x->local + r->lo + r->hi - r->n) / r->step + 1 || x->local + r->lo + r->hi < r->n)
+        a->local != (x->local + r->lo + r->hi - r->n) / r->step + 1 ||
+        x->local + r->lo + r->hi < r->n)
         return false;
-    *ret_windows = (Windows){.range = *r, .a = place_of(windowed, a), .w = place_of(windowed, w), .extent = x->local,
-                             .stride = plain->stride[place_of(plain, x)]};
+    *ret_windows = (Windows){.range = *r, .a = place_of(windowed, a), .w = place_of(windowed, w),
+                             .extent = x->local, .stride = plain->stride[place_of(plain, x)]};
     return steps_of(windowed, plain, 2, op->axes, &ret_windows->steps);
 }
 
 /* Where in the plain tensor; -1: outside. */
 static int64_t window_at(const Windows *windows, const Steps *s)
 {
-    const int64_t at = s->at[windows->a] * windows->range.step + s->at[windows->w] - windows->range.lo;
+    const int64_t at =
+        s->at[windows->a] * windows->range.step + s->at[windows->w] - windows->range.lo;
     return at < 0 || at >= windows->extent ? -1 : s->offset + at * windows->stride;
 }
 
@@ -234,8 +246,10 @@ static bool fold(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 
 /* ---- running sums, largest ones ---- */
 
-/* Offsets of all places of named axes, the last fastest, in x; their number, 0: x lacks one, or lacks positions. */
-static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, const BoxShape *x, int64_t **ret_offsets)
+/* Offsets of all places of named axes, the last fastest, in x; their number, 0: x lacks one, or
+ * lacks positions. */
+static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, const BoxShape *x,
+                          int64_t **ret_offsets)
 {
     int64_t n = 1;
     for (uint32_t i = 0; i < n_names; i++) {
@@ -279,8 +293,8 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
     int64_t *x_at = NULL, *y_at = NULL;
     Steps all;
     const int64_t n = op->n_in == 1 ? offsets_of(b, op->n_axes, op->axes, from, &x_at) : 0;
-    if (n == 0 || offsets_of(b, op->n_axes, op->axes, to, &y_at) != n || from->is_float != to->is_float ||
-        !steps_of(to, from, op->n_axes, op->axes, &all))
+    if (n == 0 || offsets_of(b, op->n_axes, op->axes, to, &y_at) != n ||
+        from->is_float != to->is_float || !steps_of(to, from, op->n_axes, op->axes, &all))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         Steps s = all;
@@ -300,17 +314,18 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 
 /* Of the n elements at x that are not taken yet, the index of the largest. Undefined elements
  * compare with nothing; if there is one, all results are undefined. */
-static int64_t best_of(const Box *b, const BoxShape *shape, const DtResidue *x, const int64_t *at, int64_t n,
-                       const bool *taken)
+static int64_t best_of(const Box *b, const BoxShape *shape, const DtResidue *x, const int64_t *at,
+                       int64_t n, const bool *taken)
 {
     int64_t best = -1;
     for (int64_t k = 0; k < n; k++) {
         const DtResidue now = x[at[k]];
         if (taken[k])
             continue;
-        const bool larger = best >= 0 && (shape->is_float ? dt_residue_less(b->r, x[at[best]], now) &&
-                                                                !dt_residue_same(x[at[best]], now)
-                                                          : (int64_t)x[at[best]].p < (int64_t)now.p);
+        const bool larger =
+            best >= 0 && (shape->is_float ? dt_residue_less(b->r, x[at[best]], now) &&
+                                                !dt_residue_same(x[at[best]], now)
+                                          : (int64_t)x[at[best]].p < (int64_t)now.p);
         best = best < 0 || larger ? k : best;
     }
     return best;
@@ -326,10 +341,12 @@ bool dt_boxaxis_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
     const BoxShape *from = in[0]->shape, *to = out[0]->shape, *index = out[1]->shape;
     int64_t *x_at = NULL, *y_at = NULL, *i_at = NULL;
     Steps all, places;
-    if (op->n_in != 1 || op->n_axes != 2 || op->axes[0] == op->axes[1] || from->is_float != to->is_float ||
-        index->is_float || index->is_bool || dt_boxsmall_axis(from, op->axes[1]))
+    if (op->n_in != 1 || op->n_axes != 2 || op->axes[0] == op->axes[1] ||
+        from->is_float != to->is_float || index->is_float || index->is_bool ||
+        dt_boxsmall_axis(from, op->axes[1]))
         return false;
-    const int64_t n = offsets_of(b, 1, op->axes, from, &x_at), m = offsets_of(b, 1, op->axes + 1, to, &y_at);
+    const int64_t n = offsets_of(b, 1, op->axes, from, &x_at),
+                  m = offsets_of(b, 1, op->axes + 1, to, &y_at);
     if (n < m || m == 0 || offsets_of(b, 1, op->axes + 1, index, &i_at) != m ||
         !steps_of(to, from, 2, op->axes, &all) || !steps_of(to, index, 1, op->axes + 1, &places) ||
         !dt_boxsmall_afford(b, to->n, n))
@@ -341,8 +358,8 @@ bool dt_boxaxis_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
             if (!is_first(to, &s, 1, op->axes + 1))
                 continue;
             const DtResidue *x = in[0]->at + rank * from->n + s.offset;
-            DtResidue *y = out[0]->at + rank * to->n + own_offset(to, &s), *i = out[1]->at + rank * index->n + p.offset,
-                      unknown = dt_residue_whole(0);
+            DtResidue *y = out[0]->at + rank * to->n + own_offset(to, &s),
+                      *i = out[1]->at + rank * index->n + p.offset, unknown = dt_residue_whole(0);
             memset(taken, 0, (size_t)n);
             for (int64_t k = 0; k < n; k++)
                 unknown = is_known(from, x[x_at[k]]) ? unknown : x[x_at[k]];
@@ -363,7 +380,8 @@ DtBoxOp *dt_boxaxis_op(const CertOp *op)
     static const struct {
         const char *kind;
         DtBoxOp *run;
-    } ops[] = {{"slice", slice}, {"pad", pad}, {"concat", concat}, {"window", window}, {"fold", fold}, {"scan", scan}};
+    } ops[] = {{"slice", slice}, {"pad", pad}, {"concat", concat}, {"window", window},
+               {"fold", fold}, {"scan", scan}};
     for (size_t i = 0; i < DT_COUNT(ops); i++)
         if (is(ops[i].kind, op->kind))
             return ops[i].run;

@@ -85,12 +85,14 @@ bool dt_boxdraw_whole(Box *b, DtResidue x, int64_t *ret_whole)
             return true;
         }
     if (b->second)
-        return dt_box_fail(b, NULL, "a number becomes an integer that does not become one on the other side");
+        return dt_box_fail(
+            b, NULL, "a number becomes an integer that does not become one on the other side");
     if (b->n_casts == MOST_CASTS)
         return dt_box_large(b, NULL, "too many numbers become integers");
     BoxCast *c = DT_NEW(b->scratch, BoxCast);
     const uint64_t n = b->n_casts++;
-    *c = (BoxCast){x, b->integers.at[((b->number % 2 ? n / 2 : n) + b->number / 2) % b->integers.n], *slot};
+    *c = (BoxCast){x, b->integers.at[((b->number % 2 ? n / 2 : n) + b->number / 2) % b->integers.n],
+                   *slot};
     *slot = c;
     *ret_whole = c->whole;
     return true;
@@ -106,12 +108,14 @@ static uint64_t whole_elements(const BoxShape *shape)
     return n;
 }
 
-/* In half of the draws some lines of a mask hide all, others nothing; in the others each element is a bit of its own.
- * Every other draw has the opposite of the one before, so that each element is both. */
+/* In half of the draws some lines of a mask hide all, others nothing; in the others each element is
+ * a bit of its own. Every other draw has the opposite of the one before, so that each element is
+ * both. */
 static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at)
 {
     const uint64_t tries = b->seed - b->number,
-                   seed = dt_residue_mix(dt_residue_mix(b->r->hash + b->number / 2, tries), argument);
+                   seed =
+                       dt_residue_mix(dt_residue_mix(b->r->hash + b->number / 2, tries), argument);
     const bool turned = b->number % 2;
     uint64_t hash = seed;
     for (uint32_t k = 0; k < shape->rank; k++)
@@ -134,28 +138,35 @@ static DtResidue draw_number(const Box *b, const BoxShape *shape, uint64_t hash)
     return b->rounds ? dt_boxnumber_of_dtype(b, shape->type->dtype, x) : x;
 }
 
-/* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each of them, and a random
- * one. In the first draw all operands are equal. */
-static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t hash, uint64_t linear)
+/* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each
+ * of them, and a random one. In the first draw all operands are equal. */
+static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t hash,
+                          uint64_t linear)
 {
     const uint64_t which = (linear + argument + b->number) % (b->r->n_known + 1);
     if (b->number == 0)
         return draw_number(b, shape, dt_residue_mix(b->seed, linear & 1));
-    return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which]) : draw_number(b, shape, hash);
+    return which < b->r->n_known ? dt_residue_number(b->r, b->r->known[which])
+                                 : draw_number(b, shape, hash);
 }
 
-/* Of them, one after the other, in all draws each of them twice: in the first half all operands are equal. In every
- * third draw two of them, at random: there many elements are equal, wherever they are. */
-static uint64_t number_of_integer(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t linear)
+/* Of them, one after the other, in all draws each of them twice: in the first half all operands are
+ * equal. In every third draw two of them, at random: there many elements are equal, wherever they
+ * are. */
+static uint64_t number_of_integer(const Box *b, const BoxShape *shape, uint32_t argument,
+                                  uint64_t linear)
 {
     const uint64_t n = whole_elements(shape), step = (n + 1) % b->integers.n ? n + 1 : n,
                    moved = (b->number - b->number / 3) * step;
     if (b->number % 3 == 2)
-        return dt_residue_mix(b->seed, dt_residue_mix(dt_residue_mix(b->seed, argument), linear) & 1) % b->integers.n;
+        return dt_residue_mix(b->seed,
+                              dt_residue_mix(dt_residue_mix(b->seed, argument), linear) & 1) %
+               b->integers.n;
     return (linear + moved + 7 * argument * (moved / b->integers.n)) % b->integers.n;
 }
 
-static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t seed, const int64_t *at)
+static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t seed,
+                          const int64_t *at)
 {
     uint64_t hash = seed, linear = 0;
     for (uint32_t k = 0; k < shape->rank; k++) {
@@ -184,7 +195,8 @@ void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x)
         for (int64_t k = 0; k < shape->n; k++) {
             int64_t at[CERT_RANK] = {0};
             for (uint32_t a = 0; a < shape->rank; a++)
-                at[a] = dt_boxsmall_global(b, &shape->axes[a], rank, k / shape->stride[a] % shape->axes[a].local);
+                at[a] = dt_boxsmall_global(b, &shape->axes[a], rank,
+                                           k / shape->stride[a] % shape->axes[a].local);
             x->at[rank * shape->n + k] = draw_one(b, shape, i, seed, at);
         }
     }
@@ -194,7 +206,8 @@ void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x)
 
 void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
 {
-    const uint32_t order = number % (b->r->n_known + 3); /* all ways, and one of them twice as often */
+    /* all ways, and one of them twice as often */
+    const uint32_t order = number % (b->r->n_known + 3);
     b->seed = seed;
     b->number = number;
     b->ties = ties;
@@ -205,8 +218,8 @@ void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
     dt_residue_draw(b->r, seed, order < 2 ? b->r->n_known + 1 : order - 2);
 }
 
-/* Draws in which each op that decides by floats does so DECISIONS times: one that decides by others is met in half of
- * them. */
+/* Draws in which each op that decides by floats does so DECISIONS times: one that decides by others
+ * is met in half of them. */
 static uint64_t draws_of_decisions(Box *b)
 {
     uint64_t fewest = DECISIONS;
@@ -225,7 +238,8 @@ static uint64_t draws_of_decisions(Box *b)
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
     const bool compares = b->r->n_known > 1; /* 0 always is */
-    uint64_t wanted = compares ? (b->r->n_known + 3) * b->multiple : LEAST_DRAWS, fewest = MOST_DRAWS;
+    uint64_t wanted = compares ? (b->r->n_known + 3) * b->multiple : LEAST_DRAWS,
+             fewest = MOST_DRAWS;
     const uint64_t decisions = draws_of_decisions(b);
     wanted = decisions > wanted ? decisions : wanted;
     if (b->becomes_whole && wanted < 4 * b->integers.n)

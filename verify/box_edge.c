@@ -13,8 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TERMS = 6, LINEARS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
-       MOST_EDGES = 4096, MOST_PERIOD = 8 };
+enum { TERMS = 6, LINEARS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8,
+       MOST_OPS = 100000, MOST_EDGES = 4096, MOST_PERIOD = 8 };
 
 typedef struct Linear {
     uint32_t n;
@@ -39,7 +39,8 @@ typedef struct Var {
 } Var;
 
 /* The possible values of all elements of a tensor. Integers: one of some linear functions of
- * variables. Floats: a constant; or scale times one of these, plus shift; or, with n = 0, unknown. */
+ * variables. Floats: a constant; or scale times one of these, plus shift; or, with n = 0,
+ * unknown. */
 typedef struct Value {
     uint32_t n;
     Linear linear[LINEARS];
@@ -58,7 +59,10 @@ static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 /* ---- variables and linear functions of them ---- */
 
-static bool is_thin(const BoxLens *lens) { return lens->position && !lens->fixed && lens->unit > 2; }
+static bool is_thin(const BoxLens *lens)
+{
+    return lens->position && !lens->fixed && lens->unit > 2;
+}
 
 static double most_of(const Edges *e, const Linear *f)
 {
@@ -139,7 +143,8 @@ static bool add_form(const Linear *x, const Linear *y, int64_t by, Linear *ret_s
 {
     Linear sum = *x;
     int64_t plus;
-    bool fits = !__builtin_mul_overflow(y->plus, by, &plus) && !__builtin_add_overflow(sum.plus, plus, &sum.plus);
+    bool fits = !__builtin_mul_overflow(y->plus, by, &plus) &&
+                !__builtin_add_overflow(sum.plus, plus, &sum.plus);
     for (uint32_t i = 0; fits && i < y->n; i++) {
         uint32_t k = 0;
         int64_t term;
@@ -226,7 +231,8 @@ static bool is_of_blocks(const Edges *e, const Linear *f, int64_t m)
 static bool counts_blocks(const Edges *e, const Linear *f, uint32_t i)
 {
     const Var *var = e->vars.at[f->term[i].var];
-    return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) && f->term[i].by % unit_of(e, &var->of) == 0;
+    return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) &&
+           f->term[i].by % unit_of(e, &var->of) == 0;
 }
 
 /* Whether another term of f varies along an axis of term i. Then f may be zero although neither
@@ -236,7 +242,8 @@ static bool mixes(const Edges *e, const Linear *f, uint32_t i)
     const uint64_t axes = counts_blocks(e, f, i) ? 0 : e->vars.at[f->term[i].var]->axes;
     bool mixes = false;
     for (uint32_t k = 0; k < f->n; k++)
-        mixes = mixes || (k != i && axes & e->vars.at[f->term[k].var]->axes && !counts_blocks(e, f, k));
+        mixes =
+            mixes || (k != i && axes & e->vars.at[f->term[k].var]->axes && !counts_blocks(e, f, k));
     return mixes;
 }
 
@@ -246,7 +253,8 @@ static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
 {
     const Var *var = e->vars.at[f->term[i].var];
     const Linear rest = without(f, i);
-    const int64_t at = dt_cert_down(-f->plus, f->term[i].by), step = var->made == QUOTIENT ? var->by : 1,
+    const int64_t at = dt_cert_down(-f->plus, f->term[i].by),
+                  step = var->made == QUOTIENT ? var->by : 1,
                   turn = var->made == QUOTIENT ? 1 : var->by;
     int64_t zero;
     e->b->doubtful = e->b->doubtful || mixes(e, f, i);
@@ -271,7 +279,8 @@ static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
         add_edge(e, dt_cert_down(-(plus + k * unit), by));
 }
 
-/* f is a sum of positions and of numbers of ranges: of each of these, if they do not count blocks. */
+/* f is a sum of positions and of numbers of ranges: of each of these, if they do not count
+ * blocks. */
 static void cross_position(Edges *e, const Linear *f, uint32_t position)
 {
     const int64_t unit = dt_boxsmall_lens(e->b, e->vars.at[f->term[position].var]->axis)->unit,
@@ -280,7 +289,8 @@ static void cross_position(Edges *e, const Linear *f, uint32_t position)
     bool good = llabs(by) <= MOST_FACTOR && llabs(f->plus) < INT64_MAX / 4;
     for (uint32_t i = 0; good && i < f->n; i++) {
         const Var *var = e->vars.at[f->term[i].var];
-        good = llabs(f->term[i].by) <= INT32_MAX && (var->made == POSITION || llabs(var->lo) <= INT32_MAX);
+        good = llabs(f->term[i].by) <= INT32_MAX &&
+               (var->made == POSITION || llabs(var->lo) <= INT32_MAX);
         if (var->made == RANGE && f->term[i].by % (unit * llabs(by)))
             good = good && var->n <= MOST_RANGES && (turns *= var->n) <= MOST_RANGES;
     }
@@ -302,8 +312,8 @@ static void cross_position(Edges *e, const Linear *f, uint32_t position)
     }
 }
 
-/* Something is decided by f being above, at or below zero. Of other positions the first one of a block is looked at,
- * so that it is enough to have the roots of one. */
+/* Something is decided by f being above, at or below zero. Of other positions the first one of a
+ * block is looked at, so that it is enough to have the roots of one. */
 static void cross(Edges *e, const Linear *f, int depth)
 {
     uint32_t position = f->n;
@@ -320,7 +330,8 @@ static void cross(Edges *e, const Linear *f, int depth)
             cross(e, &rest, depth);
             return;
         }
-        if (var->made == POSITION && (position == f->n || llabs(f->term[i].by) < llabs(f->term[position].by)))
+        if (var->made == POSITION &&
+            (position == f->n || llabs(f->term[i].by) < llabs(f->term[position].by)))
             position = i;
     }
     if (position < f->n)
@@ -394,7 +405,8 @@ static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *
     for (uint32_t i = 0; i < f->n; i++) {
         const Var *var = e->vars.at[f->term[i].var];
         const int64_t by = f->term[i].by;
-        if (var->made != RANGE || llabs(by) > INT32_MAX || llabs(var->lo) > INT32_MAX || var->n > INT32_MAX)
+        if (var->made != RANGE || llabs(by) > INT32_MAX || llabs(var->lo) > INT32_MAX ||
+            var->n > INT32_MAX)
             return false;
         const int64_t first = by * var->lo, last = by * (var->lo + var->n - 1);
         *ret_lo += first < last ? first : last;
@@ -436,8 +448,8 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
         }
         if (range_of(e, f, &lo, &hi)) {
             lo = dt_cert_down(lo, m);
-            var = made == REST ? (Var){.made = RANGE, .n = m} : (Var){.made = RANGE, .lo = lo,
-                                                                      .n = dt_cert_down(hi, m) - lo + 1};
+            var = made == REST ? (Var){.made = RANGE, .n = m}
+                               : (Var){.made = RANGE, .lo = lo, .n = dt_cert_down(hi, m) - lo + 1};
         } else {
             cross(e, f, NESTED);
             cross_less(e, f, m, NESTED);
@@ -488,7 +500,8 @@ static Value relabelled(Edges *e, const CertOp *op, const Value *x)
             for (uint32_t r = 0; r < op->n_relabels && var->made == POSITION; r++)
                 for (uint32_t k = 0; k < op->relabels[r].n_from; k++)
                     if (op->relabels[r].from[k] == var->axis && op->relabels[r].n_to) {
-                        y.linear[i].term[t].var = position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
+                        y.linear[i].term[t].var =
+                            position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
                         r = op->n_relabels;
                         break;
                     }
@@ -513,7 +526,8 @@ static Value source_of(Edges *e, const CertOp *op)
 static Value held(Edges *e, const CertType *type, const Value *x)
 {
     const bool whole = is(type->dtype, "i32"),
-               holds = whole || is(type->dtype, "i64") || (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
+               holds = whole || is(type->dtype, "i64") ||
+                       (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
     for (uint32_t i = 0; i < x->n; i++)
         if (x->linear[i].n && (!holds || (whole && most_of(e, &x->linear[i]) > INT32_MAX / 2)))
             return anything(e, 1, &x);
@@ -541,9 +555,13 @@ static Value cast_of(Edges *e, const CertType *from, const CertType *to, const V
     return made;
 }
 
-static bool is_logic(const char *kind) { return is(kind, "not") || is(kind, "and") || is(kind, "or"); }
+static bool is_logic(const char *kind)
+{
+    return is(kind, "not") || is(kind, "and") || is(kind, "or");
+}
 
-static Value integers_of(Edges *e, const CertOp *op, const CertType *const *types, const Value *const *in)
+static Value integers_of(Edges *e, const CertOp *op, const CertType *const *types,
+                         const Value *const *in)
 {
     const char *kind = op->kind;
     const Value zero = {.n = 1};
@@ -572,7 +590,7 @@ static Value integers_of(Edges *e, const CertOp *op, const CertType *const *type
 
 static bool stays(const CertOp *op)
 {
-    static const char *const kinds[] = {"stop",       "bind",           "expand",     "shift", "all_gather",
+    static const char *const kinds[] = {"stop", "bind", "expand", "shift", "all_gather",
                                         "all_to_all", "reduce_scatter", "all_reduce", "shard"};
     for (size_t i = 0; i < DT_COUNT(kinds); i++)
         if (is(kinds[i], op->kind))
@@ -590,14 +608,15 @@ static bool skips(const Edges *e, const Linear *f)
     return skips;
 }
 
-/* Whether f may be a place that is not looked at, and no other: it does not go as positions do, block by block, nor is
- * it made of operands. */
+/* Whether f may be a place that is not looked at, and no other: it does not go as positions do,
+ * block by block, nor is it made of operands. */
 static bool strays(const Edges *e, const Linear *f)
 {
     bool steps = f->n == 0, strays = false;
     for (uint32_t i = 0; i < f->n; i++) {
         const Var *var = e->vars.at[f->term[i].var];
-        const bool divided = var->made == REST || var->made == QUOTIENT, free = var->made != RANGE && !var->axes;
+        const bool divided = var->made == REST || var->made == QUOTIENT,
+                   free = var->made != RANGE && !var->axes;
         steps = steps || free || var->made == POSITION || var->made == REST;
         strays = strays || (divided && !free && !is_of_blocks(e, &var->of, var->by));
     }
@@ -611,7 +630,8 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
     for (uint32_t i = 1; i < op->n_in; i++)
         for (uint32_t k = 0; k < in[i]->n; k++) {
             const Linear *f = &in[i]->linear[k],
-                       where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1])) : constant(0);
+                         where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1]))
+                                                 : constant(0);
             cross(e, f, NESTED);
             if (f->n == 0)
                 add_edge(e, f->plus);
@@ -624,7 +644,8 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
 }
 
-/* A float that is made of positions and constants: a sum, a product with a constant. Of others nothing is known. */
+/* A float that is made of positions and constants: a sum, a product with a constant. Of others
+ * nothing is known. */
 static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y)
 {
     const bool adds = is(op->kind, "add") || is(op->kind, "sub"), divides = is(op->kind, "div");
@@ -662,7 +683,8 @@ static bool is_alike(const Value *x, const Value *y)
     return x->n && y->n && x->scale == y->scale && x->shift == y->shift;
 }
 
-static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, const Value *const *in)
+static Value value_of(Edges *e, const CertOp *op, const CertType *const *types,
+                      const Value *const *in)
 {
     const bool floats = op->n_in && is_float(types[0]);
     if (op->n_in == 0)
@@ -674,7 +696,8 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
     if (is(op->kind, "cast") && op->n_in == 1)
         return cast_of(e, types[0], op->types[0], in[0]);
     if (is(op->kind, "where") && op->n_in == 3)
-        return is_float(types[1]) && !is_alike(in[1], in[2]) ? (Value){0} : either_of(e, in[1], in[2]);
+        return is_float(types[1]) && !is_alike(in[1], in[2]) ? (Value){0}
+                                                             : either_of(e, in[1], in[2]);
     if (is(op->kind, "gather") || is(op->kind, "scatter_add"))
         return looked_up(e, op, in);
     if (floats && op->n_in == 2 && decides(op->kind)) {
@@ -683,26 +706,31 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types, 
             decide_float(e, in[1], in[0]);
     }
     if (floats)
-        return is_float(op->types[0]) ? float_of(e, op, in[0], in[op->n_in - 1]) : anything(e, op->n_in, in);
+        return is_float(op->types[0]) ? float_of(e, op, in[0], in[op->n_in - 1])
+                                      : anything(e, op->n_in, in);
     const Value made = integers_of(e, op, types, in);
     return held(e, op->types[0], &made);
 }
 
-/* A sum over a thinned axis also counts positions that are not evaluated, so its linear function depends on
- * the axis. */
+/* A sum over a thinned axis also counts positions that are not evaluated, so its linear function
+ * depends on the axis. */
 static void note_summed(Edges *e, const CertOp *op, Value *out)
 {
-    for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->linear[0].n == 1; i++) {
-        const BoxLens *lens = dt_boxsmall_lens(e->b, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
+    for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->linear[0].n == 1;
+         i++) {
+        const BoxLens *lens =
+            dt_boxsmall_lens(e->b, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
         Var *var = e->vars.at[out->linear[0].term[0].var];
-        if (lens && var->made == ANYTHING && (is(op->kind, "reduce") || is(op->kind, "scatter_add")))
+        if (lens && var->made == ANYTHING &&
+            (is(op->kind, "reduce") || is(op->kind, "scatter_add")))
             var->lens[lens - e->b->lenses] = true;
     }
 }
 
 /* ---- functions ---- */
 
-static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in, Value *out);
+static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in,
+                 Value *out);
 
 /* Values that a loop carries from one iteration to the next may be anything. */
 static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, const CertFunc *func,
@@ -711,22 +739,26 @@ static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, co
     Value *args = DT_NEW_ARRAY(e->b->scratch, Value, func->n_args + 1);
     const uint32_t skip = op->loop ? 1 : 0;
     if (op->loop)
-        args[0] = (Value){.n = 1, .linear = {of_var(add_var(e, (Var){.made = RANGE, .lo = op->loop->first,
-                                                                   .n = op->loop->count}))}};
+        args[0] =
+            (Value){.n = 1,
+                    .linear = {of_var(add_var(
+                        e, (Var){.made = RANGE, .lo = op->loop->first, .n = op->loop->count}))}};
     for (uint32_t i = 0; i < op->n_in; i++) {
         args[i + skip] = *in[i];
         if (op->loop && i < op->loop->carried) {
             Var var = {.made = ANYTHING};
             for (uint32_t k = 0; k < e->b->n_lenses; k++)
                 var.lens[k] = is_thin(&e->b->lenses[k]);
-            args[i + skip] = is_float(func->args.at[i + skip]) ? (Value){0}
-                                                               : (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
+            args[i + skip] = is_float(func->args.at[i + skip])
+                                 ? (Value){0}
+                                 : (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
         }
     }
     return walk(e, program, func, args, out);
 }
 
-static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in, Value *out)
+static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in,
+                 Value *out)
 {
     Value *values = DT_NEW_ARRAY(e->b->scratch, Value, func->n_values + 1);
     const CertType **types = DT_NEW_ARRAY(e->b->scratch, const CertType *, func->n_values + 1);

@@ -34,8 +34,8 @@ bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
     return false;
 }
 
-/* The length of the next word of the attributes' text, which ends outside of quotes and parentheses; 0: there is none,
- * axes follow. */
+/* The length of the next word of the attributes' text, which ends outside of quotes and
+ * parentheses; 0: there is none, axes follow. */
 static size_t next_word(const char **at, const char **ret_word)
 {
     bool quoted = false;
@@ -61,7 +61,8 @@ bool dt_box_has_flag(const CertOp *op, const char *flag)
     return false;
 }
 
-/* An attribute: its word, or, up to `=` or `(`, how one with a value begins; and the op that may have it, NULL: any. */
+/* An attribute: its word, or, up to `=` or `(`, how one with a value begins; and the op that may
+ * have it, NULL: any. */
 typedef struct Known {
     const char *begin, *kind;
 } Known;
@@ -76,9 +77,10 @@ static bool is_known(const Known *known, const CertOp *op, const char *word, siz
 
 bool dt_box_knows_attributes(const CertOp *op)
 {
-    static const Known known[] = {{"number=", NULL},    {"ranges=(", NULL},      {"relabel(", NULL},
-                                  {"reduce=", "reduce"}, {"reduce=", "all_reduce"}, {"reduce=", "reduce_scatter"},
-                                  {"reverse", "shift"}, {"reverse", "scan"},     {"draws=", "rng"}};
+    static const Known known[] = {{"number=", NULL}, {"ranges=(", NULL}, {"relabel(", NULL},
+                                  {"reduce=", "reduce"}, {"reduce=", "all_reduce"},
+                                  {"reduce=", "reduce_scatter"}, {"reverse", "shift"},
+                                  {"reverse", "scan"}, {"draws=", "rng"}};
     const char *at = op->attributes, *word;
     for (size_t n; (n = next_word(&at, &word)) > 0;) {
         size_t i = 0;

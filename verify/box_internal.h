@@ -141,9 +141,11 @@ bool dt_box_has_flag(const CertOp *op, const char *flag);
 bool dt_box_knows_attributes(const CertOp *op);
 
 /* Reports a reason; returns false. */
-bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool dt_box_fail(Box *b, const CertOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The same, for evaluations that would take too long. */
-bool dt_box_large(Box *b, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---- box_small.c ---- */
 
@@ -168,7 +170,8 @@ int64_t dt_boxsmall_stride(const BoxShape *shape, const char *name); /* 0: there
  * (other coordinates as those of `rank`), and which of its elements it is. true: its position in
  * the program. of_true: the inverse, -1 if that position is not evaluated. */
 int64_t dt_boxsmall_global(const Box *b, const BoxAxis *axis, uint32_t rank, int64_t local);
-int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank, uint32_t *ret_holder);
+int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank,
+                         uint32_t *ret_holder);
 int64_t dt_boxsmall_true(const BoxLens *lens, int64_t global);
 int64_t dt_boxsmall_of_true(const BoxLens *lens, int64_t position);
 
@@ -206,7 +209,8 @@ typedef bool DtBoxOp(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
 DtBoxOp *dt_boxmove_op(const CertOp *op);
 /* x in this type: every element comes from the rank of the group that holds it; reduces: reduced
  * over the group. */
-BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces);
+BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to,
+                         uint16_t mesh, bool reduces);
 /* ---- box_number.c ---- */
 
 /* Wraps an integer to the dtype. is_odd: the residue has no second component: not a number, or a
@@ -219,9 +223,11 @@ static inline DtResidue dt_box_odd_of(DtResidue x, DtResidue y)
 }
 typedef enum BoxReduce { BOX_SUM, BOX_MAX, BOX_MIN } BoxReduce;
 BoxReduce dt_boxnumber_reduction(const char *name); /* NULL: a sum */
-DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y);
+DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x,
+                               DtResidue y);
 /* n times x; factor: n as a float. */
-DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor);
+DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n,
+                             DtResidue factor);
 /* Whether a float of the one dtype may have no equal in the other. dt_boxnumber_rounded gives the
  * rounded value. */
 bool dt_boxnumber_narrows(const char *from, const char *to);
@@ -243,7 +249,10 @@ void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument);
  * rounded once per hop. */
 void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh);
 /* Whether the followed argument was rounded at most as often on the way to y as on the way to x. */
-static inline bool dt_boxnumber_no_deeper(DtResidue x, DtResidue y) { return y.depth <= 1 || y.depth <= x.depth; }
+static inline bool dt_boxnumber_no_deeper(DtResidue x, DtResidue y)
+{
+    return y.depth <= 1 || y.depth <= x.depth;
+}
 /* x as a number of the dtype: a cast to the dtype leaves it unchanged. */
 DtResidue dt_boxnumber_of_dtype(const Box *b, const char *dtype, DtResidue x);
 

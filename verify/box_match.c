@@ -46,7 +46,8 @@ typedef struct Frame {
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-static bool fail(Match *m, const CertOp *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool fail(Match *m, const CertOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static bool fail(Match *m, const CertOp *op, const char *format, ...)
 {
     va_list args;
@@ -89,8 +90,8 @@ static bool same_rest(Match *m)
         if (!x && !y)
             return true;
         if (!x || !y || n_a != n_b || memcmp(x, y, n_a) != 0)
-            return fail(m, NULL, "the program behind `expand` has another line `%.*s`", (int)(y ? n_b : n_a),
-                        y ? y : x);
+            return fail(m, NULL, "the program behind `expand` has another line `%.*s`",
+                        (int)(y ? n_b : n_a), y ? y : x);
     }
 }
 
@@ -105,9 +106,10 @@ static bool same_loop(const CertLoop *a, const CertLoop *b)
 {
     if (!a || !b)
         return a == b;
-    return a->label == b->label && a->axis == b->axis && a->count == b->count && a->first == b->first &&
-           a->carried == b->carried && a->invariant == b->invariant && a->stacked == b->stacked &&
-           a->stacked_out == b->stacked_out && a->step == b->step && a->reverse == b->reverse;
+    return a->label == b->label && a->axis == b->axis && a->count == b->count &&
+           a->first == b->first && a->carried == b->carried && a->invariant == b->invariant &&
+           a->stacked == b->stacked && a->stacked_out == b->stacked_out && a->step == b->step &&
+           a->reverse == b->reverse;
 }
 
 static bool same_results(const CertOp *a, const CertOp *b)
@@ -124,11 +126,12 @@ static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) ==
 static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 {
     bool same = is(placed->kind, final->kind) && placed->attributes == final->attributes &&
-                placed->text == final->text && placed->path == final->path && placed->store == final->store &&
-                placed->ahead == final->ahead && placed->mesh == final->mesh &&
-                dt_stages_same(placed->stages, final->stages) &&
-                placed->reduce == final->reduce && !placed->func == !final->func && placed->n_in == final->n_in &&
-                same_number(placed->number, final->number) && same_loop(placed->loop, final->loop) &&
+                placed->text == final->text && placed->path == final->path &&
+                placed->store == final->store && placed->ahead == final->ahead &&
+                placed->mesh == final->mesh && dt_stages_same(placed->stages, final->stages) &&
+                placed->reduce == final->reduce && !placed->func == !final->func &&
+                placed->n_in == final->n_in && same_number(placed->number, final->number) &&
+                same_loop(placed->loop, final->loop) &&
                 same_names(placed->n_axes, placed->axes, final->n_axes, final->axes) &&
                 same_names(placed->n_axes2, placed->axes2, final->n_axes2, final->axes2);
     for (uint32_t i = 0; same && i < final->n_in; i++)
@@ -146,7 +149,10 @@ typedef struct Cone {
     uint32_t steps; /* steps so far towards the operands of a value */
 } Cone;
 
-static bool has_number(const Cone *c, uint32_t value) { return c->numbers->of[value].turn == c->numbers->turn; }
+static bool has_number(const Cone *c, uint32_t value)
+{
+    return c->numbers->of[value].turn == c->numbers->turn;
+}
 
 static void set_number(Cone *c, uint32_t value, uint32_t number)
 {
@@ -226,14 +232,16 @@ static bool can_be_made(const Cone *c, uint32_t value, uint32_t *left)
 static void add_arg(Cone *c, uint32_t value)
 {
     const CertOp *made = c->f->makes[value];
-    const CertType *type = made ? made->types[value - made->first_out] : c->f->placed->args.at[value];
+    const CertType *type =
+        made ? made->types[value - made->first_out] : c->f->placed->args.at[value];
     set_number(c, value, c->func->n_values++);
     DT_PUSH(c->f->m->scratch, c->func->args, type);
 }
 
 /* Begins a function with the call's operands as arguments. Operands of op alone become arguments
  * too; the results must then not depend on them. */
-static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call, const bool *positional)
+static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call,
+                       const bool *positional)
 {
     DtArena *arena = f->m->scratch;
     Cone c = {.f = f, .func = DT_NEW(arena, CertFunc), .numbers = numbers};
@@ -308,7 +316,8 @@ static bool match_call(Frame *f, const CertOp *call)
     const bool *positional = f->positional = f->positional ? f->positional : find_positional(f);
     DtText said = {0};
     uint32_t tried = 0;
-    for (uint32_t i = f->at; i < f->placed->ops.n && i - f->at < MOST_SKIPPED && tried < MOST_TRIED; i++) {
+    for (uint32_t i = f->at; i < f->placed->ops.n && i - f->at < MOST_SKIPPED && tried < MOST_TRIED;
+         i++) {
         const CertOp *op = f->placed->ops.at[i];
         if (!same_results(op, call) || op->n_out == 0 || op->loop)
             continue;
@@ -362,7 +371,8 @@ static bool match_ops(Match *m, const CertFunc *placed, const CertFunc *final)
         same = dt_boxsmall_same_type(placed->args.at[i], final->args.at[i]);
     }
     if (!same)
-        return fail(m, NULL, "function `%s` takes or leaves something else than before `expand`", final->name);
+        return fail(m, NULL, "function `%s` takes or leaves something else than before `expand`",
+                    final->name);
     for (uint32_t i = 0; i < placed->ops.n; i++)
         for (uint32_t k = 0; k < placed->ops.at[i]->n_out; k++)
             f.makes[placed->ops.at[i]->first_out + k] = placed->ops.at[i];
@@ -371,7 +381,8 @@ static bool match_ops(Match *m, const CertFunc *placed, const CertFunc *final)
             return false;
     for (uint32_t i = 0; i < final->results.n; i++)
         if (f.means[final->results.at[i]] != placed->results.at[i])
-            return fail(m, NULL, "function `%s` leaves another value than before `expand`", final->name);
+            return fail(m, NULL, "function `%s` leaves another value than before `expand`",
+                        final->name);
     return true;
 }
 
@@ -391,7 +402,8 @@ static bool match_funcs(Match *m, const CertFunc *placed, const CertFunc *final)
     return same;
 }
 
-bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts, DtText *ret_problem)
+bool dt_box_prove(DtArena *arena, const char *placed, const char *final, DtBoxCounts *ret_counts,
+                  DtText *ret_problem)
 {
     Match *m = DT_NEW(arena, Match);
     *ret_counts = (DtBoxCounts){0};

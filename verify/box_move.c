@@ -61,8 +61,8 @@ static int axis_number(const BoxShape *shape, const char *name)
 
 /* One entry of a relabel: merges the `from` axes row-major and splits the result into the `to`
  * axes; one of both lists has one axis. used: bits of axes that entries name. */
-static bool relabel_entry(const CertRelabel *r, const BoxShape *from, const BoxShape *to, Tables *tables,
-                          uint32_t *from_used, uint32_t *to_used)
+static bool relabel_entry(const CertRelabel *r, const BoxShape *from, const BoxShape *to,
+                          Tables *tables, uint32_t *from_used, uint32_t *to_used)
 {
     int old[CERT_NAMES], made[CERT_NAMES];
     int64_t n_old = 1, n_made = 1;
@@ -152,8 +152,10 @@ static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret
     return n;
 }
 
-/* x times the weights of its places along axes that are summed over (box_small.c): x itself, if all stand for one. */
-static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTensor *x, const DtResidue **ret_x)
+/* x times the weights of its places along axes that are summed over (box_small.c): x itself, if all
+ * stand for one. */
+static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTensor *x,
+                  const DtResidue **ret_x)
 {
     const BoxShape *shape = x->shape;
     DtResidue *made = NULL;
@@ -168,7 +170,8 @@ static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTen
         const int64_t stride = shape->stride[axis - shape->axes];
         for (int64_t k = 0; k < shape->n * b->ranks; k++) {
             const int64_t place = k % shape->n / stride % axis->local % axis->lens->k;
-            made[k] = dt_boxnumber_times(b, shape, (*ret_x)[k], axis->lens->weight[place], axis->lens->factor[place]);
+            made[k] = dt_boxnumber_times(b, shape, (*ret_x)[k], axis->lens->weight[place],
+                                         axis->lens->factor[place]);
         }
         *ret_x = made;
     }
@@ -198,7 +201,8 @@ static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Ta
 static DtResidue zero(void) { return dt_residue_whole(0); }
 
 /* The depth of a sum of products, if roundings are followed; a zero adds nothing. */
-static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y, const int64_t *at_y)
+static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
+                         const int64_t *at_y)
 {
     uint32_t depth = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -211,8 +215,8 @@ static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, con
 }
 
 /* The sum of n products. Four of them are less than m 2^64, and are reduced at once. */
-static DtResidue product(const Box *b, int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
-                         const int64_t *at_y)
+static DtResidue product(const Box *b, int64_t n, const DtResidue *x, const int64_t *at_x,
+                         const DtResidue *y, const int64_t *at_y)
 {
     const DtResidues *r = b->r;
     DtResidue sum = zero();
@@ -258,10 +262,12 @@ static bool dot(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
             !dt_boxsmall_axis(in[1]->shape, out->shape->axes[d].name))
             return false;
     const DtResidue *first;
-    if (!dt_boxsmall_afford(b, out->shape->n, n[0]) || !weigh(b, op->n_axes, op->axes, in[0], &first))
+    if (!dt_boxsmall_afford(b, out->shape->n, n[0]) ||
+        !weigh(b, op->n_axes, op->axes, in[0], &first))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
-        const DtResidue *x = first + rank * in[0]->shape->n, *y = in[1]->at + rank * in[1]->shape->n;
+        const DtResidue *x = first + rank * in[0]->shape->n,
+                        *y = in[1]->at + rank * in[1]->shape->n;
         DtResidue *to = out->at + rank * out->shape->n;
         Places p = places_of(out->shape);
         do {
@@ -277,7 +283,8 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
     int64_t *offsets, n = op->n_in == 1 ? summed(b, op, in[0]->shape, &offsets) : -1;
     Tables tables = new_tables(b, out->shape);
     const BoxReduce reduction = dt_boxnumber_reduction(op->reduce);
-    if (n < 1 || !steps_in(op, out->shape, in[0]->shape, &tables) || in[0]->shape->is_float != out->shape->is_float)
+    if (n < 1 || !steps_in(op, out->shape, in[0]->shape, &tables) ||
+        in[0]->shape->is_float != out->shape->is_float)
         return false;
     for (uint32_t d = 0; d < out->shape->rank; d++)
         if (!dt_boxsmall_axis(in[0]->shape, out->shape->axes[d].name))
@@ -315,8 +322,8 @@ typedef struct Lookup {
 } Lookup;
 
 /* Steps of a walk's places in x, all of whose axes but the named ones the walk has. */
-static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t n, const char *const *names,
-                       Tables *ret_tables)
+static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t n,
+                       const char *const *names, Tables *ret_tables)
 {
     uint32_t seen = 0;
     *ret_tables = new_tables(b, walk);
@@ -335,8 +342,8 @@ static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t
     return seen == x->rank;
 }
 
-static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *table, const BoxShape *walk,
-                      Lookup *look)
+static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxShape *table,
+                      const BoxShape *walk, Lookup *look)
 {
     *look = (Lookup){.table = table, .walk = walk, .n = op->n_axes};
     if (op->n_axes > MOST_INDICES || op->n_in != op->n_axes + 1 || !op->n_axes)
@@ -354,15 +361,18 @@ static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxS
 
 enum { OUTSIDE = -1, UNSEEN = -2 };
 
-/* Where in this rank's part the indices lead: OUTSIDE, nowhere or to another rank; UNSEEN: not looked at. */
+/* Where in this rank's part the indices lead: OUTSIDE, nowhere or to another rank; UNSEEN: not
+ * looked at. */
 static int64_t lead(const Box *b, const Lookup *look, const Places *p, uint32_t rank)
 {
     int64_t offset = 0;
     bool outside = false, unseen = false;
     for (uint32_t i = 0; i < look->n; i++) {
         const BoxAxis *axis = look->axis[i];
-        const DtResidue index = look->at[i]->at[rank * look->at[i]->shape->n + look_up(&look->index[i], p)];
-        const int64_t at = (int64_t)index.p, whole = axis->extent / axis->lens->k * axis->lens->unit;
+        const DtResidue index =
+            look->at[i]->at[rank * look->at[i]->shape->n + look_up(&look->index[i], p)];
+        const int64_t at = (int64_t)index.p,
+                      whole = axis->extent / axis->lens->k * axis->lens->unit;
         uint32_t holder = rank;
         if (index.q == DT_RESIDUE_NONE) {
             unseen = true;
@@ -388,7 +398,8 @@ static bool gather(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
     Lookup look;
     Tables rest;
     const BoxShape *table = in[0]->shape;
-    if (table->is_float != out->shape->is_float || !lookup_of(b, op, in, table, out->shape, &look) ||
+    if (table->is_float != out->shape->is_float ||
+        !lookup_of(b, op, in, table, out->shape, &look) ||
         !walk_steps(b, out->shape, table, op->n_axes, op->axes, &rest))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
@@ -461,9 +472,11 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
     Tables from, to;
     BoxShape *walk = DT_NEW(b->scratch, BoxShape);
     const BoxShape *made = out->shape;
-    if (in[0]->shape->is_float != made->is_float || !scatter_walk(op, in, walk) || !scatter_keeps(op, walk, made) ||
-        !lookup_of(b, op, in, made, walk, &look) || !walk_steps(b, walk, in[0]->shape, 0, NULL, &from) ||
-        !walk_steps(b, walk, made, op->n_axes, op->axes, &to) || !dt_boxsmall_afford(b, places_in(walk), 1))
+    if (in[0]->shape->is_float != made->is_float || !scatter_walk(op, in, walk) ||
+        !scatter_keeps(op, walk, made) || !lookup_of(b, op, in, made, walk, &look) ||
+        !walk_steps(b, walk, in[0]->shape, 0, NULL, &from) ||
+        !walk_steps(b, walk, made, op->n_axes, op->axes, &to) ||
+        !dt_boxsmall_afford(b, places_in(walk), 1))
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         Places p = places_of(walk);
@@ -474,8 +487,9 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
             DtResidue *sum = &out->at[rank * made->n + at + look_up(&to, &p)];
             const DtResidue term = in[0]->at[rank * in[0]->shape->n + look_up(&from, &p)];
             const int64_t weight = weight_at(walk, op, &p);
-            *sum = dt_boxnumber_combine(b, BOX_SUM, made, *sum, dt_boxnumber_times(b, made, term, weight,
-                                                                             dt_residue_of_whole(b->r, weight)));
+            *sum = dt_boxnumber_combine(
+                b, BOX_SUM, made, *sum,
+                dt_boxnumber_times(b, made, term, weight, dt_residue_of_whole(b->r, weight)));
         } while (next_place(&p));
     }
     return true;
@@ -504,7 +518,8 @@ static bool sources_of(Box *b, const BoxShape *from, const BoxShape *to, uint32_
             s->split |= (uint16_t)(1u << own->split[k]);
         for (int64_t k = 0; k < axis->local; k++) {
             uint32_t holder;
-            const int64_t at = dt_boxsmall_find(b, own, dt_boxsmall_global(b, axis, rank, k), 0, &holder);
+            const int64_t at =
+                dt_boxsmall_find(b, own, dt_boxsmall_global(b, axis, rank, k), 0, &holder);
             s->offset.of[d][k] = at * from->stride[own - from->axes];
             s->holder.of[d][k] = holder;
         }
@@ -530,8 +545,8 @@ static uint32_t group_of(const Box *b, uint32_t rank, uint16_t mesh, uint32_t *r
     return n;
 }
 
-static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, bool reduces, uint32_t rank,
-                      uint32_t *members)
+static bool move_rank(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, bool reduces,
+                      uint32_t rank, uint32_t *members)
 {
     const BoxShape *from = x->shape, *to = y->shape;
     Sources s;
@@ -570,7 +585,8 @@ static bool move_to(Box *b, const BoxTensor *x, BoxTensor *y, uint16_t mesh, boo
     return true;
 }
 
-BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to, uint16_t mesh, bool reduces)
+BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const CertType *to,
+                         uint16_t mesh, bool reduces)
 {
     BoxTensor *y = dt_boxsmall_tensor(b, to);
     if (y && !move_to(b, x, y, mesh, reduces)) {
@@ -583,7 +599,8 @@ BoxTensor *dt_boxmove_to(Box *b, const CertOp *op, const BoxTensor *x, const Cer
 static bool exchange(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 {
     const bool reduces = is(op->kind, "all_reduce") || is(op->kind, "reduce_scatter");
-    return op->n_in == 1 && !op->stages && move_to(b, in[0], out, is(op->kind, "shard") ? 0 : op->mesh, reduces);
+    return op->n_in == 1 && !op->stages &&
+           move_to(b, in[0], out, is(op->kind, "shard") ? 0 : op->mesh, reduces);
 }
 
 /* The previous rank of the group in the order of the mesh; reverse: the next one; the first and
@@ -607,7 +624,8 @@ static bool shift(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out
         return false;
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         const uint32_t from = neighbour(b, rank, op->mesh, dt_box_has_flag(op, "reverse") ? 1 : -1);
-        memcpy(out->at + rank * shape->n, in[0]->at + from * shape->n, (size_t)shape->n * sizeof out->at[0]);
+        memcpy(out->at + rank * shape->n, in[0]->at + from * shape->n,
+               (size_t)shape->n * sizeof out->at[0]);
     }
     return true;
 }

@@ -13,8 +13,11 @@ int64_t dt_boxnumber_wrap(const char *dtype, int64_t x)
 {
     if (is(dtype, "bool"))
         return x != 0;
-    return is(dtype, "i64") ? x : is(dtype, "u8") ? (int64_t)(uint8_t)x : is(dtype, "u16") ? (int64_t)(uint16_t)x
-         : is(dtype, "u32") ? (int64_t)(uint32_t)x : (int64_t)(int32_t)(uint32_t)x;
+    return is(dtype, "i64")   ? x
+           : is(dtype, "u8")  ? (int64_t)(uint8_t)x
+           : is(dtype, "u16") ? (int64_t)(uint16_t)x
+           : is(dtype, "u32") ? (int64_t)(uint32_t)x
+                              : (int64_t)(int32_t)(uint32_t)x;
 }
 
 /* ---- reductions ---- */
@@ -24,20 +27,23 @@ BoxReduce dt_boxnumber_reduction(const char *name)
     return !name || is(name, "sum") ? BOX_SUM : is(name, "max") ? BOX_MAX : BOX_MIN;
 }
 
-DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x, DtResidue y)
+DtResidue dt_boxnumber_combine(const Box *b, BoxReduce reduce, const BoxShape *shape, DtResidue x,
+                               DtResidue y)
 {
     if (!shape->is_float && (dt_box_is_odd(x) || dt_box_is_odd(y)))
         return dt_box_odd_of(x, y);
     if (reduce == BOX_SUM)
-        return shape->is_float ? dt_residue_add(b->r, x, y)
-                               : dt_residue_whole(dt_boxnumber_wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
+        return shape->is_float
+                   ? dt_residue_add(b->r, x, y)
+                   : dt_residue_whole(dt_boxnumber_wrap(shape->type->dtype, (int64_t)(x.p + y.p)));
     const bool max = reduce == BOX_MAX;
     if (shape->is_float)
         return max ? dt_residue_max(b->r, x, y) : dt_residue_min(b->r, x, y);
     return ((int64_t)x.p > (int64_t)y.p) == max ? x : y;
 }
 
-DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n, DtResidue factor)
+DtResidue dt_boxnumber_times(const Box *b, const BoxShape *shape, DtResidue x, int64_t n,
+                             DtResidue factor)
 {
     if (n == 1)
         return x;
@@ -63,7 +69,10 @@ double dt_boxnumber_nearest(const char *dtype, double x)
     int exponent;
     const double fraction = frexp(x, &exponent);
     const bool half = is(dtype, "f16");
-    const int digits = is(dtype, "f32") ? 24 : is(dtype, "bf16") ? 8 : exponent < -13 ? 24 + exponent : 11;
+    const int digits = is(dtype, "f32")    ? 24
+                       : is(dtype, "bf16") ? 8
+                       : exponent < -13    ? 24 + exponent
+                                           : 11;
     const double near = ldexp(rint(ldexp(fraction, digits)), exponent - digits);
     return half && fabs(near) > 65504 ? copysign(INFINITY, x) : near;
 }
@@ -72,7 +81,8 @@ DtResidue dt_boxnumber_constant(const Box *b, const BoxShape *shape, double x)
 {
     if (shape->is_float)
         return dt_residue_number(b->r, dt_boxnumber_nearest(shape->type->dtype, x));
-    return dt_box_is_whole(x) ? dt_residue_whole((int64_t)x) : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
+    return dt_box_is_whole(x) ? dt_residue_whole((int64_t)x)
+                              : dt_residue_symbol(DT_RESIDUE_UNDEFINED);
 }
 
 /* Marks a residue as a number of the dtype: its second component becomes an unknown function of
@@ -92,13 +102,17 @@ DtResidue dt_boxnumber_rounded(const Box *b, const char *to, DtResidue x)
         return x;
     for (uint32_t i = 0; i < b->r->n_known; i++)
         if (x.p == b->r->known_p[i])
-            return dt_residue_like(dt_residue_number(b->r, dt_boxnumber_nearest(to, b->r->known[i])), x);
+            return dt_residue_like(
+                dt_residue_number(b->r, dt_boxnumber_nearest(to, b->r->known[i])), x);
     return dt_boxnumber_of_dtype(b, to, dt_residue_function(b->r, to, x, x));
 }
 
 /* ---- how much is rounded ---- */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast)
 {
@@ -117,8 +131,8 @@ static BoxRounded *rounded_of(Box *b, const BoxShape *made)
         if (strncmp(made->axes[d].name, "@ring", 5) != 0)
             one.axes[one.rank++] = made->axes[d].name;
     qsort(one.axes, one.rank, sizeof one.axes[0], by_name);
-    while (i < b->rounded.n &&
-           (b->rounded.at[i].to != one.to || memcmp(b->rounded.at[i].axes, one.axes, sizeof one.axes) != 0))
+    while (i < b->rounded.n && (b->rounded.at[i].to != one.to ||
+                                memcmp(b->rounded.at[i].axes, one.axes, sizeof one.axes) != 0))
         i++;
     if (i == b->rounded.n)
         DT_PUSH(b->scratch, b->rounded, one);
@@ -161,7 +175,8 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
     for (uint32_t k = 0; k < op->n_in && !dt_boxnumber_is_exact(b, op); k++)
         narrows = narrows || dt_boxnumber_narrows(in[k]->shape->type->dtype, to);
     if (narrows && !is(op->kind, "cast"))
-        return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of", op->kind);
+        return dt_box_fail(b, op, "`%s` makes numbers of fewer digits than it is made of",
+                           op->kind);
     if (!b->counts)
         return true;
     if (narrows && b->second && is_cast_again(b, op, in[0]))

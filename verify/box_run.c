@@ -33,12 +33,12 @@ struct MapOp {
 #define X(line) ((line).x[0][i * (line).step[0]])
 #define Y(line) ((line).x[1][i * (line).step[1]])
 #define Z(line) ((line).x[2][i * (line).step[2]])
-#define MAP(name, value)                                                                                               \
-    static void name(Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
-    {                                                                                                                  \
-        (void)b, (void)map, (void)op;                                                                                  \
-        EACH(line)                                                                                                     \
-        line.to[i] = value;                                                                                            \
+#define MAP(name, value)                                                    \
+    static void name(Box *b, const MapOp *map, const CertOp *op, Line line) \
+    {                                                                       \
+        (void)b, (void)map, (void)op;                                       \
+        EACH(line)                                                          \
+        line.to[i] = value;                                                 \
     }
 
 MAP(copy, X(line))
@@ -82,23 +82,24 @@ static int64_t floor_rest(int64_t a, int64_t c)
     return c == 0 ? a : (int64_t)((uint64_t)a - (uint64_t)floor_divide(a, c) * (uint64_t)c);
 }
 
-#define WHOLE(name, value)                                                                                             \
-    static int64_t name##_of(uint64_t x, uint64_t y)                                                                   \
-    {                                                                                                                  \
-        (void)y;                                                                                                       \
-        return (int64_t)(value);                                                                                       \
-    }                                                                                                                  \
-    static void name(Box *b, const MapOp *map, const CertOp *op, Line line)                                      \
-    {                                                                                                                  \
-        (void)b;                                                                                                       \
-        const uint32_t last = map->n_in - 1;                                                                           \
-        EACH(line)                                                                                                     \
-        {                                                                                                              \
-            const DtResidue x = X(line), y = line.x[last][i * line.step[last]];                                        \
-            line.to[i] = dt_box_is_odd(x) || dt_box_is_odd(y)                                                          \
-                             ? dt_box_odd_of(x, y)                                                                     \
-                             : dt_residue_whole(dt_boxnumber_wrap(op->types[0]->dtype, name##_of(x.p, y.p)));          \
-        }                                                                                                              \
+#define WHOLE(name, value)                                                                       \
+    static int64_t name##_of(uint64_t x, uint64_t y)                                             \
+    {                                                                                            \
+        (void)y;                                                                                 \
+        return (int64_t)(value);                                                                 \
+    }                                                                                            \
+    static void name(Box *b, const MapOp *map, const CertOp *op, Line line)                      \
+    {                                                                                            \
+        (void)b;                                                                                 \
+        const uint32_t last = map->n_in - 1;                                                     \
+        EACH(line)                                                                               \
+        {                                                                                        \
+            const DtResidue x = X(line), y = line.x[last][i * line.step[last]];                  \
+            line.to[i] = dt_box_is_odd(x) || dt_box_is_odd(y)                                    \
+                             ? dt_box_odd_of(x, y)                                               \
+                             : dt_residue_whole(                                                 \
+                                   dt_boxnumber_wrap(op->types[0]->dtype, name##_of(x.p, y.p))); \
+        }                                                                                        \
     }
 
 WHOLE(whole_neg, -x)
@@ -208,7 +209,8 @@ static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *con
     return true;
 }
 
-static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w, Line line, Run *run)
+static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w, Line line,
+                      Run *run)
 {
     int64_t at[CERT_RANK] = {0}, offset[3] = {0};
     const uint32_t last = w->rank ? w->rank - 1 : 0;
@@ -247,7 +249,8 @@ static bool invert(Box *b, const BoxTensor *x, BoxTensor *ret_inverse)
     return true;
 }
 
-static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
+static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const *in,
+                    BoxTensor *out)
 {
     Walk walk;
     BoxTensor inverse;
@@ -257,7 +260,8 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     const bool where = map->n_in == 3, floats = first->is_float;
     Run *run = floats ? map->floats : map->wholes;
     b->from = dt_boxnumber_is_exact(b, op) ? op->types[0]->dtype : first->type->dtype;
-    const bool makes = is(op->kind, "cast") || out->shape->is_bool || out->shape->is_float == floats;
+    const bool makes =
+        is(op->kind, "cast") || out->shape->is_bool || out->shape->is_float == floats;
     const bool fits = where ? first->is_bool && last->is_float == out->shape->is_float
                             : last->is_float == floats && makes;
     if (!run || !fits || (where && in[1]->shape->is_float != last->is_float))
@@ -267,7 +271,8 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
     for (uint32_t rank = 0; rank < b->ranks; rank++) {
         Line line = {.to = out->at + rank * out->shape->n};
         for (uint32_t i = 0; i < op->n_in; i++)
-            line.x[i] = (run == float_div && i == 1 ? &inverse : in[i])->at + rank * in[i]->shape->n;
+            line.x[i] =
+                (run == float_div && i == 1 ? &inverse : in[i])->at + rank * in[i]->shape->n;
         run_lines(b, map, op, &walk, line, run);
     }
     return !b->problem->len; /* a decision that is none */
@@ -288,12 +293,13 @@ static bool run_const(Box *b, const CertOp *op, BoxTensor *out)
 static bool run_iota(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
-    if (shape->rank != 1 || shape->is_float || op->n_axes != 1 || op->axes[0] != shape->axes[0].name)
+    if (shape->rank != 1 || shape->is_float || op->n_axes != 1 ||
+        op->axes[0] != shape->axes[0].name)
         return dt_box_fail(b, op, "positions along another axis");
     for (uint32_t rank = 0; rank < b->ranks; rank++)
         for (int64_t i = 0; i < shape->n; i++)
-            out->at[rank * shape->n + i] = dt_residue_whole(
-                dt_boxsmall_true(shape->axes[0].lens, dt_boxsmall_global(b, &shape->axes[0], rank, i)));
+            out->at[rank * shape->n + i] = dt_residue_whole(dt_boxsmall_true(
+                shape->axes[0].lens, dt_boxsmall_global(b, &shape->axes[0], rank, i)));
     return true;
 }
 
@@ -308,13 +314,14 @@ static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
     }
 }
 
-/* A hash of the site, the iteration and the number of the element in the whole tensor. The attributes say how elements
- * are numbers of a call. */
+/* A hash of the site, the iteration and the number of the element in the whole tensor. The
+ * attributes say how elements are numbers of a call. */
 static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
     const char *site = dt_intern_printf("%s%s%s", b->path, *b->path ? "." : "", op->text);
-    const DtResidue drawn = dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0));
+    const DtResidue drawn =
+        dt_residue_function(b->r, site, dt_residue_whole(0), dt_residue_whole(0));
     const uint64_t key = dt_residue_mix(dt_hash_text(op->attributes, drawn.p), b->iteration);
     uint32_t order[CERT_RANK];
     sort_axes(shape, order);
@@ -325,8 +332,10 @@ static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
             uint64_t element = 0;
             for (uint32_t k = 0; k < shape->rank; k++) {
                 const BoxAxis *axis = &shape->axes[order[k]];
-                const int64_t at = dt_boxsmall_global(b, axis, rank, i / shape->stride[order[k]] % axis->local);
-                element = element * (uint64_t)axis->whole + (uint64_t)dt_boxsmall_true(axis->lens, at);
+                const int64_t at =
+                    dt_boxsmall_global(b, axis, rank, i / shape->stride[order[k]] % axis->local);
+                element =
+                    element * (uint64_t)axis->whole + (uint64_t)dt_boxsmall_true(axis->lens, at);
             }
             out->at[rank * shape->n + i] = dt_residue_random(b->r, dt_residue_mix(key, element));
         }
@@ -335,13 +344,15 @@ static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 
 /* ---- calls and loops ---- */
 
-static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in,
+                     BoxTensor **out)
 {
     const CertFunc *func = dt_certtext_func(program, op->func);
     const char *path = b->path;
     const bool ring = op->n_axes || op->mesh;
     BoxTensor *args[64];
-    if (!func || func->n_args != op->n_in || func->results.n != op->n_out || op->n_in > DT_COUNT(args))
+    if (!func || func->n_args != op->n_in || func->results.n != op->n_out ||
+        op->n_in > DT_COUNT(args))
         return dt_box_fail(b, op, "a call of another function");
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *want = func->args.at[i];
@@ -360,8 +371,10 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
         const CertType *made = out[i]->shape->type;
         if (dt_boxsmall_same_type(made, op->types[i]))
             continue;
-        const bool reduces = made->partial & op->mesh; /* else each of the ring has it, and takes its block */
-        if (!ring || !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
+        /* else each of the ring has it, and takes its block */
+        const bool reduces = made->partial & op->mesh;
+        if (!ring ||
+            !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
             return dt_box_fail(b, op, "a result that lies otherwise than the function makes it");
         if (b->follows && reduces)
             dt_boxnumber_hop(b, out[i], op->mesh & made->partial);
@@ -374,13 +387,16 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
 static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, const CertType *one)
 {
     const BoxShape *all = dt_boxsmall_shape(b, whole), *part = dt_boxsmall_shape(b, one);
-    bool same = is(whole->dtype, one->dtype) && whole->rank == one->rank + 1 && whole->axes[0].name == loop->axis &&
-                whole->axes[0].n == 0 && all->axes[0].local == loop->count && whole->partial == one->partial &&
-                (!one->partial || is(whole->pending, one->pending)) && all->n == part->n * loop->count;
+    bool same = is(whole->dtype, one->dtype) && whole->rank == one->rank + 1 &&
+                whole->axes[0].name == loop->axis && whole->axes[0].n == 0 &&
+                all->axes[0].local == loop->count && whole->partial == one->partial &&
+                (!one->partial || is(whole->pending, one->pending)) &&
+                all->n == part->n * loop->count;
     for (uint32_t d = 0; same && d < one->rank; d++) {
         const CertAxis *x = &whole->axes[d + 1], *y = &one->axes[d];
-        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
-               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
+        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical &&
+               x->n == y->n && memcmp(x->split, y->split, x->n) == 0 &&
+               (!x->n || x->zigzag == y->zigzag);
     }
     return same;
 }
@@ -392,7 +408,8 @@ static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64
     const int64_t n = out ? to->shape->n : from->shape->n;
     for (uint32_t rank = 0; rank < b->ranks; rank++)
         memcpy(to->at + rank * to->shape->n + (out ? 0 : place * n),
-               from->at + rank * from->shape->n + (out ? place * n : 0), (size_t)n * sizeof to->at[0]);
+               from->at + rank * from->shape->n + (out ? place * n : 0),
+               (size_t)n * sizeof to->at[0]);
 }
 
 /* Whether operands and results of the loop match its body's. */
@@ -400,15 +417,17 @@ static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor 
 {
     const CertLoop *loop = op->loop;
     const int64_t kept = loop->carried + loop->invariant;
-    if (!body || kept + loop->stacked != (int64_t)op->n_in || loop->carried + loop->stacked_out != (int64_t)op->n_out ||
-        body->n_args != op->n_in + 1 || body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1)
+    if (!body || kept + loop->stacked != (int64_t)op->n_in ||
+        loop->carried + loop->stacked_out != (int64_t)op->n_out || body->n_args != op->n_in + 1 ||
+        body->results.n != op->n_out || body->args.at[0]->rank || loop->count < 1)
         return dt_box_fail(b, op, "a loop of this form");
     if (loop->count > MOST_TURNS)
         return dt_box_large(b, op, "a loop with more than %d iterations", MOST_TURNS);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const CertType *have = in[i]->shape->type, *want = body->args.at[1 + i];
         if (i < kept ? !dt_boxsmall_same_type(have, want) : !is_stacked(b, loop, have, want))
-            return dt_box_fail(b, op, "a loop's operand that lies otherwise than its body takes it");
+            return dt_box_fail(b, op,
+                               "a loop's operand that lies otherwise than its body takes it");
     }
     for (uint32_t i = 0; i < loop->carried; i++)
         if (!dt_boxsmall_same_type(in[i]->shape->type, op->types[i]))
@@ -416,8 +435,9 @@ static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor 
     return true;
 }
 
-static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op, const CertFunc *body,
-                          BoxTensor *const *in, BoxTensor **args, BoxTensor **out, int64_t place)
+static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op,
+                          const CertFunc *body, BoxTensor *const *in, BoxTensor **args,
+                          BoxTensor **out, int64_t place)
 {
     const CertLoop *loop = op->loop;
     const uint32_t kept = (uint32_t)(loop->carried + loop->invariant);
@@ -435,7 +455,8 @@ static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op, 
     for (uint32_t i = 0; i < op->n_out; i++) {
         const CertType *type = made[i]->shape->type;
         const bool carried = i < loop->carried;
-        if (carried ? !dt_boxsmall_same_type(type, body->args.at[1 + i]) : !is_stacked(b, loop, op->types[i], type))
+        if (carried ? !dt_boxsmall_same_type(type, body->args.at[1 + i])
+                    : !is_stacked(b, loop, op->types[i], type))
             return dt_box_fail(b, op, "a loop whose body leaves something else than it takes");
         if (carried)
             args[1 + i] = made[i];
@@ -445,7 +466,8 @@ static bool run_iteration(Box *b, const CertProgram *program, const CertOp *op, 
     return true;
 }
 
-static bool run_loop(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+static bool run_loop(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in,
+                     BoxTensor **out)
 {
     const CertFunc *body = dt_certtext_func(program, op->func);
     const CertLoop *loop = op->loop;
@@ -480,10 +502,12 @@ static bool run_topk(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
     for (uint32_t i = 0; i < op->n_out && i < 2; i++)
         if (!(out[i] = dt_boxsmall_tensor(b, op->types[i])))
             return false;
-    return (op->n_out == 2 && dt_boxaxis_topk(b, op, in, out)) || dt_box_fail(b, op, "`%s` of another form", op->kind);
+    return (op->n_out == 2 && dt_boxaxis_topk(b, op, in, out)) ||
+           dt_box_fail(b, op, "`%s` of another form", op->kind);
 }
 
-static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in,
+                    BoxTensor **out)
 {
     if (op->stages)
         return dt_box_fail(b, op, "`%s` over stages", op->kind);
@@ -516,7 +540,8 @@ static bool run_any(Box *b, const CertProgram *program, const CertOp *op, BoxTen
     return other(b, op, in, out[0]) || dt_box_fail(b, op, "`%s` of another form", op->kind);
 }
 
-static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in, BoxTensor **out)
+static bool run_op(Box *b, const CertProgram *program, const CertOp *op, BoxTensor *const *in,
+                   BoxTensor **out)
 {
     if (!run_any(b, program, op, in, out))
         return false;

@@ -59,7 +59,8 @@ static void join(Box *b, const char *x, const char *y)
 static bool note_type(Box *b, const CertProgram *program, const CertType *type)
 {
     DT_PUSH(b->arena, b->types, type);
-    if (type->partial && !is(type->pending, "sum") && !is(type->pending, "max") && !is(type->pending, "min"))
+    if (type->partial && !is(type->pending, "sum") && !is(type->pending, "max") &&
+        !is(type->pending, "min"))
         return dt_box_fail(b, NULL, "a pending reduction of another kind");
     for (uint32_t d = 0; d < type->rank; d++) {
         const CertAxis *axis = &type->axes[d];
@@ -154,11 +155,13 @@ static void note_draws(Box *b, const CertProgram *program, const CertType *type)
     }
 }
 
-/* Of an op that decides by floats: the larger of its operands, before they were made as large as others. */
+/* Of an op that decides by floats: the larger of its operands, before they were made as large as
+ * others. */
 static void note_decision(Box *b, const Collect *c, const CertOp *op)
 {
     const bool reduces = is(op->kind, "reduce") && op->reduce && !is(op->reduce, "sum"),
-               decides = reduces || is(op->kind, "topk") || is(op->kind, "abs") || is_order(op->kind, false) ||
+               decides = reduces || is(op->kind, "topk") || is(op->kind, "abs") ||
+                         is_order(op->kind, false) ||
                          (is(op->kind, "cast") && is(op->types[0]->dtype, "bool"));
     const CertType *larger = NULL;
     for (uint32_t i = 0; i < op->n_in && decides; i++) {
@@ -193,23 +196,27 @@ static bool know(Box *b, const Collect *c, uint32_t value)
     if (!op || !is(op->kind, "const") ||
         dt_residue_know(b->r, sign * dt_boxnumber_nearest(op->types[0]->dtype, op->number)))
         return true;
-    return dt_box_fail(b, op, "more than %d constants that numbers are compared with", DT_RESIDUE_KNOWN);
+    return dt_box_fail(b, op, "more than %d constants that numbers are compared with",
+                       DT_RESIDUE_KNOWN);
 }
 
 /* Records constants: all integers; floats in comparisons and in arguments of functions. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
-    if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) && dt_box_is_whole(op->number))
+    if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) &&
+        dt_box_is_whole(op->number))
         dt_boxsmall_constant(b, (int64_t)op->number);
     note_decision(b, c, op);
     b->compares = b->compares || is(op->kind, "topk");
     for (uint32_t i = 0; i < op->n_out; i++)
         b->few = b->few || dt_boxnumber_narrows("f32", op->types[i]->dtype);
     for (uint32_t i = 0; i < op->n_in && op->n_out == 1 && !dt_boxnumber_is_exact(b, op); i++)
-        if (dt_boxnumber_narrows(is(op->kind, "dot") || dt_boxnumber_is_sum(op) ? "f32" : c->types[op->in[i]]->dtype,
-                                 op->types[0]->dtype))
+        if (dt_boxnumber_narrows(
+                is(op->kind, "dot") || dt_boxnumber_is_sum(op) ? "f32" : c->types[op->in[i]]->dtype,
+                op->types[0]->dtype))
             b->narrows[b->second] = true;
-    if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) && !is_float_type(op->types[0]))
+    if (is(op->kind, "cast") && op->n_in == 1 && is_float_type(c->types[op->in[0]]) &&
+        !is_float_type(op->types[0]))
         *(is(op->types[0]->dtype, "bool") ? &b->compares : &b->becomes_whole) = true;
     for (uint32_t i = 0; i < op->n_in && op->n_in == 2 && is_order(op->kind, false); i++) {
         if (!is_float_type(c->types[op->in[!i]]))
@@ -229,7 +236,8 @@ static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 static bool is_taken_back(const CertProgram *program, const Collect *c, const CertOp *op)
 {
     const CertOp *sum = is(op->kind, "cast") && op->n_in == 1 ? c->ops[op->in[0]] : NULL;
-    const CertType *of = sum && is(sum->kind, "reduce") && is(sum->reduce, "sum") ? c->types[sum->in[0]] : NULL;
+    const CertType *of =
+        sum && is(sum->kind, "reduce") && is(sum->reduce, "sum") ? c->types[sum->in[0]] : NULL;
     bool one = of && is(of->dtype, op->types[0]->dtype);
     for (uint32_t i = 0; one && i < sum->n_axes; i++) {
         const CertAxis *axis = dt_certtext_axis(of, sum->axes[i]);
@@ -244,7 +252,8 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
     bool whole = op->loop != NULL;
     for (size_t i = 0; i < DT_COUNT(all); i++)
         whole = whole || is(op->kind, all[i]);
-    const bool looks = is(op->kind, "iota") || is(op->kind, "gather") || is(op->kind, "scatter_add");
+    const bool looks =
+        is(op->kind, "iota") || is(op->kind, "gather") || is(op->kind, "scatter_add");
     for (uint32_t i = 0; i < op->n_axes; i++)
         note(b, op->axes[i], whole ? FIXED : looks ? POSITION : TWO);
     for (uint32_t i = 0; i < op->n_axes2; i++)
@@ -325,8 +334,8 @@ static void add_place(BoxLens *lens, int64_t at)
         lens->at[lens->k++] = at;
 }
 
-/* How many of the unit each place stands for in sums: at random, so that nobody knows more of a sum than that all of
- * the unit are in it. It is the sum where operands are so often equal. */
+/* How many of the unit each place stands for in sums: at random, so that nobody knows more of a sum
+ * than that all of the unit are in it. It is the sum where operands are so often equal. */
 static void choose_weights(Box *b, BoxLens *lens)
 {
     int64_t left = lens->unit - lens->k;
@@ -347,7 +356,8 @@ static void choose_weights(Box *b, BoxLens *lens)
 /* All of a period at each edge; false: they would be too many. */
 static bool choose_places(Box *b, BoxLens *lens, int64_t period)
 {
-    const int64_t fair = ALL_PLACES / (lens->longest / lens->unit), least = fair < LEAST_PLACES ? fair : LEAST_PLACES;
+    const int64_t fair = ALL_PLACES / (lens->longest / lens->unit),
+                  least = fair < LEAST_PLACES ? fair : LEAST_PLACES;
     lens->at = DT_NEW_ARRAY(b->arena, int64_t, MOST_PLACES + 1);
     lens->k = 0;
     add_place(lens, 0);
@@ -359,7 +369,8 @@ static bool choose_places(Box *b, BoxLens *lens, int64_t period)
     for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
         for (int64_t d = -period; d <= period && b->places.at[i] % lens->unit; d++)
             add_place(lens, b->places.at[i] + d);
-    for (int64_t i = 0; lens->unit <= least && i < lens->unit; i++) /* all: chance would often leave one out */
+    /* all: chance would often leave one out */
+    for (int64_t i = 0; lens->unit <= least && i < lens->unit; i++)
         add_place(lens, i);
     const int64_t wanted = lens->k < least ? least : lens->k + 1; /* at random, one at least */
     for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
@@ -381,7 +392,8 @@ static void take_first(Box *b, BoxLens *lens, int64_t k)
         choose_weights(b, lens);
 }
 
-/* The unit of all axes whose positions are looked at: so that positions along several of them meet. */
+/* The unit of all axes whose positions are looked at: so that positions along several of them
+ * meet. */
 static int64_t common_unit(const Box *b)
 {
     int64_t unit = 0;
@@ -414,7 +426,8 @@ static bool keep_mesh(Box *b)
 static void choose_units(Box *b)
 {
     for (uint32_t i = 0; i < b->n_lenses; i++)
-        b->lenses[i].unit = b->lenses[i].own < 1 ? 1 : b->lenses[i].own; /* no value has it, ops name it */
+        b->lenses[i].unit = b->lenses[i].own < 1 ? 1 : b->lenses[i].own; /* no value has it, ops
+                                                                          * name it */
     const int64_t common = common_unit(b);
     for (uint32_t i = 0; i < b->n_lenses; i++) {
         BoxLens *lens = &b->lenses[i];
@@ -472,7 +485,8 @@ bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFu
     }
     if (!find_edges(b, programs, funcs) || !keep_mesh(b))
         return false;
-    const bool compares = b->r->n_known > 1; /* 0 always is; else one row of numbers is as good as many */
+    /* 0 always is; else one row of numbers is as good as many */
+    const bool compares = b->r->n_known > 1;
     b->multiple = !compares ? 1 : b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++)
         if (b->lenses[i].of == i)
@@ -490,8 +504,9 @@ bool dt_boxsmall_same_type(const CertType *a, const CertType *c)
                 (!a->partial || is(a->pending, c->pending));
     for (uint32_t d = 0; same && d < a->rank; d++) {
         const CertAxis *x = &a->axes[d], *y = &c->axes[d];
-        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical && x->n == y->n &&
-               memcmp(x->split, y->split, x->n) == 0 && (!x->n || x->zigzag == y->zigzag);
+        same = x->name == y->name && x->extent == y->extent && x->logical == y->logical &&
+               x->n == y->n && memcmp(x->split, y->split, x->n) == 0 &&
+               (!x->n || x->zigzag == y->zigzag);
     }
     return same;
 }
@@ -522,7 +537,8 @@ const BoxShape *dt_boxsmall_shape(Box *b, const CertType *type)
     for (uint32_t d = type->rank; d-- > 0;) {
         const CertAxis *from = &type->axes[d];
         BoxAxis *axis = &shape->axes[d];
-        *axis = (BoxAxis){.name = from->name, .lens = dt_boxsmall_lens(b, from->name), .zigzag = from->zigzag};
+        *axis = (BoxAxis){.name = from->name, .lens = dt_boxsmall_lens(b, from->name),
+                          .zigzag = from->zigzag};
         int64_t local = from->extent;
         for (uint32_t s = 0; s < from->n; s++) {
             local /= b->whole_size[from->split[s]];
@@ -591,7 +607,8 @@ int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh)
 
 uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate)
 {
-    return (uint32_t)(rank + (coordinate - dt_boxsmall_coordinate(b, rank, mesh)) * stride_of(b, mesh));
+    return (uint32_t)(rank +
+                      (coordinate - dt_boxsmall_coordinate(b, rank, mesh)) * stride_of(b, mesh));
 }
 
 bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c)
@@ -616,11 +633,13 @@ int64_t dt_boxsmall_global(const Box *b, const BoxAxis *axis, uint32_t rank, int
     return local < half ? part * half + local : (2 * parts - 1 - part) * half + local - half;
 }
 
-int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank, uint32_t *ret_holder)
+int64_t dt_boxsmall_find(const Box *b, const BoxAxis *axis, int64_t global, uint32_t rank,
+                         uint32_t *ret_holder)
 {
     int64_t part = global / axis->local, local = global % axis->local;
     if (axis->n && axis->zigzag) {
-        const int64_t half = axis->local / 2, block = global / half, parts = axis->extent / axis->local;
+        const int64_t half = axis->local / 2, block = global / half,
+                      parts = axis->extent / axis->local;
         part = block < parts ? block : 2 * parts - 1 - block;
         local = global % half + (block < parts ? 0 : half);
     }

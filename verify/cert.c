@@ -56,8 +56,8 @@ static void stands(const CertValue *value, const char *loop, int64_t *ret_lo, in
     *ret_hi = *ret_lo + (axis ? axis->logical : 1);
 }
 
-/* One result of the serial program: every part that the final one leaves is it, and together they cover its iterations
- * and no others. */
+/* One result of the serial program: every part that the final one leaves is it, and together they
+ * cover its iterations and no others. */
 static bool claim(CertProof *final, const CertLeft *serial, DtCertCounts *counts)
 {
     const CertValue *want = &serial->value;
@@ -131,7 +131,8 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
         if (dt_certproof_is_passed(store) || dt_certproof_is_total(store) || store->members >= 0)
             continue;
         const CertStore *found = dt_certsource_find(serial, store->key);
-        if (!found || found->init != store->init || found->pattern != store->pattern || found->loops != store->loops)
+        if (!found || found->init != store->init || found->pattern != store->pattern ||
+            found->loops != store->loops)
             return dt_cert_fail(&final->state, NULL,
                                 "`%s` begins otherwise than in the serial program", store->key);
     }
@@ -187,7 +188,8 @@ static bool keeps_copies(CertProof *final)
 /* Whether a gradient's store has the name of its parameter, a next value's that of its state. */
 static bool is_named_after(const CertProgram *program, const CertStore *store)
 {
-    const CertStore *of = store->of >= 0 && store->of < program->stores.n ? &program->stores.at[store->of] : NULL;
+    const CertStore *of =
+        store->of >= 0 && store->of < program->stores.n ? &program->stores.at[store->of] : NULL;
     return of && of->path == store->path && of->pattern == store->pattern;
 }
 
@@ -201,7 +203,8 @@ static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *st
     if (meant && !dt_certsource_gradient(serial, meant->place, &want))
         return false;
     if (final->program.pipe && !is_named_after(&final->program, store))
-        return dt_cert_fail(&final->state, NULL, "`%s` has another name than what it belongs to", store->key);
+        return dt_cert_fail(&final->state, NULL, "`%s` has another name than what it belongs to",
+                            store->key);
     return (have && want.node &&
             (final->program.pipe || dt_certsum_equal(&final->state, have, want.node, NULL))) ||
            dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
@@ -220,10 +223,12 @@ static bool adds_up(CertProof *final, CertProof *serial)
         if (store->members < 0 && !adds_up_one(final, serial, store, all.node))
             return false;
         if (store->members >= 0 && dt_certsource_find(serial, store->key))
-            return dt_cert_fail(&final->state, NULL, "`%s` is no bucket in the serial program", store->key);
+            return dt_cert_fail(&final->state, NULL, "`%s` is no bucket in the serial program",
+                                store->key);
         for (int k = store->members; k >= 0; k = final->program.stores.at[k].before) {
             const CertStore *member = &final->program.stores.at[k];
-            CertNode *have = dt_certpack_member(&final->state, all.node, member->at, member->type, store->type);
+            CertNode *have =
+                dt_certpack_member(&final->state, all.node, member->at, member->type, store->type);
             if (!adds_up_one(final, serial, member, have))
                 return false;
         }
@@ -237,8 +242,9 @@ static bool keeps_zeros(CertProof *final)
     for (uint32_t i = 0; i < final->state.relied.n; i++)
         for (uint32_t k = 0; k < final->filled.n; k++)
             if (final->state.relied.at[i].path == final->filled.at[k])
-                return dt_cert_fail(&final->state, final->state.relied.at[i].op,
-                                    "what a store has behind the members of a bucket may be other than 0");
+                return dt_cert_fail(
+                    &final->state, final->state.relied.at[i].op,
+                    "what a store has behind the members of a bucket may be other than 0");
     return true;
 }
 
@@ -286,7 +292,8 @@ static bool prove_meant(CertMeant *meant, const char *serial, const char *final,
         if (a->left.at[i].key[0] != '@' && !claim(b, &a->left.at[i], ret_counts))
             return false;
     ret_counts->values = b->state.values;
-    return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a) && adds_up(b, a) && keeps_zeros(b);
+    return leaves_no_more(b, a) && keeps_copies(b) && begins_alike(b, a) && adds_up(b, a) &&
+           keeps_zeros(b);
 }
 
 static bool prove(DtArena *arena, const char *serial, const char *final, bool is_serial,

@@ -26,7 +26,8 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
         why = "is a sum over micro-batches that is not added up";
     else if (result->accumulate && store && !dt_certproof_is_total(store))
         why = "is added to what its store holds, which it should replace";
-    else if ((type->split & p->program.time) && !passes && (store || dt_plan_name(p->base).run != DT_PLAN_PREDICT))
+    else if ((type->split & p->program.time) && !passes &&
+             (store || dt_plan_name(p->base).run != DT_PLAN_PREDICT))
         why = "is split over micro-batches, and only the last one's part would be left";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
@@ -41,8 +42,10 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value)
                    : type->padded && dt_plan_name(entry->name).part != DT_PLAN_PROLOGUE)
         why = "has padding that is not zero, or goes to the user with it";
-    const bool zeros = value->fill[CERT_REST] == CERT_ZERO && (!value->rest || (store && value->rest == store->path));
-    if (!why && store && !passes && !dt_certproof_is_total(store) && dt_certpack_is(value->node) && !zeros)
+    const bool zeros = value->fill[CERT_REST] == CERT_ZERO &&
+                       (!value->rest || (store && value->rest == store->path));
+    if (!why && store && !passes && !dt_certproof_is_total(store) && dt_certpack_is(value->node) &&
+        !zeros)
         DT_PUSH(p->state.arena, p->filled, store->path);
     return !why || dt_cert_fail(&p->state, NULL, "entry %s: `%s` %s", entry->name, what, why);
 }
@@ -74,7 +77,8 @@ static bool leave(CertProof *p, const CertResult *result, CertValue value)
         leave_one(p, member, result, one);
     }
     return value.node->n_in == 2 * n ||
-           dt_cert_fail(&p->state, NULL, "what goes to the bucket `%s` holds more than its members", store->path);
+           dt_cert_fail(&p->state, NULL, "what goes to the bucket `%s` holds more than its members",
+                        store->path);
 }
 
 /* Whether the entry can be evaluated: everything that it reads is known, or it may contribute a

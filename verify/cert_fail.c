@@ -20,7 +20,7 @@ bool dt_cert_fail(CertState *state, const CertOp *op, const char *format, ...)
     const char *end = op->at + strcspn(op->at, "\n"), *span = end;
     while (span > op->at && *span != ' ')
         span--;
-    dt_text_printf(state->problem, " (function %s, line %u of the program %.*s)", state->func ? state->func->name : "?",
-                   line, (int)(end - span), span);
+    dt_text_printf(state->problem, " (function %s, line %u of the program %.*s)",
+                   state->func ? state->func->name : "?", line, (int)(end - span), span);
     return false;
 }

@@ -49,7 +49,8 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
     CertNode *number = value->node;
     if (value->loop == loop && value->first == CERT_ANY)
         value->first = first;
-    bool zeros = dt_certpack_is(number) && value->loop == loop; /* a bucket of them is stacked when it is packed */
+    /* a bucket of them is stacked when it is packed */
+    bool zeros = dt_certpack_is(number) && value->loop == loop;
     for (uint32_t i = 1; zeros && i < number->n_in; i += 2)
         zeros = dt_certnode_is_zero(number->in[i]);
     if (zeros)
@@ -66,7 +67,8 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
 
 /* ---- functions ---- */
 
-static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
+static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                   CertValue *out);
 
 /* Records the first op whose value does not occur in the serial program before this one. */
 static void note_news(CertState *state, const CertOp *op, const CertValue *out)
@@ -80,14 +82,15 @@ static void note_news(CertState *state, const CertOp *op, const CertValue *out)
         }
 }
 
-static bool run(CertState *state, const CertFunc *func, const char *context, const CertCalled *names,
-                const CertValue *inputs, CertValue *ret_results)
+static bool run(CertState *state, const CertFunc *func, const char *context,
+                const CertCalled *names, const CertValue *inputs, CertValue *ret_results)
 {
     const CertFunc *outer = state->func;
     const CertCalled outer_names = state->meant->names;
     if (state->depth == CERT_DEPTH)
         return dt_cert_fail(state, NULL, "functions call each other too deeply");
-    CertValue *values = values_of(state, func->n_values + func->most_in + 1), *in = values + func->n_values;
+    CertValue *values = values_of(state, func->n_values + func->most_in + 1),
+              *in = values + func->n_values;
     state->depth++;
     for (uint32_t i = 0; i < func->n_args; i++)
         values[i] = inputs[i];
@@ -123,7 +126,8 @@ typedef struct Before {
 
 static Before before(const CertState *state)
 {
-    return (Before){state->func, state->depth, state->meant->names, state->meant->inside, state->problem->len};
+    return (Before){state->func, state->depth, state->meant->names, state->meant->inside,
+                    state->problem->len};
 }
 
 static void go_back(CertState *state, const Before *to)
@@ -156,25 +160,27 @@ static Memo **memo_slot(CertState *state, uint64_t hash)
 /* The results of func for known operands, from the cache if possible; NULL after a problem.
  * Functions of the final program with equal text share cached results; serial ones do not, since
  * each has numbers of its own. */
-static const Memo *evaluate(CertState *state, const CertFunc *func, const char *context, const CertCalled *names,
-                            const CertValue *in)
+static const Memo *evaluate(CertState *state, const CertFunc *func, const char *context,
+                            const CertCalled *names, const CertValue *in)
 {
     const CertFunc *key = state->is_serial ? func : func->same;
-    uint64_t hash = (uint64_t)(uintptr_t)key ^ (uint64_t)(uintptr_t)context ^ (uint64_t)(uintptr_t)names->label;
+    uint64_t hash =
+        (uint64_t)(uintptr_t)key ^ (uint64_t)(uintptr_t)context ^ (uint64_t)(uintptr_t)names->label;
     size_t size = func->n_args * sizeof in[0];
     for (uint32_t i = 0; i < func->n_args; i++)
         hash = (hash ^ in[i].node->id) * UINT64_C(0x9E3779B97F4A7C15);
     for (Memo *m = *memo_slot(state, hash); m; m = m->next)
-        if (m->hash == hash && m->func == key && m->context == context && m->inside == state->meant->inside &&
-            m->names.path == names->path && m->names.label == names->label &&
-            (size == 0 || memcmp(m->in, in, size) == 0)) {
+        if (m->hash == hash && m->func == key && m->context == context &&
+            m->inside == state->meant->inside && m->names.path == names->path &&
+            m->names.label == names->label && (size == 0 || memcmp(m->in, in, size) == 0)) {
             state->values += m->values;
             if (m->problem)
                 dt_cert_fail(state, NULL, "%s", m->problem);
             return m->problem ? NULL : m;
         }
     Memo *memo = DT_NEW(state->arena, Memo);
-    *memo = (Memo){.func = key, .context = context, .inside = state->meant->inside, .names = *names, .hash = hash};
+    *memo = (Memo){.func = key, .context = context, .inside = state->meant->inside, .names = *names,
+                   .hash = hash};
     memo->in = DT_NEW_ARRAY(state->arena, CertValue, func->n_args);
     memo->out = DT_NEW_ARRAY(state->arena, CertValue, func->results.n);
     if (size)
@@ -182,8 +188,8 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
     const uint32_t values = state->values;
     const size_t said = state->problem->len;
     if (!run(state, func, context, names, in, memo->out))
-        memo->problem =
-            dt_arena_printf(state->arena, "%s", state->problem->len > said ? state->problem->at + said : "");
+        memo->problem = dt_arena_printf(
+            state->arena, "%s", state->problem->len > said ? state->problem->at + said : "");
     memo->values = state->values - values;
     Memo **slot = memo_slot(state, hash); /* evaluating it has filled the table */
     memo->next = *slot;
@@ -192,23 +198,26 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
     return memo->problem ? NULL : memo;
 }
 
-static bool same_types(CertState *state, const CertOp *op, const CertType *have, uint32_t skip, const CertType *want,
-                       const char *what)
+static bool same_types(CertState *state, const CertOp *op, const CertType *have, uint32_t skip,
+                       const CertType *want, const char *what)
 {
     return dt_certrule_same(have, skip, have->partial, want) ||
-           dt_cert_fail(state, op, "%s of `%s` lies otherwise than its function says", what, op->func);
+           dt_cert_fail(state, op, "%s of `%s` lies otherwise than its function says", what,
+                        op->func);
 }
 
 /* ---- calls ---- */
 
 /* The results of a call are those of its function. Ops inside have the call's names before their
  * own, as if the call were inlined. */
-static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+static bool call_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                    CertValue *out)
 {
     const CertFunc *func = dt_certtext_func(state->program, op->func);
     const CertCalled *outer = &state->meant->names;
     if (!func || func->n_args != op->n_in || func->results.n != op->n_out)
-        return dt_cert_fail(state, op, "a call of a function that is not there or takes other operands");
+        return dt_cert_fail(state, op,
+                            "a call of a function that is not there or takes other operands");
     const CertCalled names = {dt_certstep_join(outer->path, dt_certstep_join(op->path, op->text)),
                               dt_certstep_join(outer->label, op->text)};
     const CertValue *args = dt_certring_is(op) ? dt_certring_args(state, op, func, in) : in;
@@ -259,8 +268,8 @@ static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
     const int64_t count = dt_certrange_count(s->state, s->loop.axis);
-    const CertShape *shape =
-        dt_certnode_resized(s->state->nodes, node->shape, s->loop.axis, count < 0 ? s->loop.count : count);
+    const CertShape *shape = dt_certnode_resized(s->state->nodes, node->shape, s->loop.axis,
+                                                 count < 0 ? s->loop.count : count);
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
@@ -268,22 +277,26 @@ static CertNode *stack_of(void *data, CertNode *node)
  * its node. */
 static CertNode *fixed(CertState *state, CertValue value, const char *loop)
 {
-    if (!value.loop || value.loop == loop || (!dt_certpack_is(value.node) && dt_certstep_is_zero(value.node)))
+    if (!value.loop || value.loop == loop ||
+        (!dt_certpack_is(value.node) && dt_certstep_is_zero(value.node)))
         return value.node;
     dt_certrange_fix(state, &value);
     return value.node;
 }
 
-static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole, const CertType *part)
+static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole,
+                       const CertType *part)
 {
     const CertAxis *axis = &whole->axes[0];
-    if (whole->rank == 0 || axis->name != op->loop->axis || axis->n || axis->extent != op->loop->count)
+    if (whole->rank == 0 || axis->name != op->loop->axis || axis->n ||
+        axis->extent != op->loop->count)
         return dt_cert_fail(state, op, "a stacked value does not hold the iterations of the loop");
     return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
 /* Which carried value of the serial loop k is, by its number, and how it begins. */
-static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, CertNode *from, Goes *goes)
+static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, CertNode *from,
+                         Goes *goes)
 {
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
@@ -295,14 +308,14 @@ static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, C
         return false;
     const CertNode *c = m->node;
     goes->carried[k] = c->note->carried;
-    goes->lacks[k] =
-        !dt_certsum_equal(state, from, dt_certsum_carried(state, goes->loop, goes->carried[k], start), NULL);
+    goes->lacks[k] = !dt_certsum_equal(
+        state, from, dt_certsum_carried(state, goes->loop, goes->carried[k], start), NULL);
     return !goes->lacks[k] || dt_certsum_adds(goes->loop, goes->carried[k]);
 }
 
 /* The node for carried value k in the body. */
-static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *body, uint32_t k, const CertValue *from,
-                              const CertShape *shape, Goes *goes)
+static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *body, uint32_t k,
+                              const CertValue *from, const CertShape *shape, Goes *goes)
 {
     CertState *state = stack->state;
     if (state->is_serial) {
@@ -325,8 +338,8 @@ static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *bo
 }
 
 /* The body's inputs; false after a problem. */
-static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *inputs,
-                        Goes *goes)
+static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
+                        CertValue *inputs, Goes *goes)
 {
     const CertLoop *loop = &stack->loop;
     CertState *state = stack->state;
@@ -347,7 +360,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             if (!is_stacked(state, op, in[i].type, type))
                 return false;
             if (first != loop->first)
-                return dt_cert_fail(state, op, "a stacked operand does not hold the iterations of the loop");
+                return dt_cert_fail(state, op,
+                                    "a stacked operand does not hold the iterations of the loop");
             to->node = dt_certpack_each(state, fixed(state, whole, loop->axis), part_of, stack);
             to->loop = NULL;
             to->first = 0;
@@ -357,16 +371,19 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             return false;
         if (i >= loop->carried)
             continue;
-        dt_certrange_close(state, to); /* of what goes in alone is known that it is whole, or of any range */
+        /* of what goes in alone is known that it is whole, or of any range */
+        dt_certrange_close(state, to);
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
-        to->node = carried_node(stack, op, body, i, &in[i], dt_certrange_all(state, type, to->loop), goes);
+        to->node =
+            carried_node(stack, op, body, i, &in[i], dt_certrange_all(state, type, to->loop), goes);
         if (!to->node)
             return false;
     }
     return true;
 }
 
-/* What the body leaves: a carried value as it came, others as what they are whatever loop they are in. */
+/* What the body leaves: a carried value as it came, others as what they are whatever loop they are
+ * in. */
 static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs, CertValue *out)
 {
     for (uint32_t k = 0; k < op->n_out; k++) {
@@ -375,7 +392,8 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
         if (came && came->loop) {
             dt_certfunc_cover(stack->state, came->loop, came->first, made);
             if (made->loop != came->loop || made->first != came->first)
-                return dt_cert_fail(stack->state, op, "a carried value becomes one of other iterations");
+                return dt_cert_fail(stack->state, op,
+                                    "a carried value becomes one of other iterations");
             continue;
         }
         made->node = fixed(stack->state, *made, NULL);
@@ -386,8 +404,8 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
 }
 
 /* Notes what the serial loop carries. */
-static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertValue *in, const CertValue *inputs,
-                              const CertValue *made)
+static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertValue *in,
+                              const CertValue *inputs, const CertValue *made)
 {
     CertState *state = stack->state;
     const uint32_t n = (uint32_t)stack->loop.carried;
@@ -412,31 +430,36 @@ static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertV
         loop->from[k] = in[k].node;
         loop->at[k] = inputs[1 + k].node;
         loop->made[k] = made[k].node;
-        loop->out[k] = dt_certnode_of(state->nodes, behind_kind, stack->symbols, loop->at[k]->shape, loop->at[k]);
-        dt_certstep_note(state, loop->at[k])->loop = dt_certstep_note(state, loop->out[k])->loop = loop;
+        loop->out[k] = dt_certnode_of(state->nodes, behind_kind, stack->symbols, loop->at[k]->shape,
+                                      loop->at[k]);
+        dt_certstep_note(state, loop->at[k])->loop = dt_certstep_note(state, loop->out[k])->loop =
+            loop;
         loop->at[k]->note->carried = loop->out[k]->note->carried = k;
     }
     return loop;
 }
 
 /* Carried value k behind the final loop, if the body has made the next of it; NULL: it has not. */
-static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const CertValue *from, CertNode *made)
+static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const CertValue *from,
+                        CertNode *made)
 {
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
     const CertCarried *serial = goes->loop;
     CertNode *lacks = NULL, *at = serial->at[goes->carried[k]];
-    if (!dt_certsum_equal(state, made, serial->made[goes->carried[k]], &lacks) || lacks != (goes->lacks[k] ? at : NULL))
+    if (!dt_certsum_equal(state, made, serial->made[goes->carried[k]], &lacks) ||
+        lacks != (goes->lacks[k] ? at : NULL))
         return NULL;
     if (!lacks)
         return dt_certsum_carried(state, serial, goes->carried[k],
                                   loop->reverse ? loop->first : loop->first + loop->count);
-    CertNode *terms[2] = {from->node,
-                          dt_certsum_total(state, serial, goes->carried[k], loop->first, loop->first + loop->count)};
+    CertNode *terms[2] = {from->node, dt_certsum_total(state, serial, goes->carried[k], loop->first,
+                                                       loop->first + loop->count)};
     return dt_certpack_sum(state, terms[1]->shape, 2, terms);
 }
 
-static bool becomes_other(CertState *state, const CertOp *op, uint32_t k, const CertNode *made, const Goes *goes)
+static bool becomes_other(CertState *state, const CertOp *op, uint32_t k, const CertNode *made,
+                          const Goes *goes)
 {
     if (state->problem->len)
         return false;
@@ -446,8 +469,8 @@ static bool becomes_other(CertState *state, const CertOp *op, uint32_t k, const 
     return false;
 }
 
-static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, const CertValue *made, const Goes *goes,
-                         const CertCarried *serial, CertValue *out)
+static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, const CertValue *made,
+                         const Goes *goes, const CertCarried *serial, CertValue *out)
 {
     const CertLoop *loop = &stack->loop;
     CertState *state = stack->state;
@@ -491,7 +514,8 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
 {
     CertState *state = stack->state;
     const uint32_t n = (uint32_t)op->loop->carried;
-    Goes goes = {means, DT_NEW_ARRAY(state->arena, uint32_t, n), DT_NEW_ARRAY(state->arena, bool, n)};
+    Goes goes = {means, DT_NEW_ARRAY(state->arena, uint32_t, n),
+                 DT_NEW_ARRAY(state->arena, bool, n)};
     CertValue *inputs = DT_NEW_ARRAY(state->arena, CertValue, op->n_in + 1),
               *made = DT_NEW_ARRAY(state->arena, CertValue, op->n_out);
     const Before start = before(state);
@@ -506,9 +530,12 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     if (!memo)
         return false;
     memcpy(made, memo->out, op->n_out * sizeof *made);
-    if (!fix_results(stack, op, inputs, made) || (state->is_serial && means && !is_unchanged(means, made)))
+    if (!fix_results(stack, op, inputs, made) ||
+        (state->is_serial && means && !is_unchanged(means, made)))
         return false;
-    const CertCarried *serial = fresh ? note_loop(stack, fresh, in, inputs, made) : state->is_serial ? means : NULL;
+    const CertCarried *serial = fresh              ? note_loop(stack, fresh, in, inputs, made)
+                                : state->is_serial ? means
+                                                   : NULL;
     return loop_results(stack, op, in, made, &goes, serial, out);
 }
 
@@ -529,23 +556,27 @@ static bool begins_alike(const Stack *stack, const CertFunc *body, const CertVal
     return alike;
 }
 
-/* Whether it is in the loop that is followed, as far as there is one by that name. So of loops in loops not every one
- * is tried for every one around it. */
+/* Whether it is in the loop that is followed, as far as there is one by that name. So of loops in
+ * loops not every one is tried for every one around it. */
 static bool is_inside(const CertState *state, const CertCarried *serial)
 {
     const CertCarried *inside = state->meant->inside;
-    return !inside || !serial->inside || serial->inside == inside || serial->inside->symbols != inside->symbols;
+    return !inside || !serial->inside || serial->inside == inside ||
+           serial->inside->symbols != inside->symbols;
 }
 
 /* A body may belong to several loops of the serial program: finds the one that matches. */
-static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *out)
+static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
+                     CertValue *out)
 {
     CertState *state = stack->state;
     const uint32_t n = (uint32_t)stack->loop.carried;
     const Before start = before(state);
-    Goes goes = {NULL, DT_NEW_ARRAY(state->arena, uint32_t, n), DT_NEW_ARRAY(state->arena, bool, n)};
+    Goes goes = {NULL, DT_NEW_ARRAY(state->arena, uint32_t, n),
+                 DT_NEW_ARRAY(state->arena, bool, n)};
     for (int pass = 0; pass < 2; pass++)
-        for (const CertMeaning *m = dt_certstep_numbered(state, body->means.at[1]); m; m = m->next) {
+        for (const CertMeaning *m = dt_certstep_numbered(state, body->means.at[1]); m;
+             m = m->next) {
             const CertCarried *serial = goes.loop = m->node->note ? m->node->note->loop : NULL;
             if (m->node->kind != dt_certkind_carried || !serial || !is_part(stack, serial) ||
                 !is_inside(state, serial) || begins_alike(stack, body, in, &goes) != (pass == 0))
@@ -557,16 +588,19 @@ static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     return dt_cert_fail(state, op, "a loop that carries what no loop of the serial program does");
 }
 
-/* One that was met before, in another entry or text, if it is given the same and does the same; else one of its own. */
-static bool serial_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in, CertValue *out)
+/* One that was met before, in another entry or text, if it is given the same and does the same;
+ * else one of its own. */
+static bool serial_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
+                        CertValue *out)
 {
     CertState *state = stack->state;
     const CertLoop *loop = &stack->loop;
     const Before start = before(state);
     for (uint32_t i = 0; loop->carried && i < state->meant->loops.n; i++) {
         CertCarried *known = state->meant->loops.at[i];
-        bool alike = known->symbols == stack->symbols && known->first == loop->first && known->count == loop->count &&
-                     known->n == loop->carried && known->n_in == op->n_in;
+        bool alike = known->symbols == stack->symbols && known->first == loop->first &&
+                     known->count == loop->count && known->n == loop->carried &&
+                     known->n_in == op->n_in;
         for (uint32_t k = 0; alike && k < known->n_in; k++)
             alike = known->in[k] == in[k].node;
         if (alike && run_loop(stack, op, body, in, known, out)) {
@@ -578,19 +612,22 @@ static bool serial_loop(Stack *stack, const CertOp *op, const CertFunc *body, co
     return run_loop(stack, op, body, in, NULL, out);
 }
 
-static bool loop_op(CertState *state, const CertOp *op, const char *outer_context, const CertValue *in, CertValue *out)
+static bool loop_op(CertState *state, const CertOp *op, const char *outer_context,
+                    const CertValue *in, CertValue *out)
 {
     const CertLoop *loop = op->loop;
     const CertFunc *body = dt_certtext_func(state->program, op->func);
     if (!loop || !body || body->n_args != 1 + op->n_in || body->results.n != op->n_out ||
-        op->n_in != loop->carried + loop->invariant + loop->stacked || op->n_out != loop->carried + loop->stacked_out)
+        op->n_in != loop->carried + loop->invariant + loop->stacked ||
+        op->n_out != loop->carried + loop->stacked_out)
         return dt_cert_fail(state, op, "a loop whose body is not there or takes other operands");
     if (loop->step && state->depth > 1)
         return dt_cert_fail(state, op, "a loop in a function has other iterations on each stage");
     Stack stack = {
         .state = state,
         .loop = *loop,
-        .context = dt_intern_printf("%s/%s", outer_context, dt_certstep_join(state->meant->names.label, loop->label))};
+        .context = dt_intern_printf("%s/%s", outer_context,
+                                    dt_certstep_join(state->meant->names.label, loop->label))};
     stack.loop.first += state->behind * loop->step;
     stack.symbols = dt_intern_printf("%s %s", stack.context, loop->reverse ? "down" : "up");
     if (state->is_serial)
@@ -602,7 +639,8 @@ static bool loop_op(CertState *state, const CertOp *op, const char *outer_contex
 
 /* ---- all ---- */
 
-static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                   CertValue *out)
 {
     bool across = (op->mesh & state->program->pipe) && dt_cert_is(op->kind, "all_reduce");
     bool source = dt_cert_is(op->kind, "param") || dt_cert_is(op->kind, "input");

@@ -53,9 +53,9 @@ const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in)
     if (!lengths || !windows || op->n_axes != 2 || !range_in(op->attributes, &range))
         return NULL;
     const bool outside = is_window && reaches_over(&range, windows->extent, lengths->extent);
-    return dt_intern_printf(" ranges=(%lld 0 %lld %lld)%s%s [%s] [%s]", (long long)range.lo, (long long)range.step,
-                            (long long)range.n, outside ? " number=" : "", outside ? number_in(op->attributes) : "",
-                            op->axes[0], op->axes[1]);
+    return dt_intern_printf(" ranges=(%lld 0 %lld %lld)%s%s [%s] [%s]", (long long)range.lo,
+                            (long long)range.step, (long long)range.n, outside ? " number=" : "",
+                            outside ? number_in(op->attributes) : "", op->axes[0], op->axes[1]);
 }
 
 /* ---- from nodes to a function ---- */
@@ -86,13 +86,13 @@ static const CertType *type_of(const Halo *h, const CertShape *shape)
 }
 
 /* An op with one result of this type. */
-static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const CertType *type, uint32_t n_in,
-                      const uint32_t *in)
+static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const CertType *type,
+                      uint32_t n_in, const uint32_t *in)
 {
     DtArena *arena = h->state->arena;
     CertOp *op = DT_NEW(arena, CertOp);
-    *op = (CertOp){.kind = kind, .at = kind, .attributes = attributes, .n_in = n_in, .n_out = 1, .store = -1,
-                   .first_out = h->func->n_values++, .reduce = dt_intern("sum")};
+    *op = (CertOp){.kind = kind, .at = kind, .attributes = attributes, .n_in = n_in, .n_out = 1,
+                   .store = -1, .first_out = h->func->n_values++, .reduce = dt_intern("sum")};
     op->in = DT_NEW_ARRAY(arena, uint32_t, n_in + 1);
     if (n_in)
         memcpy(op->in, in, n_in * sizeof in[0]);
@@ -104,7 +104,8 @@ static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const C
     return op;
 }
 
-/* Reads axes, one range and a number of the attributes' text; false: there is more that changes what the op means. */
+/* Reads axes, one range and a number of the attributes' text; false: there is more that changes
+ * what the op means. */
 static bool read_attributes(CertOp *op)
 {
     const char *at = op->attributes;
@@ -128,7 +129,8 @@ static bool read_attributes(CertOp *op)
     return true;
 }
 
-static CertOp *cut(Halo *h, const CertType *whole, const char *axis, uint32_t x, int64_t lo, int64_t n)
+static CertOp *cut(Halo *h, const CertType *whole, const char *axis, uint32_t x, int64_t lo,
+                   int64_t n)
 {
     CertType *type = DT_NEW(h->state->arena, CertType);
     *type = *whole;
@@ -166,8 +168,10 @@ static uint32_t add_relabel(Halo *h, const CertType *type, uint32_t x, bool cuts
 {
     CertOp *op = add_op(h, "relabel", "", type, 1, &x);
     op->n_relabels = 1;
-    op->relabels[0] = cuts ? (CertRelabel){.n_from = 1, .n_to = 2, .from = {h->axis}, .to = {h->block, h->part}}
-                           : (CertRelabel){.n_from = 2, .n_to = 1, .from = {h->block, h->part}, .to = {h->axis}};
+    op->relabels[0] = cuts ? (CertRelabel){.n_from = 1, .n_to = 2, .from = {h->axis},
+                                           .to = {h->block, h->part}}
+                           : (CertRelabel){.n_from = 2, .n_to = 1, .from = {h->block, h->part},
+                                           .to = {h->axis}};
     return op->first_out;
 }
 
@@ -183,9 +187,10 @@ static bool same_unquoted(const char *a, const char *b)
 /* The parts of the source. */
 static bool add_source(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
-    const char *text = dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
-                                        (long long)dt_certnode_extent(node->shape, h->block), h->part,
-                                        (long long)dt_certnode_extent(node->shape, h->part));
+    const char *text =
+        dt_intern_printf(" relabel(%s -> %s=%lld, %s=%lld)", h->axis, h->block,
+                         (long long)dt_certnode_extent(node->shape, h->block), h->part,
+                         (long long)dt_certnode_extent(node->shape, h->part));
     if (!same_unquoted(node->attributes, text) || (h->source && h->source != node->in[0]))
         return false;
     h->source = node->in[0];
@@ -205,7 +210,8 @@ static bool make(Halo *h, const CertNode *node, const uint32_t *in, uint32_t *re
     return read_attributes(op);
 }
 
-/* Appends what makes the node, after what makes its operands, unless that is there; its value's number. */
+/* Appends what makes the node, after what makes its operands, unless that is there; its value's
+ * number. */
 static bool add_node(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     uint32_t in[MOST_IN];
@@ -234,7 +240,8 @@ static void complete(Halo *h)
         const bool is_window = is(op->kind, "window");
         if ((!is_window && !is(op->kind, "fold")) || op->n_axes != 2 || op->n_ranges != 1)
             continue;
-        const CertType *x = op->in[0] ? h->func->ops.at[op->in[0] - 1]->types[0] : h->func->args.at[0],
+        const CertType *x = op->in[0] ? h->func->ops.at[op->in[0] - 1]->types[0]
+                                      : h->func->args.at[0],
                        *y = op->types[0];
         const CertAxis *length = dt_certtext_axis(is_window ? x : y, op->axes[0]),
                        *windows = dt_certtext_axis(is_window ? y : x, op->axes[0]);
@@ -262,17 +269,20 @@ static Halo *begin(CertState *state, const char *const *names, const CertNode *s
 static bool is_whole(const Halo *parts, const CertNode *whole)
 {
     CertState *state = parts->state;
-    Halo *h = begin(state, (const char *const[]){parts->block, parts->part, parts->axis}, parts->source);
+    Halo *h =
+        begin(state, (const char *const[]){parts->block, parts->part, parts->axis}, parts->source);
     const CertProgram *none = DT_NEW(state->arena, CertProgram);
     const uint32_t x = 0;
     DtText problem = {0};
-    if (!read_attributes(add_op(h, whole->kind, whole->attributes, type_of(h, whole->shape), 1, &x)))
+    if (!read_attributes(
+            add_op(h, whole->kind, whole->attributes, type_of(h, whole->shape), 1, &x)))
         return false;
     complete(h);
     DT_PUSH(state->arena, h->func->results, 1);
     if (!state->meant->boxes)
         state->meant->boxes = dt_box_begin(state->arena);
-    const bool equal = dt_box_equal(state->meant->boxes, none, parts->func, none, h->func, DT_BOX_ALIKE, &problem);
+    const bool equal =
+        dt_box_equal(state->meant->boxes, none, parts->func, none, h->func, DT_BOX_ALIKE, &problem);
     dt_text_free(&problem);
     return equal;
 }
@@ -287,18 +297,21 @@ static bool may_be(const CertNode *node, const CertShape *shape)
 static CertNode *find_whole(const Halo *h, const CertShape *shape, uint32_t number)
 {
     uint32_t tried = 0;
-    for (const CertMeaning *m = dt_certstep_numbered(h->state, number); m && tried < MOST_TRIED; m = m->next)
+    for (const CertMeaning *m = dt_certstep_numbered(h->state, number); m && tried < MOST_TRIED;
+         m = m->next)
         if (may_be(m->node, shape) && tried++ < MOST_TRIED && is_whole(h, m->node))
             return m->node;
     return NULL;
 }
 
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape, uint32_t number)
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape,
+                            uint32_t number)
 {
     const CertRelabel *r = &op->relabels[0];
     uint32_t value;
     if (op->n_relabels != 1 || r->n_from != 2 || r->n_to != 1 ||
-        r->from[0] != dt_intern_printf("@%s", r->to[0]) || r->from[1] != dt_intern_printf("@%s.part", r->to[0]))
+        r->from[0] != dt_intern_printf("@%s", r->to[0]) ||
+        r->from[1] != dt_intern_printf("@%s.part", r->to[0]))
         return NULL;
     Halo *h = begin(state, (const char *const[]){r->from[0], r->from[1], r->to[0]}, NULL);
     if (!add_node(h, x, &value) || !h->source)
@@ -310,6 +323,7 @@ CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, con
     CertNode *whole = find_whole(h, shape, number);
     if (!whole)
         return NULL;
-    return dt_certnode_make(state->nodes, (CertNode){.kind = whole->kind, .attributes = whole->attributes,
+    return dt_certnode_make(state->nodes, (CertNode){.kind = whole->kind,
+                                                     .attributes = whole->attributes,
                                                      .shape = shape, .n_in = 1, .in = &h->source});
 }

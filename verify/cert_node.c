@@ -11,9 +11,10 @@
 
 enum { SHAPES = 1 << 10 };
 
-const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried", dt_certkind_stack[] = "stack",
-           dt_certkind_at[] = "at", dt_certkind_total[] = "total", dt_certkind_sum[] = "sum of",
-           dt_certkind_term[] = "a term of", dt_certkind_lacks[] = "a part of";
+const char dt_certkind_tuple[] = "bucket", dt_certkind_carried[] = "carried",
+           dt_certkind_stack[] = "stack", dt_certkind_at[] = "at", dt_certkind_total[] = "total",
+           dt_certkind_sum[] = "sum of", dt_certkind_term[] = "a term of",
+           dt_certkind_lacks[] = "a part of";
 
 struct CertNodes {
     DtArena *arena;
@@ -43,7 +44,8 @@ static uint64_t hash_of(const CertNode *x)
 {
     uint64_t hash = mix((uint64_t)(uintptr_t)x->kind, (uint64_t)(uintptr_t)x->attributes);
     hash = mix(hash, (uint64_t)(uintptr_t)x->shape);
-    hash = mix(hash, (uint64_t)x->lo * 31 + (uint64_t)x->hi * 7 + x->index + (uint64_t)(uintptr_t)x->over);
+    hash = mix(hash, (uint64_t)x->lo * 31 + (uint64_t)x->hi * 7 + x->index +
+                         (uint64_t)(uintptr_t)x->over);
     for (uint32_t i = 0; i < x->n_in; i++)
         hash = mix(hash, x->in[i]->id);
     return hash;
@@ -51,8 +53,9 @@ static uint64_t hash_of(const CertNode *x)
 
 static bool equal(const CertNode *a, const CertNode *b)
 {
-    if (a->kind != b->kind || a->attributes != b->attributes || a->shape != b->shape || a->n_in != b->n_in ||
-        a->index != b->index || a->lo != b->lo || a->hi != b->hi || a->over != b->over)
+    if (a->kind != b->kind || a->attributes != b->attributes || a->shape != b->shape ||
+        a->n_in != b->n_in || a->index != b->index || a->lo != b->lo || a->hi != b->hi ||
+        a->over != b->over)
         return false;
     return a->n_in == 0 || memcmp(a->in, b->in, a->n_in * sizeof a->in[0]) == 0;
 }
@@ -106,17 +109,19 @@ CertNode *dt_certnode_find(const CertNodes *nodes, const CertNode *parts)
 
 uint32_t dt_certnode_count(const CertNodes *nodes) { return nodes->n; }
 
-CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
-                           uint32_t index)
+CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertShape *shape, uint32_t index)
 {
-    return dt_certnode_make(nodes, (CertNode){.kind = kind, .attributes = attributes, .shape = shape, .index = index});
+    return dt_certnode_make(nodes, (CertNode){.kind = kind, .attributes = attributes,
+                                              .shape = shape, .index = index});
 }
 
-CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
-                         CertNode *x)
+CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
+                         const CertShape *shape, CertNode *x)
 {
     return dt_certnode_make(nodes,
-                            (CertNode){.kind = kind, .attributes = attributes, .shape = shape, .n_in = 1, .in = &x});
+                            (CertNode){.kind = kind, .attributes = attributes, .shape = shape,
+                                       .n_in = 1, .in = &x});
 }
 
 /* ---- shapes ---- */
@@ -128,7 +133,8 @@ static const CertShape *make_shape(CertNodes *nodes, const CertShape *draft)
         hash = mix(mix(hash, (uint64_t)(uintptr_t)draft->axes[i]), (uint64_t)draft->extents[i]);
     const CertShape **slot = &nodes->shapes[hash % SHAPES];
     for (const CertShape *x = *slot; x; x = x->next)
-        if (x->dtype == draft->dtype && x->rank == draft->rank && memcmp(x->axes, draft->axes, sizeof x->axes) == 0 &&
+        if (x->dtype == draft->dtype && x->rank == draft->rank &&
+            memcmp(x->axes, draft->axes, sizeof x->axes) == 0 &&
             memcmp(x->extents, draft->extents, sizeof x->extents) == 0)
             return x;
     CertShape *shape = DT_NEW(nodes->arena, CertShape);
@@ -175,7 +181,8 @@ int64_t dt_certnode_extent(const CertShape *shape, const char *axis)
     return -1;
 }
 
-const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis, int64_t extent)
+const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis,
+                                     int64_t extent)
 {
     CertShape draft = {.dtype = shape->dtype};
     for (uint32_t i = 0; i < shape->rank; i++)
@@ -192,7 +199,9 @@ CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *
 {
     while (zero->n_in)
         zero = zero->in[0];
-    return shape == zero->shape ? zero : dt_certnode_of(nodes, dt_intern("expand"), dt_intern(""), shape, zero);
+    return shape == zero->shape
+               ? zero
+               : dt_certnode_of(nodes, dt_intern("expand"), dt_intern(""), shape, zero);
 }
 
 /* Whether a number is unchanged by a cast to dtype, apart from the rounding of floats: it must not
@@ -247,7 +256,8 @@ static const CertNode *lacking(const CertNode *node, const CertNode *from)
 
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text)
 {
-    while (have->kind == want->kind && have->attributes == want->attributes && have->n_in == want->n_in) {
+    while (have->kind == want->kind && have->attributes == want->attributes &&
+           have->n_in == want->n_in) {
         const CertNode *a = lacking(want, have), *b = lacking(have, want);
         for (uint32_t i = 0; !is(have, "add") && i < have->n_in; i++)
             if (have->in[i] != want->in[i]) {
@@ -260,6 +270,7 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
         have = a;
         want = b;
     }
-    dt_text_printf(ret_text, ": `%s%s` of %u stands where the serial program has `%s%s` of %u", have->kind,
-                   have->attributes, have->n_in, want->kind, want->attributes, want->n_in);
+    dt_text_printf(ret_text, ": `%s%s` of %u stands where the serial program has `%s%s` of %u",
+                   have->kind, have->attributes, have->n_in, want->kind, want->attributes,
+                   want->n_in);
 }

@@ -17,7 +17,8 @@ bool dt_certpack_is(const CertNode *node) { return node && node->kind == dt_cert
 /* Whether there is a bucket for each element of the axis. */
 static bool is_iterations(const CertType *bucket, const char *axis)
 {
-    return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 && dt_certtext_axis(bucket, axis);
+    return strcmp(axis, "@bucket") != 0 && strcmp(axis, "@split") != 0 &&
+           dt_certtext_axis(bucket, axis);
 }
 
 /* The layout of a member of this type in an iteration's bucket, as text; cached in the type. */
@@ -42,15 +43,18 @@ static const char *lies(const CertType *type, const CertType *bucket)
     return notes->lies;
 }
 
-static CertNode *place(CertState *state, int64_t offset, const CertType *type, const CertType *bucket)
+static CertNode *place(CertState *state, int64_t offset, const CertType *type,
+                       const CertType *bucket)
 {
     return dt_certnode_make(state->nodes,
-                            (CertNode){.kind = place_kind, .lo = offset, .attributes = lies(type, bucket)});
+                            (CertNode){.kind = place_kind, .lo = offset,
+                                       .attributes = lies(type, bucket)});
 }
 
 static CertNode *bucket_of(CertState *state, uint32_t n, CertNode *const *in)
 {
-    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = n, .in = in});
+    return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "",
+                                                     .n_in = n, .in = in});
 }
 
 static int by_offset(const void *a, const void *b)
@@ -64,7 +68,9 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
 {
     int64_t n = 1;
     for (uint32_t a = 0; a < type->rank; a++)
-        n *= is_iterations(bucket, type->axes[a].name) ? 1 : dt_cert_local(state->program, &type->axes[a]);
+        n *= is_iterations(bucket, type->axes[a].name)
+                 ? 1
+                 : dt_cert_local(state->program, &type->axes[a]);
     return n;
 }
 
@@ -74,7 +80,8 @@ static bool has_iterations(const CertType *member, const CertType *bucket)
     bool has = true;
     for (uint32_t a = 0; has && a < bucket->rank; a++) {
         const CertAxis *axis = dt_certtext_axis(member, bucket->axes[a].name);
-        has = !is_iterations(bucket, bucket->axes[a].name) || (axis && dt_cert_same_axis(axis, &bucket->axes[a]));
+        has = !is_iterations(bucket, bucket->axes[a].name) ||
+              (axis && dt_cert_same_axis(axis, &bucket->axes[a]));
     }
     return has;
 }
@@ -94,7 +101,8 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
     for (uint32_t i = 0; i < members.n; i++) {
         const CertStore *member = members.at[i];
         const int64_t n = local_elements(state, member->type, whole);
-        if (!flat || member->at < end || n > flat->extent - member->at || !has_iterations(member->type, whole))
+        if (!flat || member->at < end || n > flat->extent - member->at ||
+            !has_iterations(member->type, whole))
             return NULL;
         end = member->at + n;
         in[2 * i] = place(state, member->at, member->type, whole);
@@ -103,8 +111,8 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
     return bucket_of(state, 2 * members.n, in);
 }
 
-CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset, const CertType *type,
-                             const CertType *bucket)
+CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
+                             const CertType *type, const CertType *bucket)
 {
     const CertNode *want = place(state, offset, type, bucket);
     if (!has_iterations(type, bucket))
@@ -119,7 +127,8 @@ CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t off
 
 static bool is_split_alike(const CertAxis *a, const CertAxis *b)
 {
-    bool alike = a->extent == b->extent && a->n == b->n && a->zigzag == b->zigzag && a->padded == b->padded;
+    bool alike =
+        a->extent == b->extent && a->n == b->n && a->zigzag == b->zigzag && a->padded == b->padded;
     for (uint32_t i = 0; alike && i < a->n; i++)
         alike = a->split[i] == b->split[i];
     return alike;
@@ -128,14 +137,16 @@ static bool is_split_alike(const CertAxis *a, const CertAxis *b)
 /* An op on a bucket whose elements are all on this rank, one row per rank, and a member on the
  * same ranks. Both have the op's axes with the same splits, for one bucket per iteration; the
  * bucket has no other axes. */
-static bool fits(const CertState *state, const CertOp *op, const CertType *bucket, const CertType *member)
+static bool fits(const CertState *state, const CertOp *op, const CertType *bucket,
+                 const CertType *member)
 {
     const char *flat = dt_intern("@bucket"), *parts = dt_intern("@split");
     const CertAxis *axis = dt_certtext_axis(bucket, flat), *rows = dt_certtext_axis(bucket, parts);
     if (!axis || axis->n || (rows && dt_cert_local(state->program, rows) != 1))
         return false;
     for (uint32_t i = 0; i < op->n_axes; i++) {
-        const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]), *b = dt_certtext_axis(member, op->axes[i]);
+        const CertAxis *a = dt_certtext_axis(bucket, op->axes[i]),
+                       *b = dt_certtext_axis(member, op->axes[i]);
         if (!a || !b || !is_split_alike(a, b))
             return false;
     }
@@ -147,12 +158,14 @@ static bool fits(const CertState *state, const CertOp *op, const CertType *bucke
             return false;
     }
     return bucket->split == member->split && bucket->partial == member->partial &&
-           (!bucket->partial || bucket->pending == member->pending) && bucket->dtype == member->dtype;
+           (!bucket->partial || bucket->pending == member->pending) &&
+           bucket->dtype == member->dtype;
 }
 
 /* The operands, with zeros among them stacked over the same loop as the others; a value without a
  * stack contains all iterations. */
-static const CertValue *covered(CertState *state, const CertOp *op, const char *stack, const CertValue *in)
+static const CertValue *covered(CertState *state, const CertOp *op, const char *stack,
+                                const CertValue *in)
 {
     CertValue *copy = DT_NEW_ARRAY(state->arena, CertValue, op->n_in);
     const CertValue *like = NULL;
@@ -180,7 +193,8 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         in = covered(state, op, stack, in);
     *out = (CertValue){.type = op->types[0], .loop = stack, .first = in[0].first};
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const CertType *bucket = packs ? op->types[0] : in[i].type, *member = packs ? in[i].type : op->types[0];
+        const CertType *bucket = packs ? op->types[0] : in[i].type,
+                       *member = packs ? in[i].type : op->types[0];
         if (!fits(state, op, bucket, member) || in[i].loop != stack || in[i].first != in[0].first ||
             dt_certpack_is(in[i].node) == packs)
             return dt_cert_fail(state, op, "a bucket lies otherwise than what is in it");
@@ -195,15 +209,16 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
         nodes[2 * i + 1] = in[i].node;
     }
     out->node = packs ? bucket_of(state, 2 * op->n_in, nodes)
-                      : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0], in[0].type);
+                      : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0],
+                                           in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
     out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO; /* the padding after the members */
     return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
 /* The bucket with `change` applied to each member. */
-CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),
-                           void *data)
+CertNode *dt_certpack_each(CertState *state, CertNode *node,
+                           CertNode *(*change)(void *data, CertNode *member), void *data)
 {
     if (!dt_certpack_is(node))
         return change(data, node);
@@ -248,15 +263,16 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
         int64_t lo = 0, hi = 0;
         one.node = member;
         const bool some = dt_certrange_some(state, &one, &lo, &hi);
-        terms[i] = zero ? dt_certnode_zeros(state->nodes, shape, member)
-                        : dt_certnode_make(state->nodes, (CertNode){.kind = op->kind,
-                                                                    .attributes = all_axes(member->shape),
-                                                                    .shape = shape,
-                                                                    .n_in = 1,
-                                                                    .in = &member,
-                                                                    .lo = some ? lo : 0,
-                                                                    .hi = some ? hi : 0,
-                                                                    .over = some ? in[0].loop : NULL});
+        terms[i] =
+            zero ? dt_certnode_zeros(state->nodes, shape, member)
+                 : dt_certnode_make(state->nodes, (CertNode){.kind = op->kind,
+                                                             .attributes = all_axes(member->shape),
+                                                             .shape = shape,
+                                                             .n_in = 1,
+                                                             .in = &member,
+                                                             .lo = some ? lo : 0,
+                                                             .hi = some ? hi : 0,
+                                                             .over = some ? in[0].loop : NULL});
     }
     out->node = dt_certpack_sum(state, shape, n, terms);
     return true;
@@ -271,7 +287,8 @@ static bool is_factor(const CertType *type, const CertType *bucket)
     return is;
 }
 
-bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out)
+bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
+                     CertValue *out)
 {
     const CertNode *first = NULL;
     if (dt_cert_is(op->kind, "reduce"))
@@ -290,7 +307,8 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
     for (uint32_t k = 1; k < first->n_in; k += 2) {
         for (uint32_t i = 0; i < op->n_in; i++)
             parts[i] = dt_certpack_is(in[i].node) ? in[i].node->in[k] : in[i].node;
-        const CertShape *shape = dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
+        const CertShape *shape =
+            dt_certnode_cast_shape(state->nodes, first->in[k]->shape, op->types[index]->dtype);
         nodes[k - 1] = first->in[k - 1];
         CertNode *same = dt_certpad_selected(op, parts, shape->rank);
         const bool is_same = same && same->shape->dtype == shape->dtype;
@@ -299,7 +317,8 @@ bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, ui
                                      : dt_certstep_member(state, op, shape, parts, index);
     }
     out->node = dt_certnode_make(
-        state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = first->n_in, .in = nodes});
+        state->nodes, (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = first->n_in,
+                                 .in = nodes});
     return true;
 }
 
@@ -341,12 +360,14 @@ CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, 
              **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
     for (uint32_t k = 0; k < in[0]->n_in; k++) {
         for (uint32_t i = 0; i < n; i++) {
-            if (!dt_certpack_is(in[i]) || in[i]->n_in != in[0]->n_in || (k % 2 == 0 && in[i]->in[k] != in[0]->in[k]))
+            if (!dt_certpack_is(in[i]) || in[i]->n_in != in[0]->n_in ||
+                (k % 2 == 0 && in[i]->in[k] != in[0]->in[k]))
                 return NULL;
             terms[i] = in[i]->in[k];
         }
         nodes[k] = k % 2 ? dt_certpack_sum(state, terms[0]->shape, n, terms) : in[0]->in[k];
     }
     return dt_certnode_make(state->nodes,
-                            (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = in[0]->n_in, .in = nodes});
+                            (CertNode){.kind = dt_certkind_tuple, .attributes = "",
+                                       .n_in = in[0]->n_in, .in = nodes});
 }

@@ -50,7 +50,8 @@ static bool has_padding(const CertState *state, const CertValue *x, uint32_t k)
     for (uint32_t i = 1; dt_certpack_is(x->node) && i < x->node->n_in; i += 2) {
         const CertShape *shape = x->node->in[i]->shape;
         has = has || !shape ||
-              dt_certnode_extent(shape, state->program->padded[k].name) == state->program->padded[k].logical;
+              dt_certnode_extent(shape, state->program->padded[k].name) ==
+                  state->program->padded[k].logical;
     }
     return has;
 }
@@ -73,11 +74,13 @@ static bool position_below(const CertState *state, const CertOp *op, const CertV
            (in[0].type->padded >> k & 1) && dt_certnode_number(in[1].node, ret_n);
 }
 
-/* Indices out of range read 0 and add nothing, and so may those of padding: nothing but zeros is sure to stay. Where an
- * index is looked up along the axis, or added up there, only a tensor of zeros makes such. */
+/* Indices out of range read 0 and add nothing, and so may those of padding: nothing but zeros is
+ * sure to stay. Where an index is looked up along the axis, or added up there, only a tensor of
+ * zeros makes such. */
 static CertFill lookup(const CertOp *op, const CertValue *x, uint32_t k)
 {
-    const bool names = named(x->type, op->axes, op->n_axes, k) || named(x->type, op->axes2, op->n_axes2, k);
+    const bool names =
+        named(x->type, op->axes, op->n_axes, k) || named(x->type, op->axes2, op->n_axes2, k);
     const bool zero = names ? dt_certnode_is_zero(x->node) : operand(x, k) == CERT_ZERO;
     return zero ? CERT_ZERO : CERT_ANYTHING;
 }
@@ -109,12 +112,13 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
         if (operand(&in[0], k) == CERT_ZERO && operand(&in[1], k) == CERT_ZERO)
             return CERT_ZERO;
         for (uint32_t i = 0; i < 2; i++)
-            if (operand(&in[i], k) == CERT_ZERO && dt_certnode_number(in[1 - i].node, &n) && n > 0 && isfinite(n))
+            if (operand(&in[i], k) == CERT_ZERO && dt_certnode_number(in[1 - i].node, &n) &&
+                n > 0 && isfinite(n))
                 return CERT_POSITIVE;
         return CERT_ANYTHING;
     case F_QUOTIENT:
-        zero = operand(&in[0], k) == CERT_ZERO &&
-               (operand(&in[1], k) == CERT_POSITIVE || (k >= CERT_REST && !dt_certpack_is(in[1].node)));
+        zero = operand(&in[0], k) == CERT_ZERO && (operand(&in[1], k) == CERT_POSITIVE ||
+                                                   (k >= CERT_REST && !dt_certpack_is(in[1].node)));
         return zero ? CERT_ZERO : CERT_ANYTHING;
     case F_PRODUCT: /* of finite numbers */
         for (uint32_t i = 0; i < op->n_in; i++) {
@@ -135,7 +139,8 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
     if (!bucket && !ret_value->type->padded)
         return;
     for (uint32_t k = 0; k < CERT_FILLS; k++) {
-        if (!(ret_value->type->padded >> k & 1) && !(bucket && (k < state->program->n_padded || k >= CERT_REST)))
+        if (!(ret_value->type->padded >> k & 1) &&
+            !(bucket && (k < state->program->n_padded || k >= CERT_REST)))
             continue;
         CertFill f = fill(state, op, in, k);
         if (sum && f != CERT_ZERO && dt_cert_is(op->reduce, "sum")) /* of one number on each rank */
@@ -178,7 +183,8 @@ static bool is_true(const CertNode *x)
 
 CertNode *dt_certpad_selected(const CertOp *op, CertNode *const *in, uint32_t rank)
 {
-    const bool selects = dt_cert_is(op->kind, "where") && in[0]->shape && in[1]->shape && in[1]->shape->rank == rank;
+    const bool selects =
+        dt_cert_is(op->kind, "where") && in[0]->shape && in[1]->shape && in[1]->shape->rank == rank;
     return selects && is_true(in[0]) ? in[1] : NULL;
 }
 

@@ -40,7 +40,10 @@ void dt_certrange_note(CertProgram *program)
 }
 
 /* A program is read before it is evaluated, the serial one first: both know its loops. */
-static bool is_loop(const CertProgram *program, const char *axis) { return find(program->whole, axis) != NULL; }
+static bool is_loop(const CertProgram *program, const char *axis)
+{
+    return find(program->whole, axis) != NULL;
+}
 
 int64_t dt_certrange_count(const CertState *state, const char *axis)
 {
@@ -51,7 +54,8 @@ int64_t dt_certrange_count(const CertState *state, const char *axis)
 const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop)
 {
     CertType *notes = (CertType *)type; /* caches what is derived from the type */
-    const int64_t count = loop && dt_certtext_axis(type, loop) ? dt_certrange_count(state, loop) : -1;
+    const int64_t count =
+        loop && dt_certtext_axis(type, loop) ? dt_certrange_count(state, loop) : -1;
     const CertShape *shape = dt_certnode_shape(state->nodes, type);
     if (count < 0)
         return shape;
@@ -62,8 +66,8 @@ const CertShape *dt_certrange_all(CertState *state, const CertType *type, const 
     return type->all;
 }
 
-/* An operand that has the axis and is of no loop has all of it: from 0 on. Where all iterations are equal they are
- * those of the others. */
+/* An operand that has the axis and is of no loop has all of it: from 0 on. Where all iterations are
+ * equal they are those of the others. */
 bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value)
 {
     bool whole = false;
@@ -72,7 +76,8 @@ bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!in[i].loop || !dt_certtext_axis(ret_value->type, in[i].loop))
             continue;
-        if ((loop && loop != in[i].loop) || (first != CERT_ANY && in[i].first != CERT_ANY && first != in[i].first))
+        if ((loop && loop != in[i].loop) ||
+            (first != CERT_ANY && in[i].first != CERT_ANY && first != in[i].first))
             return false;
         loop = in[i].loop;
         first = first == CERT_ANY ? in[i].first : first;
@@ -86,7 +91,8 @@ bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value
     return true;
 }
 
-const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in, const CertValue *value)
+const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in,
+                                    const CertValue *value)
 {
     const CertShape *shape = dt_certrange_all(state, value->type, value->loop);
     int64_t extent = -1;
@@ -100,7 +106,8 @@ const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const Ce
 }
 
 /* A value is whole if it covers its node's own extent. */
-bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo, int64_t *ret_hi)
+bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo,
+                       int64_t *ret_hi)
 {
     const CertAxis *axis = value->loop ? dt_certtext_axis(value->type, value->loop) : NULL;
     if (!axis)
@@ -174,7 +181,10 @@ static bool works_along(const CertOp *op, const char *axis)
     return works;
 }
 
-bool dt_certrange_adds(const CertOp *op) { return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum"); }
+bool dt_certrange_adds(const CertOp *op)
+{
+    return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
+}
 
 /* Zeros combined with some iterations count as zeros of these iterations. */
 static bool cover(CertState *state, const CertOp *op, const CertValue *like, CertValue *settled)
@@ -212,7 +222,8 @@ const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const C
     bool changed = op->n_in > 1 && cover(state, op, like, settled);
     const bool same = agree(op, settled);
     for (uint32_t i = 0; i < op->n_in; i++) {
-        if (!settled[i].loop || (same && (dt_certrange_adds(op) || !works_along(op, settled[i].loop))))
+        if (!settled[i].loop ||
+            (same && (dt_certrange_adds(op) || !works_along(op, settled[i].loop))))
             continue;
         dt_certrange_fix(state, &settled[i]);
         changed = true;
@@ -220,7 +231,8 @@ const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const C
     return changed ? settled : in;
 }
 
-void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out)
+void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in,
+                         CertValue *out)
 {
     if (!dt_cert_is(op->kind, "expand"))
         return;
@@ -245,8 +257,9 @@ static void tag(CertValue *value, const char *axis, int64_t first)
 static bool is_cut(const CertProgram *program, const CertOp *op, const CertValue *in)
 {
     const char *axis = op->n_in == 1 && op->n_axes == 1 && op->n_ranges == 1 ? op->axes[0] : NULL;
-    return axis && dt_cert_is(op->kind, "slice") && op->ranges[0].step == 1 && is_loop(program, axis) &&
-           (!in[0].loop || in[0].loop == axis) && in[0].node->shape && !dt_certpack_is(in[0].node);
+    return axis && dt_cert_is(op->kind, "slice") && op->ranges[0].step == 1 &&
+           is_loop(program, axis) && (!in[0].loop || in[0].loop == axis) && in[0].node->shape &&
+           !dt_certpack_is(in[0].node);
 }
 
 static bool is_joined(const CertProgram *program, const CertOp *op, const CertValue *in)
@@ -264,7 +277,8 @@ static bool is_joined(const CertProgram *program, const CertOp *op, const CertVa
     return true;
 }
 
-bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out)
+bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in,
+                      CertValue *out)
 {
     const bool cut = is_cut(program, op, in);
     if (!cut && !is_joined(program, op, in))

@@ -78,8 +78,8 @@ const CertValue *dt_certring_args(CertState *state, const CertOp *op, const Cert
     return args;
 }
 
-bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in, const CertType *made,
-                       const CertType *have)
+bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in,
+                       const CertType *made, const CertType *have)
 {
     const CertAxis *block = blocks_of(state, op, in), *axis = block ? ring_axis(op, made) : NULL;
     if (!block)

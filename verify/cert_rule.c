@@ -192,14 +192,16 @@ static bool pending(const Rule *r, const char *const *gone, uint32_t n_gone)
 
 static bool own_cast(const Rule *r)
 {
-    const bool floats = dt_cert_is_float(operand(r, 0)->dtype) && dt_cert_is_float(result(r)->dtype);
+    const bool floats =
+        dt_cert_is_float(operand(r, 0)->dtype) && dt_cert_is_float(result(r)->dtype);
     return floats ? linear(r, false) : none(r);
 }
 
 static bool own_iota(const Rule *r)
 {
     const CertType *y = result(r);
-    return (y->rank == 1 && r->op->n_axes == 1 && r->op->axes[0] == y->axes[0].name && !y->partial) ||
+    return (y->rank == 1 && r->op->n_axes == 1 && r->op->axes[0] == y->axes[0].name &&
+            !y->partial) ||
            no(r, "positions are of one axis");
 }
 
@@ -234,14 +236,16 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
     return true;
 }
 
-/* How many elements these axes have together; 0: one is missing, or is not as long as extents say (NULL: nothing), or
- * an axis is named so often that there is no such number. */
-static int64_t elements(const CertType *type, const char *const *names, uint32_t n, const int64_t *extents)
+/* How many elements these axes have together; 0: one is missing, or is not as long as extents say
+ * (NULL: nothing), or an axis is named so often that there is no such number. */
+static int64_t elements(const CertType *type, const char *const *names, uint32_t n,
+                        const int64_t *extents)
 {
     int64_t all = 1;
     for (uint32_t i = 0; i < n; i++) {
         const CertAxis *axis = dt_certtext_axis(type, names[i]);
-        if (!axis || (extents && axis->extent != extents[i]) || __builtin_mul_overflow(all, axis->extent, &all))
+        if (!axis || (extents && axis->extent != extents[i]) ||
+            __builtin_mul_overflow(all, axis->extent, &all))
             return 0;
     }
     return all;
@@ -276,14 +280,17 @@ static bool is_as_long(const Rule *r, bool cuts)
     const CertOp *op = r->op;
     bool same = op->n_ranges == op->n_axes;
     for (uint32_t i = 0; same && i < op->n_axes; i++) {
-        const CertAxis *x = dt_certtext_axis(operand(r, 0), op->axes[i]), *y = dt_certtext_axis(result(r), op->axes[i]),
-                       *whole = cuts ? x : y, *part = cuts ? y : x;
+        const CertAxis *x = dt_certtext_axis(operand(r, 0), op->axes[i]),
+                       *y = dt_certtext_axis(result(r), op->axes[i]), *whole = cuts ? x : y,
+                       *part = cuts ? y : x;
         const CertRange *range = &op->ranges[i];
-        same = x && y && range->lo >= 0 && range->hi >= 0 && range->step >= 1 && range->lo < whole->extent &&
+        same = x && y && range->lo >= 0 && range->hi >= 0 && range->step >= 1 &&
+               range->lo < whole->extent &&
                part->extent - 1 <= (whole->extent - 1 - range->lo) / range->step;
         if (same)
             same = cuts ? range->n == part->extent
-                        : range->hi == whole->extent - 1 - range->lo - (part->extent - 1) * range->step;
+                        : range->hi ==
+                              whole->extent - 1 - range->lo - (part->extent - 1) * range->step;
     }
     return same || no(r, "its result is not as long as it says");
 }
@@ -387,7 +394,8 @@ static bool own_alike(const Rule *r)
         const CertType *y = r->op->types[i];
         bool same = y->rank == x->rank;
         for (uint32_t a = 0; same && a < y->rank; a++)
-            same = y->axes[a].name == x->axes[a].name && dt_cert_same_axis(&y->axes[a], &x->axes[a]);
+            same =
+                y->axes[a].name == x->axes[a].name && dt_cert_same_axis(&y->axes[a], &x->axes[a]);
         if (!same)
             return no(r, "its results lie otherwise than they should");
     }
@@ -473,7 +481,10 @@ static bool own_shard(const Rule *r)
     return moves(r, 0, r->op->mesh, 0);
 }
 
-static bool own_all_to_all(const Rule *r) { return exchanges(r) && moves(r, r->op->mesh, r->op->mesh, 0); }
+static bool own_all_to_all(const Rule *r)
+{
+    return exchanges(r) && moves(r, r->op->mesh, r->op->mesh, 0);
+}
 
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
 {
@@ -520,7 +531,8 @@ static const CertRule rules[] = {
     {"expand", 1, 1, .map = true, .made = N_ANY, .pending = P_PASS, .pads = F_SAME},
     {"relabel", 1, 1, .gone = N_FROM, .made = N_TO, .pending = P_PASS, .pads = F_SAME,
      .own = own_relabel},
-    {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME, .own = own_slice},
+    {"slice", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_PASS, .pads = F_SAME,
+     .own = own_slice},
     {"pad", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,
      .own = own_pad},
     {"window fold", 1, 1, .gone = N_AXES, .whole = N_AXES, .pending = P_SUMS, .pads = F_ZERO,

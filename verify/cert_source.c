@@ -49,8 +49,8 @@ static CertNode *as_serial(CertProof *p, const CertStore *store, CertNode *node)
 {
     CertValue value = {0};
     const CertStore *meant = dt_certsource_find(p->serial, store->key);
-    const bool same = meant && dt_certsource_gradient(p->serial, meant->place, &value) && value.node &&
-                      dt_certsum_equal(&p->state, node, value.node, NULL);
+    const bool same = meant && dt_certsource_gradient(p->serial, meant->place, &value) &&
+                      value.node && dt_certsum_equal(&p->state, node, value.node, NULL);
     return same ? value.node : node;
 }
 
@@ -120,8 +120,8 @@ bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value)
     return true;
 }
 
-/* Whether entries may leave a store together with those that are known: pieces of one entry add up a gradient, and each
- * loss's update may store a state. */
+/* Whether entries may leave a store together with those that are known: pieces of one entry add up
+ * a gradient, and each loss's update may store a state. */
 static bool may_leave(const CertProof *p, const CertStore *store, const char *base, int32_t others)
 {
     bool may = true;
@@ -210,7 +210,9 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
         return dt_cert_fail(&p->state, op, "a stage reads a store of another stage");
     if (!dt_certproof_is_passed(store) && ((store->type->split & p->program.time) ||
                                            (store->type->partial && !dt_certproof_is_total(store))))
-        return dt_cert_fail(&p->state, op, "a store of which ranks hold terms of a sum, or micro-batches a part each");
+        return dt_cert_fail(
+            &p->state, op,
+            "a store of which ranks hold terms of a sum, or micro-batches a part each");
     if (dt_certproof_is_passed(store)) {
         const CertValue *value = dt_certsource_passed(p, op, op->store, stage);
         *ret_value = value ? *value : *ret_value;
@@ -228,7 +230,9 @@ static bool param_source(CertProof *p, const CertOp *op, CertValue *ret_value)
         store->node = store->members >= 0 ? dt_certpack_store(&p->state, op->store, store_node)
                                           : store_node(&p->state, store);
     if (!store->node)
-        return dt_cert_fail(&p->state, op, "a bucket whose members overlap, end behind it, or have other iterations");
+        return dt_cert_fail(
+            &p->state, op,
+            "a bucket whose members overlap, end behind it, or have other iterations");
     ret_value->loop = dt_certproof_loop_of(store);
     ret_value->first = dt_cert_first(store, stage);
     ret_value->node = store->node;
@@ -303,7 +307,8 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
         return dt_cert_fail(state, op, "a sum over stages on a stage that is not one of them");
     if (!is(op->reduce, "sum") || op->mesh != state->program->pipe)
         return dt_cert_fail(state, op, "what is reduced over stages is a sum, over them alone");
-    if (x.node && (!dt_certpad_is_zero(state, &x) || (dt_certpack_is(x.node) && x.fill[CERT_SURE] != CERT_ZERO)))
+    if (x.node && (!dt_certpad_is_zero(state, &x) ||
+                   (dt_certpack_is(x.node) && x.fill[CERT_SURE] != CERT_ZERO)))
         return dt_cert_fail(state, op, "stages add up padding that may be other than 0");
     /* reductions must stay pending */
     if (!dt_certrule_same(x.type, 0, x.type->partial, op->types[0]))

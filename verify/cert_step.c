@@ -48,7 +48,8 @@ bool dt_certstep_is_zero(const CertNode *node)
     if (node->zero != CERT_UNKNOWN)
         return node->zero == CERT_YES;
     const bool term = node->kind == dt_certkind_term,
-               sum = term || is(node, "mul") || (is(node, "reduce") && !strstr(node->attributes, "reduce="));
+               sum = term || is(node, "mul") ||
+                     (is(node, "reduce") && !strstr(node->attributes, "reduce="));
     bool zero = sum && node->n_in;
     for (uint32_t i = term; zero && i < node->n_in; i++)
         zero = dt_certstep_is_zero(node->in[i]);
@@ -78,12 +79,14 @@ bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
 
 /* ---- from the parts of an op to the equal serial value ---- */
 
-/* The one name that a relabel gives in place of another, as "from -> to" would be; false: it does more. */
+/* The one name that a relabel gives in place of another, as "from -> to" would be; false: it does
+ * more. */
 static bool is_rename(const CertNode *x, const char **ret_from, const char **ret_to)
 {
     const CertShape *a = x->in[0]->shape, *b = x->shape;
     uint32_t n = 0;
-    if (!is(x, "relabel") || a->rank != b->rank || strchr(x->attributes, ',') || strpbrk(x->attributes, "@:"))
+    if (!is(x, "relabel") || a->rank != b->rank || strchr(x->attributes, ',') ||
+        strpbrk(x->attributes, "@:"))
         return false;
     *ret_from = *ret_to = NULL;
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -112,8 +115,8 @@ static CertNode *view(CertState *state, CertNode parts)
     CertNode *x = parts.in[0];
     if (dt_cert_is(parts.kind, "relabel") && !*parts.attributes && x->shape == parts.shape)
         return x;
-    if (is_rename(&parts, &from, &to) && x->n_in == 1 && is_rename(x, &first, &last) && first == to && last == from &&
-        x->in[0]->shape == parts.shape)
+    if (is_rename(&parts, &from, &to) && x->n_in == 1 && is_rename(x, &first, &last) &&
+        first == to && last == from && x->in[0]->shape == parts.shape)
         return x->in[0];
     parts.in = &x;
     return dt_certsum_ranged(state, parts, &x);
@@ -138,7 +141,8 @@ static CertNode *serial_of(CertState *state, const CertNode *parts)
 static bool alike(const CertNode *a, const CertNode *b)
 {
     return a->kind == b->kind && a->attributes == b->attributes && a->shape == b->shape &&
-           a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi && a->over == b->over;
+           a->n_in == b->n_in && a->index == b->index && a->lo == b->lo && a->hi == b->hi &&
+           a->over == b->over;
 }
 
 /* The number of operands of parts if they are those of s, and one operand may differ: then ret_but
@@ -172,7 +176,8 @@ static CertNode *one_of(const CertNode *parts)
 static CertNode *before_widening(const CertNode *parts)
 {
     const CertNode *x = parts->n_in == 1 ? parts->in[0] : NULL;
-    return x && dt_cert_is(parts->kind, "cast") && is(x, "cast") && x->in[0]->shape == parts->shape &&
+    return x && dt_cert_is(parts->kind, "cast") && is(x, "cast") &&
+                   x->in[0]->shape == parts->shape &&
                    dt_certstep_is_wider(x->shape->dtype, parts->shape->dtype)
                ? x->in[0]
                : NULL;
@@ -197,8 +202,9 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
     return dt_certnode_make(state->nodes, parts);
 }
 
-/* The node with these parts that has the number: itself; s with another operand where it is linear in that, a term;
- * s over other iterations. Of several nodes with this number, one that it is, or is a term of. NULL: it is none. */
+/* The node with these parts that has the number: itself; s with another operand where it is linear
+ * in that, a term; s over other iterations. Of several nodes with this number, one that it is, or
+ * is a term of. NULL: it is none. */
 static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *term = NULL;
@@ -237,8 +243,9 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
  * and renamings. */
 static bool hands_on(const CertNode *x)
 {
-    return x->kind == dt_certkind_stack || x->kind == dt_certkind_at || x->kind == dt_certkind_total ||
-           dt_cert_is(x->kind, "add") || dt_cert_is(x->kind, "relabel");
+    return x->kind == dt_certkind_stack || x->kind == dt_certkind_at ||
+           x->kind == dt_certkind_total || dt_cert_is(x->kind, "add") ||
+           dt_cert_is(x->kind, "relabel");
 }
 
 void dt_certstep_gradient(CertState *state, CertNode *gradient)
@@ -321,7 +328,8 @@ static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x
 /* x in another dtype. number: the serial cast that it must equal. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
-    CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape, .n_in = 1, .in = &x};
+    CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape,
+                      .n_in = 1, .in = &x};
     if (x->shape == shape)
         return x;
     CertNode *wide = cast_back(state, shape, x);
@@ -338,8 +346,8 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-/* Of a number that very many values share, calls of one function, it is not asked which: that takes the square of the
- * time. */
+/* Of a number that very many values share, calls of one function, it is not asked which: that takes
+ * the square of the time. */
 static bool has_number(const CertState *state, const CertNode *node, uint32_t number)
 {
     enum { MOST = 64 };
@@ -368,14 +376,16 @@ static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint3
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
-                             uint32_t index)
+CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape,
+                             CertNode *const *in, uint32_t index)
 {
-    CertNode **known = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1); /* sums that were settled elsewhere */
+    /* sums that were settled elsewhere */
+    CertNode **known = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         known[i] = known_as(in[i]);
     CertNode parts = {
-        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = known, .index = index};
+        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in,
+        .in = known, .index = index};
     CertNode *node = dt_cert_is(op->kind, "add") ? one_of(&parts) : NULL;
     node = node ? node : serial_of(state, &parts);
     if (!node && dt_cert_is(op->kind, "cast"))
@@ -385,10 +395,12 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
 
 /* ---- ops ---- */
 
-/* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank, in the sum's dtype; or NULL. */
+/* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank, in the sum's
+ * dtype; or NULL. */
 static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNode *where)
 {
-    if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' || !is(where, "where"))
+    if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' ||
+        !is(where, "where"))
         return NULL;
     const CertNode *first = is(where->in[0], "eq") ? where->in[0] : NULL;
     const CertShape *iota = first && is(first->in[0], "iota") ? first->in[0]->shape : NULL;
@@ -400,25 +412,30 @@ static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNod
             return NULL;
     CertNode *x = where->in[1];
     const CertShape *shape = dt_certnode_cast_shape(state->nodes, x->shape, op->types[0]->dtype);
-    return x->shape == shape ? x : dt_certnode_of(state->nodes, dt_intern("cast"), dt_intern(""), shape, x);
+    return x->shape == shape
+               ? x
+               : dt_certnode_of(state->nodes, dt_intern("cast"), dt_intern(""), shape, x);
 }
 
 /* The parts that determine the result of an op: its operands and attributes; for random draws also
  * their place in loops, for reductions over iterations the iterations. */
-static CertNode parts_of(CertState *state, const CertOp *op, const char *context, const CertValue *in,
-                         const CertShape *shape, CertNode *const *nodes, uint32_t index)
+static CertNode parts_of(CertState *state, const CertOp *op, const char *context,
+                         const CertValue *in, const CertShape *shape, CertNode *const *nodes,
+                         uint32_t index)
 {
     CertNode parts = {
-        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in, .in = nodes, .index = index};
+        .kind = op->kind, .attributes = op->attributes, .shape = shape, .n_in = op->n_in,
+        .in = nodes, .index = index};
     const bool sums = dt_certrange_adds(op);
     int64_t lo, hi;
     if (dt_cert_is(op->kind, "rng")) {
         const CertCalled *names = &state->meant->names;
-        parts.attributes =
-            dt_intern_printf("%s %s %s %s", op->attributes, context, dt_certstep_join(names->path, op->path),
-                             dt_certstep_join(names->label, op->text));
+        parts.attributes = dt_intern_printf("%s %s %s %s", op->attributes, context,
+                                            dt_certstep_join(names->path, op->path),
+                                            dt_certstep_join(names->label, op->text));
     } else if (dt_cert_is(op->kind, "shift")) {
-        parts.attributes = dt_intern_printf("%s [%s]", op->attributes, dt_certrule_shifted(in[0].type, op->mesh)->name);
+        parts.attributes = dt_intern_printf("%s [%s]", op->attributes,
+                                            dt_certrule_shifted(in[0].type, op->mesh)->name);
     } else if (dt_cert_is(op->kind, "window") || dt_cert_is(op->kind, "fold")) {
         const char *attributes = dt_certhalo_attributes(op, in);
         parts.attributes = attributes ? attributes : op->attributes;
@@ -443,7 +460,8 @@ static CertNode *serial_node(CertState *state, CertNode parts, uint32_t number)
     return node;
 }
 
-static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *parts, const CertShape *shape)
+static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *parts,
+                         const CertShape *shape)
 {
     if (op->n_in == 0)
         return dt_certnode_make(state->nodes, *parts);
@@ -453,8 +471,9 @@ static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *par
         return serial_node(state, *parts, state->func->first + op->first_out + parts->index);
     }
     const uint32_t number = op->means ? op->means[parts->index] : 0;
-    CertNode *merged =
-        dt_cert_is(op->kind, "relabel") ? dt_certhalo_merge(state, op, parts->in[0], shape, number) : NULL;
+    CertNode *merged = dt_cert_is(op->kind, "relabel")
+                           ? dt_certhalo_merge(state, op, parts->in[0], shape, number)
+                           : NULL;
     if (merged) {
         CertNode *window = said(state, *merged, number);
         return window ? window : merged;
@@ -475,14 +494,17 @@ static CertNode *identity(CertState *state, const CertOp *op, const CertValue *i
     return same ? same : dt_certpad_identity(op, in);
 }
 
-bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out)
+bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                    CertValue *out)
 {
-    CertNode *few[16], **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
+    CertNode *few[16],
+        **nodes = op->n_in <= 16 ? few : DT_NEW_ARRAY(state->arena, CertNode *, op->n_in);
     const CertProgram *program = state->program;
     bool buckets = false;
     if (dt_cert_is(op->kind, "pack") || dt_cert_is(op->kind, "unpack"))
         return dt_certpack_op(state, op, in, out);
-    if (!dt_certrule_check(state, op, in) || (program->n_padded && !dt_certpad_check(state, op, in)))
+    if (!dt_certrule_check(state, op, in) ||
+        (program->n_padded && !dt_certpad_check(state, op, in)))
         return false;
     const bool cuts = op->n_out == 1 && dt_certrange_cut(program, op, in, &out[0]);
     if (!cuts)
@@ -493,7 +515,8 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
     }
     CertNode *same = cuts ? out[0].node : identity(state, op, in, buckets);
     if (same && same->shape && same->shape->dtype != op->types[0]->dtype)
-        return dt_cert_fail(state, op, "`%s` hands on a value of another dtype than its result", op->kind);
+        return dt_cert_fail(state, op, "`%s` hands on a value of another dtype than its result",
+                            op->kind);
     if (cuts) {
         dt_certpad_fill(state, op, in, &out[0]);
         return true;

@@ -27,10 +27,17 @@ static const char any_kind[] = "any";
 
 /* ---- carried values of loops ---- */
 
-static int64_t start_of(const CertCarried *loop) { return loop->reverse ? loop->first + loop->count : loop->first; }
-static int64_t end_of(const CertCarried *loop) { return loop->reverse ? loop->first : loop->first + loop->count; }
+static int64_t start_of(const CertCarried *loop)
+{
+    return loop->reverse ? loop->first + loop->count : loop->first;
+}
+static int64_t end_of(const CertCarried *loop)
+{
+    return loop->reverse ? loop->first : loop->first + loop->count;
+}
 
-CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried, int64_t position)
+CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried,
+                             int64_t position)
 {
     CertNode *at = loop->at[carried];
     if (position == end_of(loop))
@@ -58,7 +65,8 @@ bool dt_certsum_adds(const CertCarried *loop, uint32_t carried)
     return loop->made[carried] && count(loop->made[carried], loop->at[carried]) == 1;
 }
 
-CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi)
+CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo,
+                           int64_t hi)
 {
     CertNode *at = loop->at[carried];
     return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_total,
@@ -74,7 +82,8 @@ CertNode *dt_certsum_lacking(CertState *state, CertNode *s, CertNode *of)
 {
     CertNode *in[2] = {s, of};
     return dt_certnode_make(
-        state->nodes, (CertNode){.kind = dt_certkind_lacks, .attributes = "", .shape = s->shape, .n_in = 2, .in = in});
+        state->nodes, (CertNode){.kind = dt_certkind_lacks, .attributes = "", .shape = s->shape,
+                                 .n_in = 2, .in = in});
 }
 
 /* ---- taking apart ---- */
@@ -106,7 +115,8 @@ static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, Ce
 CertNode *dt_certsum_without(CertState *state, CertNode *s, uint32_t i)
 {
     CertNode *in[3], parts = *s;
-    if (s->n_in > DT_COUNT(in) || s->in[i]->kind == any_kind || s->in[i]->shape->dtype != s->shape->dtype)
+    if (s->n_in > DT_COUNT(in) || s->in[i]->kind == any_kind ||
+        s->in[i]->shape->dtype != s->shape->dtype)
         return s;
     memcpy(in, s->in, s->n_in * sizeof in[0]);
     in[i] = dt_certnode_leaf(state->nodes, any_kind, "", s->in[i]->shape, 0);
@@ -122,7 +132,8 @@ CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x
     if (!is_view(s))
         s = dt_certsum_without(state, s, i);
     CertNode *in[2] = {s, x},
-             parts = {.kind = dt_certkind_term, .attributes = "", .shape = s->shape, .n_in = 2, .in = in, .index = i};
+             parts = {.kind = dt_certkind_term, .attributes = "", .shape = s->shape, .n_in = 2,
+                      .in = in, .index = i};
     if (dt_cert_is(s->kind, "relabel") || dt_cert_is(s->kind, "expand")) {
         parts = *s;
         parts.in = &in[1];
@@ -157,7 +168,8 @@ static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
     const int64_t start = start_of(loop), end = x->kind == dt_certkind_at ? x->lo : end_of(loop);
     DT_PUSH(state->arena, *ret_terms, loop->from[note->carried]);
     DT_PUSH(state->arena, *ret_terms,
-            dt_certsum_total(state, loop, note->carried, start < end ? start : end, start < end ? end : start));
+            dt_certsum_total(state, loop, note->carried, start < end ? start : end,
+                             start < end ? end : start));
     return true;
 }
 
@@ -226,8 +238,8 @@ bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x)
 
 static bool is_sum(const CertNode *x)
 {
-    return dt_certsum_is(x) || x->kind == dt_certkind_term || x->kind == dt_certkind_lacks || x->hi ||
-           x->kind == dt_certkind_at || (is_view(x) && is_sum(x->in[0]));
+    return dt_certsum_is(x) || x->kind == dt_certkind_term || x->kind == dt_certkind_lacks ||
+           x->hi || x->kind == dt_certkind_at || (is_view(x) && is_sum(x->in[0]));
 }
 
 static void collect(Match *m, CertNode *x)
@@ -243,7 +255,8 @@ static void collect(Match *m, CertNode *x)
         return;
     const bool serial = dt_cert_is(x->kind, "add") && !dt_certsum_is(x);
     m->any = m->any || serial;
-    if ((is_sum(x) || (serial && m->all)) && !x->hi && ++m->steps < STEPS && apart(m->state, x, &inner)) {
+    if ((is_sum(x) || (serial && m->all)) && !x->hi && ++m->steps < STEPS &&
+        apart(m->state, x, &inner)) {
         for (uint32_t i = 0; i < inner.n; i++)
             collect(m, inner.at[i]);
         return;
@@ -259,8 +272,9 @@ static void collect(Match *m, CertNode *x)
 
 static bool same_but_range(const CertNode *x, const CertNode *y)
 {
-    return x->kind == y->kind && x->attributes == y->attributes && x->shape == y->shape && x->index == y->index &&
-           x->n_in == y->n_in && memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
+    return x->kind == y->kind && x->attributes == y->attributes && x->shape == y->shape &&
+           x->index == y->index && x->n_in == y->n_in &&
+           memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
 }
 
 /* Whether the ranges, beginning with the first one, contain iterations lo .. hi of a value equal to
@@ -289,15 +303,17 @@ static bool is_some_of(const CertNode *x, const CertNode *want)
         return true;
     if (x->kind == dt_certkind_term) {
         const CertNode *s = x->in[0];
-        bool same = s->kind == want->kind && s->attributes == want->attributes && s->shape == want->shape &&
-                    s->n_in == want->n_in && s->index == want->index && !s->hi && !want->hi;
+        bool same = s->kind == want->kind && s->attributes == want->attributes &&
+                    s->shape == want->shape && s->n_in == want->n_in && s->index == want->index &&
+                    !s->hi && !want->hi;
         for (uint32_t i = 0; same && i < s->n_in; i++)
             same = i == x->index ? x->in[1] == want->in[i] || is_some_of(x->in[1], want->in[i])
                                  : s->in[i] == want->in[i];
         return same;
     }
-    return is_view(x) && is_view(want) && x->kind == want->kind && x->attributes == want->attributes &&
-           x->shape == want->shape && is_some_of(x->in[0], want->in[0]);
+    return is_view(x) && is_view(want) && x->kind == want->kind &&
+           x->attributes == want->attributes && x->shape == want->shape &&
+           is_some_of(x->in[0], want->in[0]);
 }
 
 /* The total number of iterations of the value of which x has some. */
@@ -331,7 +347,8 @@ static CertNode *widened(CertState *state, CertNode *want)
         return want;
     CertNode *s = term ? want->in[0] : want, *x = want->in[term], *in = widened(state, x);
     CertNode *found = NULL;
-    if (term && dt_certstep_is_wider(s->shape->dtype, in->shape->dtype) && s->shape->dtype != in->shape->dtype)
+    if (term && dt_certstep_is_wider(s->shape->dtype, in->shape->dtype) &&
+        s->shape->dtype != in->shape->dtype)
         found = serial_with(state, s, want->index, in);
     if (found || in == x)
         return found ? found : want;
@@ -383,7 +400,8 @@ bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, CertNode
         return true;
     if (!is_sum(have) || have->shape != want->shape || state->is_serial)
         return have->shape == want->shape && dt_certstep_is_zero(have) && dt_certstep_is_zero(want);
-    const bool good = match(&m, have, want, ret_lacks != NULL) || (m.any && match(&all, have, want, ret_lacks != NULL));
+    const bool good = match(&m, have, want, ret_lacks != NULL) ||
+                      (m.any && match(&all, have, want, ret_lacks != NULL));
     if (ret_lacks)
         *ret_lacks = m.of;
     if (good && !m.lacks)

@@ -11,7 +11,20 @@
 
 /* ---- fields ---- */
 
-typedef enum How { NAME, INTEGER, FLAG, NUMBER, TEXT, PASSED, MESH, STAGES, LOOP, RELABEL, RANGES, MEANS } How;
+typedef enum How {
+    NAME,
+    INTEGER,
+    FLAG,
+    NUMBER,
+    TEXT,
+    PASSED,
+    MESH,
+    STAGES,
+    LOOP,
+    RELABEL,
+    RANGES,
+    MEANS
+} How;
 
 /* An attribute key=value or key(...): the member that stores it, or none (PASSED). meaning: its
  * text matters to the result of the op. */
@@ -80,7 +93,8 @@ static void stage_set(CertReader *r, const char **ret_stages)
     bool has[CERT_STAGES] = {false};
     for (; !r->failed && !dt_certword_take(r, ")"); dt_certword_take(r, ",")) {
         uint32_t stage = dt_certword_number_of(r, CERT_STAGES - 1);
-        const uint32_t last = dt_certword_take(r, "to") ? dt_certword_number_of(r, CERT_STAGES - 1) : stage;
+        const uint32_t last =
+            dt_certword_take(r, "to") ? dt_certword_number_of(r, CERT_STAGES - 1) : stage;
         while (stage <= last)
             has[stage++] = true;
     }
@@ -106,7 +120,9 @@ static void means_of(CertReader *r, CertOp *op)
     const bool list = dt_certword_take(r, "(");
     op->means = DT_NEW_ARRAY(r->program->arena, uint32_t, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out && !r->failed; i++)
-        op->means[i] = i == 0 || list ? dt_certword_number_of(r, UINT32_MAX) : op->means[0] ? op->means[0] + i : 0;
+        op->means[i] = i == 0 || list ? dt_certword_number_of(r, UINT32_MAX)
+                       : op->means[0] ? op->means[0] + i
+                                      : 0;
     if (list)
         dt_certword_expect(r, ")");
 }
@@ -136,7 +152,8 @@ static void value_into(CertReader *r, How how, void *to)
     }
 }
 
-/* Reads one field into the struct, or passes over one that the table lacks; its row, or the last one. */
+/* Reads one field into the struct, or passes over one that the table lacks; its row, or the last
+ * one. */
 static const Field *field_of(CertReader *r, void *to, const Field *field)
 {
     const char *begin = r->at;
@@ -274,7 +291,8 @@ static void lines_of(CertReader *r, CertFunc *func)
             dt_certword_expect(r, ":");
             DT_PUSH(r->program->arena, func->args, dt_certword_type_of(r));
             const bool means = dt_certword_take(r, "means=");
-            DT_PUSH(r->program->arena, func->means, means ? dt_certword_number_of(r, UINT32_MAX) : 0);
+            DT_PUSH(r->program->arena, func->means,
+                    means ? dt_certword_number_of(r, UINT32_MAX) : 0);
             func->n_values++;
         } else if (dt_certword_take(r, "return ")) {
             do
@@ -284,7 +302,8 @@ static void lines_of(CertReader *r, CertFunc *func)
             dt_certword_integer(r);
             dt_certword_expect(r, "=");
             DT_PUSH(r->program->arena, func->results, dt_certword_value_of(r));
-        } else if (dt_certword_take(r, "gradient ") || dt_certword_take(r, "surrogate ")) { /* no meaning of its own */
+        } else if (dt_certword_take(r, "gradient ") ||
+                   dt_certword_take(r, "surrogate ")) { /* no meaning of its own */
             dt_certword_name_of(r);
             dt_certword_expect(r, "(");
             for (; !r->failed && !dt_certword_take(r, ")"); dt_certword_take(r, ","))
@@ -397,7 +416,8 @@ static void entry_of(CertReader *r)
     while (!dt_certword_at_end(r) && *r->at != '{')
         field_of(r, &entry, entry_fields);
     stages_of(r, entry.stage, &entry.to);
-    for (dt_certword_end_of_line(r); !r->failed && !dt_certword_take(r, "}"); dt_certword_end_of_line(r)) {
+    for (dt_certword_end_of_line(r); !r->failed && !dt_certword_take(r, "}");
+         dt_certword_end_of_line(r)) {
         CertResult result = {.store = -1};
         dt_certword_expect(r, "result");
         while (!dt_certword_at_end(r))
@@ -421,7 +441,8 @@ static void mesh_of(CertReader *r)
             dt_certword_fail(r, "fewer mesh axes");
             return;
         }
-        if (dt_certword_scan(r, "%n=%i", &p->mesh[p->n_mesh], &p->size[p->n_mesh]) && p->size[p->n_mesh] < 1)
+        if (dt_certword_scan(r, "%n=%i", &p->mesh[p->n_mesh], &p->size[p->n_mesh]) &&
+            p->size[p->n_mesh] < 1)
             dt_certword_fail(r, "a mesh axis of 1 or more");
         if (dt_certword_take(r, "time"))
             p->time |= (uint16_t)(1u << p->n_mesh);
@@ -447,7 +468,8 @@ static void crossing_of(CertReader *r) { r->program->crossing = dt_certword_name
 static void numbers(CertReader *r, int64_t **ret_at, uint32_t *ret_n)
 {
     DT_VEC(int64_t) list = {0};
-    for (dt_certword_expect(r, "("); !r->failed && !dt_certword_take(r, ")"); dt_certword_take(r, ","))
+    for (dt_certword_expect(r, "("); !r->failed && !dt_certword_take(r, ")");
+         dt_certword_take(r, ","))
         DT_PUSH(r->program->arena, list, dt_certword_integer(r));
     *ret_at = list.at;
     *ret_n = list.n;
@@ -467,7 +489,8 @@ static void pipeline_of(CertReader *r)
         CertChannel channel;
         if (!dt_certword_take(r, "channel "))
             continue;
-        dt_certword_scan(r, "%i : %i -> %i slots=%i stores=", &number, &channel.from, &channel.to, &slots);
+        dt_certword_scan(r, "%i : %i -> %i slots=%i stores=", &number, &channel.from, &channel.to,
+                         &slots);
         numbers(r, &channel.stores.at, &channel.stores.n);
         if (r->failed || channel.from < 0 || channel.from >= n || channel.to < 0 ||
             channel.to >= n) {
@@ -506,10 +529,12 @@ bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program
     static const struct {
         const char *word;
         void (*read)(CertReader *r);
-    } parts[] = {{"mesh ", mesh_of}, {"padded ", padded_of}, {"crossing ", crossing_of}, {"store ", store_of},
-                 {"func ", func_of}, {"entry ", entry_of},   {"pipeline ", pipeline_of}};
+    } parts[] = {{"mesh ", mesh_of}, {"padded ", padded_of}, {"crossing ", crossing_of},
+                 {"store ", store_of}, {"func ", func_of}, {"entry ", entry_of},
+                 {"pipeline ", pipeline_of}};
     CertReader *r = DT_NEW(arena, CertReader);
-    *r = (CertReader){.at = text, .program = ret_program, .problem = ret_problem, .sum = dt_intern("sum")};
+    *r = (CertReader){.at = text, .program = ret_program, .problem = ret_problem,
+                      .sum = dt_intern("sum")};
     *ret_program = (CertProgram){.arena = arena, .text = text, .whole = ret_program, .n_values = 1};
     for (; !r->failed && *r->at; dt_certword_end_of_line(r))
         for (size_t i = 0; i < DT_COUNT(parts); i++)

@@ -75,8 +75,8 @@ static const char *behind_quote(const char *c)
     return *c == '"' ? c + 1 : NULL;
 }
 
-/* A name, bare or quoted (escapes are kept as they are written: equal names are written alike). part: one that no
- * dot is in. */
+/* A name, bare or quoted (escapes are kept as they are written: equal names are written alike).
+ * part: one that no dot is in. */
 static const char *name_or_part(CertReader *r, bool part)
 {
     skip(r);
@@ -267,7 +267,8 @@ const CertType *dt_certword_type_of(CertReader *r)
             break;
         }
         axis_of(r, type);
-        if (__builtin_mul_overflow(elements, type->axes[type->rank - 1].extent, &elements) || elements > MOST_ELEMENTS)
+        if (__builtin_mul_overflow(elements, type->axes[type->rank - 1].extent, &elements) ||
+            elements > MOST_ELEMENTS)
             dt_certword_fail(r, "a type of fewer elements");
         dt_certword_take(r, ",");
     }

@@ -216,13 +216,17 @@ typedef struct CertProgram {
     uint32_t n_values;               /* number of values of all functions, plus 1 */
 } CertProgram;
 
-bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program, DtText *ret_problem);
+bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
+                      DtText *ret_problem);
 /* NULL: there is no function of that name; name may be NULL. */
 const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
 static inline bool dt_cert_is(const char *a, const char *b) { return strcmp(a, b) == 0; }
-static inline bool dt_cert_is_float(const char *dtype) { return dtype[0] == 'f' || strncmp(dtype, "bf", 2) == 0; }
+static inline bool dt_cert_is_float(const char *dtype)
+{
+    return dtype[0] == 'f' || strncmp(dtype, "bf", 2) == 0;
+}
 /* bits: the mesh axes that split an axis. same_split: whether equal mesh axes split two axes.
  * same_axis: whether their extents are equal, too. */
 static inline uint16_t dt_cert_bits(const CertAxis *axis)
@@ -241,7 +245,10 @@ static inline bool dt_cert_same_axis(const CertAxis *a, const CertAxis *b)
     return a->extent == b->extent && dt_cert_same_split(a, b);
 }
 /* The quotient rounded down; `by` is not 0. */
-static inline int64_t dt_cert_down(int64_t a, int64_t by) { return a / by - (a % by != 0 && (a < 0) != (by < 0)); }
+static inline int64_t dt_cert_down(int64_t a, int64_t by)
+{
+    return a / by - (a % by != 0 && (a < 0) != (by < 0));
+}
 /* For qsort: orders pointers to stores by key. */
 int dt_cert_by_key(const void *a, const void *b);
 /* Elements of the axis that a rank has. */
@@ -297,16 +304,18 @@ CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts);
 CertNode *dt_certnode_find(const CertNodes *nodes, const CertNode *parts);
 uint32_t dt_certnode_count(const CertNodes *nodes);
 /* leaf: a node without operands; of: a node of one operand. */
-CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
-                           uint32_t index);
-CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes, const CertShape *shape,
-                         CertNode *x);
+CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
+                           const CertShape *shape, uint32_t index);
+CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
+                         const CertShape *shape, CertNode *x);
 /* The shape of the values of a type. */
 const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type);
 /* cast_shape: the shape in another dtype. resized: with an axis of this extent; 0: without the
  * axis. */
-const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape, const char *dtype);
-const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis, int64_t extent);
+const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape,
+                                        const char *dtype);
+const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis,
+                                     int64_t extent);
 int64_t dt_certnode_extent(const CertShape *shape, const char *axis); /* -1: it has no such axis */
 /* Whether all elements of node are one known number. */
 bool dt_certnode_number(const CertNode *node, double *ret_number);
@@ -319,7 +328,13 @@ void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_
 /* ---- values and functions (cert_func.c) ---- */
 
 /* What every element in the padding of an axis is known to be. */
-typedef enum CertFill { CERT_ANYTHING, CERT_ZERO, CERT_LOWEST, CERT_HIGHEST, CERT_POSITIVE } CertFill;
+typedef enum CertFill {
+    CERT_ANYTHING,
+    CERT_ZERO,
+    CERT_LOWEST,
+    CERT_HIGHEST,
+    CERT_POSITIVE
+} CertFill;
 
 /* A value of the program being checked: its expression (node), its placement, and for a value
  * stacked along a loop the iterations that it covers: first .. first + extent of that axis.
@@ -458,25 +473,31 @@ bool dt_certstep_is_wider(const char *a, const char *b);
 /* Whether the op of the node is linear in operand i. */
 bool dt_certstep_is_linear(const CertNode *node, uint32_t i);
 /* Evaluates an op that is no call, loop or source, and checks its placement. */
-bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in, CertValue *out);
+bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
+                    CertValue *out);
 /* Records that a serial value is a gradient, with the terms that it adds up. */
 void dt_certstep_gradient(CertState *state, CertNode *gradient);
 /* The node after a collective over x: x itself, or the wider value if x is a gradient that was
  * cast for the exchange. total: CertValue.total of x. */
 CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
 /* For an op on members of buckets: the serial op with these operands, or a new node. */
-CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape, CertNode *const *in,
-                             uint32_t index);
+CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape,
+                             CertNode *const *in, uint32_t index);
 
 /* ---- sums (cert_sum.c) ---- */
 
-static inline bool dt_certsum_is(const CertNode *node) { return node->attributes == dt_certkind_sum; }
+static inline bool dt_certsum_is(const CertNode *node)
+{
+    return node->attributes == dt_certkind_sum;
+}
 /* The carried value at that position between two iterations. */
-CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried, int64_t position);
+CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried,
+                             int64_t position);
 /* Whether the loop only adds to the carried value. */
 bool dt_certsum_adds(const CertCarried *loop, uint32_t carried);
 /* The sum of what iterations lo .. hi add. */
-CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo, int64_t hi);
+CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo,
+                           int64_t hi);
 /* The result of s, which is linear in operand i, for a term x of that operand. */
 CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x);
 /* A key that is equal for ops that differ from s in operand i only. An op that accumulates in
@@ -510,22 +531,26 @@ void dt_certrange_fix(CertState *state, CertValue *value);
  * which has the same part in every iteration. */
 CertNode *dt_certrange_whole(CertNode *node, const CertLoop *loop);
 /* Which iterations of its node the value covers along its loop's axis; false: all. */
-bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo, int64_t *ret_hi);
+bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo,
+                       int64_t *ret_hi);
 /* Whether op is a sum, which over a range of iterations is a part of the whole sum. */
 bool dt_certrange_adds(const CertOp *op);
 /* The operands as op needs them: ranges become nodes of their own, unless op passes ranges on. */
 const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const CertValue *in);
 /* For an expansion along a loop's axis: records that all iterations are equal. */
-void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);
+void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in,
+                         CertValue *out);
 /* The shape of the node of op's result; if that is a range of an op on whole values, the shape
  * with all iterations. */
-const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in, const CertValue *value);
+const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in,
+                                    const CertValue *value);
 /* A value that covers all iterations is the same as one that is not stacked, as in a store
  * without loops. */
 void dt_certrange_close(const CertState *state, CertValue *value);
 /* Whether op, with one result, only slices a range of iterations out of a value or concatenates
  * ranges: then out is that value with its range. */
-bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in, CertValue *out);
+bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertValue *in,
+                      CertValue *out);
 
 /* ---- buckets (cert_pack.c) ---- */
 
@@ -536,17 +561,19 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
 /* The member at that offset with the layout of the store or type; NULL: there is none. bucket:
  * type of the whole bucket, whose axes other than @split and @bucket count iterations. */
-CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset, const CertType *type,
-                             const CertType *bucket);
+CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
+                             const CertType *type, const CertType *bucket);
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
 /* An op on buckets, member by member. */
-bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index, CertValue *out);
+bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
+                     CertValue *out);
 /* dt_certstep_moved for each member. */
 CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
 /* The sum of what pieces or stages add, member by member; NULL: their members differ. */
-CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in);
-CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)(void *data, CertNode *member),
-                           void *data);
+CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n,
+                          CertNode *const *in);
+CertNode *dt_certpack_each(CertState *state, CertNode *node,
+                           CertNode *(*change)(void *data, CertNode *member), void *data);
 
 /* ---- windows over split axes (cert_halo.c) ---- */
 
@@ -554,16 +581,18 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node, CertNode *(*change)
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
 /* The window or fold of a whole axis that op, a relabel of x, assembles from parts; NULL: it
  * does not. */
-CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape, uint32_t number);
+CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape,
+                            uint32_t number);
 
 /* ---- ring calls (cert_ring.c) ---- */
 
 bool dt_certring_is(const CertOp *op);
 /* args: the operands as func takes them; operands that do not travel stay as they are. gives:
  * whether the result of the call has the placement that follows from the function's result. */
-const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func, const CertValue *in);
-bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in, const CertType *made,
-                       const CertType *have);
+const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
+                                  const CertValue *in);
+bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in,
+                       const CertType *made, const CertType *have);
 
 /* ---- rules (cert_rule.c) and padding (cert_pad.c) ---- */
 
@@ -611,16 +640,19 @@ bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh);
 /* Whether the axes of a from number `skip` on, split so, and `partial` pending are all of b. */
 bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b);
-const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch, uint32_t *ret_n);
+const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch,
+                                     uint32_t *ret_n);
 
 /* Whether op sees nothing of its operands' padding that changes what it means. */
 bool dt_certpad_check(CertState *state, const CertOp *op, const CertValue *in);
 /* What the padding of a result of op holds: its type and node are set. */
 void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value);
 bool dt_certpad_is_zero(const CertState *state, const CertValue *value);
-/* The operand that op is the identity of on logical values (a selection of all, a slice of all); or NULL. */
+/* The operand that op is the identity of on logical values (a selection of all, a slice of all); or
+ * NULL. */
 CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in);
-/* The operand that a `where` of nodes selects all logical elements of; NULL: it does not. rank: of the result. */
+/* The operand that a `where` of nodes selects all logical elements of; NULL: it does not. rank: of
+ * the result. */
 CertNode *dt_certpad_selected(const CertOp *op, CertNode *const *in, uint32_t rank);
 
 #endif

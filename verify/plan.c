@@ -29,19 +29,22 @@ static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
     const PlanList *near = dt_certplan_near(walk, place);
     for (uint32_t i = 0; i < near->n; i++)
         if (dt_certplan_meets(walk, &near->at[i]->place, place))
-            return dt_certplan_fail(walk, "%s, which the runtime writes, lies where something else does", name);
+            return dt_certplan_fail(
+                walk, "%s, which the runtime writes, lies where something else does", name);
     dt_certplan_hold_input(walk, name, place);
     return true;
 }
 
-/* The scalars of the step; and named scalars that other runs leave, which the runtime may read later (no inputs). */
+/* The scalars of the step; and named scalars that other runs leave, which the runtime may read
+ * later (no inputs). */
 static bool hold_scalars(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
     const DtPlanName mine = dt_certplan_at(walk);
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
-        const PlanPlace place = {.arena = scalar->arena, .base = scalar->offset, .bytes = 4, .size = 1};
+        const PlanPlace place = {.arena = scalar->arena, .base = scalar->offset, .bytes = 4,
+                                 .size = 1};
         if (!hold_apart(walk, dt_intern(dt_plan_str(plan, scalar->name)), &place))
             return false;
     }
@@ -80,7 +83,8 @@ static bool keeps_stores(PlanWalk *walk)
 {
     for (const PlanRegion *region = walk->found; region; region = region->next)
         if (!region->alive)
-            return dt_certplan_fail(walk, "%s is overwritten, and still needed when the entry has ended",
+            return dt_certplan_fail(walk,
+                                    "%s is overwritten, and still needed when the entry has ended",
                                     region->name ? region->name : "a result of another entry");
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
@@ -180,7 +184,8 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
         if (!walk->plan->meta->pipeline &&
             !is(dt_certplan_run_of(entry), dt_plan_str(walk->plan, walk->at_entry->name)))
             return dt_certplan_fail(walk, "it runs %s of the program", entry->name);
-        if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
+        if (!dt_certplan_finish(walk, walk->entries.at[f]) ||
+            !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
         for (uint32_t i = 0; i < entry->results.n; i++)
             if (entry->results.at[i].store >= 0)
@@ -197,7 +202,8 @@ static bool prove_entry(PlanWalk *walk, uint32_t number)
     const uint32_t n = dt_certplan_rings(walk, entry);
     walk->ring = 0;
     if (dt_plan_name(dt_plan_str(walk->plan, entry->name)).run == DT_PLAN_NO_RUN)
-        return dt_certplan_fail(walk, "entry `%s` is of no run", dt_plan_str(walk->plan, entry->name));
+        return dt_certplan_fail(walk, "entry `%s` is of no run",
+                                dt_plan_str(walk->plan, entry->name));
     if (n > MOST_RINGS)
         return dt_certplan_fail(walk, "a ring of %u slots", n);
     if (is_proved(walk, number))
@@ -226,20 +232,23 @@ static bool has_mesh(PlanWalk *walk)
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
 }
 
-/* Memory is followed in so many arenas only, and schedules of a pipeline (plan_run.c) only where it has one loss. */
+/* Memory is followed in so many arenas only, and schedules of a pipeline (plan_run.c) only where it
+ * has one loss. */
 static bool is_followed(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
     if (plan->n_arenas > DT_COUNT(walk->memory))
-        return dt_certplan_fail(walk, "the plan has %u arenas, of which no more than %u are followed", plan->n_arenas,
-                                (unsigned)DT_COUNT(walk->memory));
+        return dt_certplan_fail(walk,
+                                "the plan has %u arenas, of which no more than %u are followed",
+                                plan->n_arenas, (unsigned)DT_COUNT(walk->memory));
     for (uint32_t i = 0; plan->meta->pipeline && i < plan->n_entries; i++)
         if (dt_plan_name(dt_plan_str(plan, plan->entries[i].name)).n_objective)
             return dt_certplan_fail(walk, "a pipeline has several losses");
     return true;
 }
 
-/* Every entry of the program is in the plan, on each of its stages; without held-out data none of `eval`. */
+/* Every entry of the program is in the plan, on each of its stages; without held-out data none of
+ * `eval`. */
 static bool has_entries(PlanWalk *walk)
 {
     bool evaluates = false;
@@ -260,7 +269,8 @@ static bool prove_plan(PlanWalk *walk, const char *final, CertProgram *program)
 {
     DtArena *arena = walk->arena;
     const DtPlan *plan = walk->plan;
-    if (!dt_certtext_read(arena, final, program, walk->problem) || !has_mesh(walk) || !is_followed(walk))
+    if (!dt_certtext_read(arena, final, program, walk->problem) || !has_mesh(walk) ||
+        !is_followed(walk))
         return false;
     if (!plan->n_logical || plan->n_notes != plan->n_entries)
         return dt_certplan_fail(walk, "the plan has no notes");
@@ -297,14 +307,14 @@ static bool has_forms(const DtPlan *plan)
     return i < plan->n_insts;
 }
 
-bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bool whole, DtCertSpan *ret_notes,
-                       DtText *ret_problem)
+bool dt_certplan_trace(DtArena *arena, const DtPlan *plan, const char *final, bool whole,
+                       DtCertSpan *ret_notes, DtText *ret_problem)
 {
     CertProgram program;
     PlanWalk *walk = DT_NEW(arena, PlanWalk);
-    *walk = (PlanWalk){.arena = arena, .scratch = dt_arena_child(arena), .plan = plan, .program = &program,
-                       .problem = ret_problem, .spans = ret_notes, .clock = FIRST_CLOCK, .budget = MOST_INSTS,
-                       .whole = whole};
+    *walk = (PlanWalk){.arena = arena, .scratch = dt_arena_child(arena), .plan = plan,
+                       .program = &program, .problem = ret_problem, .spans = ret_notes,
+                       .clock = FIRST_CLOCK, .budget = MOST_INSTS, .whole = whole};
     bool good = prove_plan(walk, final, &program);
     dt_arena_free(walk->scratch);
     if (!good || !has_forms(plan))

@@ -20,7 +20,8 @@
 #include <string.h>
 
 enum { DRAWS = 2, SEEN = 12, KEYS = 16, MOST_DEPTH = 12, MOST_ROWS = 65536 };
-/* A record is of rows whose maximum is no less, and whose sum is no less. A row's sum has 1 as a term. */
+/* A record is of rows whose maximum is no less, and whose sum is no less. A row's sum has 1 as a
+ * term. */
 static const double least_max = -1e30, least_sum = 1e-30;
 
 typedef struct Attends {
@@ -31,7 +32,8 @@ typedef struct Attends {
     DtResidues *r;
     DtResidue scale;
     bool sees[KEYS];
-    DtResidue z[KEYS], dp[KEYS], weight[KEYS]; /* by key: scores, products of gradient and values; how many it is */
+    DtResidue z[KEYS], dp[KEYS], weight[KEYS]; /* by key: scores, products of gradient and values;
+                                                * how many it is */
     DtResidue row[DT_SDPA_PARTS];              /* by part of the record: of the query */
     DtResidue dot;                             /* of the query: the result times its gradient */
     DtResidue **number;                        /* by op: of each key, or one */
@@ -40,11 +42,15 @@ typedef struct Attends {
 
 static bool is(const CertOp *op, const char *kind) { return strcmp(op->kind, kind) == 0; }
 
-static bool has(const CertType *type, const char *axis) { return dt_certtext_axis(type, axis) != NULL; }
+static bool has(const CertType *type, const char *axis)
+{
+    return dt_certtext_axis(type, axis) != NULL;
+}
 
 /* ---- axes ---- */
 
-/* The only axis of one place that the other lacks, of that extent and stride; NULL: there is none, or another one. */
+/* The only axis of one place that the other lacks, of that extent and stride; NULL: there is none,
+ * or another one. */
 static const char *own_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent, int64_t stride)
 {
     const char *found = NULL;
@@ -59,7 +65,8 @@ static const char *element_axis(const PlanPlace *x, const PlanPlace *y, int64_t 
 {
     for (uint32_t d = 0; d < x->rank; d++) {
         const int at = dt_certplan_axis(y, x->axis[d]);
-        if (at >= 0 && x->extent[d] == extent && x->stride[d] == 1 && y->extent[at] == extent && y->stride[at] == 1)
+        if (at >= 0 && x->extent[d] == extent && x->stride[d] == 1 && y->extent[at] == extent &&
+            y->stride[at] == 1)
             return x->axis[d];
     }
     return NULL;
@@ -84,7 +91,8 @@ static bool of_keys(uint32_t part)
 static bool of_rows(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
 /* The shared axes of q, those of keys first, each in the order of the products' result. */
-static uint32_t shared_axes(const Attends *a, const CertType *scores, const char *ret_axis[CERT_RANK])
+static uint32_t shared_axes(const Attends *a, const CertType *scores,
+                            const char *ret_axis[CERT_RANK])
 {
     uint32_t n = 0;
     for (int apart = 0; apart < 2; apart++)
@@ -100,7 +108,8 @@ static uint32_t shared_axes(const Attends *a, const CertType *scores, const char
 
 /* Whether a step of an axis moves by `step` heads, or by whole batches. behind: the number of
  * elements of the later axes. */
-static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind, int64_t step)
+static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind,
+                    int64_t step)
 {
     const bool shares = of_keys(part);
     const int64_t share = shares ? s->heads / s->kv_heads : 1;
@@ -119,7 +128,8 @@ static bool lies(const Attends *a, uint32_t part, const char *const *axis, uint3
     const DtPlanSdpa *s = a->of;
     int64_t behind = 1, elements = of_rows(part) ? 1 : s->head;
     for (uint32_t i = n; i-- > 0;) {
-        const int64_t extent = a->p->place[DT_SDPA_Q].extent[dt_certplan_axis(&a->p->place[DT_SDPA_Q], axis[i])];
+        const int64_t extent =
+            a->p->place[DT_SDPA_Q].extent[dt_certplan_axis(&a->p->place[DT_SDPA_Q], axis[i])];
         if (!is_step(s, part, extent, behind, dt_certplan_stride(place, axis[i])))
             return false;
         elements *= dt_certplan_axis(place, axis[i]) >= 0 ? extent : 1;
@@ -158,8 +168,10 @@ static bool is_mask(Attends *a, uint32_t value)
     for (int64_t i = 0; i < s->queries; i++) {
         int64_t first, last;
         seen(s, i, &first, &last);
-        if (first > last || dt_certplan_sees(a->walk, value, a->queries, a->keys, i, first, last) != 1 ||
-            (first > 0 && dt_certplan_sees(a->walk, value, a->queries, a->keys, i, 0, first - 1) != 0) ||
+        if (first > last ||
+            dt_certplan_sees(a->walk, value, a->queries, a->keys, i, first, last) != 1 ||
+            (first > 0 &&
+             dt_certplan_sees(a->walk, value, a->queries, a->keys, i, 0, first - 1) != 0) ||
             (last < s->keys - 1 &&
              dt_certplan_sees(a->walk, value, a->queries, a->keys, i, last + 1, s->keys - 1) != 0))
             return false;
@@ -191,7 +203,8 @@ static bool is_same(const PlanFrame *frame, const CertOp *op)
     if (is(op, "cast"))
         return dt_plannumber_is_real(op->types[0]->dtype) &&
                dt_plannumber_is_real(dt_certplan_type(frame, op->in[0])->dtype);
-    return op->n_in == 1 && !op->n_relabels && (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
+    return op->n_in == 1 && !op->n_relabels &&
+           (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
 }
 
 /* The op that makes a value, in the function or in its caller, and the frame; NULL: not known. */
@@ -228,7 +241,8 @@ static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t val
     if (op->n_in == 0 || op->n_in > 2 || op->n_relabels)
         return dt_plannumber_unknown;
     const DtResidue x = constant(a, frame, op->in[0], depth - 1);
-    return dt_plannumber_map(a->r, op->kind, x, op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
+    return dt_plannumber_map(a->r, op->kind, x,
+                             op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
 }
 
 /* The operand of a chain of casts, and the op that makes it. */
@@ -246,7 +260,8 @@ static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 static bool is_dot(const Attends *a, uint32_t value)
 {
     const PlanFrame *frame = a->walk->frame;
-    const CertOp *sum = frame->maker[value], *product = sum && is(sum, "reduce") ? frame->maker[sum->in[0]] : NULL;
+    const CertOp *sum = frame->maker[value],
+                 *product = sum && is(sum, "reduce") ? frame->maker[sum->in[0]] : NULL;
     if (!product || !is(product, "mul") || sum->n_axes != 1 || sum->axes[0] != a->elements ||
         (sum->reduce && strcmp(sum->reduce, "sum") != 0))
         return false;
@@ -264,7 +279,10 @@ typedef struct Numbers {
     DtResidue one;
 } Numbers;
 
-static DtResidue of(const Numbers *x, uint32_t j) { return x->at ? x->at[x->of_keys ? j : 0] : x->one; }
+static DtResidue of(const Numbers *x, uint32_t j)
+{
+    return x->at ? x->at[x->of_keys ? j : 0] : x->one;
+}
 
 static Numbers numbers_of(const Attends *a, uint32_t value)
 {
@@ -302,7 +320,9 @@ static DtResidue map(const Attends *a, const CertOp *op, const Numbers in[3], ui
     if (op->n_in == 0 || op->n_in > 2 || op->n_relabels)
         return dt_plannumber_unknown;
     const DtResidue x = of(&in[0], j);
-    return is_same(a->walk->frame, op) ? x : dt_plannumber_map(a->r, op->kind, x, of(&in[op->n_in - 1], j));
+    return is_same(a->walk->frame, op)
+               ? x
+               : dt_plannumber_map(a->r, op->kind, x, of(&in[op->n_in - 1], j));
 }
 
 static void maps(const Attends *a, const CertOp *op, DtResidue *ret, uint32_t n)
@@ -322,7 +342,8 @@ static void maps(const Attends *a, const CertOp *op, DtResidue *ret, uint32_t n)
 static DtResidue reduced(const Attends *a, const CertOp *op)
 {
     const bool most = op->reduce && strcmp(op->reduce, "max") == 0;
-    if (op->n_axes != 1 || op->axes[0] != a->keys || (op->reduce && !most && strcmp(op->reduce, "sum") != 0))
+    if (op->n_axes != 1 || op->axes[0] != a->keys ||
+        (op->reduce && !most && strcmp(op->reduce, "sum") != 0))
         return dt_plannumber_unknown;
     const Numbers x = numbers_of(a, op->in[0]);
     DtResidue all = most ? dt_residue_symbol(DT_RESIDUE_LOWEST) : dt_residue_number(a->r, 0);
@@ -364,14 +385,21 @@ static void number(Attends *a, uint32_t at)
 
 /* ---- softmax ---- */
 
-static DtResidue plus(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_add(a->r, x, y); }
-static DtResidue times(const Attends *a, DtResidue x, DtResidue y) { return dt_residue_mul(a->r, x, y); }
+static DtResidue plus(const Attends *a, DtResidue x, DtResidue y)
+{
+    return dt_residue_add(a->r, x, y);
+}
+static DtResidue times(const Attends *a, DtResidue x, DtResidue y)
+{
+    return dt_residue_mul(a->r, x, y);
+}
 
 /* exp(scale z - the row's maximum), or 0 for a hidden key. */
 static DtResidue power(const Attends *a, uint32_t j)
 {
     const DtResidue less = dt_residue_neg(a->r, a->row[DT_SDPA_MAX]);
-    return a->sees[j] ? dt_residue_exp(a->r, plus(a, times(a, a->scale, a->z[j]), less)) : dt_residue_number(a->r, 0);
+    return a->sees[j] ? dt_residue_exp(a->r, plus(a, times(a, a->scale, a->z[j]), less))
+                      : dt_residue_number(a->r, 0);
 }
 
 /* Forward the row's maximum and sum are those of its scores, backward they are given. */
@@ -400,7 +428,8 @@ static void draw(Attends *a, uint64_t number)
         a->weight[j] = dt_residue_random(a->r, seed + 3 * j + 2);
     }
     draw_row(a, seed + 3 * KEYS);
-    const DtResidue parts = dt_residue_inverse(a->r, a->row[DT_SDPA_SUM], true), less = dt_residue_neg(a->r, a->dot);
+    const DtResidue parts = dt_residue_inverse(a->r, a->row[DT_SDPA_SUM], true),
+                    less = dt_residue_neg(a->r, a->dot);
     for (uint32_t j = 0; j < KEYS; j++) {
         a->want_p[j] = times(a, power(a, j), parts);
         a->want_ds[j] = times(a, a->scale, times(a, a->want_p[j], plus(a, a->dp[j], less)));
@@ -437,13 +466,15 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
 }
 
 /* Whether a result is the product of the value with these numbers and that operand. */
-static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand, const char *axis)
+static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand,
+                      const char *axis)
 {
     const CertOp *op = a->walk->frame->maker[a->p->value[part]];
     if (!op || !is(op, "dot") || !is_over(a, op, axis))
         return false;
     const uint32_t v = a->p->value[operand];
-    return (op->in[1] == v && are(a, op->in[0], want)) || (op->in[0] == v && are(a, op->in[1], want));
+    return (op->in[1] == v && are(a, op->in[0], want)) ||
+           (op->in[0] == v && are(a, op->in[1], want));
 }
 
 static bool has_results(const Attends *a)
@@ -456,8 +487,10 @@ static bool has_results(const Attends *a)
         return false;
     if (a->of->pointer[DT_SDPA_MAX] < 0)
         return true;
-    const Numbers max = numbers_of(a, a->p->value[DT_SDPA_MAX]), sum = numbers_of(a, a->p->value[DT_SDPA_SUM]);
-    return dt_plannumber_same(of(&max, 0), a->row[DT_SDPA_MAX]) && dt_plannumber_same(of(&sum, 0), a->row[DT_SDPA_SUM]);
+    const Numbers max = numbers_of(a, a->p->value[DT_SDPA_MAX]),
+                  sum = numbers_of(a, a->p->value[DT_SDPA_SUM]);
+    return dt_plannumber_same(of(&max, 0), a->row[DT_SDPA_MAX]) &&
+           dt_plannumber_same(of(&sum, 0), a->row[DT_SDPA_SUM]);
 }
 
 static const CertType *scores_of(const Attends *a)
@@ -468,14 +501,15 @@ static const CertType *scores_of(const Attends *a)
     return NULL;
 }
 
-/* Rows are looked at one by one; a block of attention has some of its rows only. Few sums for the keys there are. */
+/* Rows are looked at one by one; a block of attention has some of its rows only. Few sums for the
+ * keys there are. */
 static bool is_looked_at(const Attends *a)
 {
     uint32_t sums = 0;
     for (uint32_t i = 0; i < a->p->n_ops; i++)
         sums += is(a->p->ops[i], "reduce");
-    return !a->walk->tiles.open && a->of->queries <= MOST_ROWS && a->of->keys <= MOST_ROWS && sums + 2 < SEEN &&
-           dt_plannumber_is_low(a->p->ops, a->p->n_ops);
+    return !a->walk->tiles.open && a->of->queries <= MOST_ROWS && a->of->keys <= MOST_ROWS &&
+           sums + 2 < SEEN && dt_plannumber_is_low(a->p->ops, a->p->n_ops);
 }
 
 static bool is_softmax(Attends *a, DtResidue scale)
@@ -492,14 +526,16 @@ static bool is_softmax(Attends *a, DtResidue scale)
     return good;
 }
 
-/* The scale is the record's number; or that is 1 / c, rounded to a double, for a number c of the ops. */
+/* The scale is the record's number; or that is 1 / c, rounded to a double, for a number c of the
+ * ops. */
 static bool is_some_softmax(Attends *a)
 {
     bool good = is_softmax(a, dt_residue_number(a->r, a->of->scale));
     for (uint32_t i = 0; i < a->p->n_ops; i++)
         for (uint32_t k = 0; k < a->p->ops[i]->n_in && !good; k++) {
             double c;
-            if (is_literal(a->walk->frame, a->p->ops[i]->in[k], &c) && isfinite(c) && c != 0 && 1 / c == a->of->scale)
+            if (is_literal(a->walk->frame, a->p->ops[i]->in[k], &c) && isfinite(c) && c != 0 &&
+                1 / c == a->of->scale)
                 good = is_softmax(a, dt_residue_inverse(a->r, dt_residue_number(a->r, c), true));
         }
     return good;
@@ -519,5 +555,6 @@ bool dt_certplan_attends(PlanWalk *walk, const PlanAttend *p)
 {
     Attends attends = {.walk = walk, .p = p, .of = p->of};
     return is_proved(&attends) ||
-           dt_certplan_fail(walk, "kernel %u is not the attention that its record of SDPA says", p->of->kernel);
+           dt_certplan_fail(walk, "kernel %u is not the attention that its record of SDPA says",
+                            p->of->kernel);
 }

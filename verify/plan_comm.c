@@ -15,7 +15,10 @@ typedef struct Blocks {
     int64_t to[CERT_MESH], from[CERT_MESH]; /* per coordinate */
 } Blocks;
 
-static PlanIndex block(int64_t extent, int64_t to, int64_t from) { return (PlanIndex){extent, {0, from, to}}; }
+static PlanIndex block(int64_t extent, int64_t to, int64_t from)
+{
+    return (PlanIndex){extent, {0, from, to}};
+}
 
 const char *dt_certplan_reduction(const DtPlanInst *inst)
 {
@@ -30,8 +33,9 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, co
     if (dt_stages_count(stages) == dt_plan_stages(walk->plan))
         stages = NULL; /* all of them */
     return (group->mask == mask && dt_stages_same(members, stages)) ||
-           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %.40s, not %x, %.40s", inst->ref, group->mask,
-                            *members ? members : "all", mask, stages ? stages : "all");
+           dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %.40s, not %x, %.40s",
+                            inst->ref, group->mask, *members ? members : "all", mask,
+                            stages ? stages : "all");
 }
 
 /* Where splits of `longer` that `shorter` lacks move a block. */
@@ -178,10 +182,12 @@ bool dt_certplan_start(PlanWalk *walk, const DtPlanInst *inst, PlanStarted start
     if (walk->tiles.open)
         return dt_certplan_fail(walk, "a collective is started in a block of attention");
     if (dt_certplan_has_message(walk, started.event))
-        return dt_certplan_fail(walk, "event %llu is a message's", (unsigned long long)started.event - 1);
+        return dt_certplan_fail(walk, "event %llu is a message's",
+                                (unsigned long long)started.event - 1);
     for (uint32_t i = 0; i < walk->started.n; i++)
         if (walk->started.at[i].event == started.event)
-            return dt_certplan_fail(walk, "event %llu is still waited for", (unsigned long long)started.event - 1);
+            return dt_certplan_fail(walk, "event %llu is still waited for",
+                                    (unsigned long long)started.event - 1);
     DT_PUSH(walk->arena, walk->started, started);
     dt_certplan_began(walk, started.event, false);
     return true;
@@ -204,7 +210,8 @@ bool dt_certplan_wait(PlanWalk *walk, const DtPlanInst *inst)
         if (started.sum)
             dt_certplan_summed(walk, &started.to, started.sum);
         else
-            dt_certplan_define_by(walk, started.frame, started.value, &started.to, false, started.to_arg);
+            dt_certplan_define_by(walk, started.frame, started.value, &started.to, false,
+                                  started.to_arg);
         return true;
     }
     dt_certplan_log(walk, 0);
@@ -219,10 +226,11 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
         const PlanStarted *started = &walk->started.at[i];
         const bool to = dt_certplan_meets(walk, &started->to, written);
         if (to || dt_certplan_meets(walk, &started->from, written))
-            return dt_certplan_fail(walk, "what is written meets the %s of value %u (%s), which is not done",
-                                    to ? "result" : "operand", started->value,
-                                    started->frame->maker[started->value] ? started->frame->maker[started->value]->kind
-                                                                        : "input");
+            return dt_certplan_fail(
+                walk, "what is written meets the %s of value %u (%s), which is not done",
+                to ? "result" : "operand", started->value,
+                started->frame->maker[started->value] ? started->frame->maker[started->value]->kind
+                                                      : "input");
     }
     return true;
 }
@@ -247,5 +255,6 @@ bool dt_certplan_landed(PlanWalk *walk)
         return true;
     const PlanStarted *started = &walk->started.at[0];
     const CertOp *op = started->frame->maker[started->value];
-    return dt_certplan_fail(walk, "value %u (%s) is started and not done", started->value, op ? op->kind : "input");
+    return dt_certplan_fail(walk, "value %u (%s) is started and not done", started->value,
+                            op ? op->kind : "input");
 }

@@ -29,7 +29,8 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     ret_place->reg[reg] = step;
 }
 
-/* Of the stage, or of a class of stages, whose pieces are in the same order on each: the one of this number, from 0. */
+/* Of the stage, or of a class of stages, whose pieces are in the same order on each: the one of
+ * this number, from 0. */
 static const CertEntry *find_piece(const PlanWalk *walk, const DtPlanName *like, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -55,7 +56,8 @@ const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t pha
     return find_piece(walk, &name, number);
 }
 
-/* The entry of the program that a plan entry is named after. Several may be the same piece: "grad.f0", "grad.f0.1". */
+/* The entry of the program that a plan entry is named after. Several may be the same piece:
+ * "grad.f0", "grad.f0.1". */
 const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -67,7 +69,8 @@ const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
         const DtPlanEntry *other = &walk->plan->entries[i];
         const DtPlanName their = dt_plan_name(dt_plan_str(walk->plan, other->name));
         rank += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
-                dt_plan_name_same_run(&their, &name) && their.twin == 0 && their.number < name.number;
+                dt_plan_name_same_run(&their, &name) && their.twin == 0 &&
+                their.number < name.number;
     }
     return find_piece(walk, &name, rank);
 }
@@ -125,8 +128,8 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     if (dt_certplan_accumulates(walk, result))
         dt_certplan_hold(walk, PLAN_ZERO, &place);
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-    dt_certplan_adds(walk, &place, dt_certplan_sum_of(walk, type, result->store), result->store, type,
-                     dt_certplan_accumulates(walk, result));
+    dt_certplan_adds(walk, &place, dt_certplan_sum_of(walk, type, result->store), result->store,
+                     type, dt_certplan_accumulates(walk, result));
     return true;
 }
 
@@ -140,7 +143,8 @@ static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
     }
     PlanFrame *frame = dt_certplan_frame(walk, PLAN_ENTRY, NULL, entry->func, entry, micro);
     PlanFrame *last = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
-    const bool continues = last && last->entry == entry && last->number == micro - 1 && walk->taken[0];
+    const bool continues =
+        last && last->entry == entry && last->number == micro - 1 && walk->taken[0];
     if (continues) {
         frame->slots = last->slots, frame->has_slot = last->has_slot, frame->terms = last->terms;
         walk->entries.at[walk->entries.n - 1] = frame;
@@ -152,7 +156,8 @@ static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
     if (last && (!dt_certplan_finish(walk, last) || !dt_certplan_complete(walk, last)))
         return NULL;
     DT_PUSH(walk->arena, walk->entries, frame);
-    walk->seen[entry - walk->program->entries.at] += !walk->ring && !dt_certplan_is_duplicate(walk, entry);
+    walk->seen[entry - walk->program->entries.at] +=
+        !walk->ring && !dt_certplan_is_duplicate(walk, entry);
     return frame;
 }
 
@@ -213,7 +218,8 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     const bool eval = dt_certplan_at(walk).run == DT_PLAN_EVAL;
     if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
         return dt_certplan_fail(walk, "the reader is not of this entry");
-    if (walk->first_device && !walk->taken[0] && !walk->count[0]) /* all of them would find the same rows there */
+    /* all of them would find the same rows there */
+    if (walk->first_device && !walk->taken[0] && !walk->count[0])
         return dt_certplan_fail(walk, "a batch is read outside of the micro-batches");
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtPlanInput *input = &plan->inputs[reader->first_input + i];

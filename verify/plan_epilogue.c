@@ -36,15 +36,21 @@ typedef struct Joined {
 
 static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
 
-/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as is usual. Both are
- * the same f32. */
+/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as
+ * is usual. Both are the same f32. */
 static DtResidue constant(const Joined *j, double x)
 {
     return dt_residue_number(j->r, fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
 }
 
-static DtResidue plus(const Joined *j, DtResidue x, DtResidue y) { return dt_residue_add(j->r, x, y); }
-static DtResidue times(const Joined *j, DtResidue x, DtResidue y) { return dt_residue_mul(j->r, x, y); }
+static DtResidue plus(const Joined *j, DtResidue x, DtResidue y)
+{
+    return dt_residue_add(j->r, x, y);
+}
+static DtResidue times(const Joined *j, DtResidue x, DtResidue y)
+{
+    return dt_residue_mul(j->r, x, y);
+}
 static DtResidue by(const Joined *j, double c, DtResidue x) { return times(j, constant(j, c), x); }
 
 /* tanh(root (x + cubic x^3)) */
@@ -62,7 +68,8 @@ static DtResidue gelu(const Joined *j, DtResidue x)
 /* Its derivative: that of tanh t is 1 - t^2 times that of its operand. */
 static DtResidue gelu_slope(const Joined *j, DtResidue x)
 {
-    const DtResidue one = constant(j, 1), t = curve(j, x), inner = plus(j, one, by(j, 3, by(j, cubic, times(j, x, x)))),
+    const DtResidue one = constant(j, 1), t = curve(j, x),
+                    inner = plus(j, one, by(j, 3, by(j, cubic, times(j, x, x)))),
                     steep = plus(j, one, dt_residue_neg(j->r, times(j, t, t)));
     return by(j, 0.5, plus(j, plus(j, one, t), times(j, x, times(j, steep, by(j, root, inner)))));
 }
@@ -96,7 +103,8 @@ static bool is_zero(const Joined *j, uint32_t value)
     return op && strcmp(op->kind, "const") == 0 && op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x + v. */
+/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x +
+ * v. */
 static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidue b)
 {
     const bool zero = is_zero(j, op->in[0]);
@@ -104,14 +112,16 @@ static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidu
     const int more = zero ? j->sign : -j->sign; /* of b */
     if (zero == is_zero(j, op->in[1]) || of.p != j->sum.p || of.q != j->sum.q)
         return dt_plannumber_unknown;
-    return strcmp(op->kind, "max") == 0 ? (more > 0 ? b : a)
-                                        : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
+    return strcmp(op->kind, "max") == 0
+               ? (more > 0 ? b : a)
+               : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
 }
 
 /* The cast of a float; of a decision, 1 or 0. */
 static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
 {
-    const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype, *to = op->types[0]->dtype;
+    const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype,
+               *to = op->types[0]->dtype;
     if (!dt_plannumber_is_real(to) || dt_residue_is_symbol(x))
         return dt_plannumber_unknown;
     return dt_plannumber_is_real(from) ? x
@@ -194,12 +204,14 @@ static bool computes(Joined *j, uint32_t result, int64_t kept)
 /* ---- its layout ---- */
 
 /* Element i of the vector belongs to column i of C, or to row i. */
-static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPlace *c, int64_t step, int64_t n)
+static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPlace *c,
+                      int64_t step, int64_t n)
 {
     int64_t elements = 1;
     for (uint32_t d = 0; d < vector->rank; d++) {
         if (dt_certplan_axis(of, vector->axis[d]) < 0 || dt_certplan_axis(c, vector->axis[d]) < 0 ||
-            (vector->extent[d] > 1 && vector->stride[d] * step != dt_certplan_stride(c, vector->axis[d])))
+            (vector->extent[d] > 1 &&
+             vector->stride[d] * step != dt_certplan_stride(c, vector->axis[d])))
             return false;
         elements *= vector->extent[d];
     }
@@ -207,7 +219,8 @@ static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPl
 }
 
 /* Whether it has C's axes and layout, except that rows are matrix_row apart. */
-static bool is_matrix(const DtPlanGemm *g, const PlanPlace *matrix, const PlanPlace *a, const PlanPlace *c)
+static bool is_matrix(const DtPlanGemm *g, const PlanPlace *matrix, const PlanPlace *a,
+                      const PlanPlace *c)
 {
     for (uint32_t d = 0; d < matrix->rank; d++) {
         const int at = dt_certplan_axis(c, matrix->axis[d]);
@@ -227,7 +240,8 @@ static bool has_axes(const CertType *type, const CertType *of)
     for (uint32_t i = 0; i < type->rank; i++) {
         bool found = false;
         for (uint32_t k = 0; k < of->rank; k++)
-            found = found || (type->axes[i].name == of->axes[k].name && type->axes[i].extent == of->axes[k].extent);
+            found = found || (type->axes[i].name == of->axes[k].name &&
+                              type->axes[i].extent == of->axes[k].extent);
         if (!found)
             return false;
     }
@@ -240,8 +254,9 @@ static bool sums(const DtPlanGemm *g, const CertOp *dot, const CertOp *sum, cons
 {
     const bool of_a = g->epilogue == DT_PLAN_EPILOGUE_SUM_A;
     const uint32_t operand = p->read[of_a ? 0 : 1];
-    bool good = strcmp(sum->kind, "reduce") == 0 && (!sum->reduce || strcmp(sum->reduce, "sum") == 0) &&
-                sum->in[0] == operand && sum->n_axes == dot->n_axes && p->written[1] == sum->first_out;
+    bool good = strcmp(sum->kind, "reduce") == 0 &&
+                (!sum->reduce || strcmp(sum->reduce, "sum") == 0) && sum->in[0] == operand &&
+                sum->n_axes == dot->n_axes && p->written[1] == sum->first_out;
     for (uint32_t i = 0; good && i < sum->n_axes; i++) {
         bool found = false;
         for (uint32_t k = 0; k < dot->n_axes; k++)
@@ -249,19 +264,20 @@ static bool sums(const DtPlanGemm *g, const CertOp *dot, const CertOp *sum, cons
         good = found;
     }
     return good && p->n_read == 2 && p->n_written == 2 &&
-           is_vector(&p->to[1], &p->from[of_a ? 0 : 1], &p->to[0], of_a ? g->c_row : g->c_col, of_a ? g->m : g->n);
+           is_vector(&p->to[1], &p->from[of_a ? 0 : 1], &p->to[0], of_a ? g->c_row : g->c_col,
+                     of_a ? g->m : g->n);
 }
 
-static bool maps(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const CertOp *const *ops, uint32_t n_ops,
-                 const PlanProduct *p)
+static bool maps(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const CertOp *const *ops,
+                 uint32_t n_ops, const PlanProduct *p)
 {
     const DtEpilogueInfo *info = &dt_kinds_epilogues[g->epilogue];
     const uint32_t vector = info->vector ? 1 : 0, matrix = info->matrix == DT_EPILOGUE_READ ? 1 : 0;
     const bool keeps = info->matrix == DT_EPILOGUE_WRITE;
-    Joined j = {.walk = walk, .gemm = g, .dot = dot, .ops = ops, .n_ops = n_ops, .has_vector = vector,
-                .has_matrix = matrix, .r = dt_plannumber_begin(walk)};
-    if (!j.r || p->n_read != 2 + vector + matrix || p->n_written != (keeps ? 2u : 1u) || n_ops > PLAN_PRODUCT_OPS ||
-        !dt_plannumber_is_low(ops, n_ops))
+    Joined j = {.walk = walk, .gemm = g, .dot = dot, .ops = ops, .n_ops = n_ops,
+                .has_vector = vector, .has_matrix = matrix, .r = dt_plannumber_begin(walk)};
+    if (!j.r || p->n_read != 2 + vector + matrix || p->n_written != (keeps ? 2u : 1u) ||
+        n_ops > PLAN_PRODUCT_OPS || !dt_plannumber_is_low(ops, n_ops))
         return false;
     j.vector = vector ? p->read[2] : 0;
     j.matrix = matrix ? p->read[2 + vector] : 0;
@@ -275,8 +291,8 @@ static bool maps(PlanWalk *walk, const DtPlanGemm *g, const CertOp *dot, const C
            computes(&j, p->written[0], keeps ? (int64_t)p->written[1] : -1);
 }
 
-const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops, uint32_t n_ops,
-                                 const PlanProduct *p)
+const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops,
+                                 uint32_t n_ops, const PlanProduct *p)
 {
     const CertOp *dot = NULL, *other = NULL;
     for (uint32_t i = 0; i < n_ops; i++)
@@ -288,6 +304,8 @@ const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const Cert
     if (!dot || g->epilogue >= DT_PLAN_EPILOGUES || !plain)
         return NULL;
     if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE)
-        return n_ops == 2 && other && p->written[0] == dot->first_out && sums(g, dot, other, p) ? dot : NULL;
+        return n_ops == 2 && other && p->written[0] == dot->first_out && sums(g, dot, other, p)
+                   ? dot
+                   : NULL;
     return !g->accumulate && maps(walk, g, dot, ops, n_ops, p) ? dot : NULL;
 }

@@ -49,21 +49,25 @@ static bool has_owner(const PlanWalk *walk, const CertStore *store, const DtPlan
         return false;
     const CertStore *of = &walk->program->stores.at[store->of];
     const DtPlanStore *owner = &walk->plan->stores[record->of];
-    return is(dt_certplan_kinds[owner->kind], of->kind) && is(dt_plan_str(walk->plan, owner->path), of->path) &&
-           dt_plan_store_on(owner, walk->stage) && dt_certplan_first(walk, owner) == dt_cert_first(of, walk->stage);
+    return is(dt_certplan_kinds[owner->kind], of->kind) &&
+           is(dt_plan_str(walk->plan, owner->path), of->path) &&
+           dt_plan_store_on(owner, walk->stage) &&
+           dt_certplan_first(walk, owner) == dt_cert_first(of, walk->stage);
 }
 
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const DtPlan *plan = walk->plan;
     const bool saved = !is(store->kind, "grad") && !is(store->kind, "next");
-    const char *what = !has_init(record, store->init)                             ? "initial value"
-                       : record->key != dt_hash_text(store->path, plan->meta->seed) ? "random numbers"
-                       : record->saved != saved                                   ? "place in checkpoints"
-                       : !is(dt_plan_str(plan, record->pattern), store->pattern ? store->pattern : "") ? "name"
-                       : !has_owner(walk, store, record)                          ? "owner"
-                                                                                  : NULL;
-    return !what || dt_certplan_fail(walk, "the record of store %s has another %s", store->path, what);
+    const char *what =
+        !has_init(record, store->init)                               ? "initial value"
+        : record->key != dt_hash_text(store->path, plan->meta->seed) ? "random numbers"
+        : record->saved != saved                                     ? "place in checkpoints"
+        : !is(dt_plan_str(plan, record->pattern), store->pattern ? store->pattern : "") ? "name"
+        : !has_owner(walk, store, record)                                               ? "owner"
+                                                                                        : NULL;
+    return !what ||
+           dt_certplan_fail(walk, "the record of store %s has another %s", store->path, what);
 }
 
 bool dt_certplan_records(PlanWalk *walk)
@@ -78,7 +82,8 @@ bool dt_certplan_records(PlanWalk *walk)
         const CertType *type = dt_certplan_input(walk, dt_plan_str(plan, input->name));
         if (type && (!is(dt_kinds_name(input->dtype), type->dtype) ||
                      !dt_certplan_axes(walk, type, input->first_axis, input->n_axes, 0)))
-            return dt_certplan_fail(walk, "the record of input %s has another type", dt_plan_str(plan, input->name));
+            return dt_certplan_fail(walk, "the record of input %s has another type",
+                                    dt_plan_str(plan, input->name));
     }
     return true;
 }
@@ -106,7 +111,8 @@ static bool is_tag(const char *at, const char *tag) { return strncmp(at, tag, 4)
 static bool is_whole(Facts *f, bool inputs)
 {
     const DtPlanReader *reader = f->readers ? &f->plan->readers[f->readers - 1] : NULL;
-    const DtPlanInput *input = reader && f->inputs ? &f->plan->inputs[reader->first_input + f->inputs - 1] : NULL;
+    const DtPlanInput *input =
+        reader && f->inputs ? &f->plan->inputs[reader->first_input + f->inputs - 1] : NULL;
     if (input && input->n_axes != f->axes)
         return refuse(f, "INPT", " has other axes than the program's");
     return !inputs || !reader || reader->n_inputs == f->inputs ||
@@ -161,7 +167,9 @@ static bool fact(Facts *f)
     const char *tag = f->at;
     const void *record = kind ? record_of(f) : NULL;
     if (!record)
-        return f->problem->len ? false : refuse(f, strlen(tag) > 4 ? tag : "?", "s are not those that the program has");
+        return f->problem->len
+                   ? false
+                   : refuse(f, strlen(tag) > 4 ? tag : "?", "s are not those that the program has");
     for (f->at += 4; *f->at == ' ';) {
         const char *key = f->at + 1, *value = key + strcspn(key, "= \n");
         if (*value != '=')
@@ -169,10 +177,12 @@ static bool fact(Facts *f)
         const char *end = behind_value(value + 1);
         DtText have = {0};
         bool known = dt_plantext_value(f->plan, kind, record, key, (size_t)(value - key), &have);
-        bool same = known && have.len == (size_t)(end - value - 1) && memcmp(have.at, value + 1, have.len) == 0;
+        bool same = known && have.len == (size_t)(end - value - 1) &&
+                    memcmp(have.at, value + 1, have.len) == 0;
         if (!same)
-            dt_text_printf(f->problem, "the plan's %.4s record has %.*s = %s, the program %.*s", tag,
-                           (int)(value - key), key, known ? have.at : "nothing", (int)(end - value - 1), value + 1);
+            dt_text_printf(f->problem, "the plan's %.4s record has %.*s = %s, the program %.*s",
+                           tag, (int)(value - key), key, known ? have.at : "nothing",
+                           (int)(end - value - 1), value + 1);
         dt_text_free(&have);
         if (!same)
             return false;
@@ -200,8 +210,10 @@ static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText
     return all == plan->meta->parameters;
 }
 
-/* Stores that stages share are whole in the serial program: so long are the loops that their records speak of. */
-static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial, DtText *problem)
+/* Stores that stages share are whole in the serial program: so long are the loops that their
+ * records speak of. */
+static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial,
+                      DtText *problem)
 {
     const CertStore **known = DT_NEW_ARRAY(arena, const CertStore *, serial->stores.n + 1);
     for (uint32_t i = 0; i < serial->stores.n; i++)
@@ -210,18 +222,24 @@ static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *ser
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *record = &plan->stores[i];
         const char *path = dt_plan_str(plan, record->path);
-        const CertStore want = {.key = dt_intern_printf("%s %s", dt_certplan_kinds[record->kind], path)}, *at = &want;
-        const CertStore *const *found = bsearch(&at, known, serial->stores.n, sizeof known[0], dt_cert_by_key);
+        const CertStore want = {.key = dt_intern_printf("%s %s", dt_certplan_kinds[record->kind],
+                                                        path)},
+                        *at = &want;
+        const CertStore *const *found =
+            bsearch(&at, known, serial->stores.n, sizeof known[0], dt_cert_by_key);
         for (uint32_t k = 0; found && k < record->n_loops && k < (*found)->type->rank; k++)
             if (plan->axes[record->first_axis + k].extent != (*found)->type->axes[k].extent) {
-                dt_text_printf(problem, "the record of store %s has a loop of another length than the program", path);
+                dt_text_printf(
+                    problem, "the record of store %s has a loop of another length than the program",
+                    path);
                 return false;
             }
     }
     return true;
 }
 
-bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts, DtText *ret_problem)
+bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
+                       DtText *ret_problem)
 {
     Facts f = {.plan = plan, .at = texts->facts, .problem = ret_problem};
     for (; *f.at; f.at++)
@@ -239,6 +257,6 @@ bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts 
     if (other)
         return refuse(&f, other, "s are not those that the program has");
     CertProgram *serial = DT_NEW(arena, CertProgram);
-    return dt_certtext_read(arena, texts->serial, serial, ret_problem) && has_parameters(plan, serial, ret_problem) &&
-           has_loops(arena, plan, serial, ret_problem);
+    return dt_certtext_read(arena, texts->serial, serial, ret_problem) &&
+           has_parameters(plan, serial, ret_problem) && has_loops(arena, plan, serial, ret_problem);
 }

@@ -46,7 +46,8 @@ static bool drop_axis(PlanPlace *place, int d)
     return true;
 }
 
-/* Digits of a row-major number over `from` become digits over `to`, if that number counts even steps. */
+/* Digits of a row-major number over `from` become digits over `to`, if that number counts even
+ * steps. */
 static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *type = op->types[0];
@@ -232,7 +233,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
             part_of(walk, type, op->n_axes, offset, &want);
             want.dtype = type->dtype;
             dt_certplan_find(walk, frame, op->in[k], &want, &part);
-            offset += type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
+            offset +=
+                type->rank == op->n_axes ? 1 : want.stride[op->n_axes] * want.extent[op->n_axes];
             all = false;
             for (uint32_t f = 0; !all && f < part.n; f++)
                 all = part.at[f].added == bucket.added && part.at[f].summed == bucket.summed &&
@@ -247,8 +249,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
 
 /* Whether part k of a concat is at its place in the result. known: a place of the part that was
  * found before. */
-static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k, const PlanFound *known,
-                     const PlanPlace *want)
+static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k,
+                     const PlanFound *known, const PlanPlace *want)
 {
     PlanFinds part = {.n = 0};
     if (!known)
@@ -281,14 +283,15 @@ static PlanPlace in_order(const PlanPlace *place, const PlanPlace *order)
 /* Whether all parts of a concat are in `whole`, each after the one before it along the axis.
  * first, second: their places; second may be NULL. Parts may be concats again, so nothing is
  * searched twice. */
-static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis, const PlanFound *first,
-                      const PlanFound *second, const PlanPlace *whole)
+static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t axis,
+                      const PlanFound *first, const PlanFound *second, const PlanPlace *whole)
 {
     int64_t before = 0;
     for (uint32_t k = 0; k < op->n_in; k++) {
         PlanPlace want = *whole, own;
         dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
-        const int along = dt_certplan_axis(&own, whole->axis[axis]); /* its axes may stand in another order */
+        /* its axes may stand in another order */
+        const int along = dt_certplan_axis(&own, whole->axis[axis]);
         if (along < 0)
             return false;
         want.base += before * want.stride[axis] * want.size;
@@ -303,7 +306,8 @@ static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
 }
 
 /* Joined values are one. Of a first part of one element, the second says the stride of the axis. */
-static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at, PlanFinds *found)
+static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op,
+                        const PlanPlace *at, PlanFinds *found)
 {
     PlanFinds first, second = {.n = 0};
     PlanPlace shape;
@@ -327,8 +331,9 @@ static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op
                 continue;
             if (is_one)
                 whole.place.stride[axis] = away / whole.place.size;
-            if (dt_certplan_spans(&whole.place) && has_parts(walk, frame, op, (uint32_t)axis, &first.at[i],
-                                                             is_one ? &second.at[k] : NULL, &whole.place))
+            if (dt_certplan_spans(&whole.place) &&
+                has_parts(walk, frame, op, (uint32_t)axis, &first.at[i],
+                          is_one ? &second.at[k] : NULL, &whole.place))
                 *another(walk, found) = whole;
         }
     }
@@ -343,12 +348,14 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
         PlanPlace place = region->place;
         const CertType *all = op->store >= 0 ? walk->terms[op->store] : NULL;
         dt_certplan_dense(walk, all ? all : op->types[0], &place);
-        if (place.bytes == region->place.bytes && (!all || dt_certplan_run(walk, all, op->types[0], &place)))
+        if (place.bytes == region->place.bytes &&
+            (!all || dt_certplan_run(walk, all, op->types[0], &place)))
             *another(walk, found) = (PlanFound){.place = place, .stamp = region->stamp};
     }
 }
 
-static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found);
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                     PlanFinds *found);
 
 /* Keeps, of the places found from index `from` on, those with the loop's axis, and narrows them to
  * the slice of iteration `number`. */
@@ -369,7 +376,8 @@ static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFi
 }
 
 /* The value outside, or in the iteration before, of an input of a body or a called function. */
-static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                       PlanFinds *found)
 {
     if (frame->kind == PLAN_CALL) {
         find_all(walk, frame->outer, frame->op->in[value], at, found);
@@ -379,7 +387,8 @@ static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
         return;
     const CertLoop *loop = frame->op->loop;
     const uint32_t from = found->n;
-    const bool carried = value < 1 + loop->carried, whole = value < 1 + loop->carried + loop->invariant;
+    const bool carried = value < 1 + loop->carried,
+               whole = value < 1 + loop->carried + loop->invariant;
     if (carried && frame->number != (loop->reverse ? loop->count - 1 : 0)) {
         if (frame->before)
             find_all(walk, frame->before, frame->func->results.at[value - 1], at, found);
@@ -392,8 +401,8 @@ static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
 
 /* The result of a call or loop is that of its function, or of the last iteration. Stacked results
  * are not found here: they are assembled when the loop ends. */
-static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number, const PlanPlace *at,
-                      PlanFinds *found)
+static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number,
+                      const PlanPlace *at, PlanFinds *found)
 {
     const CertLoop *loop = op->loop;
     if (!op->func || (loop && number >= loop->carried))
@@ -407,7 +416,8 @@ static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
 /* The result of a reduce_scatter of accumulated terms: once the terms are summed over ranks, it is
  * at its part of their memory. Only a result with memory for all terms has such a place
  * (dt_certplan_place_result). */
-static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                       PlanFinds *found)
 {
     uint32_t n = found->n, from = n;
     find_all(walk, frame, value, at, found);
@@ -419,7 +429,8 @@ static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
 
 /* Places of a value that no instruction wrote as itself: in a store, in the outer function, or in
  * the memory of the value that it is a view of. */
-static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                        PlanFinds *found)
 {
     const CertOp *op = frame->maker[value];
     bool moves = false;
@@ -446,22 +457,26 @@ static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, 
     }
 }
 
-static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace *at, PlanFinds *found)
+static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace *at,
+                       PlanFinds *found)
 {
-    if (region->alive && (!at || (region->place.arena == at->arena && region->place.base == at->base)))
+    if (region->alive &&
+        (!at || (region->place.arena == at->arena && region->place.base == at->base)))
         *another(walk, found) =
-            (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp, region->arg};
+            (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp,
+                        region->arg};
 }
 
 /* All places of a value. A copy adds a place and keeps the old one, until something else is written
  * there. If there are many, they are found by their address in memory. */
-static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at, PlanFinds *found)
+static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
+                     PlanFinds *found)
 {
     frame = dt_certplan_home(walk, frame, value);
     if (walk->nested == MOST_NESTED)
         return;
-    if (walk->trial && frame->outer && frame->outer->number == PLAN_ANY && frame->outer->kind == PLAN_ENTRY &&
-        dt_certplan_is_ahead(frame->maker[value])) {
+    if (walk->trial && frame->outer && frame->outer->number == PLAN_ANY &&
+        frame->outer->kind == PLAN_ENTRY && dt_certplan_is_ahead(frame->maker[value])) {
         PlanFound *guess = another(walk, found);
         *guess = (PlanFound){.added = false};
         dt_certplan_dense(walk, dt_certplan_type(frame, value), &guess->place);
@@ -483,8 +498,8 @@ static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, con
     walk->nested--;
 }
 
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
-                          PlanFinds *ret_found)
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                          const PlanPlace *at, PlanFinds *ret_found)
 {
     ret_found->n = 0;
     ret_found->cap = DT_COUNT(ret_found->few);

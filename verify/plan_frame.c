@@ -34,11 +34,13 @@ static const PlanMakers *makers_of(PlanWalk *walk, const CertFunc *func)
 
 static uint32_t hash(const PlanFrame *outer, const void *what, int64_t number)
 {
-    const uint64_t mixed = ((uint64_t)(uintptr_t)outer * 31 + (uint64_t)(uintptr_t)what) * 0x9e3779b97f4a7c15u;
+    const uint64_t mixed =
+        ((uint64_t)(uintptr_t)outer * 31 + (uint64_t)(uintptr_t)what) * 0x9e3779b97f4a7c15u;
     return (uint32_t)((mixed + (uint64_t)number * 0xd1342543de82ef95u) >> 32);
 }
 
-static PlanFrame **place_of(const PlanWalk *walk, const PlanFrame *outer, const void *what, int64_t number)
+static PlanFrame **place_of(const PlanWalk *walk, const PlanFrame *outer, const void *what,
+                            int64_t number)
 {
     return &walk->frames[hash(outer, what, number) & (walk->most_frames - 1)];
 }
@@ -48,7 +50,8 @@ static const void *what_of(const PlanFrame *frame)
     return frame->kind == PLAN_ENTRY ? (const void *)frame->entry : (const void *)frame->op;
 }
 
-PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what, int64_t number)
+PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what,
+                                 int64_t number)
 {
     PlanFrame *frame = walk->most_frames ? *place_of(walk, outer, what, number) : NULL;
     while (frame && (frame->outer != outer || what_of(frame) != what || frame->number != number))
@@ -78,20 +81,22 @@ static void make_room(PlanWalk *walk)
         }
 }
 
-PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer, const CertFunc *func,
-                             const void *what, int64_t number)
+PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer,
+                             const CertFunc *func, const void *what, int64_t number)
 {
     PlanFrame *frame = dt_certplan_has_frame(walk, outer, what, number);
     if (frame)
         return frame;
     const PlanMakers *makers = makers_of(walk, func);
     frame = DT_NEW(walk->scratch, PlanFrame);
-    *frame = (PlanFrame){.kind = kind, .outer = outer, .func = func, .number = number, .maker = makers->maker};
+    *frame = (PlanFrame){.kind = kind, .outer = outer, .func = func, .number = number,
+                         .maker = makers->maker};
     if (kind == PLAN_ENTRY)
         frame->entry = what;
     else
         frame->op = what;
-    frame->made_anew = kind == PLAN_CALL ? DT_NEW_ARRAY(walk->scratch, uint8_t, func->n_values + 1) : makers->made_anew;
+    frame->made_anew = kind == PLAN_CALL ? DT_NEW_ARRAY(walk->scratch, uint8_t, func->n_values + 1)
+                                         : makers->made_anew;
     frame->regions = DT_NEW_ARRAY(walk->scratch, PlanRegion *, func->n_values + 1);
     frame->done = DT_NEW_ARRAY(walk->scratch, bool, func->n_values + 1);
     make_room(walk);
@@ -113,13 +118,17 @@ void dt_certplan_renumber(PlanWalk *walk, PlanFrame *frame, int64_t number)
 
 static const CertOp *op_in(PlanWalk *walk, const PlanFrame *frame, uint64_t value)
 {
-    if (frame && value < frame->func->n_values && frame->maker[value] && frame->maker[value]->first_out == value)
+    if (frame && value < frame->func->n_values && frame->maker[value] &&
+        frame->maker[value]->first_out == value)
         return frame->maker[value];
     dt_certplan_fail(walk, "a note names no op");
     return NULL;
 }
 
-const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value) { return op_in(walk, walk->frame, value); }
+const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value)
+{
+    return op_in(walk, walk->frame, value);
+}
 
 const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value)
 {
@@ -155,7 +164,8 @@ static void say_value(const PlanWalk *walk, const PlanRegion *region, DtText *te
                 continue;
             const uint32_t value = (uint32_t)(region->of - frame->regions);
             dt_text_printf(text, "value %u (%s) of function %s", value,
-                           frame->maker[value] ? frame->maker[value]->kind : "input", frame->func->name);
+                           frame->maker[value] ? frame->maker[value]->kind : "input",
+                           frame->func->name);
             dt_certplan_say_frame(frame, text);
             return;
         }
@@ -205,7 +215,8 @@ static PlanFrame *of_any(PlanWalk *walk, const PlanFrame *frame)
 {
     if (frame->kind == PLAN_ENTRY)
         return dt_certplan_frame(walk, PLAN_ENTRY, NULL, frame->func, frame->entry, PLAN_ANY);
-    return dt_certplan_frame(walk, frame->kind, of_any(walk, frame->outer), frame->func, frame->op, frame->number);
+    return dt_certplan_frame(walk, frame->kind, of_any(walk, frame->outer), frame->func, frame->op,
+                             frame->number);
 }
 
 PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
@@ -248,28 +259,30 @@ bool dt_certplan_ahead(PlanWalk *walk)
     const uint64_t named = dt_certplan_word(walk);
     uint64_t number = dt_certplan_word(walk);
     const bool inside = now->kind == PLAN_BODY && walk->guard == 1 + now->reg;
-    if (walk->tiles.open || walk->back || walk->problem->len || (!named && !inside) || number > PLAN_BYTES)
+    if (walk->tiles.open || walk->back || walk->problem->len || (!named && !inside) ||
+        number > PLAN_BYTES)
         return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
     if (inside)
         outer = now->outer;
     if (named && inside && number) { /* of another piece */
-        const CertEntry *entry =
-            dt_certplan_piece(walk, (number - 1) / DT_NOTE_PHASES, (uint32_t)((number - 1) % DT_NOTE_PHASES));
+        const CertEntry *entry = dt_certplan_piece(walk, (number - 1) / DT_NOTE_PHASES,
+                                                   (uint32_t)((number - 1) % DT_NOTE_PHASES));
         if (!entry || !entry->func)
             return dt_certplan_fail(walk, "gathers ahead are of no piece");
         outer = dt_certplan_frame(walk, PLAN_ENTRY, NULL, entry->func, entry, PLAN_ANY);
         number = 0;
     }
     const CertOp *op = named ? op_in(walk, outer, named - 1) : now->op;
-    const CertFunc *func = op && op->loop && op->func ? dt_certtext_func(walk->program, op->func) : NULL;
+    const CertFunc *func =
+        op && op->loop && op->func ? dt_certtext_func(walk->program, op->func) : NULL;
     if (!func || !dt_certplan_takes(op, func, PLAN_BODY))
         return dt_certplan_fail(walk, "gathers ahead are of no loop");
     int64_t turn = turn_of(now, named, inside, (int64_t)number, ahead_of(func));
     if (walk->skips)
         turn = 0;
     if (turn < 0 || turn >= op->loop->count)
-        return dt_certplan_fail(walk, "gathers ahead are of iteration %lld of %lld", (long long)turn,
-                                (long long)op->loop->count);
+        return dt_certplan_fail(walk, "gathers ahead are of iteration %lld of %lld",
+                                (long long)turn, (long long)op->loop->count);
     if (op->loop->reverse)
         turn = op->loop->count - 1 - turn;
     walk->back = now;
@@ -285,8 +298,8 @@ bool dt_certplan_behind(PlanWalk *walk)
     PlanFrame *now = walk->frame, *then;
     const uint64_t named = dt_certplan_word(walk), number = dt_certplan_word(walk);
     const bool inside = now->kind == PLAN_BODY && walk->guard == 1 + now->reg;
-    if (walk->tiles.open || walk->back || walk->problem->len || (named ? walk->guard != 0 : !inside) ||
-        number > PLAN_BYTES)
+    if (walk->tiles.open || walk->back || walk->problem->len ||
+        (named ? walk->guard != 0 : !inside) || number > PLAN_BYTES)
         return dt_certplan_fail(walk, "a note of an earlier iteration is out of place");
     const CertOp *op = named ? op_in(walk, now, named - 1) : now->op;
     if (!op || !op->loop)
@@ -297,7 +310,8 @@ bool dt_certplan_behind(PlanWalk *walk)
     else if (walk->skips)
         then = now;
     else
-        then = dt_certplan_has_frame(walk, now->outer, op, now->number + (op->loop->reverse ? turn : -turn));
+        then = dt_certplan_has_frame(walk, now->outer, op,
+                                     now->number + (op->loop->reverse ? turn : -turn));
     if (!then)
         return dt_certplan_fail(walk, "an earlier iteration, %lld, did not run", (long long)turn);
     walk->back = now;
@@ -308,7 +322,8 @@ bool dt_certplan_behind(PlanWalk *walk)
 
 /* ---- gathers that a piece expects ---- */
 
-bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)
+bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                        const PlanPlace *place)
 {
     const DtPlanName name = dt_certplan_at(walk);
     if (!walk->plan->meta->pipeline || !dt_plan_name_is_part(&name))

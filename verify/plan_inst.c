@@ -50,8 +50,8 @@ PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
     return region;
 }
 
-void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added,
-                           const DtPlanArg *arg)
+void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place,
+                           bool added, const DtPlanArg *arg)
 {
     PlanRegion *region = dt_certplan_define(walk, frame, value, place, added);
     region->arg = arg;
@@ -80,7 +80,8 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
     return false;
 }
 
-/* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions look again. */
+/* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions
+ * look again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);
@@ -89,7 +90,8 @@ static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t
         if (region->alive && region->stamp < before &&
             !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
             dt_certplan_meets(walk, &region->place, written)) {
-            region->alive = region->kind == PLAN_ZERO && dt_certplan_contains(walk, &region->place, written) &&
+            region->alive = region->kind == PLAN_ZERO &&
+                            dt_certplan_contains(walk, &region->place, written) &&
                             !dt_certplan_same(&region->place, written);
             if (region->alive)
                 add_hole(walk, region, written);
@@ -189,17 +191,20 @@ static bool is_block(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
 }
 
-static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, PlanPlace *ret_place)
+static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place,
+                     PlanPlace *ret_place)
 {
     PlanFinds found;
-    const uint32_t n = dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : place, &found);
+    const uint32_t n =
+        dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : place, &found);
     for (uint32_t i = 0; i < n; i++) {
         if (walk->tiles.open && walk->tiles.mark[value] && found.at[i].stamp <= walk->tiles.began)
             continue; /* of an earlier block */
         const int64_t base = found.at[i].place.base;
         if (walk->tiles.open && !is_block(walk, value))
             dt_certplan_cut(walk, &found.at[i].place);
-        if (!found.at[i].added && !found.at[i].summed && dt_certplan_same(&found.at[i].place, place)) {
+        if (!found.at[i].added && !found.at[i].summed &&
+            dt_certplan_same(&found.at[i].place, place)) {
             *ret_place = found.at[i].place;
             dt_certplan_log(walk, found.at[i].stamp);
             if (walk->tiles.open && !is_block(walk, value))
@@ -210,12 +215,14 @@ static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const
     return false;
 }
 
-bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg,
+                          PlanPlace *ret_place)
 {
     PlanPlace place;
     dt_certplan_arg(walk, arg, &place);
     return is_found(walk, value, arg, &place, ret_place) ||
-           (dt_certplan_assume(walk, walk->frame, value, &place) && is_found(walk, value, arg, &place, ret_place));
+           (dt_certplan_assume(walk, walk->frame, value, &place) &&
+            is_found(walk, value, arg, &place, ret_place));
 }
 
 static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place)
@@ -227,8 +234,9 @@ static bool holds(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlac
     const CertOp *op = walk->frame->maker[value];
     const bool elsewhere = dt_certplan_find(walk, walk->frame, value, NULL, &found) > 0;
     dt_certplan_arg(walk, arg, &place);
-    dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s: ", value, op ? op->kind : "input",
-                     walk->frame->func->name, elsewhere ? ", which lies elsewhere" : "");
+    dt_certplan_fail(walk, "an argument does not hold value %u (%s) of function %s%s: ", value,
+                     op ? op->kind : "input", walk->frame->func->name,
+                     elsewhere ? ", which lies elsewhere" : "");
     dt_certplan_say_there(walk, &place, walk->problem);
     return false;
 }
@@ -279,7 +287,8 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
     if (flags & DT_NOTE_DTYPE) {
         const char *dtype = dt_kinds_name(dt_certplan_number(walk));
         if (!dtype || !dt_certstep_is_wider(dtype, type->dtype))
-            return dt_certplan_fail(walk, "a value of dtype %s lies as %s", type->dtype, dtype ? dtype : "none");
+            return dt_certplan_fail(walk, "a value of dtype %s lies as %s", type->dtype,
+                                    dtype ? dtype : "none");
         place->dtype = dt_intern(dtype);
         place->size = dt_certplan_size(dtype);
     }
@@ -333,7 +342,8 @@ static void know_part(const Doing *doing, uint32_t a, uint32_t value, const Plan
 /* Whether only the attention library reads this argument. */
 static bool is_spare(const Doing *doing, uint32_t a)
 {
-    return doing->attend && doing->attend->of->backward && doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
+    return doing->attend && doing->attend->of->backward &&
+           doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
 }
 
 /* Whether a value that a kernel reads has the axes and strides for which the kernel is made. */
@@ -341,7 +351,8 @@ static bool lies_as(const PlanPlace *place, const PlanPlace *shape)
 {
     bool same = place->rank == shape->rank;
     for (uint32_t d = 0; same && d < place->rank; d++)
-        same = place->axis[d] == shape->axis[d] && (place->extent[d] == 1 || place->stride[d] == shape->stride[d]);
+        same = place->axis[d] == shape->axis[d] &&
+               (place->extent[d] == 1 || place->stride[d] == shape->stride[d]);
     return same;
 }
 
@@ -389,7 +400,8 @@ static bool read_args(PlanWalk *walk, Doing *doing)
         if (!holds(walk, value, arg, &place))
             return false;
         if (kernel && !walk->tiles.open && !lies_as(&place, &shape))
-            return dt_certplan_fail(walk, "a kernel reads value %u in another layout than it has", value);
+            return dt_certplan_fail(walk, "a kernel reads value %u in another layout than it has",
+                                    value);
         know_part(doing, a, value, &place);
         if (doing->n_read < 2)
             *(doing->n_read ? &doing->second : &doing->first) = place;
@@ -467,9 +479,10 @@ static bool needs_reads(PlanWalk *walk, const Doing *doing)
 
 static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
 {
-    if (doing->n_ops ? op_of(doing, walk->frame->maker[value]) != NULL
-                     : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value) ||
-                           (walk->frame->kind == PLAN_BODY && value == 0)) /* the number of the iteration */
+    if (doing->n_ops
+            ? op_of(doing, walk->frame->maker[value]) != NULL
+            : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value) ||
+                  (walk->frame->kind == PLAN_BODY && value == 0)) /* the number of the iteration */
         return true;
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }
@@ -528,8 +541,9 @@ static bool apply(PlanWalk *walk, const Doing *doing)
             dt_certplan_wrote(walk, &write->place);
         else
             dt_certplan_spoil(walk, &write->place, false);
-        const PlanStarted started = {.frame = walk->frame, .value = write->value, .to = write->place,
-                                     .from = doing->first, .to_arg = write->arg, .from_arg = doing->from[0]};
+        const PlanStarted started = {.frame = walk->frame, .value = write->value,
+                                     .to = write->place, .from = doing->first, .to_arg = write->arg,
+                                     .from_arg = doing->from[0]};
         if (!doing->inst->event)
             dt_certplan_define_by(walk, walk->frame, write->value, &write->place, adds, write->arg);
         else if (!dt_certplan_start(walk, doing->inst, started))
@@ -563,7 +577,8 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
     const char *name = dt_plan_str(walk->plan, walk->plan->kernels[doing->inst->ref].name);
     const bool casts = doing->n_read == 1 && doing->n_writes == 1 &&
                        doing->first.dtype != doing->writes[0].place.dtype,
-               good = doing->n_ops ? is_named(name, doing) : !strcmp(name, casts ? "cast" : "expand");
+               good =
+                   doing->n_ops ? is_named(name, doing) : !strcmp(name, casts ? "cast" : "expand");
     *known = (PlanKnown){walk->note, walk->at_entry};
     if (doing->attend) {
         doing->attend->ops = doing->ops;
@@ -571,8 +586,11 @@ static bool is_kernel(PlanWalk *walk, const Doing *doing)
         if (!dt_certplan_attends(walk, doing->attend))
             return false;
     }
-    return good || dt_certplan_fail(walk, "kernel `%s` does not do what it is called after: `%s`", name,
-                                    doing->n_ops ? doing->ops[0]->kind : casts ? "cast" : "expand");
+    return good ||
+           dt_certplan_fail(walk, "kernel `%s` does not do what it is called after: `%s`", name,
+                            doing->n_ops ? doing->ops[0]->kind
+                            : casts      ? "cast"
+                                         : "expand");
 }
 
 static const CertOp *joined(PlanWalk *walk, const Doing *doing)
@@ -583,8 +601,10 @@ static const CertOp *joined(PlanWalk *walk, const Doing *doing)
                        doing->n_writes == 1
                    ? doing->ops[0]
                    : NULL;
-    PlanProduct p = {.n_read = doing->n_read, .n_written = doing->n_writes, .from = {doing->first, doing->second}};
-    if (doing->n_read > PLAN_PRODUCT || doing->n_writes > PLAN_PRODUCT || doing->n_read < 2 || !doing->n_writes)
+    PlanProduct p = {.n_read = doing->n_read, .n_written = doing->n_writes,
+                     .from = {doing->first, doing->second}};
+    if (doing->n_read > PLAN_PRODUCT || doing->n_writes > PLAN_PRODUCT || doing->n_read < 2 ||
+        !doing->n_writes)
         return NULL;
     for (uint32_t i = 0; i < doing->n_read; i++) {
         p.read[i] = doing->read[i];
@@ -600,14 +620,16 @@ static const CertOp *joined(PlanWalk *walk, const Doing *doing)
     return dt_certplan_joined(walk, g, doing->ops, doing->n_ops, &p);
 }
 
-/* The contraction's axes are those that a product of these strides sums: the indices of the descriptor are the axes. */
+/* The contraction's axes are those that a product of these strides sums: the indices of the
+ * descriptor are the axes. */
 static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
     const CertOp *dot = joined(walk, doing);
     if (!dot)
-        return dt_certplan_fail(walk, g->epilogue ? "a matrix product does not do to its result what its ops do"
-                                                  : "a matrix product is none of two values");
+        return dt_certplan_fail(
+            walk, g->epilogue ? "a matrix product does not do to its result what its ops do"
+                              : "a matrix product is none of two values");
     const PlanPlace *const places[3] = {&doing->first, &doing->second, &doing->writes[0].place};
     const bool same = dt_certplan_is_product(g, places);
     bool order = (doing->read[0] == dot->in[0] && doing->read[1] == dot->in[1]) ||
@@ -652,7 +674,8 @@ static bool is_exchange(PlanWalk *walk, const Doing *doing)
                             &doing->first);
 }
 
-/* Which of the kernels of its name it is, only the note knows: those differ in extents and strides. */
+/* Which of the kernels of its name it is, only the note knows: those differ in extents and
+ * strides. */
 static bool is_noted_kernel(PlanWalk *walk, const Doing *doing)
 {
     return dt_certplan_word(walk) == doing->inst->ref ||
@@ -696,7 +719,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
  * iteration. */
 static bool copies(const PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
-    return walk->behind && kind == DT_NOTE_DO && (inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_COPY);
+    return walk->behind && kind == DT_NOTE_DO &&
+           (inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_COPY);
 }
 
 static bool noted(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
@@ -742,7 +766,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         return dt_certplan_fail(walk, "memory is zeroed under guards");
     if (walk->last && kind != DT_NOTE_PART)
         return dt_certplan_fail(walk, "the last micro-batch does more than others");
-    if (walk->guard && inst->kind != DT_INST_ALL_GATHER && kind != DT_NOTE_PART && !copies(walk, inst, kind))
+    if (walk->guard && inst->kind != DT_INST_ALL_GATHER && kind != DT_NOTE_PART &&
+        !copies(walk, inst, kind))
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     if (walk->budget == 0)
         return dt_certplan_fail(walk, "loops repeat more than can be followed");
@@ -756,7 +781,8 @@ bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
     bool good = dt_certplan_guards(walk, inst) && noted(walk, inst, kind);
     if (walk->spans) {
         DtCertSpan *span = &walk->spans[inst - walk->plan->insts];
-        const DtCertSpan now = {(uint32_t)(begin - notes), (uint32_t)(walk->note - notes), span->count};
+        const DtCertSpan now = {(uint32_t)(begin - notes), (uint32_t)(walk->note - notes),
+                                span->count};
         const bool same = span->count && span->first == now.first && span->end == now.end;
         *span = now;
         span->count += !same;
@@ -784,8 +810,8 @@ bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         if (value >= walk->frame->func->n_values)
             return dt_certplan_fail(walk, "a note names no value");
         const uint32_t rank = dt_certplan_type(walk->frame, (uint32_t)value)->rank,
-                       more = (word & DT_NOTE_IN_PLACE ? 1 : 0) + (word & DT_NOTE_STRIDES ? rank : 0) +
-                              (word & DT_NOTE_DTYPE ? 1 : 0);
+                       more = (word & DT_NOTE_IN_PLACE ? 1 : 0) +
+                              (word & DT_NOTE_STRIDES ? rank : 0) + (word & DT_NOTE_DTYPE ? 1 : 0);
         for (uint32_t i = 0; i < more; i++)
             dt_certplan_word(walk);
     }

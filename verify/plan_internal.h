@@ -336,7 +336,8 @@ struct PlanWalk {
     /* in this entry of the plan, dead regions included: by number of the store; of all inputs */
     PlanRegion **of_store, *inputs;
     const PlanRegion *found;        /* of the inputs: those that must still be there at the end */
-    PlanRegion *regions, **kept; /* stores of the stage as an entry finds them: by number; by address */
+    /* stores of the stage as an entry finds them: by number; by address */
+    PlanRegion *regions, **kept;
     uint32_t n_kept;
     DtCertSpan *spans;       /* by instruction; may be NULL */
     uint32_t *seen;          /* by entry of the program: how often the plan has it */
@@ -369,14 +370,16 @@ bool dt_certplan_walk(PlanWalk *walk, const DtPlanEntry *entry, const DtPlanNote
 /* plan_frame.c */
 /* Finds the frame of this iteration or call, or creates it; with create false returns NULL instead.
  * what: op or entry. */
-PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer, const CertFunc *func,
-                             const void *what, int64_t number);
-PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what, int64_t number);
+PlanFrame *dt_certplan_frame(PlanWalk *walk, PlanFrameKind kind, PlanFrame *outer,
+                             const CertFunc *func, const void *what, int64_t number);
+PlanFrame *dt_certplan_has_frame(const PlanWalk *walk, const PlanFrame *outer, const void *what,
+                                 int64_t number);
 void dt_certplan_renumber(PlanWalk *walk, PlanFrame *frame, int64_t number);
 const CertType *dt_certplan_type(const PlanFrame *frame, uint32_t value);
 /* of the current frame; NULL after a message */
 const CertOp *dt_certplan_op(PlanWalk *walk, uint64_t value);
-bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value); /* made of constants and positions only */
+/* made of constants and positions only */
+bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value);
 /* The frame that records where the value is: gathers of stored parameters are the same in all
  * micro-batches, and are recorded once. */
 PlanFrame *dt_certplan_home(PlanWalk *walk, const PlanFrame *frame, uint32_t value);
@@ -389,7 +392,8 @@ bool dt_certplan_ahead(PlanWalk *walk);  /* note AHEAD */
 bool dt_certplan_behind(PlanWalk *walk); /* note BEHIND */
 /* If a piece may find there a value that another piece gathered: records that as an assumption,
  * and the value as present. */
-bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place);
+bool dt_certplan_assume(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                        const PlanPlace *place);
 
 /* plan_repeat.c */
 /* records that an instruction has read memory that was written at that time */
@@ -406,7 +410,8 @@ int64_t dt_certplan_size(const char *dtype);
 void dt_certplan_dense(const PlanWalk *walk, const CertType *type,
                        PlanPlace *place); /* fills everything but the address */
 /* The axes from number `from` on are those of the type. */
-void dt_certplan_take_axes(const PlanWalk *walk, const CertType *type, uint32_t from, PlanPlace *place);
+void dt_certplan_take_axes(const PlanWalk *walk, const CertType *type, uint32_t from,
+                           PlanPlace *place);
 /* Lays out the axes from number `from` on without gaps, the last one with this stride; returns
  * the stride that the next outer axis would have. */
 int64_t dt_certplan_pack(PlanPlace *place, uint32_t from, int64_t stride);
@@ -419,7 +424,8 @@ void dt_certplan_raw(const PlanWalk *walk, const DtPlanArg *arg, PlanPlace *ret_
 /* Adds the distance between the parts of neighbouring ranks, for an axis that mesh axis m splits,
  * to a register or a coordinate. A mesh axis of one rank has one part and coordinate 0, so its
  * factor in an instruction does not matter. */
-void dt_certplan_dealt(const PlanWalk *walk, uint32_t m, int64_t step, int64_t *reg, int64_t *coord);
+void dt_certplan_dealt(const PlanWalk *walk, uint32_t m, int64_t step, int64_t *reg,
+                       int64_t *coord);
 bool dt_certplan_spans(PlanPlace *place);   /* sets bytes; false: elements overlap */
 bool dt_certplan_same(const PlanPlace *a, const PlanPlace *b);  /* address and length */
 bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b); /* also the layout of the tensor */
@@ -436,15 +442,15 @@ bool dt_certplan_contains(const PlanWalk *walk, const PlanPlace *outer, const Pl
 
 /* plan_epilogue.c: the contraction among the ops, if the ops are exactly those of a GEMM record
  * with an epilogue; else NULL. */
-const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops, uint32_t n_ops,
-                                 const PlanProduct *p);
+const CertOp *dt_certplan_joined(PlanWalk *walk, const DtPlanGemm *g, const CertOp *const *ops,
+                                 uint32_t n_ops, const PlanProduct *p);
 
 /* plan_attend.c: whether the ops are the attention that the record describes. */
 bool dt_certplan_attends(PlanWalk *walk, const PlanAttend *p);
 /* plan_mask.c: whether the query sees all (1) or none (0) of the keys from .. to, equally on all
  * ranks; else -1. value: of the current frame. */
-int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys, int64_t query, int64_t from,
-                     int64_t to);
+int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys,
+                     int64_t query, int64_t from, int64_t to);
 
 /* plan_find.c */
 bool dt_certplan_is_view(const CertOp *op);
@@ -453,13 +459,14 @@ bool dt_certplan_is_view(const CertOp *op);
 bool dt_certplan_run(const PlanWalk *walk, const CertType *x, const CertType *y, PlanPlace *place);
 /* The places that hold the value now; returns how many. at: only places at that address are
  * needed, others may be left out; NULL: all. */
-uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
-                          PlanFinds *ret_found);
+uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                          const PlanPlace *at, PlanFinds *ret_found);
 
 /* plan_memo.c: skips the check of attention that equals an earlier one. `note` is the first note
  * after TILES; items from .. to are its loops. */
 void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note);
-void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, int64_t base);
+void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place,
+                      int64_t base);
 void dt_certmemo_zero(PlanWalk *walk, uint64_t stamp);
 void dt_certmemo_output(PlanWalk *walk, const DtPlanArg *arg);
 void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to);
@@ -467,7 +474,8 @@ void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to);
 bool dt_certmemo_repeats(PlanWalk *walk, const uint8_t *note, uint32_t at, uint32_t end);
 
 /* plan_memory.c */
-void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi);
+void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo,
+                      int64_t *ret_hi);
 void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region);
 void dt_certplan_forget_regions(PlanWalk *walk); /* at the beginning of an entry */
 /* makes holes in zeroed memory hold for all values of the register */
@@ -482,8 +490,8 @@ PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanP
 PlanRegion *dt_certplan_define(PlanWalk *walk, PlanFrame *frame, uint32_t value,
                                const PlanPlace *place, bool added);
 /* The same for memory written through that argument. */
-void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place, bool added,
-                           const DtPlanArg *arg);
+void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place,
+                           bool added, const DtPlanArg *arg);
 void dt_certplan_spoil(PlanWalk *walk, const PlanPlace *written,
                        bool ahead); /* forgets the contents of the place */
 /* forgets contents older than that time */
@@ -500,7 +508,8 @@ int64_t dt_certplan_stage_step(const PlanWalk *walk, const DtPlanArg *arg);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
 /* plan_inst.c: the current instruction */
-bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, PlanPlace *ret_place);
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg,
+                          PlanPlace *ret_place);
 /* Reads the rest of the note of a written argument: where the whole value is. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write);
 bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
@@ -524,7 +533,8 @@ extern const char *const dt_certplan_kinds[]; /* of stores, by DtPlanStoreKind *
 /* the iteration that it begins with on the stage */
 int64_t dt_certplan_first(const PlanWalk *walk, const DtPlanStore *record);
 /* Whether records of axes match the type; of the first `shared` axes it may have a part. */
-bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared);
+bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n,
+                      uint32_t shared);
 
 /* plan_facts.c */
 /* NULL: no entry reads it */
@@ -557,7 +567,8 @@ bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result);
 /* Device axes over which a result is summed once the entry has run all micro-batches. */
 uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int store);
-bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place);
+bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i,
+                              PlanPlace *ret_place);
 /* its micro-batch was added to the entry's results */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame);
 /* whether its results are in their places, for all micro-batches */
@@ -570,8 +581,10 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst); /* note SUM */
 bool dt_certplan_enter(PlanWalk *walk, uint32_t entry);
 bool dt_certplan_leave(PlanWalk *walk);
 bool dt_certplan_steps(const PlanWalk *walk, uint32_t reg,
-                       int64_t step); /* not back, nor further than any memory with all values of the register */
-uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry); /* slots that others may leave it with; else 1 */
+                       int64_t step); /* not back, nor further than any memory with all values of
+                                       * the register */
+/* slots that others may leave it with; else 1 */
+uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry);
 bool dt_certplan_uses(PlanWalk *walk, int store,
                       bool written); /* the piece reads or writes its slot */
 void dt_certplan_needs(PlanWalk *walk, const char *name,
@@ -584,9 +597,11 @@ void dt_certplan_ended(PlanWalk *walk, uint64_t event);
 bool dt_certplan_parts(PlanWalk *walk, const PlanPlace *place);
 void dt_certplan_adds(PlanWalk *walk, const PlanPlace *place, uint32_t sum, int store,
                       const CertType *type, bool adds); /* to a result; false: sets it */
-bool dt_certplan_across(PlanWalk *walk, const CertOp *op); /* a collective; stages meet in the order of the text */
+/* a collective; stages meet in the order of the text */
+bool dt_certplan_across(PlanWalk *walk, const CertOp *op);
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place);
-PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place); /* that was made over ranks there; or NULL */
+/* that was made over ranks there; or NULL */
+PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place);
 bool dt_certplan_has_called(const PlanWalk *walk);
 bool dt_certplan_added(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
                        /* SUM of the terms of pieces */
@@ -599,7 +614,8 @@ bool dt_certplan_repeat(PlanWalk *walk, uint32_t entry, uint32_t before,
 void dt_certplan_wrote(PlanWalk *walk, const PlanPlace *place); /* an instruction of a piece */
 /* A piece reads a gather of another piece there, before it has written to that memory. */
 bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const PlanPlace *place);
-bool dt_certplan_is_duplicate(const PlanWalk *walk, const CertEntry *of); /* another entry of the stage is that piece */
+/* another entry of the stage is that piece */
+bool dt_certplan_is_duplicate(const PlanWalk *walk, const CertEntry *of);
 bool dt_certplan_queues(PlanWalk *walk);      /* all stages together */
 
 /* Micro-batches. */
@@ -620,8 +636,10 @@ bool dt_certplan_came(PlanWalk *walk);
 /* plan_result.c: PART, and that it has ended. */
 bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst);
 void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum);
-bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written); /* false: something is on its way there */
-bool dt_certplan_landed(PlanWalk *walk);                             /* all that was started is done */
+/* false: something is on its way there */
+bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written);
+/* all that was started is done */
+bool dt_certplan_landed(PlanWalk *walk);
 
 /* plan_comm.c: whether the instruction does the op between these places. */
 bool dt_certplan_comm(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
@@ -646,7 +664,8 @@ bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op);
 bool dt_certplan_output(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, uint32_t flags,
                         PlanPlace *ret_place);
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg);
-void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written); /* by blocks, if any are open: no output */
+/* by blocks, if any are open: no output */
+void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written);
 bool dt_certplan_untile(PlanWalk *walk); /* at the end of the outermost loop */
 
 #endif

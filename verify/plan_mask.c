@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* visits: of values for one part of the mask; one used twice is visited twice. More than codegen/visible.c's, or masks
- * that it knows would be refused here. */
+/* visits: of values for one part of the mask; one used twice is visited twice. More than
+ * codegen/visible.c's, or masks that it knows would be refused here. */
 enum { MOST_POINTS = 4096, MOST_VISITS = 2048 };
 
 typedef struct Span { /* lo > hi: not known */
@@ -26,7 +26,8 @@ typedef struct Where {
     const struct Where *outer;
 } Where;
 
-/* Local indices along queries and keys, with the names that these have where a value is looked at; NULL: not there. */
+/* Local indices along queries and keys, with the names that these have where a value is looked at;
+ * NULL: not there. */
 typedef struct Part {
     const char *axis[2];
     Span at[2];
@@ -102,7 +103,8 @@ static Span of_iota(PlanWalk *walk, const CertOp *op, const Part *part)
 
 /* The only one of these axes of which a rank has several elements; "" if there is none; NULL if
  * there are several. */
-static const char *only(const PlanWalk *walk, const CertType *type, const char *const *axes, uint32_t n)
+static const char *only(const PlanWalk *walk, const CertType *type, const char *const *axes,
+                        uint32_t n)
 {
     const char *found = "";
     for (uint32_t i = 0; i < n; i++)
@@ -128,7 +130,8 @@ static Span of_relabel(PlanWalk *walk, const Where *where, const CertOp *op, con
     Part before = *part;
     for (uint32_t e = 0; e < op->n_relabels; e++) {
         const CertRelabel *relabel = &op->relabels[e];
-        const char *from = only(walk, type_of(where->func, op->in[0]), relabel->from, relabel->n_from),
+        const char *from =
+                       only(walk, type_of(where->func, op->in[0]), relabel->from, relabel->n_from),
                    *to = only(walk, op->types[0], relabel->to, relabel->n_to);
         if (!from || !to)
             return unknown;
@@ -213,7 +216,8 @@ static Span evaluate(PlanWalk *walk, const Where *where, uint32_t value, Part pa
 {
     const char *dtype = type_of(where->func, value)->dtype;
     const CertOp *op = maker(where->func, value);
-    if ((strcmp(dtype, "i32") != 0 && strcmp(dtype, "bool") != 0) || walk->tiles.mask.visits++ >= MOST_VISITS)
+    if ((strcmp(dtype, "i32") != 0 && strcmp(dtype, "bool") != 0) ||
+        walk->tiles.mask.visits++ >= MOST_VISITS)
         return unknown;
     if (!op)
         return of_argument(walk, where, value, part);
@@ -241,8 +245,8 @@ static const Where *chain(PlanWalk *walk, const PlanFrame *frame)
     return where;
 }
 
-int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys, int64_t query, int64_t from,
-                     int64_t to)
+int dt_certplan_sees(PlanWalk *walk, uint32_t value, const char *queries, const char *keys,
+                     int64_t query, int64_t from, int64_t to)
 {
     const PlanMask kept = walk->tiles.mask;
     const Part part = {{queries, keys}, {{query, query}, {from, to}}};
@@ -290,8 +294,10 @@ static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
     bool all = true;
     for (uint32_t q = 0; q < 2; q++)
         for (uint32_t k = 0; k < 2; k++) {
-            const bool in = (q ? part->at[0].hi >= tiles->n_queries / 2 : part->at[0].lo < tiles->n_queries / 2) &&
-                            (k ? part->at[1].hi >= tiles->n_keys / 2 : part->at[1].lo < tiles->n_keys / 2);
+            const bool in =
+                (q ? part->at[0].hi >= tiles->n_queries / 2
+                   : part->at[0].lo < tiles->n_queries / 2) &&
+                (k ? part->at[1].hi >= tiles->n_keys / 2 : part->at[1].lo < tiles->n_keys / 2);
             all = all && (!in || tiles->mask.hidden[4 * p + 2 * q + k]);
         }
     return (all && part->at[1].lo > 0) || hides(walk, *part);
@@ -307,9 +313,11 @@ static bool is_number(const CertFunc *func, uint32_t value, double number)
     return op && is(op, "const") && op->number == number;
 }
 
-static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const CertOp *op, const Hidden *hidden)
+static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const CertOp *op,
+                        const Hidden *hidden)
 {
-    const Hidden x = op->n_in ? hidden[op->in[0]] : ANYTHING, y = op->n_in > 1 ? hidden[op->in[1]] : ANYTHING;
+    const Hidden x = op->n_in ? hidden[op->in[0]] : ANYTHING,
+                 y = op->n_in > 1 ? hidden[op->in[1]] : ANYTHING;
     if (is(op, "where") && op->in[0] == tiles->mask.value)
         return is_number(func, op->in[2], -INFINITY) ? LOWEST
                : is_number(func, op->in[2], 0)       ? ZERO
@@ -324,7 +332,8 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
         return op->number == 0 ? ZERO : ANYTHING;
     if (is(op, "neg"))
         return x == ZERO ? ZERO : ANYTHING;
-    if (is(op, "sub") && x == LOWEST) /* a value below everything, unless a key can make it infinite */
+    /* a value below everything, unless a key can make it infinite */
+    if (is(op, "sub") && x == LOWEST)
         return dt_certtext_axis(type_of(func, op->in[1]), tiles->keys) ? ANYTHING : LOWEST;
     if (is(op, "exp"))
         return x == LOWEST ? ZERO : ANYTHING;
@@ -344,9 +353,11 @@ static bool has_keys(const PlanTiles *tiles, const CertType *type)
 
 /* Whether the op gives the same result without hidden scores. It works along keys, or sums queries
  * into keys. */
-static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op, const Hidden *hidden)
+static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op,
+                       const Hidden *hidden)
 {
-    bool over = names(tiles->keys, op->axes2, op->n_axes2), of_keys = op->n_out && has_keys(tiles, op->types[0]);
+    bool over = names(tiles->keys, op->axes2, op->n_axes2),
+         of_keys = op->n_out && has_keys(tiles, op->types[0]);
     for (uint32_t i = 0; i < op->n_relabels; i++) /* later ops would go over another name */
         if (names(tiles->keys, op->relabels[i].from, op->relabels[i].n_from))
             return false;
@@ -404,7 +415,10 @@ static bool hides_from_all(PlanWalk *walk)
     return true;
 }
 
-bool dt_certplan_hides(const PlanWalk *walk, uint32_t value) { return walk->tiles.mask.zero[value]; }
+bool dt_certplan_hides(const PlanWalk *walk, uint32_t value)
+{
+    return walk->tiles.mask.zero[value];
+}
 
 /* The earlier result for the same note. */
 typedef struct PlanMaskMemo {
@@ -441,9 +455,11 @@ bool dt_certplan_mask(PlanWalk *walk)
         return true;
     const CertFunc *func = walk->frame->func;
     if (--mask->value >= func->n_values || !hides_from_all(walk))
-        return dt_certplan_fail(walk, "blocks may leave out keys, but no mask hides any from all of the function");
+        return dt_certplan_fail(
+            walk, "blocks may leave out keys, but no mask hides any from all of the function");
     mask->where = chain(walk, walk->frame);
-    const Part all = {{tiles->queries, tiles->keys}, {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};
+    const Part all = {{tiles->queries, tiles->keys},
+                      {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};
     mask_of(walk, all); /* marks the registers and coordinates that it depends on */
     mask->n = 1;
     for (uint32_t m = 0; m < walk->program->n_mesh; m++)
@@ -477,35 +493,38 @@ static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_va
     }
     for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
         const uint32_t m = arg->coord_axis[c] + walk->first_device;
-        if (arg->coord[c] && (m >= walk->program->n_mesh || !(mask->axes >> m & 1) || arg->coord[c] > limit ||
-                              arg->coord[c] < -limit))
+        if (arg->coord[c] && (m >= walk->program->n_mesh || !(mask->axes >> m & 1) ||
+                              arg->coord[c] > limit || arg->coord[c] < -limit))
             return false;
         *ret_value += arg->coord[c] ? arg->coord[c] * mask->coord[m] : 0;
     }
     return true;
 }
 
-/* The block's first instruction: where its guards let it run its queries are next, and the mask hides all keys that
- * it leaves out. */
+/* The block's first instruction: where its guards let it run its queries are next, and the mask
+ * hides all keys that it leaves out. */
 static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
 {
     PlanTiles *tiles = &walk->tiles;
     const PlanMask *mask = &tiles->mask;
     const Part rest = {{tiles->queries, tiles->keys},
-                       {{tiles->at, tiles->at + tiles->rows - 1}, {tiles->width, tiles->n_keys - 1}}};
+                       {{tiles->at, tiles->at + tiles->rows - 1},
+                        {tiles->width, tiles->n_keys - 1}}};
     for (int64_t p = 0; set_point(walk, p); p++) {
         bool runs = true;
         for (uint32_t i = 0; i < n; i++) {
             int64_t value;
             if (!guard_at(walk, &guards[i], &value))
-                return dt_certplan_fail(walk, "a guard is of something else than what the mask depends on");
+                return dt_certplan_fail(
+                    walk, "a guard is of something else than what the mask depends on");
             runs = runs && value >= 0;
         }
         if (!runs)
             continue;
         if (mask->next[p] != tiles->at)
-            return dt_certplan_fail(walk, "a block of attention from query %lld on runs where %lld is next",
-                                    (long long)tiles->at, (long long)mask->next[p]);
+            return dt_certplan_fail(
+                walk, "a block of attention from query %lld on runs where %lld is next",
+                (long long)tiles->at, (long long)mask->next[p]);
         mask->next[p] += tiles->rows;
         if (tiles->width < tiles->n_keys && !hides_at(walk, p, &rest))
             return dt_certplan_fail(walk, "a block leaves out keys that the mask does not");
@@ -518,13 +537,15 @@ bool dt_certplan_guards(PlanWalk *walk, const DtPlanInst *inst)
     PlanTiles *tiles = &walk->tiles;
     const DtPlanArg *guards = walk->plan->args + inst->first_arg + inst->n_args - inst->guards;
     if (!tiles->open || !tiles->block || !tiles->causal)
-        return !inst->guards || dt_certplan_fail(walk, "an instruction has guards outside of attention's blocks");
+        return !inst->guards ||
+               dt_certplan_fail(walk, "an instruction has guards outside of attention's blocks");
     if (tiles->guarded != tiles->block) {
         tiles->guarded = tiles->block;
         tiles->guards = guards, tiles->n_guards = inst->guards;
         return begin(walk, guards, inst->guards);
     }
-    return (inst->guards == tiles->n_guards && memcmp(guards, tiles->guards, inst->guards * sizeof *guards) == 0) ||
+    return (inst->guards == tiles->n_guards &&
+            memcmp(guards, tiles->guards, inst->guards * sizeof *guards) == 0) ||
            dt_certplan_fail(walk, "instructions of one block of attention have different guards");
 }
 

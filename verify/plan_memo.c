@@ -18,8 +18,8 @@ typedef struct Read {
     int64_t at, rows, width; /* of the block that reads it */
 } Read;
 
-/* Accesses of an arena whose addresses depend alike on all registers but those of the loops over blocks. lo, hi: bytes
- * where registers without a value are 0; above: how much more these add. */
+/* Accesses of an arena whose addresses depend alike on all registers but those of the loops over
+ * blocks. lo, hi: bytes where registers without a value are 0; above: how much more these add. */
 typedef struct Class {
     const DtPlanArg *like;
     int64_t lo, hi, above;
@@ -59,7 +59,8 @@ static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlan
 
 /* Records one read for all blocks of a value at a place: if the value is at such a place again,
  * reads of all blocks are valid. */
-void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place, int64_t base)
+void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place,
+                      int64_t base)
 {
     struct PlanTileMemo *memo = walk->memo;
     const PlanTiles *tiles = &walk->tiles;
@@ -69,7 +70,8 @@ void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, cons
             return;
     }
     if (memo)
-        DT_PUSH(walk->arena, memo->reads, ((Read){value, arg, *place, base, tiles->at, tiles->rows, tiles->width}));
+        DT_PUSH(walk->arena, memo->reads, ((Read){value, arg, *place, base, tiles->at, tiles->rows,
+                                                  tiles->width}));
 }
 
 void dt_certmemo_output(PlanWalk *walk, const DtPlanArg *arg)
@@ -101,7 +103,8 @@ static void list_args(PlanWalk *walk, struct PlanTileMemo *memo, uint32_t from, 
 {
     const DtPlan *plan = walk->plan;
     for (uint32_t i = from; i < to; i++) {
-        const DtPlanBody *body = plan->schedule[i].kind == DT_SCHED_RUN ? &plan->bodies[plan->schedule[i].body] : NULL;
+        const DtPlanBody *body =
+            plan->schedule[i].kind == DT_SCHED_RUN ? &plan->bodies[plan->schedule[i].body] : NULL;
         for (uint32_t k = 0; body && k < body->n_insts; k++) {
             const DtPlanInst *inst = &plan->insts[body->first_inst + k];
             for (uint32_t a = 0; a < inst->n_args; a++)
@@ -153,7 +156,8 @@ static bool touches(const PlanWalk *walk, const Class *a, const Class *b)
            a->lo < b->hi + (alike ? 0 : b->above) && b->lo < a->hi + (alike ? 0 : a->above);
 }
 
-/* Accesses that depend on different registers are apart; the registers of the loops over blocks are open. */
+/* Accesses that depend on different registers are apart; the registers of the loops over blocks are
+ * open. */
 static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
 {
     Class classes[MOST_CLASSES];
@@ -174,7 +178,8 @@ static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
     }
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < a; b++)
-            if (!depends_alike(walk, classes[a].like, classes[b].like, true) && touches(walk, &classes[a], &classes[b]))
+            if (!depends_alike(walk, classes[a].like, classes[b].like, true) &&
+                touches(walk, &classes[a], &classes[b]))
                 return false;
     return true;
 }
@@ -209,7 +214,8 @@ static bool reads_same(PlanWalk *walk, const struct PlanTileMemo *memo)
         const Read *read = &memo->reads.at[i];
         PlanPlace place;
         tiles->at = read->at, tiles->rows = read->rows, tiles->width = read->width;
-        same = dt_certplan_is_there(walk, read->value, read->arg, &place) && lies_alike(&place, &read->place);
+        same = dt_certplan_is_there(walk, read->value, read->arg, &place) &&
+               lies_alike(&place, &read->place);
     }
     tiles->block = 0;
     tiles->at = tiles->rows = tiles->width = 0;

@@ -10,7 +10,8 @@
 enum { FEW = 64, CELLS = 1 << 13, COVERED = 16 };
 
 /* The bytes of the place over all coordinates and all values of the registers of open loops. */
-void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo, int64_t *ret_hi)
+void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo,
+                      int64_t *ret_hi)
 {
     int64_t lo = place->base, hi = place->base + place->bytes;
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
@@ -35,7 +36,8 @@ static bool is_moving(const PlanPlace *place)
 
 /* The cells *ret_first to *ret_last contain the bytes. Bytes outside of the arena count to the
  * outermost cells. */
-static void cells_of(const PlanCells *cells, int64_t lo, int64_t hi, int64_t *ret_first, int64_t *ret_last)
+static void cells_of(const PlanCells *cells, int64_t lo, int64_t hi, int64_t *ret_first,
+                     int64_t *ret_last)
 {
     const int64_t most = CELLS - 1;
     *ret_first = lo < 0 ? 0 : lo >> cells->shift;

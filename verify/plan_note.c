@@ -26,7 +26,8 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
         dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
     else
         dt_text_add(walk->problem, "plan");
-    if (plan->meta->pipeline && walk->stage < dt_plan_stages(plan)) /* stores of a class have its first one's names */
+    /* stores of a class have its first one's names */
+    if (plan->meta->pipeline && walk->stage < dt_plan_stages(plan))
         dt_text_printf(walk->problem, " of stage %u", walk->stage);
     if (walk->inst) {
         const DtPlanSpan *span = plan->n_spans ? &plan->spans[walk->inst->span] : NULL;
@@ -66,7 +67,8 @@ uint32_t dt_certplan_number(PlanWalk *walk)
 {
     const uint64_t value = dt_certplan_word(walk);
     if (value > UINT32_MAX)
-        dt_certplan_fail(walk, "a note has %llu where a number of 32 bits is", (unsigned long long)value);
+        dt_certplan_fail(walk, "a note has %llu where a number of 32 bits is",
+                         (unsigned long long)value);
     return value > UINT32_MAX ? 0 : (uint32_t)value;
 }
 

@@ -11,7 +11,8 @@ DtResidues *dt_plannumber_begin(PlanWalk *walk)
         return walk->numbers;
     DtResidues *r = DT_NEW(walk->arena, DtResidues);
     if (!dt_residue_begin(r)) {
-        dt_certplan_fail(walk, "the system gives no random numbers (getentropy), with which ops are compared");
+        dt_certplan_fail(
+            walk, "the system gives no random numbers (getentropy), with which ops are compared");
         return NULL;
     }
     return walk->numbers = r;

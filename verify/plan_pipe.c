@@ -39,7 +39,8 @@ static void find_depths(const DtPlan *plan, int64_t *ret_depth)
         const uint32_t g = item->reg - DT_PLAN_REG_SLOTS;
         if ((item->kind != DT_SCHED_SET && item->kind != DT_SCHED_LOOP) || g >= DT_PLAN_N_SLOTS)
             continue;
-        const bool within = item->kind == DT_SCHED_SET && item->count > 0 && item->count < DT_PLAN_MAX_SLOTS;
+        const bool within =
+            item->kind == DT_SCHED_SET && item->count > 0 && item->count < DT_PLAN_MAX_SLOTS;
         const int64_t depth = within ? item->count : DT_PLAN_MAX_SLOTS;
         ret_depth[g] = depth > ret_depth[g] ? depth : ret_depth[g];
     }
@@ -149,9 +150,11 @@ bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
     if (!pipelined(walk) || !(op->mesh & walk->program->pipe))
         return true;
     for (uint32_t i = 0; i < func->ops.n && func->ops.at[i] != op; i++)
-        number += (func->ops.at[i]->mesh & walk->program->pipe) && dt_stages_same(func->ops.at[i]->stages, op->stages);
+        number += (func->ops.at[i]->mesh & walk->program->pipe) &&
+                  dt_stages_same(func->ops.at[i]->stages, op->stages);
     walk->pipe->now->meets = true;
-    bool good = is(op->kind, "all_reduce") && walk->frame->kind == PLAN_ENTRY && !walk->pipe->n_shared;
+    bool good =
+        is(op->kind, "all_reduce") && walk->frame->kind == PLAN_ENTRY && !walk->pipe->n_shared;
     return (good && number == (*met_of(walk, op->stages))++) ||
            dt_certplan_fail(walk, "stages add up in another order than the program");
 }
@@ -185,13 +188,16 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
     struct PlanPipe *pipe = walk->pipe;
     Piece *piece = pipe ? pipe->by_entry[item->body] : NULL;
     if (!piece || !piece->of || piece->stage != walk->stage || piece->meets || pipe->n_shared)
-        return dt_certplan_fail(walk, "a schedule calls what is no piece of its stage, or behind sums over stages");
+        return dt_certplan_fail(
+            walk, "a schedule calls what is no piece of its stage, or behind sums over stages");
     for (uint32_t f = 0; f < walk->entries.n; f++)
-        if (!dt_certplan_finish(walk, walk->entries.at[f]) || !dt_certplan_complete(walk, walk->entries.at[f]))
+        if (!dt_certplan_finish(walk, walk->entries.at[f]) ||
+            !dt_certplan_complete(walk, walk->entries.at[f]))
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
         if (!piece->adds.at[i]
-                 .adds) { /* a value that the piece sets may be summed, like zeros to which it adds */
+                 .adds) { /* a value that the piece sets may be summed, like zeros to which it
+                           * adds */
             dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
             dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
         } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth, false))
@@ -263,7 +269,8 @@ static bool is_complete(PlanWalk *walk, const PlanPlace *place)
 /* A named scalar of the present entry. */
 static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
 {
-    return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry), dt_plan_str(walk->plan, walk->at_entry->name));
+    return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry),
+                                 dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
 /* The sum over stages of a named scalar: its stage computed it, the others have zeros. */
@@ -300,7 +307,8 @@ static bool has_stage(const PlanWalk *walk, int64_t store, uint32_t stage)
 bool dt_certplan_is_message(const PlanWalk *walk, const DtPlanInst *inst)
 {
     return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV ||
-           (walk->pipe && inst->kind == DT_INST_WAIT && !inst->event_step && walk->pipe->message[inst->event]);
+           (walk->pipe && inst->kind == DT_INST_WAIT && !inst->event_step &&
+            walk->pipe->message[inst->event]);
 }
 
 bool dt_certplan_has_message(const PlanWalk *walk, uint64_t event)
@@ -424,13 +432,16 @@ static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *item = &plan->schedule[i];
         const bool sets = item->kind == DT_SCHED_SET;
-        if (sets && ((item->step && item->body == DT_PLAN_REG_RINGBUF) || item->plus == DT_PLAN_REG_RINGBUF))
+        if (sets && ((item->step && item->body == DT_PLAN_REG_RINGBUF) ||
+                     item->plus == DT_PLAN_REG_RINGBUF))
             return false;
         if (sets && item->reg == DT_PLAN_REG_RINGBUF)
             return true;
-        const bool loops = (item->kind == DT_SCHED_LOOP && item->count > 0 && item->reg != DT_PLAN_REG_RINGBUF) ||
-                           item->kind == DT_SCHED_END;
-        if (!sets && !loops && (item->kind != DT_SCHED_RUN || reads_ring(plan, &plan->bodies[item->body])))
+        const bool loops =
+            (item->kind == DT_SCHED_LOOP && item->count > 0 && item->reg != DT_PLAN_REG_RINGBUF) ||
+            item->kind == DT_SCHED_END;
+        if (!sets && !loops &&
+            (item->kind != DT_SCHED_RUN || reads_ring(plan, &plan->bodies[item->body])))
             return false;
     }
     return false;
@@ -444,7 +455,8 @@ uint32_t dt_certplan_rings(PlanWalk *walk, const DtPlanEntry *entry)
         return n;
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *item = &walk->plan->schedule[i];
-        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RINGBUF && item->count > (int32_t)n)
+        if (item->kind == DT_SCHED_SET && item->reg == DT_PLAN_REG_RINGBUF &&
+            item->count > (int32_t)n)
             n = (uint32_t)item->count;
     }
     return n;
@@ -486,14 +498,16 @@ bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *g
     return meets(turn->written.at, turn->written.n, range_of(walk, &gathered->place));
 }
 
-static uint32_t number_of(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *place)
+static uint32_t number_of(PlanWalk *walk, const PlanFrame *frame, uint32_t value,
+                          const PlanPlace *place)
 {
     const Gathered gathered = {frame->outer->entry, frame->op, frame->number, value, *place};
     struct PlanPipe *pipe = walk->pipe;
     for (uint32_t i = 0; i < pipe->gathered.n; i++) {
         const Gathered *known = &pipe->gathered.at[i];
-        if (known->entry == gathered.entry && known->loop == gathered.loop && known->number == gathered.number &&
-            known->value == value && dt_certplan_alike(&known->place, place))
+        if (known->entry == gathered.entry && known->loop == gathered.loop &&
+            known->number == gathered.number && known->value == value &&
+            dt_certplan_alike(&known->place, place))
             return i;
     }
     DT_PUSH(walk->arena, pipe->gathered, gathered);
@@ -502,7 +516,8 @@ static uint32_t number_of(PlanWalk *walk, const PlanFrame *frame, uint32_t value
 
 static bool is_shared(const PlanFrame *frame)
 {
-    return frame->kind == PLAN_BODY && frame->outer->kind == PLAN_ENTRY && frame->outer->number == PLAN_ANY;
+    return frame->kind == PLAN_BODY && frame->outer->kind == PLAN_ENTRY &&
+           frame->outer->number == PLAN_ANY;
 }
 
 static Turn *turn_of(const PlanWalk *walk)
@@ -534,7 +549,8 @@ static void leave_gathered(PlanWalk *walk)
             for (uint32_t v = 0; is_shared(frame) && v < frame->func->n_values; v++)
                 for (PlanRegion *region = frame->regions[v]; region; region = region->next)
                     if (region->alive && region->stamp)
-                        DT_PUSH(walk->arena, turn->leaves, number_of(walk, frame, v, &region->place));
+                        DT_PUSH(walk->arena, turn->leaves,
+                                number_of(walk, frame, v, &region->place));
 }
 
 /* The sums added in a piece are all of its results. */
@@ -560,7 +576,8 @@ static bool keeps_named(PlanWalk *walk)
                 for (uint32_t t = 0; t < piece->turns.n; t++)
                     if (meets(piece->turns.at[t]->written.at, piece->turns.at[t]->written.n,
                               range_of(walk, &uses->place)))
-                        return dt_certplan_fail(walk, "%s overwrites %s, which %s reads", piece->of->name, uses->name,
+                        return dt_certplan_fail(walk, "%s overwrites %s, which %s reads",
+                                                piece->of->name, uses->name,
                                                 pipe->called.at[p]->of->name);
             }
         }
@@ -598,8 +615,10 @@ static bool spares_result(PlanWalk *walk, const PlanPlace *place)
     for (uint32_t k = 0; k < pipe->called.n; k++)
         for (uint32_t t = 0; t < pipe->called.at[k]->turns.n; t++) {
             const Turn *turn = pipe->called.at[k]->turns.at[t];
-            if (meets(turn->written.at, turn->written.n, range_of(walk, place)) && !adds_to(pipe->called.at[k], place))
-                return dt_certplan_fail(walk, "%s overwrites a result of another piece", pipe->called.at[k]->of->name);
+            if (meets(turn->written.at, turn->written.n, range_of(walk, place)) &&
+                !adds_to(pipe->called.at[k], place))
+                return dt_certplan_fail(walk, "%s overwrites a result of another piece",
+                                        pipe->called.at[k]->of->name);
         }
     return true;
 }
@@ -642,8 +661,9 @@ static bool ends_left(PlanWalk *walk)
                 alone = alone && (k == p || !has_event(other->begun.at, other->begun.n, event));
             }
             if (!alone)
-                return dt_certplan_fail(walk, "%s leaves event %llu, which is not waited for, or another's",
-                                        pipe->called.at[p]->of->name, (unsigned long long)event - 1);
+                return dt_certplan_fail(
+                    walk, "%s leaves event %llu, which is not waited for, or another's",
+                    pipe->called.at[p]->of->name, (unsigned long long)event - 1);
         }
     return true;
 }
@@ -658,7 +678,8 @@ static bool keeps_gathered(PlanWalk *walk)
             for (uint32_t i = 0; i < turn->leaves.n; i++)
                 if (meets(walk->written.at, walk->written.n,
                           range_of(walk, &pipe->gathered.at[turn->leaves.at[i]].place)))
-                    return dt_certplan_fail(walk, "what %s gathers for another piece is overwritten",
+                    return dt_certplan_fail(walk,
+                                            "what %s gathers for another piece is overwritten",
                                             pipe->called.at[p]->of->name);
         }
     return true;

@@ -37,7 +37,8 @@ void dt_certplan_put(PlanPlace *place, const PlanPlace *address)
     memcpy(place->coord, address->coord, sizeof address->coord);
 }
 
-void dt_certplan_take_axes(const PlanWalk *walk, const CertType *type, uint32_t from, PlanPlace *place)
+void dt_certplan_take_axes(const PlanWalk *walk, const CertType *type, uint32_t from,
+                           PlanPlace *place)
 {
     place->rank = type->rank;
     for (uint32_t i = from; i < type->rank; i++) {

@@ -45,8 +45,8 @@ typedef struct Spans {
     int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
 } Spans;
 
-/* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they set others than loops
- * and the ring do. */
+/* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they
+ * set others than loops and the ring do. */
 static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_spans)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
@@ -75,7 +75,10 @@ static void enter(Spans *spans, const DtPlanSchedule *loop)
     spans->hi[loop->reg] = last < loop->first ? loop->first : last;
 }
 
-static void leave(Spans *spans, const DtPlanSchedule *loop) { spans->lo[loop->reg] = spans->hi[loop->reg] = 0; }
+static void leave(Spans *spans, const DtPlanSchedule *loop)
+{
+    spans->lo[loop->reg] = spans->hi[loop->reg] = 0;
+}
 
 /* a b, added to *to; terms of all iterations together stay far within 64 bits. */
 static void add_product(Access *access, int64_t a, int64_t b, int64_t *to)
@@ -93,7 +96,8 @@ static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int6
     add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
 }
 
-static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const DtPlanArg *arg, const Spans *spans)
+static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const DtPlanArg *arg,
+                        const Spans *spans)
 {
     const int64_t *lo = spans->lo, *hi = spans->hi;
     Access access = {.arg = arg, .written = arg->written};
@@ -105,13 +109,23 @@ static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const Dt
         if (arg->reg[r] == 0)
             continue;
         const bool rises = arg->reg[r] > 0;
-        add_product(&access, arg->reg[r], r == repeat->reg ? walk->reg[r] : rises ? lo[r] : hi[r], &access.lo);
-        add_product(&access, arg->reg[r], r == repeat->reg ? walk->reg[r] : rises ? hi[r] : lo[r], &access.hi);
-        add_reach(&access, arg->reg[r], walk->count[r] ? walk->count[r] - 1 : 0, &access.below, &access.above);
+        add_product(&access, arg->reg[r],
+                    r == repeat->reg ? walk->reg[r]
+                    : rises          ? lo[r]
+                                     : hi[r],
+                    &access.lo);
+        add_product(&access, arg->reg[r],
+                    r == repeat->reg ? walk->reg[r]
+                    : rises          ? hi[r]
+                                     : lo[r],
+                    &access.hi);
+        add_reach(&access, arg->reg[r], walk->count[r] ? walk->count[r] - 1 : 0, &access.below,
+                  &access.above);
     }
     for (uint32_t c = 0; c < DT_PLAN_COORDS; c++)
         if (arg->coord[c])
-            add_reach(&access, arg->coord[c], (int64_t)walk->plan->mesh[arg->coord_axis[c]].size - 1, &access.below,
+            add_reach(&access, arg->coord[c],
+                      (int64_t)walk->plan->mesh[arg->coord_axis[c]].size - 1, &access.below,
                       &access.above);
     if (repeat->reg < DT_PLAN_ARG_REGS) {
         add_product(&access, arg->reg[repeat->reg], repeat->step, &access.step);
@@ -142,7 +156,8 @@ static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *re
             for (uint32_t a = 0; near && a < inst->n_args; a++) {
                 if (plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)
                     continue;
-                const Access access = access_of(walk, repeat, &plan->args[inst->first_arg + a], &spans);
+                const Access access =
+                    access_of(walk, repeat, &plan->args[inst->first_arg + a], &spans);
                 near = !access.far && ret_all->n < MOST_ACCESSES;
                 if (near)
                     DT_PUSH(walk->arena, *ret_all, access);
@@ -162,7 +177,8 @@ static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlan
            memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
 }
 
-/* Whether they touch in no iterations but such as are next to each other, and there always in the same way. */
+/* Whether they touch in no iterations but such as are next to each other, and there always in the
+ * same way. */
 static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_t count)
 {
     const int64_t most_a = a->step * (count - 1), most_b = b->step * (count - 1);
@@ -182,8 +198,10 @@ static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_
     if (a->step == 0)
         return true;
     const int64_t step = a->step < 0 ? -a->step : a->step;
-    int64_t least = dt_cert_down(a->lo - b->hi, step) + 1, most = -dt_cert_down(b->lo - a->hi, step) - 1;
-    least = least < 1 - count ? 1 - count : least; /* they touch where b is so many iterations away */
+    int64_t least = dt_cert_down(a->lo - b->hi, step) + 1,
+            most = -dt_cert_down(b->lo - a->hi, step) - 1;
+    /* they touch where b is so many iterations away */
+    least = least < 1 - count ? 1 - count : least;
     most = most > count - 1 ? count - 1 : most;
     for (int64_t away = least; away <= most; away++)
         if ((away < -1 || away > 1) && away > -count && away < count)
@@ -198,7 +216,8 @@ static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t coun
         still = still && all->at[i].step == 0;
     for (uint32_t i = 0; !still && i < all->n; i++)
         for (uint32_t k = 0; k < i; k++)
-            if ((all->at[i].written || all->at[k].written) && !apart(walk, &all->at[i], &all->at[k], count))
+            if ((all->at[i].written || all->at[k].written) &&
+                !apart(walk, &all->at[i], &all->at[k], count))
                 return false;
     return true;
 }
@@ -209,7 +228,8 @@ static bool is_fixed(const PlanWalk *walk, const PlanRepeat *repeat, const Acces
 {
     for (uint32_t i = 0; i < all->n; i++)
         for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
-            if ((walk->taken[r] || r == DT_PLAN_REG_RINGBUF) && r != repeat->reg && all->at[i].arg->reg[r])
+            if ((walk->taken[r] || r == DT_PLAN_REG_RINGBUF) && r != repeat->reg &&
+                all->at[i].arg->reg[r])
                 return false;
     return true;
 }
@@ -231,7 +251,8 @@ static bool may_again(PlanWalk *walk, const PlanRepeat *repeat)
 void dt_certplan_watch(PlanWalk *walk, PlanRepeat *repeat, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    *repeat = (PlanRepeat){.at = at, .end = end, .reg = item->reg, .count = item->count, .step = item->step};
+    *repeat = (PlanRepeat){.at = at, .end = end, .reg = item->reg, .count = item->count,
+                           .step = item->step};
     repeat->begin = ++walk->clock;
     if (item->count < SHORT || walk->whole)
         return;
@@ -262,13 +283,15 @@ static bool is_same(const PlanWalk *walk, const PlanRepeat *repeat, uint32_t t, 
 {
     const uint32_t a = repeat->marks.at[t - period], b = repeat->marks.at[t],
                    end = t + 1 < repeat->marks.n ? repeat->marks.at[t + 1] : walk->log.n;
-    if (end - b != repeat->marks.at[t - period + 1] - a || walk->log.at[a].stamp != walk->log.at[b].stamp)
+    if (end - b != repeat->marks.at[t - period + 1] - a ||
+        walk->log.at[a].stamp != walk->log.at[b].stamp)
         return false;
     const uint64_t oldest = repeat->clocks.at[t - period];
     for (uint32_t i = 1; i < end - b; i++) {
         const PlanLog *x = &walk->log.at[a + i], *y = &walk->log.at[b + i];
         const bool outside = y->stamp < repeat->begin;
-        if (outside ? x->stamp != y->stamp : y->stamp < oldest || x->clock - x->stamp != y->clock - y->stamp)
+        if (outside ? x->stamp != y->stamp
+                    : y->stamp < oldest || x->clock - x->stamp != y->clock - y->stamp)
             return false;
     }
     return true;
@@ -326,7 +349,8 @@ static bool passes_by(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64
         for (uint32_t i = 0; passes && i < all.n; i++) {
             const PlanPlace hull = hull_of(walk, &all.at[i], t, to);
             passes = !all.at[i].written || all.at[i].step == 0 ||
-                     (!dt_certplan_meets(walk, &started->to, &hull) && !dt_certplan_meets(walk, &started->from, &hull));
+                     (!dt_certplan_meets(walk, &started->to, &hull) &&
+                      !dt_certplan_meets(walk, &started->from, &hull));
         }
     }
     return passes;
@@ -334,7 +358,8 @@ static bool passes_by(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64
 
 /* Forgets the contents of memory that iterations t + 1 .. to may have overwritten, except for
  * writes since time `first`. Writes at fixed addresses have already happened. */
-static void spoil_hull(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to, uint64_t first)
+static void spoil_hull(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to,
+                       uint64_t first)
 {
     Accesses all = {0};
     if (!list_accesses(walk, repeat, &all)) /* of iteration t */
@@ -379,17 +404,21 @@ static void move(PlanWalk *walk, const PlanRepeat *repeat, int64_t away, uint64_
     }
 }
 
-static void renumber(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to, uint32_t period)
+static void renumber(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to,
+                     uint32_t period)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[repeat->at];
     for (int64_t k = 0; k < period; k++) {
         PlanFrame *frame = walk->frame;
-        const int64_t from = loop->first + loop->step * (t - k), number = loop->first + loop->step * (to - k);
+        const int64_t from = loop->first + loop->step * (t - k),
+                      number = loop->first + loop->step * (to - k);
         if (repeat->reg == 0)
             frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
-        frame = frame ? dt_certplan_has_frame(walk, frame->outer,
-                                              frame->kind == PLAN_ENTRY ? (const void *)frame->entry : frame->op, from)
-                      : NULL;
+        frame = frame
+                    ? dt_certplan_has_frame(
+                          walk, frame->outer,
+                          frame->kind == PLAN_ENTRY ? (const void *)frame->entry : frame->op, from)
+                    : NULL;
         if (frame)
             dt_certplan_renumber(walk, frame, number);
     }
@@ -414,7 +443,9 @@ int64_t dt_certplan_repeats(PlanWalk *walk, PlanRepeat *repeat, int64_t t)
         return 0;
     }
     for (uint32_t period = 1; period <= longest && 2 * (int64_t)period <= t; period++) {
-        const int64_t last = repeats(walk, repeat, t, period) ? last_of(walk, repeat, t - 2 * period + 1, t) : -1,
+        const int64_t last = repeats(walk, repeat, t, period)
+                                 ? last_of(walk, repeat, t - 2 * period + 1, t)
+                                 : -1,
                       away = last > t ? (last - t) / period * period : 0;
         if (away == 0 || !passes_by(walk, repeat, t, t + away))
             continue;

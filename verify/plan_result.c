@@ -35,10 +35,12 @@ const char *dt_certplan_run_of(const CertEntry *entry)
     if (is->run == DT_PLAN_NO_RUN)
         return entry->name;
     const char *run = dt_certplan_names[is->run];
-    return is->n_objective ? dt_intern_printf("%s@%.*s", run, (int)is->n_objective, is->objective) : run;
+    return is->n_objective ? dt_intern_printf("%s@%.*s", run, (int)is->n_objective, is->objective)
+                           : run;
 }
 
-static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type, PlanPlace *ret_place)
+static bool place_metric(PlanWalk *walk, const char *run, const char *name, const CertType *type,
+                         PlanPlace *ret_place)
 {
     const DtPlan *plan = walk->plan;
     for (uint32_t i = 0; i < plan->n_metrics; i++) {
@@ -60,7 +62,8 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, cons
 }
 
 /* Where result number i of the entry has to be. */
-bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i, PlanPlace *ret_place)
+bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i,
+                              PlanPlace *ret_place)
 {
     const CertResult *result = &frame->entry->results.at[i];
     const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
@@ -141,7 +144,8 @@ static void claim(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
     if (n)
         claim(walk, inner, first);
     for (uint32_t i = 0; op && !op->func && i < op->n_in; i++)
-        if (is(op->kind, "pack") || is(op->kind, "reduce_scatter") || (i == 0 && dt_certplan_is_view(op)))
+        if (is(op->kind, "pack") || is(op->kind, "reduce_scatter") ||
+            (i == 0 && dt_certplan_is_view(op)))
             claim(walk, frame, op->in[i]);
 }
 
@@ -152,13 +156,15 @@ void dt_certplan_add_terms(PlanFrame *entry, int64_t n)
 }
 
 /* Whether result number i is there, summed over these device axes. */
-static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
+static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place,
+                     uint32_t sum)
 {
     const bool adds = dt_certplan_accumulates(walk, &frame->entry->results.at[i]);
     PlanFinds found;
     const uint32_t n = dt_certplan_find(walk, frame, frame->func->results.at[i], place, &found);
     for (uint32_t k = 0; k < n; k++)
-        if (found.at[k].added == adds && found.at[k].summed == sum && dt_certplan_alike(&found.at[k].place, place)) {
+        if (found.at[k].added == adds && found.at[k].summed == sum &&
+            dt_certplan_alike(&found.at[k].place, place)) {
             dt_certplan_log(walk, found.at[k].stamp);
             return true;
         }
@@ -166,16 +172,19 @@ static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPla
 }
 
 /* A result of one micro-batch, where sums of all are made, or over ranks. */
-static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place, uint32_t sum)
+static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place,
+                         uint32_t sum)
 {
     const CertResult *result = &frame->entry->results.at[i];
     const uint32_t value = frame->func->results.at[i];
     PlanFinds found;
-    return is_there(walk, frame, i, place, sum) || dt_certplan_fail(walk, "result `%s` is not where it belongs%s",
-                            result->store >= 0 ? walk->program->stores.at[result->store].path : result->name,
+    return is_there(walk, frame, i, place, sum) ||
+           dt_certplan_fail(walk, "result `%s` is not where it belongs%s",
+                            result->store >= 0 ? walk->program->stores.at[result->store].path
+                                               : result->name,
                             !dt_certplan_find(walk, frame, value, NULL, &found) ? ", nor elsewhere"
                             : found.at[0].summed != sum ? ", or not summed over its ranks"
-                                                     : "");
+                                                        : "");
 }
 
 static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
@@ -189,7 +198,8 @@ static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const P
 {
     const bool predicts = frame->entry->is.run == DT_PLAN_PREDICT; /* one micro-batch */
     return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
-           dt_certplan_is_zero(walk, place, walk->depth, false) && !dt_certplan_is_added(walk, place, walk->depth);
+           dt_certplan_is_zero(walk, place, walk->depth, false) &&
+           !dt_certplan_is_added(walk, place, walk->depth);
 }
 
 /* Memory of a sum that is complete. */
@@ -232,7 +242,8 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
         const uint32_t sum = dt_certplan_sum_of(walk, type, result->store);
         if (!dt_certplan_place_result(walk, frame, i, &place))
             return false;
-        const bool last = walk->plan->meta->pipeline || frame->terms[i] + 1 == dt_certplan_n_micro(walk);
+        const bool last =
+            walk->plan->meta->pipeline || frame->terms[i] + 1 == dt_certplan_n_micro(walk);
         if (sum && last && is_there(walk, frame, i, &place, sum))
             summed[i] = sum;
         else if (!is_delivered(walk, frame, i, &place, 0))
@@ -258,7 +269,8 @@ bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
     for (uint32_t i = 0; i < frame->entry->results.n; i++) {
         const CertResult *result = &frame->entry->results.at[i];
         const CertType *type = dt_certplan_type(frame, frame->func->results.at[i]);
-        const uint32_t sum = is_later(walk, frame) ? 0 : dt_certplan_sum_of(walk, type, result->store);
+        const uint32_t sum =
+            is_later(walk, frame) ? 0 : dt_certplan_sum_of(walk, type, result->store);
         PlanPlace place;
         if (!dt_certplan_place_result(walk, frame, i, &place))
             return false;
@@ -268,9 +280,10 @@ bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
         } else if (!is_later(walk, frame)) {
             const PlanRegion *total = sum ? dt_certplan_find_sum(walk, &place) : NULL;
             if (sum ? !total || total->summed != sum : !is_whole(walk, frame, i, &place))
-                return dt_certplan_fail(walk, "result `%s` is not summed over all micro-batches and ranks",
-                                        result->store >= 0 ? walk->program->stores.at[result->store].path
-                                                           : result->name);
+                return dt_certplan_fail(
+                    walk, "result `%s` is not summed over all micro-batches and ranks",
+                    result->store >= 0 ? walk->program->stores.at[result->store].path
+                                       : result->name);
         }
         if (result->store < 0 && result->name[0] == '@') {
             if (!dt_certplan_agree(walk, result->name, &place))
@@ -301,7 +314,8 @@ static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlac
             *ret_type = dt_certplan_type(frame, frame->func->results.at[i]);
             *ret_sum = dt_certplan_sum_of(walk, *ret_type, store);
             *ret_adds = dt_certplan_accumulates(walk, result);
-            return !*ret_adds || (dt_certplan_finish(walk, frame) && is_whole(walk, frame, i, ret_place));
+            return !*ret_adds ||
+                   (dt_certplan_finish(walk, frame) && is_whole(walk, frame, i, ret_place));
         }
     }
     return dt_certplan_fail(walk, "a sum over ranks is of no result");
@@ -393,7 +407,10 @@ static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
             near->at[i]->summed = sum;
 }
 
-void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum) { set_summed(walk, place, sum); }
+void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
+{
+    set_summed(walk, place, sum);
+}
 
 /* Whether this is the last micro-batch that adds to the results at the place, and all others have
  * run. cut: each result has memory for all terms, of which ranks shard the sum. */
@@ -410,9 +427,12 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cu
             return false;
         if (!dt_certplan_meets(walk, &place, part))
             continue;
-        const bool last = walk->plan->meta->pipeline ? walk->last : frame->terms[i] + 1 == dt_certplan_n_micro(walk);
+        const bool last = walk->plan->meta->pipeline
+                              ? walk->last
+                              : frame->terms[i] + 1 == dt_certplan_n_micro(walk);
         if (!last || (cut && !walk->terms[result->store]) ||
-            dt_certplan_sum_of(walk, dt_certplan_type(frame, frame->func->results.at[i]), result->store) != sum)
+            dt_certplan_sum_of(walk, dt_certplan_type(frame, frame->func->results.at[i]),
+                               result->store) != sum)
             return false;
         any = true;
     }
@@ -421,8 +441,8 @@ static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cu
 
 /* Whether the instruction sums the values at the place over ranks: all of them, or, for an op `cut`
  * that shards the sum (NULL: none), each rank's run at its part of them. */
-static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut, const CertType *type,
-                      const PlanPlace *all, uint32_t sum)
+static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut,
+                      const CertType *type, const PlanPlace *all, uint32_t sum)
 {
     const bool adds = sum && is(dt_kinds_name(inst->dtype), type->dtype) && type->pending &&
                       is(type->pending, "sum") && is(dt_certplan_reduction(inst), "sum") &&
@@ -433,8 +453,9 @@ static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut,
         return adds && inst->kind == DT_INST_ALL_REDUCE && inst->n_args == 1 &&
                inst->count * dt_kinds_size(inst->dtype) == all->bytes;
     return adds && inst->kind == DT_INST_REDUCE_SCATTER && inst->n_args == 2 &&
-           (uint32_t)cut->mesh >> walk->first_device == sum && dt_certplan_run(walk, type, cut->types[0], &run) &&
-           dt_certplan_same(&run, &to) && dt_certplan_comm(walk, cut, inst, &run, all);
+           (uint32_t)cut->mesh >> walk->first_device == sum &&
+           dt_certplan_run(walk, type, cut->types[0], &run) && dt_certplan_same(&run, &to) &&
+           dt_certplan_comm(walk, cut, inst, &run, all);
 }
 
 /* A sum over ranks, in the last micro-batch, of a part of a result to which all micro-batches have
@@ -463,12 +484,16 @@ bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
     const uint32_t n = dt_certplan_find(walk, walk->frame, value, &all, &found);
     bool there = false;
     for (uint32_t i = 0; i < n; i++)
-        there = there || (found.at[i].added && !found.at[i].summed && dt_certplan_alike(&found.at[i].place, &all));
+        there = there || (found.at[i].added && !found.at[i].summed &&
+                          dt_certplan_alike(&found.at[i].place, &all));
     if (!there || !is_last(walk, &all, sum, cut != NULL) || !dt_certplan_is_still(walk, &all))
-        return dt_certplan_fail(walk, "a part of a sum is added up that is not there, or not of all micro-batches");
-    const bool goes_on = inst->event && !walk->plan->meta->pipeline; /* of a piece it may, until the run ends */
+        return dt_certplan_fail(
+            walk, "a part of a sum is added up that is not there, or not of all micro-batches");
+    /* of a piece it may, until the run ends */
+    const bool goes_on = inst->event && !walk->plan->meta->pipeline;
     set_summed(walk, &all, goes_on ? (uint32_t)PLAN_SUMMING : sum);
     return !inst->event ||
-           dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = part, .to = all, .from = all,
-                                                       .to_arg = arg, .from_arg = arg, .sum = sum});
+           dt_certplan_start(walk, inst, (PlanStarted){.frame = walk->frame, .value = part,
+                                                       .to = all, .from = all, .to_arg = arg,
+                                                       .from_arg = arg, .sum = sum});
 }

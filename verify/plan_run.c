@@ -81,9 +81,10 @@ static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index, u
 {
     Action *action = &course->now;
     if (course->reg[0] < 0 || course->reg[0] > INT32_MAX || index > 0xffffff)
-        return dt_certplan_fail(walk, "action %u of micro-batch %lld", index, (long long)course->reg[0]);
-    *action = (Action){.kind = kind & 255, .index = index & 0xffffff, .micro = (uint32_t)course->reg[0],
-                       .event = event};
+        return dt_certplan_fail(walk, "action %u of micro-batch %lld", index,
+                                (long long)course->reg[0]);
+    *action = (Action){.kind = kind & 255, .index = index & 0xffffff,
+                       .micro = (uint32_t)course->reg[0], .event = event};
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
         action->slot[g] = (uint16_t)course->reg[DT_PLAN_REG_SLOTS + g];
     return ++course->n <= MOST_ACTIONS ||
@@ -105,7 +106,8 @@ static bool end_iteration(PlanWalk *walk, Course *course)
 
 static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
 {
-    int64_t value = item->step * course->reg[item->body] + (item->plus ? course->reg[item->plus] : 0) + item->first;
+    int64_t value = item->step * course->reg[item->body] +
+                    (item->plus ? course->reg[item->plus] : 0) + item->first;
     if (item->count)
         value = (value % item->count + item->count) % item->count;
     return set_register(walk, course, item->reg, value);
@@ -116,7 +118,8 @@ static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
     return dt_certplan_is_message(walk, inst) ||
-           (inst->kind == DT_INST_ALL_REDUCE && plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
+           (inst->kind == DT_INST_ALL_REDUCE &&
+            plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
 }
 
 /* Runs up to the next action; false: there is none, or after a failure. */
@@ -143,8 +146,8 @@ static bool go_on(PlanWalk *walk, Course *course)
             while (course->inst < body->n_insts) {
                 const DtPlanInst *inst = &plan->insts[body->first_inst + course->inst++];
                 if (is_between(walk, inst))
-                    return act(walk, course, 128u + inst->kind, inst->kind == DT_INST_WAIT ? inst->event : inst->ref,
-                               inst->event);
+                    return act(walk, course, 128u + inst->kind,
+                               inst->kind == DT_INST_WAIT ? inst->event : inst->ref, inst->event);
             }
             course->inst = 0;
         }
@@ -169,7 +172,8 @@ static void list_slots(PlanWalk *walk, Piece *piece)
         const Uses *uses = &piece->uses.at[i];
         if (uses->name)
             continue;
-        Slot slot = {uses->store, dt_cert_place(&walk->program->stores.at[uses->store], piece->stage)};
+        Slot slot = {uses->store,
+                     dt_cert_place(&walk->program->stores.at[uses->store], piece->stage)};
         if (uses->written)
             DT_PUSH(walk->arena, piece->writes, slot);
         else
@@ -183,14 +187,17 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
     const struct PlanPipe *pipe = walk->pipe;
     const uint64_t ring = (uint64_t)course->reg[DT_PLAN_REG_RINGBUF];
     if (piece->turns.n > 1 && ring >= piece->turns.n)
-        return dt_certplan_fail(walk, "%s begins with slot %llu of a ring", piece->of->name, (unsigned long long)ring);
+        return dt_certplan_fail(walk, "%s begins with slot %llu of a ring", piece->of->name,
+                                (unsigned long long)ring);
     const Turn *turn = piece->turns.at[piece->turns.n > 1 ? ring : 0];
     uint8_t *left = pipe->run->left[piece->stage];
     if (turn->finds.n + turn->leaves.n && !left)
-        left = pipe->run->left[piece->stage] = DT_NEW_ARRAY(walk->arena, uint8_t, pipe->gathered.n + 1);
+        left = pipe->run->left[piece->stage] =
+            DT_NEW_ARRAY(walk->arena, uint8_t, pipe->gathered.n + 1);
     for (uint32_t i = 0; i < turn->finds.n; i++)
         if (!left[turn->finds.at[i]])
-            return dt_certplan_fail(walk, "%s does not find what was gathered ahead", piece->of->name);
+            return dt_certplan_fail(walk, "%s does not find what was gathered ahead",
+                                    piece->of->name);
     for (uint32_t i = 0; left && i < pipe->gathered.n; i++)
         left[i] = left[i] && !dt_certplan_loses(walk, turn, &pipe->gathered.at[i]);
     for (uint32_t i = 0; i < turn->leaves.n; i++)
@@ -204,8 +211,8 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
 {
     if (slot->leaves || slot->micro == COMES)
-        return dt_certplan_fail(walk, "%s is written while a message is on its way %s that slot", path,
-                                slot->leaves ? "from" : "to");
+        return dt_certplan_fail(walk, "%s is written while a message is on its way %s that slot",
+                                path, slot->leaves ? "from" : "to");
     slot->micro = (int32_t)micro;
     return true;
 }
@@ -231,11 +238,13 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
     piece->listed = true;
     for (uint32_t i = 0; i < piece->reads.n; i++)
         if (slot_at(walk, piece->reads.at[i].place, action)->micro != (int32_t)action->micro)
-            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another", piece->of->name, action->micro,
+            return dt_certplan_fail(walk, "%s of micro-batch %u reads %s of another",
+                                    piece->of->name, action->micro,
                                     walk->program->stores.at[piece->reads.at[i].store].path);
     for (uint32_t i = 0; i < piece->writes.n; i++) {
         const Slot *slot = &piece->writes.at[i];
-        if (!put(walk, slot_at(walk, slot->place, action), walk->program->stores.at[slot->store].path, action->micro))
+        if (!put(walk, slot_at(walk, slot->place, action),
+                 walk->program->stores.at[slot->store].path, action->micro))
             return false;
     }
     if (!piece->main->ran)
@@ -244,7 +253,8 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
         return dt_certplan_fail(walk, "%s runs twice for micro-batch %u", piece->of->name,
                                 action->micro);
     return is_last(walk, piece, action->micro) ||
-           dt_certplan_fail(walk, "%s sums over ranks before all micro-batches have run", piece->of->name);
+           dt_certplan_fail(walk, "%s sums over ranks before all micro-batches have run",
+                            piece->of->name);
 }
 
 typedef enum Outcome { DONE, WAITS, WRONG } Outcome;
@@ -265,7 +275,8 @@ static Outcome send(PlanWalk *walk, const Message *m)
     if (queue->n == m->channel->slots)
         return WAITS;
     if (m->slot->micro != (int32_t)m->action->micro) {
-        dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", m->path, m->action->micro);
+        dt_certplan_fail(walk, "%s of micro-batch %u is sent, which is not there", m->path,
+                         m->action->micro);
         return WRONG;
     }
     queue->micro[(queue->first + queue->n++) % m->channel->slots] = m->action->micro;
@@ -279,8 +290,8 @@ static Outcome receive(PlanWalk *walk, const Message *m)
     if (queue->n == 0)
         return WAITS;
     if (queue->micro[queue->first] != m->action->micro) {
-        dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", m->path, queue->micro[queue->first],
-                         m->action->micro);
+        dt_certplan_fail(walk, "%s of micro-batch %u is received as that of %u", m->path,
+                         queue->micro[queue->first], m->action->micro);
         return WRONG;
     }
     queue->first = (queue->first + 1) % m->channel->slots;
@@ -315,13 +326,18 @@ static Outcome run_message(PlanWalk *walk, uint32_t stage, Course *course)
     Action *open = &m.queue->open[m.sends];
     if ((m.sends ? m.channel->from : m.channel->to) != stage || (open->kind != 0) != ends ||
         (ends && open->event != course->now.index)) {
-        dt_certplan_fail(walk, "a message of channel %u begins before the last one is waited for, or ends without "
-                         "beginning", number);
+        dt_certplan_fail(
+            walk,
+            "a message of channel %u begins before the last one is waited for, or ends without "
+            "beginning",
+            number);
         return WRONG;
     }
     m.action = ends ? open : &course->now;
     const CertStore *to = &walk->program->stores.at[pipe->carries[number]],
-                    *store = m.sends ? &walk->program->stores.at[dt_cert_source(to, m.channel->from)] : to;
+                    *store = m.sends
+                                 ? &walk->program->stores.at[dt_cert_source(to, m.channel->from)]
+                                 : to;
     m.path = to->path;
     m.slot = slot_at(walk, dt_cert_place(store, stage), m.action);
     if (!m.queue->micro)
@@ -339,11 +355,15 @@ static Outcome run_message(PlanWalk *walk, uint32_t stage, Course *course)
     if (outcome == DONE)
         *open = ends || !starts ? (Action){.kind = 0} : course->now;
     if (outcome == DONE)
-        DT_PUSH(walk->arena, pipe->run->steps[stage], ((Step){.number = number, .sends = m.sends, .ends = ends}));
+        DT_PUSH(walk->arena, pipe->run->steps[stage],
+                ((Step){.number = number, .sends = m.sends, .ends = ends}));
     return outcome;
 }
 
-static bool is_of(const char *stages, uint32_t stage) { return !*stages || dt_stages_has(stages, stage); }
+static bool is_of(const char *stages, uint32_t stage)
+{
+    return !*stages || dt_stages_has(stages, stage);
+}
 
 /* All stages of the group go on when the last of them comes. */
 static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
@@ -478,7 +498,8 @@ static bool pass(Drain *d, uint32_t stage, Step step)
     if (step.ends)
         return true;
     const DtPlanChannel *channel = &d->walk->plan->channels[step.number];
-    uint32_t *begun = d->walk->pipe->run->queues[step.number].begun, other = !step.sends, own = step.sends;
+    uint32_t *begun = d->walk->pipe->run->queues[step.number].begun, other = !step.sends,
+             own = step.sends;
     const uint32_t room = channel->direct || !step.sends ? 0 : channel->slots;
     if (!d->begun[stage]) {
         begun[own]++;
@@ -513,11 +534,13 @@ static bool drains(PlanWalk *walk, const char *name)
     }
     for (uint32_t s = 0; s < n; s++)
         if (d.at[s] < walk->pipe->run->steps[s].n)
-            return dt_certplan_fail(walk, "with queues, the stages of `%s` wait for each other", name);
+            return dt_certplan_fail(walk, "with queues, the stages of `%s` wait for each other",
+                                    name);
     return true;
 }
 
-/* Every piece of the program is in the plan and ran for every micro-batch (in "predict": for one). */
+/* Every piece of the program is in the plan and ran for every micro-batch (in "predict": for
+ * one). */
 static bool ran_all(PlanWalk *walk, DtPlanRun run)
 {
     for (uint32_t e = 0; e < walk->program->entries.n; e++) {

@@ -32,8 +32,9 @@ static int by_path(const void *a, const void *b)
     return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
-const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param",   "state",   "grad",  "moment1", "moment2", "moment3",
-                                                       "moment4", "saved",   "channel", "master", "next"};
+const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param", "state", "grad", "moment1",
+                                                       "moment2", "moment3", "moment4", "saved",
+                                                       "channel", "master", "next"};
 
 static uint32_t kind_of(const CertStore *store)
 {
@@ -58,8 +59,8 @@ static Known *list_records(PlanWalk *walk, uint32_t *ret_n)
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         if (dt_plan_store_on(store, walk->stage))
-            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)), dt_certplan_first(walk, store),
-                                        store->kind, i};
+            known[(*ret_n)++] = (Known){dt_intern(dt_plan_str(plan, store->path)),
+                                        dt_certplan_first(walk, store), store->kind, i};
     }
     qsort(known, *ret_n, sizeof *known, by_path);
     return known;
@@ -73,14 +74,16 @@ static const DtPlanStore *find_record(const PlanWalk *walk, const Known *known, 
     return found ? &walk->plan->stores[found->record] : NULL;
 }
 
-bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n, uint32_t shared)
+bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first, uint32_t n,
+                      uint32_t shared)
 {
     const DtPlan *plan = walk->plan;
     bool good = n == type->rank;
     for (uint32_t i = 0; good && i < n; i++) {
         const CertAxis *axis = &type->axes[i];
         const DtPlanAxis *at = &plan->axes[first + i];
-        good = is(dt_plan_str(plan, at->name), axis->name) && at->local == dt_certplan_local(walk, type, i) &&
+        good = is(dt_plan_str(plan, at->name), axis->name) &&
+               at->local == dt_certplan_local(walk, type, i) &&
                (i < shared ? at->extent >= axis->logical : at->extent == axis->logical) &&
                ((i == 0 && shared) || (at->first == 0 && at->step == 0));
         uint32_t s = 0; /* records say nothing of time */
@@ -92,18 +95,21 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
     return good;
 }
 
-/* The record says the store's dtype and axes: initial values and checkpoints are cut by them. Stages share a loop. */
+/* The record says the store's dtype and axes: initial values and checkpoints are cut by them.
+ * Stages share a loop. */
 static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const uint32_t shared = store->stage >= 0 ? (uint32_t)store->loops : 0;
-    const bool good = record->n_loops == store->loops && is(dt_kinds_name(record->dtype), store->type->dtype) &&
-                      dt_certplan_axes(walk, store->type, record->first_axis, record->n_axes, shared);
+    const bool good =
+        record->n_loops == store->loops && is(dt_kinds_name(record->dtype), store->type->dtype) &&
+        dt_certplan_axes(walk, store->type, record->first_axis, record->n_axes, shared);
     walk->has_record[record - walk->plan->stores] = 1 + walk->stage;
     return good ? dt_certplan_begins(walk, store, record)
                 : dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
 }
 
-/* A gradient that ranks share may have memory for all of it, in which micro-batches add up each rank's terms. */
+/* A gradient that ranks share may have memory for all of it, in which micro-batches add up each
+ * rank's terms. */
 static bool has_terms(PlanWalk *walk, uint32_t number)
 {
     const CertStore *store = &walk->program->stores.at[number];
@@ -200,7 +206,8 @@ bool dt_certplan_stores(PlanWalk *walk)
             return false;
     for (uint32_t i = 0; i < n; i++)
         if (walk->has_record[known[i].record] != 1 + walk->stage)
-            return dt_certplan_fail(walk, "the record of %s is of no store of the program", known[i].path);
+            return dt_certplan_fail(walk, "the record of %s is of no store of the program",
+                                    known[i].path);
     qsort(walk->kept, walk->n_kept, sizeof *walk->kept, by_address);
     for (uint32_t i = 1; i < walk->n_kept; i++) {
         const PlanPlace *a = &walk->kept[i - 1]->place, *b = &walk->kept[i]->place;

@@ -290,7 +290,8 @@ bool dt_certplan_untile(PlanWalk *walk)
             dt_certplan_wrote(walk, &tiles->place[i]);
         else
             dt_certplan_spoil(walk, &tiles->place[i], false);
-        dt_certplan_define_by(walk, walk->frame, tiles->output[i], &tiles->place[i], added, tiles->arg[i]);
+        dt_certplan_define_by(walk, walk->frame, tiles->output[i], &tiles->place[i], added,
+                              tiles->arg[i]);
     }
     return true;
 }

@@ -32,7 +32,8 @@ static bool leave(PlanWalk *walk)
 }
 
 /* The function of an op of the present frame that calls, or repeats, it. */
-static const CertFunc *callee(PlanWalk *walk, PlanFrameKind kind, const char *what, const CertOp **ret_op)
+static const CertFunc *callee(PlanWalk *walk, PlanFrameKind kind, const char *what,
+                              const CertOp **ret_op)
 {
     const CertOp *op = *ret_op = dt_certplan_op(walk, dt_certplan_word(walk));
     if (!op)
@@ -69,21 +70,23 @@ static void carry(PlanWalk *walk)
 /* Returns up to a frame. */
 static bool return_to(PlanWalk *walk, const PlanFrame *frame)
 {
-    while (walk->frame != frame && walk->note < walk->end && *walk->note == DT_NOTE_RETURN && !walk->problem->len) {
+    while (walk->frame != frame && walk->note < walk->end && *walk->note == DT_NOTE_RETURN &&
+           !walk->problem->len) {
         walk->note++;
         leave(walk);
     }
     return !walk->problem->len;
 }
 
-/* Notes up to the one of an item or instruction, whose kind is returned; DT_NOTE_KINDS: none, or a failure. */
+/* Notes up to the one of an item or instruction, whose kind is returned; DT_NOTE_KINDS: none, or a
+ * failure. */
 DtNoteKind dt_certplan_note(PlanWalk *walk)
 {
     while (walk->note < walk->end && !walk->problem->len) {
         DtNoteKind kind = (DtNoteKind)dt_certplan_word(walk);
         if (kind != DT_NOTE_ENTRY && !walk->frame &&
-            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) || kind == DT_NOTE_AHEAD ||
-             kind == DT_NOTE_BEHIND)) {
+            (kind <= DT_NOTE_LOOP || (kind >= DT_NOTE_TILES && kind <= DT_NOTE_DO) ||
+             kind == DT_NOTE_AHEAD || kind == DT_NOTE_BEHIND)) {
             dt_certplan_fail(walk, "a note is of no function");
             break;
         }
@@ -148,18 +151,23 @@ static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *eac
     memcpy(walk->count, kept, sizeof kept);
 }
 
-static void spoil(PlanWalk *walk, const PlanPlace *written) { dt_certplan_spoil(walk, written, true); }
+static void spoil(PlanWalk *walk, const PlanPlace *written)
+{
+    dt_certplan_spoil(walk, written, true);
+}
 
 /* Forgets everything that was written inside a loop over blocks when it ends: nothing tells which
  * block it belongs to. */
 static void forget(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
-        for (uint32_t i = walk->memory[a].n; i-- > 0 && walk->memory[a].at[i]->stamp > walk->opened;) {
+        for (uint32_t i = walk->memory[a].n;
+             i-- > 0 && walk->memory[a].at[i]->stamp > walk->opened;) {
             PlanRegion *region = walk->memory[a].at[i];
             if (!region->alive || region->depth <= walk->depth)
                 continue;
-            if (region->kind == PLAN_ADDED && dt_certplan_is_zero(walk, &region->place, walk->depth, false) &&
+            if (region->kind == PLAN_ADDED &&
+                dt_certplan_is_zero(walk, &region->place, walk->depth, false) &&
                 !dt_certplan_is_added(walk, &region->place, walk->depth))
                 dt_certplan_spoil(walk, &region->place, false);
             region->alive = false;
@@ -181,8 +189,9 @@ static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
     PlanTiles *tiles = &walk->tiles;
-    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
-        walk->taken[item->reg] || item->first != 0 || item->step != 1 || item->count != tiles->counts[tiles->n_open])
+    if (!tiles->open || tiles->n_open == tiles->n_loops || item->reg == 0 ||
+        item->reg >= DT_PLAN_REG_SLOTS || walk->taken[item->reg] || item->first != 0 ||
+        item->step != 1 || item->count != tiles->counts[tiles->n_open])
         return dt_certplan_fail(walk, "a loop is not one over an axis of attention");
     const uint8_t *note = walk->note;
     if (tiles->n_open == 0 && dt_certmemo_repeats(walk, note, at, end))
@@ -241,7 +250,8 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
         if (!walk_items(walk, at + 1, end))
             return false;
         PlanFrame *entry = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
-        if (!return_to(walk, entry) || (entry && entry->number == t && !dt_certplan_finish(walk, entry)))
+        if (!return_to(walk, entry) ||
+            (entry && entry->number == t && !dt_certplan_finish(walk, entry)))
             return false;
         t += dt_certplan_repeats(walk, &repeat, t);
     }
@@ -255,7 +265,8 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
 /* ---- the results of loops ---- */
 
 /* Slices at even steps are one value, whose first axis is the loop's. */
-static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice, int64_t step)
+static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice,
+                         int64_t step)
 {
     PlanPlace place = slice->place;
     if (place.rank == CERT_RANK)
@@ -268,12 +279,14 @@ static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, cons
     place.stride[0] = step / place.size;
     place.rank++;
     dt_certplan_spans(&place);
-    PlanRegion *region = dt_certplan_define(walk, walk->frame, op->first_out + number, &place, slice->added);
+    PlanRegion *region =
+        dt_certplan_define(walk, walk->frame, op->first_out + number, &place, slice->added);
     region->arg = slice->arg;
     region->summed = slice->summed;
 }
 
-static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanFound *like, int64_t base)
+static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanFound *like,
+                  int64_t base)
 {
     PlanFinds found;
     PlanPlace place = like->place;
@@ -298,7 +311,8 @@ static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const P
     for (int64_t t = 1; t < loop->count; t++) {
         if (repeat->to && t >= repeat->from && t < repeat->to)
             continue;
-        const int64_t number = loop->reverse ? loop->count - 1 - t : t, away = loop->reverse ? -t : t;
+        const int64_t number = loop->reverse ? loop->count - 1 - t : t,
+                      away = loop->reverse ? -t : t;
         const PlanFrame *frame = dt_certplan_has_frame(walk, walk->frame, op, number);
         if (!frame || !is_at(walk, frame, value, first, first->place.base + away * step))
             return false;
@@ -309,8 +323,11 @@ static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const P
 /* Slices of a sum are the sum's from now on. */
 static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 {
-    for (PlanRegion *whole = walk->frame->regions[op->first_out + number]; whole; whole = whole->next) {
-        const PlanList *near = whole->kind == PLAN_ADDED && whole->alive ? dt_certplan_near(walk, &whole->place) : NULL;
+    for (PlanRegion *whole = walk->frame->regions[op->first_out + number]; whole;
+         whole = whole->next) {
+        const PlanList *near = whole->kind == PLAN_ADDED && whole->alive
+                                   ? dt_certplan_near(walk, &whole->place)
+                                   : NULL;
         for (uint32_t i = 0; near && i < near->n; i++)
             if (near->at[i] != whole && near->at[i]->kind == PLAN_ADDED &&
                 dt_certplan_meets(walk, &near->at[i]->place, &whole->place))
@@ -319,13 +336,15 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 }
 
 /* False: its slices have no constant step. */
-static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i, const PlanRepeat *repeat)
+static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i,
+                          const PlanRepeat *repeat)
 {
     bool any = false;
     const CertLoop *loop = op->loop;
     const int64_t last = loop->count - 1;
     const PlanFrame *first = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last : 0),
-                    *second = dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last - 1 : 1);
+                    *second =
+                        dt_certplan_has_frame(walk, walk->frame, op, loop->reverse ? last - 1 : 1);
     PlanFinds a, b = {.n = 0};
     const uint32_t value = func->results.at[i];
     if (!first)
@@ -341,8 +360,10 @@ static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
             any = true;
         }
         for (uint32_t n = 0; n < b.n && loop->count > 1; n++) {
-            const int64_t step = (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
-            if ((slice->summed && !slice->added) || !is_stacked(walk, op, value, repeat, slice, step))
+            const int64_t step =
+                (b.at[n].place.base - slice->place.base) * (loop->reverse ? -1 : 1);
+            if ((slice->summed && !slice->added) ||
+                !is_stacked(walk, op, value, repeat, slice, step))
                 continue;
             PlanFound least = *slice;
             least.place.base -= loop->reverse ? last * step : 0;
@@ -361,7 +382,8 @@ static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
         const PlanStarted *started = &walk->started.at[i];
         if (started->frame->kind == PLAN_BODY && started->frame->op == stack->op &&
             !(started->sum && walk->plan->meta->pipeline) &&
-            started->frame->outer == stack->frame && started->value == stack->func->results.at[stack->number])
+            started->frame->outer == stack->frame &&
+            started->value == stack->func->results.at[stack->number])
             return true;
     }
     return false;
@@ -375,11 +397,13 @@ static void land(PlanWalk *walk, const CertOp *moved)
     for (uint32_t i = 0; i < walk->stacks.n; i++) {
         PlanStack *stack = &walk->stacks.at[i];
         PlanFrame *frame = walk->frame;
-        const bool skips = stack->left && stack->op != moved, awaited = !skips && is_awaited(walk, stack);
+        const bool skips = stack->left && stack->op != moved,
+                   awaited = !skips && is_awaited(walk, stack);
         walk->frame = stack->frame;
         stack->waited = stack->waited || awaited;
         if (!skips && !awaited)
-            stack->left |= leave_stacked(walk, stack->op, stack->func, stack->number, &stack->repeat);
+            stack->left |=
+                leave_stacked(walk, stack->op, stack->func, stack->number, &stack->repeat);
         walk->frame = frame;
         if (stack->waited)
             walk->stacks.at[n++] = *stack;
@@ -397,8 +421,8 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
         return false;
     const CertLoop *loop = op->loop;
     if (item->count != loop->count || item->first != (loop->reverse ? loop->count - 1 : 0) ||
-        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 || item->reg >= DT_PLAN_REG_SLOTS ||
-        walk->taken[item->reg])
+        item->step != (loop->reverse ? -1 : 1) || item->reg == 0 ||
+        item->reg >= DT_PLAN_REG_SLOTS || walk->taken[item->reg])
         return dt_certplan_fail(walk, "register %u runs %d times from %d, the loop %lld times",
                                 item->reg, item->count, item->first, (long long)loop->count);
     const uint8_t *notes = walk->note;
@@ -428,7 +452,8 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
     walk->reg[item->reg] = 0;
     walk->taken[item->reg] = false;
     for (uint32_t i = (uint32_t)loop->carried; i < func->results.n; i++)
-        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, false, false, repeat}));
+        DT_PUSH(walk->scratch, walk->stacks, ((PlanStack){outer, op, func, i, false, false,
+                                                          repeat}));
     land(walk, NULL);
     return true;
 }
@@ -443,7 +468,8 @@ static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
         return good;
     }
     if (walk->actions)
-        return dt_certplan_fail(walk, "a loop of register %u is among what a pipeline repeats", item->reg);
+        return dt_certplan_fail(walk, "a loop of register %u is among what a pipeline repeats",
+                                item->reg);
     if (walk->tiles.open && walk->tiles.n_open < walk->tiles.n_loops)
         return walk_tiles(walk, at, end);
     switch (dt_certplan_note(walk)) {
@@ -467,7 +493,8 @@ static bool is_run_once(const PlanWalk *walk)
  * register is elsewhere then. */
 static bool set_action(PlanWalk *walk, uint32_t reg)
 {
-    if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF || walk->taken[0])
+    if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF ||
+        walk->taken[0])
         return dt_certplan_fail(walk, "register %u is set", reg);
     for (uint32_t a = 0; reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++)
         for (uint32_t i = 0; i < walk->memory[a].n; i++) {
@@ -480,15 +507,16 @@ static bool set_action(PlanWalk *walk, uint32_t reg)
     return true;
 }
 
-/* Slots are taken in turn; not in blocks of attention, which are walked once, or not at all (plan_memo.c). */
+/* Slots are taken in turn; not in blocks of attention, which are walked once, or not at all
+ * (plan_memo.c). */
 static bool set(PlanWalk *walk, const DtPlanSchedule *item)
 {
     if (item->reg != DT_PLAN_REG_RINGBUF)
         return set_action(walk, item->reg);
     if (walk->back)
         return_to(walk, walk->back);
-    if (!is_run_once(walk) || walk->actions || walk->depth || walk->guard > 1 || walk->last || item->plus ||
-        item->count < 1 || (item->step && item->body != DT_PLAN_REG_RINGBUF))
+    if (!is_run_once(walk) || walk->actions || walk->depth || walk->guard > 1 || walk->last ||
+        item->plus || item->count < 1 || (item->step && item->body != DT_PLAN_REG_RINGBUF))
         return dt_certplan_fail(walk, "register %u is set", item->reg);
     const int64_t value = item->step * walk->reg[DT_PLAN_REG_RINGBUF] + item->first;
     walk->reg[DT_PLAN_REG_RINGBUF] = (value % item->count + item->count) % item->count;
@@ -513,7 +541,8 @@ static bool walk_inst(PlanWalk *walk, const DtPlanInst *inst)
         end_tiles(walk);
     if (inst->instead)
         return dt_certplan_forms(walk, inst);
-    const bool silent = inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
+    const bool silent =
+        inst->kind == DT_INST_ZERO || inst->kind == DT_INST_READ || inst->kind == DT_INST_WAIT;
     if (!dt_certplan_inst(walk, inst, silent ? 0 : dt_certplan_note(walk)))
         return false;
     if (inst->kind == DT_INST_WAIT)
@@ -567,8 +596,8 @@ static void settle(PlanWalk *walk)
  * are walked as if in the last one. */
 static bool is_last_guard(const PlanWalk *walk, const DtPlanSchedule *item)
 {
-    return walk->plan->meta->pipeline && item->reg == 0 && walk->count[0] && !walk->guard && item->count == 1 &&
-           (uint32_t)item->first + 1 == dt_certplan_n_micro(walk);
+    return walk->plan->meta->pipeline && item->reg == 0 && walk->count[0] && !walk->guard &&
+           item->count == 1 && (uint32_t)item->first + 1 == dt_certplan_n_micro(walk);
 }
 
 static bool when(PlanWalk *walk, uint32_t at)
@@ -586,7 +615,8 @@ static bool when(PlanWalk *walk, uint32_t at)
         const bool good = walk_items(walk, at + 1, end);
         walk->last = false;
         walk->guard = kept;
-        return good && (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in another function"));
+        return good &&
+               (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in another function"));
     }
     if (walk->count[item->reg] || !walk->taken[item->reg])
         return dt_certplan_fail(walk, "a guard is out of place");
@@ -601,7 +631,8 @@ static bool when(PlanWalk *walk, uint32_t at)
         walk->skips = false;
     }
     walk->guard = kept;
-    return return_to(walk, frame) && (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in a gather"));
+    return return_to(walk, frame) &&
+           (walk->frame == frame || dt_certplan_fail(walk, "a guard ends in a gather"));
 }
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to)

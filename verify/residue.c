@@ -149,7 +149,10 @@ static bool is_nothing(DtResidue x, DtResidue y, DtResidue *ret_what)
     return what >= DT_RESIDUE_ABSENT;
 }
 
-bool dt_residue_less(const DtResidues *r, DtResidue x, DtResidue y) { return key_of(r, x) < key_of(r, y); }
+bool dt_residue_less(const DtResidues *r, DtResidue x, DtResidue y)
+{
+    return key_of(r, x) < key_of(r, y);
+}
 
 DtResidue dt_residue_max(const DtResidues *r, DtResidue x, DtResidue y)
 {
@@ -174,7 +177,8 @@ static uint64_t scaled(const DtModulus *m, uint64_t whole, int exponent)
     uint64_t two = dt_modulus_add(m, m->one, m->one);
     if (exponent < 0)
         two = power(m, two, m->m - 2);
-    return dt_modulus_mul(m, dt_modulus_mul(m, whole % m->m, m->square), power(m, two, (uint64_t)abs(exponent)));
+    return dt_modulus_mul(m, dt_modulus_mul(m, whole % m->m, m->square),
+                          power(m, two, (uint64_t)abs(exponent)));
 }
 
 static DtResidue number(const DtResidues *r, double x)
@@ -185,7 +189,8 @@ static DtResidue number(const DtResidues *r, double x)
     if (isinf(x))
         return dt_residue_symbol(x < 0 ? DT_RESIDUE_LOWEST : DT_RESIDUE_HIGHEST);
     const uint64_t whole = (uint64_t)ldexp(frexp(fabs(x), &exponent), 53);
-    DtResidue y = {.p = scaled(&r->p, whole, exponent - 53), .q = scaled(&r->q, whole, exponent - 53)};
+    DtResidue y = {.p = scaled(&r->p, whole, exponent - 53),
+                   .q = scaled(&r->q, whole, exponent - 53)};
     return x < 0 ? dt_residue_neg(r, y) : y;
 }
 
@@ -211,7 +216,8 @@ DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x)
 
 DtResidue dt_residue_random(const DtResidues *r, uint64_t hash)
 {
-    return (DtResidue){.p = dt_residue_mix(r->hash, hash) % r->p.m, .q = dt_residue_mix(hash, r->hash + 1) % r->q.m};
+    return (DtResidue){.p = dt_residue_mix(r->hash, hash) % r->p.m,
+                       .q = dt_residue_mix(hash, r->hash + 1) % r->q.m};
 }
 
 DtResidue dt_residue_neg(const DtResidues *r, DtResidue x)
@@ -263,8 +269,8 @@ static DtResidue paired(const DtResidues *r, DtResidue x)
     return (DtResidue){.p = x.p, .q = x.q == DT_RESIDUE_NONE ? r->q.one : x.q};
 }
 
-/* Of all products of the first ones only the last is inverted: times the product before, it is the last one's inverse;
- * times the last one, the inverse of the product before. */
+/* Of all products of the first ones only the last is inverted: times the product before, it is the
+ * last one's inverse; times the last one, the inverse of the product before. */
 void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses)
 {
     DtResidue product = {.p = r->p.one, .q = r->q.one};
@@ -308,5 +314,6 @@ DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x
         return what;
     uint64_t hash = dt_hash_text(name, r->hash);
     hash = dt_residue_mix(dt_residue_mix(hash, x.p), x.q);
-    return dt_residue_made(dt_residue_random(r, dt_residue_mix(dt_residue_mix(hash, y.p), y.q)), x, y);
+    return dt_residue_made(dt_residue_random(r, dt_residue_mix(dt_residue_mix(hash, y.p), y.q)), x,
+                           y);
 }

@@ -27,9 +27,11 @@ typedef struct DtResidue {
     uint32_t depth, dtype; /* 0, 0 if roundings are not followed; see dt_residue_made */
 } DtResidue;
 
-#define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a symbol */
+#define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a
+                                    * symbol */
 
-enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32, DT_RESIDUE_NUMBERS = 64 };
+enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32,
+       DT_RESIDUE_NUMBERS = 64 };
 
 /* As p. */
 #define DT_RESIDUE_UNDEFINED UINT64_MAX
@@ -98,7 +100,10 @@ static inline uint64_t dt_modulus_sub(const DtModulus *m, uint64_t a, uint64_t b
 }
 
 static inline bool dt_residue_is_symbol(DtResidue x) { return x.p >= DT_RESIDUE_HIGHEST; }
-static inline DtResidue dt_residue_symbol(uint64_t which) { return (DtResidue){.p = which, .q = DT_RESIDUE_NONE}; }
+static inline DtResidue dt_residue_symbol(uint64_t which)
+{
+    return (DtResidue){.p = which, .q = DT_RESIDUE_NONE};
+}
 static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){.p = (uint64_t)x}; }
 /* z as computed from x and y: as deep as the deeper one, and of no dtype. */
 static inline DtResidue dt_residue_made(DtResidue z, DtResidue x, DtResidue y)
@@ -137,7 +142,8 @@ DtResidue dt_residue_neg(const DtResidues *r, DtResidue x);
 /* 1/x; with its second component only if `both`. */
 DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both);
 /* The same for n numbers; costs one inversion and some products. */
-void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses);
+void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x,
+                         DtResidue *ret_inverses);
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x);
 /* An unknown function of x and y, identified by its name. */
 DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y);
@@ -151,7 +157,8 @@ static inline DtResidue dt_residue_add(const DtResidues *r, DtResidue x, DtResid
     if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
         return dt_residue_odd_add(r, x, y);
     const DtResidue z = {.p = dt_modulus_add(&r->p, x.p, y.p),
-                         .q = dt_residue_both(x, y) ? dt_modulus_add(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+                         .q = dt_residue_both(x, y) ? dt_modulus_add(&r->q, x.q, y.q)
+                                                    : DT_RESIDUE_NONE};
     if (!dt_residue_is_followed(x) && !dt_residue_is_followed(y))
         return z;
     return dt_residue_is_nil(x)   ? dt_residue_like(z, y)
@@ -163,7 +170,8 @@ static inline DtResidue dt_residue_mul(const DtResidues *r, DtResidue x, DtResid
     if (dt_residue_is_symbol(x) || dt_residue_is_symbol(y))
         return dt_residue_odd_mul(x, y);
     const DtResidue z = {.p = dt_modulus_mul(&r->p, x.p, y.p),
-                         .q = dt_residue_both(x, y) ? dt_modulus_mul(&r->q, x.q, y.q) : DT_RESIDUE_NONE};
+                         .q = dt_residue_both(x, y) ? dt_modulus_mul(&r->q, x.q, y.q)
+                                                    : DT_RESIDUE_NONE};
     if (!dt_residue_is_followed(x) && !dt_residue_is_followed(y))
         return z;
     return dt_residue_is_nil(x) || dt_residue_is_nil(y) ? z : dt_residue_made(z, x, y);

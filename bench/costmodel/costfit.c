@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* costfit [--write | --check] TREE: the fitted constants again, from the published rows. --write puts them into
- * cost/constants.def and lib/devices.dsl; --check ends with status 1 if those have other ones. */
+/* costfit [--write | --check] TREE: the fitted constants again, from the published rows. --write
+ * puts them into cost/constants.def and lib/devices.dsl; --check ends with status 1 if those have
+ * other ones. */
 #include "bench/costmodel/costmodel.h"
 
 #include "base/file.h"
@@ -24,7 +25,8 @@ static char *read_text(DtArena *arena, const char *path)
 }
 
 /* Replaces what stands between two texts that follow each other behind `after`. */
-static char *replace(DtArena *arena, char *text, const char *after, const char *from, const char *to, const char *by)
+static char *replace(DtArena *arena, char *text, const char *after, const char *from,
+                     const char *to, const char *by)
 {
     char *at = strstr(text, after);
     at = at ? strstr(at, from) : NULL;
@@ -54,14 +56,17 @@ static void write_all(DtArena *arena, const char *tree, const Known *fit)
     for (size_t i = 0; i < n_fitted; i++) {
         const Fitted *f = &fitted[i];
         const DtCostEstimate e = fitted_value(fit, f);
-        const char *device = dt_arena_printf(arena, "\ndevice \"%s\" {", f->device ? f->device : "");
+        const char *device =
+            dt_arena_printf(arena, "\ndevice \"%s\" {", f->device ? f->device : "");
         for (int both = 0; both < (f->id == f->also ? 1 : 2); both++) {
             const char *name = dt_cost_constants[both ? f->also : f->id].name;
             if (f->device)
-                devices = replace(arena, devices, device, dt_arena_printf(arena, "\n  %s = about(", name), ", source",
+                devices = replace(arena, devices, device,
+                                  dt_arena_printf(arena, "\n  %s = about(", name), ", source",
                                   dt_arena_printf(arena, "%.3g, within = %.2g", e.value, e.within));
             else
-                constants = replace(arena, constants, "", dt_arena_printf(arena, "DT_COST_CONSTANT(%s, ", name), ", \"",
+                constants = replace(arena, constants, "",
+                                    dt_arena_printf(arena, "DT_COST_CONSTANT(%s, ", name), ", \"",
                                     dt_arena_printf(arena, "%.3g, %.2g", e.value, e.within));
         }
     }
@@ -75,15 +80,17 @@ int main(int argc, char **argv)
     DtArena *arena = dt_arena_new();
     const Known known = known_read(arena, tree);
     Known fit = known_copy(arena, &known);
-    fit_constants(&fit, rows_read(arena, dt_arena_printf(arena, "%s/bench/published", tree)), SOURCES, NOTHING);
+    fit_constants(&fit, rows_read(arena, dt_arena_printf(arena, "%s/bench/published", tree)),
+                  SOURCES, NOTHING);
     bool differs = false;
-    printf("%-12s %-16s %10s %7s %10s %7s %10s\n", "device", "constant", "before", "within", "fitted", "within",
-           "in files");
+    printf("%-12s %-16s %10s %7s %10s %7s %10s\n", "device", "constant", "before", "within",
+           "fitted", "within", "in files");
     for (size_t i = 0; i < n_fitted; i++) {
-        const DtCostEstimate e = fitted_value(&fit, &fitted[i]), old = fitted_value(&known, &fitted[i]);
-        printf("%-12s %-16s %10.4g %6.0f%% %10.4g %6.1f%% %10.4g\n", fitted[i].device ? fitted[i].device : "a100",
-               dt_cost_constants[fitted[i].id].name, fitted[i].prior, 100 * fitted[i].within, e.value, 100 * e.within,
-               old.value);
+        const DtCostEstimate e = fitted_value(&fit, &fitted[i]),
+                             old = fitted_value(&known, &fitted[i]);
+        printf("%-12s %-16s %10.4g %6.0f%% %10.4g %6.1f%% %10.4g\n",
+               fitted[i].device ? fitted[i].device : "a100", dt_cost_constants[fitted[i].id].name,
+               fitted[i].prior, 100 * fitted[i].within, e.value, 100 * e.within, old.value);
         differs |= fabs(log(e.value / old.value)) > 0.01;
     }
     printf("%zu constants are fitted, of 30 at the most\n", n_fitted);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* costmodel [--rows | --left-out | --ablation] TREE: published training steps beside predicted ones.
+/* costmodel [--rows | --left-out | --ablation] TREE: published training steps beside predicted
+ * ones.
  *
- * Alone it prints errors by source and bubbles with the constants of the tree, and ends with status 1 if one is above
- * its limit; with --rows each row, too. --left-out fits the constants without each source in turn and predicts that
- * source, with the share of rows that lie in the band that the model gives itself. --ablation does so with a part of
- * the model taken away. */
+ * Alone it prints errors by source and bubbles with the constants of the tree, and ends with status
+ * 1 if one is above its limit; with --rows each row, too. --left-out fits the constants without
+ * each source in turn and predicts that source, with the share of rows that lie in the band that
+ * the model gives itself. --ablation does so with a part of the model taken away. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Errors in percent above which the program fails; of titles with two sources, their rows together. */
+/* Errors in percent above which the program fails; of titles with two sources, their rows
+ * together. */
 static const struct Limit {
     const char *title;
     Source first, last;
@@ -52,21 +54,24 @@ static void print_row(const Row *row, Time t, double band)
     static const char *const what[] = {"step", "forward", "backward"};
     static const char *const recompute[] = {"none", "core", "every 2nd", "products", "whole"};
     const double seconds = time_total(t);
-    printf("%-30.30s %-8s tp %-2d pp %-2d x %d dp %-3d micro %-2d recompute %-9s %10.4f %10.4f %+6.1f %%  +-%4.1f |",
-           row->model, what[row->what], (int)row->tensor, (int)row->stages, (int)row->chunks, (int)row->data,
-           (int)row->micro, recompute[row->recompute], row->measured, seconds, 100 * (seconds / row->measured - 1),
-           100 * band);
+    printf("%-30.30s %-8s tp %-2d pp %-2d x %d dp %-3d micro %-2d recompute %-9s %10.4f %10.4f "
+           "%+6.1f %%  +-%4.1f |",
+           row->model, what[row->what], (int)row->tensor, (int)row->stages, (int)row->chunks,
+           (int)row->data, (int)row->micro, recompute[row->recompute], row->measured, seconds,
+           100 * (seconds / row->measured - 1), 100 * band);
     for (int k = 0; k < DT_COST_KINDS; k++)
         printf(" %4.1f", 100 * t.at[k] / seconds);
     printf("\n");
 }
 
 /* Predicts rows of one source with known's constants. */
-static Error predict_source(const Known *known, Rows rows, Source source, Without without, bool prints)
+static Error predict_source(const Known *known, Rows rows, Source source, Without without,
+                            bool prints)
 {
     Error error = {0};
     if (prints)
-        printf("\n%s: measured and predicted seconds, error, band; %% of products, kernels, attention, collectives "
+        printf("\n%s: measured and predicted seconds, error, band; %% of products, kernels, "
+               "attention, collectives "
                "in a node and across, messages, fixed\n",
                names[source]);
     for (uint32_t i = 0; i < rows.n; i++) {
@@ -83,7 +88,8 @@ static Error predict_source(const Known *known, Rows rows, Source source, Withou
     return error;
 }
 
-static void predict(const Known *known, Rows rows, Without without, bool prints, Error ret_errors[SOURCES])
+static void predict(const Known *known, Rows rows, Without without, bool prints,
+                    Error ret_errors[SOURCES])
 {
     for (int k = 0; k < SOURCES; k++)
         ret_errors[k] = predict_source(known, rows, (Source)k, without, prints);
@@ -100,8 +106,8 @@ static bool above(const char *what, double value, double limit)
 /* Chunks in turns, and weight gradients in the bubbles: no constant is fitted on these rows. */
 static void print_others(const Error *e)
 {
-    printf("%-30s %4u %6.1f     %%  %6.1f     %% %+6.1f %%   not fitted, no limit\n", names[OTHER_SCHEDULES], e->n,
-           mean_of(e), 100 * e->worst, 100 * e->signed_sum / e->n);
+    printf("%-30s %4u %6.1f     %%  %6.1f     %% %+6.1f %%   not fitted, no limit\n",
+           names[OTHER_SCHEDULES], e->n, mean_of(e), 100 * e->worst, 100 * e->signed_sum / e->n);
 }
 
 static int check_errors(const Error errors[SOURCES])
@@ -116,8 +122,9 @@ static int check_errors(const Error errors[SOURCES])
             e.worst = fmax(e.worst, errors[k].worst);
             e.n += errors[k].n;
         }
-        printf("%-30s %4u %6.1f (%g) %%  %6.1f (%g) %% %+6.1f %%\n", limits[i].title, e.n, mean_of(&e), limits[i].mean,
-               100 * e.worst, limits[i].worst, 100 * e.signed_sum / e.n);
+        printf("%-30s %4u %6.1f (%g) %%  %6.1f (%g) %% %+6.1f %%\n", limits[i].title, e.n,
+               mean_of(&e), limits[i].mean, 100 * e.worst, limits[i].worst,
+               100 * e.signed_sum / e.n);
         bad = above("mean error", mean_of(&e), limits[i].mean) || bad;
         bad = above("worst error", 100 * e.worst, limits[i].worst) || bad;
         if (e.n != limits[i].rows) {
@@ -142,7 +149,8 @@ static double bubble(const Profile *p, Schedule schedule)
         weight[i] = p->weight / (double)chunks;
         backward[i] = p->backward / (double)chunks + (schedule == ZB_H1 ? 0 : weight[i]);
     }
-    const Pipeline run = {schedule, p->stages, chunks, p->micro_batches, forward, backward, weight, p->message};
+    const Pipeline run = {schedule, p->stages, chunks, p->micro_batches, forward, backward, weight,
+                          p->message};
     const double seconds = pipeline_run(run);
     return 1 - (double)p->micro_batches * (p->forward + p->backward + p->weight) / seconds;
 }
@@ -157,12 +165,16 @@ static int check_bubbles(Profiles profiles, bool prints)
             const double ours = bubble(p, (Schedule)k);
             worst[k] = fmax(worst[k], 100 * fabs(ours - published[k]));
             if (prints)
-                printf("%-30s %s %2d stages, %3d micro-batches: %6.2f %%, published %6.2f\n", k ? "" : p->model,
-                       k == 0 ? "1F1B       " : k == 1 ? "interleaved" : "ZB-H1      ", (int)p->stages,
-                       (int)p->micro_batches, 100 * ours, 100 * published[k]);
+                printf("%-30s %s %2d stages, %3d micro-batches: %6.2f %%, published %6.2f\n",
+                       k ? "" : p->model,
+                       k == 0   ? "1F1B       "
+                       : k == 1 ? "interleaved"
+                                : "ZB-H1      ",
+                       (int)p->stages, (int)p->micro_batches, 100 * ours, 100 * published[k]);
         }
     }
-    printf("bubbles of %u profiles, points off: 1F1B %.3f (0.1), ZB-H1 %.3f (0.1), interleaved %.2f (0.5)\n",
+    printf("bubbles of %u profiles, points off: 1F1B %.3f (0.1), ZB-H1 %.3f (0.1), interleaved "
+           "%.2f (0.5)\n",
            profiles.n, worst[0], worst[2], worst[1]);
     bool bad = above("1F1B", worst[0], 0.1);
     bad = above("ZB-H1", worst[2], 0.1) || bad;
@@ -171,7 +183,8 @@ static int check_bubbles(Profiles profiles, bool prints)
 
 /* ---- what is left out ---- */
 
-static void left_out(DtArena *arena, const Known *known, Rows rows, Without without, Error ret_errors[SOURCES])
+static void left_out(DtArena *arena, const Known *known, Rows rows, Without without,
+                     Error ret_errors[SOURCES])
 {
     for (int k = 0; k < FITTED_SOURCES; k++) {
         Known fit = known_copy(arena, known);
@@ -186,11 +199,12 @@ static int print_left_out(DtArena *arena, const Known *known, Rows rows)
     uint32_t n = 0, inside = 0;
     bool bad = false;
     left_out(arena, known, rows, NOTHING, errors);
-    printf("%-30s %4s %6s %6s %7s %s\n", "fitted without", "rows", "mean", "worst", "bias", "within the band");
+    printf("%-30s %4s %6s %6s %7s %s\n", "fitted without", "rows", "mean", "worst", "bias",
+           "within the band");
     for (int k = 0; k < FITTED_SOURCES; k++) {
         const Error *e = &errors[k];
-        printf("%-30s %4u %4.1f %% %4.1f %% %+5.1f %% %u\n", names[k], e->n, mean_of(e), 100 * e->worst,
-               100 * e->signed_sum / e->n, e->inside);
+        printf("%-30s %4u %4.1f %% %4.1f %% %+5.1f %% %u\n", names[k], e->n, mean_of(e),
+               100 * e->worst, 100 * e->signed_sum / e->n, e->inside);
         n += e->n;
         inside += e->inside;
         bad |= above(names[k], mean_of(e), k == TITAN_A100 ? 15 : 8);
@@ -248,7 +262,8 @@ int main(int argc, char **argv)
     } else {
         Error errors[SOURCES];
         predict(&known, rows, NOTHING, !strcmp(option, "--rows"), errors);
-        bad = check_errors(errors) | check_bubbles(profiles_read(arena, folder), !strcmp(option, "--rows"));
+        bad = check_errors(errors) |
+              check_bubbles(profiles_read(arena, folder), !strcmp(option, "--rows"));
     }
     dt_arena_free(arena);
     return bad;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules as events: each stage has its list of actions and runs them in order; an action begins when the
- * one before it is done and what it needs has arrived. A message takes its time and holds nobody up by itself. */
+/* Pipeline schedules as events: each stage has its list of actions and runs them in order; an
+ * action begins when the one before it is done and what it needs has arrived. A message takes its
+ * time and holds nobody up by itself. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
@@ -45,7 +46,8 @@ static void list_1f1b(Run *r, int64_t s)
         push(r, s, W, 0, i);
 }
 
-/* Narayanan et al. 2021: p micro-batches of a chunk at a time; the i-th forward, or backward, of a stage. */
+/* Narayanan et al. 2021: p micro-batches of a chunk at a time; the i-th forward, or backward, of a
+ * stage. */
 static void push_interleaved(Run *r, int64_t s, Kind kind, int64_t i)
 {
     const int64_t p = r->p.stages, v = r->p.chunks, group = i / (p * v), within = i % (p * v);

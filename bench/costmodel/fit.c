@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Least squares of the fitted constants: logarithms of predicted over measured, each source weighing as if its rows
- * erred by its own spread, and for each constant what was known before, with its uncertainty. Gauss-Newton with
- * damping; derivatives by differences. */
+/* Least squares of the fitted constants: logarithms of predicted over measured, each source
+ * weighing as if its rows erred by its own spread, and for each constant what was known before,
+ * with its uncertainty. Gauss-Newton with damping; derivatives by differences. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Before any of these rows: data sheets, single products, charts of attention, tests of NCCL on such machines. */
+/* Before any of these rows: data sheets, single products, charts of attention, tests of NCCL on
+ * such machines. */
 #define BOTH(id, also) DT_COST_##id, DT_COST_##also
 #define ONE(id) DT_COST_##id, DT_COST_##id
 const Fitted fitted[] = {
@@ -28,7 +29,8 @@ const Fitted fitted[] = {
     {NULL, ONE(share), 0.15, 0.5},
     {NULL, ONE(stack_step), 50e-3, 0.5},
     {NULL, ONE(jitter), 1e-3, 1.0},
-    /* of the 700 W part 0.70, 0.36 and 0.33 of peak; power goes with the square of the clock, or faster */
+    /* of the 700 W part 0.70, 0.36 and 0.33 of peak; power goes with the square of the clock, or
+     * faster */
     {"h100-500w", ONE(product), 0.60, 0.2},
     {"h100-500w", ONE(fa2_forward), 0.31, 0.15},
     {"h100-500w", ONE(fa2_backward), 0.28, 0.2},
@@ -38,8 +40,9 @@ const size_t n_fitted = DT_COUNT(fitted);
 enum { MOST_ROWS = 160, STEPS_OF_FIT = 8 };
 
 /* What a row of each source is off by, whatever the constants: one software, measured once. */
-static const double spread[SOURCES] = {[SC21] = 0.03, [RECOMPUTE] = 0.03, [LAYER] = 0.015, [ZERO_BUBBLE] = 0.045,
-                                       [TITAN_A100] = 0.05, [TITAN_H100] = 0.05};
+static const double spread[SOURCES] = {[SC21] = 0.03, [RECOMPUTE] = 0.03, [LAYER] = 0.015,
+                                       [ZERO_BUBBLE] = 0.045, [TITAN_A100] = 0.05,
+                                       [TITAN_H100] = 0.05};
 
 /* ---- devices ---- */
 

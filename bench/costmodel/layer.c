@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of a GPT layer as Megatron has it, or of a Llama block as torchtitan has it, on one rank of a
- * tensor-parallel group, for one micro-batch. Bytes of kernels are counted operation by operation; nothing here is
- * fitted. */
+/* Operations of a GPT layer as Megatron has it, or of a Llama block as torchtitan has it, on one
+ * rank of a tensor-parallel group, for one micro-batch. Bytes of kernels are counted operation by
+ * operation; nothing here is fitted. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
@@ -35,7 +35,8 @@ double time_total(Time a)
 typedef struct Extents {
     int64_t tokens, hidden, width, kv, ffn; /* this rank's part of queries, keys, the inner layer */
     double wide;                            /* bytes of [tokens, hidden], 16 bits */
-    double outer; /* the same between tensor-parallel blocks: a part of it with sequence parallelism */
+    /* the same between tensor-parallel blocks: a part of it with sequence parallelism */
+    double outer;
 } Extents;
 
 static Extents extents_of(const Row *row)
@@ -53,8 +54,10 @@ static Extents extents_of(const Row *row)
 
 static double product_seconds(const Setting *s, int64_t m, int64_t n, int64_t k, bool accumulates)
 {
-    const DtCostProduct op = {.m = m, .n = n, .k = k, .dtype = DT_COST_F16, .accumulates = accumulates};
-    const double flops = 2.0 * (double)m * (double)n * (double)k, peak = s->model.device->flops[DT_COST_F16];
+    const DtCostProduct op = {.m = m, .n = n, .k = k, .dtype = DT_COST_F16,
+                              .accumulates = accumulates};
+    const double flops = 2.0 * (double)m * (double)n * (double)k,
+                 peak = s->model.device->flops[DT_COST_F16];
     if (s->without == TILES)
         return flops / (peak * dt_cost_constant(&s->model, DT_COST_product));
     if (s->without == STEPS) { /* Calculon's table */
@@ -72,7 +75,8 @@ static void product(const Setting *s, Time *t, int64_t m, int64_t n, int64_t k)
 static double kernel_seconds(const Setting *s, DtCostKernel op)
 {
     const double n = dt_cost_has(&s->model, DT_STACK_eager) && op.ops > 1 ? op.ops : 1;
-    const double launches = s->without == LAUNCHES ? n * dt_cost_constant(&s->model, DT_COST_launch) : 0;
+    const double launches =
+        s->without == LAUNCHES ? n * dt_cost_constant(&s->model, DT_COST_launch) : 0;
     return s->without == KERNELS ? 0 : dt_cost_kernel(&s->model, op) - launches;
 }
 
@@ -84,7 +88,8 @@ static void kernel(const Setting *s, Time *t, double bytes)
 /* Both gradients of a product [m, k] x [k, n]; returns the seconds of the weight's. */
 static double gradients(const Setting *s, Time *t, int64_t m, int64_t n, int64_t k)
 {
-    const double weight = product_seconds(s, k, n, m, !dt_cost_has(&s->model, DT_STACK_gradient_pass));
+    const double weight =
+        product_seconds(s, k, n, m, !dt_cost_has(&s->model, DT_STACK_gradient_pass));
     t->at[DT_COST_KIND_PRODUCT] += product_seconds(s, m, k, n, false) + weight;
     t->weight += weight;
     if (dt_cost_has(&s->model, DT_STACK_gradient_pass))
@@ -110,14 +115,16 @@ static void attention(const Setting *s, Time *t, bool backward)
     const Row *row = s->row;
     const DtCostAttention op = {.batch = row->micro, .heads = row->heads / row->tensor,
                                 .kv_heads = (row->kv_heads + row->tensor - 1) / row->tensor,
-                                .head = row->hidden / row->heads, .queries = row->seq, .keys = row->seq, .visible = 0.5,
-                                .dtype = DT_COST_F16, .backward = backward, .dropout = !row->is_llama};
+                                .head = row->hidden / row->heads, .queries = row->seq,
+                                .keys = row->seq, .visible = 0.5, .dtype = DT_COST_F16,
+                                .backward = backward, .dropout = !row->is_llama};
     t->at[DT_COST_KIND_ATTENTION] += s->without == ATTENTION ? 0 : dt_cost_attention(&s->model, op);
 }
 
 double beside_of(const Setting *s, double compute, double exchange)
 {
-    return s->without == SHARE ? fmax(compute, exchange) : dt_cost_beside(&s->model, compute, exchange);
+    return s->without == SHARE ? fmax(compute, exchange)
+                               : dt_cost_beside(&s->model, compute, exchange);
 }
 
 static double collective_seconds(const Setting *s, DtCostCollectiveKind kind, double bytes)
@@ -129,20 +136,22 @@ static double collective_seconds(const Setting *s, DtCostCollectiveKind kind, do
 /* A product [m, k] x [k, n] next to a collective, or several of its extents. */
 typedef struct Near { int64_t m, n, k, count; } Near;
 
-/* What of a collective's seconds is waited for if it and its product are cut into as many pieces as there are ranks:
- * the first piece, and what smaller products lose. */
+/* What of a collective's seconds is waited for if it and its product are cut into as many pieces as
+ * there are ranks: the first piece, and what smaller products lose. */
 static double in_pieces(const Setting *s, Near near, double seconds)
 {
     const int64_t pieces = s->row->tensor;
     const double whole = (double)near.count * product_seconds(s, near.m, near.n, near.k, false);
-    const double piece = (double)near.count * product_seconds(s, near.m / pieces, near.n, near.k, false);
+    const double piece =
+        (double)near.count * product_seconds(s, near.m / pieces, near.n, near.k, false);
     const double first = seconds / (double)pieces;
     return first + beside_of(s, piece * (double)pieces, seconds - first) - whole;
 }
 
-/* A collective of the tensor-parallel group. beside: seconds of a product that does not need it; near: the product that
- * waits for it, or that it waits for. */
-static void collective(const Setting *s, Time *t, DtCostCollectiveKind kind, double bytes, double beside, Near near)
+/* A collective of the tensor-parallel group. beside: seconds of a product that does not need it;
+ * near: the product that waits for it, or that it waits for. */
+static void collective(const Setting *s, Time *t, DtCostCollectiveKind kind, double bytes,
+                       double beside, Near near)
 {
     double seconds = collective_seconds(s, kind, bytes);
     if (s->row->tensor <= 1)
@@ -163,7 +172,8 @@ static void enter(const Setting *s, Time *t, double bytes, double beside, Near n
 
 static void leave(const Setting *s, Time *t, double bytes, double beside, Near near)
 {
-    collective(s, t, s->row->sequence_parallel ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE, bytes, beside, near);
+    collective(s, t, s->row->sequence_parallel ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE, bytes,
+               beside, near);
 }
 
 static const Near nothing = {0};
@@ -178,7 +188,8 @@ static Time gpt_forward(const Setting *s, const Extents *x)
     enter(s, &t, x->wide, 0, nothing);
     product(s, &t, x->tokens, 3 * x->width, x->hidden);
     attention(s, &t, false);
-    kernel(s, &t, 2.0 * 2 * (double)x->tokens * (double)x->width); /* the result's heads side by side */
+    /* the result's heads side by side */
+    kernel(s, &t, 2.0 * 2 * (double)x->tokens * (double)x->width);
     product(s, &t, x->tokens, x->hidden, x->width);
     leave(s, &t, x->wide, 0, nothing);
     kernel(s, &t, 3 * x->outer + masks); /* bias, dropout, residual */
@@ -192,7 +203,8 @@ static Time gpt_forward(const Setting *s, const Extents *x)
     return t;
 }
 
-/* The gradients of a product whose input the ranks of the group share: its sum over them runs beside the weight's. */
+/* The gradients of a product whose input the ranks of the group share: its sum over them runs
+ * beside the weight's. */
 static void column_gradients(const Setting *s, Time *t, const Extents *x, int64_t n)
 {
     const double weight = gradients(s, t, x->tokens, n, x->hidden);
@@ -238,15 +250,15 @@ static void repeat_keys(const Setting *s, Time *t, const Extents *x)
         kernel(s, t, 2 * 2.0 * (double)x->tokens * (double)(x->width + x->kv));
 }
 
-/* The sum with the residual and the norm behind it: read two, write two. One by one: the sum; to f32, square, mean,
- * product, to 16 bits, product with the weight. */
+/* The sum with the residual and the norm behind it: read two, write two. One by one: the sum; to
+ * f32, square, mean, product, to 16 bits, product with the weight. */
 static void add_norm(const Setting *s, Time *t, const Extents *x)
 {
     kernels(s, t, 4 * x->outer, 7, (3 + 18) * x->outer);
 }
 
-/* Its gradient, with that of the residual and of `terms` products that read the norm's result: their sum is a part of
- * the kernel, if no ranks have to add theirs up first. */
+/* Its gradient, with that of the residual and of `terms` products that read the norm's result:
+ * their sum is a part of the kernel, if no ranks have to add theirs up first. */
 static void add_norm_backward(const Setting *s, Time *t, const Extents *x, double terms)
 {
     kernels(s, t, (4 + terms - 1) * x->outer, 12, (3 + 35 + 3 * (terms - 1)) * x->outer);
@@ -364,10 +376,12 @@ Layer head_of(const Setting *s)
     gradients(s, &layer.backward, x.tokens, vocab, x.hidden);
     leave(s, &layer.backward, x.wide, 0, nothing);
     norm(s, &layer.backward, 3 * x.outer);
-    if (s->row->is_llama) { /* to f32, log-softmax, and back: torch.compile makes two passes of it */
+    /* to f32, log-softmax, and back: torch.compile makes two passes of it */
+    if (s->row->is_llama) {
         kernels(s, &layer.forward, 4 * logits, 3, 18 * logits);
         kernels(s, &layer.backward, 4 * logits, 2, 14 * logits);
-    } else { /* Megatron's loss over ranks: to f32, maximum, difference, exponentials, sum, quotient */
+    } else { /* Megatron's loss over ranks: to f32, maximum, difference, exponentials, sum,
+              * quotient */
         kernel(s, &layer.forward, 38 * logits);
         kernel(s, &layer.backward, 22 * logits);
     }
@@ -376,7 +390,8 @@ Layer head_of(const Setting *s)
 
 double layer_parameters(const Row *row)
 {
-    const double h = (double)row->hidden, f = (double)row->ffn, kv = h / (double)row->heads * (double)row->kv_heads;
+    const double h = (double)row->hidden, f = (double)row->ffn,
+                 kv = h / (double)row->heads * (double)row->kv_heads;
     return row->is_llama ? 2 * h * h + 2 * h * kv + 3 * h * f : 4 * h * h + 2 * h * f;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The published tables as rows. Which software ran a row, and what the papers say of how, is decided here and nowhere
- * else; numbers are the files'. */
+/* The published tables as rows. Which software ran a row, and what the papers say of how, is
+ * decided here and nowhere else; numbers are the files'. */
 #include "bench/costmodel/costmodel.h"
 
 #include "base/file.h"
@@ -15,7 +15,8 @@ typedef struct Table {
     DT_VEC(Cells) lines;
 } Table;
 
-/* One line of comma-separated cells, quoted where they hold commas; returns where the next begins. */
+/* One line of comma-separated cells, quoted where they hold commas; returns where the next
+ * begins. */
 static char *read_line(DtArena *arena, char *at, Cells *ret_cells)
 {
     for (;;) {
@@ -48,7 +49,8 @@ static Table read_table(DtArena *arena, const char *folder, const char *file)
     Table table = {0};
     char *text = NULL;
     size_t len;
-    DtStatus status = dt_file_read(arena, dt_arena_printf(arena, "%s/%s", folder, file), 1 << 22, &text, &len);
+    DtStatus status =
+        dt_file_read(arena, dt_arena_printf(arena, "%s/%s", folder, file), 1 << 22, &text, &len);
     if (!dt_status_ok(&status)) {
         fprintf(stderr, "costmodel: %s\n", status.message);
         exit(1);
@@ -114,12 +116,15 @@ static void add_sc21(DtArena *arena, const char *folder, Rows *rows)
         Row row = read_row(&t, i);
         if (strcmp(cell_of(&t, i, "table"), "Table 1"))
             continue;
-        const double h = (double)row.hidden, s = (double)row.seq, l = (double)row.layers, v = (double)row.vocab;
-        const double flops = 96 * (double)row.batch * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+        const double h = (double)row.hidden, s = (double)row.seq, l = (double)row.layers,
+                     v = (double)row.vocab;
+        const double flops =
+            96 * (double)row.batch * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
         row.source = SC21;
         row.stack = "megatron_2021";
         row.recompute = WHOLE;
-        row.measured = flops / (number_of(&t, i, "measured_tflops_per_gpu") * 1e12 * (double)row.gpus);
+        row.measured =
+            flops / (number_of(&t, i, "measured_tflops_per_gpu") * 1e12 * (double)row.gpus);
         DT_PUSH(arena, *rows, row);
     }
 }
@@ -141,7 +146,8 @@ static void add_recomputation(DtArena *arena, const char *folder, Rows *rows)
         row.recompute = !strcmp(how, "full") ? WHOLE : !strcmp(how, "selective") ? CORE : NONE;
         row.source = strcmp(cell_of(&t, i, "table"), "Table 4") ? RECOMPUTE : LAYER;
         if (row.source == RECOMPUTE && row.measured > 0) {
-            if (!row.micro) { /* section 6.3: as the row without data parallelism, for each of the replicas */
+            /* section 6.3: as the row without data parallelism, for each of the replicas */
+            if (!row.micro) {
                 row.micro = 1;
                 row.batch = 280 * row.data;
             }
@@ -167,7 +173,8 @@ static void add_zero_bubble(DtArena *arena, const char *folder, Rows *rows)
         row.source = plain ? ZERO_BUBBLE : OTHER_SCHEDULES;
         row.schedule = memory ? ZB_H1 : ONE_F_ONE_B; /* its bubbles are ZB-H1's in all profiles */
         row.stack = "zero_bubble";
-        row.vocab = 32000; /* not said; what is left of 14.6 and 28.3 billion parameters beside the layers */
+        /* not said; what is left of 14.6 and 28.3 billion parameters beside the layers */
+        row.vocab = 32000;
         row.trims_ends = true;
         const double tokens = number_of(&t, i, "measured_tokens_per_s_per_gpu");
         row.measured = (double)(row.batch * row.seq) / (tokens * (double)row.gpus);
@@ -180,7 +187,8 @@ static void add_torchtitan(DtArena *arena, const char *folder, Rows *rows)
     const Table t = read_table(arena, folder, "torchtitan.csv");
     for (uint32_t i = 0; i < t.lines.n; i++) {
         Row row = read_row(&t, i);
-        const char *gpu = cell_of(&t, i, "gpu"), *notes = cell_of(&t, i, "notes"), *how = cell_of(&t, i, "recompute");
+        const char *gpu = cell_of(&t, i, "gpu"), *notes = cell_of(&t, i, "notes"),
+                   *how = cell_of(&t, i, "recompute");
         const double tokens = number_of(&t, i, "measured_tokens_per_s_per_gpu");
         const bool a100 = !strncmp(gpu, "A100", 4), h100 = !strncmp(gpu, "H100", 4);
         if (strcmp(cell_of(&t, i, "precision"), "bf16") || tokens <= 0 || !(a100 || h100))
@@ -220,7 +228,8 @@ Profiles profiles_read(DtArena *arena, const char *folder)
         Profile p = {.model = cell_of(&t, i, "model")};
         p.stages = (int64_t)number_of(&t, i, "pp");
         p.micro_batches = (int64_t)number_of(&t, i, "num_microbatches");
-        const int64_t pieces = (int64_t)number_of(&t, i, "layers") + 2; /* the outer ones hold one fewer */
+        /* the outer ones hold one fewer */
+        const int64_t pieces = (int64_t)number_of(&t, i, "layers") + 2;
         p.chunks = pieces / p.stages;
         p.forward = number_of(&t, i, "t_f_ms") * 1e-3;
         p.backward = number_of(&t, i, "t_b_ms") * 1e-3;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training step of layers: stages and their messages as events, what data parallelism exchanges, the optimizer, and
- * what a step takes beside its work. */
+/* A training step of layers: stages and their messages as events, what data parallelism exchanges,
+ * the optimizer, and what a step takes beside its work. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ static double data_collective(const Setting *s, DtCostCollectiveKind kind, doubl
     const Row *row = s->row;
     const int64_t room = NODE / row->tensor > 0 ? NODE / row->tensor : 1;
     const int64_t per_node = row->data < room ? row->data : room;
-    const DtCostCollective op = {kind, bytes, row->data, per_node, (row->data + per_node - 1) / per_node};
+    const DtCostCollective op = {kind, bytes, row->data, per_node,
+                                 (row->data + per_node - 1) / per_node};
     return s->without == COLLECTIVES ? 0 : dt_cost_collective(&s->model, op);
 }
 
@@ -32,12 +33,14 @@ static Time beside(const Setting *s, Time work, double exchange)
     return work;
 }
 
-/* The copies of a layer's parameters from where they were gathered, or of its gradients to where they are summed. */
+/* The copies of a layer's parameters from where they were gathered, or of its gradients to where
+ * they are summed. */
 static Time copies(const Setting *s, double parameters, double bytes)
 {
     Time t = {0};
     if (dt_cost_has(&s->model, DT_STACK_bucket_copies) && s->without != KERNELS)
-        t.at[DT_COST_KIND_KERNEL] = dt_cost_kernel(&s->model, (DtCostKernel){.bytes = bytes * parameters});
+        t.at[DT_COST_KIND_KERNEL] =
+            dt_cost_kernel(&s->model, (DtCostKernel){.bytes = bytes * parameters});
     return t;
 }
 
@@ -56,10 +59,12 @@ static Time split_step(const Setting *s)
     step = time_add(step, time_add(embedding.forward, embedding.backward));
     step = time_add(step, time_add(head.forward, head.backward));
     const double outer = outer_parameters(row) / (double)row->tensor;
-    step.at[data_kind(row)] += gather + scatter + /* the first and the last layer's, beside nothing */
+    /* the first and the last layer's, beside nothing */
+    step.at[data_kind(row)] += gather + scatter +
                                data_collective(s, DT_COST_ALL_GATHER, 2 * outer / 2);
     const double owned = (parameters * (double)row->layers + outer) / (double)row->data;
-    step.at[DT_COST_KIND_KERNEL] += s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
+    step.at[DT_COST_KIND_KERNEL] +=
+        s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
     return step;
 }
 
@@ -71,13 +76,15 @@ static int64_t layers_of(const Row *row, int64_t piece, int64_t pieces)
 {
     const int64_t all = row->layers + (row->trims_ends ? 2 : 0);
     const bool end = piece == 0 || piece == pieces - 1;
-    return all / pieces - (row->trims_ends && end ? 1 : 0) + (row->trims_ends && pieces == 1 ? -1 : 0);
+    return all / pieces - (row->trims_ends && end ? 1 : 0) +
+           (row->trims_ends && pieces == 1 ? -1 : 0);
 }
 
 static Piece piece_of(const Setting *s, int64_t piece, int64_t pieces, const Layer part[3])
 {
     const double n = (double)layers_of(s->row, piece, pieces);
-    Piece p = {time_scale(part[0].forward, n), time_scale(time_add(part[0].backward, part[0].recompute), n)};
+    Piece p = {time_scale(part[0].forward, n),
+               time_scale(time_add(part[0].backward, part[0].recompute), n)};
     for (int outer = 1; outer <= 2; outer++)
         if (piece == (outer == 1 ? 0 : pieces - 1)) {
             p.forward = time_add(p.forward, part[outer].forward);
@@ -86,7 +93,8 @@ static Piece piece_of(const Setting *s, int64_t piece, int64_t pieces, const Lay
     return p;
 }
 
-/* A message of activations: each rank of a tensor-parallel group sends a part, which is gathered behind it. */
+/* A message of activations: each rank of a tensor-parallel group sends a part, which is gathered
+ * behind it. */
 static double message_of(const Setting *s)
 {
     const Row *row = s->row;
@@ -115,12 +123,15 @@ static Time staged_work(const Setting *s, double message)
         forward[i] = time_total(p.forward) + (waits ? message : 0);
         weight[i] = row->schedule == ZB_H1 ? p.backward.weight : 0;
         backward[i] = time_total(p.backward) - weight[i] + (waits ? message : 0);
-        mean = time_add(mean, time_scale(time_add(p.forward, p.backward), (double)m / (double)row->stages));
+        mean = time_add(
+            mean, time_scale(time_add(p.forward, p.backward), (double)m / (double)row->stages));
     }
     mean.at[DT_COST_KIND_MESSAGE] += row->stages > 1 ? 2 * message * (double)(m * row->chunks) : 0;
     const Schedule schedule = row->chunks > 1 ? INTERLEAVED : row->schedule;
-    const Pipeline p = {schedule, row->stages, row->chunks, m, forward, backward, weight, waits ? 0 : message};
-    const double seconds = s->without == BUBBLE || row->stages == 1 ? time_total(mean) : pipeline_run(p);
+    const Pipeline p = {schedule, row->stages, row->chunks, m, forward, backward, weight,
+                        waits ? 0 : message};
+    const double seconds =
+        s->without == BUBBLE || row->stages == 1 ? time_total(mean) : pipeline_run(p);
     return time_scale(mean, seconds / time_total(mean));
 }
 
@@ -129,14 +140,17 @@ static Time staged_step(const Setting *s)
     const Row *row = s->row;
     Time step = staged_work(s, message_of(s));
     const double tensor = (double)row->tensor, outer = outer_parameters(row) / tensor;
-    const double owned = layer_parameters(row) * (double)row->layers / (double)row->stages / tensor + outer;
+    const double owned =
+        layer_parameters(row) * (double)row->layers / (double)row->stages / tensor + outer;
     if (row->data > 1)
         step.at[data_kind(row)] += data_collective(s, DT_COST_ALL_REDUCE, 2 * owned);
-    if (row->stages > 1 && s->without != COLLECTIVES) { /* the embedding that the first and the last stage share */
+    /* the embedding that the first and the last stage share */
+    if (row->stages > 1 && s->without != COLLECTIVES) {
         const DtCostCollective tied = {DT_COST_ALL_REDUCE, 2 * outer, 2, 1, 2};
         step.at[DT_COST_KIND_NETWORK] += dt_cost_collective(&s->model, tied);
     }
-    step.at[DT_COST_KIND_KERNEL] += s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
+    step.at[DT_COST_KIND_KERNEL] +=
+        s->without == OPTIMIZER ? 0 : dt_cost_optimizer(&s->model, owned, 0);
     return step;
 }
 
@@ -148,6 +162,7 @@ Time step_of(const Setting *s)
     }
     Time step = s->row->zero == 3 ? split_step(s) : staged_step(s);
     if (s->without != FIXED)
-        step.at[DT_COST_KIND_FIXED] += dt_cost_step_fixed(&s->model, s->row->gpus, time_total(step));
+        step.at[DT_COST_KIND_FIXED] +=
+            dt_cost_step_fixed(&s->model, s->row->gpus, time_total(step));
     return step;
 }

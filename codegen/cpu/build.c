@@ -30,9 +30,10 @@ static const char *unit_text(DtEmit *e, const DtUnits *units, uint32_t unit)
 static void find_calls(DtEmit *e, DtHostTask *task)
 {
     const DtPlanBuilder *b = e->plan;
-    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at, .n_mesh = b->mesh.n,
-                         .kernels = b->kernels.at, .n_kernels = b->kernels.n, .args = b->args.at, .n_args = b->args.n,
-                         .insts = b->insts.at, .n_insts = b->insts.n, .strings = b->strings.at,
+    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at,
+                         .n_mesh = b->mesh.n, .kernels = b->kernels.at, .n_kernels = b->kernels.n,
+                         .args = b->args.at, .n_args = b->args.n, .insts = b->insts.at,
+                         .n_insts = b->insts.n, .strings = b->strings.at,
                          .n_strings = b->strings.n};
     DtHostCall *calls;
     dt_calls_find(e->arena, &plan, &calls, &task->n_calls);
@@ -48,9 +49,11 @@ static void report_wrong(DtEmit *e, const DtHostTask *task, const DtHostResult *
             DtDiag *diag = dt_diag_report(e->module->diags, L0598, e->kernel_spans.at[k],
                                           "the C compiler builds kernel `%s` wrongly",
                                           dt_hostcc_name(e->arena, task, result->wrong[i]));
-            dt_diag_note(diag, "as `%s` builds it, it computes another thing than as `%s` does", result->version,
-                         result->other);
-            dt_diag_note(diag, "its unit of code is built without vectorisation, which agrees: right, but slow");
+            dt_diag_note(diag, "as `%s` builds it, it computes another thing than as `%s` does",
+                         result->version, result->other);
+            dt_diag_note(
+                diag,
+                "its unit of code is built without vectorisation, which agrees: right, but slow");
             dt_diag_help(diag, "name another compiler in DT_CC, or another version of it");
             break;
         }
@@ -62,14 +65,16 @@ static void report_code(DtEmit *e, const DtHostTask *task, const DtHostResult *r
         return;
     report_wrong(e, task, result);
     if (result->n_not_compared) {
-        DtDiag *diag = dt_diag_report(e->module->diags, L0599, (DtSpan){0},
-                                      "machine code that is not compared with an independent build");
+        DtDiag *diag =
+            dt_diag_report(e->module->diags, L0599, (DtSpan){0},
+                           "machine code that is not compared with an independent build");
         dt_diag_note(diag, "%s", result->why_not);
         if (!dt_hostcc_runs(task->target))
             dt_diag_help(diag, "`dtrun --rebuild` builds and compares it where it runs");
     }
     if (result->no_cache) {
-        DtDiag *diag = dt_diag_report(e->module->diags, L0004, (DtSpan){0}, "the kernel cache is not used");
+        DtDiag *diag =
+            dt_diag_report(e->module->diags, L0004, (DtSpan){0}, "the kernel cache is not used");
         dt_diag_note(diag, "%s", result->no_cache);
     }
 }
@@ -97,7 +102,8 @@ DtStatus dt_cpu_build(DtEmit *e)
             (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
     for (uint32_t u = 0; dt_status_ok(&status) && u < units.n; u++) {
         const DtHostBytes binary = result.units ? result.units[u] : (DtHostBytes){0};
-        DtPlanCode code = {.target = e->plan->meta.at[0].target, .compiler = dt_write_str(e->plan, result.version),
+        DtPlanCode code = {.target = e->plan->meta.at[0].target,
+                           .compiler = dt_write_str(e->plan, result.version),
                            .source_len = strlen(texts[u]), .binary_len = binary.len};
         code.source = dt_write_blob(e->plan, texts[u], code.source_len);
         code.binary = binary.len ? dt_write_blob(e->plan, binary.at, binary.len) : 0;

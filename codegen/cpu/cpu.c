@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor of a rank: kernels as canonical C, built by the compiler of this machine (base/hostcc.c); products by
- * the library that the runtime opens, or its own loops (runtime/gemm_wide.c). */
+/* The processor of a rank: kernels as canonical C, built by the compiler of this machine
+ * (base/hostcc.c); products by the library that the runtime opens, or its own loops
+ * (runtime/gemm_wide.c). */
 #include "codegen/cpu/cpu.h"
 #include "codegen/interpreted/interpreted.h"
 
@@ -8,7 +9,10 @@
 
 #include <string.h>
 
-static const char *machine(const char *name) { return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name; }
+static const char *machine(const char *name)
+{
+    return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name;
+}
 
 /* A block's scores of all keys fit the cache; more blocks than these make plans long. */
 enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR as canonical C: the same bits from gcc and clang, with any vector width. Explicit loops, every
- * reduction in fixed lanes and combined by a fixed tree, functions from the prelude, no fast-math.
+/* Kernel IR as canonical C: the same bits from gcc and clang, with any vector width. Explicit
+ * loops, every reduction in fixed lanes and combined by a fixed tree, functions from the prelude,
+ * no fast-math.
  *
  * ROW:     for outer { scalars of the row; for each phase { for inner { lanes }; combine } }
- * COLUMN:  for outer but the last { for chunks of lanes along the last outer axis { for inner { lanes } } }
+ * COLUMN:  for outer but the last { for chunks of lanes along the last outer axis { for inner {
+ *          lanes } } }
  *
- * Where reductions are made in pieces, there is a loop over these around the inner ones, and t<k> has their lanes.
+ * Where reductions are made in pieces, there is a loop over these around the inner ones, and t<k>
+ * has their lanes.
  */
 #include "codegen/cpu/cpu.h"
 #include "codegen/cpu/print.h"
@@ -42,8 +45,8 @@ static void define_pieces(DtPrint *c, const char *at)
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_in_pieces(c, k)) {
             const DtKNode *node = &c->k->nodes.at[k];
-            line(c, "const %s n%u = %s_%u(t%u[%s]);", dt_print_register(node->dtype), k, dt_print_reduce(node),
-                 DT_KPIECE_LANES, k, at);
+            line(c, "const %s n%u = %s_%u(t%u[%s]);", dt_print_register(node->dtype), k,
+                 dt_print_reduce(node), DT_KPIECE_LANES, k, at);
             c->defined[k] = true;
         }
 }
@@ -74,8 +77,8 @@ static void sums_begin(DtPrint *c)
     const char *at = dt_print_row_sum_element(c, &n);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_row_sum(c, k))
-            line(c, "%s s%u[%lld], t%u[%lld][16];", dt_print_register(c->k->nodes.at[k].dtype), k, (long long)n, k,
-                 (long long)n);
+            line(c, "%s s%u[%lld], t%u[%lld][16];", dt_print_register(c->k->nodes.at[k].dtype), k,
+                 (long long)n, k, (long long)n);
     open_row(c);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_row_sum(c, k)) {
@@ -95,8 +98,8 @@ static void sums_piece(DtPrint *c)
     for (uint32_t a = c->k->n_outer; a-- > 0; rows *= c->k->extent[a])
         stride[a] = rows;
     line(c, "const int64_t row = %s;", dt_print_affine(c, 0, stride));
-    line(c, "if (row %% %lld == %lld || row == %lld) {", (long long)c->k->piece, (long long)c->k->piece - 1,
-         (long long)rows - 1);
+    line(c, "if (row %% %lld == %lld || row == %lld) {", (long long)c->k->piece,
+         (long long)c->k->piece - 1, (long long)rows - 1);
     c->depth++;
     line(c, "const int64_t lane = row / %lld %% 16;", (long long)c->k->piece);
     open_row(c);
@@ -137,7 +140,8 @@ static void lanes_begin(DtPrint *c, uint32_t phase, uint32_t lanes)
         if (dt_print_reduces_at(c, k, phase)) {
             const DtKNode *node = &c->k->nodes.at[k];
             line(c, "%s s%u[%u];", dt_print_register(node->dtype), k, lanes);
-            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, dt_print_identity(c, node));
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k,
+                 dt_print_identity(c, node));
         }
 }
 
@@ -177,8 +181,9 @@ static void pieces_begin(DtPrint *c, uint32_t points)
     line(c, "for (int64_t piece = %s; piece < %lld; piece++) {",
          c->loops->piece_trips ? dt_arena_printf(c->arena, "%lld - pieces", n) : "0", n);
     c->depth++;
-    line(c, "const int64_t from = %lld * piece, to = piece == %lld ? %lld : from + %lld;", (long long)c->k->piece,
-         n - 1, (long long)c->k->extent[c->k->piece_axis], (long long)c->k->piece);
+    line(c, "const int64_t from = %lld * piece, to = piece == %lld ? %lld : from + %lld;",
+         (long long)c->k->piece, n - 1, (long long)c->k->extent[c->k->piece_axis],
+         (long long)c->k->piece);
 }
 
 /* ---- ROW ---- */
@@ -186,7 +191,8 @@ static void pieces_begin(DtPrint *c, uint32_t points)
 /* Stores along the row, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
 {
-    return (c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_row_sum_store(c, s);
+    return (c->store_axes[s] & inner) && c->store_phase[s] == phase &&
+           !dt_print_is_row_sum_store(c, s);
 }
 
 static void need_point(DtPrint *c, uint32_t phase, uint32_t inner)
@@ -223,7 +229,8 @@ static bool counts_along(const DtPrint *c, uint32_t axis)
 {
     bool any = false;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        any = any || (c->needed[k] && c->k->nodes.at[k].kind == DT_KNODE_IOTA && c->k->nodes.at[k].coef[axis]);
+        any = any || (c->needed[k] && c->k->nodes.at[k].kind == DT_KNODE_IOTA &&
+                      c->k->nodes.at[k].coef[axis]);
     return any && c->k->extent[axis] <= INT32_MAX;
 }
 
@@ -233,9 +240,13 @@ static void lanes_open(DtPrint *c, uint32_t axis, const char *first, const char 
     const bool from_0 = strcmp(first, "0") == 0;
     line(c, "for (int l = 0; l < %s; l++) {", n);
     c->depth++;
-    line(c, "const int64_t i%u = %s%sl; /* %s */", axis, from_0 ? "" : first, from_0 ? "" : " + ", c->k->axis[axis]);
+    line(c, "const int64_t i%u = %s%sl; /* %s */", axis, from_0 ? "" : first, from_0 ? "" : " + ",
+         c->k->axis[axis]);
     if (c->k->extent[axis] <= INT32_MAX)
-        c->lane = from_0 ? "l" : dt_arena_printf(c->arena, strchr(first, ' ') ? "(int)(%s) + l" : "(int)%s + l", first);
+        c->lane =
+            from_0 ? "l"
+                   : dt_arena_printf(c->arena, strchr(first, ' ') ? "(int)(%s) + l" : "(int)%s + l",
+                                     first);
     c->lane_axis = axis;
 }
 
@@ -246,7 +257,8 @@ static void lanes_close(DtPrint *c)
 }
 
 /* n points of the row, from that one on. */
-static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, const char *first, uint32_t n)
+static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, const char *first,
+                      uint32_t n)
 {
     const uint32_t last = c->k->n_axes - 1;
     dt_print_c_draws_lanes(c, first, n);
@@ -257,7 +269,8 @@ static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, 
 }
 
 /* most: lanes of reductions. */
-static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner, bool reduces, uint32_t most)
+static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner,
+                        bool reduces, uint32_t most)
 {
     const uint32_t last = c->k->n_axes - 1, lanes = reduces ? most : DT_PRINT_LANES;
     const long long n = (long long)c->k->extent[last], rest = n % lanes;
@@ -329,7 +342,8 @@ static void choose_kept(DtPrint *c, uint32_t first_inner, uint32_t inner)
         return;
     for (uint32_t k = 0; k < n; k++)
         if (c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE)
-            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase, first, last);
+            uses(c, c->k->nodes.at[k].args[0], c->k->nodes.at[c->k->nodes.at[k].args[0]].phase,
+                 first, last);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if ((c->store_axes[s] & inner) && !dt_print_is_row_sum_store(c, s))
             uses(c, c->k->stores.at[s].node, c->store_phase[s], first, last);
@@ -351,7 +365,8 @@ static void row_scalars(DtPrint *c, uint32_t phase, uint32_t outer, uint32_t inn
             dt_print_need(c, k);
     dt_print_define(c, outer, true);
     for (uint32_t s = 0; s < c->k->stores.n; s++)
-        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase && !dt_print_is_row_sum_store(c, s))
+        if (!(c->store_axes[s] & inner) && c->store_phase[s] == phase &&
+            !dt_print_is_row_sum_store(c, s))
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
@@ -488,7 +503,8 @@ static void print_column(DtPrint *c)
     for (uint32_t a = 0; a < v; a++)
         dt_print_open(c, a);
     if (n >= lanes) {
-        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v), lanes);
+        line(c, "for (int64_t j = 0; j + %u <= %s; j += %u) {", lanes, dt_print_c_extent(c, v),
+             lanes);
         c->depth++;
         column_chunk(c, v, lanes);
         dt_print_close(c, 1);
@@ -565,9 +581,11 @@ static void trips_lines(DtPrint *c)
         if (a != dt_print_c_vector_axis(k))
             line(c, "const int64_t e%u = dt_trips(%lld); /* %s */", a, trips, k->axis[a]);
         else if (rest)
-            line(c, "const int64_t e%u = %d * dt_trips(%lld) + %lld; /* %s */", a, LANES, trips, rest, k->axis[a]);
+            line(c, "const int64_t e%u = %d * dt_trips(%lld) + %lld; /* %s */", a, LANES, trips,
+                 rest, k->axis[a]);
         else
-            line(c, "const int64_t e%u = %d * dt_trips(%lld); /* %s */", a, LANES, trips, k->axis[a]);
+            line(c, "const int64_t e%u = %d * dt_trips(%lld); /* %s */", a, LANES, trips,
+                 k->axis[a]);
     }
 }
 
@@ -593,7 +611,8 @@ size_t dt_print_c_kernel(const DtKernel *kernel, DtDiags *diags, bool lines, DtT
     (void)lines;
     dt_print_begin(kernel, ret_text, c);
     const uint32_t n = kernel->nodes.n + 1;
-    struct DtPrintLoops loops = {.keep_phase = dt_arena_alloc(c->arena, n), .draw_axis = dt_arena_alloc(c->arena, n),
+    struct DtPrintLoops loops = {.keep_phase = dt_arena_alloc(c->arena, n),
+                                 .draw_axis = dt_arena_alloc(c->arena, n),
                                  .drawn = dt_arena_alloc(c->arena, n * sizeof(bool))};
     c->loops = &loops;
     c->draw = dt_print_c_draw;

@@ -18,17 +18,19 @@ struct DtPrintLoops {
 
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis);
 int64_t dt_print_c_vector_axis(const DtKernel *k); /* along which lanes run; -1: none */
-uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* of a reduction along a row: 16, 64, or as many as a GPU has */
+uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* of a reduction along a row: 16, 64, or as many
+                                                    * as a GPU has */
 
 /* print_draw.c */
-void dt_print_c_draws_begin(DtPrint *c); /* at the head of a kernel, once it is known which nodes are live */
+/* at the head of a kernel, once it is known which nodes are live */
+void dt_print_c_draws_begin(DtPrint *c);
 bool dt_print_c_is_across(const DtPrint *c, uint32_t k);
 /* Printed after the head of the loop of that axis: computes the draws whose neighbours are along
  * it; if needed is set, only needed nodes. width: of a column's chunk of lanes, or NULL. */
 void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed);
 bool dt_print_c_draws_along(const DtPrint *c); /* whether a needed one is along the lanes */
-/* Before a loop over n lanes, DT_PRINT_LANES at most or as many as rows have, whose first has that index along the
- * lanes' axis. */
+/* Before a loop over n lanes, DT_PRINT_LANES at most or as many as rows have, whose first has that
+ * index along the lanes' axis. */
 void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n);
 void dt_print_c_draws_end(DtPrint *c, uint32_t axis); /* printed after the loops of that axis and of
                                                        * later axes */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers in kernels. A call of the generator gives four neighbouring elements of a draw, in the order of its
- * axes' names, which is seldom the order in which a kernel runs. So a kernel makes those of many calls at a time, call
- * by call in lanes, in an array u<k>, and finds its own at w<k>:
+/* Random numbers in kernels. A call of the generator gives four neighbouring elements of a draw, in
+ * the order of its axes' names, which is seldom the order in which a kernel runs. So a kernel makes
+ * those of many calls at a time, call by call in lanes, in an array u<k>, and finds its own at
+ * w<k>:
  *
- *   along    Neighbouring lanes have neighbouring elements: 64 lanes need 16 calls, and one more where their first
- *            element is not the first of its call.
- *   across   Neighbours lie along an axis whose loop is around the lanes, and a step along any other axis is a multiple
- *            of four elements: every fourth round of that loop makes those of four rounds; a round reads its quarter.
+ *   along    Neighbouring lanes have neighbouring elements: 64 lanes need 16 calls, and one more
+ *            where their first element is not the first of its call.
+ *   across   Neighbours lie along an axis whose loop is around the lanes, and a step along any
+ *            other axis is a multiple of four elements: every fourth round of that loop makes those
+ *            of four rounds; a round reads its quarter.
  *
  * Where neither holds, each element has a call of its own. The values are the same in all three. */
 #include "codegen/cpu/print.h"
@@ -29,7 +31,8 @@ static bool is_inside(const DtKernel *k, uint32_t a, uint32_t around)
 
 static int64_t extent_inside(const DtKernel *k, uint32_t a)
 {
-    const bool chunk = is_column(k) && a == dt_print_c_vector_axis(k) && k->extent[a] > DT_PRINT_LANES;
+    const bool chunk =
+        is_column(k) && a == dt_print_c_vector_axis(k) && k->extent[a] > DT_PRINT_LANES;
     return chunk ? DT_PRINT_LANES : k->extent[a];
 }
 
@@ -59,7 +62,8 @@ static uint32_t axis_of(const DtKernel *k, const DtKNode *node)
             found = a;
         else if (k->extent[a] > 1 && node->coef[a] % 4 != 0)
             return 0;
-    if (found == k->n_axes || (is_column(k) && found < k->n_outer) || round_size(k, node, found) > MOST)
+    if (found == k->n_axes || (is_column(k) && found < k->n_outer) ||
+        round_size(k, node, found) > MOST)
         return 0;
     return found + 1;
 }
@@ -76,7 +80,10 @@ static int64_t most_lanes(const DtKernel *k)
     return of_rows > DT_PRINT_LANES ? of_rows : DT_PRINT_LANES;
 }
 
-bool dt_print_c_is_across(const DtPrint *c, uint32_t k) { return c->loops->draw_axis[k] && !is_along(c, k); }
+bool dt_print_c_is_across(const DtPrint *c, uint32_t k)
+{
+    return c->loops->draw_axis[k] && !is_along(c, k);
+}
 
 void dt_print_c_draws_begin(DtPrint *c)
 {
@@ -98,7 +105,10 @@ void dt_print_c_draws_end(DtPrint *c, uint32_t axis)
         c->loops->drawn[k] = c->loops->drawn[k] && c->loops->draw_axis[k] - 1u < axis;
 }
 
-static bool is_wanted(const DtPrint *c, uint32_t k) { return c->needed[k] && c->kept[k] != DT_PRINT_KEPT; }
+static bool is_wanted(const DtPrint *c, uint32_t k)
+{
+    return c->needed[k] && c->kept[k] != DT_PRINT_KEPT;
+}
 
 bool dt_print_c_draws_along(const DtPrint *c)
 {
@@ -123,10 +133,12 @@ void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n)
         line(c, "const int64_t i%u = %s;", lanes, first);
         line(c, "const uint64_t d = %s;", dt_print_element(c, node, node->coef));
         line(c, "DT_LANES");
-        line(c, "for (int b = 0; b < %lld; b++) dt_draw(u%u + 4 * b, 1, 0x%llxull, d + 4 * (uint64_t)b, %s);", calls, k,
-             key, rest);
-        line(c, "if ((d & 3) > %lld) dt_draw(u%u + %lld, 1, 0x%llxull, d + %lld, %s);", 4 * calls - n, k, 4 * calls,
-             key, 4 * calls, rest);
+        line(c,
+             "for (int b = 0; b < %lld; b++) dt_draw(u%u + 4 * b, 1, 0x%llxull, d + 4 * "
+             "(uint64_t)b, %s);",
+             calls, k, key, rest);
+        line(c, "if ((d & 3) > %lld) dt_draw(u%u + %lld, 1, 0x%llxull, d + %lld, %s);",
+             4 * calls - n, k, 4 * calls, key, 4 * calls, rest);
         line(c, "w%u = u%u + (d & 3);", k, k);
         dt_print_close(c, 1);
         c->loops->drawn[k] = true;
@@ -173,8 +185,9 @@ static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
     } else {
         dt_print_open(c, lanes);
     }
-    line(c, "dt_draw(u%u + %s, %lld, 0x%llxull, %s, %s);", k, place(c, node, axis), size, (unsigned long long)node->key,
-         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
+    line(c, "dt_draw(u%u + %s, %lld, 0x%llxull, %s, %s);", k, place(c, node, axis), size,
+         (unsigned long long)node->key, dt_print_element(c, node, node->coef),
+         dt_print_counters(c, node));
     dt_print_close(c, loops);
     line(c, "w%u = u%u + %lld * (int64_t)(%s & 3);", k, k, size, first);
     c->loops->drawn[k] = true;
@@ -183,7 +196,8 @@ static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
 void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
-        if (dt_print_c_is_across(c, k) && c->loops->draw_axis[k] - 1u == axis && (!needed || is_wanted(c, k)))
+        if (dt_print_c_is_across(c, k) && c->loops->draw_axis[k] - 1u == axis &&
+            (!needed || is_wanted(c, k)))
             rounds(c, k, axis, width);
 }
 

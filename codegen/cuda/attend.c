@@ -54,7 +54,8 @@ static void mark(DtAttendPrint *a, uint32_t k, bool rows)
     if (a->c->needed[k])
         return;
     a->c->needed[k] = true;
-    if (node->kind == DT_KNODE_REDUCE || (!rows && is_held(a, k)) || a->have[k] || is_held_by_column(a, k))
+    if (node->kind == DT_KNODE_REDUCE || (!rows && is_held(a, k)) || a->have[k] ||
+        is_held_by_column(a, k))
         return;
     for (uint32_t i = 0; i < node->n_args; i++)
         mark(a, node->args[i], rows);
@@ -148,7 +149,8 @@ static const char *address(DtAttendPrint *a, const DtKRows *rows, uint32_t axis,
     memcpy(stride, rows->stride, sizeof stride);
     stride[axis] = 0;
     return dt_arena_printf(a->c->arena, "p%u + %s + %s * %lld", rows->pointer,
-                           dt_print_affine(a->c, rows->offset, stride), index, (long long)rows->stride[axis]);
+                           dt_print_affine(a->c, rows->offset, stride), index,
+                           (long long)rows->stride[axis]);
 }
 
 enum { ACCESS = 16 }; /* bytes */
@@ -164,16 +166,16 @@ static bool is_vector(const DtAttendPrint *a, const DtATile *t)
     return even;
 }
 
-static void load_tile(DtAttendPrint *a, const DtATile *t, uint32_t i, char name, uint32_t axis, uint32_t size,
-                      const char *first)
+static void load_tile(DtAttendPrint *a, const DtATile *t, uint32_t i, char name, uint32_t axis,
+                      uint32_t size, const char *first)
 {
     const char *element = dt_attend_element(t->dtype), *at = address(a, t->rows, axis, first);
     const long long extent = (long long)a->c->k->extent[axis];
     const char *left = extent % size ? dt_arena_printf(a->c->arena, "%lld - %s", extent, first)
                                      : dt_arena_printf(a->c->arena, "%u", size);
-    line(a->c, "dt_load_%s(%c%u, %u, %u, %u, %u, %s, %lld, %lld, %s, %d, %u);", element, name, i, t->ld, size,
-         t->rows->depth, t->padded, at, (long long)t->rows->stride[axis], (long long)t->rows->along, left,
-         is_vector(a, t), a->tile->threads);
+    line(a->c, "dt_load_%s(%c%u, %u, %u, %u, %u, %s, %lld, %lld, %s, %d, %u);", element, name, i,
+         t->ld, size, t->rows->depth, t->padded, at, (long long)t->rows->stride[axis],
+         (long long)t->rows->along, left, is_vector(a, t), a->tile->threads);
 }
 
 static bool same_rows(const DtKRows *x, const DtKRows *y)
@@ -199,7 +201,8 @@ static bool passes(const DtAttendPrint *a, const DtATile *t)
     bool is = false;
     for (uint32_t i = 0; i < k->scores.n; i++)
         is = is || (a->c->needed[k->scores.at[i].node] &&
-                    same_rows(t->rows, a->role->rows == k->queries ? &k->scores.at[i].key : &k->scores.at[i].query));
+                    same_rows(t->rows, a->role->rows == k->queries ? &k->scores.at[i].key
+                                                                   : &k->scores.at[i].query));
     for (uint32_t i = 0; i < a->role->n_sums; i++) {
         const DtKSum *sum = &k->sums.at[a->role->sums[i]];
         is = is || (a->c->needed[sum->node] && same_rows(t->rows, &sum->of));
@@ -216,16 +219,21 @@ static void print_scores(DtAttendPrint *a)
         if (!role->scores[i] || !a->c->needed[score->node])
             continue;
         const uint32_t own = tile_of(role->own, role->n_own, queries ? &score->query : &score->key),
-                       passing = tile_of(role->passing, role->n_passing, queries ? &score->key : &score->query);
+                       passing = tile_of(role->passing, role->n_passing,
+                                         queries ? &score->key : &score->query);
         line(a->c, "float z%u[%u][4] = {{0}};", score->node, a->tile->cols / 8);
-        line(a->c, "dt_nt_%s(z%u, %u, t%u + warp * %u, %u, u%u, %u, %u);", dt_attend_element(score->dtype), score->node,
-             a->tile->cols / 8, own, 16 * role->own[own].ld, role->own[own].ld, passing, role->passing[passing].ld,
+        line(a->c, "dt_nt_%s(z%u, %u, t%u + warp * %u, %u, u%u, %u, %u);",
+             dt_attend_element(score->dtype), score->node, a->tile->cols / 8, own,
+             16 * role->own[own].ld, role->own[own].ld, passing, role->passing[passing].ld,
              role->passing[passing].padded);
     }
 }
 
 /* Whether every tile of columns ends within the axis. */
-static bool is_whole(const DtAttendPrint *a) { return a->c->k->extent[a->role->cols] % a->tile->cols == 0; }
+static bool is_whole(const DtAttendPrint *a)
+{
+    return a->c->k->extent[a->role->cols] % a->tile->cols == 0;
+}
 
 static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *outside)
 {
@@ -265,17 +273,22 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
         const uint32_t value = node->after_rows ? node->args[0] : store->node;
         if (!c->needed[value] || !(c->k->nodes.at[value].axes >> role->cols & 1))
             continue;
-        line(c, role->single ? "e%u[u][2 * h + j] += %s;" : "e%u[h] += %s;", i, value_inside(a, value, "0"));
+        line(c, role->single ? "e%u[u][2 * h + j] += %s;" : "e%u[h] += %s;", i,
+             value_inside(a, value, "0"));
     }
 }
 
 /* The columns that a thread has in a tile of so many groups of eight: two of each. */
 static void open_eights(DtAttendPrint *a, uint32_t eights)
 {
-    open_braces(a->c, dt_arena_printf(a->c->arena, "DT_UNROLL for (int u = 0; u < %u; u++)", eights));
+    open_braces(a->c,
+                dt_arena_printf(a->c->arena, "DT_UNROLL for (int u = 0; u < %u; u++)", eights));
 }
 
-static void open_pair(DtAttendPrint *a) { open_braces(a->c, "DT_UNROLL for (int j = 0; j < 2; j++)"); }
+static void open_pair(DtAttendPrint *a)
+{
+    open_braces(a->c, "DT_UNROLL for (int j = 0; j < 2; j++)");
+}
 
 static void open_columns(DtAttendPrint *a, uint32_t eights)
 {
@@ -300,9 +313,12 @@ static void print_held_columns(DtAttendPrint *a)
         const bool once = a->tile->threads >= a->tile->cols;
         if (once)
             line(c, "const int x = DT_THREAD;");
-        open_braces(c, dt_arena_printf(c->arena, once ? "if (x < %u)" : "for (int x = DT_THREAD; x < %u; x += %u)",
-                                       a->tile->cols, a->tile->threads));
-        line(c, "const int64_t i%u = dt_least(c0 + x, %lld);", role->cols, (long long)c->k->extent[role->cols] - 1);
+        open_braces(
+            c, dt_arena_printf(c->arena,
+                               once ? "if (x < %u)" : "for (int x = DT_THREAD; x < %u; x += %u)",
+                               a->tile->cols, a->tile->threads));
+        line(c, "const int64_t i%u = dt_least(c0 + x, %lld);", role->cols,
+             (long long)c->k->extent[role->cols] - 1);
         for (uint32_t k = 0; k < c->k->nodes.n; k++)
             if (c->needed[k])
                 define(a, k);
@@ -357,7 +373,8 @@ void dt_attend_print_sums(DtAttendPrint *a)
             made++;
         const uint32_t of = tile_of(role->passing, role->n_passing, &sum->of);
         line(a->c, "dt_nn_%s(y%u, %u, m%u, %u, u%u, %u, %u);", dt_attend_element(sum->dtype), i,
-             role->passing[of].padded / 8, made, role->made[made].ld, of, role->passing[of].ld, a->tile->cols);
+             role->passing[of].padded / 8, made, role->made[made].ld, of, role->passing[of].ld,
+             a->tile->cols);
     }
 }
 
@@ -372,8 +389,8 @@ void dt_attend_print_load(DtAttendPrint *a)
     line(a->c, "dt_block();");
     for (uint32_t i = 0; i < role->n_made; i++)
         if (a->c->needed[role->made[i].node])
-            line(a->c, "DT_MADE_%s(m%u, %u, %u, %u);", size_text(role->made[i].dtype), i, role->made[i].at,
-                 role->made[i].ld, a->tile->cols);
+            line(a->c, "DT_MADE_%s(m%u, %u, %u, %u);", size_text(role->made[i].dtype), i,
+                 role->made[i].at, role->made[i].ld, a->tile->cols);
     print_scores(a);
 }
 
@@ -398,7 +415,8 @@ static bool mark_phase(DtAttendPrint *a, uint32_t phase)
     }
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
-        const uint32_t value = node->after_rows ? node->args[0] : c->k->stores.at[role->stores[i]].node;
+        const uint32_t value =
+            node->after_rows ? node->args[0] : c->k->stores.at[role->stores[i]].node;
         if (c->k->nodes.at[value].axes >> role->cols & 1 && c->k->nodes.at[value].phase == phase) {
             mark(a, value, false);
             any = true;
@@ -428,7 +446,8 @@ static void print_phase(DtAttendPrint *a, uint32_t phase)
     if (!role->single) {
         if (reduces)
             line(c, "int visited = 0;");
-        open_braces(c, dt_arena_printf(c->arena, "for (int64_t c0 = 0; c0 < %lld; c0 += %u)", n, a->tile->cols));
+        open_braces(c, dt_arena_printf(c->arena, "for (int64_t c0 = 0; c0 < %lld; c0 += %u)", n,
+                                       a->tile->cols));
         dt_attend_print_hidden(a, reduces);
     } else {
         open_braces(c, "for (int once = 0; once < 1; once++)");
@@ -440,7 +459,8 @@ static void print_phase(DtAttendPrint *a, uint32_t phase)
     dt_print_close(c, 2);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (a->reduces[k] && c->k->nodes.at[c->k->nodes.at[k].args[0]].phase == phase) {
-            line(c, "for (int h = 0; h < 2; h++) w%u[h] = %s_quad(s%u[h]);", k, dt_print_reduce(&c->k->nodes.at[k]), k);
+            line(c, "for (int h = 0; h < 2; h++) w%u[h] = %s_quad(s%u[h]);", k,
+                 dt_print_reduce(&c->k->nodes.at[k]), k);
             a->have[k] = true;
         }
 }
@@ -472,7 +492,8 @@ static void store_sum(DtAttendPrint *a, uint32_t i)
         line(c, "%sto[%lld * d] = dt_to_%s(dt_from_%s(to[%lld * d]) + y%u[u][2 * h + j]);", guard,
              (long long)sum->to.along, element, element, (long long)sum->to.along, i);
     else
-        line(c, "%sto[%lld * d] = dt_to_%s(y%u[u][2 * h + j]);", guard, (long long)sum->to.along, element, i);
+        line(c, "%sto[%lld * d] = dt_to_%s(y%u[u][2 * h + j]);", guard, (long long)sum->to.along,
+             element, i);
     dt_print_close(c, 4);
 }
 
@@ -527,7 +548,8 @@ static void print_place(DtAttendPrint *a)
     for (uint32_t x = c->k->attend->queries; x-- > 0;) {
         if (role->away >> x & 1)
             continue;
-        line(c, "const int64_t i%u = b %% %lld; /* %s */", x, (long long)c->k->extent[x], c->k->axis[x]);
+        line(c, "const int64_t i%u = b %% %lld; /* %s */", x, (long long)c->k->extent[x],
+             c->k->axis[x]);
         line(c, "b /= %lld;", (long long)c->k->extent[x]);
     }
 }
@@ -559,12 +581,14 @@ static void begin_role(DtAttendPrint *a)
     for (uint32_t i = 0; i < role->n_stores; i++)
         dt_print_live(c, c->k->stores.at[role->stores[i]].node);
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
-        a->reduces[k] = c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE && !c->k->nodes.at[k].after_rows;
+        a->reduces[k] = c->live[k] && c->k->nodes.at[k].kind == DT_KNODE_REDUCE &&
+                        !c->k->nodes.at[k].after_rows;
         if (c->live[k] && is_held(a, k) && !c->k->nodes.at[k].after_rows)
             line(c, "%s w%u[2];", dt_print_register(c->k->nodes.at[k].dtype), k);
     }
     for (uint32_t i = 0; i < role->n_sums; i++)
-        line(c, "float y%u[%u][4] = {{0}};", i, (c->k->attend->sums.at[role->sums[i]].to.depth + 15) / 16 * 2);
+        line(c, "float y%u[%u][4] = {{0}};", i,
+             (c->k->attend->sums.at[role->sums[i]].to.depth + 15) / 16 * 2);
     for (uint32_t i = 0; i < role->n_stores; i++) {
         const DtKNode *node = &c->k->nodes.at[c->k->stores.at[role->stores[i]].node];
         if (role->single)
@@ -581,15 +605,16 @@ static void print_role(DtAttendPrint *a)
     uint32_t opened = 0;
     print_place(a);
     line(c, "int64_t rows[2];");
-    line(c, "for (int h = 0; h < 2; h++) rows[h] = dt_least(r0 + 16 * warp + lane / 4 + 8 * h, %lld);",
+    line(c,
+         "for (int h = 0; h < 2; h++) rows[h] = dt_least(r0 + 16 * warp + lane / 4 + 8 * h, %lld);",
          (long long)c->k->extent[role->rows] - 1);
     declare_tiles(a, role->own, role->n_own, 't');
     declare_tiles(a, role->passing, role->n_passing, 'u');
     begin_role(a);
     for (uint32_t x = 0; x < c->k->attend->queries; x++)
         if (role->away >> x & 1) {
-            open_braces(c, dt_arena_printf(c->arena, "for (int64_t i%u = 0; i%u < %lld; i%u++)", x, x,
-                                           (long long)c->k->extent[x], x));
+            open_braces(c, dt_arena_printf(c->arena, "for (int64_t i%u = 0; i%u < %lld; i%u++)", x,
+                                           x, (long long)c->k->extent[x], x));
             opened++;
         }
     line(c, "dt_block();");
@@ -633,11 +658,12 @@ void dt_attend_print(DtPrint *c, const DtAttendTile *tile)
     a->have = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     a->reduces = DT_NEW_ARRAY(c->arena, bool, c->k->nodes.n + 1);
     line(c, "const int lane = DT_THREAD %% 32, warp = DT_THREAD / 32;");
-    open_braces(c, dt_arena_printf(c->arena, "DT_EACH_BLOCK(block, %lld)", (long long)tile->blocks));
+    open_braces(c,
+                dt_arena_printf(c->arena, "DT_EACH_BLOCK(block, %lld)", (long long)tile->blocks));
     for (uint32_t i = 0; i < tile->n_roles; i++) {
         a->role = &tile->roles[i];
-        open_braces(c, dt_arena_printf(c->arena, "if (block >= %lld && block < %lld)", (long long)first,
-                                       (long long)(first + a->role->blocks)));
+        open_braces(c, dt_arena_printf(c->arena, "if (block >= %lld && block < %lld)",
+                                       (long long)first, (long long)(first + a->role->blocks)));
         line(c, "int64_t b = block - %lld;", (long long)first);
         print_role(a);
         dt_print_close(c, 1);

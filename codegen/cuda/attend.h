@@ -26,9 +26,11 @@ typedef struct DtRole {
     uint32_t away;          /* bits: shared axes over which each block loops */
     uint32_t sums[DT_ROLE_MOST], n_sums, stores[DT_ROLE_MOST], n_stores; /* of the kernel's */
     bool scores[DT_ROLE_MOST]; /* which of the kernel's it needs */
-    DtATile own[DT_ROLE_TILES], passing[DT_ROLE_TILES], made[DT_ROLE_TILES]; /* of rows, of columns, of both */
+    /* of rows, of columns, of both */
+    DtATile own[DT_ROLE_TILES], passing[DT_ROLE_TILES], made[DT_ROLE_TILES];
     uint32_t n_own, n_passing, n_made;
-    uint32_t held[DT_ROLE_TILES], held_at, n_held; /* nodes by column alone: once for a tile; bytes of the first */
+    /* nodes by column alone: once for a tile; bytes of the first */
+    uint32_t held[DT_ROLE_TILES], held_at, n_held;
     int64_t blocks;
 } DtRole;
 

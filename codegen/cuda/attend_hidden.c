@@ -17,7 +17,8 @@ static bool iota(Bounds *b, uint32_t k, const DtKNode *node)
 {
     DtPrint *c = b->a->c;
     const DtRole *role = b->a->role;
-    const char *base = node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
+    const char *base =
+        node->integer != DT_KNONE ? dt_arena_printf(c->arena, "q[%u] + ", node->integer) : "";
     int64_t others[DT_MAX_RANK];
     for (uint32_t x = 0; x < DT_MAX_RANK; x++) {
         if (node->coef[x] < 0)
@@ -25,11 +26,14 @@ static bool iota(Bounds *b, uint32_t k, const DtKNode *node)
         others[x] = x == role->rows || x == role->cols ? 0 : node->coef[x];
     }
     const char *rest = dt_print_affine(c, 0, others);
-    line(c, "const int64_t a%u = %s%s + %lld * r0 + %lld * c0;", k, base, rest, (long long)node->coef[role->rows],
-         (long long)node->coef[role->cols]);
-    line(c, "const int64_t b%u = %s%s + %lld * dt_least(r0 + %u, %lld) + %lld * dt_least(c0 + %u, %lld);", k, base,
-         rest, (long long)node->coef[role->rows], b->a->tile->rows - 1, (long long)c->k->extent[role->rows] - 1,
-         (long long)node->coef[role->cols], b->a->tile->cols - 1, (long long)c->k->extent[role->cols] - 1);
+    line(c, "const int64_t a%u = %s%s + %lld * r0 + %lld * c0;", k, base, rest,
+         (long long)node->coef[role->rows], (long long)node->coef[role->cols]);
+    line(c,
+         "const int64_t b%u = %s%s + %lld * dt_least(r0 + %u, %lld) + %lld * dt_least(c0 + %u, "
+         "%lld);",
+         k, base, rest, (long long)node->coef[role->rows], b->a->tile->rows - 1,
+         (long long)c->k->extent[role->rows] - 1, (long long)node->coef[role->cols],
+         b->a->tile->cols - 1, (long long)c->k->extent[role->cols] - 1);
     return true;
 }
 
@@ -47,8 +51,10 @@ static bool map(Bounds *b, uint32_t k, const DtKNode *node)
         {DT_OP_MIN, "dt_least(a%1$u, a%2$u)", "dt_least(b%1$u, b%2$u)"},
         {DT_OP_LT, "b%1$u < a%2$u", "a%1$u < b%2$u"},
         {DT_OP_LE, "b%1$u <= a%2$u", "a%1$u <= b%2$u"},
-        {DT_OP_EQ, "a%1$u == b%1$u && a%2$u == b%2$u && a%1$u == a%2$u", "a%1$u <= b%2$u && a%2$u <= b%1$u"},
-        {DT_OP_NE, "b%1$u < a%2$u || b%2$u < a%1$u", "!(a%1$u == b%1$u && a%2$u == b%2$u && a%1$u == a%2$u)"},
+        {DT_OP_EQ, "a%1$u == b%1$u && a%2$u == b%2$u && a%1$u == a%2$u",
+         "a%1$u <= b%2$u && a%2$u <= b%1$u"},
+        {DT_OP_NE, "b%1$u < a%2$u || b%2$u < a%1$u",
+         "!(a%1$u == b%1$u && a%2$u == b%2$u && a%1$u == a%2$u)"},
         {DT_OP_AND, "a%1$u & a%2$u", "b%1$u & b%2$u"},
         {DT_OP_OR, "a%1$u | a%2$u", "b%1$u | b%2$u"},
         {DT_OP_NOT, "!b%1$u", "!a%1$u"},
@@ -74,7 +80,8 @@ static bool map(Bounds *b, uint32_t k, const DtKNode *node)
     return false;
 }
 
-/* Says a<k> and b<k>; false: nothing is known of it, and they are not there, unless it is a decision. */
+/* Says a<k> and b<k>; false: nothing is known of it, and they are not there, unless it is a
+ * decision. */
 static bool bound(Bounds *b, uint32_t k)
 {
     DtPrint *c = b->a->c;
@@ -86,11 +93,13 @@ static bool bound(Bounds *b, uint32_t k)
     case DT_KNODE_CONST:
         if (dt_dtype_is_float(node->dtype))
             return false;
-        line(c, "const int64_t a%u = %lld, b%u = %lld;", k, (long long)node->number, k, (long long)node->number);
+        line(c, "const int64_t a%u = %lld, b%u = %lld;", k, (long long)node->number, k,
+             (long long)node->number);
         return b->known[k] = true;
     case DT_KNODE_IOTA: b->known[k] = iota(b, k, node); break;
     case DT_KNODE_INT:
-        line(c, "const int64_t a%u = (int)q[%u], b%u = (int)q[%u];", k, node->integer, k, node->integer);
+        line(c, "const int64_t a%u = (int)q[%u], b%u = (int)q[%u];", k, node->integer, k,
+             node->integer);
         return b->known[k] = true;
     case DT_KNODE_MAP: b->known[k] = map(b, k, node); break;
     default: break;
@@ -109,7 +118,8 @@ void dt_attend_print_hidden(DtAttendPrint *a, bool keep)
     if (mask == DT_KNONE)
         return;
     const uint32_t n_nodes = c->k->nodes.n + 1;
-    Bounds bounds = {a, DT_NEW_ARRAY(c->arena, bool, n_nodes), DT_NEW_ARRAY(c->arena, bool, n_nodes)};
+    Bounds bounds = {a, DT_NEW_ARRAY(c->arena, bool, n_nodes),
+                     DT_NEW_ARRAY(c->arena, bool, n_nodes)};
     bound(&bounds, mask);
     const long long n = (long long)c->k->extent[a->role->cols];
     if (keep) {

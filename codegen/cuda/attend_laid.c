@@ -6,10 +6,14 @@
 #include "codegen/cuda/cuda.h"
 
 typedef struct Lists {
-    uint32_t axis[DT_MAX_RANK], n, n_batch, n_kv; /* batch first, then heads of keys, then heads that share these */
+    /* batch first, then heads of keys, then heads that share these */
+    uint32_t axis[DT_MAX_RANK], n, n_batch, n_kv;
 } Lists;
 
-static bool varies(const DtKernel *k, uint32_t axis) { return axis < k->attend->queries && k->extent[axis] > 1; }
+static bool varies(const DtKernel *k, uint32_t axis)
+{
+    return axis < k->attend->queries && k->extent[axis] > 1;
+}
 
 static int64_t count(const DtKernel *k, const Lists *lists, uint32_t from, uint32_t to)
 {
@@ -20,7 +24,8 @@ static int64_t count(const DtKernel *k, const Lists *lists, uint32_t from, uint3
 }
 
 /* Which axes there are; false: not all of K and V lack the same. */
-static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *values, Lists *ret_lists)
+static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *values,
+                      Lists *ret_lists)
 {
     *ret_lists = (Lists){.n = 0};
     for (int shared = 0; shared < 2; shared++) {
@@ -38,8 +43,8 @@ static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *val
 }
 
 /* The single stride of axes from .. to - 1. none: the stride if there are no such axes. */
-static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uint32_t from, uint32_t to, int64_t none,
-                 int64_t *ret_stride)
+static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uint32_t from,
+                 uint32_t to, int64_t none, int64_t *ret_stride)
 {
     int64_t next = 0; /* the stride that the axis outside of the last one must have */
     *ret_stride = none;
@@ -56,7 +61,8 @@ static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uin
 
 enum { EACH = 8 }; /* elements in 16 bytes: libraries require addresses to be multiples of that */
 
-static bool lay_part(const DtKernel *k, const DtCudaPart *part, const Lists *lists, uint32_t number, DtPlanSdpa *s)
+static bool lay_part(const DtKernel *k, const DtCudaPart *part, const Lists *lists, uint32_t number,
+                     DtPlanSdpa *s)
 {
     const uint32_t rows = part->of_keys ? k->attend->keys : k->attend->queries;
     s->pointer[number] = (int32_t)part->rows.pointer;
@@ -67,14 +73,16 @@ static bool lay_part(const DtKernel *k, const DtCudaPart *part, const Lists *lis
               &s->of_head[number]) ||
         !join(k, &part->rows, lists, 0, lists->n_batch, all * s->heads, &s->of_batch[number]))
         return false;
-    const int64_t places[] = {s->offset[number], s->of_row[number], s->of_head[number], s->of_batch[number]};
+    const int64_t places[] = {s->offset[number], s->of_row[number], s->of_head[number],
+                              s->of_batch[number]};
     for (size_t i = 0; i < sizeof places / sizeof places[0] && part->rows.depth; i++)
         if (places[i] % EACH)
             return false;
     return !part->rows.depth || (part->rows.along == 1 && part->rows.depth == s->head);
 }
 
-bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS], DtPlanSdpa *ret_sdpa)
+bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS],
+                 DtPlanSdpa *ret_sdpa)
 {
     DtPlanSdpa *s = ret_sdpa;
     Lists lists;

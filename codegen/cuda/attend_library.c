@@ -34,11 +34,17 @@ typedef struct Attempt {
     DtExact m, l;                        /* of the row: maximum and sum */
 } Attempt;
 
-static bool has_keys(const DtKernel *k, uint32_t node) { return k->nodes.at[node].axes >> k->attend->keys & 1; }
+static bool has_keys(const DtKernel *k, uint32_t node)
+{
+    return k->nodes.at[node].axes >> k->attend->keys & 1;
+}
 
 /* ---- a row ---- */
 
-static bool is_map(const DtKNode *node, DtOpKind map) { return node->kind == DT_KNODE_MAP && node->map == map; }
+static bool is_map(const DtKNode *node, DtOpKind map)
+{
+    return node->kind == DT_KNODE_MAP && node->map == map;
+}
 
 static bool hides(const Attempt *t) { return t->causal || t->window; }
 static bool shows(const Attempt *t, uint32_t key) { return key < SEEN || !hides(t); }
@@ -58,7 +64,8 @@ static uint32_t unbounded(const DtKernel *k, const DtKNode *node, bool *ret_max)
     for (uint32_t i = 0; i < 2; i++) {
         const DtKNode *bound = &k->nodes.at[uncast(k, node->args[i])];
         *ret_max = bound->number <= -1e30;
-        if (bound->kind == DT_KNODE_CONST && bound->number <= 1e-30 && !has_keys(k, node->args[1 - i]))
+        if (bound->kind == DT_KNODE_CONST && bound->number <= 1e-30 &&
+            !has_keys(k, node->args[1 - i]))
             return node->args[1 - i];
     }
     return DT_KNONE;
@@ -86,7 +93,8 @@ static DtExact map(const Attempt *t, const DtKNode *node, uint32_t key)
     if (node->map == DT_OP_WHERE)
         return value[node->args[shows(t, key) ? 1 : 2]];
     if (node->map == DT_OP_CAST)
-        return dt_dtype_is_float(k->nodes.at[node->args[0]].dtype) ? value[node->args[0]] : dt_exact_unknown;
+        return dt_dtype_is_float(k->nodes.at[node->args[0]].dtype) ? value[node->args[0]]
+                                                                   : dt_exact_unknown;
     if (node->map == DT_OP_MAX) {
         const uint32_t of = unbounded(k, node, &max);
         return of == DT_KNONE ? dt_exact_unknown : value[of];
@@ -183,8 +191,8 @@ static bool leaves(const Attempt *t, uint32_t *max)
 {
     for (*max = 0; *max < 2 && t->k->stores.n; ++*max) {
         const uint32_t of_m = t->k->stores.at[*max].node, of_l = t->k->stores.at[1 - *max].node;
-        if (!has_keys(t->k, of_m) && !has_keys(t->k, of_l) && dt_exact_same(t->value[0][of_m], t->m) &&
-            dt_exact_same(t->value[0][of_l], t->l))
+        if (!has_keys(t->k, of_m) && !has_keys(t->k, of_l) &&
+            dt_exact_same(t->value[0][of_m], t->m) && dt_exact_same(t->value[0][of_l], t->l))
             return true;
     }
     return t->k->stores.n == 0;
@@ -281,7 +289,8 @@ static bool masks_all(const Attempt *t, uint32_t mask)
         if (first > last) /* it sees nothing */
             return false;
         for (size_t j = 0; j < sizeof near / sizeof near[0]; j++)
-            if (near[j] >= 0 && near[j] < keys && (mask_of(t, mask, i, near[j]) != 0) != sees(t, i, near[j]))
+            if (near[j] >= 0 && near[j] < keys &&
+                (mask_of(t, mask, i, near[j]) != 0) != sees(t, i, near[j]))
                 return false;
     }
     return true;
@@ -418,13 +427,18 @@ static bool lay_backward(const Attempt *t, const Backward *b, DtPlanSdpa *s)
     const DtKSum *dq = &a->sums.at[b->dq], *dk = &a->sums.at[b->dk], *dv = &a->sums.at[b->dv];
     const DtKRows of_m = row_rows(k, m->pointer, m->offset, m->coef),
                   of_l = row_rows(k, l->pointer, l->offset, l->coef);
-    const DtCudaPart parts[DT_SDPA_PARTS] = {
-        [DT_SDPA_Q] = part_of(&z->query, false, false),   [DT_SDPA_K] = part_of(&z->key, true, true),
-        [DT_SDPA_V] = part_of(&dp->key, true, true),      [DT_SDPA_O] = part_of(&a->result, false, false),
-        [DT_SDPA_MAX] = part_of(&of_m, false, false),     [DT_SDPA_SUM] = part_of(&of_l, false, false),
-        [DT_SDPA_DO] = part_of(&dp->query, false, false), [DT_SDPA_DQ] = part_of(&dq->to, false, false),
-        [DT_SDPA_DK] = part_of(&dk->to, true, true),      [DT_SDPA_DV] = part_of(&dv->to, true, true)};
-    const DtKRows *const twice[][2] = {{&dq->of, &z->key}, {&dk->of, &z->query}, {&dv->of, &dp->query}};
+    const DtCudaPart parts[DT_SDPA_PARTS] = {[DT_SDPA_Q] = part_of(&z->query, false, false),
+                                             [DT_SDPA_K] = part_of(&z->key, true, true),
+                                             [DT_SDPA_V] = part_of(&dp->key, true, true),
+                                             [DT_SDPA_O] = part_of(&a->result, false, false),
+                                             [DT_SDPA_MAX] = part_of(&of_m, false, false),
+                                             [DT_SDPA_SUM] = part_of(&of_l, false, false),
+                                             [DT_SDPA_DO] = part_of(&dp->query, false, false),
+                                             [DT_SDPA_DQ] = part_of(&dq->to, false, false),
+                                             [DT_SDPA_DK] = part_of(&dk->to, true, true),
+                                             [DT_SDPA_DV] = part_of(&dv->to, true, true)};
+    const DtKRows *const twice[][2] = {{&dq->of, &z->key}, {&dk->of, &z->query},
+                                       {&dv->of, &dp->query}};
     /* the products have the operands of the scores */
     for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++)
         if (memcmp(twice[i][0], twice[i][1], sizeof(DtKRows)) != 0)
@@ -449,17 +463,22 @@ static bool is_plain(const DtKernel *k, DtDtype *ret_dtype)
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* Backward a library that adds up dq in one order keeps the gradients of all scores, and dk and dv of each head of
- * queries before it adds them up over those that share a head of keys. Newer versions also do without the former, with
- * dq, dk and dv in f32 and some words for each 64 queries. */
+/* Backward a library that adds up dq in one order keeps the gradients of all scores, and dk and dv
+ * of each head of queries before it adds them up over those that share a head of keys. Newer
+ * versions also do without the former, with dq, dk and dv in f32 and some words for each 64
+ * queries. */
 static double workspace_of(const DtPlanSdpa *s)
 {
     enum { FURTHER = 4096 };
-    const double heads = (double)(s->batch * s->heads), scores = (double)up(s->queries, 64) * (double)up(s->keys, 128),
+    const double heads = (double)(s->batch * s->heads),
+                 scores = (double)up(s->queries, 64) * (double)up(s->keys, 128),
                  each = s->heads > s->kv_heads ? 2.0 * (double)(s->keys * s->head) : 0,
                  rows = 4 * (double)(s->queries * s->head) + (double)up(s->queries, 64) / 8,
-                 all = FURTHER + 2 * heads * (scores + each), linear = FURTHER + heads * (rows + 4 * each);
-    return !s->backward ? FURTHER : all > linear && all <= (double)DT_PLAN_SDPA_WORKSPACE_MOST ? all : linear;
+                 all = FURTHER + 2 * heads * (scores + each),
+                 linear = FURTHER + heads * (rows + 4 * each);
+    return !s->backward                                                 ? FURTHER
+           : all > linear && all <= (double)DT_PLAN_SDPA_WORKSPACE_MOST ? all
+                                                                        : linear;
 }
 
 const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena)
@@ -470,11 +489,13 @@ const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena)
     DtDtype dtype;
     Backward b = {.dq = 0};
     uint32_t max = 0;
-    bool good = is_plain(kernel, &dtype) && dt_cuda_is_simple(kernel) && kernel->extent[a->keys] <= MOST_KEYS &&
+    bool good = is_plain(kernel, &dtype) && dt_cuda_is_simple(kernel) &&
+                kernel->extent[a->keys] <= MOST_KEYS &&
                 kernel->extent[a->queries] <= MOST_QUERIES && kernel->extent[a->queries] > 1 &&
                 a->scores.at[0].key.depth <= MOST_HEAD && a->scores.at[0].key.depth % 8 == 0 &&
                 begin(t);
-    const bool forward = good && is_forward(kernel), backward = good && !forward && is_backward(kernel, &b);
+    const bool forward = good && is_forward(kernel),
+               backward = good && !forward && is_backward(kernel, &b);
     good = false;
     for (uint32_t i = 0; (forward || backward) && !good && i <= 2 * kernel->nodes.n; i++)
         good = take_scale(t, i) && (forward ? try_forward(t, &max) : try_backward(t, &b));

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in one pass along the columns: the merge of blocks that `attend` states (std.dsl, stream), for a function
- * whose nodes say the same in three passes:
+/* Attention in one pass along the columns: the merge of blocks that `attend` states (std.dsl,
+ * stream), for a function whose nodes say the same in three passes:
  *
  *     m = max x    e = exp(x - g(m))    l = sum e    y = (e / d(l)) v
  *
- * There may be other such sums, of exponentials with another g, as of what a function saves for its gradient. A row
- * keeps m, each l and the sum of e v of the tiles so far. When m grows, l and the sum are multiplied by
- * exp(g(old m) - g(m)), which is at most 1 since g is m or max(m, c), where c is a constant or the row's, as a sink is
- * (a score without a value); d(l) divides at the end, so e is rounded for the product, not e / d(l). (Milakov and
- * Gimelshein, "Online normalizer calculation for softmax", 2018.) */
+ * There may be other such sums, of exponentials with another g, as of what a function saves for its
+ * gradient. A row keeps m, each l and the sum of e v of the tiles so far. When m grows, l and the
+ * sum are multiplied by exp(g(old m) - g(m)), which is at most 1 since g is m or max(m, c), where c
+ * is a constant or the row's, as a sink is (a score without a value); d(l) divides at the end, so e
+ * is rounded for the product, not e / d(l). (Milakov and Gimelshein, "Online normalizer calculation
+ * for softmax", 2018.) */
 #include "codegen/cuda/attend_print.h"
 
 #include <string.h>
@@ -63,8 +64,9 @@ static bool find_sums(const DtAttendPrint *a, DtOnline *o)
     if (o->max == DT_KNONE || k->nodes.at[k->nodes.at[o->max].args[0]].phase != 0)
         return false;
     for (uint32_t i = 0; i < k->nodes.n; i++)
-        if (a->reduces[i] && i != o->max && (k->nodes.at[i].reduce != DT_REDUCE_SUM || o->n_sums == DT_ONLINE_SUMS ||
-                                             !sums_up(a, o->max, i, &o->sums[o->n_sums++])))
+        if (a->reduces[i] && i != o->max &&
+            (k->nodes.at[i].reduce != DT_REDUCE_SUM || o->n_sums == DT_ONLINE_SUMS ||
+             !sums_up(a, o->max, i, &o->sums[o->n_sums++])))
             return false;
     return o->n_sums > 0;
 }
@@ -141,7 +143,8 @@ static void print_growth(DtAttendPrint *a, const DtOnline *o, uint32_t eights)
     }
     dt_print_close(c, 1);
     line(c, "DT_UNROLL for (int u = 0; u < %u; u++)", eights);
-    line(c, "    DT_UNROLL for (int x = 0; x < 4; x++) y0[u][x] = y0[u][x] * f%u[x / 2];", o->product->sum);
+    line(c, "    DT_UNROLL for (int x = 0; x < 4; x++) y0[u][x] = y0[u][x] * f%u[x / 2];",
+         o->product->sum);
 }
 
 static void mark_exponentials(DtAttendPrint *a, const DtOnline *o)
@@ -199,7 +202,8 @@ void dt_attend_print_online(DtAttendPrint *a, const DtOnline *o)
     dt_print_close(c, 1);
     line(c, "(void)visited;");
     for (uint32_t i = 0; i < o->n_sums; i++) {
-        line(c, "for (int h = 0; h < 2; h++) w%u[h] = dt_sum_quad(s%u[h]);", o->sums[i].sum, o->sums[i].sum);
+        line(c, "for (int h = 0; h < 2; h++) w%u[h] = dt_sum_quad(s%u[h]);", o->sums[i].sum,
+             o->sums[i].sum);
         a->have[o->sums[i].sum] = true;
     }
     a->online = NULL;
@@ -209,5 +213,6 @@ void dt_attend_print_online(DtAttendPrint *a, const DtOnline *o)
     dt_attend_mark(a, o->divisor);
     dt_attend_print_rows(a);
     line(c, "DT_UNROLL for (int u = 0; u < %u; u++)", eights);
-    line(c, "    DT_UNROLL for (int x = 0; x < 4; x++) y0[u][x] = y0[u][x] / w%u[x / 2];", o->divisor);
+    line(c, "    DT_UNROLL for (int x = 0; x < 4; x++) y0[u][x] = y0[u][x] / w%u[x / 2];",
+         o->divisor);
 }

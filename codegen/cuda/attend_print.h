@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by attend.c, which prints attention, attend_hidden.c, which says when a tile of it is left out, and
- * attend_online.c, which makes one pass of three. */
+/* Shared by attend.c, which prints attention, attend_hidden.c, which says when a tile of it is left
+ * out, and attend_online.c, which makes one pass of three. */
 #ifndef DT_CODEGEN_CUDA_ATTEND_PRINT_H
 #define DT_CODEGEN_CUDA_ATTEND_PRINT_H
 

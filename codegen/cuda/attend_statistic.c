@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between a library's statistic of a row, s = m + log l, and the maximum and sum that functions hand on: forward it
- * leaves s as the maximum and 1 as the sum, which say the same; backward any m and l are one s, those of the kernel
- * here too. */
+/* Between a library's statistic of a row, s = m + log l, and the maximum and sum that functions
+ * hand on: forward it leaves s as the maximum and 1 as the sum, which say the same; backward any m
+ * and l are one s, those of the kernel here too. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/print.h"
 
@@ -9,8 +9,9 @@
 
 static const char *element(DtPrint *c, const DtPlanSdpa *s, const char *name, uint32_t part)
 {
-    return dt_arena_printf(c->arena, "%s[%lld + b * %lld + h * %lld + i * %lld]", name, (long long)s->offset[part],
-                           (long long)s->of_batch[part], (long long)s->of_head[part], (long long)s->of_row[part]);
+    return dt_arena_printf(c->arena, "%s[%lld + b * %lld + h * %lld + i * %lld]", name,
+                           (long long)s->offset[part], (long long)s->of_batch[part],
+                           (long long)s->of_head[part], (long long)s->of_row[part]);
 }
 
 void dt_cuda_statistic_print(DtPrint *c)
@@ -21,16 +22,17 @@ void dt_cuda_statistic_print(DtPrint *c)
     const long long blocks = (rows + THREADS - 1) / THREADS;
     const char *m = element(c, s, "m", DT_SDPA_MAX), *l = element(c, s, "l", DT_SDPA_SUM);
     c->depth = 0;
-    line(c, "DT_KERNEL(%s%s, %lld, %d, 3, 1)", c->k->symbol, DT_PLAN_STATISTIC, blocks < 1024 ? blocks : 1024,
-         THREADS);
+    line(c, "DT_KERNEL(%s%s, %lld, %d, 3, 1)", c->k->symbol, DT_PLAN_STATISTIC,
+         blocks < 1024 ? blocks : 1024, THREADS);
     line(c, "{");
     line(c, "    DT_ARGUMENTS");
     line(c, "    float *s = (float *)p[0], *m = (float *)p[1], *l = (float *)p[2];");
     line(c, "    (void)q;");
-    line(c, "    for (int64_t r = DT_BLOCK * %d + DT_THREAD; r < %lld; r += DT_BLOCKS * %d) {", THREADS, rows,
-         THREADS);
-    line(c, "        const int64_t i = r %% %lld, h = r / %lld %% %lld, b = r / %lld;", (long long)s->queries,
-         (long long)s->queries, (long long)s->heads, (long long)(s->heads * s->queries));
+    line(c, "    for (int64_t r = DT_BLOCK * %d + DT_THREAD; r < %lld; r += DT_BLOCKS * %d) {",
+         THREADS, rows, THREADS);
+    line(c, "        const int64_t i = r %% %lld, h = r / %lld %% %lld, b = r / %lld;",
+         (long long)s->queries, (long long)s->queries, (long long)s->heads,
+         (long long)(s->heads * s->queries));
     if (s->backward) {
         line(c, "        s[r] = %s + dt_log(%s);", m, l);
     } else {

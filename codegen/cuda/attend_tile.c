@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-enum { WARP_ROWS = 16, LEAST = 16, LARGEST = 64, ALL_REGISTERS = 128, FEW_BYTES = 80 << 10, MOST_BYTES = 160 << 10 };
+enum { WARP_ROWS = 16, LEAST = 16, LARGEST = 64, ALL_REGISTERS = 128, FEW_BYTES = 80 << 10,
+       MOST_BYTES = 160 << 10 };
 
 static uint32_t up(uint32_t n, uint32_t of) { return (n + of - 1) / of * of; }
 
@@ -32,21 +33,23 @@ static uint32_t registers_of(const DtKernel *k, const DtRole *role)
 }
 
 /* The role of that kind that has room, or a new one; NULL: there are too many. */
-static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bool single, uint32_t away,
-                       uint32_t registers)
+static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bool single,
+                       uint32_t away, uint32_t registers)
 {
     const DtKAttend *a = k->attend;
     const uint32_t rows = over_keys ? a->queries : a->keys;
     for (uint32_t i = 0; i < tile->n_roles; i++) {
         DtRole *role = &tile->roles[i];
-        if (role->rows == rows && role->single == single && role->away == away && role->n_stores < DT_ROLE_MOST &&
-            role->n_sums < DT_ROLE_MOST && (!registers || registers_of(k, role) + registers <= ALL_REGISTERS))
+        if (role->rows == rows && role->single == single && role->away == away &&
+            role->n_stores < DT_ROLE_MOST && role->n_sums < DT_ROLE_MOST &&
+            (!registers || registers_of(k, role) + registers <= ALL_REGISTERS))
             return role;
     }
     if (tile->n_roles == DT_ROLE_MOST)
         return NULL;
     DtRole *role = &tile->roles[tile->n_roles++];
-    *role = (DtRole){.rows = rows, .cols = over_keys ? a->keys : a->queries, .single = single, .away = away};
+    *role = (DtRole){.rows = rows, .cols = over_keys ? a->keys : a->queries, .single = single,
+                     .away = away};
     return role;
 }
 
@@ -101,14 +104,15 @@ static const char *add_sum(const DtKernel *k, DtAttendTile *tile, uint32_t s)
 
 static bool same_rows(const DtKRows *a, const DtKRows *b)
 {
-    return a->pointer == b->pointer && a->depth == b->depth && a->offset == b->offset && a->along == b->along &&
-           memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+    return a->pointer == b->pointer && a->depth == b->depth && a->offset == b->offset &&
+           a->along == b->along && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
 }
 
 static bool add_tile(DtATile *tiles, uint32_t *n, const DtKRows *rows, uint32_t node, DtDtype dtype)
 {
     for (uint32_t i = 0; i < *n; i++)
-        if (rows ? same_rows(tiles[i].rows, rows) : tiles[i].node == node && tiles[i].dtype == dtype)
+        if (rows ? same_rows(tiles[i].rows, rows)
+                 : tiles[i].node == node && tiles[i].dtype == dtype)
             return true;
     if (*n == DT_ROLE_TILES)
         return false;
@@ -152,7 +156,8 @@ static void hold_columns(const DtKernel *k, DtRole *role, const bool *needed)
     for (uint32_t i = 0; i < k->nodes.n; i++) {
         const DtKNode *node = &k->nodes.at[i];
         for (uint32_t a = 0; a < node->n_args && needed[i] && node->axes >> role->rows & 1; a++)
-            if (role->n_held < DT_ROLE_TILES && is_of_column(k, role, node->args[a]) && !is_held(role, node->args[a]))
+            if (role->n_held < DT_ROLE_TILES && is_of_column(k, role, node->args[a]) &&
+                !is_held(role, node->args[a]))
                 role->held[role->n_held++] = node->args[a];
     }
 }
@@ -174,8 +179,10 @@ static bool find_tiles(const DtKernel *k, DtRole *role)
         const bool queries = role->rows == k->attend->queries;
         role->scores[i] = needed[score->node];
         if (role->scores[i])
-            good = add_tile(role->own, &role->n_own, queries ? &score->query : &score->key, 0, score->dtype) &&
-                   add_tile(role->passing, &role->n_passing, queries ? &score->key : &score->query, 0, score->dtype);
+            good = add_tile(role->own, &role->n_own, queries ? &score->query : &score->key, 0,
+                            score->dtype) &&
+                   add_tile(role->passing, &role->n_passing, queries ? &score->key : &score->query,
+                            0, score->dtype);
     }
     hold_columns(k, role, needed);
     dt_arena_free(arena);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs of NVIDIA: kernels as text, and as code for each of the machines that are asked for, by NVRTC. */
+/* GPUs of NVIDIA: kernels as text, and as code for each of the machines that are asked for, by
+ * NVRTC. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/tile.h"
 #include "codegen/emit.h"
@@ -46,13 +47,14 @@ static uint32_t names(const char **ret_names)
 
 static const char *machine(const char *name) { return name; }
 
-/* "sm_90a-interpreted": the runtime takes it for code of such a GPU, and only a stand-in of the driver
- * loads it. */
+/* "sm_90a-interpreted": the runtime takes it for code of such a GPU, and only a stand-in of the
+ * driver loads it. */
 static bool has_interpreted(const char *name)
 {
     for (size_t i = 0; i < DT_GPUCODE_TARGETS; i++) {
         const size_t length = strlen(dt_gpucode_targets[i]);
-        if (strncmp(name, dt_gpucode_targets[i], length) == 0 && strcmp(name + length, "-interpreted") == 0)
+        if (strncmp(name, dt_gpucode_targets[i], length) == 0 &&
+            strcmp(name + length, "-interpreted") == 0)
             return true;
     }
     return false;
@@ -108,10 +110,13 @@ static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machi
         if (!kernel->spilled || !e->module->diags || sscanf(kernel->symbol, "dt_k%u", &k) != 1 ||
             k >= e->kernel_spans.n)
             continue;
-        DtDiag *diag = dt_diag_report(e->module->diags, L0586, e->kernel_spans.at[k],
-                                      "a kernel that puts %u bytes of a thread's values into memory for lack of "
-                                      "registers", kernel->spilled);
-        dt_diag_note(diag, "kernel `%s` for %s has %u registers", kernel->symbol, machine, kernel->registers);
+        DtDiag *diag = dt_diag_report(
+            e->module->diags, L0586, e->kernel_spans.at[k],
+            "a kernel that puts %u bytes of a thread's values into memory for lack of "
+            "registers",
+            kernel->spilled);
+        dt_diag_note(diag, "kernel `%s` for %s has %u registers", kernel->symbol, machine,
+                     kernel->registers);
     }
 }
 
@@ -126,12 +131,13 @@ static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t
             if (e->options->ret_c && result->len)
                 say(e->options->ret_c, result, jobs[i].machine);
             lint(e, result, jobs[i].machine);
-            const DtPlanCode code = {.target = dt_write_str(e->plan, jobs[i].machine),
-                                     .compiler = dt_write_str(e->plan, result->version),
-                                     .source = source,
-                                     .source_len = len,
-                                     .binary_len = result->len,
-                                     .binary = result->len ? dt_write_blob(e->plan, result->cubin, result->len) : 0};
+            const DtPlanCode code = {
+                .target = dt_write_str(e->plan, jobs[i].machine),
+                .compiler = dt_write_str(e->plan, result->version),
+                .source = source,
+                .source_len = len,
+                .binary_len = result->len,
+                .binary = result->len ? dt_write_blob(e->plan, result->cubin, result->len) : 0};
             DT_PUSH(e->plan->arena, e->plan->codes, code);
         }
     }

@@ -30,7 +30,8 @@ typedef struct DtCudaPart { /* rows of one part, or values of queries alone: dep
     DtKRows rows;
     bool is_there, of_keys, of_kv; /* a row for each key; without heads of queries that share one */
 } DtCudaPart;
-bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS], DtPlanSdpa *ret_sdpa);
+bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS],
+                 DtPlanSdpa *ret_sdpa);
 /* attend_simple.c: whether all nodes can be evaluated over residues, with few comparisons, of
  * positions alone; and the value of a MAP node for these arguments. */
 bool dt_cuda_is_simple(const DtKernel *k);

@@ -17,7 +17,8 @@ enum { NOT, ALONG, ACROSS, FOUR = 4 };
 static bool is_draw(const DtKernel *k, const bool *live, uint32_t i)
 {
     const DtKNode *node = &k->nodes.at[i];
-    return live[i] && node->kind == DT_KNODE_RNG && node->draws == FOUR && node->axes >> (k->n_axes - 1) & 1;
+    return live[i] && node->kind == DT_KNODE_RNG && node->draws == FOUR &&
+           node->axes >> (k->n_axes - 1) & 1;
 }
 
 uint32_t dt_draws_axis(const DtKernel *k, const bool *live)
@@ -35,7 +36,8 @@ static void draw(DtPrint *c, uint32_t k)
         dt_print_draw(c, k);
     else
         line(c, "const float n%u = %s;", k,
-             dt_arena_printf(c->arena, c->draws[k] == ALONG ? "f%u[l]" : "dt_of_four(f%u[l], d)", k));
+             dt_arena_printf(c->arena, c->draws[k] == ALONG ? "f%u[l]" : "dt_of_four(f%u[l], d)",
+                             k));
 }
 
 void dt_draws_begin(DtPrint *c, const DtTile *tile)
@@ -61,8 +63,8 @@ void dt_draws_declare(DtPrint *c, const DtTile *tile)
             line(c, "float f%u[%u][%u];", i, tile->vector, FOUR);
 }
 
-/* Whether the four neighbours are always those of one call: theirs begin at multiples of four along their axis, and a
- * step along any other one is a multiple of four elements. */
+/* Whether the four neighbours are always those of one call: theirs begin at multiples of four along
+ * their axis, and a step along any other one is a multiple of four elements. */
 static bool is_whole(const DtKernel *k, const DtKNode *node)
 {
     bool good = node->begins;
@@ -75,8 +77,8 @@ static void call(DtPrint *c, uint32_t i, const char *to)
 {
     const DtKNode *node = &c->k->nodes.at[i];
     line(c, "%s(%s, %s0x%llxull, %s, %s);", is_whole(c->k, node) ? "dt_draw" : "dt_draw_four", to,
-         is_whole(c->k, node) ? "1, " : "", (unsigned long long)node->key, dt_print_element(c, node, node->coef),
-         dt_print_counters(c, node));
+         is_whole(c->k, node) ? "1, " : "", (unsigned long long)node->key,
+         dt_print_element(c, node, node->coef), dt_print_counters(c, node));
 }
 
 static bool any(const DtPrint *c, uint8_t how)

@@ -12,18 +12,21 @@ void dt_items_indices(DtPrint *c, const DtTile *tile)
     while (outermost < c->k->n_axes && !(tile->free >> outermost & 1))
         outermost++;
     for (uint32_t a = c->k->n_axes; a-- > 0;) {
-        const bool several = a + 1 == c->k->n_axes && !tile->lanes && tile->vector > 1; /* the first of them */
+        /* the first of them */
+        const bool several = a + 1 == c->k->n_axes && !tile->lanes && tile->vector > 1;
         const bool rows = tile->rows > 1 && a == tile->rows_axis && !tile->lanes;
         const long long extent = c->k->extent[a] / (several ? tile->vector : rows ? tile->rows : 1);
         if (!(tile->free >> a & 1))
             continue;
-        const char *at = inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
+        const char *at =
+            inside == 1 ? "r" : dt_arena_printf(c->arena, "r / %lld", (long long)inside);
         inside *= extent;
         if (several)
-            line(c, "const int64_t j = %s %% %lld * %u, i%u = j; /* %s */", at, extent, tile->vector, a, c->k->axis[a]);
+            line(c, "const int64_t j = %s %% %lld * %u, i%u = j; /* %s */", at, extent,
+                 tile->vector, a, c->k->axis[a]);
         else if (rows)
-            line(c, "const int64_t first = %s %% %lld * %u, i%u = first; /* %s */", at, extent, tile->rows, a,
-                 c->k->axis[a]);
+            line(c, "const int64_t first = %s %% %lld * %u, i%u = first; /* %s */", at, extent,
+                 tile->rows, a, c->k->axis[a]);
         else if (a == outermost)
             line(c, "const int64_t i%u = %s; /* %s */", a, at, c->k->axis[a]);
         else
@@ -34,9 +37,12 @@ void dt_items_indices(DtPrint *c, const DtTile *tile)
 /* Item and piece of number u; in a row that is none, to ends it at once. */
 void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here)
 {
-    const long long items = (long long)tile->items, extent = c->k->extent[c->k->piece_axis], of = c->k->piece;
-    line(c, "const int64_t r = %s %% %lld, piece = %s / %lld, from = %lld * piece;", u, items, u, items, of);
-    line(c, "const int64_t to = %spiece == %lld ? %lld : from + %lld;", here, (long long)tile->pieces - 1, extent, of);
+    const long long items = (long long)tile->items, extent = c->k->extent[c->k->piece_axis],
+                    of = c->k->piece;
+    line(c, "const int64_t r = %s %% %lld, piece = %s / %lld, from = %lld * piece;", u, items, u,
+         items, of);
+    line(c, "const int64_t to = %spiece == %lld ? %lld : from + %lld;", here,
+         (long long)tile->pieces - 1, extent, of);
 }
 
 /* All, or those of sums over rows, if others are stored with the rows. */
@@ -64,7 +70,8 @@ void dt_items_lanes(DtPrint *c, uint32_t phase, uint32_t lanes)
         if (dt_print_reduces_at(c, k, phase)) {
             const DtKNode *node = &c->k->nodes.at[k];
             line(c, "%s s%u[%u];", dt_print_register(node->dtype), k, lanes);
-            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k, dt_print_identity(c, node));
+            line(c, "for (int l = 0; l < %u; l++) s%u[l] = %s;", lanes, k,
+                 dt_print_identity(c, node));
         }
 }
 

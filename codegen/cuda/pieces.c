@@ -38,15 +38,16 @@ const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 
 uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile)
 {
-    const uint32_t n = c->k->pieces_of == DT_KPIECES_POINTS ? 1 : dt_pieces_before(c, c->k->nodes.n);
+    const uint32_t n =
+        c->k->pieces_of == DT_KPIECES_POINTS ? 1 : dt_pieces_before(c, c->k->nodes.n);
     return n * (uint64_t)(tile->pieces * dt_pieces_results(c, tile)) * sizeof(float);
 }
 
 static void combine_pieces(DtPrint *c, uint32_t k)
 {
     const DtKNode *node = &c->k->nodes.at[k];
-    line(c, "const %s n%u = %s_group(s%u, %u);", dt_print_register(node->dtype), k, dt_print_reduce(node), k,
-         DT_KPIECE_LANES);
+    line(c, "const %s n%u = %s_group(s%u, %u);", dt_print_register(node->dtype), k,
+         dt_print_reduce(node), k, DT_KPIECE_LANES);
     c->defined[k] = true;
 }
 
@@ -55,11 +56,16 @@ void dt_pieces_print(DtPrint *c, const DtTile *tile)
 {
     const uint32_t at_once = tile->threads / DT_KPIECE_LANES, all = (1u << c->k->n_axes) - 1;
     const long long items = (long long)dt_pieces_results(c, tile);
-    const DtTile results = {.items = items, .lanes = DT_KPIECE_LANES, .group = DT_KPIECE_LANES, .vector = 1,
-                            .free = c->k->pieces_of == DT_KPIECES_ROWS ? all & ~tile->free : tile->free};
+    const DtTile results = {.items = items,
+                            .lanes = DT_KPIECE_LANES,
+                            .group = DT_KPIECE_LANES,
+                            .vector = 1,
+                            .free = c->k->pieces_of == DT_KPIECES_ROWS ? all & ~tile->free
+                                                                       : tile->free};
     c->known = results.free;
     c->wide = c->wide_stores = NULL; /* a thread has one element */
-    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items, at_once);
+    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", at_once, items,
+         at_once);
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", DT_KPIECE_LANES);
     line(c, "const int here = r1 < %lld;", items);
@@ -75,7 +81,8 @@ void dt_pieces_print(DtPrint *c, const DtTile *tile)
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_in_pieces(c, k)) {
             const char *lane = dt_arena_printf(c->arena, "s%u", k);
-            line(c, "%s = %s;", lane, dt_print_combine(c, &c->k->nodes.at[k], lane, dt_pieces_part(c, tile, k)));
+            line(c, "%s = %s;", lane,
+                 dt_print_combine(c, &c->k->nodes.at[k], lane, dt_pieces_part(c, tile, k)));
         }
     dt_print_close(c, 1);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)

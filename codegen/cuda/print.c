@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR as CUDA: what nodes say (codegen/print.h) inside of loops over the items that a thread, or a group of
- * threads, has (tile.h). Text in the common subset of C and CUDA C++, which touches the machine only by names of
- * kernels/device.h; kernels/host.h has the same names for a processor.
+/* Kernel IR as CUDA: what nodes say (codegen/print.h) inside of loops over the items that a thread,
+ * or a group of threads, has (tile.h). Text in the common subset of C and CUDA C++, which touches
+ * the machine only by names of kernels/device.h; kernels/host.h has the same names for a processor.
  *
- *   points     for (r = ..; r < points; r += ..) { indices; [loads; for points of the thread] { nodes; stores } }
+ *   points     for (r = ..; r < points; r += ..) { indices; [loads; for points of the thread] {
+ *              nodes; stores } }
  *   rows       rows.c, with sums over them
  *   columns    for (r = ..; r < columns; r += ..) { indices; for inner { accumulate } stores }
- *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second kernel:
- *              for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces; combine; stores } (pieces.c)
+ *   pieces     rows or columns, each in pieces, whose results go to the workspace; then a second
+ *              kernel: for (r0 = ..; r0 < rows or columns; r0 += ..) { indices; lanes of pieces;
+ *              combine; stores } (pieces.c)
  *   by index   scatter.c, in pieces, too
- *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after the other } */
+ *   others     for (r = ..; r < items; r += ..) { indices; scan, top-k or sum by index, one after
+ *              the other } */
 #include "codegen/cuda/attend_print.h"
 #include "codegen/cuda/cuda.h"
 #include "codegen/cuda/draws.h"
@@ -27,8 +30,8 @@
 static void open_items(DtPrint *c, const DtTile *tile)
 {
     const char *u = c->k->pieces ? "u" : "r";
-    line(c, "for (int64_t %s = DT_BLOCK * %u + DT_THREAD; %s < %lld; %s += DT_BLOCKS * %u) {", u, tile->threads, u,
-         (long long)(tile->items * tile->pieces), u, tile->threads);
+    line(c, "for (int64_t %s = DT_BLOCK * %u + DT_THREAD; %s < %lld; %s += DT_BLOCKS * %u) {", u,
+         tile->threads, u, (long long)(tile->items * tile->pieces), u, tile->threads);
     c->depth++;
     if (c->k->pieces)
         dt_items_piece(c, tile, u, "");
@@ -43,7 +46,8 @@ static void print_points(DtPrint *c, const DtTile *tile)
         dt_print_close(c, 1);
         return;
     }
-    const uint32_t same = (1u << (c->k->n_axes - 1)) - 1; /* the same for all of the thread's that are in a row */
+    /* the same for all of the thread's that are in a row */
+    const uint32_t same = (1u << (c->k->n_axes - 1)) - 1;
     dt_draws_begin(c, tile);
     dt_items_need_stores(c);
     if (tile->rows > 1) {
@@ -52,7 +56,8 @@ static void print_points(DtPrint *c, const DtTile *tile)
         dt_draws_across(c, tile);
         line(c, "DT_UNROLL for (int d = 0; d < %u; d++) {", tile->rows);
         c->depth++;
-        line(c, "const int64_t i%u = first + d; /* %s */", tile->rows_axis, c->k->axis[tile->rows_axis]);
+        line(c, "const int64_t i%u = first + d; /* %s */", tile->rows_axis,
+             c->k->axis[tile->rows_axis]);
     }
     dt_print_define(c, same, true);
     dt_draws_along(c, tile);
@@ -64,7 +69,8 @@ static void print_points(DtPrint *c, const DtTile *tile)
     dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
-/* Kernels whose order of work is part of their meaning: in each thread, that of the target "cpu". */
+/* Kernels whose order of work is part of their meaning: in each thread, that of the target
+ * "cpu". */
 static void print_special(DtPrint *c, const DtTile *tile)
 {
     open_items(c, tile);
@@ -109,8 +115,8 @@ static void head(DtPrint *c, const char *suffix, int64_t blocks, uint32_t thread
     const DtKernel *k = c->k;
     const uint32_t pointers = k->pointers.n + (k->pieces != 0);
     c->depth = 0;
-    line(c, "DT_KERNEL(%s%s, %lld, %u, %u, %u)", k->symbol, suffix, (long long)blocks, threads, at_least_one(pointers),
-         at_least_one(k->ints.n));
+    line(c, "DT_KERNEL(%s%s, %lld, %u, %u, %u)", k->symbol, suffix, (long long)blocks, threads,
+         at_least_one(pointers), at_least_one(k->ints.n));
     line(c, "{");
     c->depth++;
     line(c, "DT_ARGUMENTS");
@@ -133,12 +139,13 @@ static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
     const int64_t items = k->pieces_of == DT_KPIECES_ROWS ? 1 : tile->items;
     const long long threads = (long long)(tile->places ? tile->blocks * tile->threads
                                                        : items * tile->pieces * tile->group);
-    const double each = k->pieces_of == DT_KPIECES_ROWS ? tile->each * (double)tile->items : tile->each;
+    const double each =
+        k->pieces_of == DT_KPIECES_ROWS ? tile->each * (double)tile->items : tile->each;
     if (threads >= FEW_THREADS || each < LONG)
         return;
-    DtDiag *diag = dt_diag_report(diags, L0589, k->span,
-                                  "a kernel of %lld threads, each of which goes through %.0f elements", threads,
-                                  each);
+    DtDiag *diag = dt_diag_report(
+        diags, L0589, k->span, "a kernel of %lld threads, each of which goes through %.0f elements",
+        threads, each);
     dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
 }
 
@@ -155,7 +162,8 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
     *ret_attend = (DtAttendTile){.shared = 0};
     if (kernel->special)
         dt_print_special_live(c);
-    const DtTile tile = dt_tile_of(kernel, c->live, kernel->pattern == DT_KPATTERN_ROW ? dt_rows_uses(c) : NULL);
+    const DtTile tile =
+        dt_tile_of(kernel, c->live, kernel->pattern == DT_KPATTERN_ROW ? dt_rows_uses(c) : NULL);
     if (!tile.threads) /* limits of the target leave none */
         dt_print_fail(c, "sums over rows that a block has no room for");
     return tile;

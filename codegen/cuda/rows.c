@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows: each has a group of threads, of a warp or a whole block.
  *
- *   for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; elements of the thread; combine lanes } }
- *   sums over rows: for (u0 = ..; u0 < pieces; u0 += ..) { for rows of the piece { as above }; results as of pieces }
+ *   for (r0 = ..; r0 < rows; r0 += ..) { indices; for each phase { scalars; elements of the thread;
+ *   combine lanes } } sums over rows: for (u0 = ..; u0 < pieces; u0 += ..) { for rows of the piece
+ *   { as above }; results as of pieces }
  *
- * A group of the last block may have no row left. It goes along, since all threads of a warp combine lanes together,
- * but through no elements, and stores nothing; nor does it read what a row has one of, since the group that has the
- * last row may be writing it. */
+ * A group of the last block may have no row left. It goes along, since all threads of a warp
+ * combine lanes together, but through no elements, and stores nothing; nor does it read what a row
+ * has one of, since the group that has the last row may be writing it. */
 #include "codegen/cuda/rows.h"
 
 #include "codegen/cuda/draws.h"
@@ -21,21 +22,26 @@
 enum { WARP = 32 };
 
 /* All threads of a row get there. */
-static void meet(DtPrint *c, const DtTile *tile) { line(c, tile->group > WARP ? "dt_block();" : "dt_warp();"); }
+static void meet(DtPrint *c, const DtTile *tile)
+{
+    line(c, tile->group > WARP ? "dt_block();" : "dt_warp();");
+}
 
 /* Stores along the row, or once for it, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
     const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
-    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along && !dt_print_is_row_sum_store(c, s);
+    return c->store_phase[s] == phase && ((c->store_axes[s] & inner) != 0) == along &&
+           !dt_print_is_row_sum_store(c, s);
 }
 
 /* Whether each group of a block has a row whenever one of them has. */
 static bool all_are_here(const DtPrint *c, const DtTile *tile)
 {
     const int64_t groups = tile->threads / tile->group;
-    return c->k->pieces_of == DT_KPIECES_ROWS ? tile->pieces % groups == 0 && tile->items % c->k->piece == 0
-                                              : tile->items * tile->pieces % groups == 0;
+    return c->k->pieces_of == DT_KPIECES_ROWS
+               ? tile->pieces % groups == 0 && tile->items % c->k->piece == 0
+               : tile->items * tile->pieces % groups == 0;
 }
 
 /* Computes and stores the values of the row. One thread stores, after the others have read the
@@ -95,10 +101,13 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     if (tile->hold == DT_HOLD_REGISTERS)
         line(c, "if (j < n) {");
     else
-        line(c, "for (int64_t j = %s%u * (DT_THREAD %% %u); j < %s; j += %u) {", pieces ? "from + " : "", tile->vector,
-             tile->group, pieces ? "to" : "n", tile->lanes);
+        line(c, "for (int64_t j = %s%u * (DT_THREAD %% %u); j < %s; j += %u) {",
+             pieces ? "from + " : "", tile->vector, tile->group, pieces ? "to" : "n", tile->lanes);
     c->depth++;
-    line(c, "const int64_t i%u = j%s;", last, whole ? "" : pieces ? ", left = to - j" : ", left = n - j");
+    line(c, "const int64_t i%u = j%s;", last,
+         whole    ? ""
+         : pieces ? ", left = to - j"
+                  : ", left = n - j");
     dt_wide_take(c, tile->vector, phase, whole);
     dt_items_elements(c, tile->vector);
     if (!whole) {
@@ -110,7 +119,8 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     int64_t n;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_adds_at(c, k, phase))
-            dt_print_accumulate(c, k, tile->hold == DT_HOLD_REGISTERS ? "l" : dt_print_row_sum_element(c, &n));
+            dt_print_accumulate(
+                c, k, tile->hold == DT_HOLD_REGISTERS ? "l" : dt_print_row_sum_element(c, &n));
     for (uint32_t s = 0; s < c->k->stores.n; s++)
         if (stores_at(c, s, phase, true))
             dt_print_store(c, &c->k->stores.at[s]);
@@ -129,12 +139,14 @@ static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
     uint32_t slot = 0;
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_reduces_at(c, k, phase))
-            line(c, "const %s %s%u = %s_near(s%u, %u, %u);", dt_print_register(c->k->nodes.at[k].dtype), value, k,
+            line(c, "const %s %s%u = %s_near(s%u, %u, %u);",
+                 dt_print_register(c->k->nodes.at[k].dtype), value, k,
                  dt_print_reduce(&c->k->nodes.at[k]), k, blocks ? WARP : tile->group, tile->vector);
     for (uint32_t k = 0; k < c->k->nodes.n && blocks; k++)
         if (dt_print_reduces_at(c, k, phase)) {
             const char *type = dt_print_register(c->k->nodes.at[k].dtype);
-            line(c, "%s *g%u = (%s *)DT_SUMS + (turn * %u + %u) * %u;", type, k, type, tile->slots, slot++, WARP);
+            line(c, "%s *g%u = (%s *)DT_SUMS + (turn * %u + %u) * %u;", type, k, type, tile->slots,
+                 slot++, WARP);
             line(c, "if (DT_THREAD %% %u == 0) g%u[DT_THREAD / %u] = b%u;", WARP, k, WARP, k);
         }
     if (slot)
@@ -143,8 +155,8 @@ static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
         if (dt_print_reduces_at(c, k, phase)) {
             const DtKNode *node = &c->k->nodes.at[k];
             if (blocks)
-                line(c, "const %s n%u = %s_warps(g%u, %u);", dt_print_register(node->dtype), k, dt_print_reduce(node),
-                     k, tile->group / WARP);
+                line(c, "const %s n%u = %s_warps(g%u, %u);", dt_print_register(node->dtype), k,
+                     dt_print_reduce(node), k, tile->group / WARP);
             c->defined[k] = true;
         }
     if (slot)
@@ -188,7 +200,8 @@ static void begin_row(DtPrint *c, const DtTile *tile)
         const DtKNode *node = &c->k->nodes.at[k];
         if (uses[k] > 1 && c->wide[k])
             c->held[k] = DT_HELD_NEXT;
-        if (uses[k] > 1 && registers && dt_print_is_dear(node) && !dt_draws_has(c, k) && (node->axes >> last & 1)) {
+        if (uses[k] > 1 && registers && dt_print_is_dear(node) && !dt_draws_has(c, k) &&
+            (node->axes >> last & 1)) {
             c->kept[k] = DT_PRINT_KEEP;
             line(c, "%s c%u[%u];", dt_print_register(node->dtype), k, tile->vector);
         }
@@ -216,7 +229,8 @@ static void row_phases(DtPrint *c, const DtTile *tile)
     bool *needed = dt_arena_alloc(c->arena, c->k->nodes.n + 1);
     dt_items_indices(c, tile);
     begin_row(c, tile);
-    for (uint32_t phase = 0; phase <= c->last_phase && !(dt_print_in_pieces(c, c->k->piece_axis) && phase); phase++) {
+    for (uint32_t phase = 0;
+         phase <= c->last_phase && !(dt_print_in_pieces(c, c->k->piece_axis) && phase); phase++) {
         bool reduces;
         row_scalars(c, tile, phase);
         if (!need_points(c, phase, &reduces))
@@ -228,7 +242,8 @@ static void row_phases(DtPrint *c, const DtTile *tile)
         combine(c, tile, phase);
         for (uint32_t k = 0; k < c->k->nodes.n; k++)
             if (dt_print_is_in_pieces(c, k) && dt_print_reduces_at(c, k, phase))
-                line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group, dt_pieces_part(c, tile, k), k);
+                line(c, "if (here && DT_THREAD %% %u == 0) %s = n%u;", tile->group,
+                     dt_pieces_part(c, tile, k), k);
     }
 }
 
@@ -253,7 +268,8 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
     const uint32_t rows = tile->threads / tile->group;
     const long long items = (long long)(tile->items * tile->pieces);
     open_rows(c, tile);
-    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", rows, items, rows);
+    line(c, "for (int64_t r0 = DT_BLOCK * %u; r0 < %lld; r0 += DT_BLOCKS * %u) {", rows, items,
+         rows);
     c->depth++;
     line(c, "const int64_t r1 = r0 + DT_THREAD / %u;", tile->group);
     line(c, "const int here = r1 < %lld;", items);
@@ -262,7 +278,8 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
          (long long)c->k->extent[c->k->n_axes - 1]);
     if (tile->rows > 1) {
         dt_draws_declare(c, tile);
-        line(c, "for (int64_t r = %u * r4; r < %u * r4 + %u; r++) {", tile->rows, tile->rows, tile->rows);
+        line(c, "for (int64_t r = %u * r4; r < %u * r4 + %u; r++) {", tile->rows, tile->rows,
+             tile->rows);
         c->depth++;
     }
     if (c->k->pieces)
@@ -271,22 +288,26 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
     dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
-/* For each sum over rows, a loop over the elements that a thread has of it, or its group: s<k>[at] is element r. */
+/* For each sum over rows, a loop over the elements that a thread has of it, or its group: s<k>[at]
+ * is element r. */
 static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
 {
     const bool registers = tile->hold == DT_HOLD_REGISTERS;
-    const long long results = (long long)dt_pieces_results(c, tile), pieces = (long long)tile->pieces;
+    const long long results = (long long)dt_pieces_results(c, tile),
+                    pieces = (long long)tile->pieces;
     const char *at = registers ? "l" : "r";
     if (registers)
         line(c, "DT_UNROLL for (int l = 0; l < %u; l++) {", tile->vector);
     else
-        line(c, "for (int64_t r = DT_THREAD %% %u; r < %lld; r += %u) {", tile->group, results, tile->group);
+        line(c, "for (int64_t r = DT_THREAD %% %u; r < %lld; r += %u) {", tile->group, results,
+             tile->group);
     c->depth++;
     if (registers && ends)
         line(c, "const int64_t r = %u * (DT_THREAD %% %u) + l;", tile->vector, tile->group);
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
         if (dt_print_is_in_pieces(c, k) && ends)
-            line(c, "if (u1 < %lld && r < %lld) %s = s%u[%s];", pieces, results, dt_pieces_part(c, tile, k), k, at);
+            line(c, "if (u1 < %lld && r < %lld) %s = s%u[%s];", pieces, results,
+                 dt_pieces_part(c, tile, k), k, at);
         else if (dt_print_is_in_pieces(c, k))
             line(c, "s%u[%s] = %s;", k, at, dt_print_identity(c, &c->k->nodes.at[k]));
     dt_print_close(c, 1);
@@ -301,8 +322,8 @@ static void declare_sums(DtPrint *c, const DtTile *tile)
         if (dt_print_is_in_pieces(c, k) && tile->hold == DT_HOLD_REGISTERS)
             line(c, "%s s%u[%u];", type, k, tile->vector);
         else if (dt_print_is_in_pieces(c, k))
-            line(c, "%s *s%u = (%s *)DT_SUMS + %zu + (DT_THREAD / %u * %u + %u) * %lld;", type, k, type,
-                 tile->sums_at / sizeof(float), tile->group, sums, dt_pieces_before(c, k),
+            line(c, "%s *s%u = (%s *)DT_SUMS + %zu + (DT_THREAD / %u * %u + %u) * %lld;", type, k,
+                 type, tile->sums_at / sizeof(float), tile->group, sums, dt_pieces_before(c, k),
                  (long long)dt_pieces_results(c, tile));
     }
 }
@@ -311,13 +332,18 @@ static void declare_sums(DtPrint *c, const DtTile *tile)
 void dt_rows_print_summed(DtPrint *c, const DtTile *tile)
 {
     const uint32_t at_once = tile->threads / tile->group;
-    const long long pieces = (long long)tile->pieces, rows = (long long)tile->items, of = (long long)c->k->piece;
+    const long long pieces = (long long)tile->pieces, rows = (long long)tile->items,
+                    of = (long long)c->k->piece;
     open_rows(c, tile);
-    line(c, "for (int64_t u0 = DT_BLOCK * %u; u0 < %lld; u0 += DT_BLOCKS * %u) {", at_once, pieces, at_once);
+    line(c, "for (int64_t u0 = DT_BLOCK * %u; u0 < %lld; u0 += DT_BLOCKS * %u) {", at_once, pieces,
+         at_once);
     c->depth++;
-    line(c, "const int64_t u1 = u0 + DT_THREAD / %u, piece = u1 < %lld ? u1 : %lld, from = %lld * piece;", tile->group,
-         pieces, pieces - 1, of);
-    line(c, "const int64_t to = u1 >= %lld ? from : piece == %lld ? %lld : from + %lld;", pieces, pieces - 1, rows, of);
+    line(c,
+         "const int64_t u1 = u0 + DT_THREAD / %u, piece = u1 < %lld ? u1 : %lld, from = %lld * "
+         "piece;",
+         tile->group, pieces, pieces - 1, of);
+    line(c, "const int64_t to = u1 >= %lld ? from : piece == %lld ? %lld : from + %lld;", pieces,
+         pieces - 1, rows, of);
     declare_sums(c, tile);
     dt_draws_declare(c, tile);
     each_sum(c, tile, false);

@@ -24,8 +24,8 @@
  * sums to the workspace. A second launch combines the pieces, and adds them to the result. */
 #include "codegen/cuda/scatter.h"
 
-enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512, RANGES = 1 << 12,
-       WARP = 32, MOST_BLOCKS = 1 << 16 };
+enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512,
+       RANGES = 1 << 12, WARP = 32, MOST_BLOCKS = 1 << 16 };
 /* A sum in pieces: most elements of its result; least points of a piece; least and most pieces. */
 enum { FEW_RESULTS = 1 << 14, LEAST_PIECE = 512, LEAST_PIECES = 4, MOST_PIECES = 256 };
 
@@ -39,7 +39,10 @@ static int64_t points_of(const DtKernel *k, uint32_t axes)
     return n;
 }
 
-static uint32_t gone(const DtKernel *k, const DtTile *tile) { return ((1u << k->n_axes) - 1) & ~tile->free; }
+static uint32_t gone(const DtKernel *k, const DtTile *tile)
+{
+    return ((1u << k->n_axes) - 1) & ~tile->free;
+}
 
 static int64_t places_of(const DtKernel *k)
 {
@@ -49,7 +52,10 @@ static int64_t places_of(const DtKernel *k)
     return n;
 }
 
-static int64_t item_blocks(const DtTile *tile) { return (tile->items + tile->threads - 1) / tile->threads; }
+static int64_t item_blocks(const DtTile *tile)
+{
+    return (tile->items + tile->threads - 1) / tile->threads;
+}
 
 /* Axes that the result has as they are. */
 static uint32_t free_of(const DtKernel *k)
@@ -173,8 +179,9 @@ static void print_address(DtPrint *c, const char *place)
 static const char *part(DtPrint *c, const DtTile *tile)
 {
     const DtDtype dtype = c->k->pointers.at[c->k->stores.at[0].pointer].view->dtype;
-    return dt_arena_printf(c->arena, "((%s *)w)[(piece * %lld + low + own) * %lld + r]", dt_print_register(dtype),
-                           (long long)places_of(c->k), (long long)tile->items);
+    return dt_arena_printf(c->arena, "((%s *)w)[(piece * %lld + low + own) * %lld + r]",
+                           dt_print_register(dtype), (long long)places_of(c->k),
+                           (long long)tile->items);
 }
 
 static void print_sum(DtPrint *c, const DtTile *tile)
@@ -200,7 +207,8 @@ static void print_sum(DtPrint *c, const DtTile *tile)
     if (small)
         line(c, "sum = dt_from_%s(dt_to_%s(sum + n%u));", name, name, store->node);
     else
-        line(c, dt_dtype_is_float(dtype) ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);", store->node);
+        line(c, dt_dtype_is_float(dtype) ? "sum = sum + n%u;" : "sum = dt_iadd(sum, n%u);",
+             store->node);
     dt_print_close(c, 1);
     if (pieces)
         line(c, "%s = sum;", part(c, tile));
@@ -213,30 +221,36 @@ static void print_sum(DtPrint *c, const DtTile *tile)
 /* The points of the block: all, or a piece. */
 static void print_piece(DtPrint *c, const DtTile *tile, long long blocks)
 {
-    const long long points = (long long)points_of(c->k, gone(c->k, tile)), of = (long long)c->k->piece;
+    const long long points = (long long)points_of(c->k, gone(c->k, tile)),
+                    of = (long long)c->k->piece;
     if (!c->k->pieces) {
         line(c, "const int64_t from0 = 0, last = %lld;", points);
         return;
     }
     line(c, "const int64_t piece = b / %lld, from0 = piece * %lld;", blocks, of);
-    line(c, "const int64_t last = piece == %lld ? %lld : from0 + %lld;", (long long)tile->pieces - 1, points, of);
-    line(c, "for (int own = 0; own < high - low && r1 < %lld; own++) %s = 0;", (long long)tile->items, part(c, tile));
+    line(c, "const int64_t last = piece == %lld ? %lld : from0 + %lld;",
+         (long long)tile->pieces - 1, points, of);
+    line(c, "for (int own = 0; own < high - low && r1 < %lld; own++) %s = 0;",
+         (long long)tile->items, part(c, tile));
 }
 
 void dt_scatter_print(DtPrint *c, const DtTile *tile)
 {
     const long long places = (long long)places_of(c->k), items = (long long)tile->items;
-    const long long across = (long long)item_blocks(tile), blocks = (long long)(tile->blocks / tile->pieces);
+    const long long across = (long long)item_blocks(tile),
+                    blocks = (long long)(tile->blocks / tile->pieces);
     const uint32_t threads = tile->threads;
     c->known = (1u << c->k->n_axes) - 1;
-    line(c, "int *const counts = (int *)DT_SUMS, *const list = counts + %u, *const to = list + %u;", threads,
-         EACH * threads);
+    line(c, "int *const counts = (int *)DT_SUMS, *const list = counts + %u, *const to = list + %u;",
+         threads, EACH * threads);
     line(c, "for (int64_t b = DT_BLOCK; b < %lld; b += DT_BLOCKS) {", (long long)tile->blocks);
     c->depth++;
-    line(c, "const int64_t low = b %% %lld / %lld * %lld, end = low + %lld, high = end < %lld ? end : %lld;", blocks,
-         across, (long long)tile->places, (long long)tile->places, places, places);
-    line(c, "const int64_t r1 = b %% %lld * %u + DT_THREAD, r = r1 < %lld ? r1 : %lld;", across, threads, items,
-         items - 1);
+    line(c,
+         "const int64_t low = b %% %lld / %lld * %lld, end = low + %lld, high = end < %lld ? end : "
+         "%lld;",
+         blocks, across, (long long)tile->places, (long long)tile->places, places, places);
+    line(c, "const int64_t r1 = b %% %lld * %u + DT_THREAD, r = r1 < %lld ? r1 : %lld;", across,
+         threads, items, items - 1);
     dt_print_indices(c, tile->free, "r");
     print_piece(c, tile, blocks);
     line(c, "for (int64_t from = from0; from < last; from += %u) {", EACH * threads);
@@ -259,18 +273,20 @@ void dt_scatter_finish(DtPrint *c, const DtTile *tile)
 {
     const DtKStore *store = &c->k->stores.at[0];
     const DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
-    const char *type = dt_print_register(dtype), *sum = dt_dtype_is_float(dtype) ? "dt_sum" : "dt_isum";
+    const char *type = dt_print_register(dtype),
+               *sum = dt_dtype_is_float(dtype) ? "dt_sum" : "dt_isum";
     const long long results = (long long)dt_scatter_results(c->k), items = (long long)tile->items;
     const uint32_t at_once = tile->threads / DT_KPIECE_LANES;
-    line(c, "for (int64_t x0 = DT_BLOCK * %u; x0 < %lld; x0 += DT_BLOCKS * %u) {", at_once, results, at_once);
+    line(c, "for (int64_t x0 = DT_BLOCK * %u; x0 < %lld; x0 += DT_BLOCKS * %u) {", at_once, results,
+         at_once);
     c->depth++;
-    line(c, "const int64_t x1 = x0 + DT_THREAD / %u, x = x1 < %lld ? x1 : %lld;", DT_KPIECE_LANES, results,
-         results - 1);
+    line(c, "const int64_t x1 = x0 + DT_THREAD / %u, x = x1 < %lld ? x1 : %lld;", DT_KPIECE_LANES,
+         results, results - 1);
     line(c, "%s s = 0;", type);
     line(c, "for (int64_t piece = DT_THREAD %% %u; piece < %lld; piece += %u)", DT_KPIECE_LANES,
          (long long)tile->pieces, DT_KPIECE_LANES);
-    line(c, "    s = %s(s, ((%s *)w)[piece * %lld + x]);", dt_dtype_is_float(dtype) ? "dt_add" : "dt_iadd", type,
-         results);
+    line(c, "    s = %s(s, ((%s *)w)[piece * %lld + x]);",
+         dt_dtype_is_float(dtype) ? "dt_add" : "dt_iadd", type, results);
     line(c, "const %s n%u = %s_group(s, %u);", type, store->node, sum, DT_KPIECE_LANES);
     line(c, "if (x1 >= %lld || DT_THREAD %% %u != 0) continue;", results, DT_KPIECE_LANES);
     line(c, "const int64_t r = x %% %lld;", items);

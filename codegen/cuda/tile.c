@@ -35,7 +35,8 @@
 #include "codegen/cuda/scatter.h"
 #include "codegen/cuda/wide.h"
 
-enum { THREADS = 256, WARP = 32, MOST_THREADS = 1024, SHARED = 160 << 10, /* bytes that every machine has */
+/* bytes that every machine has */
+enum { THREADS = 256, WARP = 32, MOST_THREADS = 1024, SHARED = 160 << 10,
        ACCESS = 16, MOST_BLOCKS = 1 << 16, MANY_POINTS = 1 << 14,
        FEW_LANES = 16 }; /* a row with several inner axes has at least this many threads */
 
@@ -47,8 +48,8 @@ static bool reduces(const DtKernel *k, const bool *live)
     return false;
 }
 
-/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code, once for each.
- * live: NULL: all nodes are. */
+/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code,
+ * once for each. live: NULL: all nodes are. */
 static uint32_t vector_of(const DtKernel *k, const bool *live)
 {
     size_t size = 4;
@@ -65,11 +66,13 @@ static uint32_t vector_of(const DtKernel *k, const bool *live)
 static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
 {
     const uint32_t n = vector_of(k, live);
-    return points >= MANY_POINTS && k->extent[k->n_axes - 1] % n == 0 && dt_wide_all(k, live, n) ? n : 1;
+    return points >= MANY_POINTS && k->extent[k->n_axes - 1] % n == 0 && dt_wide_all(k, live, n)
+               ? n
+               : 1;
 }
 
-/* Axes that items differ in: of a sum by index those that the result has as they are, so that no two threads add to one
- * element. */
+/* Axes that items differ in: of a sum by index those that the result has as they are, so that no
+ * two threads add to one element. */
 static uint32_t free_of(const DtKernel *k, const bool *live)
 {
     uint32_t free = 0, n = k->special || reduces(k, live) ? k->n_outer : k->n_axes;
@@ -86,7 +89,8 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
 static int64_t row_of(const DtKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
-    return k->pieces_of == DT_KPIECES_AXIS && k->piece_axis == last ? DT_KROW_PIECE : k->extent[last];
+    return k->pieces_of == DT_KPIECES_AXIS && k->piece_axis == last ? DT_KROW_PIECE
+                                                                    : k->extent[last];
 }
 
 void dt_tile_order(DtKernel *k)
@@ -97,21 +101,24 @@ void dt_tile_order(DtKernel *k)
         return;
     const bool one_axis = k->n_outer + 1 == k->n_axes;
     k->row_each = vector_of(k, NULL);
-    while (!one_axis && k->row_each > 1 && row_of(k) < FEW_LANES * (int64_t)k->row_each) /* the others wait for these */
+    /* the others wait for these */
+    while (!one_axis && k->row_each > 1 && row_of(k) < FEW_LANES * (int64_t)k->row_each)
         k->row_each /= 2;
     const int64_t wanted = (row_of(k) + k->row_each - 1) / k->row_each;
     uint32_t threads = one_axis ? 1 : FEW_LANES;
     while (threads < wanted && threads < WARP)
         threads *= 2;
     if (wanted > WARP)
-        threads = (uint32_t)(wanted < MOST_THREADS ? (wanted + WARP - 1) / WARP * WARP : MOST_THREADS);
+        threads =
+            (uint32_t)(wanted < MOST_THREADS ? (wanted + WARP - 1) / WARP * WARP : MOST_THREADS);
     k->row_threads = threads;
 }
 
 static uint32_t up(uint32_t bytes) { return (bytes + ACCESS - 1) / ACCESS * ACCESS; }
 
 /* Reductions along rows of one phase, at most; sums over rows. */
-static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_most, uint32_t *ret_sums)
+static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_most,
+                             uint32_t *ret_sums)
 {
     *ret_most = *ret_sums = 0;
     for (uint32_t i = 0; i < k->nodes.n; i++) {
@@ -131,7 +138,8 @@ static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_
 int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
 {
     const int64_t elements = (k->extent[k->n_axes - 1] + each - 1) / each * each;
-    return (elements * (int64_t)dt_dtype_size(k->nodes.at[load].dtype) + ACCESS - 1) / ACCESS * ACCESS;
+    return (elements * (int64_t)dt_dtype_size(k->nodes.at[load].dtype) + ACCESS - 1) / ACCESS *
+           ACCESS;
 }
 
 /* Bytes of the loads that several phases use. */
@@ -180,7 +188,8 @@ static void choose_draws(const DtKernel *k, const bool *live, DtTile *tile)
     const uint32_t axis = dt_draws_axis(k, live);
     const bool rows = tile->lanes > 0;
     if (axis == k->n_axes || tile->vector < 2 ||
-        (rows && (tile->hold != DT_HOLD_REGISTERS || axis + 1 != k->n_outer || k->piece % FOUR != 0)) ||
+        (rows &&
+         (tile->hold != DT_HOLD_REGISTERS || axis + 1 != k->n_outer || k->piece % FOUR != 0)) ||
         (!k->pieces && tile->items * tile->group < FOUR * MANY_POINTS))
         return;
     tile->rows = FOUR;
@@ -195,8 +204,8 @@ int64_t dt_tile_blocks(int64_t items, uint32_t at_once)
 
 DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
 {
-    DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live), .items = 1,
-                   .pieces = k->pieces ? k->pieces : 1};
+    DtTile tile = {.threads = THREADS, .group = 1, .vector = 1, .free = free_of(k, live),
+                   .items = 1, .pieces = k->pieces ? k->pieces : 1};
     if (k->pattern == DT_KPATTERN_ROW && reduces(k, live)) {
         tile.vector = k->row_each;
         tile.group = k->row_threads;
@@ -223,7 +232,8 @@ DtTile dt_tile_of(const DtKernel *k, const bool *live, const uint32_t *uses)
         tile.each *= tile.rows;
     }
     if (tile.threads)
-        tile.blocks = dt_tile_blocks(k->pieces_of == DT_KPIECES_ROWS ? tile.pieces : tile.items * tile.pieces,
-                                     tile.threads / tile.group);
+        tile.blocks =
+            dt_tile_blocks(k->pieces_of == DT_KPIECES_ROWS ? tile.pieces : tile.items * tile.pieces,
+                           tile.threads / tile.group);
     return tile;
 }

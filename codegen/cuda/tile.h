@@ -15,23 +15,29 @@ typedef enum DtHold {
 typedef struct DtTile {
     uint32_t threads;   /* of a block */
     uint32_t lanes;     /* of each reduction along a row; 0: there is none */
-    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more than a warp; */
+    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more
+                         * than a warp; */
                         /* 1: each has its own */
     DtHold hold;        /* where threads keep the elements of a row that they have loaded, and
                          * add up over rows */
-    uint32_t vector;    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
-    uint32_t rows, rows_axis; /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
+    /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
+    uint32_t vector;
+    /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
+    uint32_t rows, rows_axis;
     uint32_t free;      /* bits: axes of the space that number the items; each item loops over the
                          * other axes */
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* number of pieces of each item, each computed by a thread or a group of
                          * threads; else 1 */
     uint32_t slots;     /* of warps: reductions of a phase, at most */
-    uint32_t sums_at, held_at; /* bytes of a block's memory before its sums over rows, and before rows that it keeps */
+    /* bytes of a block's memory before its sums over rows, and before rows that it keeps */
+    uint32_t sums_at, held_at;
     uint32_t shared;    /* bytes of shared memory, including lists of points */
-    int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all of its item */
+    int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all
+                         * of its item */
     double each;        /* number of elements that a thread processes for its item */
-    int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may have */
+    int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may
+                         * have */
 } DtTile;
 
 void dt_tile_order(DtKernel *kernel); /* DtTargetRow.order */

@@ -26,12 +26,14 @@ static int64_t unit_of(DtDtype dtype, uint32_t n)
 
 /* Whether neighbours along the last axis are contiguous, and groups of n of them are aligned at all
  * other indices. */
-static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const int64_t *stride, uint32_t n)
+static bool lies_well(const DtKernel *k, uint32_t pointer, int64_t offset, const int64_t *stride,
+                      uint32_t n)
 {
     const DtKPointer *p = &k->pointers.at[pointer];
     const DtDtype dtype = p->view->dtype;
     const int64_t unit = unit_of(dtype, n), bytes = unit * (int64_t)dt_dtype_size(dtype);
-    bool good = bytes % WORD == 0 && p->align >= bytes && offset % unit == 0 && stride[k->n_axes - 1] == 1;
+    bool good =
+        bytes % WORD == 0 && p->align >= bytes && offset % unit == 0 && stride[k->n_axes - 1] == 1;
     for (uint32_t a = 0; a + 1 < k->n_axes; a++)
         good = good && stride[a] % unit == 0;
     return good;
@@ -44,8 +46,8 @@ bool dt_wide_is_load(const DtKernel *k, uint32_t node, uint32_t n)
                 lies_well(k, load->pointer, load->offset, load->coef, n);
     for (uint32_t d = 0; d < load->n_index && good; d++) {
         const DtKIndex *index = &load->index[d];
-        good = index->node == DT_KNONE && !index->guard && !index->exact && index->coef[k->n_axes - 1] == 0 &&
-               index->stride % unit_of(load->dtype, n) == 0;
+        good = index->node == DT_KNONE && !index->guard && !index->exact &&
+               index->coef[k->n_axes - 1] == 0 && index->stride % unit_of(load->dtype, n) == 0;
     }
     return good;
 }
@@ -62,8 +64,8 @@ bool dt_wide_all(const DtKernel *k, const bool *live, uint32_t n)
     const uint32_t last = k->n_axes - 1;
     bool good = k->n_axes > 0;
     for (uint32_t i = 0; i < k->nodes.n && good; i++)
-        good = !live[i] || k->nodes.at[i].kind != DT_KNODE_LOAD || !(k->nodes.at[i].axes >> last & 1) ||
-               dt_wide_is_load(k, i, n);
+        good = !live[i] || k->nodes.at[i].kind != DT_KNODE_LOAD ||
+               !(k->nodes.at[i].axes >> last & 1) || dt_wide_is_load(k, i, n);
     for (uint32_t s = 0; s < k->stores.n && good; s++)
         good = is_wide_store(k, s, n);
     return good;
@@ -88,7 +90,8 @@ static void declare(DtPrint *c, const char *words, uint32_t pointer, uint32_t n)
     dt_print_line(c, "uint32_t %s[%zu];", words, n * size / 4);
 }
 
-static void take(DtPrint *c, const char *words, uint32_t pointer, const char *at, uint32_t n, bool whole)
+static void take(DtPrint *c, const char *words, uint32_t pointer, const char *at, uint32_t n,
+                 bool whole)
 {
     const size_t size = dt_dtype_size(c->k->pointers.at[pointer].view->dtype);
     if (whole)
@@ -141,7 +144,8 @@ void dt_wide_take(DtPrint *c, uint32_t n, uint32_t phase, bool whole)
         if (store->accumulate)
             declare(c, old, store->pointer, n);
         if (store->accumulate)
-            take(c, old, store->pointer, dt_print_affine(c, store->offset, store->stride), n, whole);
+            take(c, old, store->pointer, dt_print_affine(c, store->offset, store->stride), n,
+                 whole);
         declare(c, dt_arena_printf(c->arena, "w%u", s), store->pointer, n);
     }
 }
@@ -155,6 +159,7 @@ void dt_wide_give(DtPrint *c, uint32_t n, uint32_t phase, bool whole)
         if (is_given(c, s, phase) && whole)
             dt_print_line(c, "dt_give(p%u + %s, w%u, %zu);", store->pointer, at, s, n * size);
         else if (is_given(c, s, phase))
-            dt_print_line(c, "dt_give_some%zu(p%u + %s, w%u, %u, left);", size, store->pointer, at, s, n);
+            dt_print_line(c, "dt_give_some%zu(p%u + %s, w%u, %u, left);", size, store->pointer, at,
+                          s, n);
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every generated C unit starts with. Includes nothing. Results are fixed by the text: explicit fused
- * multiply-adds, own elementary functions, reductions in fixed lanes with a fixed tree; so gcc and clang,
- * with any vector width and optimisation level, give the same bits. Polynomials were fitted by interpolation
- * at Chebyshev nodes in 40 digits; the comment of each function states its error. */
+/* What every generated C unit starts with. Includes nothing. Results are fixed by the text:
+ * explicit fused multiply-adds, own elementary functions, reductions in fixed lanes with a fixed
+ * tree; so gcc and clang, with any vector width and optimisation level, give the same bits.
+ * Polynomials were fitted by interpolation at Chebyshev nodes in 40 digits; the comment of each
+ * function states its error. */
 typedef long int64_t;
 typedef unsigned long uint64_t;
 typedef unsigned int uint32_t;
@@ -28,7 +29,8 @@ DT_INLINE float dt_pick(int c, float a, float b)
 }
 #endif
 
-/* How often the loop over a long axis runs: n times, unless a check of the machine code makes it shorter. */
+/* How often the loop over a long axis runs: n times, unless a check of the machine code makes it
+ * shorter. */
 int64_t dt_most = 0x7fffffffffffffff;
 DT_INLINE int64_t dt_trips(int64_t n) { return n < dt_most ? n : dt_most; }
 
@@ -44,17 +46,20 @@ DT_INLINE unsigned short dt_to_bf16(float x)
 DT_INLINE float dt_from_f16(unsigned short h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, body = (uint32_t)(h & 0x7fff) << 13;
-    float magnitude = dt_bits_float((int)(body + 0x38000000u)); /* normal numbers: exponent from bias 15 to 127 */
+    /* normal numbers: exponent from bias 15 to 127 */
+    float magnitude = dt_bits_float((int)(body + 0x38000000u));
     float tiny = (float)(h & 0x7fff) * 0x1p-24f;
-    uint32_t bits = (h & 0x7c00) == 0x7c00 ? body + 0x70000000u
-                                           : (uint32_t)dt_float_bits((h & 0x7c00) ? magnitude : tiny);
+    uint32_t bits = (h & 0x7c00) == 0x7c00
+                        ? body + 0x70000000u
+                        : (uint32_t)dt_float_bits((h & 0x7c00) ? magnitude : tiny);
     return dt_bits_float((int)(bits | sign));
 }
 DT_INLINE unsigned short dt_to_f16(float x)
 {
     uint32_t b = (uint32_t)dt_float_bits(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
     uint32_t normal = (a + 0xfffu + (a >> 13 & 1) - 0x38000000u) >> 13;
-    uint32_t tiny = (uint32_t)dt_float_bits(dt_bits_float((int)a) + 0.5f) - 0x3f000000u; /* the add rounds at 2^-24 */
+    /* the add rounds at 2^-24 */
+    uint32_t tiny = (uint32_t)dt_float_bits(dt_bits_float((int)a) + 0.5f) - 0x3f000000u;
     uint32_t h = a >= 0x38800000u ? normal : tiny;
     h = a >= 0x477ff000u ? 0x7c00 : h;
     h = a > 0x7f800000u ? 0x7e00 : h;
@@ -72,7 +77,10 @@ DT_INLINE int dt_ifloordiv(int a, int b)
     int64_t q = (int64_t)a / b;
     return (int)(uint32_t)(uint64_t)(q - (q * b != a && (a < 0) != (b < 0)));
 }
-DT_INLINE int dt_imod(int a, int b) { return b == 0 ? a : dt_isub(a, dt_imul(dt_ifloordiv(a, b), b)); }
+DT_INLINE int dt_imod(int a, int b)
+{
+    return b == 0 ? a : dt_isub(a, dt_imul(dt_ifloordiv(a, b), b));
+}
 DT_INLINE int dt_iabs(int a) { return a < 0 ? dt_isub(0, a) : a; }
 DT_INLINE int dt_ifloor(int a) { return a; }
 DT_INLINE int dt_imax(int a, int b) { return a > b ? a : b; }
@@ -82,15 +90,21 @@ DT_INLINE int64_t dt_div(int64_t a, int64_t b) { return a / b; }
 /* Towards zero; outside the range of int (and for NaN) the nearest end (0). */
 DT_INLINE int dt_to_int(float x)
 {
-    return x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : x == x ? (int)x : 0;
+    return x >= 2147483648.0f   ? 2147483647
+           : x < -2147483648.0f ? -2147483647 - 1
+           : x == x             ? (int)x
+                                : 0;
 }
 
 /* A NaN wins. */
 DT_INLINE float dt_max(float a, float b) { return a > b || a != a ? a : b; }
 DT_INLINE float dt_min(float a, float b) { return a < b || a != a ? a : b; }
-/* In double, where the quotient of two floats does not round up to the next whole number: exact while it
- * is below 2^24 (floordiv) and 2^53 (mod). */
-DT_INLINE float dt_floordiv(float a, float b) { return (float)__builtin_floor((double)a / (double)b); }
+/* In double, where the quotient of two floats does not round up to the next whole number: exact
+ * while it is below 2^24 (floordiv) and 2^53 (mod). */
+DT_INLINE float dt_floordiv(float a, float b)
+{
+    return (float)__builtin_floor((double)a / (double)b);
+}
 DT_INLINE float dt_mod(float a, float b)
 {
     return (float)__builtin_fma(-__builtin_floor((double)a / (double)b), (double)b, (double)a);
@@ -113,7 +127,8 @@ DT_INLINE float dt_exp(float x)
     p = dt_fma(p, f, 0.5f);
     p = dt_fma(p, f * f, f) + 1.0f;
     /* times 2^n: n is added to the exponent */
-    float r = dt_bits_float((int)((uint32_t)dt_float_bits(p) + ((uint32_t)dt_float_bits(shifted) << 23)));
+    float r =
+        dt_bits_float((int)((uint32_t)dt_float_bits(p) + ((uint32_t)dt_float_bits(shifted) << 23)));
     r = x < -87.33654f ? 0.0f : r;
     return x <= 88.72283f ? r : x + __builtin_inff();
 }
@@ -130,7 +145,8 @@ DT_INLINE float dt_expm1(float x)
     p = dt_fma(p, f, 0.166665434f);
     p = dt_fma(p, f, 0.499999981f);
     p = dt_fma(p, f * f, f);
-    float s = dt_bits_float((int)(((uint32_t)dt_float_bits(shifted) << 23) + 0x3f800000u)); /* 2^n */
+    /* 2^n */
+    float s = dt_bits_float((int)(((uint32_t)dt_float_bits(shifted) << 23) + 0x3f800000u));
     return dt_fma(p, s, s - 1.0f);
 }
 
@@ -190,13 +206,14 @@ DT_INLINE float dt_erf(float x)
     return dt_signed(-dt_expm1(-(a * g)), x);
 }
 
-/* Quarter turns are counted in double, so that large angles (positions times frequencies) stay exact to
- * float accuracy up to 2^31. Absolute error below 1.5e-7. */
+/* Quarter turns are counted in double, so that large angles (positions times frequencies) stay
+ * exact to float accuracy up to 2^31. Absolute error below 1.5e-7. */
 DT_INLINE float dt_turn(float x, int quarter)
 {
     double n = (double)x * 0.63661977236758134 + 6755399441055744.0;
     n = n - 6755399441055744.0;
-    float r = (float)__builtin_fma(-n, 6.123233995736766e-17, __builtin_fma(-n, 1.5707963267948966, (double)x));
+    float r = (float)__builtin_fma(-n, 6.123233995736766e-17,
+                                   __builtin_fma(-n, 1.5707963267948966, (double)x));
     int k = (int)n + quarter;
     float z = r * r;
     float s = 2.72498516e-6f;
@@ -216,8 +233,9 @@ DT_INLINE float dt_turn(float x, int quarter)
 DT_INLINE float dt_sin(float x) { return dt_turn(x, 0); }
 DT_INLINE float dt_cos(float x) { return dt_turn(x, 1); }
 
-/* x ** y for x > 0 through logarithm and exponential in double: relative error below 1.5e-7 for any result. Integers of
- * 64 bits become doubles, and back, in the last bits of a large double: vectors of 256 bits have no other way. */
+/* x ** y for x > 0 through logarithm and exponential in double: relative error below 1.5e-7 for any
+ * result. Integers of 64 bits become doubles, and back, in the last bits of a large double: vectors
+ * of 256 bits have no other way. */
 DT_INLINE float dt_pow(float x, float y)
 {
     union { double d; uint64_t i; } u;
@@ -300,10 +318,12 @@ DT_INLINE float dt_draw_4(uint64_t key, uint64_t element, uint32_t step, uint32_
 }
 
 /* All four elements of the call that gives this one, so far apart. */
-DT_INLINE void dt_draw(float *to, int64_t apart, uint64_t key, uint64_t element, uint32_t step, uint32_t iteration)
+DT_INLINE void dt_draw(float *to, int64_t apart, uint64_t key, uint64_t element, uint32_t step,
+                       uint32_t iteration)
 {
     const dt_words w = dt_philox(key, element >> 2, step, iteration);
-    to[0] = dt_unit(w.a), to[apart] = dt_unit(w.b), to[2 * apart] = dt_unit(w.c), to[3 * apart] = dt_unit(w.d);
+    to[0] = dt_unit(w.a), to[apart] = dt_unit(w.b), to[2 * apart] = dt_unit(w.c),
+    to[3 * apart] = dt_unit(w.d);
 }
 
 /* Order of top-k: larger first, NaN before all, equal ones by index. */

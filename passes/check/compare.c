@@ -201,7 +201,8 @@ static double moves_by_itself(DtJudge *j, const Pair *p)
  * are zero apart from rounding, such as the mean of centred values. Their norm is no measure; the
  * difference must be below the roundings of the program's other values. ret_most: the accepted
  * difference relative to the norm, or 0. */
-static bool is_rounding(DtJudge *j, const Pair *p, double difference, double scale, double *ret_most)
+static bool is_rounding(DtJudge *j, const Pair *p, double difference, double scale,
+                        double *ret_most)
 {
     const bool is_zero = difference <= 1e-10 * norm_of_all(j);
     *ret_most = 0;
@@ -219,12 +220,14 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
                                 row->entry, p->what, dt_judge_line(j, p->span));
     double least, tolerance = tolerance_of(j->of, &least);
     double reference = norm(p->want), scale = fmax(reference, least * p->all);
-    double difference = distance(p->got, p->want), relative = difference > 0 ? difference / scale : difference;
+    double difference = distance(p->got, p->want),
+           relative = difference > 0 ? difference / scale : difference;
     row->values++;
     row->elements += dt_type_elements(p->want->type);
     row->zeros += reference == 0;
     double most = 0;
-    if (isfinite(reference) && difference > tolerance * scale && is_rounding(j, p, difference, scale, &most)) {
+    if (isfinite(reference) && difference > tolerance * scale &&
+        is_rounding(j, p, difference, scale, &most)) {
         row->zeros += reference != 0 && relative > most_excused;
         if (relative <= most_excused) {
             row->magnified++;
@@ -247,19 +250,22 @@ static bool compare(DtJudge *j, DtJudgeRow *row, const Pair *p)
             row->entry, p->what, dt_judge_line(j, p->span));
     if (relative <= most) {
         j->out->not_stable |= !j->out->problem.len;
-        return dt_judge_problem(
-            j,
-            "entry %s, step %u: %s differs by %.3g of its norm, and by %.3g in the serial program if parameters and "
-            "samples change in digit 13, which proves nothing; -D may give extents that do better%s",
-            row->entry, j->step, p->what, relative, most, dt_judge_line(j, p->span));
+        return dt_judge_problem(j,
+                                "entry %s, step %u: %s differs by %.3g of its norm, and by %.3g in "
+                                "the serial program if parameters and "
+                                "samples change in digit 13, which proves nothing; -D may give "
+                                "extents that do better%s",
+                                row->entry, j->step, p->what, relative, most,
+                                dt_judge_line(j, p->span));
     }
     int64_t element = dt_judge_worst(p->got, p->want);
     return dt_judge_problem(
         j,
         "entry %s, step %u: %s differs by %.3g of its norm: %.17g%s on rank %s, serially %.17g%s",
         row->entry, j->step, p->what, relative, p->got->at[element],
-        dt_judge_coordinates(j->arena, p->want->type, element), dt_judge_rank(j, holder_of(j, p->placed, element)),
-        p->want->at[element], dt_judge_line(j, p->span));
+        dt_judge_coordinates(j->arena, p->want->type, element),
+        dt_judge_rank(j, holder_of(j, p->placed, element)), p->want->at[element],
+        dt_judge_line(j, p->span));
 }
 
 static DtJudgeRow *row_of(DtJudge *j, const char *entry)
@@ -332,7 +338,8 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     DtJudgeRow *row = row_of(j, serial->name);
     for (uint32_t i = 0; i < serial->results.n; i++) {
         const DtEntryResult *result = &serial->results.at[i];
-        Pair pair = {.what = result->store ? dt_judge_describe(j->arena, result->store) : result->name,
+        Pair pair = {.what =
+                         result->store ? dt_judge_describe(j->arena, result->store) : result->name,
                      .span = result->store ? result->store->span : serial->func->span,
                      .want = results[i],
                      .number = i,
@@ -348,8 +355,10 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
 static bool run_step(DtJudge *j)
 {
     bool good = true;
-    for (const DtEntryPoint *grad = NULL; good && (grad = dt_entry_next(j->of->serial, DT_ENTRY_GRAD, grad));)
-        good = run_entry(j, DT_ENTRY_GRAD, grad->objective) && run_entry(j, DT_ENTRY_UPDATE, grad->objective);
+    for (const DtEntryPoint *grad = NULL;
+         good && (grad = dt_entry_next(j->of->serial, DT_ENTRY_GRAD, grad));)
+        good = run_entry(j, DT_ENTRY_GRAD, grad->objective) &&
+               run_entry(j, DT_ENTRY_UPDATE, grad->objective);
     return good;
 }
 
@@ -383,16 +392,20 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
                        row->where ? " of the norm of " : "", row->where ? row->where : "");
         if (row->magnified)
             dt_text_printf(ret_text,
-                           "           and %u of them by up to %.2g, less than the serial program moves if parameters "
+                           "           and %u of them by up to %.2g, less than the serial program "
+                           "moves if parameters "
                            "and samples change in digit 13\n",
                            row->magnified, row->most);
     }
     if (judgement->learned)
-        dt_text_printf(ret_text,
-                       "gradients: those of the loss, by forward derivatives along a random direction over %u "
-                       "parameters, but for %.2g\n",
-                       judgement->learned, judgement->derivative);
+        dt_text_printf(
+            ret_text,
+            "gradients: those of the loss, by forward derivatives along a random direction over %u "
+            "parameters, but for %.2g\n",
+            judgement->learned, judgement->derivative);
     if (judgement->updated)
-        dt_text_printf(ret_text, "update: %u values are what the formulas of the optimizer say, but for %.2g\n",
-                       judgement->updated, judgement->update);
+        dt_text_printf(
+            ret_text,
+            "update: %u values are what the formulas of the optimizer say, but for %.2g\n",
+            judgement->updated, judgement->update);
 }

@@ -76,7 +76,8 @@ static DtTensor *shaken(const Along *a, DtTensor *tensor)
         return tensor;
     DtTensor *made = dt_interp_tensor(a->arena, tensor->type);
     for (int64_t i = 0; i < dt_type_elements(tensor->type); i++)
-        made->at[i] = tensor->at[i] * (1 + shake * (double)((i * 7 + (int64_t)a->shakes * 5) % 11 - 5));
+        made->at[i] =
+            tensor->at[i] * (1 + shake * (double)((i * 7 + (int64_t)a->shakes * 5) % 11 - 5));
     return made;
 }
 
@@ -85,12 +86,14 @@ static const DtStore *same_store(const Along *a, const DtStore *store)
 {
     const DtModule *serial = a->j->of->serial;
     for (uint32_t i = 0; i < serial->stores.n; i++)
-        if (serial->stores.at[i]->kind == store->kind && strcmp(serial->stores.at[i]->path, store->path) == 0)
+        if (serial->stores.at[i]->kind == store->kind &&
+            strcmp(serial->stores.at[i]->path, store->path) == 0)
             return serial->stores.at[i];
     return NULL;
 }
 
-/* The same numbers as a value of that op: before, a parameter may be stored wider than it is read (pass `narrow`). */
+/* The same numbers as a value of that op: before, a parameter may be stored wider than it is read
+ * (pass `narrow`). */
 static DtTensor *as_read(const Along *a, const DtTensor *tensor, const DtOp *op)
 {
     DtTensor *made = DT_NEW(a->arena, DtTensor);
@@ -117,7 +120,8 @@ static DtTensor *direction(void *context, const DtOp *op)
 {
     Along *a = context;
     for (uint32_t i = a->first; i < a->last; i++)
-        if (op->store->kind == DT_STORE_PARAM && strcmp(a->params[i].store->path, op->store->path) == 0)
+        if (op->store->kind == DT_STORE_PARAM &&
+            strcmp(a->params[i].store->path, op->store->path) == 0)
             return as_read(a, a->params[i].along, op);
     return NULL;
 }
@@ -195,7 +199,8 @@ static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backwa
 }
 
 /* Whether both agree along the direction for parameters first <= i < last. */
-static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, double *ret_forward, double *ret_relative)
+static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, double *ret_forward,
+                   double *ret_relative)
 {
     const double scale = sqrt((double)(a->last - a->first));
     *ret_backward = inner(a, NULL);
@@ -203,7 +208,8 @@ static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, do
     const double difference = fabs(*ret_backward - *ret_forward);
     *ret_relative = difference / scale;
     return difference <= tolerance * scale ||
-           (difference <= most_excused * scale && difference <= moves_by_itself(a, entry, *ret_backward, *ret_forward));
+           (difference <= most_excused * scale &&
+            difference <= moves_by_itself(a, entry, *ret_backward, *ret_forward));
 }
 
 /* A direction of length 1 for each parameter, divided by the norm of its gradient. */
@@ -243,19 +249,22 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
     const char *blamed = "";
     a->j->out->not_stated = before && before->gradient;
     if (a->j->out->not_stated)
-        blamed = dt_arena_printf(a->j->arena,
-                                 "\nthe gradient that `%s` states is not its derivative%s\n"
-                                 "if it is meant to differ, write `surrogate` instead of `gradient`",
-                                 dt_graph_source_name(func), dt_judge_line(a->j, before->gradient->func->span));
+        blamed = dt_arena_printf(
+            a->j->arena,
+            "\nthe gradient that `%s` states is not its derivative%s\n"
+            "if it is meant to differ, write `surrogate` instead of `gradient`",
+            dt_graph_source_name(func), dt_judge_line(a->j, before->gradient->func->span));
     else if (func)
-        blamed = dt_arena_printf(a->j->arena, "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
+        blamed = dt_arena_printf(a->j->arena,
+                                 "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
                                  dt_graph_source_name(func), dt_judge_line(a->j, func->span));
     a->j->out->not_serial = true;
-    return dt_judge_problem(
-        a->j,
-        "the gradient of `%s` is not the derivative of the loss: along a random direction the loss moves by "
-        "%.17g, and the gradient says %.17g%s%s",
-        store->path, forwards, backward, dt_judge_line(a->j, store->span), blamed);
+    return dt_judge_problem(a->j,
+                            "the gradient of `%s` is not the derivative of the loss: along a "
+                            "random direction the loss moves by "
+                            "%.17g, and the gradient says %.17g%s%s",
+                            store->path, forwards, backward, dt_judge_line(a->j, store->span),
+                            blamed);
 }
 
 /* Whether the function is linear in its first n inputs, judging by its ops. */
@@ -277,7 +286,8 @@ static bool is_linear(DtArena *arena, const DtFunc *func, uint32_t n)
         for (uint32_t k = 0; moving && !product && k < op->n_in; k++) {
             const DtOp *made = op->in[k]->op;
             const bool adds = dt_op_is_linear(op, k) && (op->kind != DT_OP_DIV || k == 0);
-            if (adds && !moves[op->in[k]->id] && !(made && made->kind == DT_OP_CONST && made->number == 0))
+            if (adds && !moves[op->in[k]->id] &&
+                !(made && made->kind == DT_OP_CONST && made->number == 0))
                 return false;
         }
         if (product && moving > 1)
@@ -344,8 +354,8 @@ static const DtTensor *result_of(const Reference *r, const DtStore *store)
 }
 
 /* Compares one value after the update with the expected one. */
-static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element, double got, double want,
-                        double size)
+static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element,
+                        double got, double want, double size)
 {
     const double difference = fabs(got - want) / fmax(size, 1e-30);
     r->j->out->update = fmax(r->j->out->update, difference);
@@ -354,24 +364,27 @@ static bool check_value(Reference *r, const DtStore *store, const char *name, in
         return true;
     if (!isfinite(want)) {
         r->j->out->not_finite = true;
-        return dt_judge_problem(r->j, "step %u: the formulas of the optimizer leave %g in %s%s, which proves nothing%s",
-                                r->j->step, want, store ? dt_judge_describe(r->j->arena, store) : name,
-                                store ? dt_judge_coordinates(r->j->arena, store->type, element) : "",
-                                store ? dt_judge_line(r->j, store->span) : "");
+        return dt_judge_problem(
+            r->j, "step %u: the formulas of the optimizer leave %g in %s%s, which proves nothing%s",
+            r->j->step, want, store ? dt_judge_describe(r->j->arena, store) : name,
+            store ? dt_judge_coordinates(r->j->arena, store->type, element) : "",
+            store ? dt_judge_line(r->j, store->span) : "");
     }
     r->j->out->not_serial = true;
-    return dt_judge_problem(r->j,
-                            "step %u: the update leaves %.17g in %s%s, and the formulas of the optimizer say %.17g%s",
-                            r->j->step, got, store ? dt_judge_describe(r->j->arena, store) : name,
-                            store ? dt_judge_coordinates(r->j->arena, store->type, element) : "", want,
-                            store ? dt_judge_line(r->j, store->span) : "");
+    return dt_judge_problem(
+        r->j,
+        "step %u: the update leaves %.17g in %s%s, and the formulas of the optimizer say %.17g%s",
+        r->j->step, got, store ? dt_judge_describe(r->j->arena, store) : name,
+        store ? dt_judge_coordinates(r->j->arena, store->type, element) : "", want,
+        store ? dt_judge_line(r->j, store->span) : "");
 }
 
 static bool check_store(Reference *r, const DtStore *store, const double *want)
 {
     const DtTensor *got = result_of(r, store);
     if (!got)
-        return dt_judge_problem(r->j, "the update leaves nothing in %s", dt_judge_describe(r->j->arena, store));
+        return dt_judge_problem(r->j, "the update leaves nothing in %s",
+                                dt_judge_describe(r->j->arena, store));
     double most = 0;
     for (int64_t i = 0; i < dt_type_elements(store->type); i++)
         most = fmax(most, fabs(want[i]));
@@ -425,8 +438,10 @@ static double norm_of(const Reference *r, const DtParamGroup *group)
         const DtStore *grad = serial->stores.at[i];
         if (!is_read(r, grad))
             continue;
-        const DtUpdateRule *rule = grad->kind == DT_STORE_GRAD && group ? rule_of(r, grad->of) : NULL;
-        if (grad->kind == DT_STORE_GRAD && (!group || (rule && &r->j->of->train->groups.at[rule->group] == group)))
+        const DtUpdateRule *rule =
+            grad->kind == DT_STORE_GRAD && group ? rule_of(r, grad->of) : NULL;
+        if (grad->kind == DT_STORE_GRAD &&
+            (!group || (rule && &r->j->of->train->groups.at[rule->group] == group)))
             squares += pow(norm(held(r, grad)) * r->unscale, 2);
     }
     return sqrt(squares);
@@ -439,7 +454,8 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     const DtStore *master = find_store(serial, DT_STORE_MASTER, param);
     const DtUpdateRule *rule = rule_of(r, param);
     if (!rule)
-        return dt_judge_problem(r->j, "the optimizer has no rule for %s", dt_judge_describe(r->j->arena, param));
+        return dt_judge_problem(r->j, "the optimizer has no rule for %s",
+                                dt_judge_describe(r->j->arena, param));
     const DtFunc *func = rule->func;
     DtInterp interp = {.arena = r->j->arena};
     DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, func->inputs.n + 1),
@@ -455,7 +471,8 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
     for (uint32_t i = 0; i < func->params.n; i++) {
         moments[i] = find_store(serial, (DtStoreKind)(DT_STORE_MOMENT1 + i), param);
         if (!moments[i])
-            return dt_judge_problem(r->j, "a state of %s is missing", dt_judge_describe(r->j->arena, param));
+            return dt_judge_problem(r->j, "a state of %s is missing",
+                                    dt_judge_describe(r->j->arena, param));
         in[n++] = times(r, held(r, moments[i]), 1);
     }
     dt_interp_run(&interp, func, in, out);

@@ -51,11 +51,12 @@ static double inner(const DtTensor *x, const DtTensor *y)
 }
 
 /* <cotangent, how func(in) moves along the direction> */
-static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in, DtTensor *const *along,
-                       DtTensor *const *cotangents)
+static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in,
+                       DtTensor *const *along, DtTensor *const *cotangents)
 {
     DtTangents tangents = {.interp = interp};
-    DtTensor **out = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->results.n + 1), **moves = out + func->results.n;
+    DtTensor **out = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->results.n + 1),
+             **moves = out + func->results.n;
     double sum = 0;
     dt_tangent_run(&tangents, func, in, along, out, moves);
     for (uint32_t i = 0; i < func->bwd->seeds.n; i++)
@@ -64,8 +65,8 @@ static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor 
 }
 
 /* <func's backward function of the cotangents, direction> */
-static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in, DtTensor *const *along,
-                        DtTensor *const *cotangents)
+static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in,
+                        DtTensor *const *along, DtTensor *const *cotangents)
 {
     const DtFunc *fwd = func->fwd, *bwd = func->bwd;
     DtTensor **kept = DT_NEW_ARRAY(a->arena, DtTensor *, fwd->results.n + 1);
@@ -87,7 +88,8 @@ static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor
 static void try_alone(Alone *a, const DtFunc *func, double *ret_forward, double *ret_backward)
 {
     DtInterp interp = {.arena = a->arena, .seed = a->seed, .step = a->step, .path = ""};
-    DtTensor **in = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->inputs.n + 1), **along = in + func->inputs.n;
+    DtTensor **in = DT_NEW_ARRAY(a->arena, DtTensor *, 2 * func->inputs.n + 1),
+             **along = in + func->inputs.n;
     DtTensor **cotangents = DT_NEW_ARRAY(a->arena, DtTensor *, func->bwd->seeds.n + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         in[i] = drawn(a, func->inputs.at[i]->type, a->lo, a->hi);
@@ -109,7 +111,8 @@ static bool is_right(Alone *a, const DtFunc *func)
     return !(fabs(x - y) > tolerance * fmax(1, fmax(fabs(x), fabs(y))));
 }
 
-/* Whether it states a surrogate gradient, or something in it does: its own forward derivative says nothing then. */
+/* Whether it states a surrogate gradient, or something in it does: its own forward derivative says
+ * nothing then. */
 static bool has_surrogate(const DtFunc *func)
 {
     bool has = func->gradient && func->gradient->is_surrogate;
@@ -125,7 +128,8 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
     const DtFunc *before = dt_graph_find(j->of->loss, func->name); /* where it still states one */
     if (before && has_surrogate(before))
         return false;
-    Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3, .ones = 0.5};
+    Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3,
+                   .ones = 0.5};
     const bool right = is_right(&alone, func);
     dt_arena_free(alone.arena);
     return !right;
@@ -162,7 +166,8 @@ static double work_of(const DtFunc *func)
         for (uint32_t k = 0; k < op->n_out; k++)
             here += (double)dt_type_elements(op->out[k]->type);
         for (uint32_t k = 0; op->kind == DT_OP_DOT && k < op->n_axes; k++)
-            here *= (double)op->in[0]->type->axes[dt_type_find(op->in[0]->type, op->axes[k])].extent;
+            here *=
+                (double)op->in[0]->type->axes[dt_type_find(op->in[0]->type, op->axes[k])].extent;
         for (uint32_t k = 0; op->kind == DT_OP_REDUCE && k < op->n_in; k++)
             here += (double)dt_type_elements(op->in[k]->type);
         work += here * (op->kind == DT_OP_LOOP ? (double)op->loop->count : 1);
@@ -170,15 +175,16 @@ static double work_of(const DtFunc *func)
     return work;
 }
 
-static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}}; /* between which operands are drawn */
+/* between which operands are drawn */
+static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}};
 
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 {
     const double work = work_of(func) + work_of(func->fwd) + work_of(func->bwd);
     bool wrong = false;
     for (size_t i = 0; i < DT_COUNT(ends) && !wrong && work <= most; i++) {
-        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = ends[i][0], .hi = ends[i][1],
-                       .ones = 0.5, .moves = moves};
+        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = ends[i][0],
+                       .hi = ends[i][1], .ones = 0.5, .moves = moves};
         double x, y;
         try_alone(&alone, func, &x, &y);
         wrong = isfinite(x) && isfinite(y) && fabs(x - y) > sure * fmax(1, fmax(fabs(x), fabs(y)));
@@ -189,7 +195,8 @@ bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 
 /* ---- two functions ---- */
 
-/* Element by element, within roundings of the largest or of 1; ret_finite: set if any number was compared. */
+/* Element by element, within roundings of the largest or of 1; ret_finite: set if any number was
+ * compared. */
 static bool are_alike(const DtTensor *x, const DtTensor *y, bool *ret_finite)
 {
     const int64_t n = dt_type_elements(x->type);
@@ -230,8 +237,8 @@ DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most)
         return DT_JUDGE_NOT_TRIED;
     for (size_t i = 0; same && i < DT_COUNT(ends) * DT_COUNT(ones); i++) {
         const double *range = ends[i / DT_COUNT(ones)];
-        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = range[0], .hi = range[1],
-                       .ones = ones[i % DT_COUNT(ones)]};
+        Alone alone = {.arena = dt_arena_new(), .n_drawn = (uint32_t)i << 16, .lo = range[0],
+                       .hi = range[1], .ones = ones[i % DT_COUNT(ones)]};
         same = try_both(&alone, x, y, &finite);
         dt_arena_free(alone.arena);
     }

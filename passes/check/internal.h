@@ -152,7 +152,8 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
 DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
 /* The same program with gradients and update, but without any further pass. */
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options);
-DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options, uint32_t epilogues);
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options,
+                                   uint32_t epilogues);
 
 /* ---- shrink.c ---- */
 

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge: does a program, placed by all passes, compute what the serial program computes? Both are
- * evaluated in double precision, the serial one as differentiated and no further, the placed one by all
- * ranks in lockstep (ir/interp_ranks.h), with the same parameters, inputs and random draws: loss, every
- * gradient, states, updated parameters and moments over several steps, then "eval" and "predict".
+/* The judge: does a program, placed by all passes, compute what the serial program computes? Both
+ * are evaluated in double precision, the serial one as differentiated and no further, the placed
+ * one by all ranks in lockstep (ir/interp_ranks.h), with the same parameters, inputs and random
+ * draws: loss, every gradient, states, updated parameters and moments over several steps, then
+ * "eval" and "predict".
  *
- * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean norms
- * (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits, so rounding
- * gives about 1e-16 times the square root of the number of terms; a gradient counted twice, a missing
- * reduction or a wrong random draw gives 1e-3 or more. A program that magnifies roundings (a deep stack of
- * normalisations over few samples) may exceed that, on evidence: by what the serial program, run again on
- * parameters and samples changed in their last digits, misses itself, up to 1e-5. A value that is zero but
- * for rounding (the mean of what was centred) counts as zero on the same evidence. Steps begin alike on both
- * sides, so that nothing is magnified from one to the next.
+ * The measure of a tensor: |difference| <= 1e-10 max(|serial|, 1e-3 |all gradients|), in Euclidean
+ * norms (the second term for gradients only: some true gradients are zero). Doubles carry 53 bits,
+ * so rounding gives about 1e-16 times the square root of the number of terms; a gradient counted
+ * twice, a missing reduction or a wrong random draw gives 1e-3 or more. A program that magnifies
+ * roundings (a deep stack of normalisations over few samples) may exceed that, on evidence: by what
+ * the serial program, run again on parameters and samples changed in their last digits, misses
+ * itself, up to 1e-5. A value that is zero but for rounding (the mean of what was centred) counts
+ * as zero on the same evidence. Steps begin alike on both sides, so that nothing is magnified from
+ * one to the next.
  *
- * The serial program's own gradients are compared with forward derivatives of the loss along a random direction, its
- * update with the formulas of the optimizer (derivative.c).
+ * The serial program's own gradients are compared with forward derivatives of the loss along a
+ * random direction, its update with the formulas of the optimizer (derivative.c).
  *
- * Then machine code: what real ranks hold after each step against the interpreter (machine.c), within a multiple of
- * what roundings by chance do to the serial program.
+ * Then machine code: what real ranks hold after each step against the interpreter (machine.c),
+ * within a multiple of what roundings by chance do to the serial program.
  *
- * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum over
- * ranks is then rounded where the serial one is not, so values may differ by 16 units of the roundoff of
- * what the program computes in (bf16: 2^-9), gradients by as much of 1/20 of all gradients. */
+ * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum
+ * over ranks is then rounded where the serial one is not, so values may differ by 16 units of the
+ * roundoff of what the program computes in (bf16: 2^-9), gradients by as much of 1/20 of all
+ * gradients. */
 #ifndef DT_JUDGE_JUDGE_H
 #define DT_JUDGE_JUDGE_H
 
@@ -32,11 +35,13 @@
 typedef struct DtJudgeRow {
     const char *entry;
     uint32_t values; /* tensors */
-    uint32_t zeros;  /* of them nothing but zeros, or roundings of zero, in the serial program: these prove little */
+    uint32_t zeros;  /* of them nothing but zeros, or roundings of zero, in the serial program:
+                      * these prove little */
     int64_t elements;
     double worst;      /* largest relative difference */
     const char *where; /* name of the value; NULL without any difference */
-    uint32_t magnified; /* that differ by more than 1e-10, and by less than the serial program on changed parameters */
+    uint32_t magnified; /* that differ by more than 1e-10, and by less than the serial program on
+                         * changed parameters */
     double most;        /* by how much at most */
 } DtJudgeRow;
 
@@ -47,34 +52,39 @@ typedef struct DtJudgement {
     bool not_finite; /* it is not finite in the serial program, which proves nothing */
     const DtLowerOptions *options; /* of the program that was compared, perhaps a smaller one */
     double work; /* of a step of it: multiplications and moved elements of all ranks, about */
-    bool not_serial; /* it is the serial program itself that is wrong: its gradients or its update */
+    bool not_serial; /* it is the serial program itself that is wrong: its gradients or its
+                      * update */
     bool not_stated; /* and that since a gradient that the program states is wrong */
-    uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the loss; 0: none were */
+    uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the
+                        * loss; 0: none were */
     double derivative; /* the difference along a random direction, of a parameter's part of it */
-    uint32_t updated;  /* values that the update left and that were compared with the optimizer's formulas */
+    uint32_t updated;  /* values that the update left and that were compared with the optimizer's
+                        * formulas */
     double update;     /* the largest difference, of the largest value of its tensor */
     /* a difference above the bound is no larger than the change of the serial result when
      * parameters are perturbed in digit 13, so it proves nothing */
     bool not_stable;
 } DtJudgement;
 
-/* Two modules of one program. train: of both; NULL if the program has none ("predict" is compared). */
+/* Two modules of one program. train: of both; NULL if the program has none ("predict" is
+ * compared). */
 typedef struct DtJudgeCase {
     DtArena *arena;
     const DtModule *serial; /* differentiated, with entry "update"; nothing placed */
     const DtModule *placed;
-    const DtModule *loss; /* before it was differentiated, as gradients are judged by; NULL: they are not */
+    /* before it was differentiated, as gradients are judged by; NULL: they are not */
+    const DtModule *loss;
     const DtTrainConfig *train;
     uint32_t steps;
     bool rounds;
 } DtJudgeCase;
 
-/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: of those inputs that move. Where
- * evaluating it takes more than `most` products, nothing is. */
+/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: of those
+ * inputs that move. Where evaluating it takes more than `most` products, nothing is. */
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most);
 
-/* Whether two functions of the same inputs make the same of numbers by chance, in double precision. NOT_TRIED: it takes
- * more than `most` products, or they make nothing that is finite. */
+/* Whether two functions of the same inputs make the same of numbers by chance, in double precision.
+ * NOT_TRIED: it takes more than `most` products, or they make nothing that is finite. */
 typedef enum DtJudgeAlike { DT_JUDGE_ALIKE, DT_JUDGE_UNLIKE, DT_JUDGE_NOT_TRIED } DtJudgeAlike;
 DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most);
 
@@ -89,7 +99,8 @@ typedef struct DtJudgeProgram {
     uint32_t steps;
     bool as_it_is; /* never shrink */
     bool rounds;
-    uint32_t epilogues; /* with which machine code is made (DtPassContext): biases may have copies */
+    /* with which machine code is made (DtPassContext): biases may have copies */
+    uint32_t epilogues;
 } DtJudgeProgram;
 
 typedef enum DtJudgeVerdict {
@@ -183,9 +194,11 @@ typedef struct DtJudgeTrial {
     void *data; /* of `scalar` */
 } DtJudgeTrial;
 
-/* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not run, or failed. */
+/* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not
+ * run, or failed. */
 typedef struct DtJudgeRunner {
-    bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options, DtJudgeTrial *trial);
+    bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options,
+                DtJudgeTrial *trial);
     bool saves;  /* there is a place for checkpoints */
     bool failed; /* the last run began, and failed */
 } DtJudgeRunner;
@@ -196,7 +209,8 @@ typedef struct DtJudgeMachine {
     uint32_t resumed;              /* resumes: by the same layout, by one rank */
     uint32_t evaluated;            /* samples of the life's evaluation */
     uint32_t windows;              /* of files, that were evaluated */
-    uint32_t vague;                /* of them that roundings move by a tenth and more: these prove little */
+    uint32_t vague;                /* of them that roundings move by a tenth and more: these prove
+                                    * little */
     double worst;                  /* largest difference, of a value's norm; of others than these */
     const char *where;             /* name of the value; NULL without any difference */
     DtText problem;                /* free it */
@@ -204,8 +218,9 @@ typedef struct DtJudgeMachine {
 
 /* Whether the machine code of a program that dt_judge_program found equal computes the serial
  * program. REJECTED: the runner refused it. */
-DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task, const DtLowerOptions *options,
-                                DtJudgeRunner *runner, DtJudgeMachine *ret_machine);
+DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
+                                const DtLowerOptions *options, DtJudgeRunner *runner,
+                                DtJudgeMachine *ret_machine);
 
 /* ---- values (values.c) ---- */
 
@@ -215,7 +230,8 @@ void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTens
 
 /* The whole batch of an input in a step: the synthetic data that the runtime draws; eval: of the
  * held-out data. False: no reader fills it. */
-bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor);
+bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
+                    DtTensor *ret_tensor);
 
 /* A scalar of the step ("@lr", "@bias1" ...); NaN: there is none of that name. */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step);

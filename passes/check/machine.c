@@ -25,8 +25,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Runs that measure how far a value moves, and how many times the most of them ranks may be off: they add up in
- * another order, and in blocks, so that some intermediate sums are larger than any value of the program. */
+/* Runs that measure how far a value moves, and how many times the most of them ranks may be off:
+ * they add up in another order, and in blocks, so that some intermediate sums are larger than any
+ * value of the program. */
 enum { NOISES = 4, TIMES = 16 };
 /* A difference of so many roundoffs of the norm counts as 0, for values of any size. */
 enum { FREE = 4 };
@@ -80,14 +81,16 @@ typedef struct Left {
 
 static bool is_kept(const DtStore *store)
 {
-    return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE || store->kind == DT_STORE_MASTER ||
+    return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE ||
+           store->kind == DT_STORE_MASTER ||
            (store->kind >= DT_STORE_MOMENT1 && store->kind <= DT_STORE_MOMENT4);
 }
 
 static const DtStore *master_of(const DtModule *module, const DtStore *param)
 {
     for (uint32_t i = 0; param->kind == DT_STORE_PARAM && i < module->stores.n; i++)
-        if (module->stores.at[i]->kind == DT_STORE_MASTER && strcmp(module->stores.at[i]->path, param->path) == 0)
+        if (module->stores.at[i]->kind == DT_STORE_MASTER &&
+            strcmp(module->stores.at[i]->path, param->path) == 0)
             return module->stores.at[i];
     return NULL;
 }
@@ -99,7 +102,8 @@ static DtTensor *initial(const Machine *m, const DtStore *store, uint32_t attemp
     DtTensor *tensor = dt_interp_tensor(m->arena, store->type);
     dt_judge_initial(store, m->seed, attempt, tensor);
     for (int64_t i = 0; i < dt_type_elements(store->type); i++) {
-        const double wide = master ? dt_round_to(master->type->dtype, tensor->at[i]) : tensor->at[i];
+        const double wide =
+            master ? dt_round_to(master->type->dtype, tensor->at[i]) : tensor->at[i];
         tensor->at[i] = dt_round_to(store->type->dtype, wide);
     }
     return tensor;
@@ -119,7 +123,8 @@ static DtTensor **all_initial(const Machine *m, uint32_t attempt)
 /* All samples of the batch become the one. */
 static void repeat_sample(const Machine *m, DtTensor *tensor)
 {
-    const int64_t batch = tensor->type->axes[0].extent, row = dt_type_elements(tensor->type) / batch;
+    const int64_t batch = tensor->type->axes[0].extent,
+                  row = dt_type_elements(tensor->type) / batch;
     for (int64_t i = 0; i < batch; i++)
         memmove(tensor->at + i * row, tensor->at + m->only * row, sizeof(double) * (size_t)row);
 }
@@ -161,8 +166,8 @@ static void run_entry(Machine *m, DtEntryKind kind, const char *objective, Left 
     if (!entry)
         return;
     DtInterp interp = {.arena = m->arena, .seed = m->seed, .source = source, .context = m,
-                       .step = m->step + (m->evaluates ? EVAL_DRAWS : 0),
-                       .noise = m->noise, .path = dt_entry_draws(entry), .n_moved = (uint64_t)m->step << 32};
+                       .step = m->step + (m->evaluates ? EVAL_DRAWS : 0), .noise = m->noise,
+                       .path = dt_entry_draws(entry), .n_moved = (uint64_t)m->step << 32};
     DtTensor **results = DT_NEW_ARRAY(m->arena, DtTensor *, entry->results.n + 1);
     m->interp = &interp;
     dt_interp_run(&interp, entry->func, NULL, results);
@@ -196,8 +201,9 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     }
     for (uint32_t i = 0; i < names->left->named.n; i++) {
         const Named *named = &names->left->named.at[i];
-        if (named->is_shown || named->value->type->rank || strcmp(named->entry, names->entry) != 0 ||
-            strlen(named->name) != len || memcmp(named->name, name, len) != 0)
+        if (named->is_shown || named->value->type->rank ||
+            strcmp(named->entry, names->entry) != 0 || strlen(named->name) != len ||
+            memcmp(named->name, name, len) != 0)
             continue;
         *ret_value = named->value->at[0];
         return true;
@@ -240,7 +246,8 @@ static void run_step(Machine *m, Left *left)
     }
 }
 
-/* Adds the batch's results, or those of one of its samples, `weight` times to those of earlier batches. */
+/* Adds the batch's results, or those of one of its samples, `weight` times to those of earlier
+ * batches. */
 static void add_batch(Machine *m, uint32_t number, int64_t only, double weight, Left *left)
 {
     Left batch = {.stores = left->stores};
@@ -258,9 +265,10 @@ static void add_batch(Machine *m, uint32_t number, int64_t only, double weight, 
     }
 }
 
-/* The samples that an evaluation covers: whole batches, and samples after them, if a sample has a term of its own in
- * all results. */
-static int64_t covered(const Machine *m, const DtJudgeEvent *event, int64_t held_out, int64_t *ret_rest)
+/* The samples that an evaluation covers: whole batches, and samples after them, if a sample has a
+ * term of its own in all results. */
+static int64_t covered(const Machine *m, const DtJudgeEvent *event, int64_t held_out,
+                       int64_t *ret_rest)
 {
     const int64_t whole = held_out / m->batch;
     const bool all = event->batches == 0 || event->batches > whole;
@@ -352,8 +360,8 @@ static double moves(Step *s, const Where *where)
     return most;
 }
 
-static bool problem(Machine *m, const Where *where, const char *what, const DtTensor *got, const DtTensor *want,
-                    double difference, double allowed)
+static bool problem(Machine *m, const Where *where, const char *what, const DtTensor *got,
+                    const DtTensor *want, double difference, double allowed)
 {
     const int64_t at = dt_judge_worst(got, want);
     const double norm = norm_of(want);
@@ -361,14 +369,16 @@ static bool problem(Machine *m, const Where *where, const char *what, const DtTe
     if (m->out->problem.len)
         return false;
     dt_text_printf(&m->out->problem,
-                   "step %u: %s differs by %.3g of its norm, roundings account for %.3g: %.9g%s by the plan's machine "
+                   "step %u: %s differs by %.3g of its norm, roundings account for %.3g: %.9g%s by "
+                   "the plan's machine "
                    "code, %.9g by the interpreter",
                    m->step + 1, what, difference / norm, allowed / norm, got->at[at],
                    dt_judge_coordinates(m->arena, want->type, at), want->at[at]);
     if (span.file && m->serial->diags) {
         uint32_t line, column;
         dt_diag_position(m->serial->diags, span, &line, &column);
-        dt_text_printf(&m->out->problem, "\n  --> %s:%u:%u", dt_diag_path(m->serial->diags, span.file), line, column);
+        dt_text_printf(&m->out->problem, "\n  --> %s:%u:%u",
+                       dt_diag_path(m->serial->diags, span.file), line, column);
     }
     return false;
 }
@@ -380,7 +390,8 @@ static bool compare(Step *s, const Where *where, const char *what, const DtTenso
     const double norm = norm_of(want), difference = distance(got, want);
     double allowed = FREE * dt_interp_roundoff(want->type->dtype) * norm;
     m->out->values++;
-    if (!isfinite(norm)) { /* ranks have left the range of their dtype before, and noise did so too */
+    /* ranks have left the range of their dtype before, and noise did so too */
+    if (!isfinite(norm)) {
         m->out->vague++;
         return true;
     }
@@ -428,7 +439,8 @@ static const char *why_kept(const Machine *m, const DtJudgeEvent *event)
 }
 
 /* Nothing in the event writes the store. */
-static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *store, const DtTensor *got)
+static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *store,
+                         const DtTensor *got)
 {
     const DtTensor *want = m->held[store->index];
     const size_t bytes = sizeof(double) * (size_t)dt_type_elements(got->type);
@@ -447,7 +459,8 @@ static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *s
 /* Which losses the event took and skipped, and the counts and the loss scale that it left. */
 static bool compare_course(Machine *m, const DtJudgeEvent *event)
 {
-    static const char *const called[] = {"", "an evaluation after ", "a save after ", "a resume after "};
+    static const char *const called[] = {"", "an evaluation after ", "a save after ",
+                                         "a resume after "};
     dt_judge_life_next(&m->life, event);
     m->step = (uint32_t)m->life.number;
     memcpy(m->made, m->life.updates, sizeof m->made);
@@ -538,7 +551,8 @@ static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeT
 
 /* Resumes the trial's checkpoint under another layout: one rank, from the event after the save on,
  * for one more step. */
-static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, DtJudgeTrial *trial)
+static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner,
+                        DtJudgeTrial *trial)
 {
     DtJudgeTrial other = *trial;
     uint32_t at = 0;
@@ -573,7 +587,8 @@ static void count_events(Machine *m, const DtJudgeTrial *trial)
     }
 }
 
-static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner, uint32_t attempt)
+static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner,
+                               uint32_t attempt)
 {
     DtJudgeTrial trial = {.serial = m->serial, .initial = all_initial(m, attempt)};
     dt_text_free(&m->out->problem);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks hold between entries: the initial values of stores, cut into parts, and the way back from
- * parts (of buckets, of stages) to the tensors of the serial program. */
+/* What ranks hold between entries: the initial values of stores, cut into parts, and the way back
+ * from parts (of buckets, of stages) to the tensors of the serial program. */
 #include "passes/check/internal.h"
 
 #include "ir/interp_eval.h"
@@ -56,7 +56,8 @@ static DtTensor *initial(DtJudge *j, const DtStore *store)
     return logical.type == store->type ? tensor : resized(j, tensor, store->type);
 }
 
-/* The op that packs a bucket, or takes one store out of it; only its attributes and types matter. */
+/* The op that packs a bucket, or takes one store out of it; only its attributes and types
+ * matter. */
 static DtOp bucket_op(DtJudge *j, DtOpKind kind, const DtType *bucket, int64_t offset)
 {
     DtOp op = {.kind = kind,
@@ -111,8 +112,8 @@ static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 
 static bool is_remembered(DtStoreKind kind)
 {
-    return kind == DT_STORE_PARAM || kind == DT_STORE_STATE || (kind >= DT_STORE_MOMENT1 && kind <= DT_STORE_MOMENT4) ||
-           kind == DT_STORE_MASTER;
+    return kind == DT_STORE_PARAM || kind == DT_STORE_STATE ||
+           (kind >= DT_STORE_MOMENT1 && kind <= DT_STORE_MOMENT4) || kind == DT_STORE_MASTER;
 }
 
 void dt_judge_begin(DtJudge *j)

@@ -40,7 +40,8 @@ DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *
     return program;
 }
 
-DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options, uint32_t epilogues)
+DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options,
+                                   uint32_t epilogues)
 {
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
     if (!program)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The placed module's side: running an entry on all ranks. Results go where generated code puts them:
- * micro-batches add up in the buffer of a result that accumulates, the last one stays in others, and sums
- * that are pending over ranks are completed at the end of the entry unless the store's type says that they
- * stay pending. */
+/* The placed module's side: running an entry on all ranks. Results go where generated code puts
+ * them: micro-batches add up in the buffer of a result that accumulates, the last one stays in
+ * others, and sums that are pending over ranks are completed at the end of the entry unless the
+ * store's type says that they stay pending. */
 #include "passes/check/internal.h"
 
 #include "ir/interp_eval.h"
@@ -94,7 +94,8 @@ void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const 
         if (!*parts)
             *parts = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
         for (uint32_t rank = 0; rank < j->n; rank++)
-            if (raw[i * j->n + rank] && (j->micro < 0 || !j->time || dt_ranks_coordinate(j->mesh, rank, 0) == j->micro))
+            if (raw[i * j->n + rank] &&
+                (j->micro < 0 || !j->time || dt_ranks_coordinate(j->mesh, rank, 0) == j->micro))
                 (*parts)[ring_rank(j, rank)] = raw[i * j->n + rank];
     }
 }
@@ -270,7 +271,8 @@ static bool has_ring(const DtEntryPoint *entry)
 {
     bool has = false;
     for (uint32_t i = 0; i < entry->results.n; i++)
-        has = has || (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RINGBUF);
+        has = has ||
+              (entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RINGBUF);
     return has;
 }
 
@@ -282,7 +284,8 @@ static bool run_all(DtJudge *j, const DtEntryPoint *entry)
         return dt_judge_settle(j, entry, raw);
     }
     int64_t at[DT_MAX_MESH] = {0};
-    for (; at[0] < j->mesh->axes[0].size; at[0]++) { /* one micro-batch hands the ring to the next */
+    /* one micro-batch hands the ring to the next */
+    for (; at[0] < j->mesh->axes[0].size; at[0]++) {
         j->micro = at[0];
         dt_judge_evaluate(j, entry, j->time, at, raw);
         dt_judge_keep_rings(j, entry, raw);
@@ -300,7 +303,8 @@ void dt_judge_keep_early(DtJudge *j)
 
 static bool run_prologue(DtJudge *j, DtEntryKind kind, const char *objective)
 {
-    const DtEntryPoint *prologue = dt_entry_find(j->of->placed, kind, objective, DT_PART_PROLOGUE, -1);
+    const DtEntryPoint *prologue =
+        dt_entry_find(j->of->placed, kind, objective, DT_PART_PROLOGUE, -1);
     if (prologue && !run_all(j, prologue))
         return false;
     dt_judge_keep_early(j);
@@ -312,10 +316,11 @@ bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective)
     const DtEntryPoint *entry = dt_entry_whole(j->of->placed, kind, objective);
     j->early.n = j->named.n = j->stored.n = 0;
     j->micro = -1;
-    bool good = entry ? run_prologue(j, kind, objective) && run_all(j, entry)
-                : j->of->placed->pipeline
-                    ? dt_judge_run_staged(j, kind)
-                    : dt_judge_problem(j, "the placed program has no entry %s", dt_entry_kind_name(kind));
+    bool good =
+        entry ? run_prologue(j, kind, objective) && run_all(j, entry)
+        : j->of->placed->pipeline
+            ? dt_judge_run_staged(j, kind)
+            : dt_judge_problem(j, "the placed program has no entry %s", dt_entry_kind_name(kind));
     if (good)
         commit(j);
     return good;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A smaller program of the same kind. Nothing here knows what a dim means: smaller extents are tried one
- * dim after the other, and kept if the program still lowers, passes all passes, and no dim that counted
- * more than one is left with one element (an axis of extent 1 is not split, which would be another
- * layout). */
+/* A smaller program of the same kind. Nothing here knows what a dim means: smaller extents are
+ * tried one dim after the other, and kept if the program still lowers, passes all passes, and no
+ * dim that counted more than one is left with one element (an axis of extent 1 is not split, which
+ * would be another layout). */
 #include "passes/check/internal.h"
 
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static void set(Shrink *s, const char *block, const char *name, int64_t value)
     DT_PUSH(s->arena, s->sets, option);
 }
 
-/* Every axis of the mesh that has more becomes 2, the number of micro-batches too; nothing of that if
- * the program is then refused (a schedule may need as many micro-batches as stages, say). */
+/* Every axis of the mesh that has more becomes 2, the number of micro-batches too; nothing of that
+ * if the program is then refused (a schedule may need as many micro-batches as stages, say). */
 static void shrink_mesh(Shrink *s, DtText *ret_shrunk)
 {
     const DtParallelConfig *parallel = s->original->parallel;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A placed module that is cut into pipeline stages: every stage works through its own list of actions, one action of
- * any stage that can go on at a time. An action is evaluated by the ranks of its stage, of one micro-batch. A send
- * waits for a free place in its channel and a receive for a full one, so a schedule that would block shows as stages
- * that cannot go on. Slots remember whose micro-batch they hold: one that is used again too early is a problem even
- * where its values do not matter. So is one that is written while a message that was started reads it; what was started
- * to be received is there when it is done, and until then nothing. */
+/* A placed module that is cut into pipeline stages: every stage works through its own list of
+ * actions, one action of any stage that can go on at a time. An action is evaluated by the ranks of
+ * its stage, of one micro-batch. A send waits for a free place in its channel and a receive for a
+ * full one, so a schedule that would block shows as stages that cannot go on. Slots remember whose
+ * micro-batch they hold: one that is used again too early is a problem even where its values do not
+ * matter. So is one that is written while a message that was started reads it; what was started to
+ * be received is there when it is done, and until then nothing. */
 #include "passes/check/internal.h"
 
 #include "ir/pipeline.h"
@@ -67,8 +68,8 @@ static DtSlot *slot_to_write(DtJudge *j, const DtStore *store, int64_t micro)
 {
     DtSlot *slot = slot_of(j, store, micro);
     if (slot->sending)
-        dt_judge_problem(j, "micro-batch %lld writes `%s` on stage %d, whose slot is being sent", (long long)micro,
-                         store->path, store->stage);
+        dt_judge_problem(j, "micro-batch %lld writes `%s` on stage %d, whose slot is being sent",
+                         (long long)micro, store->path, store->stage);
     return slot;
 }
 
@@ -82,7 +83,8 @@ static DtAcross *across_of(DtJudge *j, const DtOp *op)
     if (at == j->met.n)
         DT_PUSH(j->arena, j->met, op);
     for (uint32_t i = 0; i < j->across.n; i++)
-        if (dt_stages_same(j->across.at[i].stages, op->stages) && j->across.at[i].ordinal == ordinal)
+        if (dt_stages_same(j->across.at[i].stages, op->stages) &&
+            j->across.at[i].ordinal == ordinal)
             return &j->across.at[i];
     DtAcross across = {op->stages, ordinal, DT_NEW_ARRAY(j->arena, DtTensor *, j->n)};
     DT_PUSH(j->arena, j->across, across);
@@ -111,7 +113,8 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
 
 /* ---- entries that every stage has its part of ---- */
 
-/* The parts of an entry, or of its prologue, each on the ranks of its stage; ret_found: how many there are. */
+/* The parts of an entry, or of its prologue, each on the ranks of its stage; ret_found: how many
+ * there are. */
 static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *ret_found)
 {
     const DtModule *module = j->of->placed;
@@ -131,8 +134,8 @@ static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *
     return true;
 }
 
-/* "update": every stage's part, again and again until all sums over stages are those of final values. A round
- * has the final terms of at least one sum more, which the next one adds up. */
+/* "update": every stage's part, again and again until all sums over stages are those of final
+ * values. A round has the final terms of at least one sum more, which the next one adds up. */
 static bool run_update(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found = 0;
@@ -183,7 +186,8 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action)
     if (number < 0 || called < 0)
         return dt_judge_problem(j, "stage %u has an action of piece %u that has no entry", stage,
                                 action->unit);
-    const DtEntryPoint *entry = &j->of->placed->entries.at[called]; /* all twins have the results of the first */
+    /* all twins have the results of the first */
+    const DtEntryPoint *entry = &j->of->placed->entries.at[called];
     int64_t at[DT_MAX_MESH] = {0};
     if (j->time)
         at[0] = micro;
@@ -207,7 +211,8 @@ static bool send(Staged *s, const DtAction *action)
                        .at = DT_NEW_ARRAY(j->arena, DtTensor **, channel->stores.n)};
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         DtTensor **from = held(j, channel->stores.at[i]->of, micro);
-        slot_of(j, channel->stores.at[i]->of, micro)->sending = action->kind == DT_ACTION_START_SEND;
+        slot_of(j, channel->stores.at[i]->of, micro)->sending =
+            action->kind == DT_ACTION_START_SEND;
         message.at[i] = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
         for (uint32_t rank = 0; from && rank < j->n; rank++)
             if (dt_ranks_coordinate(j->mesh, rank, s->pipeline->mesh) == channel->from)
@@ -230,7 +235,8 @@ static bool receive(Staged *s, const DtAction *action)
         dt_judge_problem(s->j, "stage %u waits for micro-batch %lld and gets %lld", channel->to,
                          (long long)micro, (long long)message->micro);
     for (uint32_t i = 0; i < channel->stores.n; i++)
-        *slot_to_write(s->j, channel->stores.at[i], micro) = (DtSlot){.micro = micro, .at = message->at[i]};
+        *slot_to_write(s->j, channel->stores.at[i], micro) = (DtSlot){.micro = micro,
+                                                                      .at = message->at[i]};
     return true;
 }
 
@@ -286,7 +292,8 @@ static bool run_actions(Staged *s)
     for (uint32_t stage = 0; stage < s->pipeline->n_stages; stage++)
         if (s->done[stage] < dt_pipeline_count(&s->run->stages[stage]))
             return dt_judge_problem(s->j, "%s: stage %u waits for ever at its action %lld",
-                                    dt_entry_kind_name(s->run->kind), stage, (long long)s->done[stage]);
+                                    dt_entry_kind_name(s->run->kind), stage,
+                                    (long long)s->done[stage]);
     return !s->j->out->problem.len;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values with which both sides begin. All come from the counter generator, keyed by names, so that
- * neither side's order of evaluation nor its layout changes them. */
+/* The values with which both sides begin. All come from the counter generator, keyed by names, so
+ * that neither side's order of evaluation nor its layout changes them. */
 #include "passes/check/judge.h"
 
 #include "base/formula.h"
@@ -11,9 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { NOISE = 77, DT_JUDGE_SETTINGS = 128 }; /* apart from initialisers (iteration words) and dropout (steps) */
+/* apart from initialisers (iteration words) and dropout (steps) */
+enum { NOISE = 77, DT_JUDGE_SETTINGS = 128 };
 
-/* u is uniform in [0, 1). Second moments are positive, and large enough that the update is smooth. */
+/* u is uniform in [0, 1). Second moments are positive, and large enough that the update is
+ * smooth. */
 static double noise(DtStoreKind kind, double u)
 {
     switch (kind) {
@@ -49,34 +51,42 @@ static const DtReader *reader_of(const DtTrainConfig *train, const char *name, b
     return NULL;
 }
 
-/* Element number `element` of a sample. The same numbers as runtime/synthetic.c draws, written a second time. */
-static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t element, int64_t sample)
+/* Element number `element` of a sample. The same numbers as runtime/synthetic.c draws, written a
+ * second time. */
+static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t element,
+                    int64_t sample)
 {
-    const DtPhilox r = dt_philox(key, (uint64_t)element, (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32));
+    const DtPhilox r =
+        dt_philox(key, (uint64_t)element, (uint32_t)sample, (uint32_t)((uint64_t)sample >> 32));
     if (dtype == DT_BOOL)
         return r.word[0] & 1;
     if (dt_dtype_is_float(dtype))
         return dt_round_to(dtype, lo + (hi - lo) * dt_philox_uniform(r));
-    const uint64_t range = (uint64_t)((int64_t)hi - (int64_t)lo), bits = (uint64_t)r.word[0] << 32 | r.word[1];
+    const uint64_t range = (uint64_t)((int64_t)hi - (int64_t)lo),
+                   bits = (uint64_t)r.word[0] << 32 | r.word[1];
     return floor(lo) + (range ? (double)(bits % range) : 0);
 }
 
 /* Labels are the stream of the tokens, one later. */
-bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval, DtTensor *ret_tensor)
+bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
+                    DtTensor *ret_tensor)
 {
     const DtReader *reader = reader_of(train, name, eval);
     const DtType *type = ret_tensor->type;
     const bool synthetic = reader && reader->source.kind == DT_SOURCE_SYNTHETIC;
     const double lo = synthetic ? reader->source.lo : dt_dtype_is_float(type->dtype) ? -1 : 0;
     const double hi = synthetic ? reader->source.hi : 1;
-    const bool shifted = reader && reader->kind == DT_SAMPLE_NEXT_TOKEN && strcmp(reader->inputs[0], name) != 0;
+    const bool shifted =
+        reader && reader->kind == DT_SAMPLE_NEXT_TOKEN && strcmp(reader->inputs[0], name) != 0;
     DtText site = {0};
     dt_text_printf(&site, "%s.%s", eval ? "eval" : "data", shifted ? reader->inputs[0] : name);
     const uint64_t key = dt_hash_text(site.at, train ? train->seed : 0);
     dt_text_free(&site);
-    const int64_t samples = type->rank ? type->axes[0].extent : 1, row = dt_type_elements(type) / samples;
+    const int64_t samples = type->rank ? type->axes[0].extent : 1,
+                  row = dt_type_elements(type) / samples;
     for (int64_t i = 0; i < samples * row; i++)
-        ret_tensor->at[i] = drawn(type->dtype, key, lo, hi, i % row + (shifted ? 1 : 0), step * samples + i / row);
+        ret_tensor->at[i] =
+            drawn(type->dtype, key, lo, hi, i % row + (shifted ? 1 : 0), step * samples + i / row);
     return reader != NULL || !train;
 }
 

@@ -41,7 +41,8 @@ DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k)
     DtCell *cell = dt_map_find(&r->extras, (const char *)key, sizeof *key);
     if (cell == NULL) {
         DtValue *extra = DT_NEW(r->diff->arena, DtValue);
-        *extra = (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k, .id = r->cells.n};
+        *extra = (DtValue){.type = type, .op = (DtOp *)v->op, .index = v->op->n_out + k,
+                           .id = r->cells.n};
         cell = dt_diff_cell(r, extra);
         dt_map_add(&r->extras, (const char *)key, sizeof *key, cell);
     }

@@ -17,12 +17,13 @@
  *                                              %dw = call f.bwd(%tokens, %w, %h, 1)
  *                                              return %l, %dw
  *
- * Where there are several losses (DtObjective), each entry "loss@NAME" becomes an entry "grad@NAME": of those
- * parameters that the objective's rules update; the others are constants in it.
+ * Where there are several losses (DtObjective), each entry "loss@NAME" becomes an entry
+ * "grad@NAME": of those parameters that the objective's rules update; the others are constants in
+ * it.
  *
  * Gradients have the dtype that `precision` says for `grads` (f32 without it), and add up over
- * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter on which the
- * loss does not depend has gradient zero.
+ * micro-batches; with `loss_scale` they are that many times as large, until the update. A parameter
+ * on which the loss does not depend has gradient zero.
  *
  * Requires: a verified serial module; if it has entry "loss", that starts with a float scalar.
  * Establishes: entry "grad" in the place of "loss"; stores of kind GRAD. Breaks: nothing. */
@@ -194,7 +195,8 @@ static const DtDerivative *derive_step(DtDiff *diff, const Step *step, const boo
     bool *active = DT_NEW_ARRAY(diff->arena, bool, step->sources.n + 1);
     bool *seeded = DT_NEW_ARRAY(diff->arena, bool, step->func->results.n + 1);
     for (uint32_t i = 0; i < step->sources.n; i++)
-        active[i] = step->sources.at[i]->kind == DT_OP_PARAM && trains[step->sources.at[i]->store->index];
+        active[i] =
+            step->sources.at[i]->kind == DT_OP_PARAM && trains[step->sources.at[i]->store->index];
     seeded[0] = dt_activity_of(diff, step->func, active, NULL)->active_out[0];
     return seeded[0] ? dt_diff_derive(diff, step->func, NULL, active, seeded) : NULL;
 }
@@ -207,7 +209,8 @@ static bool *trained_by(const DtModule *module, const DtPassContext *context, co
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
         if (store->kind == DT_STORE_PARAM && !store->frozen)
-            trains[i] = !train || train->objectives.n < 2 || dt_train_objective(train, store->path)->name == objective;
+            trains[i] = !train || train->objectives.n < 2 ||
+                        dt_train_objective(train, store->path)->name == objective;
     }
     return trains;
 }
@@ -258,7 +261,9 @@ static void drop_merges(DtModule *module)
         bool merges = false;
         for (uint32_t k = 0; k < module->funcs.n; k++) {
             const DtStream *of = module->funcs.at[k]->stream;
-            merges = merges || (of && (of->merge == module->funcs.at[i] || of->finish == module->funcs.at[i]));
+            merges =
+                merges ||
+                (of && (of->merge == module->funcs.at[i] || of->finish == module->funcs.at[i]));
         }
         if (!merges)
             module->funcs.at[n++] = module->funcs.at[i];
@@ -266,7 +271,8 @@ static void drop_merges(DtModule *module)
     module->funcs.n = n;
     for (uint32_t i = 0; i < n; i++)
         if (module->funcs.at[i]->stream)
-            module->funcs.at[i]->stream = dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
+            module->funcs.at[i]->stream =
+                dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
 }
 
 /* Functions that replace another one (blocks of a scan) have been compared with it. */
@@ -290,7 +296,8 @@ static bool drop_meanings(DtModule *module)
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
     bool said = false, any = false; /* none: a model without train block */
-    for (DtEntryPoint *entry = NULL; (entry = dt_entry_next(module, DT_ENTRY_LOSS, entry)); any = true)
+    for (DtEntryPoint *entry = NULL; (entry = dt_entry_next(module, DT_ENTRY_LOSS, entry));
+         any = true)
         differentiate(module, entry, context);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         said = said || module->funcs.at[i]->gradient || module->funcs.at[i]->stream;

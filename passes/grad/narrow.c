@@ -104,8 +104,8 @@ static void look_at_all(Narrow *n)
 
 /* ---- which parameters pay ---- */
 
-/* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums, or hands the value to
- * such. */
+/* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums,
+ * or hands the value to such. */
 static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
 {
     const int64_t input = input_of(op, k);
@@ -151,9 +151,11 @@ static void find_what_pays(Narrow *n, bool *ret_stores)
                     const int64_t input = input_of(op, k);
                     if (!state || !*state)
                         continue;
-                    bool *pays = value->op ? &ret_stores[value->op->store->index] : &n->pays[f][value->index];
-                    if (!*pays && (input < 0 ? n->in_memory[f][op->out[0]->id]
-                                             : n->pays[dt_graph_number(n->module, op->func)][input]))
+                    bool *pays = value->op ? &ret_stores[value->op->store->index]
+                                           : &n->pays[f][value->index];
+                    if (!*pays &&
+                        (input < 0 ? n->in_memory[f][op->out[0]->id]
+                                   : n->pays[dt_graph_number(n->module, op->func)][input]))
                         *pays = more = true;
                 }
             }
@@ -259,10 +261,11 @@ static void begin(Narrow *n, const DtPassContext *context)
         n->pays[f] = DT_NEW_ARRAY(module->arena, bool, func->inputs.n + 1);
         n->in_memory[f] = DT_NEW_ARRAY(module->arena, bool, func->n_values + 1);
         for (uint32_t i = 0; i < func->inputs.n; i++)
-            n->input[f][i] =
-                is_wider(n, func->inputs.at[i]->type) && !dt_inline_keeps(context, func) && !streams[f];
+            n->input[f][i] = is_wider(n, func->inputs.at[i]->type) &&
+                             !dt_inline_keeps(context, func) && !streams[f];
     }
-    for (const DtEntryPoint *update = NULL; (update = dt_entry_next(module, DT_ENTRY_UPDATE, update));)
+    for (const DtEntryPoint *update = NULL;
+         (update = dt_entry_next(module, DT_ENTRY_UPDATE, update));)
         for (uint32_t i = 0; i < update->results.n; i++) {
             const DtStore *store = update->results.at[i].store;
             if (store && store->kind == DT_STORE_PARAM)

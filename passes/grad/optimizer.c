@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's step as IR.
  *
- * Purpose: adds entry "update", which reads gradients, parameters and the optimizer's states (stores MOMENT1 ..), and
- * applies to each parameter its rule (DtUpdateRule: the function that the optimizer was lowered to).
+ * Purpose: adds entry "update", which reads gradients, parameters and the optimizer's states
+ * (stores MOMENT1 ..), and applies to each parameter its rule (DtUpdateRule: the function that the
+ * optimizer was lowered to).
  *
  *   %g = param "w" (gradient) ...       once per parameter
  *   %n = sqrt(sum over all gradients of reduce(mul(%g, %g)))
@@ -10,27 +11,29 @@
  *   %p', %m', .. = the rule's ops, of %p, %g, %n, %m, .., inputs "@lr" ..
  *   where(%k, %p', %p), where(%k, %m', %m) ...
  *
- * If there are several losses (DtObjective), each has an entry "update@NAME" for the parameters that it trains. "All
- * parameters" and "all gradients" then mean those of that loss.
+ * If there are several losses (DtObjective), each has an entry "update@NAME" for the parameters
+ * that it trains. "All parameters" and "all gradients" then mean those of that loss.
  *
  * A group of parameters with `own_norm` has a norm of its own gradients, "grad_norm.NAME".
  *
- * A step whose norm is not finite changes no parameter, moment or state. All ranks compute the same norm and decide
- * alike, on the device. An op of a rule that depends on scalars only is emitted once for all parameters.
+ * A step whose norm is not finite changes no parameter, moment or state. All ranks compute the same
+ * norm and decide alike, on the device. An op of a rule that depends on scalars only is emitted
+ * once for all parameters.
  *
- * Results: parameters and moments, each to its store, then states, then the metric "grad_norm" (before
- * clipping). A store NEXT holds the value that entry "grad" assigns to a state until this entry runs. So all reads of
- * a step see the value before the step, in whatever order micro-batches and pipeline stages run. Scalars of the step
- * are inputs.
+ * Results: parameters and moments, each to its store, then states, then the metric "grad_norm"
+ * (before clipping). A store NEXT holds the value that entry "grad" assigns to a state until this
+ * entry runs. So all reads of a step see the value before the step, in whatever order micro-batches
+ * and pipeline stages run. Scalars of the step are inputs.
  *
  * Keys of `precision` add:
- *   master       if it is wider than the parameter, the optimizer works on a copy of that dtype (store
- *                MASTER), and the parameter is the copy, rounded
+ *   master       if it is wider than the parameter, the optimizer works on a copy of that dtype
+ *                (store MASTER), and the parameter is the copy, rounded
  *   loss_scale   gradients are divided by it before any other op reads them
  *
  *   %w = where(%k, %w', %w) ; %p = cast(%w)
  *
- * Rules are in f32: parameters and gradients are cast to f32, and the new values to the stores' dtypes.
+ * Rules are in f32: parameters and gradients are cast to f32, and the new values to the stores'
+ * dtypes.
  *
  * Requires: stores of kind GRAD, each `of` its parameter. Establishes: entry "update". Breaks:
  * nothing. */
@@ -88,10 +91,12 @@ static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype 
 }
 
 /* The store of the rule's state number `which`. */
-static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *rule, uint32_t which)
+static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *rule,
+                             uint32_t which)
 {
     const DtValue *state = rule->func->inputs.at[rule->func->n_args + which];
-    DtStore *store = beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
+    DtStore *store =
+        beside(module, of, (DtStoreKind)(DT_STORE_MOMENT1 + which), state->type->dtype);
     store->type = state->type;
     store->init = rule->func->params.at[which].init;
     return store;
@@ -222,7 +227,8 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
 {
     const DtFunc *func = one->rule->func;
-    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1), *in[DT_UPDATE_OPERANDS];
+    DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1),
+            *in[DT_UPDATE_OPERANDS];
     uint32_t n = 0;
     DtValue *wide = dt_graph_cast(&u->b, one->master_value, DT_F32);
     DtValue *first[] = {wide, one->grad_value, u->norms[one->rule->group]};
@@ -258,7 +264,8 @@ static void update_one(Update *u, const Updated *one)
         give(u, dt_graph_cast(&u->b, new, one->param->type->dtype), one->param, NULL);
     for (uint32_t i = 0; i < func->writes.n; i++) {
         const uint32_t which = func->writes.at[i];
-        give(u, unless_skipped(u, results[1 + i], one->moment_value[which]), one->moment[which], NULL);
+        give(u, unless_skipped(u, results[1 + i], one->moment_value[which]), one->moment[which],
+             NULL);
     }
 }
 
@@ -268,7 +275,8 @@ static void read_loss_scale(Update *u)
 {
     const DtPrecision *p = u->precision;
     if (p->dynamic_loss_scale) {
-        DtValue *scale = scalar(u, dt_intern(DT_LOSS_SCALE_INPUT)), *one = dt_graph_constant(&u->b, DT_F32, 1);
+        DtValue *scale = scalar(u, dt_intern(DT_LOSS_SCALE_INPUT)),
+                *one = dt_graph_constant(&u->b, DT_F32, 1);
         u->unscale = dt_graph_binary(&u->b, DT_OP_DIV, one, scale);
     } else if (p->loss_scale > 0 && p->loss_scale != 1) {
         u->unscale = dt_graph_constant(&u->b, DT_F32, 1 / p->loss_scale);
@@ -328,7 +336,8 @@ static void add_update(DtModule *module, const DtTrainConfig *train, const DtEnt
                 .optimizer = &train->optimizer,
                 .precision = &train->precision};
     u.entry = dt_entry_new(DT_ENTRY_UPDATE, grad->objective, DT_PART_WHOLE, -1);
-    u.b = (DtBuilder){.func = dt_graph_func(module, u.entry.name, DT_FUNC_ENTRY), .span = u.optimizer->span};
+    u.b = (DtBuilder){.func = dt_graph_func(module, u.entry.name, DT_FUNC_ENTRY),
+                      .span = u.optimizer->span};
     u.b.func->span = u.optimizer->span;
     u.entry.func = u.b.func;
     uint32_t n;

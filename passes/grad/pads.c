@@ -3,7 +3,8 @@
  * whole. If the parts cover an axis without overlap, the sum of the pads is their concatenation,
  * which needs no addition: kernels write each part at its place.
  *
- *   dx = pad[two](da, 0 before, 1 behind) + pad[two](db, 1 before, 0 behind)   =>   dx = concat[two](da, db) */
+ *   dx = pad[two](da, 0 before, 1 behind) + pad[two](db, 1 before, 0 behind)
+ *   =>   dx = concat[two](da, db) */
 #include "passes/grad/diff.h"
 
 enum { MOST_TERMS = 64 };
@@ -18,7 +19,8 @@ typedef struct Terms {
 static bool list_terms(DtValue *sum, Terms *ret)
 {
     uint32_t n = 1;
-    for (const DtValue *x = sum; x->op && x->op->kind == DT_OP_ADD && x->op->in[0]->type == sum->type; n++)
+    for (const DtValue *x = sum;
+         x->op && x->op->kind == DT_OP_ADD && x->op->in[0]->type == sum->type; n++)
         x = x->op->in[0];
     ret->n = n;
     if (n > MOST_TERMS)
@@ -35,7 +37,8 @@ static bool list_terms(DtValue *sum, Terms *ret)
 static const DtOp *pad_of(const DtValue *term, const DtType *type)
 {
     const DtOp *op = term->op;
-    const bool is = op && op->kind == DT_OP_PAD && op->n_axes == 1 && op->ranges[0].step == 1 && op->number == 0;
+    const bool is = op && op->kind == DT_OP_PAD && op->n_axes == 1 && op->ranges[0].step == 1 &&
+                    op->number == 0;
     return is && term->type == type ? op : NULL;
 }
 
@@ -52,9 +55,10 @@ static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const D
     return i;
 }
 
-/* The parts of an axis that pads among the terms are, from its first element to its last; false if they are not. */
-static bool cover(const Terms *terms, const char *axis, const DtType *type, DtValue **ret_parts, uint32_t *ret_n,
-                  bool *ret_used)
+/* The parts of an axis that pads among the terms are, from its first element to its last; false if
+ * they are not. */
+static bool cover(const Terms *terms, const char *axis, const DtType *type, DtValue **ret_parts,
+                  uint32_t *ret_n, bool *ret_used)
 {
     const int64_t extent = dt_type_extent(type, axis);
     int64_t lo = 0;
@@ -71,8 +75,8 @@ static bool cover(const Terms *terms, const char *axis, const DtType *type, DtVa
 }
 
 /* The concatenation of the parts, plus the unused terms. */
-static DtValue *joined(DtBuilder b, const Terms *terms, const DtOp *pad, DtValue *const *parts, uint32_t n,
-                       const bool *used)
+static DtValue *joined(DtBuilder b, const Terms *terms, const DtOp *pad, DtValue *const *parts,
+                       uint32_t n, const bool *used)
 {
     b.span = pad->span, b.path = pad->path;
     DtValue *sum = dt_graph_concat(&b, pad->axes[0], n, parts);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rematerialisation.
  *
- * Purpose: what `remat h` does not keep is computed again in the backward loop instead of being saved.
+ * Purpose: what `remat h` does not keep is computed again in the backward loop instead of being
+ * saved.
  *
  *   %y, %xs, %hs = loop h (%x, %w)            %y, %xs = loop h (%x, %w)
  *     %h = dot[e](%x, %w)                       %h = dot[e](%x, %w)
@@ -12,22 +13,23 @@
  *     %dh = mul(%dy, cos(%hs))                  %h = dot[e](%xs, %w)
  *     ...                                       %dh = mul(%dy, cos(%h))
  *
- * Of every value that the backward loop takes over from the forward one, the line decides whether it is
- * kept (remat_names.c). One that is not is computed in the backward body, just before its first use, by
- * copies of the forward ops: back to kept values, to the iteration number, and to what the body was given,
- * which is handed over as it was given to the forward loop. Only what it was carried into an iteration has
- * to be saved for that. A kept value that is needed but was not saved so far is saved, unless cheap ops
- * make it of saved ones. Random draws repeat, since both loops have one label and one iteration number.
- * A loop inside the body is run again with its iterations. A loop to be rematerialised may itself stand
- * in the body of another whose forward and backward parts are two loops: what passes between them then
- * passes through those too.
+ * Of every value that the backward loop takes over from the forward one, the line decides whether
+ * it is kept (remat_names.c). One that is not is computed in the backward body, just before its
+ * first use, by copies of the forward ops: back to kept values, to the iteration number, and to
+ * what the body was given, which is handed over as it was given to the forward loop. Only what it
+ * was carried into an iteration has to be saved for that. A kept value that is needed but was not
+ * saved so far is saved, unless cheap ops make it of saved ones. Random draws repeat, since both
+ * loops have one label and one iteration number. A loop inside the body is run again with its
+ * iterations. A loop to be rematerialised may itself stand in the body of another whose forward and
+ * backward parts are two loops: what passes between them then passes through those too.
  *
- * Loops without a line save products instead of what kernels make of them on the way (remat_roots.c), and nothing that
- * the backward part can make of the rest at no cost (remat_made.c).
+ * Loops without a line save products instead of what kernels make of them on the way
+ * (remat_roots.c), and nothing that the backward part can make of the rest at no cost
+ * (remat_made.c).
  *
- * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the backward
- * loops of the named loops take over kept values only; DtOp.recomputed tells what they would have been
- * given. Breaks: nothing. */
+ * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the
+ * backward loops of the named loops take over kept values only; DtOp.recomputed tells what they
+ * would have been given. Breaks: nothing. */
 #include "passes/grad/remat.h"
 
 #include "base/intern.h"
@@ -95,7 +97,8 @@ static DtValue *origin(const Pair *outer, DtValue *value)
     return NULL;
 }
 
-/* The value that the forward body hands over as operand i of the backward loop, NULL if it does not. */
+/* The value that the forward body hands over as operand i of the backward loop, NULL if it does
+ * not. */
 static DtValue *handed_over(const Pair *pair, uint32_t i)
 {
     const DtLoop *loop = pair->backward->loop;
@@ -162,7 +165,8 @@ static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *re
     return value;
 }
 
-/* The value of the backward body that a value of the forward body is, handed over if it was not yet. */
+/* The value of the backward body that a value of the forward body is, handed over if it was not
+ * yet. */
 static DtValue *bring(const Pair *pair, DtValue *value)
 {
     DtOp *f = pair->forward, *b = pair->backward;
@@ -347,7 +351,8 @@ static bool may_be_one(const DtOp *op)
 static bool is_one(const DtOp *a, const DtOp *b)
 {
     if (a->kind == DT_OP_RNG)
-        return b->kind == DT_OP_RNG && a->out[0]->type == b->out[0]->type && strcmp(a->text, b->text) == 0;
+        return b->kind == DT_OP_RNG && a->out[0]->type == b->out[0]->type &&
+               strcmp(a->text, b->text) == 0;
     return a->kind == b->kind && a->in[0] == b->in[0] && dt_cse_same(a, b);
 }
 
@@ -392,7 +397,8 @@ static void redo_line(const Remat *remat, const Pair *pair, const DtRemat *line)
     redo(&r);
 }
 
-/* Per value id of the forward body: the backward body has it read by more than kernels, or hands it on. */
+/* Per value id of the forward body: the backward body has it read by more than kernels, or hands it
+ * on. */
 static bool *find_needed(const Pair *pair, DtArena *arena)
 {
     const DtFunc *body = pair->backward->func;
@@ -400,7 +406,8 @@ static bool *find_needed(const Pair *pair, DtArena *arena)
     for (uint32_t i = 0; i < pair->backward->n_in; i++) {
         DtValue *result = handed_over(pair, i);
         const DtValue *input = body->inputs.at[1 + i];
-        bool kernels = result && behind_result(pair, result) == result && dt_remat_read_by_kernels(body, input);
+        bool kernels = result && behind_result(pair, result) == result &&
+                       dt_remat_read_by_kernels(body, input);
         for (uint32_t k = 0; kernels && k < body->results.n; k++)
             kernels = body->results.at[k] != input;
         if (result && !kernels)
@@ -435,8 +442,9 @@ static void redo_free(Remat *remat, const Pair *pair)
     const bool *needed = find_needed(pair, remat->arena);
     const DtOp *f = pair->forward;
     bool some = dt_remat_choose_products(remat->context, f->func, f->loop, needed, &r.choice);
-    some = dt_remat_drop_made(f->func, f->loop, pair->backward->func, needed, find_same(pair, remat->arena),
-                              &r.choice) || some;
+    some = dt_remat_drop_made(f->func, f->loop, pair->backward->func, needed,
+                              find_same(pair, remat->arena), &r.choice) ||
+           some;
     if (!some)
         return;
     remat->found = true;

@@ -33,7 +33,7 @@ bool dt_remat_choose_products(const DtPassContext *context, const DtFunc *body, 
 /* Without a `remat` line: does not save values that the backward part recomputes from other
  * saved values at no cost. same, per value id of the backward body: the value of body that an
  * input is, else NULL; filled in for its ops. False: nothing changes. */
-bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *backward, const bool *is_needed,
-                        const DtValue **same, DtRematChoice *choice);
+bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *backward,
+                        const bool *is_needed, const DtValue **same, DtRematChoice *choice);
 
 #endif

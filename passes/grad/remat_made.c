@@ -49,7 +49,8 @@ static const DtOp *find_same(const DtFunc *body, const DtOp *op, const DtValue *
     return NULL;
 }
 
-static void find_in_backward(Made *m, const DtFunc *body, const DtFunc *backward, const DtValue **same)
+static void find_in_backward(Made *m, const DtFunc *body, const DtFunc *backward,
+                             const DtValue **same)
 {
     const DtValue **in = DT_NEW_ARRAY(body->module->arena, const DtValue *, backward->n_values + 1);
     for (uint32_t i = 0; i < backward->ops.n; i++) {
@@ -99,8 +100,8 @@ static bool is_made(Made *m, const DtValue *value)
     return is;
 }
 
-bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *backward, const bool *is_needed,
-                        const DtValue **same, DtRematChoice *choice)
+bool dt_remat_drop_made(const DtFunc *body, const DtLoop *loop, const DtFunc *backward,
+                        const bool *is_needed, const DtValue **same, DtRematChoice *choice)
 {
     DtArena *arena = body->module->arena;
     Made made = {.choice = choice, .loop = loop}, *m = &made;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which values of a loop's body a `remat` line keeps.
  *
- * A path `self.attend` names a value, or a call by its label or function, inside calls of the names before
- * it, at any depth and with any calls between. Calls have been inlined: ops say which calls they came
- * through and what their results were called (DtOp.caller, DtOp.aliases). A name means
+ * A path `self.attend` names a value, or a call by its label or function, inside calls of the names
+ * before it, at any depth and with any calls between. Calls have been inlined: ops say which calls
+ * they came through and what their results were called (DtOp.caller, DtOp.aliases). A name means
  *
  *   a call    all values inside it: its results, and what its own backward part reads
- *   a value   that value; and the saved value that it is cheaply made of, so that u = x @embed w + b is
- *             kept by keeping the product, which is what the backward part reads
+ *   a value   that value; and the saved value that it is cheaply made of, so that u = x @embed w +
+ *             b is kept by keeping the product, which is what the backward part reads
  *
  * `keep` keeps these; `drop` keeps everything else that is saved without it. */
 #include "passes/grad/remat.h"
@@ -91,8 +91,8 @@ static double bytes_of(const DtValue *value)
     return (double)dt_type_elements(value->type) * (double)dt_dtype_size(value->type->dtype);
 }
 
-/* Per value id: the one saved value that the value is cheaply made of; NULL: it needs none. several: there
- * are more, or something is not saved. */
+/* Per value id: the one saved value that the value is cheaply made of; NULL: it needs none.
+ * several: there are more, or something is not saved. */
 typedef struct Roots {
     const DtValue **root;
     bool *several;

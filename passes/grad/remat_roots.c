@@ -87,7 +87,8 @@ static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
 static bool is_joined(const DtPassContext *context, const DtValue *value, const DtOp *dot)
 {
     bool is = false;
-    for (uint32_t k = 0; dt_pass_joins_biases(context) && value->op->kind == DT_OP_ADD && k < 2; k++)
+    for (uint32_t k = 0; dt_pass_joins_biases(context) && value->op->kind == DT_OP_ADD && k < 2;
+         k++)
         is = is || (value->op->in[k]->op == dot && value->type->dtype == dot->out[0]->type->dtype);
     return is;
 }
@@ -99,10 +100,12 @@ bool dt_remat_choose_products(const DtPassContext *context, const DtFunc *body, 
     choice->kept = DT_NEW_ARRAY(body->module->arena, bool, body->n_values + 1);
     for (uint32_t i = 0; i < body->ops.n; i++)
         for (uint32_t k = 0; k < body->ops.at[i]->n_out; k++)
-            choice->kept[body->ops.at[i]->out[k]->id] = choice->is_saved[body->ops.at[i]->out[k]->id];
+            choice->kept[body->ops.at[i]->out[k]->id] =
+                choice->is_saved[body->ops.at[i]->out[k]->id];
     for (uint32_t i = 0; i < body->ops.n; i++) {
         const DtValue *value = body->ops.at[i]->out[0];
-        const bool may = choice->is_saved[value->id] && !is_needed[value->id] && is_saved_only(body, loop, value);
+        const bool may = choice->is_saved[value->id] && !is_needed[value->id] &&
+                         is_saved_only(body, loop, value);
         const DtOp *dot = may ? product_behind(value, loop) : NULL;
         if (!dot || !is_whole(context->parallel, dot) || is_joined(context, value, dot))
             continue;

@@ -97,7 +97,8 @@ static void run_stated(DtReverse *r)
             DT_PUSH(r->diff->arena, r->kept, value);
     }
     DtValue **out = dt_graph_call(&b, stated->func, NULL, in)->out;
-    for (uint32_t i = 0; i < r->cells.n; i++) /* of a result that is an input: it is in the statement */
+    /* of a result that is an input: it is in the statement */
+    for (uint32_t i = 0; i < r->cells.n; i++)
         r->cells.at[i]->cotangent = NULL;
     for (uint32_t i = 0; i < r->func->inputs.n; i++)
         if (dt_dtype_is_float(r->func->inputs.at[i]->type->dtype))
@@ -124,12 +125,14 @@ static void stream_both(DtReverse *r)
     forward->takes.at = NULL;
     for (uint32_t i = 0; of->part && i < fwd->results.n; i++) {
         const DtValue *value = fwd->results.at[i];
-        const bool is_part = value->op && value->op->kind == DT_OP_CALL && value->op->func == of->part;
+        const bool is_part =
+            value->op && value->op->kind == DT_OP_CALL && value->op->func == of->part;
         if (i >= func->results.n && !is_part) {
             *forward = *backward;
             break;
         }
-        DT_PUSH(arena, forward->takes, i < func->results.n ? of->takes.at[i] : -1 - (int32_t)value->index);
+        DT_PUSH(arena, forward->takes,
+                i < func->results.n ? of->takes.at[i] : -1 - (int32_t)value->index);
     }
     fwd->stream = forward;
 }

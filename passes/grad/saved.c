@@ -13,13 +13,16 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
- * Of a value that nothing reads but a relabel that merges its axes in another order than they lie in, the relabel's
- * result is saved: the value can be made in that order, and is read so, and neither part need copy it.
+ * Of a value that nothing reads but a relabel that merges its axes in another order than they lie
+ * in, the relabel's result is saved: the value can be made in that order, and is read so, and
+ * neither part need copy it.
  *
- * Where the target's library adds the bias to the product (DtPassContext.epilogues), u lies in memory, and is saved.
+ * Where the target's library adds the bias to the product (DtPassContext.epilogues), u lies in
+ * memory, and is saved.
  *
- * Library functions that are differentiated as a whole (library.def), and those that stream, save their inputs, and
- * of what a gradient that they state reads what lacks the axis of the stream; they compute all else again.
+ * Library functions that are differentiated as a whole (library.def), and those that stream, save
+ * their inputs, and of what a gradient that they state reads what lacks the axis of the stream;
+ * they compute all else again.
  *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
  * invariants and stacked operands are handed over. A saved value that has an axis named like the
  * loop's own leaves the body under another name, since it will be stacked along that axis. */
@@ -77,8 +80,8 @@ static void find_roots(DtReverse *r)
  * reader. */
 static bool can_move(const DtReverse *r, const DtOp *op, const DtCell *in)
 {
-    return in->root == in && cell_of(r, op->out[0])->root == in && !in->needed && !in->is_result && in->primal->op &&
-           dt_graph_reads(r->func, in->primal) == 1;
+    return in->root == in && cell_of(r, op->out[0])->root == in && !in->needed && !in->is_result &&
+           in->primal->op && dt_graph_reads(r->func, in->primal) == 1;
 }
 
 static void move_root(DtReverse *r, DtCell *from, DtCell *to)
@@ -117,7 +120,8 @@ static void move_to_sums(DtReverse *r)
         const DtOp *op = func->ops.at[i];
         DtCell *in = NULL;
         for (uint32_t k = 0; op->kind == DT_OP_ADD && k < op->n_in; k++)
-            if (op->in[k]->op && op->in[k]->op->kind == DT_OP_DOT && op->in[k]->type == op->out[0]->type)
+            if (op->in[k]->op && op->in[k]->op->kind == DT_OP_DOT &&
+                op->in[k]->type == op->out[0]->type)
                 in = cell_of(r, op->in[k]);
         if (in && can_move(r, op, in))
             move_root(r, in, cell_of(r, op->out[0]));

@@ -30,7 +30,8 @@ void dt_vjp_slice(DtVjp *v)
     for (uint32_t i = 0; i < v->op->n_axes; i++) {
         const DtRange r = v->op->ranges[i];
         const int64_t extent = dt_type_extent(v->op->in[0]->type, v->op->axes[i]);
-        g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1, r.step, 0);
+        g = dt_graph_pad(&v->b, g, v->op->axes[i], r.lo, extent - r.lo - (r.n - 1) * r.step - 1,
+                         r.step, 0);
     }
     v->ret[0] = g;
 }

@@ -52,10 +52,11 @@ static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *c
     return at;
 }
 
-/* True at the first element of x, in row-major order of the axes, that equals `extreme`, the maximum or minimum
- * over them. More elements than can be counted: the first along the first axis whose own extreme is that one, and
- * there the first along the rest. */
-static DtValue *first_equal(DtVjp *v, DtValue *x, DtValue *extreme, uint32_t n, const char *const *axes)
+/* True at the first element of x, in row-major order of the axes, that equals `extreme`, the
+ * maximum or minimum over them. More elements than can be counted: the first along the first axis
+ * whose own extreme is that one, and there the first along the rest. */
+static DtValue *first_equal(DtVjp *v, DtValue *x, DtValue *extreme, uint32_t n,
+                            const char *const *axes)
 {
     if (n > 1 && !is_countable(x->type, n, axes)) {
         DtValue *inner = dt_graph_reduce(&v->b, v->op->reduce, x, n - 1, axes + 1);
@@ -76,7 +77,8 @@ void dt_vjp_reduce(DtVjp *v)
     v->ret[0] = v->cotangent[0]; /* a sum: constant along the axes that the driver adds */
     if (v->op->reduce != DT_REDUCE_SUM) {
         DtValue *zero = dt_graph_constant(&v->b, v->cotangent[0]->type->dtype, 0);
-        DtValue *first = first_equal(v, dt_diff_in(v, 0), dt_diff_out(v, 0), v->op->n_axes, v->op->axes);
+        DtValue *first =
+            first_equal(v, dt_diff_in(v, 0), dt_diff_out(v, 0), v->op->n_axes, v->op->axes);
         v->ret[0] = dt_graph_where(&v->b, first, v->cotangent[0], zero);
     }
 }

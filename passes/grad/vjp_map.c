@@ -7,8 +7,8 @@
  * equal operands `max` and `min` pass the cotangent to the second; `where` selects, so that the
  * branch not taken receives exactly 0 even if its cotangent is infinite or not a number.
  *
- * Where two operands of an op are made, they are made in statements of their own: C leaves the order of arguments
- * open, and plans must not depend on the compiler that built dtc. */
+ * Where two operands of an op are made, they are made in statements of their own: C leaves the
+ * order of arguments open, and plans must not depend on the compiler that built dtc. */
 #include "passes/grad/diff.h"
 
 #include <math.h>

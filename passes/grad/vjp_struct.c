@@ -212,7 +212,8 @@ void dt_vjp_loop(DtVjp *v)
     l.loop = (DtLoop){.label = op->loop->label,
                       .axis = op->loop->axis,
                       .count = op->loop->count,
-                      .reverse = !op->loop->reverse}; /* a program's loops run forwards; IR may hold others */
+                      .reverse = !op->loop->reverse}; /* a program's loops run forwards; IR may hold
+                                                       * others */
     l.saved = DT_NEW_ARRAY(arena, DtValue *, d->bwd->saved.n + 1);
     l.seeds = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     l.carried = DT_NEW_ARRAY(arena, int32_t, op->loop->n_carried + 1);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients are not rounded on their way to a wider dtype.
  *
- * Purpose: the gradient of a parameter that a layer reads in 16 bits is a product of that dtype, which is cast to that
- * of `grads`: it would be rounded, lie in memory until it is cast, and be written again. A product accumulates in f32
- * anyway, and gives what it has; so does a sum that was rounded:
+ * Purpose: the gradient of a parameter that a layer reads in 16 bits is a product of that dtype,
+ * which is cast to that of `grads`: it would be rounded, lie in memory until it is cast, and be
+ * written again. A product accumulates in f32 anyway, and gives what it has; so does a sum that was
+ * rounded:
  *
  *   %4 = dot[b](%x, %dy) : bf16[k, n]    =>    %4 = dot[b](%x, %dy) : f32[k, n]
  *   %5 = cast(%4) : f32[k, n]
  *
- * So does a sum by index (of the rows of a table that were looked up), which would be rounded each time something is
- * added, and what adds up such values: a table that is looked up, and multiplies too.
+ * So does a sum by index (of the rows of a table that were looked up), which would be rounded each
+ * time something is added, and what adds up such values: a table that is looked up, and multiplies
+ * too.
  *
- * Functions and loops hand over what they make so, if all that call them cast it: a result can be wide if it is a
- * product, a rounded sum, a sum by index, what adds these up, or such a result of what is called, and nothing but a
- * cast, or the same of a caller, reads it. What cannot is crossed out until nothing changes. Only what entries "grad"
- * give to stores of gradients is looked at.
+ * Functions and loops hand over what they make so, if all that call them cast it: a result can be
+ * wide if it is a product, a rounded sum, a sum by index, what adds these up, or such a result of
+ * what is called, and nothing but a cast, or the same of a caller, reads it. What cannot is crossed
+ * out until nothing changes. Only what entries "grad" give to stores of gradients is looked at.
  *
- * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding (docs/language.md,
- * dtypes). */
+ * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding
+ * (docs/language.md, dtypes). */
 #include "passes/passes.h"
 #include "passes/place/ring.h"
 
@@ -35,7 +37,8 @@ static bool is_narrow(const DtType *type)
 
 static bool widens(const DtOp *op)
 {
-    return op->kind == DT_OP_CAST && op->out[0]->type->dtype == DT_F32 && is_narrow(op->in[0]->type);
+    return op->kind == DT_OP_CAST && op->out[0]->type->dtype == DT_F32 &&
+           is_narrow(op->in[0]->type);
 }
 
 /* The flag of result `index` of the called function or the loop's body; NULL for carried
@@ -81,7 +84,8 @@ static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value
     }
 }
 
-/* Whether only a cast reads result `index` of op, or nothing, or it is a result of func that is wide itself. */
+/* Whether only a cast reads result `index` of op, or nothing, or it is a result of func that is
+ * wide itself. */
 static bool is_cast_only(const Widen *w, uint32_t f, const DtOp *op, uint32_t index)
 {
     const DtFunc *func = w->module->funcs.at[f];

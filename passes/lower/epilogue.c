@@ -7,7 +7,8 @@
  *     %3 = add(%2, %bias)                            %2 = dot[k](%0, %1)
  *     .. gelu of %3, written in any way              %3 = add(%2, %bias) ..
  *     return %3, %9                       =>       }
- *                                                  %3, %9 = fused(%x, %w, %bias) func=f.k0 text=bias_gelu_aux
+ *                                                  %3, %9 = fused(%x, %w, %bias) func=f.k0
+ *                                                  text=bias_gelu_aux
  *
  * The ops are compared with a row of ir/epilogues.def over residues (ir/exact.h), so that the
  * form in which a layer or its derivative is written does not matter: sums, products, quotients,
@@ -60,8 +61,8 @@ typedef struct Row {
 
 static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
 
-/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as is usual. Both are
- * the same f32. */
+/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as
+ * is usual. Both are the same f32. */
 static DtExact constant(double x)
 {
     return dt_exact_number(fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
@@ -88,11 +89,11 @@ static DtExact gelu_slope(DtExact x)
 
 static DtExact relu(DtExact x, int sign) { return sign > 0 ? x : constant(0); }
 
-#define DT_EPILOGUE(NAME, text, vector, matrix, meaning)                                                    \
-    static DtExact mean_##NAME(DtExact x, DtExact v, DtExact m, int sign)                                   \
-    {                                                                                                       \
-        (void)v, (void)m, (void)sign;                                                                       \
-        return meaning;                                                                                     \
+#define DT_EPILOGUE(NAME, text, vector, matrix, meaning)                  \
+    static DtExact mean_##NAME(DtExact x, DtExact v, DtExact m, int sign) \
+    {                                                                     \
+        (void)v, (void)m, (void)sign;                                     \
+        return meaning;                                                   \
     }
 #include "ir/epilogues.def"
 #undef DT_EPILOGUE
@@ -120,12 +121,14 @@ static DtExact number_of(const Epilogues *e, const DtValue *value);
 
 static bool is_zero(const DtValue *value)
 {
-    for (uint32_t depth = MOST_DEPTH; value->op && depth > 0 && value->op->kind == DT_OP_CAST; depth--)
+    for (uint32_t depth = MOST_DEPTH; value->op && depth > 0 && value->op->kind == DT_OP_CAST;
+         depth--)
         value = value->op->in[0];
     return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x + v. */
+/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x +
+ * v. */
 static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
 {
     const bool zero = is_zero(op->in[0]);
@@ -133,14 +136,16 @@ static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
     const int more = zero ? e->sign : -e->sign; /* of b */
     if (zero == is_zero(op->in[1]) || of.p != e->sum.p || of.q != e->sum.q)
         return dt_exact_unknown;
-    return op->kind == DT_OP_MAX ? (more > 0 ? b : a) : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
+    return op->kind == DT_OP_MAX ? (more > 0 ? b : a)
+                                 : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
 }
 
 /* The cast of a float; of a decision, 1 or 0. */
 static DtExact cast(const DtOp *op, DtExact x)
 {
     const DtDtype from = op->in[0]->type->dtype;
-    const bool is = dt_dtype_is_float(op->out[0]->type->dtype) && (dt_dtype_is_float(from) || from == DT_BOOL);
+    const bool is =
+        dt_dtype_is_float(op->out[0]->type->dtype) && (dt_dtype_is_float(from) || from == DT_BOOL);
     return is ? x : dt_exact_unknown;
 }
 
@@ -208,7 +213,8 @@ static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtVa
         const DtExact zero = constant(0);
         e->sign = (int)(d % 3) - 1;
         draw(e, leaves, 3 * d);
-        const DtExact x = e->number[e->dot->out[0]->id], v = leaves->vector ? e->number[leaves->vector->id] : zero,
+        const DtExact x = e->number[e->dot->out[0]->id],
+                      v = leaves->vector ? e->number[leaves->vector->id] : zero,
                       m = leaves->matrix ? e->number[leaves->matrix->id] : zero;
         if (!dt_exact_same(e->number[result->id], row->meaning(x, v, m, e->sign)) ||
             (leaves->aux && !dt_exact_same(e->number[leaves->aux->id], e->sum)))
@@ -225,8 +231,9 @@ static bool goes_inside(const Epilogues *e, const DtValue *value)
     const uint32_t at = e->f->position[value->id];
     if (at == UINT32_MAX || e->taken[at] || e->n_tried == DT_EPILOGUE_OPS - 1)
         return false;
-    return e->reached[at] || (e->deep && !e->f->is_result[value->id] && dt_op_is_pointwise(value->op->kind) &&
-                              !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
+    return e->reached[at] ||
+           (e->deep && !e->f->is_result[value->id] && dt_op_is_pointwise(value->op->kind) &&
+            !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
 }
 
 /* Marks the ops between the product and value; returns the other values that they read. */
@@ -265,7 +272,8 @@ static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leave
     leaves->aux = value;
 }
 
-/* A vector has just the axes that the result has of one operand, its neighbours in memory among them. */
+/* A vector has just the axes that the result has of one operand, its neighbours in memory among
+ * them. */
 static bool fits_vector(const DtOp *dot, const DtValue *vector, const DtType *result)
 {
     const DtType *type = vector->type;
@@ -290,12 +298,14 @@ static bool fits(const Epilogues *e, const Leaves *leaves, const DtValue *result
     const DtType *type = result->type;
     if (!leaves->good || !same_axes(type, e->dot->out[0]->type) || !dt_dtype_is_float(type->dtype))
         return false;
-    return (!leaves->matrix || leaves->matrix->type == type) && (!leaves->aux || leaves->aux->type == type) &&
+    return (!leaves->matrix || leaves->matrix->type == type) &&
+           (!leaves->aux || leaves->aux->type == type) &&
            (!leaves->vector || (leaves->vector->type->dtype == type->dtype &&
                                 fits_vector(e->dot, leaves->vector, type)));
 }
 
-/* Whether a kernel would have to write the value for others: no kernel that reads it could compute it on the way. */
+/* Whether a kernel would have to write the value for others: no kernel that reads it could compute
+ * it on the way. */
 static bool stays(const Epilogues *e, const DtValue *value)
 {
     bool lies = e->f->is_result[value->id];
@@ -333,7 +343,8 @@ static const Row *match(Epilogues *e, uint32_t end, bool deep)
         const bool operands = (row->vector == READ) == (leaves.vector != NULL) &&
                               (row->matrix == READ) == (leaves.matrix != NULL) &&
                               (row->matrix == WRITE) == (leaves.aux != NULL);
-        if (e->allowed >> r & 1 && operands && (lies || row->matrix == READ) && means(e, row, &leaves, result))
+        if (e->allowed >> r & 1 && operands && (lies || row->matrix == READ) &&
+            means(e, row, &leaves, result))
             return row;
     }
     return NULL;
@@ -415,7 +426,8 @@ static bool join_sum(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
             const uint32_t at = e->f->readers[i];
             if (e->taken[at] || !sums_operand(e->dot, e->dot->in[k], e->func->ops.at[at]))
                 continue;
-            join(e, "sum", 2, at < first ? (uint32_t[]){at, first} : (uint32_t[]){first, at}, ret_product);
+            join(e, "sum", 2, at < first ? (uint32_t[]){at, first} : (uint32_t[]){first, at},
+                 ret_product);
             return true;
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuse: which ops share a kernel, and in which order all is computed. A group of several ops becomes one op `fused`,
- * whose function is what the kernel computes:
+/* fuse: which ops share a kernel, and in which order all is computed. A group of several ops
+ * becomes one op `fused`, whose function is what the kernel computes:
  *
  *     %1 = const() : f32[] number=2              func loss.k0 : kernel {
  *     %2 = mul(%x.0, %1) : f32[row, col]           arg %0 : f32[row, col]
@@ -8,17 +8,19 @@
  *                                                  %2 = const() : f32[] number=2
  *     %3 = fused(%x.0, %y.1) func=loss.k0          %3 = mul(%0, %2) ...
  *
- * Its operands are what it reads from memory, its results what others read. What is made of constants and positions
- * only is computed again in each kernel. An op that stays alone is a kernel of its own, a view, a product, or whatever
- * else code generation makes of it; that groups nothing.
+ * Its operands are what it reads from memory, its results what others read. What is made of
+ * constants and positions only is computed again in each kernel. An op that stays alone is a kernel
+ * of its own, a view, a product, or whatever else code generation makes of it; that groups nothing.
  *
- * A called function with a product may be attention, which runs in tiles: it stays as it is, and has a second function
- * for where no tiles fit (DtFunc.fused). What is drawn for such calls alone is drawn where it is read.
+ * A called function with a product may be attention, which runs in tiles: it stays as it is, and
+ * has a second function for where no tiles fit (DtFunc.fused). What is drawn for such calls alone
+ * is drawn where it is read.
  *
  * requires     that nothing behind this reads values that a group keeps to itself
  * establishes  each kernel is one op; ops stand in the order in which they run
- * breaks       numbers of values. Each op says which one it had (DtValue.final): the plan is proved against the program
- *              before this pass, and its notes (plan/notes.h) count as that one does */
+ * breaks       numbers of values. Each op says which one it had (DtValue.final): the plan is proved
+ *              against the program before this pass, and its notes (plan/notes.h) count as that one
+ *              does */
 #include "passes/lower/fuse.h"
 #include "passes/passes.h"
 
@@ -203,7 +205,8 @@ static void drop_unread(Fuse *f)
         reads[func->results.at[i]->id]++;
     for (uint32_t i = func->ops.n; i-- > 0;) {
         DtOp *op = func->ops.at[i];
-        const bool drops = op->n_out == 1 && reads[op->out[0]->id] == 0 && dt_op_is_inline(op->out[0]);
+        const bool drops =
+            op->n_out == 1 && reads[op->out[0]->id] == 0 && dt_op_is_inline(op->out[0]);
         for (uint32_t j = 0; drops && j < op->n_in; j++)
             reads[op->in[j]->id]--;
         if (!drops)
@@ -246,7 +249,8 @@ static int64_t find_spare(const DtModule *module)
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
         const int64_t one = dt_type_local_elements(dt_store_memory_type(store), &module->mesh) *
-                            (int64_t)dt_dtype_size(store->type->dtype) * (store->depth > 1 ? store->depth : 1);
+                            (int64_t)dt_dtype_size(store->type->dtype) *
+                            (store->depth > 1 ? store->depth : 1);
         bytes += store->stage < 0 || !module->pipeline ? one : one / stages * (store->more + 1);
     }
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -262,8 +266,8 @@ static int64_t find_spare(const DtModule *module)
 }
 
 /* Returns the number of groups. */
-static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch,
-                            Fuse *ret_fuse)
+static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t spare,
+                            DtArena *scratch, Fuse *ret_fuse)
 {
     const uint32_t n = func->n_values + 1, n_ops = func->ops.n;
     Fuse *f = ret_fuse;
@@ -277,11 +281,12 @@ static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t 
     f->recomputed = DT_NEW_ARRAY(scratch, DtFuseRecompute *, n);
     f->operands = DT_NEW_ARRAY(scratch, DtValue *const *, n);
     f->is_dead = DT_NEW_ARRAY(scratch, bool, n_ops + 1);
-    return dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare, scratch, f->group,
-                         f->rows, f->recomputed);
+    return dt_fuse_group(func, &dt_target_limits[context->target], context->epilogues, spare,
+                         scratch, f->group, f->rows, f->recomputed);
 }
 
-static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
+static void fuse_func(DtFunc *func, const DtPassContext *context, int64_t spare, DtArena *scratch,
+                      Funcs *made)
 {
     Fuse fuse, *f = &fuse;
     DtFuseCopied *copied;
@@ -344,7 +349,8 @@ static void copy_called(const DtFunc *func)
 {
     for (uint32_t k = 0; k < func->ops.n; k++) {
         const DtOp *op = func->ops.at[k];
-        if (op->kind != DT_OP_CALL || op->func->fused || op->func->params.n || !has_product(op->func))
+        if (op->kind != DT_OP_CALL || op->func->fused || op->func->params.n ||
+            !has_product(op->func))
             continue;
         op->func->fused = dt_loops_copy_func(op->func);
         op->func->fused->name = dt_intern_printf("%s.fused", op->func->name);
@@ -388,13 +394,15 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
 
 /* Fuses the copy of a called function and the bodies of its loops, which follow it in the
  * module. */
-static void fuse_called(DtFunc *called, const DtPassContext *context, int64_t spare, DtArena *scratch, Funcs *made)
+static void fuse_called(DtFunc *called, const DtPassContext *context, int64_t spare,
+                        DtArena *scratch, Funcs *made)
 {
     const DtModule *module = called->module;
     uint32_t first = 0, end;
     while (module->funcs.at[first] != called)
         first++;
-    for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY; end++) {}
+    for (end = first + 1; end < module->funcs.n && module->funcs.at[end]->kind == DT_FUNC_BODY;
+         end++) {}
     while (end-- > first)
         fuse_func(module->funcs.at[end], context, spare, scratch, made);
 }

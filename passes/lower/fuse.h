@@ -38,15 +38,17 @@ typedef struct DtFuseCopied {
 uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied);
 /* Whether every copy is in the group of its sum and the originals are not stored; group: by
  * position. drop_copies undoes copy_known. */
-bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n, const uint32_t *group);
+bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n,
+                          const uint32_t *group);
 void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);
 
 /* Groups the ops of func into kernels. ret_group[i]: number of the group of func->ops.at[i], in
  * the order in which groups run; ops without a kernel have groups of their own. spare: bytes by
  * which a shared kernel may increase temporaries. ret_rows: by group; ret_again: by value id.
  * Returns the number of groups. */
-uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_recomputed);
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues,
+                       int64_t spare, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows,
+                       DtFuseRecompute **ret_recomputed);
 
 /* fuse_check.c: records the operands of each op before kernels are made; dt_fuse_check aborts if
  * the kernels read other values. */

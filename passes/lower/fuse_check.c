@@ -52,7 +52,8 @@ static void check_op(const DtFuseRecord *record, const DtOp *op, const DtOp *fus
         return;
     if (!row || !row->op || row->kind != op->kind || row->n_in != op->n_in ||
         (row->op != op && (row->op->number != op->number || row->op->text != op->text)))
-        DT_BUG("`fuse` made a `%s` of the op that makes value %u", dt_op_info[op->kind].text, number - 1);
+        DT_BUG("`fuse` made a `%s` of the op that makes value %u", dt_op_info[op->kind].text,
+               number - 1);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtValue *in = op->in[i];
         if (number_of(in->op || !fused ? in : fused->in[in->index]) != row->in[i])

@@ -91,26 +91,31 @@ static const DtValue *stored(const DtValue *value)
 }
 
 /* Whether the last group to read value, but a and b, runs before position. */
-static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position)
+static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b,
+                           uint32_t position)
 {
     bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
     for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
-        done = dt_fuse_in_union(f, f->readers[i], a, b) || f->groups[f->group_of[f->readers[i]]].last < position;
+        done = dt_fuse_in_union(f, f->readers[i], a, b) ||
+               f->groups[f->group_of[f->readers[i]]].last < position;
     return done;
 }
 
-enum { LINKS = 4 }; /* a weight's gradient is made, rounded, packed into a bucket, added up over ranks */
+/* a weight's gradient is made, rounded, packed into a bucket, added up over ranks */
+enum { LINKS = 4 };
 
 /* Bytes of other groups' values that stay alive until position only because group g reads them;
  * `from` is delayed too. */
-static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position)
+static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b,
+                    uint32_t position)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < f->groups[g].ops.n; i++) {
         const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
         for (uint32_t j = 0; j < op->n_in; j++) {
             const uint32_t made = f->position[op->in[j]->id];
-            const bool waits = dt_fuse_in_union(f, made, a, b) || dt_fuse_in_union(f, made, g, from);
+            const bool waits =
+                dt_fuse_in_union(f, made, a, b) || dt_fuse_in_union(f, made, g, from);
             if (!waits && is_done_before(f, op->in[j], a, b, position))
                 bytes += count(f, stored(op->in[j]));
         }
@@ -121,19 +126,21 @@ static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t
 /* Whether group g, which reads from `from`, may move after position. It may if it computes a
  * weight's gradient and values of that alone, which no other op reads before. Adds the bytes that
  * are then alive at position in addition. */
-static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b, uint32_t position,
-                     uint32_t links, int64_t *ret_bytes)
+static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b,
+                     uint32_t position, uint32_t links, int64_t *ret_bytes)
 {
     const DtFuseGroup *group = &f->groups[g];
     const DtOp *op = f->func->ops.at[group->ops.at[0]];
     const DtOpInfo *info = &dt_op_info[op->kind];
     const bool is_product = group->product || op->kind == DT_OP_DOT;
-    bool may = links == LINKS ? is_product : op->kind == DT_OP_PACK || info->op_class == DT_CLASS_COMM ||
-                                             info->data == DT_DATA_VIEW || dt_op_is_pointwise(op->kind);
+    bool may = links == LINKS ? is_product
+                              : op->kind == DT_OP_PACK || info->op_class == DT_CLASS_COMM ||
+                                    info->data == DT_DATA_VIEW || dt_op_is_pointwise(op->kind);
     for (uint32_t i = 0; may && i < group->ops.n; i++) {
         op = f->func->ops.at[group->ops.at[i]];
         for (uint32_t k = 0; k < op->n_out; k++)
-            for (uint32_t r = f->reader[op->out[k]->id]; may && r < f->reader[op->out[k]->id + 1]; r++) {
+            for (uint32_t r = f->reader[op->out[k]->id]; may && r < f->reader[op->out[k]->id + 1];
+                 r++) {
                 const uint32_t reader = f->group_of[f->readers[r]];
                 may = reader == g || f->groups[reader].last >= position ||
                       (links > 0 && !dt_fuse_in_union(f, f->readers[r], a, b) &&
@@ -161,8 +168,9 @@ void dt_fuse_measure(DtFusion *f)
                 continue;
             f->live[last] += dt_fuse_bytes(value->type, &func->module->mesh);
             for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++)
-                last = f->groups[f->group_of[f->readers[r]]].last > last ? f->groups[f->group_of[f->readers[r]]].last
-                                                                         : last;
+                last = f->groups[f->group_of[f->readers[r]]].last > last
+                           ? f->groups[f->group_of[f->readers[r]]].last
+                           : last;
             f->live[last + 1] -= dt_fuse_bytes(value->type, &func->module->mesh);
         }
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -172,8 +180,8 @@ void dt_fuse_measure(DtFusion *f)
 }
 
 /* Whether all readers of value, which group a computes, before position can be delayed too. */
-static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b, uint32_t position,
-                         int64_t *ret_bytes)
+static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b,
+                         uint32_t position, int64_t *ret_bytes)
 {
     bool may = true;
     for (uint32_t i = f->reader[value->id]; may && i < f->reader[value->id + 1]; i++) {
@@ -199,7 +207,8 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
     for (uint32_t i = 0; i < from->ops.n; i++) {
         const DtOp *op = f->func->ops.at[from->ops.at[i]];
         for (uint32_t j = 0; j < op->n_in; j++)
-            if (!dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) && is_done_before(f, op->in[j], a, b, to->last))
+            if (!dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) &&
+                is_done_before(f, op->in[j], a, b, to->last))
                 kept += count(f, stored(op->in[j]));
         for (uint32_t j = 0; j < op->n_out; j++) {
             if (!dt_fuse_leaves(f, op->out[j], a, b))
@@ -213,12 +222,14 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
         }
     }
     *ret_beside = beside;
-    return kept > 0 || (beside > 0 && from->beside + to->beside + beside > f->spare + f->peak - f->live[to->last]);
+    return kept > 0 || (beside > 0 && from->beside + to->beside + beside >
+                                          f->spare + f->peak - f->live[to->last]);
 }
 
 /* Sets axis to that of neighbouring elements of one more value of full size. False: earlier values
  * have another one. */
-static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value, const char **axis)
+static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value,
+                 const char **axis)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     const DtType *type = stored(value)->type;
@@ -236,14 +247,16 @@ static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *va
 
 /* The axis of neighbouring elements of all values of full size that group g reads or writes; NULL:
  * they differ. */
-static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a, uint32_t b)
+static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint32_t g, uint32_t a,
+                             uint32_t b)
 {
     const char *axis = NULL;
     bool same = true;
     for (uint32_t i = 0; same && i < f->groups[g].ops.n; i++) {
         const DtOp *op = f->func->ops.at[f->groups[g].ops.at[i]];
         for (uint32_t j = 0; same && j < op->n_in; j++)
-            same = dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) || look(f, joined, op->in[j], &axis);
+            same = dt_fuse_in_union(f, f->position[op->in[j]->id], a, b) ||
+                   look(f, joined, op->in[j], &axis);
         same = same && (!dt_fuse_leaves(f, op->out[0], a, b) || look(f, joined, op->out[0], &axis));
     }
     return same ? axis : NULL;
@@ -251,7 +264,8 @@ static const char *unit_axis(const DtFusion *f, const DtFuseGroup *joined, uint3
 
 /* Two groups that share little are not merged if neighbouring elements are along different axes in
  * them: one of the two would access memory with a stride. */
-bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved)
+bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b,
+                   int64_t saved)
 {
     if (saved * DT_FUSE_LARGE >= dt_fuse_bytes(joined->full, &f->func->module->mesh))
         return true;

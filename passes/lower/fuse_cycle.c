@@ -9,11 +9,13 @@
 
 #include <stdlib.h>
 
-/* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of its range. */
+/* Numbers the tree's nodes so that those below an op are the numbers from its own up to the end of
+ * its range. */
 static void number_tree(DtFusion *f)
 {
     const uint32_t n = f->func->ops.n, none = UINT32_MAX;
-    uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1), *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
+    uint32_t *parent = DT_NEW_ARRAY(f->arena, uint32_t, n + 1),
+             *used = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
     uint32_t roots = 0;
     f->tree = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
     f->below = DT_NEW_ARRAY(f->arena, uint32_t, n + 1); /* of the op itself and those below */
@@ -55,8 +57,8 @@ static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched; true: it reads
- * a. */
+/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched;
+ * true: it reads a. */
 static bool add_sources(DtFusion *f, uint32_t g, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *group = &f->groups[g];

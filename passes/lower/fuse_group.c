@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with the groups of its
- * operands, and then groups that read the same with each other, as long as the union is still one loop nest, no path
- * leaves the union and comes back, and bytes are saved: what one makes and the other reads need not be read (nor
- * written, if nobody else wants it), what both read is read once. Groups of which neither reads the other stay apart if
- * more would lie in memory while the earlier one waits; a weight's gradient that reads what it makes may wait, too.
- * This is done once more, with what nobody else reads first, and then from the last op to the first, so that an update
- * waits for its norm as a whole: what moves less is kept.
+/* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with
+ * the groups of its operands, and then groups that read the same with each other, as long as the
+ * union is still one loop nest, no path leaves the union and comes back, and bytes are saved: what
+ * one makes and the other reads need not be read (nor written, if nobody else wants it), what both
+ * read is read once. Groups of which neither reads the other stay apart if more would lie in memory
+ * while the earlier one waits; a weight's gradient that reads what it makes may wait, too. This is
+ * done once more, with what nobody else reads first, and then from the last op to the first, so
+ * that an update waits for its norm as a whole: what moves less is kept.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
  *   a reduction and what makes its operand                  sum[embed](u * u)
  *   what is computed per row from reductions, and what
  *   combines it with the row again                          u * rsqrt(s / n + eps) * gain
- *   sums over rows, added up one by one beside all that     the gradients of a bias, of a norm's gain and shift
+ *   sums over rows, added up one by one beside all that     the gradients of a bias, of a norm's
+ *                                                           gain and shift
  *   what only reads the same operands                       both gradients of silu(gate) * up
  *   maps of few elements                                    the rounded gain
  *   an index map (gather, pad, window, concat) and its
  *   users: the map is a load; scatter_add that sums
  *   nothing: a choice                                       the gradient of cross-entropy
  *
- * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column by column instead.
- * Views (renames, splits, slices) cost nothing and stay apart. */
+ * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column
+ * by column instead. Views (renames, splits, slices) cost nothing and stay apart. */
 #include "passes/lower/fuse_internal.h"
 
 #include "base/bug.h"
@@ -36,7 +38,8 @@ enum {
 static bool is_index_map(const DtOp *op)
 {
     const DtOpInfo *info = &dt_op_info[op->kind];
-    return info->data == DT_DATA_MOVE && (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
+    return info->data == DT_DATA_MOVE &&
+           (info->op_class == DT_CLASS_AXIS || info->op_class == DT_CLASS_INDEX);
 }
 
 static bool is_fusable(const DtOp *op)
@@ -90,14 +93,19 @@ static bool same_inner(const DtFuseGroup *a, const DtFuseGroup *b)
 static bool reduces(const DtFuseGroup *g) { return g->rows || g->columns; }
 
 /* The index space of an op, as a type. */
-static const DtType *space_of(const DtOp *op) { return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type; }
+static const DtType *space_of(const DtOp *op)
+{
+    return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
+}
 
 /* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
-static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joined, uint32_t a, uint32_t b)
+static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joined, uint32_t a,
+                     uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     const DtType *type = op->out[0]->type;
-    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) || dt_fuse_leaves(f, op->out[0], a, b))
+    if (!dt_op_is_pointwise(op->kind) || dt_op_is_dear(op->kind) ||
+        dt_fuse_leaves(f, op->out[0], a, b))
         return false;
     for (uint32_t i = 0; i < type->rank; i++) {
         int at = dt_type_find(joined->full, type->axes[i].name);
@@ -107,8 +115,8 @@ static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joine
     return dt_type_local_elements(type, mesh) * FEW <= dt_type_local_elements(joined->full, mesh);
 }
 
-/* Ops of the union; those that make the same, as a value that is computed again and one of its own derivative, count
- * once, since the kernel does it once (codegen/kernel.c). */
+/* Ops of the union; those that make the same, as a value that is computed again and one of its own
+ * derivative, count once, since the kernel does it once (codegen/kernel.c). */
 static uint32_t count_ops(DtFusion *f, uint32_t a, uint32_t b)
 {
     const uint32_t n_both = f->groups[a].ops.n + f->groups[b].ops.n;
@@ -135,9 +143,11 @@ static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_uni
     /* readers of the known sum would be delayed */
     if ((from->sum_known && to->behind) || (from->behind && to->sum_known))
         return false;
-    const bool first = reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
+    const bool first =
+        reduces(from) == reduces(to) ? from->full->rank >= to->full->rank : reduces(from);
     *ret_union = first ? *from : *to;
-    if (reduces(from) && reduces(to) && (!same_inner(from, to) || !dt_fuse_has_axes(from->full, to, DT_FUSE_ALL)))
+    if (reduces(from) && reduces(to) &&
+        (!same_inner(from, to) || !dt_fuse_has_axes(from->full, to, DT_FUSE_ALL)))
         return false;
     ret_union->rows = from->rows || to->rows;
     ret_union->columns = from->columns || to->columns;
@@ -179,7 +189,8 @@ static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, 
         const DtFuseGroup *g = &f->groups[side ? b : a];
         for (uint32_t i = 0; i < g->ops.n; i++) {
             const DtValue *value = f->func->ops.at[g->ops.at[i]]->out[0];
-            if (dt_fuse_has_axes(value->type, joined, DT_FUSE_ALL) && dt_fuse_leaves(f, value, a, b))
+            if (dt_fuse_has_axes(value->type, joined, DT_FUSE_ALL) &&
+                dt_fuse_leaves(f, value, a, b))
                 return false;
         }
     }
@@ -214,7 +225,8 @@ static void mark_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32
         for (uint32_t side = 0; side < 2; side++)
             for (uint32_t i = 0; i < f->groups[side ? b : a].ops.n; i++) {
                 const uint32_t position = f->groups[side ? b : a].ops.at[i];
-                if (f->after_rows[position] || !reads_after_rows(f, f->func->ops.at[position], a, b))
+                if (f->after_rows[position] ||
+                    !reads_after_rows(f, f->func->ops.at[position], a, b))
                     continue;
                 f->after_rows[position] = more = true;
             }
@@ -223,7 +235,8 @@ static void mark_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32
 
 /* Whether values known after the rows are no larger than a row, and no row reads them; all other
  * values with a row's axes only are computed for each row. */
-static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
+static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a,
+                                   uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     int64_t elements = 0;
@@ -234,8 +247,9 @@ static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined,
             const DtOp *op = f->func->ops.at[g->ops.at[i]];
             const DtType *type = op->out[0]->type;
             const bool inner = dt_fuse_has_axes(type, joined, DT_FUSE_INNER);
-            if (f->after_rows[g->ops.at[i]] ? !inner || (op->kind == DT_OP_REDUCE && reads_after_rows(f, op, a, b))
-                                      : inner && !is_light(f, op, joined, a, b))
+            if (f->after_rows[g->ops.at[i]]
+                    ? !inner || (op->kind == DT_OP_REDUCE && reads_after_rows(f, op, a, b))
+                    : inner && !is_light(f, op, joined, a, b))
                 return false;
             if (!is_column_sum(op, joined))
                 continue;
@@ -247,13 +261,15 @@ static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined,
     return elements <= f->limits->row_sums_most;
 }
 
-/* Whether rows are short, or so many that each may be reduced as a whole, or no value of full size leaves. */
+/* Whether rows are short, or so many that each may be reduced as a whole, or no value of full size
+ * leaves. */
 static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
     int64_t rows = 1, row = 1;
     for (uint32_t i = 0; i < joined->full->rank; i++)
-        *(dt_fuse_listed(joined->full->axes[i].name, joined->inner, joined->n_inner) ? &row : &rows) *=
+        *(dt_fuse_listed(joined->full->axes[i].name, joined->inner, joined->n_inner) ? &row
+                                                                                     : &rows) *=
             dt_type_local_extent(joined->full, i, mesh);
     return rows >= f->limits->few_rows || row <= f->limits->long_row || is_closed(f, joined, a, b);
 }
@@ -319,7 +335,8 @@ static void merge_operands(DtFusion *f, uint32_t i, bool all)
 static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;
-    return g->full && dt_type_local_elements(type, mesh) * DT_FUSE_LARGE >= dt_type_local_elements(g->full, mesh);
+    return g->full && dt_type_local_elements(type, mesh) * DT_FUSE_LARGE >=
+                          dt_type_local_elements(g->full, mesh);
 }
 
 static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
@@ -339,7 +356,8 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
 /* Groups that read value, each with a few before it. */
 static void merge_readers(DtFusion *f, const DtValue *value)
 {
-    const uint32_t *readers = f->readers + f->reader[value->id], n = f->reader[value->id + 1] - f->reader[value->id];
+    const uint32_t *readers = f->readers + f->reader[value->id],
+                   n = f->reader[value->id + 1] - f->reader[value->id];
     for (uint32_t i = 0; i < n; i++) {
         uint32_t last = UINT32_MAX, tries = 0;
         for (uint32_t j = i; j-- > 0 && tries < TRIES;) {
@@ -439,11 +457,13 @@ static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_product
     dt_fuse_recompute(f);
 }
 
-uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues, int64_t spare,
-                       DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows, DtFuseRecompute **ret_recomputed)
+uint32_t dt_fuse_group(const DtFunc *func, const DtTargetLimits *limits, uint32_t epilogues,
+                       int64_t spare, DtArena *scratch, uint32_t *ret_group, DtFuseRows *ret_rows,
+                       DtFuseRecompute **ret_recomputed)
 {
     uint32_t n = func->ops.n;
-    DtFusion fusion = {.arena = scratch, .limits = limits, .func = func, .spare = spare}, *f = &fusion;
+    DtFusion fusion = {.arena = scratch, .limits = limits, .func = func, .spare = spare},
+             *f = &fusion;
     f->after_rows = DT_NEW_ARRAY(scratch, bool, n + 1);
     f->stamp = DT_NEW_ARRAY(scratch, uint32_t, n + 1);
     f->found = DT_NEW_ARRAY(scratch, uint32_t, n + 1);

@@ -20,8 +20,10 @@ typedef struct DtFuseGroup {
     /* has a sum that is complete before any product; has ops that depend on products */
     bool sum_known, behind;
     uint32_t last;             /* largest position of its ops */
-    int64_t beside;            /* bytes of other values that stay alive because their consumers depend on this group */
-    uint32_t due;              /* position by which its results are needed: the group with the smallest comes first */
+    int64_t beside;            /* bytes of other values that stay alive because their consumers
+                                * depend on this group */
+    /* position by which its results are needed: the group with the smallest comes first */
+    uint32_t due;
 } DtFuseGroup;
 
 typedef struct DtFusePlaced {
@@ -41,7 +43,8 @@ typedef struct DtFusion {
     DtValue **equals;                /* dt_cse_equals */
     DtFuseGroup *groups;             /* by position of the first op; merged ones are empty */
     uint32_t *group_of;        /* by position */
-    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an input */
+    uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an
+                                * input */
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
     bool *is_result;           /* by value id */
     DtFuseKnown *known;        /* by position */
@@ -101,7 +104,8 @@ void dt_fuse_measure(DtFusion *f);
 bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside);
 /* Whether both groups run along the same axis, or share so much that it does not matter; saved:
  * bytes. */
-bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b, int64_t saved);
+bool dt_fuse_alike(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b,
+                   int64_t saved);
 
 /* ---- fuse_cycle.c ---- */
 

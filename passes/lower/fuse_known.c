@@ -2,8 +2,10 @@
 /* Sums that are complete before a product runs, such as the number of positions that a mask
  * leaves, for a loss that is a mean over them.
  *
- *     keep  = cast(labels != ignored)             loss     = sum[batch, seq](xent(logits, labels) * keep)
- *     count = sum[batch, seq](keep)               d_logits = (softmax(logits) - onehot(labels)) * keep / count
+ *     keep  = cast(labels != ignored)
+ *     count = sum[batch, seq](keep)
+ *     loss     = sum[batch, seq](xent(logits, labels) * keep)
+ *     d_logits = (softmax(logits) - onehot(labels)) * keep / count
  *
  * The loss and its gradient can be one kernel, which reads the logits once, if no value between
  * them depends on that kernel: with a plain mean none does. Here the count must not. So it stays
@@ -81,8 +83,8 @@ static void look(Known *k)
 static Known known_of(const DtFunc *func, DtArena *scratch)
 {
     const uint32_t n = func->n_values + 1;
-    Known k = {.func = func, .known = DT_NEW_ARRAY(scratch, bool, n), .behind = DT_NEW_ARRAY(scratch, bool, n),
-               .waited = DT_NEW_ARRAY(scratch, bool, n)};
+    Known k = {.func = func, .known = DT_NEW_ARRAY(scratch, bool, n),
+               .behind = DT_NEW_ARRAY(scratch, bool, n), .waited = DT_NEW_ARRAY(scratch, bool, n)};
     look(&k);
     return k;
 }
@@ -92,7 +94,8 @@ static Known known_of(const DtFunc *func, DtArena *scratch)
 static bool is_sum(const Known *k, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && k->known[op->out[0]->id] && k->waited[op->out[0]->id] &&
-           elements(k, op->out[0]) * FEW <= elements(k, op->in[0]) && elements(k, op->in[0]) * FEW <= k->most;
+           elements(k, op->out[0]) * FEW <= elements(k, op->in[0]) &&
+           elements(k, op->in[0]) * FEW <= k->most;
 }
 
 /* A map over all that the sum adds up. */
@@ -116,7 +119,8 @@ static bool is_shared(const Known *k, const DtValue *value, const DtOp *sum, uin
     return is;
 }
 
-static DtValue *copy_for_sum(DtBuilder *b, const Known *k, DtValue *value, const DtOp *sum, uint32_t depth)
+static DtValue *copy_for_sum(DtBuilder *b, const Known *k, DtValue *value, const DtOp *sum,
+                             uint32_t depth)
 {
     if (!is_map(value, sum) || depth == 0)
         return value;
@@ -129,7 +133,10 @@ static DtValue *copy_for_sum(DtBuilder *b, const Known *k, DtValue *value, const
     return copy->out[0];
 }
 
-static bool is_copied(const Known *k, const DtOp *op) { return is_sum(k, op) && is_shared(k, op->in[0], op, DEEP); }
+static bool is_copied(const Known *k, const DtOp *op)
+{
+    return is_sum(k, op) && is_shared(k, op->in[0], op, DEEP);
+}
 
 uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied)
 {
@@ -171,7 +178,8 @@ static bool stays_inside(const DtFunc *func, uint32_t position, const uint32_t *
     return does;
 }
 
-bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n, const uint32_t *group)
+bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n,
+                          const uint32_t *group)
 {
     bool does = true;
     for (uint32_t i = 0; i < n; i++) {
@@ -209,7 +217,8 @@ void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n)
 /* The kind of an op whose operands are known. A value computed from a known sum may be larger (the
  * weights of all positions, from their number); it then belongs to the ops that wait for the
  * sum. */
-static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown *known, const DtOp *op)
+static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown *known,
+                           const DtOp *op)
 {
     DtFuseKnown is = is_sum(k, op) ? DT_FUSE_SUM_KNOWN : DT_FUSE_KNOWN;
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -240,7 +249,8 @@ DtFuseKnown *dt_fuse_known(const DtFusion *f)
     DtFuseKnown *known = DT_NEW_ARRAY(f->arena, DtFuseKnown, func->ops.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
-        known[i] = op->n_out && k.known[op->out[0]->id] ? made_of(&k, f, known, op) : DT_FUSE_BEHIND;
+        known[i] =
+            op->n_out && k.known[op->out[0]->id] ? made_of(&k, f, known, op) : DT_FUSE_BEHIND;
     }
     for (uint32_t i = func->ops.n; i-- > 0;)
         if (known[i] == DT_FUSE_KNOWN && is_for_sums(f, known, func->ops.at[i]))

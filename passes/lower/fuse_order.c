@@ -43,13 +43,15 @@ static void count_waits(const DtFusion *f, uint32_t *ret_count)
         }
 }
 
-/* Whether the op is a product that is much larger than its operands: the windows' gradient of a convolution. */
+/* Whether the op is a product that is much larger than its operands: the windows' gradient of a
+ * convolution. */
 static bool swells(const DtFusion *f, const DtOp *op)
 {
     if (op->kind != DT_OP_DOT)
         return false;
     const DtMesh *mesh = &f->func->module->mesh;
-    const int64_t operands = dt_fuse_bytes(op->in[0]->type, mesh) + dt_fuse_bytes(op->in[1]->type, mesh);
+    const int64_t operands =
+        dt_fuse_bytes(op->in[0]->type, mesh) + dt_fuse_bytes(op->in[1]->type, mesh);
     return dt_fuse_bytes(op->out[0]->type, mesh) > 2 * operands;
 }
 
@@ -87,7 +89,8 @@ uint32_t dt_fuse_order(DtFusion *f, uint32_t *ret_group)
             const DtOp *op = f->func->ops.at[f->groups[best].ops.at[i]];
             ret_group[f->groups[best].ops.at[i]] = done;
             for (uint32_t r = 0; r < op->n_out; r++)
-                for (uint32_t k = f->reader[op->out[r]->id]; k < f->reader[op->out[r]->id + 1]; k++) {
+                for (uint32_t k = f->reader[op->out[r]->id]; k < f->reader[op->out[r]->id + 1];
+                     k++) {
                     uint32_t reader = f->group_of[f->readers[k]];
                     if (reader != best && --waits[reader] == 0)
                         push_ready(&ready, reader);

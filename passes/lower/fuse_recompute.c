@@ -4,7 +4,8 @@
  * any more.
  *
  *   a square of gradients, for their norm and for the second moment    both read the gradients
- *   exp(z - max), backward                                             z is read instead, and nothing written
+ *   exp(z - max), backward                                             z is read instead, and
+ *                                                                      nothing written
  *
  * A cheap map is recomputed wherever the kernel reads its operands anyway. Other ops are
  * recomputed only if the value need not be written at all then, and no more memory is needed:
@@ -59,7 +60,8 @@ static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
         const DtOp *op = f->func->ops.at[f->readers[r]];
-        if (f->group_of[f->readers[r]] == group || (op->n_out == 1 && is_recomputed(f, op->out[0], group)))
+        if (f->group_of[f->readers[r]] == group ||
+            (op->n_out == 1 && is_recomputed(f, op->out[0], group)))
             return !is_in(f, value, group) && !is_recomputed(f, value, group);
     }
     return false;
@@ -76,7 +78,8 @@ static bool is_written(const DtFusion *f, const DtValue *value)
         is = group != own && !is_recomputed(f, value, group);
         if (op->n_out != 1)
             continue;
-        for (const DtFuseRecompute *item = f->recomputed[op->out[0]->id]; item && !is; item = item->next)
+        for (const DtFuseRecompute *item = f->recomputed[op->out[0]->id]; item && !is;
+             item = item->next)
             is = item->group != own && !is_recomputed(f, value, item->group);
     }
     return is;
@@ -91,8 +94,8 @@ static bool lies_in_memory(const DtFusion *f, const DtValue *value)
 
 static bool is_map(const DtFusion *f, const DtValue *value)
 {
-    return value->op && value->op->n_out == 1 && dt_op_is_pointwise(value->op->kind) && group_of(f, value) &&
-           group_of(f, value)->full;
+    return value->op && value->op->n_out == 1 && dt_op_is_pointwise(value->op->kind) &&
+           group_of(f, value) && group_of(f, value)->full;
 }
 
 static bool make(Attempt *a, const DtValue *value, uint32_t depth);
@@ -111,8 +114,9 @@ static bool is_row(const Attempt *a, const DtValue *value)
 static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
     const DtFusion *f = a->f;
-    if (dt_op_is_inline(value) || is_listed(value, a->made, a->n_made) || is_listed(value, a->read, a->n_read) ||
-        reads(f, value, a->group) || is_recomputed(f, value, a->group))
+    if (dt_op_is_inline(value) || is_listed(value, a->made, a->n_made) ||
+        is_listed(value, a->read, a->n_read) || reads(f, value, a->group) ||
+        is_recomputed(f, value, a->group))
         return true;
     const Attempt before = *a;
     const bool lies = lies_in_memory(f, value);
@@ -163,7 +167,8 @@ static void keep(const Attempt *a)
 {
     for (uint32_t i = 0; i < a->n_made; i++) {
         DtFuseRecompute *recomputed = DT_NEW(a->f->arena, DtFuseRecompute);
-        *recomputed = (DtFuseRecompute){.group = a->group, .next = a->f->recomputed[a->made[i]->id]};
+        *recomputed = (DtFuseRecompute){.group = a->group,
+                                        .next = a->f->recomputed[a->made[i]->id]};
         a->f->recomputed[a->made[i]->id] = recomputed;
     }
 }
@@ -197,8 +202,10 @@ static Readers readers_of(const DtFusion *f, const DtValue *value)
     return readers;
 }
 
-/* Whether nobody needs to write the value if each of these groups computes it, which costs less than it saves. */
-static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers, Attempt *ret_attempts)
+/* Whether nobody needs to write the value if each of these groups computes it, which costs less
+ * than it saves. */
+static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers,
+                    Attempt *ret_attempts)
 {
     const int64_t bytes = bytes_of(f, value);
     int64_t read = 0, kept = 0;
@@ -208,7 +215,9 @@ static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers, A
         may = attempt(f, value, readers->at[k], a);
         for (uint32_t i = 0; i < a->n_read; i++) {
             read += bytes_of(f, a->read[i]) * (lies_in_memory(f, a->read[i]) ? 1 : 2);
-            kept += f->position[a->read[i]->id] == UINT32_MAX || is_row(a, a->read[i]) ? 0 : bytes_of(f, a->read[i]);
+            kept += f->position[a->read[i]->id] == UINT32_MAX || is_row(a, a->read[i])
+                        ? 0
+                        : bytes_of(f, a->read[i]);
         }
     }
     return may && read < (readers->n + 1) * bytes && kept <= bytes;
@@ -222,7 +231,8 @@ static void look_at(DtFusion *f, const DtValue *value)
         return;
     const bool all = all_may(f, value, &readers, attempts);
     for (uint32_t k = 0; k < readers.n; k++)
-        if (all || (attempt(f, value, readers.at[k], &attempts[k]) && !attempts[k].dear && attempts[k].n_read == 0))
+        if (all || (attempt(f, value, readers.at[k], &attempts[k]) && !attempts[k].dear &&
+                    attempts[k].n_read == 0))
             keep(&attempts[k]);
 }
 
@@ -238,7 +248,8 @@ void dt_fuse_recompute(DtFusion *f)
     f->recomputed = DT_NEW_ARRAY(f->arena, DtFuseRecompute *, f->func->n_values + 1);
     for (uint32_t i = f->func->ops.n; i-- > 0;) {
         const DtOp *op = f->func->ops.at[i];
-        if (op->n_out == 1 && is_large(f, op->out[0]) && is_map(f, op->out[0]) && is_written(f, op->out[0]))
+        if (op->n_out == 1 && is_large(f, op->out[0]) && is_map(f, op->out[0]) &&
+            is_written(f, op->out[0]))
             look_at(f, op->out[0]);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory: results that are written over values that nobody reads any more (memory_over.c); in which order the axes of
- * others lie (memory_lies.c), which depends on how the values around them do (memory_walk.c); what is made where it
- * belongs in something larger (memory_parts.c); what is copied since an op needs it to lie otherwise (memory_copy.c),
- * and what is copied to where results belong (memory_results.c); and where all that has memory of its own lies
- * (memory_frame.c).
+/* memory: results that are written over values that nobody reads any more (memory_over.c); in which
+ * order the axes of others lie (memory_lies.c), which depends on how the values around them do
+ * (memory_walk.c); what is made where it belongs in something larger (memory_parts.c); what is
+ * copied since an op needs it to lie otherwise (memory_copy.c), and what is copied to where results
+ * belong (memory_results.c); and where all that has memory of its own lies (memory_frame.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -12,20 +12,22 @@
  *     %3 = dot(%2, %w)                             %3 = dot(%2, %w) over(%3=%x)
  *     return %3, carried like %x                   return %3
  *
- * What a loop carries and what an update stores belongs where the value of before lay: it is computed there if that
- * one is read for the last time earlier, or by the same kernel, element by element as it writes. Otherwise it is
- * computed elsewhere and copied there at the end. Any other result of a kernel, or of a sum over ranks, takes the
- * memory of an operand of its type that dies there, unless it has a place already: as a result of the function, in a
- * bucket, in a ring buffer, or as part of a concat. Where the operand lies with its axes in another order, or as part
- * of something, the result gets memory of its own after all.
+ * What a loop carries and what an update stores belongs where the value of before lay: it is
+ * computed there if that one is read for the last time earlier, or by the same kernel, element by
+ * element as it writes. Otherwise it is computed elsewhere and copied there at the end. Any other
+ * result of a kernel, or of a sum over ranks, takes the memory of an operand of its type that dies
+ * there, unless it has a place already: as a result of the function, in a bucket, in a ring buffer,
+ * or as part of a concat. Where the operand lies with its axes in another order, or as part of
+ * something, the result gets memory of its own after all.
  *
- * A kernel may write over x if each element of x is read only with the element that is written: x reaches maps and
- * reductions only, and no other result needs one reduction more, since its loops come after those of this one. In a
- * function that may run in tiles, what is outside of them in two parts, x has no other reader.
+ * A kernel may write over x if each element of x is read only with the element that is written: x
+ * reaches maps and reductions only, and no other result needs one reduction more, since its loops
+ * come after those of this one. In a function that may run in tiles, what is outside of them in two
+ * parts, x has no other reader.
  *
- * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies, DtValue.at,
- * DtFunc.frame, DtOp.base, DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of values; a copy has that of its
- * operand (DtValue.final). */
+ * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
+ * DtValue.at, DtFunc.frame, DtOp.base, DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of
+ * values; a copy has that of its operand (DtValue.final). */
 #include "passes/lower/memory.h"
 #include "passes/lower/order.h"
 #include "passes/passes.h"
@@ -130,8 +132,8 @@ static bool is_unnumbered(const DtFunc *func)
     return true;
 }
 
-/* Operands and values that the function has besides, if all products that do more are ops again: each operand may be
- * copied. */
+/* Operands and values that the function has besides, if all products that do more are ops again:
+ * each operand may be copied. */
 static size_t count_operands(const DtFunc *func)
 {
     size_t n = 0;

@@ -83,7 +83,8 @@ bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
 /* Lets results of op that have no memory yet overwrite operands whose last reader it is. */
 void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op);
 /* Whether result `out` of the op at the position can overwrite `old`. */
-bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out, const DtValue *old);
+bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
+                        const DtValue *old);
 /* The store's value at the beginning of the function; NULL: nobody reads it. */
 DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
 

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, where an op needs what it reads to lie otherwise than it does, or to lie anywhere: they are ops of the
- * program.
+/* Copies, where an op needs what it reads to lie otherwise than it does, or to lie anywhere: they
+ * are ops of the program.
  *
  *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
  *                                              %3 = dot[a, b](%1, %4)
  *
- *   products    operands that a library multiplies only in another order of axes, if that pays (ir/product.h)
- *   exchanges   operands that are not dense, unless blocks can be moved from where they lie (ir/blocks.h)
- *   packs       a value that lies in one part of a stacked bucket and goes to another, too: the parts of all iterations
- *               lie between each other
- *   the rest    operands that are computed wherever they are read (dt_op_is_inline; the number of a loop's iteration)
- *               and have to be in memory: views, exchanges, products, loops and kernels take addresses. Later ones
- *               take that of the same copy
+ *   products    operands that a library multiplies only in another order of axes, if that pays
+ *               (ir/product.h)
+ *   exchanges   operands that are not dense, unless blocks can be moved from where they lie
+ *               (ir/blocks.h)
+ *   packs       a value that lies in one part of a stacked bucket and goes to another, too: the
+ *               parts of all iterations lie between each other
+ *   the rest    operands that are computed wherever they are read (dt_op_is_inline; the number of a
+ *               loop's iteration) and have to be in memory: views, exchanges, products, loops and
+ *               kernels take addresses. Later ones take that of the same copy
  *
- * Where callers disagree on how an operand lies, and in functions that may run in tiles, where blocks are multiplied,
- * the op says `copies`: it is found out for each call. */
+ * Where callers disagree on how an operand lies, and in functions that may run in tiles, where
+ * blocks are multiplied, the op says `copies`: it is found out for each call. */
 #include "passes/lower/memory.h"
 
 #include "ir/blocks.h"
@@ -87,8 +89,10 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
         copy_operand(m, op, 0, NULL);
     DtValue *in = op->in[0], *out = dt_memory_result(m, op, 0);
     const DtMemoryWish *wish = &m->wish[out->id];
-    const bool there = dt_memory_is_direct(m, out) && !wish->adds, knows = !there || wish->strides != dt_memory_unknown;
-    const DtView from = dt_memory_view(m, in), to = dt_memory_strided(m, out->type, there ? wish->strides : NULL);
+    const bool there = dt_memory_is_direct(m, out) && !wish->adds,
+               knows = !there || wish->strides != dt_memory_unknown;
+    const DtView from = dt_memory_view(m, in),
+                 to = dt_memory_strided(m, out->type, there ? wish->strides : NULL);
     op->copies = m->at[in->id] == dt_memory_unknown || !knows;
     m->changed = m->changed || op->copies;
     m->at[out->id] = op->copies ? dt_memory_unknown : there ? wish->strides : NULL;
@@ -111,7 +115,8 @@ static void part_repeated(DtMemory *m, DtOp *pack)
     for (uint32_t i = 0; i < pack->n_in && pack->n_axes && pack->holds; i++) {
         bool repeated = false;
         for (uint32_t k = 0; k < pack->n_in; k++)
-            repeated = repeated || (pack->holds[k] && !pack->holds[i] && dt_op_viewed(pack->in[i]) == pack->in[k]);
+            repeated = repeated || (pack->holds[k] && !pack->holds[i] &&
+                                    dt_op_viewed(pack->in[i]) == pack->in[k]);
         if (repeated)
             copy_operand(m, pack, i, NULL);
     }
@@ -131,7 +136,8 @@ static bool takes_address(const DtOp *op, uint32_t operand)
     case DT_OP_CALL: return !op->func->fused;
     case DT_OP_DOT: return true;
     default:
-        return dt_op_info[op->kind].op_class == DT_CLASS_COMM || dt_op_info[op->kind].op_class == DT_CLASS_STRUCT ||
+        return dt_op_info[op->kind].op_class == DT_CLASS_COMM ||
+               dt_op_info[op->kind].op_class == DT_CLASS_STRUCT ||
                dt_op_reads_elsewhere(op, operand);
     }
 }
@@ -141,8 +147,10 @@ static void settle(DtMemory *m, DtOp *op)
 {
     for (uint32_t i = 0; !m->func->fused && i < op->n_in; i++) {
         DtValue **settled = &m->settled[op->in[i]->id];
-        const bool is_number = m->call->loop && op->in[i] == m->func->inputs.at[0]; /* kernels count for themselves */
-        if (!(is_number ? op->kind != DT_OP_FUSED : dt_op_is_inline(op->in[i])) || !takes_address(op, i))
+        /* kernels count for themselves */
+        const bool is_number = m->call->loop && op->in[i] == m->func->inputs.at[0];
+        if (!(is_number ? op->kind != DT_OP_FUSED : dt_op_is_inline(op->in[i])) ||
+            !takes_address(op, i))
             continue;
         if (!*settled)
             *settled = copy_operand(m, op, i, NULL);

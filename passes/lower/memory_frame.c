@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: which values have memory of their own, and where in the frame of their function it is (ir/frame.h).
+/* Frames: which values have memory of their own, and where in the frame of their function it is
+ * (ir/frame.h).
  *
  *   before                                      after
  *   func body : body {                          func body : body frame=768 {
@@ -7,14 +8,14 @@
  *     %3 = fused(%2) : f32[a=64]                  %3 = fused(%2) : f32[a=64] at(%3=512)
  *     %4 = dot(%3, %1) : f32[a=32]                %4 = dot(%3, %1) : f32[a=32] at(%4=0)
  *
- * The functions that a function runs are laid out first; the frame of one is a range in use while the op runs it. So a
- * function has one layout, wherever it is run from. Ranges get their offsets one after the other, each the lowest
- * that is free; of four orders that one is taken with which the frame is smallest, which is rarely larger than the most
- * bytes in use at once.
+ * The functions that a function runs are laid out first; the frame of one is a range in use while
+ * the op runs it. So a function has one layout, wherever it is run from. Ranges get their offsets
+ * one after the other, each the lowest that is free; of four orders that one is taken with which
+ * the frame is smallest, which is rarely larger than the most bytes in use at once.
  *
- * Not laid out are functions of attention: what they need depends on whether the target does them in one kernel or in
- * tiles, which code generation finds out (codegen/attend.c). Neither is memory of copies that an op says it may make
- * (DtOp.copies). */
+ * Not laid out are functions of attention: what they need depends on whether the target does them
+ * in one kernel or in tiles, which code generation finds out (codegen/attend.c). Neither is memory
+ * of copies that an op says it may make (DtOp.copies). */
 #include "passes/lower/memory.h"
 
 #include "ir/frame.h"
@@ -82,7 +83,8 @@ static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtVa
     default:
         if (dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in && !op->copies)
             return false;
-        if (dt_op_info[op->kind].op_class != DT_CLASS_COMM && !dt_op_is_product(op) && !has_readers(m, done))
+        if (dt_op_info[op->kind].op_class != DT_CLASS_COMM && !dt_op_is_product(op) &&
+            !has_readers(m, done))
             return false;
     }
     return !done->over && !is_wanted(m, done);
@@ -95,7 +97,8 @@ static void mark_predicted(DtMemory *m)
     for (uint32_t i = 0; entry && entry->kind == DT_ENTRY_PREDICT && i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];
         DtValue *value = m->func->results.at[i];
-        if (!result->store && result->name[0] != '@' && value->type->rank && !m->func->module->pipeline && value->op)
+        if (!result->store && result->name[0] != '@' && value->type->rank &&
+            !m->func->module->pipeline && value->op)
             value->at = 1;
     }
 }
@@ -134,7 +137,8 @@ static int by_size(const void *a, const void *b)
     const DtFrameRange *x = &((const Choice *)a)->range, *y = &((const Choice *)b)->range;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->first != y->first ? (x->first < y->first ? -1 : 1) : (x->offset > y->offset) - (x->offset < y->offset);
+    return x->first != y->first ? (x->first < y->first ? -1 : 1)
+                                : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
 static int by_need(const void *a, const void *b)
@@ -247,7 +251,8 @@ static bool has_own(const DtFunc *func)
     bool has = false;
     for (uint32_t i = 0; i < func->ops.n && !has; i++) {
         const DtOp *op = func->ops.at[i];
-        has = dt_frame_has(op) && (op->func->frame || (op->kind == DT_OP_CALL && has_own(op->func)));
+        has =
+            dt_frame_has(op) && (op->func->frame || (op->kind == DT_OP_CALL && has_own(op->func)));
         for (uint32_t k = 0; k < op->n_out; k++)
             has = has || op->out[k]->at;
     }

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of axes of temporaries. A temporary lies as its type says, but for the ops of a convolution, which is a
- * window and a contraction over the window's axis, the kernel's and the channels':
+/* The order of axes of temporaries. A temporary lies as its type says, but for the ops of a
+ * convolution, which is a window and a contraction over the window's axis, the kernel's and the
+ * channels':
  *
  *     win = window[width, kw](window[height, kh](x))     type [batch, height, width, chan, kh, kw]
  *     y = win @(kh, kw, chan) w                          w [kh, kw, chan, out]
  *
- *   window   what a contraction sums lies innermost, in the order of the other operand: kh, kw, chan. Then the
- *            contraction, and that for the gradient of w, are one matrix product each
- *   dot      the columns lie as in the second operand: the gradient of win, over batch, height, width and kh, kw,
- *            chan, is one matrix product
+ *   window   what a contraction sums lies innermost, in the order of the other operand: kh, kw,
+ *            chan. Then the contraction, and that for the gradient of w, are one matrix product
+ *            each
+ *   dot      the columns lie as in the second operand: the gradient of win, over batch, height,
+ *            width and kh, kw, chan, is one matrix product
  *   fold     as the operand without the window's axis, so that its loops run along memory
  *
- * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of a pooling) has its
- * short axes, the windows', before the last long one.
+ * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of
+ * a pooling) has its short axes, the windows', before the last long one.
  *
- * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples of bytes that the
- * target says, unless they are short (197 keys of a block of attention): 50257 logits of a token take the room of 50260
- * in f32. What enters or leaves a function lies without gaps. */
+ * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples
+ * of bytes that the target says, unless they are short (197 keys of a block of attention): 50257
+ * logits of a token take the room of 50260 in f32. What enters or leaves a function lies without
+ * gaps. */
 #include "passes/lower/memory.h"
 
 #include <string.h>
@@ -60,7 +63,8 @@ static Order order_of(const DtMemory *m, const DtValue *value)
 }
 
 /* The contraction that reads value and sums axis away, and which operand value is. */
-static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, const char *axis, uint32_t *ret_operand)
+static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, const char *axis,
+                                    uint32_t *ret_operand)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
@@ -191,7 +195,8 @@ static uint32_t row_in(const DtOp *dot, const DtType *type)
  * rows. */
 static uint32_t row_of(const DtFunc *func, const DtValue *value)
 {
-    uint32_t first = value->op->kind == DT_OP_DOT ? row_in(value->op, value->type) : value->type->rank;
+    uint32_t first =
+        value->op->kind == DT_OP_DOT ? row_in(value->op, value->type) : value->type->rank;
     for (uint32_t i = 0; i < func->results.n; i++)
         if (func->results.at[i] == value)
             return 0;
@@ -200,7 +205,9 @@ static uint32_t row_of(const DtFunc *func, const DtValue *value)
             const DtOp *op = func->ops.at[i];
             if (op->in[j] != value)
                 continue;
-            const uint32_t row = op->kind == DT_OP_DOT ? row_in(op, value->type) : takes_gaps(op) ? first : 0;
+            const uint32_t row = op->kind == DT_OP_DOT ? row_in(op, value->type)
+                                 : takes_gaps(op)      ? first
+                                                       : 0;
             first = row < first ? row : first;
         }
     return first < value->type->rank ? first : 0;
@@ -264,10 +271,12 @@ void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view)
     uint32_t from[DT_MAX_RANK];
     for (uint32_t d = 0; d < view->rank; d++) {
         uint32_t at = order.n++;
-        for (; at > 0; at--) { /* of equal strides the longer axis is outside of those that have one place */
+        /* of equal strides the longer axis is outside of those that have one place */
+        for (; at > 0; at--) {
             const uint32_t other = from[at - 1];
             if (view->stride[other] > view->stride[d] ||
-                (view->stride[other] == view->stride[d] && (view->extent[d] == 1 || view->extent[other] > 1)))
+                (view->stride[other] == view->stride[d] &&
+                 (view->extent[d] == 1 || view->extent[other] > 1)))
                 break;
             order.axis[at] = order.axis[at - 1];
             from[at] = other;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be written over what: a kernel over an operand that it reads for the last time, element by element as it
- * writes; a result over the value whose place it takes. */
+/* What may be written over what: a kernel over an operand that it reads for the last time, element
+ * by element as it writes; a result over the value whose place it takes. */
 #include "passes/lower/memory.h"
 #include "passes/lower/order.h"
 #include "passes/passes.h"
@@ -39,8 +39,8 @@ static bool goes_its_own_way(const DtOp *op)
            (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
 }
 
-/* The loops of a kernel in which a value is computed, from the reductions that it depends on. after_rows:
- * it depends on a sum over rows. reached: it depends on input x. */
+/* The loops of a kernel in which a value is computed, from the reductions that it depends on.
+ * after_rows: it depends on a sum over rows. reached: it depends on input x. */
 typedef struct Phase {
     uint32_t phase;
     bool after_rows, reached;
@@ -148,11 +148,12 @@ static bool has_place(const DtMemory *m, const DtValue *value)
 static bool lies_alone(const DtMemory *m, const DtValue *value)
 {
     const DtOp *op = value->op;
-    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT || op->kind == DT_OP_WHEN ||
+    if (!op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_AT ||
+        op->kind == DT_OP_WHEN ||
         (op->kind == DT_OP_DONE && op->in[0]->op->kind == DT_OP_RINGBUF_GET))
         return false;
-    return dt_op_viewed(value) == value && !dt_op_is_inline(value) && !dt_type_is_ringbuf(value->type) &&
-           !m->wish[value->id].part;
+    return dt_op_viewed(value) == value && !dt_op_is_inline(value) &&
+           !dt_type_is_ringbuf(value->type) && !m->wish[value->id].part;
 }
 
 static bool is_taken(const DtOp *op, const DtValue *x)
@@ -174,7 +175,8 @@ static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtV
 
 void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op)
 {
-    for (uint32_t i = 0; i < op->n_out && (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op))); i++) {
+    for (uint32_t i = 0;
+         i < op->n_out && (op->kind == DT_OP_ALL_REDUCE || (m->fuses && is_kernel(op))); i++) {
         DtValue *out = dt_memory_result(m, op, i), *x = NULL;
         if (has_place(m, out) || (!m->reads[out->id] && m->last[out->id] != at_end))
             continue;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in what: values that are made only to be joined, by a `pack`, a `concat` or a ring buffer, are written
- * where they belong in the result by whatever computes them, also through renames. So are the halves of a rotary
- * embedding and a U-net's skips. What lies elsewhere already is copied there; so is what has another reader, but for
- * packs and ring buffers; and a library writes no matrix without neighbours in memory. */
+/* What lies in what: values that are made only to be joined, by a `pack`, a `concat` or a ring
+ * buffer, are written where they belong in the result by whatever computes them, also through
+ * renames. So are the halves of a rotary embedding and a U-net's skips. What lies elsewhere already
+ * is copied there; so is what has another reader, but for packs and ring buffers; and a library
+ * writes no matrix without neighbours in memory. */
 #include "passes/lower/memory.h"
 
 static void hold(const DtMemory *m, DtOp *op)
@@ -45,15 +46,18 @@ void dt_memory_drop(DtMemory *m, const DtValue *value)
 static void join_pack(DtMemory *m, DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
-    const bool direct = is_wished(m, op->out[0]) && !wish->old && (!wish->adds || !m->reads[op->out[0]->id]);
+    const bool direct =
+        is_wished(m, op->out[0]) && !wish->old && (!wish->adds || !m->reads[op->out[0]->id]);
     const bool adds = direct && wish->adds, known = !direct || wish->strides != dt_memory_unknown;
     if (!direct && op->n_axes)
         return;
     hold(m, op);
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtType *type = op->in[i]->type;
-        DtView part = dt_memory_strided(m, op->out[0]->type, direct && known ? wish->strides : NULL);
-        if (is_wished(m, op->in[i]) || !is_made(op->in[i]) || (adds && m->reads[op->in[i]->id] != 1))
+        DtView part =
+            dt_memory_strided(m, op->out[0]->type, direct && known ? wish->strides : NULL);
+        if (is_wished(m, op->in[i]) || !is_made(op->in[i]) ||
+            (adds && m->reads[op->in[i]->id] != 1))
             continue;
         dt_view_in_bucket(type, op->n_axes, 0, &m->func->module->mesh, &part);
         wish_part(m, op->in[i], known ? dt_memory_strides(m, type, &part) : dt_memory_unknown);
@@ -80,7 +84,8 @@ static bool is_there(const DtMemory *m, const DtValue *ringbuf)
     while (m->call->loop && n < m->func->ops.n && dt_memory_is_ahead(m->func->ops.at[n]->kind) &&
            m->func->ops.at[n] != ringbuf->op)
         n++;
-    return !ringbuf->op || (m->call->loop && n < m->func->ops.n && m->func->ops.at[n] == ringbuf->op);
+    return !ringbuf->op ||
+           (m->call->loop && n < m->func->ops.n && m->func->ops.at[n] == ringbuf->op);
 }
 
 static void join_put(DtMemory *m, DtOp *op)
@@ -131,12 +136,13 @@ static bool is_read_inside(const DtOp *by, const DtValue *value)
 static bool claim(DtMemory *m, const DtValue *value, const DtView *view, bool wish)
 {
     DtOp *by = value->op;
-    if (!by || dt_op_is_inline(value) || is_wished(m, value) || m->reads[value->id] != 1 || is_result(m->func, value) ||
-        is_read_inside(by, value))
+    if (!by || dt_op_is_inline(value) || is_wished(m, value) || m->reads[value->id] != 1 ||
+        is_result(m->func, value) || is_read_inside(by, value))
         return false;
     if (by->kind == DT_OP_RELABEL) {
         DtView behind = *view;
-        if (!dt_view_behind(by, &m->func->module->mesh, &behind) || !claim(m, by->in[0], &behind, wish))
+        if (!dt_view_behind(by, &m->func->module->mesh, &behind) ||
+            !claim(m, by->in[0], &behind, wish))
             return false;
         if (wish) {
             hold(m, by);
@@ -145,9 +151,10 @@ static bool claim(DtMemory *m, const DtValue *value, const DtView *view, bool wi
         return true;
     }
     const bool is_map = dt_op_is_pointwise(by->kind) && dt_op_info[by->kind].data != DT_DATA_VIEW;
-    if (by->kind == DT_OP_DOT ? !has_unit_stride(view)
-                              : by->kind != DT_OP_FUSED && by->kind != DT_OP_REDUCE && by->kind != DT_OP_CONCAT &&
-                                    (!is_map || by->kind == DT_OP_EXPAND))
+    if (by->kind == DT_OP_DOT
+            ? !has_unit_stride(view)
+            : by->kind != DT_OP_FUSED && by->kind != DT_OP_REDUCE && by->kind != DT_OP_CONCAT &&
+                  (!is_map || by->kind == DT_OP_EXPAND))
         return false;
     if (wish)
         wish_part(m, value, dt_memory_strides(m, value->type, view));
@@ -177,7 +184,8 @@ static void join_concat(DtMemory *m, DtOp *op)
         return;
     DtView whole = dt_memory_strided(m, out->type, direct ? wish->strides : NULL);
     if (op->kind == DT_OP_RELABEL) {
-        if (!direct || !dt_view_behind(op, &m->func->module->mesh, &whole) || !claim(m, op->in[0], &whole, true))
+        if (!direct || !dt_view_behind(op, &m->func->module->mesh, &whole) ||
+            !claim(m, op->in[0], &whole, true))
             return;
         hold(m, op);
         op->holds[0] = true;
@@ -197,7 +205,8 @@ void dt_memory_parts(DtMemory *m)
     const DtFunc *func = m->func;
     if (func->fused) { /* in a function of tiles, or a kernel, only results have given places */
         for (uint32_t i = 0; i < func->results.n; i++)
-            if (m->fuses && func->results.at[i]->op && func->results.at[i]->op->kind == DT_OP_RELABEL)
+            if (m->fuses && func->results.at[i]->op &&
+                func->results.at[i]->op->kind == DT_OP_RELABEL)
                 join_concat(m, func->results.at[i]->op);
         return;
     }

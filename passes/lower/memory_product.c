@@ -53,7 +53,8 @@ void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops)
     const DtFunc *func = op->func;
     const uint32_t first = m->func->n_values; /* values computed here, except results */
     DtValue **now = DT_NEW_ARRAY(m->arena, DtValue *, func->n_values + 1);
-    bool *met = DT_NEW_ARRAY(m->arena, bool, func->n_values + 1); /* an operand's first reader was counted as the op */
+    /* an operand's first reader was counted as the op */
+    bool *met = DT_NEW_ARRAY(m->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         now[func->inputs.at[i]->id] = op->in[i];
     for (uint32_t i = 0; i < func->ops.n; i++) {

@@ -27,7 +27,8 @@ static bool stays(const DtMemory *m, const DtValue *value, const DtValue *old)
     uint32_t n = 0;
     const DtValue *root = value;
     for (; root != old && root->op && dt_op_viewed(root) != root; root = root->op->in[0]) {
-        if (n == DT_MAX_RANK || root->op->kind == DT_OP_SHARD || root->op->kind == DT_OP_AT || root->op->copies)
+        if (n == DT_MAX_RANK || root->op->kind == DT_OP_SHARD || root->op->kind == DT_OP_AT ||
+            root->op->copies)
             return false;
         chain[n++] = root->op;
     }
@@ -90,10 +91,13 @@ static DtValue *old_of(const DtMemory *m, uint32_t i)
     const DtEntryPoint *entry = m->call->entry;
     if (m->call->loop)
         return i < m->call->loop->n_carried ? m->func->inputs.at[1 + i] : NULL;
-    return entry && !entry->results.at[i].accumulate ? dt_memory_param(m->func, entry->results.at[i].store) : NULL;
+    return entry && !entry->results.at[i].accumulate
+               ? dt_memory_param(m->func, entry->results.at[i].store)
+               : NULL;
 }
 
-static bool is_overwritten(const DtMemory *m, DtValue *const *old, const bool *copied, const DtValue *value)
+static bool is_overwritten(const DtMemory *m, DtValue *const *old, const bool *copied,
+                           const DtValue *value)
 {
     const DtValue *root = dt_op_viewed(value);
     for (uint32_t i = 0; i < m->func->results.n; i++)
@@ -124,14 +128,15 @@ void dt_memory_results(DtMemory *m)
 {
     const uint32_t n = m->func->results.n;
     DtValue **results = m->func->results.at, **old = DT_NEW_ARRAY(m->arena, DtValue *, n + 1);
-    bool *copied = DT_NEW_ARRAY(m->arena, bool, n + 1), *seen = DT_NEW_ARRAY(m->arena, bool, m->func->n_values + 1);
+    bool *copied = DT_NEW_ARRAY(m->arena, bool, n + 1),
+         *seen = DT_NEW_ARRAY(m->arena, bool, m->func->n_values + 1);
     uint32_t first = first_op(m->func);
     for (uint32_t i = 0; i < n && !m->call->leaves; i++) {
         const DtValue *value = results[i];
         old[i] = old_of(m, i);
         copied[i] = !dt_type_is_ringbuf(value->type) && !dt_memory_late(value) &&
-                    !dt_graph_is_slotted(m->func, value) &&
-                    !(old[i] && stays(m, value, old[i])) && (seen[value->id] || !dt_memory_lands(m, value));
+                    !dt_graph_is_slotted(m->func, value) && !(old[i] && stays(m, value, old[i])) &&
+                    (seen[value->id] || !dt_memory_lands(m, value));
         seen[value->id] = true;
     }
     for (uint32_t i = 0; i < n; i++)

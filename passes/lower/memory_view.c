@@ -22,7 +22,8 @@ DtView dt_memory_view(const DtMemory *m, const DtValue *value)
 const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view)
 {
     const DtView dense = dt_view_dense(type, &m->func->module->mesh, 0);
-    if (view->rank != type->rank || !memcmp(view->stride, dense.stride, type->rank * sizeof *dense.stride))
+    if (view->rank != type->rank ||
+        !memcmp(view->stride, dense.stride, type->rank * sizeof *dense.stride))
         return NULL;
     int64_t *strides = DT_NEW_ARRAY(m->kept, int64_t, type->rank);
     memcpy(strides, view->stride, type->rank * sizeof *strides);

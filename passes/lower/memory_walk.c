@@ -26,13 +26,15 @@ DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func)
     return call;
 }
 
-static void say(const DtMemoryCall *call, const int64_t **slot, const DtType *type, const int64_t *strides)
+static void say(const DtMemoryCall *call, const int64_t **slot, const DtType *type,
+                const int64_t *strides)
 {
     const int64_t *const was = *slot;
     if (!call->called)
         *slot = strides;
-    else if (was != strides && (!was || !strides || was == dt_memory_unknown || strides == dt_memory_unknown ||
-                                memcmp(was, strides, type->rank * sizeof *strides) != 0))
+    else if (was != strides &&
+             (!was || !strides || was == dt_memory_unknown || strides == dt_memory_unknown ||
+              memcmp(was, strides, type->rank * sizeof *strides) != 0))
         *slot = dt_memory_unknown;
 }
 
@@ -49,7 +51,8 @@ static bool adds(const DtMemory *m, const DtValue *value)
     return dt_memory_is_direct(m, value) && m->wish[value->id].adds;
 }
 
-static const int64_t *slice_of(const DtMemory *m, const DtLoop *loop, const DtValue *whole, const DtType *slice)
+static const int64_t *slice_of(const DtMemory *m, const DtLoop *loop, const DtValue *whole,
+                               const DtType *slice)
 {
     if (!m->at[whole->id] || m->at[whole->id] == dt_memory_unknown)
         return m->at[whole->id];
@@ -96,7 +99,8 @@ static void say_call(const DtMemory *m, const DtOp *op, const DtFunc *func)
 
 /* ---- results ---- */
 
-/* Whether a value whose strides these are is all that its memory holds, in the order of its type. */
+/* Whether a value whose strides these are is all that its memory holds, in the order of its
+ * type. */
 static bool is_whole(const DtMemory *m, const DtValue *value)
 {
     const DtView dense = dt_view_dense(value->type, &m->func->module->mesh, 0);
@@ -168,7 +172,8 @@ static bool place_view(DtMemory *m, DtOp *op)
     else if (known ? !dt_view_through(op, &m->func->module->mesh, &view) : !is_always_view(op))
         op->copies = m->changed = true;
     if (!op->copies)
-        m->at[op->out[0]->id] = known ? dt_memory_strides(m, op->out[0]->type, &view) : dt_memory_unknown;
+        m->at[op->out[0]->id] =
+            known ? dt_memory_strides(m, op->out[0]->type, &view) : dt_memory_unknown;
     return !op->copies;
 }
 

@@ -88,8 +88,12 @@ static void write_entry(DtModule *module, DtEntryPoint *entry, int64_t n_micro)
     if (!chain || !whole || n_micro < 2)
         return;
     DtStore *store = handed.store = DT_NEW(module->arena, DtStore);
-    *store = (DtStore){.kind = DT_STORE_RINGBUF, .index = module->stores.n, .stage = -1, .span = entry->func->span,
-                       .type = dt_order_ring(module, chain->ahead + 1, chain->bytes, chain->splits)};
+    *store =
+        (DtStore){.kind = DT_STORE_RINGBUF,
+                  .index = module->stores.n,
+                  .stage = -1,
+                  .span = entry->func->span,
+                  .type = dt_order_ring(module, chain->ahead + 1, chain->bytes, chain->splits)};
     store->path = store->pattern = dt_intern_printf("%s.@ringbuf", entry->name);
     DT_PUSH(module->arena, module->stores, store);
     dt_order_write(entry->func, chain, &handed);

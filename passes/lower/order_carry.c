@@ -94,8 +94,9 @@ static bool is_bucket(const DtFunc *body, const DtValue *value)
     uint32_t results = 0;
     for (uint32_t i = 0; i < body->results.n; i++)
         results += body->results.at[i] == value;
-    return pack && pack->kind == DT_OP_PACK && op->kind != DT_OP_ALL_GATHER && !op->late && results == 1 &&
-           dt_graph_reads(body, value) == results && dt_graph_reads(body, pack->out[0]) == 1 && !has_beside(body, op) &&
+    return pack && pack->kind == DT_OP_PACK && op->kind != DT_OP_ALL_GATHER && !op->late &&
+           results == 1 && dt_graph_reads(body, value) == results &&
+           dt_graph_reads(body, pack->out[0]) == 1 && !has_beside(body, op) &&
            !is_read_behind(body, op);
 }
 
@@ -176,7 +177,8 @@ static void renumber(DtValue *const *list, uint32_t n)
 static DtValue *new_ring(DtFunc *func, const DtType *type, DtOp *op)
 {
     DtValue *value = DT_NEW(func->module->arena, DtValue);
-    *value = (DtValue){.type = type, .op = op, .name = dt_intern("ringbuf"), .id = func->n_values++};
+    *value = (DtValue){.type = type, .op = op, .name = dt_intern("ringbuf"),
+                       .id = func->n_values++};
     return value;
 }
 
@@ -218,7 +220,8 @@ static void change_body(const Carry *c, const DtType *type)
             b.span = op->span, b.path = op->path;
             ring = dt_graph_ringbuf_put(&b, ring, bucket, byte);
             op->in[0] = dt_graph_ringbuf_get(&b, ring, byte, bucket->type);
-            op->in[0]->name = bucket->name, op->in[0]->means = bucket->means, op->in[0]->final = bucket->final;
+            op->in[0]->name = bucket->name, op->in[0]->means = bucket->means,
+            op->in[0]->final = bucket->final;
             op->starts = true;
             byte += dt_order_slot_bytes(c->module, bucket->type);
         }
@@ -276,7 +279,8 @@ static void change_loop(Carry *c, DtValue *ring)
     DtLoop *loop = DT_NEW(c->module->arena, DtLoop);
     *loop = *op->loop;
     insert(c->module->arena, &op->in, &op->n_in, loop->n_carried, ring);
-    insert(c->module->arena, &op->out, &op->n_out, loop->n_carried, new_ring(c->func, ring->type, op));
+    insert(c->module->arena, &op->out, &op->n_out, loop->n_carried,
+           new_ring(c->func, ring->type, op));
     renumber(op->out, op->n_out);
     loop->n_carried++;
     op->loop = loop;
@@ -370,8 +374,8 @@ static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_l
     }
 }
 
-/* The type of a ring with slots that have room for all of them, each in bytes of its own, unless it is done before the
- * next one turns it. */
+/* The type of a ring with slots that have room for all of them, each in bytes of its own, unless it
+ * is done before the next one turns it. */
 static const DtType *larger(const Carries *list)
 {
     const DtType *ring = list->at[0].ring;
@@ -420,7 +424,8 @@ static bool has_ring(const DtEntryPoint *entry, const DtStore *store)
     bool has = false;
     for (uint32_t i = 0; i < entry->results.n; i++)
         has = has || (store ? entry->results.at[i].store == store
-                            : entry->results.at[i].store && entry->results.at[i].store->kind == DT_STORE_RINGBUF);
+                            : entry->results.at[i].store &&
+                                  entry->results.at[i].store->kind == DT_STORE_RINGBUF);
     return has;
 }
 
@@ -448,8 +453,10 @@ static bool is_beside_ring(const DtModule *module, const DtEntryPoint *entry)
     bool is = false;
     for (uint32_t i = 0; !is && i < module->entries.n; i++) {
         const DtEntryPoint *other = &module->entries.at[i];
-        const int32_t last = entry->stage + (int32_t)entry->more, others = other->stage + (int32_t)other->more;
-        is = other->kind == entry->kind && has_ring(other, NULL) && other->stage <= last && entry->stage <= others;
+        const int32_t last = entry->stage + (int32_t)entry->more,
+                      others = other->stage + (int32_t)other->more;
+        is = other->kind == entry->kind && has_ring(other, NULL) && other->stage <= last &&
+             entry->stage <= others;
     }
     return is;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which loops gather ahead, and share a ring buffer: those of one function with equal `ahead` that run one behind the
- * other, with nothing between them in which another ring turns. Their iterations are numbered through, across the ends
- * of loops; so a chain takes no more memory than its hungriest loop. All but the first gather parameters as stored,
- * which are there long before the loop. */
+/* Which loops gather ahead, and share a ring buffer: those of one function with equal `ahead` that
+ * run one behind the other, with nothing between them in which another ring turns. Their iterations
+ * are numbered through, across the ends of loops; so a chain takes no more memory than its
+ * hungriest loop. All but the first gather parameters as stored, which are there long before the
+ * loop. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
@@ -58,7 +59,8 @@ static bool gathers_stored(const DtOp *loop)
 
 int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type)
 {
-    const int64_t bytes = dt_type_local_elements(type, &module->mesh) * (int64_t)dt_dtype_size(type->dtype);
+    const int64_t bytes =
+        dt_type_local_elements(type, &module->mesh) * (int64_t)dt_dtype_size(type->dtype);
     return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
 }
 
@@ -98,7 +100,8 @@ DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whol
             *ret_whole = *ret_whole && !chains && gathers_stored(op);
             chains = chain;
         }
-        DT_PUSH(arena, chains->loops, ((DtOrderLoop){op, *op->loop, op->func, op->in, op->out[0]->final}));
+        DT_PUSH(arena, chains->loops, ((DtOrderLoop){op, *op->loop, op->func, op->in,
+                                                     op->out[0]->final}));
         add_slot(chains, op->func);
         goes_on = true;
     }

@@ -42,15 +42,16 @@ typedef struct Turn {
 } Turn;
 
 /* The part that it reads of the loop's operand number i. */
-static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand, DtValue *counter,
-                             int64_t turn)
+static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand,
+                             DtValue *counter, int64_t turn)
 {
     const DtLoop *loop = &of->loop;
     const int64_t sign = loop->reverse ? -1 : 1, from = loop->reverse ? loop->count - 1 : 0;
     const uint32_t number = 1 + i;
     if (i >= loop->n_carried + loop->n_invariant)
         operand = dt_graph_at(b, operand, counter, from + sign * turn, counter ? sign : 0);
-    operand->final = of->body->inputs.at[number]->final ? of->body->inputs.at[number]->final : 1 + number;
+    operand->final =
+        of->body->inputs.at[number]->final ? of->body->inputs.at[number]->final : 1 + number;
     return operand;
 }
 
@@ -63,11 +64,13 @@ static bool is_gathered_on(const DtFunc *body, const DtValue *value)
     return false;
 }
 
-/* (counter,) ring buffer, operands -> ring buffer. starts: gathers go on until the iteration reads the slot. */
+/* (counter,) ring buffer, operands -> ring buffer. starts: gathers go on until the iteration reads
+ * the slot. */
 static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bool starts)
 {
     const DtFunc *body = of->body;
-    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.fetch", body->name), DT_FUNC_BRANCH);
+    DtFunc *func =
+        dt_graph_func(w->module, dt_intern_printf("%s.fetch", body->name), DT_FUNC_BRANCH);
     DtBuilder b = {.func = func, .span = body->span};
     DtValue **map = DT_NEW_ARRAY(w->module->arena, DtValue *, body->n_values + 1);
     DtValue *counter = turn.counts ? dt_graph_arg(func, dt_type_scalar(DT_I32), "turn") : NULL;
@@ -76,7 +79,8 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bo
     func->span = body->span;
     for (uint32_t i = 1; i < body->inputs.n; i++)
         if (dt_order_is_gathered(body, i))
-            map[body->inputs.at[i]->id] = dt_graph_arg(func, of->in[i - 1]->type, of->in[i - 1]->name);
+            map[body->inputs.at[i]->id] =
+                dt_graph_arg(func, of->in[i - 1]->type, of->in[i - 1]->name);
     for (uint32_t i = 1; i < body->inputs.n; i++) {
         DtValue **value = &map[body->inputs.at[i]->id];
         if (*value)
@@ -135,7 +139,8 @@ static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, 
         DT_PUSH(w->module->arena, in, ringbuf);
         for (uint32_t i = 0; i < operands->n; i++)
             DT_PUSH(w->module->arena, in, operands->at[i]);
-        ringbuf = dt_graph_when(b, make_branch(w, of, (Turn){false, j}, true), NULL, &whose, in.at)->out[0];
+        ringbuf = dt_graph_when(b, make_branch(w, of, (Turn){false, j}, true), NULL, &whose, in.at)
+                      ->out[0];
         ringbuf = dt_graph_ringbuf_turn(b, ringbuf);
     }
     return ringbuf;
@@ -144,7 +149,8 @@ static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, 
 /* The same in the first micro-batch alone. */
 static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ringbuf)
 {
-    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.first", w->func->name), DT_FUNC_BRANCH);
+    DtFunc *func =
+        dt_graph_func(w->module, dt_intern_printf("%s.first", w->func->name), DT_FUNC_BRANCH);
     DtBuilder b = {.func = func, .span = w->b.span};
     Values operands = {0}, in = {0}, args = {0};
     DT_PUSH(w->module->arena, in, w->micro);
@@ -155,7 +161,8 @@ static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue 
     DtValue *inside = dt_graph_arg(func, w->ringbuf, "ringbuf");
     for (uint32_t i = 0; i < operands.n; i++) {
         DT_PUSH(w->module->arena, in, operands.at[i]);
-        DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands.at[i]->type, operands.at[i]->name));
+        DT_PUSH(w->module->arena, args,
+                dt_graph_arg(func, operands.at[i]->type, operands.at[i]->name));
     }
     inside = dt_graph_ringbuf(&b, w->ringbuf, inside);
     dt_graph_return(func, write_first(w, &b, chain, inside, &args));
@@ -230,8 +237,8 @@ static bool is_read(const DtFunc *body, const DtValue *value)
 /* Whether the new loop keeps operand i of the old one. */
 static bool stays(const DtOrderLoop *of, uint32_t i)
 {
-    return i < of->loop.n_carried + of->loop.n_invariant || is_read(of->body, of->body->inputs.at[1 + i]) ||
-           !dt_order_is_gathered(of->body, 1 + i);
+    return i < of->loop.n_carried + of->loop.n_invariant ||
+           is_read(of->body, of->body->inputs.at[1 + i]) || !dt_order_is_gathered(of->body, 1 + i);
 }
 
 static void copy_input(Body *body, uint32_t i)
@@ -260,8 +267,9 @@ static void make_inputs(Writer *w, Body *body)
 }
 
 /* Adds a `when` with the gathers of loop `of`, in these iterations. */
-static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ringbuf, const Values *operands,
-                       DtFunc *branch, DtRange range, const DtAheadOf *whose)
+static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ringbuf,
+                       const Values *operands, DtFunc *branch, DtRange range,
+                       const DtAheadOf *whose)
 {
     Values in = {0};
     DT_PUSH(w->module->arena, in, turn);
@@ -280,18 +288,22 @@ static void inner_operands(Writer *w, const Body *body, const DtOrderLoop *of, V
 }
 
 /* Gathers for the next micro-batch, unless this is the last one. */
-static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange range, const Values *operands)
+static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange range,
+                             const Values *operands)
 {
-    DtFunc *func = dt_graph_func(w->module, dt_intern_printf("%s.next", body->of->body->name), DT_FUNC_BRANCH);
+    DtFunc *func =
+        dt_graph_func(w->module, dt_intern_printf("%s.next", body->of->body->name), DT_FUNC_BRANCH);
     DtBuilder b = {.func = func, .span = w->b.span};
     Values in = {0}, args = {0};
     func->span = w->b.span;
     dt_graph_arg(func, w->micro->type, "micro");
-    DtValue *ringbuf = dt_graph_arg(func, w->ringbuf, "ringbuf"), *turn = dt_graph_arg(func, body->turn->type, "turn");
+    DtValue *ringbuf = dt_graph_arg(func, w->ringbuf, "ringbuf"),
+            *turn = dt_graph_arg(func, body->turn->type, "turn");
     DT_PUSH(w->module->arena, in, body->turn);
     for (uint32_t i = 0; i < operands->n; i++) {
         DT_PUSH(w->module->arena, in, operands->at[i]);
-        DT_PUSH(w->module->arena, args, dt_graph_arg(func, operands->at[i]->type, operands->at[i]->name));
+        DT_PUSH(w->module->arena, args,
+                dt_graph_arg(func, operands->at[i]->type, operands->at[i]->name));
     }
     write_when(w, &b, turn, &ringbuf, &args, branch, range, &body->whose);
     dt_graph_return(func, ringbuf);
@@ -307,8 +319,9 @@ static void write_fetches(Writer *w, Body *body)
     body->turn = dt_graph_turn(&body->b);
     body->turn->name = dt_intern("turn");
     inner_operands(w, body, body->of, &operands);
-    write_when(w, &body->b, body->turn, &body->ringbuf, &operands, make_branch(w, body->of, (Turn){true, k}, true),
-               (DtRange){.lo = 0, .n = n - k}, &own);
+    write_when(w, &body->b, body->turn, &body->ringbuf, &operands,
+               make_branch(w, body->of, (Turn){true, k}, true), (DtRange){.lo = 0, .n = n - k},
+               &own);
     if (body->next) {
         const DtRange range = {.lo = n - k, .n = k};
         DtFunc *branch = make_branch(w, body->next, (Turn){true, k - n}, !body->whose.piece);
@@ -354,7 +367,8 @@ static void write_rest(Writer *w, Body *body)
 static void push_ring(Writer *w, DtOp *op, Values *list)
 {
     DtValue *value = DT_NEW(w->module->arena, DtValue);
-    *value = (DtValue){.type = w->ringbuf, .op = op, .name = dt_intern("ringbuf"), .id = w->func->n_values++};
+    *value = (DtValue){.type = w->ringbuf, .op = op, .name = dt_intern("ringbuf"),
+                       .id = w->func->n_values++};
     DT_PUSH(w->module->arena, *list, value);
 }
 
@@ -396,7 +410,8 @@ static void change_loop(Writer *w, const Body *body)
 }
 
 /* The loop whose first gathers the last iterations of loop `number` of the chain perform. */
-static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, uint32_t number, DtAheadOf *ret_whose)
+static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, uint32_t number,
+                                  DtAheadOf *ret_whose)
 {
     const bool last = number + 1 == chain->loops.n;
     const DtOrderLoop *next = !last               ? &chain->loops.at[number + 1]
@@ -412,7 +427,8 @@ static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, ui
 static void write_loop(Writer *w, const DtOrderChain *chain, uint32_t number)
 {
     const DtOrderLoop *of = &chain->loops.at[number];
-    Body body = {.chain = chain, .of = of, .func = dt_graph_func(w->module, of->body->name, DT_FUNC_BODY)};
+    Body body = {.chain = chain, .of = of,
+                 .func = dt_graph_func(w->module, of->body->name, DT_FUNC_BODY)};
     Values operands = {0};
     body.b = (DtBuilder){.func = body.func, .span = of->op->span};
     body.func->span = of->body->span;
@@ -447,8 +463,8 @@ static void read_params(Writer *w, const DtOrderChain *chain)
     for (uint32_t k = 0; k < chain->loops.n; k++)
         for (uint32_t i = 1; i < chain->loops.at[k].body->inputs.n; i++) {
             DtOp *op = chain->loops.at[k].in[i - 1]->op;
-            if (!dt_order_is_gathered(chain->loops.at[k].body, i) || !op || op->kind != DT_OP_PARAM ||
-                has_op(w->func, op))
+            if (!dt_order_is_gathered(chain->loops.at[k].body, i) || !op ||
+                op->kind != DT_OP_PARAM || has_op(w->func, op))
                 continue;
             DT_PUSH(w->module->arena, w->func->ops, op);
             DT_PUSH(w->module->arena, w->early, op);
@@ -463,7 +479,8 @@ static bool is_early(const Writer *w, const DtOp *op)
     return false;
 }
 
-static const DtOrderChain *chain_of(const DtOrderChain *chains, const DtOp *op, uint32_t *ret_number)
+static const DtOrderChain *chain_of(const DtOrderChain *chains, const DtOp *op,
+                                    uint32_t *ret_number)
 {
     for (; chains; chains = chains->next)
         for (*ret_number = 0; *ret_number < chains->loops.n; ++*ret_number)
@@ -474,7 +491,8 @@ static const DtOrderChain *chain_of(const DtOrderChain *chains, const DtOp *op, 
 
 void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *handed)
 {
-    Writer writer = {.module = func->module, .func = func, .b = {.func = func}, .handed = handed}, *w = &writer;
+    Writer writer = {.module = func->module, .func = func, .b = {.func = func}, .handed = handed},
+           *w = &writer;
     DtOp *const *ops = func->ops.at;
     const uint32_t n = func->ops.n;
     memset(&func->ops, 0, sizeof func->ops);

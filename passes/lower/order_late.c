@@ -37,7 +37,8 @@ static bool is_bucket(const DtFunc *func, const DtValue *value)
     uint32_t results = 0;
     for (uint32_t i = 0; i < func->results.n; i++)
         results += func->results.at[i] == value;
-    return value->op && value->op->kind == DT_OP_PACK && results == 1 && dt_graph_reads(func, value) == 1;
+    return value->op && value->op->kind == DT_OP_PACK && results == 1 &&
+           dt_graph_reads(func, value) == 1;
 }
 
 static const DtType *summed_type(const DtType *type, uint16_t mesh)
@@ -58,7 +59,8 @@ static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
         DT_PUSH(func->module->arena, func->ops, ops[k]);
         if (ops[k] != value->op)
             continue;
-        DtValue *sum = dt_graph_comm(&b, DT_OP_ALL_REDUCE, value, mesh, summed_type(value->type, mesh));
+        DtValue *sum =
+            dt_graph_comm(&b, DT_OP_ALL_REDUCE, value, mesh, summed_type(value->type, mesh));
         sum->op->starts = sum->op->late = sum->op->gradients = true;
         sum->op->text = dt_intern("gradients");
         func->results.at[i] = sum;
@@ -84,7 +86,8 @@ static void cut_late(DtFunc *func, uint32_t i)
 static bool is_stacked_bucket(const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
-    if (!op || op->kind != DT_OP_LOOP || value->index < op->loop->n_carried || dt_graph_reads(func, value) != 1)
+    if (!op || op->kind != DT_OP_LOOP || value->index < op->loop->n_carried ||
+        dt_graph_reads(func, value) != 1)
         return false;
     const DtValue *inside = op->func->results.at[value->index];
     return (inside->op && inside->op->late) || is_bucket(op->func, inside);
@@ -112,7 +115,8 @@ static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
     const DtModule *module = entry->func->module;
     const uint16_t time = module->mesh.axes[0].is_time ? 1 : 0,
                    pipe = module->pipeline ? (uint16_t)(1u << module->pipeline->mesh) : 0;
-    const uint16_t mesh = adds && type->pending == DT_REDUCE_SUM ? type->partial & ~store->type->partial & ~time : 0;
+    const uint16_t mesh =
+        adds && type->pending == DT_REDUCE_SUM ? type->partial & ~store->type->partial & ~time : 0;
     return mesh & pipe ? 0 : mesh; /* pipeline stages sum after all micro-batches */
 }
 
@@ -120,7 +124,8 @@ static bool has_terms(const DtEntryResult *result) { return result->store && res
 
 bool dt_order_adds(const DtModule *module)
 {
-    return module->pipeline || (module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1);
+    return module->pipeline ||
+           (module->mesh.n && module->mesh.axes[0].is_time && module->mesh.axes[0].size > 1);
 }
 
 bool dt_order_has_late(const DtModule *module)
@@ -129,7 +134,8 @@ bool dt_order_has_late(const DtModule *module)
     for (uint32_t i = 0; dt_order_adds(module) && i < module->entries.n; i++)
         for (uint32_t k = 0; k < module->entries.at[i].results.n; k++)
             has = has || (module->entries.at[i].kind == DT_ENTRY_GRAD &&
-                          (summed_over(&module->entries.at[i], k) || has_terms(&module->entries.at[i].results.at[k])));
+                          (summed_over(&module->entries.at[i], k) ||
+                           has_terms(&module->entries.at[i].results.at[k])));
     return has;
 }
 

@@ -29,7 +29,8 @@ static void find_last(DtOrderLive *live, const DtFunc *func)
     for (uint32_t i = func->ops.n; i-- > 0;) {
         const DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++)
-            lasts(live, op->in[k], joins(op) && live->last[op->out[0]->id] > i ? live->last[op->out[0]->id] : i);
+            lasts(live, op->in[k],
+                  joins(op) && live->last[op->out[0]->id] > i ? live->last[op->out[0]->id] : i);
     }
 }
 
@@ -37,8 +38,9 @@ static bool is_elsewhere(const DtValue *value)
 {
     const DtOp *op = value->op;
     return !op || op->kind == DT_OP_PARAM || op->kind == DT_OP_INPUT || op->kind == DT_OP_TURN ||
-           op->kind == DT_OP_WHEN || op->kind == DT_OP_RINGBUF_GET || joins(op) || dt_type_is_ringbuf(value->type) ||
-           dt_op_viewed(value) != value || dt_op_is_inline(value);
+           op->kind == DT_OP_WHEN || op->kind == DT_OP_RINGBUF_GET || joins(op) ||
+           dt_type_is_ringbuf(value->type) || dt_op_viewed(value) != value ||
+           dt_op_is_inline(value);
 }
 
 /* 0: it is no memory of the function's own. */
@@ -55,7 +57,8 @@ static int64_t taken(const DtOrderLive *live, const DtFunc *func, uint32_t at)
 {
     const DtOp *op = func->ops.at[at];
     int64_t bytes = 0;
-    for (uint32_t i = 0; i < op->n_out && (op->kind == DT_OP_FUSED || op->kind == DT_OP_ALL_REDUCE); i++)
+    for (uint32_t i = 0; i < op->n_out && (op->kind == DT_OP_FUSED || op->kind == DT_OP_ALL_REDUCE);
+         i++)
         for (uint32_t k = 0; k < op->n_in; k++)
             if (live->last[op->in[k]->id] == at && live->bytes[op->in[k]->id] > 0 &&
                 live->bytes[op->in[k]->id] == live->bytes[op->out[i]->id]) {

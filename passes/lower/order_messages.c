@@ -56,7 +56,8 @@ typedef struct Line {
     uint32_t part, at;      /* in `from`: prologue, period, epilogue; in that */
     int64_t turn;           /* of the period */
     DT_VEC(End) ends;
-    int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is elsewhere */
+    int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is
+                             * elsewhere */
     Numbers *used_by;       /* by action: ends of channels that it uses */
     int64_t *done;          /* by action: micro-batches */
     DtActions list;         /* as it becomes */
@@ -79,7 +80,10 @@ typedef struct Messages {
 
 /* ---- users of channels ---- */
 
-static uint32_t number_of(const Messages *m, const Line *line) { return (uint32_t)(line - m->lines); }
+static uint32_t number_of(const Messages *m, const Line *line)
+{
+    return (uint32_t)(line - m->lines);
+}
 
 static const DtStore *store_of(const Messages *m, const End *end, uint32_t i)
 {
@@ -164,7 +168,8 @@ static void find_ends(Messages *m, Line *line)
             add_end(m, line, i, true);
     }
     for (uint32_t g = 0; line->ends.n && g < m->pipeline->n_pieces; g++)
-        for (uint32_t kind = DT_ACTION_F; m->pipeline->stage_of[g] == stage && kind <= DT_ACTION_W; kind++)
+        for (uint32_t kind = DT_ACTION_F; m->pipeline->stage_of[g] == stage && kind <= DT_ACTION_W;
+             kind++)
             find_users(m, line, g, kind);
     find_through(m, line);
 }
@@ -176,7 +181,8 @@ static uint32_t most_actions(const DtStageActions *from)
     uint32_t most = 0;
     for (int p = 0; p < 3; p++)
         for (uint32_t i = 0; i < lists[p]->n; i++)
-            most += (lists[p]->at[i].kind > DT_ACTION_W ? 2 : 1) * (p == 1 ? (uint32_t)from->count : 1);
+            most +=
+                (lists[p]->at[i].kind > DT_ACTION_W ? 2 : 1) * (p == 1 ? (uint32_t)from->count : 1);
     return most;
 }
 
@@ -255,7 +261,10 @@ static void close_end(Messages *m, Line *line, End *end)
     wake(m, end);
 }
 
-static bool has_arrived(const Messages *m, const End *end) { return end->open && end->arrives <= m->time; }
+static bool has_arrived(const Messages *m, const End *end)
+{
+    return end->open && end->arrives <= m->time;
+}
 
 /* Whether the slot for the next message of this end is free. Ends of other channels that pass the
  * same slot on must have received their message. */
@@ -275,9 +284,11 @@ static bool is_free(const Messages *m, const Line *line, const End *end)
 /* Starts the channel's next message at both ends, if it can go. */
 static bool start(Messages *m, uint32_t channel)
 {
-    Line *from = &m->lines[m->run->channels.at[channel].from], *to = &m->lines[m->run->channels.at[channel].to];
+    Line *from = &m->lines[m->run->channels.at[channel].from],
+         *to = &m->lines[m->run->channels.at[channel].to];
     End *out = &from->ends.at[from->end_of[1][channel]], *in = &to->ends.at[to->end_of[0][channel]];
-    if (out->made <= out->next + out->open || (out->open && !has_arrived(m, out)) || !is_free(m, to, in))
+    if (out->made <= out->next + out->open || (out->open && !has_arrived(m, out)) ||
+        !is_free(m, to, in))
         return false;
     if (out->open)
         close_end(m, from, out);
@@ -336,7 +347,8 @@ static bool is_over(Messages *m, Line *line, End *end, int64_t least)
 static int64_t length_of(const Messages *m, const DtAction *action)
 {
     const DtPieceEntries *entries = &m->run->pieces[action->unit];
-    const bool is_whole = action->kind == DT_ACTION_B && dt_pipeline_entry(entries, DT_ACTION_W) < 0;
+    const bool is_whole =
+        action->kind == DT_ACTION_B && dt_pipeline_entry(entries, DT_ACTION_W) < 0;
     return is_whole ? 2 * WORK : WORK;
 }
 
@@ -414,7 +426,8 @@ static bool run_stages(Messages *m)
     do {
         for (bool moved = true; moved;) {
             moved = false;
-            for (uint32_t s = 0; (s = next_woken(m->may_go_on, s, n_stages)) < n_stages; s++, moved = true)
+            for (uint32_t s = 0; (s = next_woken(m->may_go_on, s, n_stages)) < n_stages;
+                 s++, moved = true)
                 go_on(m, &m->lines[s]);
             for (uint32_t c = 0; (c = next_woken(m->may_start, c, n_channels)) < n_channels; c++)
                 moved = start(m, c) || moved;
@@ -433,7 +446,8 @@ static bool run_stages(Messages *m)
 
 static DtActions kept(DtArena *arena, const DtActions *list)
 {
-    DtActions copy = {.at = DT_NEW_ARRAY(arena, DtAction, list->n + 1), .n = list->n, .cap = list->n + 1};
+    DtActions copy = {.at = DT_NEW_ARRAY(arena, DtAction, list->n + 1), .n = list->n,
+                      .cap = list->n + 1};
     if (list->n)
         memcpy(copy.at, list->at, list->n * sizeof *list->at);
     return copy;
@@ -491,7 +505,8 @@ static void advance(Drain *d, uint32_t stage)
 static bool drains(const Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;
-    Drain d = {.m = m, .at = DT_NEW_ARRAY(m->arena, uint32_t, n), .begun = DT_NEW_ARRAY(m->arena, bool, n),
+    Drain d = {.m = m, .at = DT_NEW_ARRAY(m->arena, uint32_t, n),
+               .begun = DT_NEW_ARRAY(m->arena, bool, n),
                .channels = DT_NEW_ARRAY(m->arena, Begun, m->run->channels.n + 1)};
     bool done = true;
     for (uint32_t s = 0; s < n; s++) {
@@ -510,7 +525,8 @@ static void order_run(const DtModule *module, DtPipelineRun *run)
 {
     const uint32_t n = module->pipeline->n_stages;
     DtStageActions *stages = DT_NEW_ARRAY(module->arena, DtStageActions, n);
-    Messages m = {.arena = dt_arena_child(module->arena), .module = module, .pipeline = module->pipeline, .run = run};
+    Messages m = {.arena = dt_arena_child(module->arena), .module = module,
+                  .pipeline = module->pipeline, .run = run};
     m.lines = DT_NEW_ARRAY(m.arena, Line, n);
     m.until = DT_NEW_ARRAY(m.arena, int64_t, n);
     m.may_go_on = DT_NEW_ARRAY(m.arena, uint8_t, n);
@@ -529,6 +545,7 @@ static void order_run(const DtModule *module, DtPipelineRun *run)
 void dt_order_messages(DtModule *module)
 {
     for (uint32_t i = 0; module->pipeline && i < module->pipeline->runs.n; i++)
-        if (module->pipeline->runs.at[i].channels.n && module->pipeline->runs.at[i].kind != DT_ENTRY_PREDICT)
+        if (module->pipeline->runs.at[i].channels.n &&
+            module->pipeline->runs.at[i].kind != DT_ENTRY_PREDICT)
             order_run(module, &module->pipeline->runs.at[i]);
 }

@@ -49,7 +49,9 @@ static bool is_on(const DtEntryPoint *entry, const DtStore *store)
 /* The entry of that kind of a piece, -1: it has none, or it is on another stage. */
 static int32_t entry_here(const Pieces *p, uint32_t piece, uint32_t kind)
 {
-    return p->pipeline->stage_of[piece] == p->stage ? dt_pipeline_entry(&p->run->pieces[piece], kind) : -1;
+    return p->pipeline->stage_of[piece] == p->stage
+               ? dt_pipeline_entry(&p->run->pieces[piece], kind)
+               : -1;
 }
 
 static bool can_share(Pieces *p, DtOrderChain *ret_all)
@@ -84,8 +86,9 @@ static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderCh
         if (module->stores.at[i]->path == path && is_on(entry, module->stores.at[i]))
             return module->stores.at[i];
     DtStore *store = DT_NEW(module->arena, DtStore);
-    *store = (DtStore){.kind = DT_STORE_RINGBUF, .index = module->stores.n, .path = path, .pattern = path,
-                       .stage = entry->stage, .more = entry->more, .span = entry->func->span,
+    *store = (DtStore){.kind = DT_STORE_RINGBUF, .index = module->stores.n, .path = path,
+                       .pattern = path, .stage = entry->stage, .more = entry->more,
+                       .span = entry->func->span,
                        .type = dt_order_ring(module, all->ahead + 1, all->bytes, all->splits)};
     DT_PUSH(module->arena, module->stores, store);
     return store;
@@ -114,7 +117,8 @@ static bool find_rings(Pieces *p)
 static int32_t sharer(const Pieces *p, const DtAction *action)
 {
     const bool moves = action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV;
-    const int32_t number = moves ? -1 : dt_pipeline_entry(&p->run->pieces[action->unit], action->kind);
+    const int32_t number =
+        moves ? -1 : dt_pipeline_entry(&p->run->pieces[action->unit], action->kind);
     return number >= 0 && p->entries[number].chain ? number : -1;
 }
 
@@ -190,7 +194,8 @@ static void name_twins(Pieces *p, DtActions *list, DtAction *next, const DtActio
             continue;
         Twin twin = {.next = -1, .goes_on = action != first};
         if (next->kind != DT_ACTION_KINDS)
-            twin = (Twin){sharer(p, next), place_of(p, next->unit, next->kind), next->kind, action != first};
+            twin = (Twin){sharer(p, next), place_of(p, next->unit, next->kind), next->kind,
+                          action != first};
         action->twin = twin_of(p, number, twin);
         *next = *action;
     }
@@ -224,14 +229,16 @@ static void order_stage(Pieces *p)
 
 /* ---- twins ---- */
 
-static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChain *chain, DtOrderChain *ret_chain)
+static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChain *chain,
+                         DtOrderChain *ret_chain)
 {
     DtArena *arena = func->module->arena;
     DtFunc *copy = dt_graph_func(func->module, name, func->kind);
     DtValue **map = DT_NEW_ARRAY(arena, DtValue *, func->n_values + 1);
     uint32_t number = 0;
     copy->span = func->span;
-    *ret_chain = (DtOrderChain){.ahead = chain->ahead, .bytes = chain->bytes, .splits = chain->splits};
+    *ret_chain = (DtOrderChain){.ahead = chain->ahead, .bytes = chain->bytes,
+                                .splits = chain->splits};
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = dt_order_copy_op(copy, func->ops.at[i], map);
         if (number == chain->loops.n || chain->loops.at[number].op != func->ops.at[i])
@@ -246,12 +253,16 @@ static DtFunc *copy_func(const DtFunc *func, const char *name, const DtOrderChai
     return copy;
 }
 
-static void write_twin(Pieces *p, int32_t number, const Twin *twin, DtFunc *func, DtOrderChain *chain)
+static void write_twin(Pieces *p, int32_t number, const Twin *twin, DtFunc *func,
+                       DtOrderChain *chain)
 {
     const Entry *entry = &p->entries[number];
-    const DtOrderHanded handed = {.store = entry->ringbuf, .goes_on = twin->goes_on, .piece = twin->next_piece,
-                                  .kind = twin->kind,
-                                  .next = twin->next < 0 ? NULL : &p->entries[twin->next].chain->loops.at[0]};
+    const DtOrderHanded handed = {
+        .store = entry->ringbuf,
+        .goes_on = twin->goes_on,
+        .piece = twin->next_piece,
+        .kind = twin->kind,
+        .next = twin->next < 0 ? NULL : &p->entries[twin->next].chain->loops.at[0]};
     dt_order_write(func, chain, &handed);
 }
 
@@ -291,7 +302,8 @@ static void write_piece(Pieces *p, uint32_t piece, uint32_t kind, bool *done)
     for (uint32_t g = 0; done[number] && g < piece; g++)
         if (dt_pipeline_entry(&p->run->pieces[g], kind) == number) {
             for (uint32_t i = 0; i < p->run->pieces[g].twins[kind].n; i++)
-                DT_PUSH(p->module->arena, entries->twins[kind], p->run->pieces[g].twins[kind].at[i]);
+                DT_PUSH(p->module->arena, entries->twins[kind],
+                        p->run->pieces[g].twins[kind].at[i]);
             return;
         }
     done[number] = true;

@@ -53,7 +53,8 @@ bool dt_order_exchanges(const DtOp *op)
 static bool works(const DtOp *op)
 {
     const DtOpInfo *info = &dt_op_info[op->kind];
-    return info->data != DT_DATA_VIEW && info->op_class != DT_CLASS_SOURCE && op->kind != DT_OP_TURN &&
+    return info->data != DT_DATA_VIEW && info->op_class != DT_CLASS_SOURCE &&
+           op->kind != DT_OP_TURN &&
            !(op->n_out && (dt_op_is_inline(op->out[0]) || dt_type_is_ringbuf(op->out[0]->type)));
 }
 
@@ -86,7 +87,8 @@ static bool may_rise(const Starts *s, const DtOp *op)
 static int64_t cost_of(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->func->ops.at[i];
-    const bool over = op->kind == DT_OP_ALL_REDUCE && s->live.last[op->in[0]->id] == i && s->live.bytes[op->in[0]->id];
+    const bool over = op->kind == DT_OP_ALL_REDUCE && s->live.last[op->in[0]->id] == i &&
+                      s->live.bytes[op->in[0]->id];
     return over ? 0 : s->live.bytes[op->out[0]->id];
 }
 
@@ -109,7 +111,8 @@ static void give_ordered(Starts *s)
 {
     DtArena *arena = s->func->module->arena;
     take_ops(s);
-    uint32_t *first = DT_NEW_ARRAY(arena, uint32_t, s->n + 1), *next = DT_NEW_ARRAY(arena, uint32_t, s->n + 1);
+    uint32_t *first = DT_NEW_ARRAY(arena, uint32_t, s->n + 1),
+             *next = DT_NEW_ARRAY(arena, uint32_t, s->n + 1);
     for (uint32_t i = s->n; i-- > 0;)
         if (s->to[i] < i)
             next[i] = first[s->to[i]], first[s->to[i]] = i + 1;
@@ -148,8 +151,9 @@ static void raise_starts(Starts *s)
 
 bool dt_order_is_view(const DtOp *op)
 {
-    return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1 && op->n_out == 1 && op->kind != DT_OP_DONE &&
-           op->kind != DT_OP_RINGBUF_GET && op->kind != DT_OP_RINGBUF_TURN;
+    return dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1 && op->n_out == 1 &&
+           op->kind != DT_OP_DONE && op->kind != DT_OP_RINGBUF_GET &&
+           op->kind != DT_OP_RINGBUF_TURN;
 }
 
 static void find_uses(Starts *s)
@@ -163,7 +167,8 @@ static void find_uses(Starts *s)
     for (uint32_t i = s->n; i-- > 0;)
         for (uint32_t k = 0; k < s->ops[i]->n_in; k++) {
             uint32_t *first = &s->first_use[s->ops[i]->in[k]->id];
-            const uint32_t use = dt_order_is_view(s->ops[i]) ? s->first_use[s->ops[i]->out[0]->id] : i;
+            const uint32_t use =
+                dt_order_is_view(s->ops[i]) ? s->first_use[s->ops[i]->out[0]->id] : i;
             *first = *first && (!use || *first < use) ? *first : use;
         }
 }
@@ -199,7 +204,8 @@ static bool goes_on(Starts *s, uint32_t at)
 static bool is_open(const Starts *s, const DtValue *value)
 {
     const DtOp *op = value->op;
-    return op && (dt_op_is_started(value) || (s->rings && op->kind == DT_OP_RINGBUF_GET)) && !s->done[value->id];
+    return op && (dt_op_is_started(value) || (s->rings && op->kind == DT_OP_RINGBUF_GET)) &&
+           !s->done[value->id];
 }
 
 /* Whether the start ends after its iteration (order_carry.c), or after its piece of a pipeline
@@ -209,7 +215,8 @@ static bool is_carried(const DtFunc *func, const DtValue *value)
     if (func->kind == DT_FUNC_ENTRY && func->module->pipeline && dt_op_late(value))
         return true;
     const DtOp *from = value->op && value->op->starts ? value->op->in[0]->op : NULL;
-    return from && (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
+    return from &&
+           (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
 
 /* The values that a reader reads: the value, or the result of a `done` before it; then views of

@@ -3,15 +3,18 @@
  * the list of one stage as its paper draws it. p stages, m micro-batches, v pieces per stage:
  *
  *   gpipe             all F, then all B (Huang et al. 2019). Bubble (p-1)/(m+p-1); m in flight
- *   1f1b              p-1-s F, then F and B in turn (Narayanan et al. 2019, 2021). Same bubble; p-s in flight
- *   interleaved_1f1b  1f1b over v pieces per stage, p micro-batches at a time (Narayanan et al. 2021). Bubble / v
- *   zb_h1             1f1b with B and W apart; stage s runs W s micro-batches late (Qi et al. 2024, section 2).
- *                     Bubble time (p-1)(F+B-W), a third of 1f1b's if F = B = W; p in flight
- *   zb_v              two pieces per stage, there and back (Qi et al. 2024, section 6). No bubble if F = B = W
- *                     and m >= 2p-1; 2p half-size pieces in flight, as 1f1b
- *   dualpipe_v        the same places; F of one direction beside B of the other (DeepSeek 2025). Bubble time
- *                     (p-1)(F&B + B - 3W), F&B the time of such a pair, B of a whole backward; 2p+1
- *                     pieces
+ *   1f1b              p-1-s F, then F and B in turn (Narayanan et al. 2019, 2021). Same bubble; p-s
+ *                     in flight
+ *   interleaved_1f1b  1f1b over v pieces per stage, p micro-batches at a time (Narayanan et al.
+ *                     2021). Bubble / v
+ *   zb_h1             1f1b with B and W apart; stage s runs W s micro-batches late (Qi et al. 2024,
+ *                     section 2). Bubble time (p-1)(F+B-W), a third of 1f1b's if F = B = W; p in
+ *                     flight
+ *   zb_v              two pieces per stage, there and back (Qi et al. 2024, section 6). No bubble
+ *                     if F = B = W and m >= 2p-1; 2p half-size pieces in flight, as 1f1b
+ *   dualpipe_v        the same places; F of one direction beside B of the other (DeepSeek 2025).
+ *                     Bubble time (p-1)(F&B + B - 3W), F&B the time of such a pair, B of a whole
+ *                     backward; 2p+1 pieces
  *
  * Then transfers go around each action: RECV just before what needs it, SEND just behind what makes
  * it. Since that is local to an action, the repetition that is found in the plain list holds for
@@ -383,7 +386,10 @@ static uint32_t transfer(DtAction *to, uint32_t kind, int32_t channel, int64_t m
     return 1;
 }
 
-static bool moves(const DtAction *action) { return action->kind == DT_ACTION_F || action->kind == DT_ACTION_B; }
+static bool moves(const DtAction *action)
+{
+    return action->kind == DT_ACTION_F || action->kind == DT_ACTION_B;
+}
 
 static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtActions *plain)
 {
@@ -398,12 +404,12 @@ static DtActions with_transfers(DtArena *arena, const Ends *ends, const DtAction
     for (uint32_t i = 0; i < plain->n; i++) {
         const DtAction *action = &plain->at[i];
         if (moves(action))
-            list.n += transfer(&list.at[list.n], DT_ACTION_RECV, ends->receive[action->kind][action->unit],
-                               action->micro);
+            list.n += transfer(&list.at[list.n], DT_ACTION_RECV,
+                               ends->receive[action->kind][action->unit], action->micro);
         list.at[list.n++] = *action;
         if (moves(action))
-            list.n += transfer(&list.at[list.n], DT_ACTION_SEND, ends->send[action->kind][action->unit],
-                               action->micro);
+            list.n += transfer(&list.at[list.n], DT_ACTION_SEND,
+                               ends->send[action->kind][action->unit], action->micro);
     }
     return list;
 }

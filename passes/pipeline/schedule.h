@@ -13,7 +13,8 @@ typedef struct DtScheduleKind {
     const char *name; /* as in `pipeline h on pipe (schedule = ...)` */
     bool splits;      /* gradients of parameters (W) are separate actions */
     bool
-        there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
+        there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod
+                         * stages */
     void (*list)(DtLister *lister);
 } DtScheduleKind;
 
@@ -89,6 +90,7 @@ typedef struct DtPicture {
 } DtPicture;
 
 /* The first run as SVG, at most about 4,000 pixels wide. */
-void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture, DtText *ret_text);
+void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture,
+                      DtText *ret_text);
 
 #endif

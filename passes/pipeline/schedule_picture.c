@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline's schedule as a picture: `dtc --emit=schedule-svg`. A row for each stage and a box for each F, B and W
- * with its micro-batch; what is left grey is the bubble. Below is the time, in seconds if the line of times is in them.
+/* A pipeline's schedule as a picture: `dtc --emit=schedule-svg`. A row for each stage and a box for
+ * each F, B and W with its micro-batch; what is left grey is the bubble. Below is the time, in
+ * seconds if the line of times is in them.
  *
  *   zb_h1, 4 stages, 8 micro-batches: bubble 10.3 %
  *   [] forward  [] backward  [] gradients  [] waiting          times: a step simulated for a100-80g
@@ -9,14 +10,15 @@
  *            |----+----|----+----|
  *            0        10 ms     20 ms
  *
- * What is too wide for a viewer is first drawn smaller, down to 4 pixels for a forward; if that is not enough the
- * middle is left out, and the picture says how much: warm-up and cool-down stay, as far as they fit. */
+ * What is too wide for a viewer is first drawn smaller, down to 4 pixels for a forward; if that is
+ * not enough the middle is left out, and the picture says how much: warm-up and cool-down stay, as
+ * far as they fit. */
 #include "passes/pipeline/schedule.h"
 
 #include <math.h>
 
-enum { WIDEST = 4000, LEFT = 70, RIGHT = 30, TOP = 62, BELOW = 50, GAP = 60, BOX = 24, LEAST = 4, ROW = 30, ROWS = 64,
-       TICK = 110 };
+enum { WIDEST = 4000, LEFT = 70, RIGHT = 30, TOP = 62, BELOW = 50, GAP = 60, BOX = 24, LEAST = 4,
+       ROW = 30, ROWS = 64, TICK = 110 };
 
 /* Part of the time, from pixel x on. */
 typedef struct Span {
@@ -136,16 +138,16 @@ static void draw_slice(const Drawing *d, const Span *span, const DtScheduleSlice
     const double opacity = 1 - 0.6 * later_part(d->pipeline, slice->action.unit);
     if (to <= from)
         return;
-    dt_text_printf(d->text, "<rect class=\"%s\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%u\"", classes[kind], x, y,
-                   w, height_of(d));
+    dt_text_printf(d->text, "<rect class=\"%s\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%u\"",
+                   classes[kind], x, y, w, height_of(d));
     if (opacity < 1)
         dt_text_printf(d->text, " fill-opacity=\"%.2f\"", opacity);
     dt_text_printf(d->text, "><title>%u%c%lld</title></rect>", slice->action.unit, letters[kind],
                    (long long)slice->action.micro);
     const int64_t micro = slice->action.micro;
     if (d->row >= 16 && w >= 3 + 7 * (micro > 999 ? 4 : micro > 99 ? 3 : micro > 9 ? 2 : 1))
-        dt_text_printf(d->text, "<text x=\"%.1f\" y=\"%u\">%lld</text>", x + w / 2, y + d->row / 2 + 2,
-                       (long long)micro);
+        dt_text_printf(d->text, "<text x=\"%.1f\" y=\"%u\">%lld</text>", x + w / 2,
+                       y + d->row / 2 + 2, (long long)micro);
     dt_text_add(d->text, "\n");
 }
 
@@ -158,11 +160,14 @@ static void draw_stages(const Drawing *d)
                            top_of(d, s) + d->row / 2 + 2, s);
         for (uint32_t k = 0; k < d->n_spans; k++) {
             const Span *span = &d->spans[k];
-            const double from = fmax(d->line->first[s], span->from), to = fmin(d->line->last[s], span->to);
+            const double from = fmax(d->line->first[s], span->from),
+                         to = fmin(d->line->last[s], span->to);
             if (to > from)
-                dt_text_printf(d->text, "<rect class=\"w\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%u\"/>\n",
-                               span->x + (from - span->from) * d->scale, top_of(d, s), (to - from) * d->scale,
-                               height_of(d));
+                dt_text_printf(
+                    d->text,
+                    "<rect class=\"w\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%u\"/>\n",
+                    span->x + (from - span->from) * d->scale, top_of(d, s), (to - from) * d->scale,
+                    height_of(d));
         }
     }
     for (uint32_t k = 0; k < d->n_spans; k++)
@@ -175,20 +180,25 @@ static void draw_stages(const Drawing *d)
 /* "12.5 ms", with as many digits as steps of that size need; or a number of units. */
 static void add_time(const Drawing *d, double time, double step)
 {
-    static const struct { double size; const char *name; } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+    static const struct { double size; const char *name; } units[] = {{1, "s"}, {1e-3, "ms"},
+                                                                      {1e-6, "us"}};
     int unit = 0;
     while (d->seconds && unit < 2 && step < units[unit].size * 0.5 && time < 60)
         unit++;
-    const double size = d->seconds ? units[unit].size : 1, digits = ceil(-log10(step / size) - 1e-9);
-    dt_text_printf(d->text, "%.*f%s%s", digits > 0 ? (int)digits : 0, time / size, d->seconds ? " " : "",
-                   d->seconds ? units[unit].name : "");
+    const double size = d->seconds ? units[unit].size : 1,
+                 digits = ceil(-log10(step / size) - 1e-9);
+    dt_text_printf(d->text, "%.*f%s%s", digits > 0 ? (int)digits : 0, time / size,
+                   d->seconds ? " " : "", d->seconds ? units[unit].name : "");
 }
 
 /* 1, 2 or 5 times a power of ten. */
 static double step_of(double least)
 {
     const double power = pow(10, floor(log10(least)));
-    return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+    return least <= power       ? power
+           : least <= 2 * power ? 2 * power
+           : least <= 5 * power ? 5 * power
+                                : 10 * power;
 }
 
 static void draw_axis(const Drawing *d)
@@ -201,12 +211,15 @@ static void draw_axis(const Drawing *d)
                        span->x + (span->to - span->from) * d->scale);
         for (double i = fmax(0, ceil(span->from / step - 1e-9)); i * step <= span->to; i++) {
             const double x = span->x + (i * step - span->from) * d->scale;
-            dt_text_printf(d->text, "<path class=\"a\" d=\"M%.1f %uv6\"/><text x=\"%.1f\" y=\"%u\">", x, y, x, y + 20);
+            dt_text_printf(d->text,
+                           "<path class=\"a\" d=\"M%.1f %uv6\"/><text x=\"%.1f\" y=\"%u\">", x, y,
+                           x, y + 20);
             add_time(d, i * step, step);
             dt_text_add(d->text, "</text>\n");
         }
     }
-    dt_text_printf(d->text, "<text x=\"%d\" y=\"%u\">%s</text>\n", LEFT / 2, y + 20, d->seconds ? "time" : "forwards");
+    dt_text_printf(d->text, "<text x=\"%d\" y=\"%u\">%s</text>\n", LEFT / 2, y + 20,
+                   d->seconds ? "time" : "forwards");
 }
 
 /* Dotted lines, and how much is not there. */
@@ -216,8 +229,8 @@ static void draw_gap(const Drawing *d)
     const uint32_t y = top_of(d, d->pipeline->n_stages);
     for (int i = 0; i < 2; i++)
         dt_text_printf(d->text, "<path class=\"g\" d=\"M%.1f %dV%u\"/>", x + i * GAP, TOP, y);
-    dt_text_printf(d->text, "<text transform=\"translate(%.1f %u) rotate(-90)\" font-size=\"14\">", x + GAP / 2 + 5,
-                   TOP + (y - TOP) / 2);
+    dt_text_printf(d->text, "<text transform=\"translate(%.1f %u) rotate(-90)\" font-size=\"14\">",
+                   x + GAP / 2 + 5, TOP + (y - TOP) / 2);
     add_time(d, missing, missing / 100);
     dt_text_add(d->text, "</text>\n");
 }
@@ -227,14 +240,20 @@ static void draw_gap(const Drawing *d)
 static void draw_head(const Drawing *d, const DtPicture *picture)
 {
     const DtPipelineSchedule *p = d->pipeline;
-    dt_text_printf(d->text, "<text x=\"%d\" y=\"22\" text-anchor=\"start\" font-size=\"14\">%s, %u stages, %lld "
-                   "micro-batches: bubble %.1f %%", LEFT, p->schedule, p->n_stages, (long long)p->n_micro,
-                   100 * d->line->bubble);
+    dt_text_printf(
+        d->text,
+        "<text x=\"%d\" y=\"22\" text-anchor=\"start\" font-size=\"14\">%s, %u stages, %lld "
+        "micro-batches: bubble %.1f %%",
+        LEFT, p->schedule, p->n_stages, (long long)p->n_micro, 100 * d->line->bubble);
     if (picture->first >= 0)
-        dt_text_printf(d->text, "; micro-batches %lld to %lld", (long long)picture->first, (long long)picture->last);
+        dt_text_printf(d->text, "; micro-batches %lld to %lld", (long long)picture->first,
+                       (long long)picture->last);
     if (d->n_spans > 1)
-        dt_text_printf(d->text, "; %.0f %% of the time is left out between the dotted lines (--window=A..B: what "
-                       "micro-batches A to B do)", 100 * (d->spans[1].from - d->spans[0].to) / d->line->end);
+        dt_text_printf(
+            d->text,
+            "; %.0f %% of the time is left out between the dotted lines (--window=A..B: what "
+            "micro-batches A to B do)",
+            100 * (d->spans[1].from - d->spans[0].to) / d->line->end);
     dt_text_add(d->text, "</text>\n");
 }
 
@@ -247,20 +266,28 @@ static void draw_legend(const Drawing *d, const DtPicture *picture)
     for (uint32_t k = 0; k <= 3; k++) {
         if (k < 3 && !has[k])
             continue;
-        dt_text_printf(d->text, "<rect class=\"%s\" x=\"%u\" y=\"36\" width=\"14\" height=\"14\"/><text x=\"%u\" "
-                       "y=\"47\" text-anchor=\"start\">%s</text>\n", classes[k], x, x + 20, names[k]);
+        dt_text_printf(
+            d->text,
+            "<rect class=\"%s\" x=\"%u\" y=\"36\" width=\"14\" height=\"14\"/><text x=\"%u\" "
+            "y=\"47\" text-anchor=\"start\">%s</text>\n",
+            classes[k], x, x + 20, names[k]);
         x += 100;
     }
-    dt_text_printf(d->text, "<text x=\"%u\" y=\"47\" text-anchor=\"start\">%s; times: %s</text>\n", x,
-                   d->pipeline->n_pieces > d->pipeline->n_stages ? "numbers: micro-batches, paler: later pieces"
-                                                                 : "numbers: micro-batches",
-                   picture->times ? picture->times : "a forward is 1, a backward with gradients 2, parts of it 1");
+    dt_text_printf(d->text, "<text x=\"%u\" y=\"47\" text-anchor=\"start\">%s; times: %s</text>\n",
+                   x,
+                   d->pipeline->n_pieces > d->pipeline->n_stages
+                       ? "numbers: micro-batches, paler: later pieces"
+                       : "numbers: micro-batches",
+                   picture->times ? picture->times
+                                  : "a forward is 1, a backward with gradients 2, parts of it 1");
 }
 
-void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture, DtText *ret_text)
+void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture,
+                      DtText *ret_text)
 {
     DtTimeline equal;
-    Drawing drawing = {.pipeline = pipeline, .line = picture->line, .text = ret_text}, *d = &drawing;
+    Drawing drawing = {.pipeline = pipeline, .line = picture->line, .text = ret_text},
+            *d = &drawing;
     d->seconds = picture->line != NULL;
     if (!d->line) {
         dt_schedule_equal(arena, pipeline, &pipeline->runs.at[0], &equal);
@@ -271,12 +298,14 @@ void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     choose_spans(d, arena, picture);
     const Span *last = &d->spans[d->n_spans - 1];
     const double width = last->x + (last->to - last->from) * d->scale + RIGHT;
-    dt_text_printf(ret_text, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%u\" "
-                   "font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\">\n<style>"
-                   ".k0{fill:%s}.k1{fill:%s}.k2{fill:%s}.w{fill:#ddd}.k0,.k1,.k2{stroke:#fff;stroke-width:%s}"
-                   ".a{stroke:#333;fill:none}.g{stroke:#333;stroke-dasharray:2 4;fill:none}</style>\n",
-                   width < 900 ? 900 : width, top_of(d, pipeline->n_stages) + BELOW, colours[0], colours[1], colours[2],
-                   d->row >= 16 ? "1" : "0.3");
+    dt_text_printf(
+        ret_text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%u\" "
+        "font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\">\n<style>"
+        ".k0{fill:%s}.k1{fill:%s}.k2{fill:%s}.w{fill:#ddd}.k0,.k1,.k2{stroke:#fff;stroke-width:%s}"
+        ".a{stroke:#333;fill:none}.g{stroke:#333;stroke-dasharray:2 4;fill:none}</style>\n",
+        width < 900 ? 900 : width, top_of(d, pipeline->n_stages) + BELOW, colours[0], colours[1],
+        colours[2], d->row >= 16 ? "1" : "0.3");
     draw_head(d, picture);
     draw_legend(d, picture);
     draw_stages(d);

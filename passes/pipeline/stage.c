@@ -5,10 +5,12 @@
  * and orders each stage's work by micro-batches.
  *
  *   pipeline h on pipe
- *   entry grad      %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ... gradients
+ *   entry grad      %x = f(%tokens, %w) ; %y = loop h x 4 (%x, %hw) ; %l = g(%y, %labels, %v) ; ...
+ *                   gradients
  *
  *     =>  entry grad.f0, stage 0       %x = f(%tokens, %w) ; %y = loop h x 2 (%x, %hw)
- *                                      result %y to saved y, to be sent ; what B needs to saved stores
+ *                                      result %y to saved y, to be sent ; what B needs to saved
+ *                                      stores
  *         entry grad.f1, stage 1       %y = param channel y ; loop h x 2 from 2 ; %l = g(...)
  *         entry grad.b1, grad.b0       the same backward
  *         entry update.0, update.1
@@ -38,8 +40,8 @@ static bool make_pipeline(DtStager *s)
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
     if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_CHUNKS) {
-        dt_stage_refuse(s, E0605, s->line->span,
-                        "a pipeline has at most %d stages and %d chunks", DT_PIPELINE_STAGES, DT_PIPELINE_CHUNKS);
+        dt_stage_refuse(s, E0605, s->line->span, "a pipeline has at most %d stages and %d chunks",
+                        DT_PIPELINE_STAGES, DT_PIPELINE_CHUNKS);
         return false;
     }
     pipeline->n_stages = (uint32_t)module->mesh.axes[mesh].size;

@@ -2,13 +2,15 @@
 /* What the files of the stage pass share. An entry of the program goes through three forms:
  *
  *   the entry                  one function; a named loop is one op
- *   expanded (stage_ranges.c)  the same, every named loop cut into one op per range of its iterations
- *   parts (stage_build.c)      per piece one function for F and one for B, values between them in stores
+ *   expanded (stage_ranges.c)  the same, every named loop cut into one op per range of its
+ *                              iterations
+ *   parts (stage_build.c)      per piece one function for F and one for B, values between them in
+ *                              stores
  *
- * stage_cut.c decides where the cuts are, stage_class.c which stages are equal (from then on a class of
- * them counts as one stage, with the pieces of the first), stage_assign.c which piece and phase each op of the
- * expanded function belongs to, stage_store.c keeps the copies of stores per stage, stage_update.c
- * cuts the optimizer's entry. */
+ * stage_cut.c decides where the cuts are, stage_class.c which stages are equal (from then on a
+ * class of them counts as one stage, with the pieces of the first), stage_assign.c which piece and
+ * phase each op of the expanded function belongs to, stage_store.c keeps the copies of stores per
+ * stage, stage_update.c cuts the optimizer's entry. */
 #ifndef DT_PASSES_STAGE_H
 #define DT_PASSES_STAGE_H
 
@@ -89,8 +91,8 @@ int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece
  * within their class. */
 void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run);
 /* An action of a class's run on one of the class's stages, as one of the unfolded run. */
-DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run, const DtPipelineRun *unfolded,
-                            DtAction action, uint32_t stage);
+DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run,
+                            const DtPipelineRun *unfolded, DtAction action, uint32_t stage);
 /* Replaces class numbers in stores, entries and sums over stages by stage numbers. */
 void dt_stage_settle_classes(DtStager *s);
 

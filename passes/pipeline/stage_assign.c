@@ -9,10 +9,11 @@
  *  - Cotangents go from the last piece to the first. A backward op could run in the lowest piece of
  *    the cotangents that it reads. It goes further down where that is the home of a forward value
  *    or a parameter that it reads: to where the op is that it differentiates, so that neither has
- *    to travel. What is made of a cotangent alone, for the gradient of one parameter, goes down to where that is read:
- *    an embedding that is a piece of its own adds up its gradient itself.
- *  - What backward ops of later pieces read, and what depends on no cotangent (a forward value that is made a second
- *    time), is made in F of the pieces that have what it depends on, and travels forwards.
+ *    to travel. What is made of a cotangent alone, for the gradient of one parameter, goes down to
+ *    where that is read: an embedding that is a piece of its own adds up its gradient itself.
+ *  - What backward ops of later pieces read, and what depends on no cotangent (a forward value that
+ *    is made a second time), is made in F of the pieces that have what it depends on, and travels
+ *    forwards.
  *  - A parameter's gradient that adds up over several pieces is not brought together: each piece
  *    adds its terms to the gradient of its own stage, and the stages' gradients are added once per
  *    step, in "update". */
@@ -31,13 +32,15 @@ typedef struct Assigner {
     uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
     uint8_t *known;        /* per op: Known */
     bool *early;           /* per op: a backward one that is done in F */
-    int32_t *goal;         /* per value: the parameter of whose gradient alone it is part, UNUSED, MORE */
+    int32_t *goal;         /* per value: the parameter of whose gradient alone it is part, UNUSED,
+                            * MORE */
     bool restart;      /* more of them were found */
 } Assigner;
 
 enum { UNUSED = -1, MORE = -2 };
 
-typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known; /* whether it depends on no cotangent */
+/* whether it depends on no cotangent */
+typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known;
 
 static DtArena *arena_of(const Assigner *a) { return a->s->arena; }
 static DtOp *op_at(const Assigner *a, uint32_t i) { return a->e->func->ops.at[i]; }
@@ -155,8 +158,9 @@ static uint32_t backward_piece(const Assigner *a, const DtOp *op, uint32_t lowes
 {
     const uint32_t piece = pull_down(a, op, lowest);
     const int32_t goal = op->n_out == 1 ? a->goal[op->out[0]->id] : MORE;
-    const int64_t home =
-        goal >= 0 && is_of_cotangent(a, op) ? largest(a, a->store_homes, (uint32_t)goal, piece) : -1;
+    const int64_t home = goal >= 0 && is_of_cotangent(a, op)
+                             ? largest(a, a->store_homes, (uint32_t)goal, piece)
+                             : -1;
     return home >= 0 ? (uint32_t)home : piece;
 }
 
@@ -303,7 +307,9 @@ static int32_t linear_in(const Assigner *a, const DtOp *op)
     if (found < 0 || !dt_op_is_linear(op, (uint32_t)found) || !is_done_by_terms(op))
         return -1;
     if (op->kind == DT_OP_CAST) /* each term rounded is another sum */
-        return dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype) ? found : -1;
+        return dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype)
+                   ? found
+                   : -1;
     if (op->kind == DT_OP_WHERE) /* zero where it is not the value */
         return dt_stage_is_zero(op->in[3 - found]) ? found : -1;
     return dt_op_is_joint(op, (uint32_t)found) ? -1 : found;

@@ -7,10 +7,10 @@
  *   of a piece before it     comes with F, piece by piece: a CHANNEL store on each stage on the way
  *   of a piece behind it     comes with B in the same way
  *
- * Two neighbours on one stage share the store. Where the schedule runs W, B is cut in two (wgrad.c):
- * what crosses becomes a SAVED store, arguments cross where they are. Then arguments become `param`
- * ops, the schedule is filled in, and with it how many micro-batches every store has to hold at
- * once. */
+ * Two neighbours on one stage share the store. Where the schedule runs W, B is cut in two
+ * (wgrad.c): what crosses becomes a SAVED store, arguments cross where they are. Then arguments
+ * become `param` ops, the schedule is filled in, and with it how many micro-batches every store has
+ * to hold at once. */
 #include "passes/pipeline/stage.h"
 
 #include "base/intern.h"
@@ -163,11 +163,12 @@ static DtValue *read_param(Build *w, const DtValue *value)
     DtStore *from = value->op->store;
     const bool is_cut = w->s->loop_of[from->index] >= 0;
     if (is_cut && from->stage != (int32_t)dt_stage_of(w->s, w->piece)) {
-        DtDiag *diag = dt_stage_refuse(w->s, E0592, value->op->span,
-                                       "a %s of loop `%s`, which the pipeline cuts, outside of it is not "
-                                       "implemented yet",
-                                       from->kind == DT_STORE_STATE ? "state" : "parameter",
-                                       w->s->loops.at[w->s->loop_of[from->index]].label);
+        DtDiag *diag =
+            dt_stage_refuse(w->s, E0592, value->op->span,
+                            "a %s of loop `%s`, which the pipeline cuts, outside of it is not "
+                            "implemented yet",
+                            from->kind == DT_STORE_STATE ? "state" : "parameter",
+                            w->s->loops.at[w->s->loop_of[from->index]].label);
         dt_diag_help(diag, "name another loop in the `pipeline` line");
     }
     /* stage_ranges.c has made the copies with some iterations */
@@ -526,7 +527,8 @@ static Build begin(DtStager *s, DtEntryKind kind, const DtExpanded *e, const DtA
 {
     const uint32_t n = e->func->n_values + 1, n_pieces = s->pipeline->n_pieces;
     Build w = {
-        .s = s, .name = dt_entry_kind_name(kind), .e = e, .a = a, .run = {.kind = kind}, .first_slot = s->slots.n};
+        .s = s, .name = dt_entry_kind_name(kind), .e = e, .a = a, .run = {.kind = kind},
+        .first_slot = s->slots.n};
     w.made = DT_NEW_ARRAY(s->arena, DtValue *, n);
     w.stops = DT_NEW_ARRAY(s->arena, Stops, n);
     w.here = DT_NEW_ARRAY(s->arena, DtValue *, n);

@@ -4,8 +4,8 @@
  * items. Their costs are counted in flops: contractions 2mnk, everything else a fixed number per
  * byte that it reads or writes, since such ops run at the speed of memory. Where the nodes of a
  * cluster are of several kinds, an op costs a stage as many times more as it takes longer on its
- * device than on the fastest (cost/). Of all ways to cut, the stage with most is made as cheap as can
- * be, counting all of its pieces, and then the largest piece (ir/cuts.h).
+ * device than on the fastest (cost/). Of all ways to cut, the stage with most is made as cheap as
+ * can be, counting all of its pieces, and then the largest piece (ir/cuts.h).
  *   A model without loops is cut before named instances: a piece starts at the first op with that
  *   path. */
 #include "passes/pipeline/stage.h"
@@ -90,9 +90,11 @@ static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
 static bool model_of(const DtStager *s, uint32_t kind, DtCostModel *ret_model)
 {
     const DtClusterConfig *cluster = s->context->cluster;
-    if (!cluster || cluster->n_kinds < 2 || kind >= cluster->n_kinds || !cluster->kinds[kind].device)
+    if (!cluster || cluster->n_kinds < 2 || kind >= cluster->n_kinds ||
+        !cluster->kinds[kind].device)
         return false;
-    *ret_model = (DtCostModel){.device = cluster->kinds[kind].device, .nodes = 1, .ranks_per_node = 1};
+    *ret_model = (DtCostModel){.device = cluster->kinds[kind].device, .nodes = 1,
+                               .ranks_per_node = 1};
     return true;
 }
 
@@ -101,7 +103,8 @@ static int64_t shared_extent(const DtStager *s, const DtOp *op)
     const DtType *x = op->in[0]->type;
     int64_t n = 1;
     for (uint32_t i = 0; i < x->rank; i++)
-        if (!dt_op_has_axis(op, x->axes[i].name) && dt_type_find(op->in[1]->type, x->axes[i].name) >= 0)
+        if (!dt_op_has_axis(op, x->axes[i].name) &&
+            dt_type_find(op->in[1]->type, x->axes[i].name) >= 0)
             n *= dt_type_local_extent(x, i, &s->module->mesh);
     return n;
 }
@@ -110,7 +113,8 @@ static Cost cost_of_dot(const DtStager *s, const DtOp *op)
 {
     const DtMesh *mesh = &s->module->mesh;
     const DtType *x = op->in[0]->type, *y = op->in[1]->type;
-    double flops = 2 * (double)dt_type_local_elements(op->out[0]->type, mesh), seconds[DT_NODE_KINDS] = {0};
+    double flops = 2 * (double)dt_type_local_elements(op->out[0]->type, mesh),
+           seconds[DT_NODE_KINDS] = {0};
     int64_t sum = 1;
     for (uint32_t i = 0; i < op->n_axes; i++) {
         const int axis = dt_type_find(x, op->axes[i]);
@@ -166,7 +170,8 @@ static Cost cost_of_func(const DtStager *s, const DtFunc *func)
 
 /* ---- stages ---- */
 
-/* By stage: the kinds of nodes that its ranks are on, a set of bits. Nodes come in the order of ranks. */
+/* By stage: the kinds of nodes that its ranks are on, a set of bits. Nodes come in the order of
+ * ranks. */
 static const uint32_t *kinds_of_stages(const DtStager *s)
 {
     const DtClusterConfig *cluster = s->context->cluster;
@@ -179,7 +184,8 @@ static const uint32_t *kinds_of_stages(const DtStager *s)
         stride *= m > s->pipeline->mesh && !mesh->axes[m].is_time ? mesh->axes[m].size : 1;
     }
     for (uint32_t k = 0; cluster && cluster->n_kinds > 1 && k < cluster->n_kinds; k++)
-        for (const int64_t end = first + cluster->kinds[k].nodes * cluster->gpus; first < end && first < ranks; first++)
+        for (const int64_t end = first + cluster->kinds[k].nodes * cluster->gpus;
+             first < end && first < ranks; first++)
             kinds[first / stride % n] |= 1u << k;
     for (uint32_t i = 0; i < n; i++)
         kinds[i] = kinds[i] ? kinds[i] : 1;
@@ -223,9 +229,12 @@ static void add_loop(DtStager *s, const DtOp *op)
         DtDiag *diag = dt_stage_refuse(
             s, E0592, op->span,
             "cutting loop `%s`, which runs twice, into stages is not implemented yet", loop.label);
-        dt_diag_help(diag, "one call runs it once: with `dim view = 2`, `f(stack[view](x, y))` in place of `f(x)` and "
-                           "`f(y)`, then `[view = 0]` and `[view = 1]` of its result; or name another loop in the "
-                           "`pipeline` line");
+        dt_diag_help(
+            diag,
+            "one call runs it once: with `dim view = 2`, `f(stack[view](x, y))` in place of `f(x)` "
+            "and "
+            "`f(y)`, then `[view = 0]` and `[view = 1]` of its result; or name another loop in the "
+            "`pipeline` line");
         return;
     }
     DT_PUSH(s->arena, s->loops, loop);
@@ -282,7 +291,8 @@ static void balance(const DtStager *s, const ItemList *items, int64_t *ret_first
     const DtPipelineSchedule *pipeline = s->pipeline;
     const uint32_t *kinds = kinds_of_stages(s), p = pipeline->n_stages;
     DtCutsRun *runs = DT_NEW_ARRAY(s->arena, DtCutsRun, items->n);
-    double *load = DT_NEW_ARRAY(s->arena, double, p), *size = DT_NEW_ARRAY(s->arena, double, pipeline->n_pieces);
+    double *load = DT_NEW_ARRAY(s->arena, double, p),
+           *size = DT_NEW_ARRAY(s->arena, double, pipeline->n_pieces);
     DtCuts cuts = {.runs = runs, .stage_step = 1, .n_pieces = pipeline->n_pieces, .n_stages = p,
                    .stage_of = pipeline->stage_of};
     uint32_t n = 0;
@@ -311,12 +321,14 @@ static bool cut_at(DtStager *s, const ItemList *items, int64_t *ret_first)
         if (is_iteration && i > 0 && iterations == 0 && s->line->cuts[piece] == 0)
             ret_first[++piece] = i;
         iterations += is_iteration;
-        if (is_iteration && i + 1 < items->n && piece < s->line->n_cuts && iterations == s->line->cuts[piece])
+        if (is_iteration && i + 1 < items->n && piece < s->line->n_cuts &&
+            iterations == s->line->cuts[piece])
             ret_first[++piece] = i + 1;
     }
     if (piece < s->line->n_cuts)
         dt_stage_refuse(s, E0606, s->line->span, "a cut after %lld iterations leaves nothing %s it",
-                        (long long)s->line->cuts[piece], s->line->cuts[piece] == 0 ? "before" : "behind");
+                        (long long)s->line->cuts[piece],
+                        s->line->cuts[piece] == 0 ? "before" : "behind");
     return piece == s->line->n_cuts;
 }
 

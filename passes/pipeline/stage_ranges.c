@@ -2,10 +2,12 @@
 /* Expands an entry for its pieces: every named loop, forward or backward, becomes one loop per
  * piece that has iterations of it.
  *
- *   %w = param h.w : [h=4, ..]                    %w0 = param h.w : [h=2, ..]     %w1 = param h.w : [h=2, ..]
+ *   %w = param h.w : [h=4, ..]                    %w0 = param h.w : [h=2, ..]
+ *                                                 %w1 = param h.w : [h=2, ..]
  *   %y, %s = loop h x 4 (%x, %w)             =>   %y0, %s0 = loop h x 2 (%x, %w0)
  *   %dx, %dw = loop h x 4 reverse (%dy, %w, %s)   %y, %s1 = loop h x 2 from 2 (%y0, %w1)
- *   return %dw                                    %dy1, %dw1 = loop h x 2 from 2 reverse (%dy, %w1, %s1)
+ *   return %dw                                    %dy1, %dw1 =
+ *                                                     loop h x 2 from 2 reverse (%dy, %w1, %s1)
  *                                                 %dx, %dw0 = loop h x 2 reverse (%dy1, %w0, %s0)
  *                                                 return %dw0, %dw1
  *
@@ -130,7 +132,8 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
     return dt_stage_copy_range(&x->b, op, in, loop->axis, loop->count, n)->out[value->index];
 }
 
-/* Where the part of a piece of a loop is kept: one value may be of several loops, as a gradient of zeros. */
+/* Where the part of a piece of a loop is kept: one value may be of several loops, as a gradient of
+ * zeros. */
 static DtValue **part_at(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
 {
     DtValue ***parts = &x->parts[value->id];

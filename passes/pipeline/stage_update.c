@@ -3,14 +3,16 @@
  * its update) is copied for every copy of it that the stage holds, with the copy's iterations; the
  * rest (learning rate, clipping) is copied once. Three things need other stages:
  *
- *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the sum of theirs
- *   %s = all_reduce[pipe; stages 0, 3](%next)  a state on several stages: one makes its next value, the others add 0
- *   %n = all_reduce[pipe](%squares)            the sum of squares behind the global norm, to which each stage gives
- *                                              those of its own parameters (of a shared one, the
- *                                              lowest stage does)
+ *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the
+ *                                              sum of theirs
+ *   %s = all_reduce[pipe; stages 0, 3](%next)  a state on several stages: one makes its next value,
+ *                                              the others add 0
+ *   %n = all_reduce[pipe](%squares)            the sum of squares behind the global norm, to which
+ *                                              each stage gives those of its own parameters (of a
+ *                                              shared one, the lowest stage does)
  *
- * Sums of squares are what a `sqrt` that says `gradients` takes; on the way down to the single parameters, terms of
- * other stages drop out of the additions. */
+ * Sums of squares are what a `sqrt` that says `gradients` takes; on the way down to the single
+ * parameters, terms of other stages drop out of the additions. */
 #include "passes/pipeline/stage.h"
 
 #include "base/intern.h"
@@ -25,9 +27,11 @@ typedef struct Updater {
     const DtFunc *func;
     DT_VEC(const DtValue *) norms; /* square roots of sums of squares */
     int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
-    bool **stages;          /* per parameter or state store that is not cut: where it is, by stage */
+    bool **stages;          /* per parameter or state store that is not cut: where it is, by
+                             * stage */
     const char **members;   /* the same as a set; NULL: one stage or none */
-    bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next value */
+    bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next
+                             * value */
     /* of the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
@@ -37,13 +41,17 @@ typedef struct Updater {
     uint32_t *own_turn;
     int32_t range;  /* of that copy */
     int32_t loop;   /* whose iterations it has; -1: none */
-    DtValue **sums; /* per parameter or state store: its gradient or next value, added over stages */
+    DtValue **sums; /* per parameter or state store: its gradient or next value, added over
+                     * stages */
 } Updater;
 
 static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
 
 /* Sums that the stages leave for the update, with the terms of each. */
-static bool is_total(const DtStore *store) { return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT; }
+static bool is_total(const DtStore *store)
+{
+    return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT;
+}
 
 /* Number of the norm that contains the value, or NOBODY. A sum of squares may be part of another
  * norm as well. */
@@ -193,8 +201,8 @@ static void begin_copy(Updater *u, const DtStore *param, const DtStageCopy *copy
     u->loop = u->s->loop_of[param->index];
 }
 
-/* Gradients of parameters and next values of states on several stages are added first, on all stages in the
- * order of the program, so that no two stages wait for each other. */
+/* Gradients of parameters and next values of states on several stages are added first, on all
+ * stages in the order of the program, so that no two stages wait for each other. */
 static void add_totals(Updater *u)
 {
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
@@ -206,7 +214,8 @@ static void add_totals(Updater *u)
             continue;
         u->range = -1;
         u->sums[op->store->of->index] =
-            across(u, read_store(u, op), u->members[op->store->of->index], op->store->kind == DT_STORE_GRAD);
+            across(u, read_store(u, op), u->members[op->store->of->index],
+                   op->store->kind == DT_STORE_GRAD);
     }
 }
 
@@ -285,7 +294,8 @@ static void update_stage(Updater *u, uint32_t stage)
 {
     const uint32_t n = u->s->pipeline->n_stages;
     const char *all = n > 1 ? dt_stages_range(0, n - 1) : NULL;
-    DtEntryPoint entry = dt_entry_new(u->entry->kind, NULL, u->entry->part, (int32_t)u->s->class_first[stage]);
+    DtEntryPoint entry =
+        dt_entry_new(u->entry->kind, NULL, u->entry->part, (int32_t)u->s->class_first[stage]);
     entry.stage = (int32_t)stage;
     u->b = (DtBuilder){.func = dt_graph_func(u->s->module, entry.name, DT_FUNC_ENTRY),
                        .span = u->func->span};
@@ -316,7 +326,8 @@ static void update_stage(Updater *u, uint32_t stage)
     DT_PUSH(u->s->arena, u->s->entries, entry);
 }
 
-/* Parameters and states that no piece uses are on the first stage: they are saved, and parameters may decay. */
+/* Parameters and states that no piece uses are on the first stage: they are saved, and parameters
+ * may decay. */
 static void find_stages(Updater *u)
 {
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {

@@ -10,15 +10,15 @@
  *     %dw = dot[b](%dh, %x)                                             %dw = dot[b](%dh, %x)
  *     return %dx, %dw                 return %dx, %x, %dh               return %dw
  *
- * What argument cotangents depend on is *early*, the rest *delayed*. Values that delayed ops read and
- * that are inputs or early cross over: they are results of bwd_x after the argument cotangents, and
- * the inputs of bwd_w, in order. Inputs cross without copy. Views, constants and wider copies that both parts
- * read are made in both. A loop with early and delayed results becomes two: the early one also gives,
- * stacked, what crosses inside its body; carried values follow the part that computes them;
- * invariants and stacked operands are given to both.
+ * What argument cotangents depend on is *early*, the rest *delayed*. Values that delayed ops read
+ * and that are inputs or early cross over: they are results of bwd_x after the argument cotangents,
+ * and the inputs of bwd_w, in order. Inputs cross without copy. Views, constants and wider copies
+ * that both parts read are made in both. A loop with early and delayed results becomes two: the
+ * early one also gives, stacked, what crosses inside its body; carried values follow the part that
+ * computes them; invariants and stacked operands are given to both.
  *
- * Requires: a bwd function; a call in it is early or delayed as a whole, which suits those of functions that stream.
- * Establishes: primal->bwd_x, bwd_w. Breaks: nothing. */
+ * Requires: a bwd function; a call in it is early or delayed as a whole, which suits those of
+ * functions that stream. Establishes: primal->bwd_x, bwd_w. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -56,8 +56,8 @@ struct Slice {
  * that the narrow value crosses. */
 static bool is_free(const DtOp *op)
 {
-    const bool widens = op->kind == DT_OP_CAST &&
-                        dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
+    const bool widens = op->kind == DT_OP_CAST && dt_dtype_size(op->out[0]->type->dtype) >
+                                                      dt_dtype_size(op->in[0]->type->dtype);
     return widens || op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA ||
            (dt_op_info[op->kind].data == DT_DATA_VIEW && op->kind != DT_OP_PARAM);
 }
@@ -70,7 +70,8 @@ static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool
 static Slice *slice_loop(Slice *s, const DtOp *op)
 {
     const uint32_t n = op->n_out;
-    bool *early = DT_NEW_ARRAY(s->arena, bool, n + 1), *delayed = DT_NEW_ARRAY(s->arena, bool, n + 1);
+    bool *early = DT_NEW_ARRAY(s->arena, bool, n + 1),
+         *delayed = DT_NEW_ARRAY(s->arena, bool, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         early[i] = s->early[op->out[i]->id];
         delayed[i] = !early[i] && s->delayed[op->out[i]->id];

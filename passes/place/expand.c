@@ -2,8 +2,9 @@
 /* Expansion.
  *
  * Purpose: what a program means and what ranks do is one thing for most ops. For ring calls
- * (ring.h), relays among them (relay.h), and ops along an axis in zigzag order (zigzag.h) it is two; here each becomes
- * a call of a function that says what ranks do, for the back end and the interpreter of all ranks.
+ * (ring.h), relays among them (relay.h), and ops along an axis in zigzag order (zigzag.h) it is
+ * two; here each becomes a call of a function that says what ranks do, for the back end and the
+ * interpreter of all ranks.
  *
  *     %o = call[kseq](%q, %k, %v) func=attend.2 mesh={context}
  *     %t = shard(%x) : i32[batch, seq/context~] mesh={context}
@@ -14,8 +15,8 @@
  * Masks made of positions in zigzag order are made inside the library calls that take them: outside
  * they would be as large as the scores.
  *
- * The certificate reads the program before this pass; that each of these functions does what the op did whose place it
- * takes is proved apart, by evaluating both (verify/box.h).
+ * The certificate reads the program before this pass; that each of these functions does what the op
+ * did whose place it takes is proved apart, by evaluating both (verify/box.h).
  *
  * Requires: a placed program. Establishes: no ring calls; no op but relabels and elementwise ones
  * needs to know the order of a split. Breaks: nothing. */
@@ -72,7 +73,8 @@ static bool is_lifted(const DtValue *value)
 static bool lifts(const DtOp *op)
 {
     bool any = false;
-    for (uint32_t i = 0; op->kind == DT_OP_CALL && (op->func->library || op->func->stream) && i < op->n_in; i++)
+    for (uint32_t i = 0;
+         op->kind == DT_OP_CALL && (op->func->library || op->func->stream) && i < op->n_in; i++)
         any = any || is_lifted(op->in[i]);
     return any;
 }
@@ -182,7 +184,8 @@ bool dt_pass_expand(DtModule *module, const DtPassContext *context)
 {
     (void)context;
     bool any = expand(module, dt_relay_is, dt_relay_expand);
-    any = expand(module, dt_ring_is, dt_ring_expand) || any; /* the first two look at how masks are made */
+    /* the first two look at how masks are made */
+    any = expand(module, dt_ring_is, dt_ring_expand) || any;
     any = expand(module, lifts, lift_positions) || any;
     any = expand(module, dt_zigzag_is, make_zigzag) || any;
     for (uint32_t i = 0; i < module->funcs.n; i++) { /* parts were for rings */

@@ -274,7 +274,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
         /* placed where the state is; a pending sum may be added up at the end of the step */
         } else if (state) {
             value = dt_placeconvert_to(
-                &w.s, value, settled(&w.s, value, state, keep & (uint16_t)~dt_placerule_bits(state)));
+                &w.s, value,
+                settled(&w.s, value, state, keep & (uint16_t)~dt_placerule_bits(state)));
         } else if (value->type->partial & (uint16_t)~keep) {
             value = dt_placeconvert_to(
                 &w.s, value, settled(&w.s, value, dt_placeconvert_rule(&w.s, value), keep));
@@ -376,7 +377,8 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
         return NULL;
     for (uint32_t i = 0; i < loop->n_carried; i++)
         in[i] = dt_placeconvert_to(s, in[i], types[1 + i]);
-    return relay ? dt_placerelay_make(s, op, body, relay, in) : dt_graph_loop(&s->b, body, *loop, in);
+    return relay ? dt_placerelay_make(s, op, body, relay, in)
+                 : dt_graph_loop(&s->b, body, *loop, in);
 }
 
 static DtOp *place_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
@@ -696,7 +698,8 @@ static bool place_entries(DtPlacer *p)
     return true;
 }
 
-/* An operand or result without room for the axes that the ranks of an op in zigzag order need; or NULL. */
+/* An operand or result without room for the axes that the ranks of an op in zigzag order need; or
+ * NULL. */
 static const DtType *without_room(const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {

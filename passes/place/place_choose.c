@@ -23,8 +23,8 @@ enum { MAX_OPTIONS = 12, MAX_EACH = 3 };
 
 /* ---- the oracle ---- */
 
-const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
-                                  const DtType *const *in)
+const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op,
+                                  uint32_t i, const DtType *const *in)
 {
     const DtType *plain = op->out[i]->type;
     if (!like || (op->n_in && op->kind != DT_OP_EXPAND))
@@ -415,7 +415,8 @@ static const char *cut_by_time(const DtPlacer *p, const DtType *type)
     return NULL;
 }
 
-/* Samples of a micro-batch that meet those of others, which are cut by another name of the batch. */
+/* Samples of a micro-batch that meet those of others, which are cut by another name of the
+ * batch. */
 static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *first = NULL, *other = NULL;
@@ -428,14 +429,15 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
         return false;
     DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
-        dt_arena_printf(s->p->module->arena,
-                        "each sample of `%s` meets all of `%s` here, and `micro` runs parts of the batch one "
-                        "after the other",
-                        first, other));
+        dt_arena_printf(
+            s->p->module->arena,
+            "each sample of `%s` meets all of `%s` here, and `micro` runs parts of the batch one "
+            "after the other",
+            first, other));
     dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "a micro-batch cannot see the samples of others");
-    dt_diag_help(diag,
-                 "drop `micro`, or let samples meet within groups: `x[batch -> (pool, each)]`, then `each` alone");
+    dt_diag_help(diag, "drop `micro`, or let samples meet within groups: `x[batch -> (pool, "
+                       "each)]`, then `each` alone");
     return true;
 }
 
@@ -469,26 +471,32 @@ static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return loop != NULL;
 }
 
-/* Groups of samples that micro-batches would cut: `batch -> (pool, each)`, and their number does not divide `pool`. */
+/* Groups of samples that micro-batches would cut: `batch -> (pool, each)`, and their number does
+ * not divide `pool`. */
 static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     DtArena *arena = s->p->module->arena;
-    const char *axis = op->kind == DT_OP_RELABEL && s->p->time ? cut_by_time(s->p, in[0]->type) : NULL;
+    const char *axis =
+        op->kind == DT_OP_RELABEL && s->p->time ? cut_by_time(s->p, in[0]->type) : NULL;
     const DtRelabel *r = NULL;
     for (uint32_t i = 0; axis && i < op->n_relabels; i++)
-        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to > 1 && op->relabels[i].from[0] == axis)
+        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to > 1 &&
+            op->relabels[i].from[0] == axis)
             r = &op->relabels[i];
-    const int64_t groups = r ? dt_type_extent(op->out[0]->type, r->to[0]) : 0, n = s->p->module->mesh.axes[0].size;
+    const int64_t groups = r ? dt_type_extent(op->out[0]->type, r->to[0]) : 0,
+                  n = s->p->module->mesh.axes[0].size;
     if (!r || groups % n == 0)
         return false;
     DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,
-        dt_arena_printf(arena, "%lld micro-batches cannot cut the groups of `%s` evenly: `%s` is %lld",
+        dt_arena_printf(arena,
+                        "%lld micro-batches cannot cut the groups of `%s` evenly: `%s` is %lld",
                         (long long)n, axis, r->to[0], (long long)groups));
     dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "`micro` runs parts of the batch one after the other, each of whole groups");
-    dt_diag_help(diag, "a number of micro-batches that divides `%s`, or a multiple of %lld for `%s`", r->to[0],
-                 (long long)n, r->to[0]);
+    dt_diag_help(diag,
+                 "a number of micro-batches that divides `%s`, or a multiple of %lld for `%s`",
+                 r->to[0], (long long)n, r->to[0]);
     return true;
 }
 
@@ -499,10 +507,11 @@ static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     const int64_t now = axis ? dt_type_extent(op->out[0]->type, axis) : 0;
     if (!axis || now == dt_type_extent(in[0]->type, axis))
         return false;
-    DtDiag *diag = dt_placerefuse_at(
-        s->p, E0591, op->span,
-        dt_arena_printf(s->p->module->arena, "`%s` becomes %lld long here, but micro-batches cut it", axis,
-                        (long long)now));
+    DtDiag *diag =
+        dt_placerefuse_at(s->p, E0591, op->span,
+                          dt_arena_printf(s->p->module->arena,
+                                          "`%s` becomes %lld long here, but micro-batches cut it",
+                                          axis, (long long)now));
     dt_placerefuse_call(diag, op);
     dt_diag_note(diag, "only the last micro-batch would have the padding");
     dt_diag_help(diag, "choose an extent of `%s` that needs no `pad`, or drop `micro`", axis);
@@ -511,7 +520,8 @@ static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 
 static bool fail(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char *why)
 {
-    if (fail_meeting(s, op, in) || fail_loop(s, op, in) || fail_groups(s, op, in) || fail_padding(s, op, in))
+    if (fail_meeting(s, op, in) || fail_loop(s, op, in) || fail_groups(s, op, in) ||
+        fail_padding(s, op, in))
         return false;
     DtDiag *diag = dt_placerefuse_at(
         s->p, E0591, op->span,

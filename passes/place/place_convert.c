@@ -212,7 +212,8 @@ const char *dt_placeconvert_name_before(const DtOp *op, const char *axis)
 static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
 {
     const DtValue *x = value->op->in[0];
-    const char *name = state >= 0 ? dt_placeconvert_name_before(value->op, value->type->axes[state].name) : NULL;
+    const char *name =
+        state >= 0 ? dt_placeconvert_name_before(value->op, value->type->axes[state].name) : NULL;
     if (state >= 0)
         state = name ? dt_type_find(x->type, name) : DT_PLACE_WHOLE;
     return dt_placeconvert_cost(s, x, m, state);
@@ -252,7 +253,8 @@ static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type
     for (uint32_t d = 0; d < x->rank; d++)
         axes[d] = (DtAxis){.name = x->axes[d].name, .extent = x->axes[d].extent};
     for (uint32_t k = 0; k < type->rank; k++) {
-        const char *name = i == 0 ? dt_placeconvert_name_before(op, type->axes[k].name) : type->axes[k].name;
+        const char *name =
+            i == 0 ? dt_placeconvert_name_before(op, type->axes[k].name) : type->axes[k].name;
         int d = name ? dt_type_find(x, name) : -1;
         if (d < 0)
             continue;

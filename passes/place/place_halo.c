@@ -12,18 +12,19 @@
  *                                    %c = concat[@a.part](%b, %p, %e)
  *                                    %y = relabel(window[@a.part, w](%c)) (@a, @a.part) -> a
  *
- * (A part has a name of its own: with its edges it may be as long as `a` is elsewhere, where `pad` rounds it up.)
- * `fold` adds up in a part that is longer at both ends; the ends go home and are added there. A
- * part must hold whole strides, the windows as many as there are strides, and a halo must not reach
- * beyond the neighbours. A window for which that is not so is an error (E0597) where its result is
- * split by rule; where the result is whole, the operand is gathered. */
+ * (A part has a name of its own: with its edges it may be as long as `a` is elsewhere, where `pad`
+ * rounds it up.) `fold` adds up in a part that is longer at both ends; the ends go home and are
+ * added there. A part must hold whole strides, the windows as many as there are strides, and a halo
+ * must not reach beyond the neighbours. A window for which that is not so is an error (E0597) where
+ * its result is split by rule; where the result is whole, the operand is gathered. */
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"
 #include "ir/shape.h"
 
 typedef struct Halo {
-    const char *axis, *block, *part; /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
+    /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
+    const char *axis, *block, *part;
     uint16_t mesh;
     int64_t parts, rows, windows; /* rows, windows: of one part */
     /* rows needed from the neighbours before and after; behind < 0: the last -behind rows are not

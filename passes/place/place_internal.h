@@ -220,7 +220,8 @@ void dt_placeringless_check(const DtPlacer *p);
  * converted to the ranks' blocks. */
 uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in);
 /* The loop as a relay over mesh; its results are those of op, unread ones aside. */
-DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh, DtValue *const *in);
+DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh,
+                         DtValue *const *in);
 
 /* ---- place_convert.c ---- */
 
@@ -252,8 +253,8 @@ const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const D
 
 /* The preferred type of result i of op: by the rules (dt_placerule_wish), or in a library
  * function after its arguments, `like`. */
-const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op, uint32_t i,
-                                  const DtType *const *in);
+const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op,
+                                  uint32_t i, const DtType *const *in);
 
 /* ---- place_halo.c ---- */
 

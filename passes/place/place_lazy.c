@@ -119,7 +119,8 @@ static bool is_plain(const DtOp *op)
             plain = is_plain(op->func->ops.at[i]);
         return plain;
     }
-    return op->kind != DT_OP_PARAM && !is_of_prologue(op) && dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
+    return op->kind != DT_OP_PARAM && !is_of_prologue(op) &&
+           dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }
 
 /* What a value of the entry depends on: parameters and other values that a step changes; sums of
@@ -157,7 +158,8 @@ static void clone_op(DtPlaceScope *s, DtBuilder *b, const DtOp *op)
         dt_placeconvert_info(s, op->out[i])->clone = copy->out[i];
 }
 
-/* x in the prologue, with all that it is made of: operands first, by a list, since programs may be long chains. */
+/* x in the prologue, with all that it is made of: operands first, by a list, since programs may be
+ * long chains. */
 static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
 {
     DT_VEC(const DtValue *) todo = {0};
@@ -199,7 +201,8 @@ static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
 
 static bool is_pending(const DtPlaceScope *s, const DtValue *x)
 {
-    return s->b.func == s->p->top && (x->type->partial & s->p->time) && x->type->pending == DT_REDUCE_SUM;
+    return s->b.func == s->p->top && (x->type->partial & s->p->time) &&
+           x->type->pending == DT_REDUCE_SUM;
 }
 
 void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n)
@@ -240,7 +243,8 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     dt_placerefuse_call(diag, user);
     dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
     if (is_pending(s, x) && made_of(s, x) == OF_SUMS)
-        dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one is made of another: "
+        dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one "
+                           "is made of another: "
                            "write a variance as `mean[a](x * x) - mean[a](x) ** 2`");
     dt_diag_help(diag, "take statistics over groups of samples: `x[batch -> (pool, each)]`, then "
                        "sum over `each`; or drop "

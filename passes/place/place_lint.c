@@ -319,7 +319,8 @@ static void check_func(Lint *lint, const DtFunc *func, const DtStore *const *inp
 static const char *renamed_from(const DtOp *op, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
-        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to == 1 && op->relabels[i].to[0] == axis)
+        if (op->relabels[i].n_from == 1 && op->relabels[i].n_to == 1 &&
+            op->relabels[i].to[0] == axis)
             return op->relabels[i].from[0];
     return axis;
 }
@@ -332,7 +333,8 @@ static const char *taken_along(const DtValue *value, const char *axis)
         if (op->kind == DT_OP_GATHER && op->n_axes == 1 && op->in[1]->type->rank == 1 &&
             op->in[1]->type->axes[0].name == axis)
             axis = op->axes[0]; /* put in another order */
-        else if (op->kind != DT_OP_RELABEL && op->kind != DT_OP_SLICE && op->kind != DT_OP_PAD && !is_comm(op))
+        else if (op->kind != DT_OP_RELABEL && op->kind != DT_OP_SLICE && op->kind != DT_OP_PAD &&
+                 !is_comm(op))
             break;
         axis = renamed_from(op, axis);
         op = op->in[0]->op;
@@ -351,16 +353,20 @@ static void check_loop(Lint *lint, const DtOp *op)
             const DtPlaceLine *line = divides ? line_of(lint->p, axis, m) : NULL;
             if (!line || !is_new(lint, L0524, op->span))
                 continue;
-            DtDiag *d = dt_diag_report(lint->p->module->diags, L0524, op->span,
-                                       "the loop `%s` goes along `%s`, which `%s` splits: every rank runs all %lld "
-                                       "iterations",
-                                       loop->label, axis, mesh->axes[m].name, (long long)loop->count);
+            DtDiag *d = dt_diag_report(
+                lint->p->module->diags, L0524, op->span,
+                "the loop `%s` goes along `%s`, which `%s` splits: every rank runs all %lld "
+                "iterations",
+                loop->label, axis, mesh->axes[m].name, (long long)loop->count);
             dt_diag_label(d, line->span, "split here");
             dt_diag_note(d,
-                         "an iteration needs what the one before it leaves, so ranks cannot share them; what is split "
+                         "an iteration needs what the one before it leaves, so ranks cannot share "
+                         "them; what is split "
                          "along `%s` is gathered before the loop",
                          axis);
-            dt_diag_help(d, "split another axis of the values in the loop, as that of the samples or channels");
+            dt_diag_help(
+                d,
+                "split another axis of the values in the loop, as that of the samples or channels");
         }
     }
 }

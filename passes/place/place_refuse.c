@@ -22,8 +22,11 @@ bool dt_placerefuse_samples(DtPlacer *p, const DtOp *op)
     DtDiag *diag = dt_placerefuse_at(
         p, E0590, op->span,
         dt_arena_printf(p->module->arena,
-                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time", op->loop->label));
-    dt_diag_note(diag, "a micro-batch has a part of the samples only, so the loop would need those of others");
+                        "the loop `%s` goes along the samples, but `micro` cuts the batch in time",
+                        op->loop->label));
+    dt_diag_note(
+        diag,
+        "a micro-batch has a part of the samples only, so the loop would need those of others");
     dt_diag_help(diag, "loop over another axis, or drop `micro`");
     return false;
 }

@@ -12,7 +12,10 @@
 
 #include <string.h>
 
-static bool is_stacked(const DtOp *op, uint32_t i) { return i >= op->loop->n_carried + op->loop->n_invariant; }
+static bool is_stacked(const DtOp *op, uint32_t i)
+{
+    return i >= op->loop->n_carried + op->loop->n_invariant;
+}
 
 /* How the ranks' iterations are divided; none: NULL, or values disagree. */
 static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
@@ -32,7 +35,10 @@ static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
     return block;
 }
 
-static uint16_t bits_of(const DtType *type) { return (uint16_t)(dt_placerule_bits(type) | type->partial); }
+static uint16_t bits_of(const DtType *type)
+{
+    return (uint16_t)(dt_placerule_bits(type) | type->partial);
+}
 
 /* Whether lines split axes inside the body over these mesh axes as well. */
 static bool is_split_inside(const DtPlacer *p, const DtFunc *body, uint16_t bits)
@@ -47,7 +53,8 @@ static bool is_split_inside(const DtPlacer *p, const DtFunc *body, uint16_t bits
 
 static double bytes_of(const DtPlacer *p, const DtType *type)
 {
-    return (double)dt_type_local_elements(type, &p->module->mesh) * (double)dt_dtype_size(type->dtype);
+    return (double)dt_type_local_elements(type, &p->module->mesh) *
+           (double)dt_dtype_size(type->dtype);
 }
 
 /* Whether the carried values are smaller than the operands that would be gathered. */
@@ -90,9 +97,10 @@ uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in)
                 type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
         memcpy(axes, type->axes, type->rank * sizeof axes[0]);
         axes[0] = axis;
-        in[i] = dt_placeconvert_to(
-            s, in[i],
-            dt_type_make(type->dtype, type->rank, axes, type->partial & s->p->time, (DtReduce)type->pending));
+        in[i] =
+            dt_placeconvert_to(s, in[i],
+                               dt_type_make(type->dtype, type->rank, axes,
+                                            type->partial & s->p->time, (DtReduce)type->pending));
     }
     return bits;
 }
@@ -106,10 +114,12 @@ static const DtType *whole(const DtType *type)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh, DtValue *const *in)
+DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh,
+                         DtValue *const *in)
 {
     DtArena *arena = s->p->module->arena;
-    DtFunc *func = dt_graph_func(s->p->module, dt_intern_printf("%s.relay", op->func->name), DT_FUNC_FN);
+    DtFunc *func =
+        dt_graph_func(s->p->module, dt_intern_printf("%s.relay", op->func->name), DT_FUNC_FN);
     DtBuilder b = {.func = func, .span = op->span};
     DtValue **args = DT_NEW_ARRAY(arena, DtValue *, op->n_in + 1);
     func->span = op->span;

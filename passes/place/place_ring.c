@@ -36,8 +36,8 @@ static bool is_any_written(const DtPlacer *p, const char *axis, uint32_t m)
     return false;
 }
 
-/* The mesh axes over which lines with `ring` make operand type `now` travel along its axis d where `wanted` is
- * gathered. One rank has all the keys there are. */
+/* The mesh axes over which lines with `ring` make operand type `now` travel along its axis d where
+ * `wanted` is gathered. One rank has all the keys there are. */
 static uint16_t ring_of(const DtPlacer *p, const DtType *now, uint32_t d, const DtType *wanted)
 {
     uint16_t bits = 0;
@@ -118,15 +118,16 @@ static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *c
     return used;
 }
 
-/* The mesh axes over which the keys of some operand are to travel: queries, and so all results, are split over them. 0
- * if there are none. What is made of positions is made anew for every block and has no say. ret_block: how they lie;
- * ret_types: what the function takes. */
-static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
-                            DtAxis *ret_block, const DtType **ret_types)
+/* The mesh axes over which the keys of some operand are to travel: queries, and so all results, are
+ * split over them. 0 if there are none. What is made of positions is made anew for every block and
+ * has no say. ret_block: how they lie; ret_types: what the function takes. */
+static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in,
+                            const DtType **wanted, DtAxis *ret_block, const DtType **ret_types)
 {
     uint16_t ring = 0;
     for (uint32_t i = 0; i < op->n_in; i++)
-        for (uint32_t d = 0; !ring && !dt_placeconvert_info(s, in[i])->is_free && d < in[i]->type->rank; d++) {
+        for (uint32_t d = 0;
+             !ring && !dt_placeconvert_info(s, in[i])->is_free && d < in[i]->type->rank; d++) {
             ring = ring_of(s->p, in[i]->type, d, wanted[i]);
             *ret_block = in[i]->type->axes[d];
             for (uint32_t k = 0; ring && k < op->n_in; k++)
@@ -141,8 +142,8 @@ static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in,
 static bool travels(const DtType *now, const DtType *wanted, const DtAxis *block, uint16_t ring)
 {
     const int d = dt_type_find(now, block->name);
-    return d >= 0 && (dt_shape_split_bits(&now->axes[d]) & ring) && !(dt_placerule_bits(wanted) & ring) &&
-           !(wanted->partial & ring);
+    return d >= 0 && (dt_shape_split_bits(&now->axes[d]) & ring) &&
+           !(dt_placerule_bits(wanted) & ring) && !(wanted->partial & ring);
 }
 
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,

@@ -93,7 +93,8 @@ bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uin
     int64_t extent = type->axes[a].extent, parts = p->module->mesh.axes[m].size;
     for (uint32_t i = 0; i < type->axes[a].n_split; i++)
         extent /= p->module->mesh.axes[type->axes[a].split[i]].size;
-    if (type->axes[a].n_split ? type->axes[a].zigzag : dt_placerule_is_zigzag(p, type->axes[a].name, m))
+    if (type->axes[a].n_split ? type->axes[a].zigzag
+                              : dt_placerule_is_zigzag(p, type->axes[a].name, m))
         parts *= 2;
     return type->axes[a].n_split < DT_MAX_SPLIT && extent % parts == 0;
 }
@@ -186,10 +187,12 @@ static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
         for (uint32_t k = 0; k < p->lines.at[i].n_axes; k++)
             if (p->lines.at[i].axes[k] == line->axes[0] && p->lines.at[i].span.file)
                 before = &p->lines.at[i];
-    DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span, "this line has no effect: it splits no value");
+    DtDiag *diag = dt_diag_report(p->module->diags, L0596, line->span,
+                                  "this line has no effect: it splits no value");
     if (before)
         dt_diag_label(diag, before->span, "an earlier line for `%s`", line->axes[0]);
-    dt_diag_note(diag, "a value's axis takes the mesh axes of a line that no earlier line, and no axis before it, has "
+    dt_diag_note(diag, "a value's axis takes the mesh axes of a line that no earlier line, and no "
+                       "axis before it, has "
                        "taken for this value, and that divide what is left of its extent");
 }
 
@@ -197,7 +200,8 @@ void dt_placerule_check_used(const DtPlacer *p)
 {
     for (uint32_t i = 0; i < p->n_written; i++) {
         const DtPlaceLine *line = &p->lines.at[i];
-        if (line->n_place == 0 && !line->gives && line->span.file && !line->ring && !dt_diag_errors(p->module->diags))
+        if (line->n_place == 0 && !line->gives && line->span.file && !line->ring &&
+            !dt_diag_errors(p->module->diags))
             lint_taken(p, line);
         if (line->n_place == 0 || line->is_used)
             continue;

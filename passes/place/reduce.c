@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dtype in which gradients cross ranks.
  *
- * Purpose: where `precision` has another dtype for `reduce` than for `grads` (DtModule.crossing), sums of gradients
- * over ranks are taken in it.
+ * Purpose: where `precision` has another dtype for `reduce` than for `grads` (DtModule.crossing),
+ * sums of gradients over ranks are taken in it.
  *
  *   grads = f32, reduce = bf16          %g = param "w" (gradient) : f32[e]{sum data}
  *   %g = param "w" : f32[e]        =>   %n = cast(%g) : bf16[e]{sum data}
  *   (summed behind "grad")              %s = all_reduce(%n) : bf16[e]
  *                                       %t = cast(%s) : f32[e]
  *
- * A gradient that the update finds complete is kept with its pending sum instead, and the update completes
- * it. Sums that are there already, those of ZeRO's buckets and those between pipeline stages that share a
- * parameter, get the two casts.
+ * A gradient that the update finds complete is kept with its pending sum instead, and the update
+ * completes it. Sums that are there already, those of ZeRO's buckets and those between pipeline
+ * stages that share a parameter, get the two casts.
  *
- * Requires: placed values; stage and zero have run. Establishes: no sum of gradients over ranks in another
- * dtype than `reduce`. Breaks: nothing. */
+ * Requires: placed values; stage and zero have run. Establishes: no sum of gradients over ranks in
+ * another dtype than `reduce`. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "base/intern.h"
@@ -73,7 +73,8 @@ static void rewrite(const Reduce *r, DtFunc *func)
         DtOp *op = ops[i];
         if (op->kind == DT_OP_LOOP)
             rewrite(r, op->func);
-        const bool sum = op->gradients && op->mesh && op->in[0]->type->dtype != r->dtype; /* the norm has no mesh */
+        /* the norm has no mesh */
+        const bool sum = op->gradients && op->mesh && op->in[0]->type->dtype != r->dtype;
         const bool read = op->kind == DT_OP_PARAM && op->out[0]->type != op->store->type;
         if (sum)
             narrow_sum(r, func, op);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relays: their ops. With @ring an axis of one element per rank (ring_part.c), `own` the loop over a rank's iterations:
+/* Relays: their ops. With @ring an axis of one element per rank (ring_part.c), `own` the loop over
+ * a rank's iterations:
  *
  * what only adds up, carried' = carried + term:
  *   total  = own(0)                                   what a rank's iterations add
  *   start  = start + sum of the totals of the ranks before: one gather
  * anything else:
- *   loop n - 1 times                                  the rank before has ended rightly one step earlier
+ *   loop n - 1 times                                  the rank before has ended rightly one step
+ *                                                     earlier
  *     start = shift(own(start)), but the first rank's stays
  * and then
  *   last, before = own(start);   last is that of the last rank
  *
- * A loop that goes backwards has its ranks in the reverse order. Every rank does as much as one that has all of the
- * axis would, or, where it only adds up, twice its own part. */
+ * A loop that goes backwards has its ranks in the reverse order. Every rank does as much as one
+ * that has all of the axis would, or, where it only adds up, twice its own part. */
 #include "passes/place/relay.h"
 
 #include "base/intern.h"
@@ -80,9 +82,9 @@ bool dt_relay_takes(const DtOp *op)
 {
     const DtLoop *loop = op->loop;
     const DtFunc *body = op->func;
-    bool takes = loop->n_carried && loop->n_stacked && op->n_in <= MOST && body->results.n <= MOST &&
-                 body->n_args == body->inputs.n && !body->writes.n && !loop->first && !loop->first_step &&
-                 !dt_graph_reads(body, body->inputs.at[0]);
+    bool takes = loop->n_carried && loop->n_stacked && op->n_in <= MOST &&
+                 body->results.n <= MOST && body->n_args == body->inputs.n && !body->writes.n &&
+                 !loop->first && !loop->first_step && !dt_graph_reads(body, body->inputs.at[0]);
     for (uint32_t i = 0; takes && i < body->inputs.n; i++)
         takes = body->inputs.at[i]->type->rank + 2 <= DT_MAX_RANK;
     for (uint32_t i = 0; takes && i < body->ops.n; i++) {
@@ -104,7 +106,10 @@ static const DtType *of_ranks(const Relay *r, const DtType *type)
     return dt_type_make(type->dtype, type->rank + 1u, axes, type->partial, (DtReduce)type->pending);
 }
 
-static bool is_of_ranks(const Relay *r, const DtValue *x) { return dt_type_find(x->type, r->ranks.axis.name) >= 0; }
+static bool is_of_ranks(const Relay *r, const DtValue *x)
+{
+    return dt_type_find(x->type, r->ranks.axis.name) >= 0;
+}
 
 /* x for each rank; as it is if they have it so. */
 static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType *type)
@@ -138,8 +143,10 @@ static DtFunc *make_own(const Relay *r)
     own->span = body->span;
     for (uint32_t i = 0; i < body->inputs.n; i++) {
         const DtValue *input = body->inputs.at[i];
-        const bool alike = i == 0 || (i > loop->n_carried && i <= loop->n_carried + loop->n_invariant);
-        map[input->id] = dt_graph_arg(own, alike ? input->type : of_ranks(r, input->type), input->name);
+        const bool alike =
+            i == 0 || (i > loop->n_carried && i <= loop->n_carried + loop->n_invariant);
+        map[input->id] =
+            dt_graph_arg(own, alike ? input->type : of_ranks(r, input->type), input->name);
     }
     for (uint32_t i = 0; i < body->ops.n; i++) {
         const DtOp *op = body->ops.at[i];
@@ -151,7 +158,8 @@ static DtFunc *make_own(const Relay *r)
         map[op->out[0]->id] = copy_op(r, &b, op, in);
     }
     for (uint32_t i = 0; i < body->results.n; i++)
-        dt_graph_return(own, for_ranks(r, &b, map[body->results.at[i]->id], body->results.at[i]->type));
+        dt_graph_return(own,
+                        for_ranks(r, &b, map[body->results.at[i]->id], body->results.at[i]->type));
     return own;
 }
 
@@ -192,13 +200,15 @@ static DtValue *before(Relay *r, DtValue *x)
         axes[d] = x->type->axes[d];
     axes[0].n_split = from.n_split = 0;
     from.name = name;
-    DtValue *all = cross(r, DT_OP_ALL_GATHER, x, dt_type_plain(x->type->dtype, x->type->rank, axes));
+    DtValue *all =
+        cross(r, DT_OP_ALL_GATHER, x, dt_type_plain(x->type->dtype, x->type->rank, axes));
     all = dt_graph_rename(&r->b, all, r->ranks.axis.name, name, NULL);
     DtValue *them = dt_graph_iota(&r->b, from), *me = dt_graph_iota(&r->b, r->ranks.axis);
     const bool reverse = r->op->loop->reverse;
     DtValue *mask = dt_graph_binary(&r->b, DT_OP_LT, reverse ? me : them, reverse ? them : me);
     DtValue *some = dt_graph_where(&r->b, mask, all, dt_graph_constant(&r->b, x->type->dtype, 0));
-    DtValue *sum = dt_graph_reduce(&r->b, DT_REDUCE_SUM, some, 1, &name); /* of 16-bit floats: in f32 */
+    /* of 16-bit floats: in f32 */
+    DtValue *sum = dt_graph_reduce(&r->b, DT_REDUCE_SUM, some, 1, &name);
     return dt_graph_reorder(&r->b, dt_graph_cast(&r->b, sum, x->type->dtype), x->type);
 }
 
@@ -206,11 +216,13 @@ static void add_up(Relay *r, DtValue **start, DtValue *const *others)
 {
     DtValue *zeros[MOST];
     for (uint32_t i = 0; i < r->n; i++)
-        zeros[i] = dt_graph_expand(&r->b, dt_graph_constant(&r->b, start[i]->type->dtype, 0), start[i]->type);
+        zeros[i] = dt_graph_expand(&r->b, dt_graph_constant(&r->b, start[i]->type->dtype, 0),
+                                   start[i]->type);
     const DtOp *total = run_own(r, zeros, others);
     for (uint32_t i = 0; i < r->n; i++)
         start[i] = dt_graph_reorder(
-            &r->b, dt_graph_binary(&r->b, DT_OP_ADD, start[i], before(r, total->out[i])), start[i]->type);
+            &r->b, dt_graph_binary(&r->b, DT_OP_ADD, start[i], before(r, total->out[i])),
+            start[i]->type);
 }
 
 /* One step: each rank begins with the previous rank's last part, the first one with its own initial
@@ -222,7 +234,8 @@ static void hand_on(Relay *r, DtValue *const *first, DtValue **start, DtValue *c
     for (uint32_t i = 0; i < r->n; i++) {
         DtValue *shifted = cross(r, DT_OP_SHIFT, own->out[i], own->out[i]->type);
         shifted->op->reverse = r->op->loop->reverse;
-        start[i] = dt_graph_reorder(&r->b, dt_graph_where(&r->b, is_first, first[i], shifted), first[i]->type);
+        start[i] = dt_graph_reorder(&r->b, dt_graph_where(&r->b, is_first, first[i], shifted),
+                                    first[i]->type);
     }
 }
 
@@ -230,7 +243,8 @@ static void go_along(Relay *r, DtValue **start, DtValue *const *others)
 {
     const DtBuilder outer = r->b;
     const uint32_t n_in = r->op->n_in;
-    DtFunc *body = dt_graph_func(r->own->module, dt_intern_printf("%s.steps", r->call->func->name), DT_FUNC_BODY);
+    DtFunc *body = dt_graph_func(r->own->module, dt_intern_printf("%s.steps", r->call->func->name),
+                                 DT_FUNC_BODY);
     DtValue *first[MOST], *now[MOST], *inner[MOST], *in[2 * MOST];
     uint32_t n = 0;
     body->span = r->call->span;
@@ -279,7 +293,8 @@ static DtValue *take_stacked(Relay *r, DtValue *x)
 /* The values at the end of the last rank, on all ranks. */
 static DtValue *last(Relay *r, DtValue *x, const DtType *type)
 {
-    DtValue *mine = dt_graph_where(&r->b, is_end(r, false), x, dt_graph_constant(&r->b, x->type->dtype, 0));
+    DtValue *mine =
+        dt_graph_where(&r->b, is_end(r, false), x, dt_graph_constant(&r->b, x->type->dtype, 0));
     DtValue *sum = dt_graph_reduce(&r->b, DT_REDUCE_SUM, mine, 1, &r->ranks.axis.name);
     sum = dt_graph_cast(&r->b, sum, type->dtype); /* one term is not zero */
     sum = cross(r, DT_OP_ALL_REDUCE, sum, type);
@@ -293,8 +308,9 @@ static void make_results(Relay *r, const DtOp *own)
     for (uint32_t i = 0; i < func->results.n; i++) {
         const uint32_t k = func->results.at[i]->index; /* of the loop */
         const DtType *type = r->call->out[i]->type;
-        dt_graph_return(r->b.func, k < r->n ? last(r, own->out[k], type)
-                                            : dt_ringpart_join(&r->ranks, &r->b, own->out[k], type));
+        dt_graph_return(r->b.func, k < r->n
+                                       ? last(r, own->out[k], type)
+                                       : dt_ringpart_join(&r->ranks, &r->b, own->out[k], type));
     }
 }
 
@@ -302,7 +318,8 @@ DtFunc *dt_relay_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
 {
     const DtFunc *func = call->func;
     const DtOp *op = func->ops.at[0];
-    Relay relay = {.arena = module->arena, .call = call, .op = op, .n = op->loop->n_carried}, *r = &relay;
+    Relay relay = {.arena = module->arena, .call = call, .op = op, .n = op->loop->n_carried},
+          *r = &relay;
     DtValue *start[MOST], *others[MOST];
     r->ranks = dt_ringpart_ranks(&module->mesh, call->mesh);
     r->length = op->loop->count / r->ranks.axis.extent;

@@ -2,7 +2,8 @@
 /* Relays: a loop whose ranks each run a part of its iterations, as the blocks of a scan are
  * shared. In the IR
  *
- *   %last, %before = call[seq.64.blocks](%start, %part) : f32[d], f32[seq.64.blocks=32/t, d] func=relay mesh={t}
+ *   %last, %before = call[seq.64.blocks](%start, %part) : f32[d], f32[seq.64.blocks=32/t, d]
+ *   func=relay mesh={t}
  *
  * is a ring call (ring.h). Its meaning: stacked operands are gathered, the function, which is
  * the loop alone, runs all iterations, and each rank keeps its own iterations of stacked

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: which functions can be one. A function says how it streams (DtStream); here it is decided whether what it
- * says can be done in a ring. */
+/* Ring calls: which functions can be one. A function says how it streams (DtStream); here it is
+ * decided whether what it says can be done in a ring. */
 #include "passes/place/ring_internal.h"
 
 #include "base/intern.h"
@@ -168,15 +168,18 @@ static bool is_part(DtRingFacts *f, const DtFunc *part, const DtType *const *typ
     return true;
 }
 
-static bool find_facts(const DtFunc *func, const char *t, const DtType *const *types, DtArena *arena, DtRingFacts *f)
+static bool find_facts(const DtFunc *func, const char *t, const DtType *const *types,
+                       DtArena *arena, DtRingFacts *f)
 {
     *f = (DtRingFacts){.func = func, .t = t, .stream = func->stream};
     if (!f->stream)
-        return refuse(f, "it does not say how it streams: `stream`, and for its gradient `gradient`");
+        return refuse(f,
+                      "it does not say how it streams: `stream`, and for its gradient `gradient`");
     if (f->stream->axis != t)
         return refuse(f, "it streams over another axis");
     if (f->stream->is_ordered)
-        return refuse(f, "as a `scan` it merges blocks in their order, and in a ring each rank begins with its own");
+        return refuse(f, "as a `scan` it merges blocks in their order, and in a ring each rank "
+                         "begins with its own");
     if (func->results.n > DT_RING_RESULTS)
         return refuse(f, "it has too many results");
     return f->stream->part ? is_part(f, f->stream->part, types) : find_sums(f, arena);
@@ -193,8 +196,8 @@ const bool *dt_ring_functions(const DtModule *module)
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         const DtStream *stream = module->funcs.at[i]->stream;
         for (uint32_t k = 0; stream && stream->part && k < module->funcs.n; k++)
-            is[k] = is[k] || module->funcs.at[k] == stream->part || module->funcs.at[k] == stream->merge ||
-                    module->funcs.at[k] == stream->finish;
+            is[k] = is[k] || module->funcs.at[k] == stream->part ||
+                    module->funcs.at[k] == stream->merge || module->funcs.at[k] == stream->finish;
     }
     return is;
 }

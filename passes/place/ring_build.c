@@ -9,9 +9,9 @@
  *       m, u, o    = merge of these with block(q', k', v', positions)
  *     o            = finish(m, u, o), as [seq/context, ...]
  *
- * `block`, `merge` and `finish` are what the function says of itself (DtStream). The backward part goes round
- * once, too: what lacks the keys' axis adds up in place, what belongs to keys travels along with them and goes one
- * step further, home, at the end. */
+ * `block`, `merge` and `finish` are what the function says of itself (DtStream). The backward part
+ * goes round once, too: what lacks the keys' axis adds up in place, what belongs to keys travels
+ * along with them and goes one step further, home, at the end. */
 #include "passes/place/ring_internal.h"
 #include "base/bug.h"
 #include "passes/place/zigzag.h"
@@ -46,7 +46,8 @@ typedef struct Ring {
     DtFunc *made;
     DtValue **local;       /* by input of func: its part; NULL until it is requested */
     DtValue **outside;     /* by value id of func: known, of all blocks */
-    DtValue **results;     /* of func, by number: known, of all blocks; NULL: follows from `outside` */
+    DtValue **results;     /* of func, by number: known, of all blocks; NULL: follows from
+                            * `outside` */
     const DtValue **keyed; /* results of func that have t */
     uint32_t n_keyed;
 } Ring;
@@ -71,7 +72,8 @@ static const DtType *local_type(const Ring *g, const DtType *type)
     uint32_t n = 1;
     bool differs = (type->partial & g->ranks.bits) != 0;
     for (uint32_t d = 0; d < type->rank; d++, n++) {
-        differs = differs || type->axes[d].name == g->t || (dt_shape_split_bits(&type->axes[d]) & g->ranks.bits);
+        differs = differs || type->axes[d].name == g->t ||
+                  (dt_shape_split_bits(&type->axes[d]) & g->ranks.bits);
         axes[n] = dt_ringpart_rest(&g->ranks, &type->axes[d]);
         if (axes[n].name == g->t)
             axes[n].extent = g->length;
@@ -95,8 +97,8 @@ static DtValue *with(Ring *g, DtOpKind kind, DtValue *x, int64_t n)
     return binary(g, kind, x, y);
 }
 
-/* Numbers of ranks in the order of the mesh as numbers of their blocks, which count in the order in which the mesh
- * axes split the keys. */
+/* Numbers of ranks in the order of the mesh as numbers of their blocks, which count in the order in
+ * which the mesh axes split the keys. */
 static DtValue *block_number(Ring *g, DtValue *rank)
 {
     const DtAxis *ring = &g->ranks.axis;
@@ -221,7 +223,9 @@ static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtTy
                              const char *name)
 {
     if (round->n_args == MAX_IN)
-        DT_BUG("a ring's round takes more than %d operands, which dt_ring_refuses should have counted", MAX_IN);
+        DT_BUG(
+            "a ring's round takes more than %d operands, which dt_ring_refuses should have counted",
+            MAX_IN);
     round->args[round->n_args++] = (Argument){role, value, type, NULL};
     return dt_graph_arg(round->block, type, name);
 }
@@ -279,8 +283,8 @@ static void add_input(Round *round, uint32_t i)
 }
 
 /* By value id: whether the wanted values depend on it, up to the given ones. */
-static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted, uint32_t n_wanted,
-                        const DtValue *const *given, uint32_t n_given)
+static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted,
+                        uint32_t n_wanted, const DtValue *const *given, uint32_t n_given)
 {
     bool *needed = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < n_wanted; i++)
@@ -298,8 +302,8 @@ static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const
 
 /* The block function of a round that makes the wanted values of func; of the given ones the value
  * outside is known. */
-static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *wanted, uint32_t n_wanted,
-                         const DtValue *const *given, uint32_t n_given)
+static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *wanted,
+                         uint32_t n_wanted, const DtValue *const *given, uint32_t n_given)
 {
     const char *name = dt_intern_printf("%s.block", g->made->name);
     Round round = {.g = g, .func = func, .block = dt_graph_func(g->func->module, name, DT_FUNC_FN)};
@@ -466,7 +470,8 @@ static const DtFunc *place_func(const Ring *g, const DtFunc *func)
 {
     DtFunc *made = DT_NEW(g->arena, DtFunc);
     DtValue **map = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
-    *made = (DtFunc){.module = func->module, .name = func->name, .kind = func->kind, .span = func->span};
+    *made = (DtFunc){.module = func->module, .name = func->name, .kind = func->kind,
+                     .span = func->span};
     DtBuilder b = {.func = made};
     for (uint32_t i = 0; i < func->inputs.n; i++)
         map[func->inputs.at[i]->id] =
@@ -503,7 +508,8 @@ static DtValue *expanded(Ring *g, DtValue *x, const DtType *type)
     return dt_graph_expand(&g->b, x, dt_type_plain(x->type->dtype, n, axes));
 }
 
-/* Results of a function that works element by element, of values that ranks have, at the end of g->b. */
+/* Results of a function that works element by element, of values that ranks have, at the end of
+ * g->b. */
 static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret_results)
 {
     DtValue **map = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
@@ -515,12 +521,12 @@ static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret
         for (uint32_t k = 0; k < op->n_in; k++)
             of[k] = map[op->in[k]->id];
         const DtType *type = local_type(g, placed(g, op->out[0]->type));
-        map[op->out[0]->id] = op->kind == DT_OP_CONST    ? dt_graph_constant(&g->b, type->dtype, op->number)
-                              : op->kind == DT_OP_CAST   ? dt_graph_cast(&g->b, of[0], type->dtype)
-                              : op->kind == DT_OP_EXPAND ? expanded(g, of[0], type)
-                              : op->kind == DT_OP_RELABEL
-                                  ? of[0] /* another order of axes only */
-                                  : dt_graph_map(&g->b, op->kind, op->n_in, of, NULL);
+        map[op->out[0]->id] =
+            op->kind == DT_OP_CONST     ? dt_graph_constant(&g->b, type->dtype, op->number)
+            : op->kind == DT_OP_CAST    ? dt_graph_cast(&g->b, of[0], type->dtype)
+            : op->kind == DT_OP_EXPAND  ? expanded(g, of[0], type)
+            : op->kind == DT_OP_RELABEL ? of[0] /* another order of axes only */
+                                        : dt_graph_map(&g->b, op->kind, op->n_in, of, NULL);
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = map[func->results.at[i]->id];
@@ -548,7 +554,8 @@ static void stream(Ring *g)
     const DtStream *s = g->func->stream;
     const DtFunc *part = place_func(g, s->part);
     DtValue *in[DT_RING_PARTS + DT_RING_INPUTS], *made[DT_RING_RESULTS];
-    Round round = begin_round(g, part, (const DtValue *const *)part->results.at, part->results.n, NULL, 0);
+    Round round =
+        begin_round(g, part, (const DtValue *const *)part->results.at, part->results.n, NULL, 0);
     State state;
     go_round(&round, join_parts, &state);
     for (uint32_t i = 0; i < state.n; i++)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: a value as the parts that the ranks of a ring have, without moving anything. The parts are counted by an
- * axis @ring, split over the ring's mesh axes in the order of the mesh, which is the order in which `shift` passes them
- * on:
+/* Ring calls: a value as the parts that the ranks of a ring have, without moving anything. The
+ * parts are counted by an axis @ring, split over the ring's mesh axes in the order of the mesh,
+ * which is the order in which `shift` passes them on:
  *
  *     seq/context                  ->  @ring/context, seq
  *     seq/inner.outer, group       ->  @ring.inner/inner, @ring.outer/outer, seq, group
  *                                  ->  @ring/outer.inner, seq, group
  *     seq/data.context             ->  @ring/context, seq/data
  *
- * In the last line a rank's part of seq is that of its `data` alone within what ranks of equal `context` have: not a
- * block of seq, but that matters to nobody, since positions are taken apart in the same way. */
+ * In the last line a rank's part of seq is that of its `data` alone within what ranks of equal
+ * `context` have: not a block of seq, but that matters to nobody, since positions are taken apart
+ * in the same way. */
 #include "passes/place/ring_internal.h"
 
 #include "base/bug.h"
@@ -21,7 +22,8 @@
 
 DtRingRanks dt_ringpart_ranks(const DtMesh *mesh, uint16_t bits)
 {
-    DtRingRanks ranks = {.mesh = mesh, .bits = bits, .axis = {.name = dt_intern("@ring"), .extent = 1}};
+    DtRingRanks ranks = {.mesh = mesh, .bits = bits,
+                         .axis = {.name = dt_intern("@ring"), .extent = 1}};
     for (uint32_t m = 0; m < mesh->n; m++)
         if (bits >> m & 1) {
             ranks.axis.split[ranks.axis.n_split++] = (uint8_t)m;
@@ -97,7 +99,8 @@ static DtValue *take(DtBuilder *b, DtValue *x, DtAxis part, const char *name)
 
 /* The inverse: merges the parts into the axis. zigzag: in that order, if no split is left in the
  * axis to show it. wish: the type, or NULL. */
-static DtValue *put(DtBuilder *b, DtValue *x, DtAxis part, const char *name, bool zigzag, const DtType *wish)
+static DtValue *put(DtBuilder *b, DtValue *x, DtAxis part, const char *name, bool zigzag,
+                    const DtType *wish)
 {
     DtAxis axis = x->type->axes[dt_type_find(x->type, name)];
     axis.extent *= part.extent;

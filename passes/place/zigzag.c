@@ -110,7 +110,8 @@ DtValue *dt_zigzag_position(DtBuilder *b, int64_t n, int64_t extent, DtValue *ra
     return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
 }
 
-/* The first n mesh axes that split axis, as an axis of that name with a place for each of their ranks. */
+/* The first n mesh axes that split axis, as an axis of that name with a place for each of their
+ * ranks. */
 static DtAxis parts_of(const Zigzag *z, const DtAxis *axis, uint32_t n, const char *name)
 {
     DtAxis parts = {.name = name, .extent = 1, .n_split = (uint8_t)n};

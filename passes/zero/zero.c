@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ZeRO (Rajbhandari et al., 2020): shards tensors that would be replicated along some mesh axes.
  *
- * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3) over mesh axes on
- * which a parameter is whole. The unit is a bucket: the local elements of several parameters, one after another,
- * padded, as one flat axis that the mesh axes split into equal runs (ops pack and unpack, ir/shape_pack.c).
- * Parameters that several loop iterations have are stacked buckets, one bucket per iteration. Buckets replace the
- * stores of their members, which remain as records of each member's offset (DtStore.bucket).
+ * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3)
+ * over mesh axes on which a parameter is whole. The unit is a bucket: the local elements of several
+ * parameters, one after another, padded, as one flat axis that the mesh axes split into equal runs
+ * (ops pack and unpack, ir/shape_pack.c). Parameters that several loop iterations have are stacked
+ * buckets, one bucket per iteration. Buckets replace the stores of their members, which remain as
+ * records of each member's offset (DtStore.bucket).
  *
- *   zero 1 on data                      before                        after
- *   store w, b                          f32[e, f], f32[f]             @bucket0 f32[@bucket=N], w and b inside
- *   their gradients                     completed after backward      @bucket0 f32[@bucket=N]{sum data}
- *   their moments                       f32[e, f], f32[f]             @bucket0 f32[@bucket=N/data]
- *   update                              one per parameter             reduce_scatter, one per bucket, all_gather
+ *   zero 1 on data      before                      after
+ *   store w, b          f32[e, f], f32[f]           @bucket0 f32[@bucket=N], w and b inside
+ *   their gradients     completed after backward    @bucket0 f32[@bucket=N]{sum data}
+ *   their moments       f32[e, f], f32[f]           @bucket0 f32[@bucket=N/data]
+ *   update              one per parameter           reduce_scatter, one per bucket, all_gather
  *
- * A parameter whose elements the update does not treat one by one (its norm, its rows, a product of matrices) has a
- * bucket of its own, so that it can be gathered where it is needed whole.
+ * A parameter whose elements the update does not treat one by one (its norm, its rows, a product of
+ * matrices) has a bucket of its own, so that it can be gathered where it is needed whole.
  *
- * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums, loops, pipeline stage),
- * in the order in which backward completes their gradients, up to `bucket` bytes of parameters (25 MiB by default).
- * The norm of the gradients counts each element once: sums over runs are pending over the mesh axes of the bucket.
- * zero_entry.c and zero_update.c rewrite the entries.
+ * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums,
+ * loops, pipeline stage), in the order in which backward completes their gradients, up to `bucket`
+ * bytes of parameters (25 MiB by default). The norm of the gradients counts each element once: sums
+ * over runs are pending over the mesh axes of the bucket. zero_entry.c and zero_update.c rewrite
+ * the entries.
  *
- * If a step has one micro-batch, gradients that are summed over ranks and that no line splits are in buckets, too;
- * their parameters and moments are not (`plain`). Then one all-reduce completes a whole bucket as soon as backward has
- * computed it (`at_once`), at the same time as the rest of backward.
+ * If a step has one micro-batch, gradients that are summed over ranks and that no line splits are
+ * in buckets, too; their parameters and moments are not (`plain`). Then one all-reduce completes a
+ * whole bucket as soon as backward has computed it (`at_once`), at the same time as the rest of
+ * backward.
  *
- *   no `zero` line                      before                        after
- *   store w, b                          f32[e, f], f32[f]             as they were
- *   their gradients                     completed after backward      @bucket0 f32[@bucket=N], by one all_reduce
- *   update                              one per parameter             the same, of what it unpacks
+ *   no `zero` line      before                      after
+ *   store w, b          f32[e, f], f32[f]           as they were
+ *   their gradients     completed after backward    @bucket0 f32[@bucket=N], by one all_reduce
+ *   update              one per parameter           the same, of what it unpacks
  *
- * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of buckets that are
- * not complete keep pending sums for the update to complete. Breaks: nothing. */
+ * Requires: placed values. Establishes: stores of trained parameters are in buckets, GRAD stores of
+ * buckets that are not complete keep pending sums for the update to complete. Breaks: nothing. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/hash.h"
@@ -54,7 +57,8 @@ enum { MOST_STAGES = 4 };
 typedef struct Member {
     DtStore *store;
     uint64_t key;            /* hash of all properties that members of a bucket share */
-    uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the result */
+    uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the
+                              * result */
     uint16_t pending;
     /* alone: the update does not work on it element by element, so it has its own bucket */
     bool usable, alone;
@@ -67,7 +71,8 @@ typedef struct Zero {
     const DtParallelConfig *config;
     bool for_cpu;
     Member *members; /* by index of the parameter's store */
-    DtStore **tensors; /* by index of the parameter's store: the first store that belongs to it, itself included */
+    /* by index of the parameter's store: the first store that belongs to it, itself included */
+    DtStore **tensors;
     DtStore **next;  /* by index of a store: the next that belongs to the same parameter */
     uint16_t time;
 } Zero;
@@ -83,7 +88,8 @@ bool dt_zero_lie_alike(const DtType *a, const DtType *b)
     for (uint32_t i = 0; alike && i < a->rank; i++)
         alike = a->axes[i].name == b->axes[i].name && a->axes[i].extent == b->axes[i].extent &&
                 a->axes[i].n_split == b->axes[i].n_split &&
-                memcmp(a->axes[i].split, b->axes[i].split, a->axes[i].n_split * sizeof a->axes[i].split[0]) == 0;
+                memcmp(a->axes[i].split, b->axes[i].split,
+                       a->axes[i].n_split * sizeof a->axes[i].split[0]) == 0;
     return alike;
 }
 
@@ -98,7 +104,10 @@ static bool applies(const DtFunc *func)
 
 /* ---- properties that members of a bucket share ---- */
 
-static void mix(uint64_t *key, const void *bytes, size_t n) { *key = dt_hash_bytes(bytes, n, *key); }
+static void mix(uint64_t *key, const void *bytes, size_t n)
+{
+    *key = dt_hash_bytes(bytes, n, *key);
+}
 static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
 
 /* Whether the store's elements are in the parameter's order. A state with only some of the
@@ -113,8 +122,9 @@ static DtStore *owner_of(const DtStore *store)
 {
     if (store->kind == DT_STORE_PARAM)
         return (DtStore *)(uintptr_t)store;
-    bool belongs = store->of && store->of->kind == DT_STORE_PARAM && store->kind != DT_STORE_SAVED &&
-                   store->kind != DT_STORE_CHANNEL && lies_alike(store);
+    bool belongs = store->of && store->of->kind == DT_STORE_PARAM &&
+                   store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL &&
+                   lies_alike(store);
     return belongs ? store->of : NULL;
 }
 
@@ -166,8 +176,8 @@ static bool is_zero(const DtValue *value)
  * more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
-    const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE || op->kind == DT_OP_REDUCE ||
-                      (op->kind == DT_OP_WHERE && is_zero(op->in[2]));
+    const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE ||
+                      op->kind == DT_OP_REDUCE || (op->kind == DT_OP_WHERE && is_zero(op->in[2]));
     const bool is_norm = op->kind == DT_OP_SQRT && op->gradients; /* perhaps of one parameter */
     Member *of = NULL;
     for (uint32_t k = 0; k < op->n_in; k++) {
@@ -268,9 +278,10 @@ static void mix_stores(Zero *z)
         Member *m = owner ? &z->members[owner->index] : NULL;
         if (!m || !m->store || (z->config->zeros.n == 0 && store->kind != DT_STORE_GRAD))
             continue;
-        const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type), store->n_loops,
-                                  (uint64_t)store->stage, store->more, (uint64_t)store->first,
-                                  (uint64_t)store->first_step, (uint64_t)store->whole};
+        const uint64_t words[] = {store->kind, store->type->dtype, splits_of(store->type),
+                                  store->n_loops, (uint64_t)store->stage, store->more,
+                                  (uint64_t)store->first, (uint64_t)store->first_step,
+                                  (uint64_t)store->whole};
         mix(&m->key, words, sizeof words);
         for (uint32_t a = 0; a < store->n_loops; a++) {
             mix_number(&m->key, (uint64_t)(uintptr_t)store->type->axes[a].name);
@@ -300,8 +311,9 @@ static void part_alone(Zero *z)
             mix_number(&z->members[i].key, 1);
 }
 
-/* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages add up hold the
- * same; none if some stage computes no gradient of it, and adds zeros of the parameter's own type. */
+/* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages
+ * add up hold the same; none if some stage computes no gradient of it, and adds zeros of the
+ * parameter's own type. */
 static void part_shared(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -314,7 +326,8 @@ static void part_shared(Zero *z)
     for (uint32_t i = 0, first = 0; i < n; i++) {
         first = params[first]->path == params[i]->path ? first : i;
         for (uint32_t k = first; k < n && params[k]->path == params[i]->path; k++) {
-            if (i == k || params[i]->path != params[k]->path || params[i]->first != params[k]->first)
+            if (i == k || params[i]->path != params[k]->path ||
+                params[i]->first != params[k]->first)
                 continue;
             Member *m = &z->members[params[i]->index], *other = &z->members[params[k]->index];
             m->key = dt_hash_text(params[i]->path, m->key);
@@ -345,7 +358,8 @@ static bool crosses(const Zero *z, const DtStore *param)
     const DtDtype crossing = z->buckets.module->crossing;
     bool as_is = true;
     for (const DtStore *each = z->tensors[param->index]; each; each = z->next[each->index])
-        as_is = as_is && (each->kind != DT_STORE_GRAD || !dt_dtype_is_float(crossing) || each->type->dtype == crossing);
+        as_is = as_is && (each->kind != DT_STORE_GRAD || !dt_dtype_is_float(crossing) ||
+                          each->type->dtype == crossing);
     return as_is;
 }
 
@@ -363,7 +377,8 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
     for (int level = 3; level >= 1; level--) {
         uint16_t wanted = 0;
         for (uint32_t i = 0; i < z->config->zeros.n; i++)
-            for (uint32_t k = 0; z->config->zeros.at[i].level == level && k < z->config->zeros.at[i].n_on; k++)
+            for (uint32_t k = 0;
+                 z->config->zeros.at[i].level == level && k < z->config->zeros.at[i].n_on; k++)
                 wanted |= (uint16_t)(1u << dt_mesh_find(mesh, z->config->zeros.at[i].on[k]));
         for (uint8_t m = 0; m < mesh->n; m++)
             if ((wanted & ~taken) >> m & 1)
@@ -373,8 +388,9 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
     for (uint32_t i = 0; i < bucket->n_mesh; i++)
         bits |= (uint16_t)(1u << bucket->mesh[i]);
     bucket->plain = bucket->n_mesh == 0;
-    const bool by_one = bucket->n_split[2] == 0 && bucket->pending &&
-                        (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
+    const bool by_one =
+        bucket->n_split[2] == 0 && bucket->pending &&
+        (bucket->plain || (bits == bucket->pending && bucket->n_mesh <= DT_ZERO_AT_ONCE));
     bucket->at_once = by_one && z->buckets.once;
     bucket->terms = by_one && !z->buckets.once && !bucket->plain && bucket->n_loops <= 1 &&
                     !member->several && crosses(z, param);
@@ -439,7 +455,8 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .n_loops = store->n_loops,
                                  .span = store->span};
             choose_mesh(z, bucket, list[i]);
-            if (bucket->plain && (!bucket->pending || (z->buckets.module->pipeline && list[i]->several)))
+            if (bucket->plain &&
+                (!bucket->pending || (z->buckets.module->pipeline && list[i]->several)))
                 continue; /* split over all of these mesh axes by its axes */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
@@ -458,7 +475,8 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     DtAxis flat = {.name = dt_intern("@bucket"), .extent = bucket->extent};
     uint32_t n = bucket->n_loops, level = (uint32_t)dt_zero_level(like->kind);
     uint16_t bits = splits_of(like->type);
-    uint16_t partial = like->kind == DT_STORE_GRAD && !bucket->at_once && !bucket->plain ? bucket->pending : 0;
+    uint16_t partial =
+        like->kind == DT_STORE_GRAD && !bucket->at_once && !bucket->plain ? bucket->pending : 0;
     memcpy(axes, like->type->axes, n * sizeof axes[0]);
     for (uint8_t m = 0; m < mesh->n; m++)
         if (bits >> m & 1) {
@@ -476,7 +494,8 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
 }
 
 /* "h.#." of "h.#.attention.w", and the number of the bucket after it. */
-static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number, bool marks)
+static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number,
+                               bool marks)
 {
     DtText text = {0};
     uint32_t loops = 0;
@@ -492,7 +511,8 @@ static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint
                 dt_text_add(&text, ".");
         }
     }
-    dt_text_printf(&text, "%s@bucket%u", marks && loops && text.at[text.len - 1] == '#' ? "." : "", number);
+    dt_text_printf(&text, "%s@bucket%u", marks && loops && text.at[text.len - 1] == '#' ? "." : "",
+                   number);
     const char *path = dt_intern(text.at);
     dt_text_free(&text);
     return path;
@@ -505,9 +525,11 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     int64_t unit = 1;
     for (uint32_t i = 0; i < bucket->n_mesh; i++)
         unit *= mesh->axes[bucket->mesh[i]].size;
-    unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype); /* every run begins aligned */
+    /* every run begins aligned */
+    unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype);
     bucket->extent = (bucket->extent + unit - 1) / unit * unit;
-    for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like; like = z->next[like->index]) {
+    for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like;
+         like = z->next[like->index]) {
         if (!holds(bucket, like))
             continue;
         DtStore *store = DT_NEW(module->arena, DtStore);
@@ -529,9 +551,11 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     }
     for (uint32_t k = 0; k < DT_ZERO_KINDS; k++)
         if (bucket->stores[k] && k != DT_STORE_PARAM)
-            bucket->stores[k]->of = bucket->plain ? bucket->members.at[0] : bucket->stores[DT_STORE_PARAM];
+            bucket->stores[k]->of =
+                bucket->plain ? bucket->members.at[0] : bucket->stores[DT_STORE_PARAM];
     for (uint32_t i = 0; i < bucket->members.n; i++)
-        for (DtStore *each = z->tensors[bucket->members.at[i]->index]; each; each = z->next[each->index])
+        for (DtStore *each = z->tensors[bucket->members.at[i]->index]; each;
+             each = z->next[each->index])
             if (holds(bucket, each))
                 each->bucket = bucket->stores[each->kind];
 }
@@ -543,7 +567,8 @@ static uint16_t mesh_bits(const Zero *z)
     uint16_t bits = 0;
     for (uint32_t i = 0; i < z->config->zeros.n; i++)
         for (uint32_t k = 0; k < z->config->zeros.at[i].n_on; k++)
-            bits |= (uint16_t)(1u << dt_mesh_find(&z->buckets.module->mesh, z->config->zeros.at[i].on[k]));
+            bits |= (uint16_t)(1u << dt_mesh_find(&z->buckets.module->mesh,
+                                                  z->config->zeros.at[i].on[k]));
     return bits;
 }
 
@@ -555,8 +580,8 @@ static bool not_yet(const Zero *z, const char *what)
     return false;
 }
 
-/* Whether all parameters that `zero` lines name can be in buckets; a scalar need not. Others are completed as they
- * are. */
+/* Whether all parameters that `zero` lines name can be in buckets; a scalar need not. Others are
+ * completed as they are. */
 static bool check_members(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -565,7 +590,8 @@ static bool check_members(Zero *z)
         bool many = m->store && __builtin_popcount(splits_of(m->store->type)) > DT_MAX_SPLIT;
         m->usable = m->usable && !many;
         if (z->config->zeros.n && m->store && m->store->type->rank > 0 && many)
-            return not_yet(z, dt_arena_printf(z->buckets.arena, "`zero` of `%s`, which so many mesh axes split,",
+            return not_yet(z, dt_arena_printf(z->buckets.arena,
+                                              "`zero` of `%s`, which so many mesh axes split,",
                                               m->store->path));
     }
     return true;
@@ -606,7 +632,9 @@ static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
     bool inside = false, here = false;
     for (uint32_t i = 0; i < func->ops.n; i++)
         if (func->ops.at[i]->loop)
-            inside = settle_ahead(func->ops.at[i]->func, func->ops.at[i]->loop->count, ret_nested) || inside;
+            inside =
+                settle_ahead(func->ops.at[i]->func, func->ops.at[i]->loop->count, ret_nested) ||
+                inside;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         if (op->ahead == 0)
@@ -627,20 +655,22 @@ static void note_ahead(const Zero *z, bool any, bool nested)
         if (line->prefetch == 0)
             continue;
         if (line->level < 3 || !any) {
-            dt_diag_report(diags, L0595, line->span,
-                           line->level < 3
-                               ? "only `zero 3` gathers what `prefetch` could begin sooner"
-                               : "`prefetch` is for loops, and none gathers in two iterations or more");
+            dt_diag_report(
+                diags, L0595, line->span,
+                line->level < 3
+                    ? "only `zero 3` gathers what `prefetch` could begin sooner"
+                    : "`prefetch` is for loops, and none gathers in two iterations or more");
             continue;
         }
         if (!z->for_cpu) /* it receives while it computes */
             continue;
-        DtDiag *diag = dt_diag_report(diags, L0595, line->span,
-                                      "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
-                                      "buckets and saves no time");
+        DtDiag *diag = dt_diag_report(
+            diags, L0595, line->span,
+            "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
+            "buckets and saves no time");
         if (nested)
-            dt_diag_note(diag,
-                         "a loop that has one in it which gathers ahead gathers its own buckets where it needs them");
+            dt_diag_note(diag, "a loop that has one in it which gathers ahead gathers its own "
+                               "buckets where it needs them");
         dt_diag_help(diag, "without it, each iteration's parameters are gathered when it begins");
     }
 }
@@ -654,7 +684,8 @@ static bool cuts(const DtBucket *bucket, const DtMesh *mesh, const DtZero *line)
     return false;
 }
 
-/* A line that cuts nothing: all parameters are split over its mesh axes already, or there is no optimizer state. */
+/* A line that cuts nothing: all parameters are split over its mesh axes already, or there is no
+ * optimizer state. */
 static void note_cuts_nothing(const Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -664,15 +695,18 @@ static void note_cuts_nothing(const Zero *z)
         for (uint32_t b = 0; b < z->buckets.list.n; b++) {
             const DtBucket *bucket = z->buckets.list.at[b];
             finds = finds || cuts(bucket, &module->mesh, line);
-            has_state = has_state || bucket->stores[DT_STORE_MOMENT1] || bucket->stores[DT_STORE_MASTER];
+            has_state =
+                has_state || bucket->stores[DT_STORE_MOMENT1] || bucket->stores[DT_STORE_MASTER];
         }
         if (finds && (has_state || line->level > 1))
             continue;
-        DtDiag *diag = dt_diag_report(module->diags, L0522, line->span, "this line has no effect: %s",
-                                      finds ? "the optimizer has no state that could be cut"
-                                            : "no parameter is whole over these mesh axes");
-        dt_diag_help(diag, finds ? "`zero 2` cuts gradients, `zero 3` parameters too; or drop the line"
-                                 : "name the mesh axes that split the samples, or drop the line");
+        DtDiag *diag =
+            dt_diag_report(module->diags, L0522, line->span, "this line has no effect: %s",
+                           finds ? "the optimizer has no state that could be cut"
+                                 : "no parameter is whole over these mesh axes");
+        dt_diag_help(diag,
+                     finds ? "`zero 2` cuts gradients, `zero 3` parameters too; or drop the line"
+                           : "name the mesh axes that split the samples, or drop the line");
     }
 }
 
@@ -686,8 +720,8 @@ static bool divides(const Zero *z, const DtBucket *bucket)
     return is;
 }
 
-/* Why a rank has no share of the matrix: it is no iteration of a loop, ranks cannot have as many each, or several of
- * them meet in the update. */
+/* Why a rank has no share of the matrix: it is no iteration of a loop, ranks cannot have as many
+ * each, or several of them meet in the update. */
 static const char *why_alike(const Zero *z, const DtBucket *bucket)
 {
     const DtMeshAxis *axis = &z->buckets.module->mesh.axes[bucket->mesh[0]];
@@ -696,7 +730,8 @@ static const char *why_alike(const Zero *z, const DtBucket *bucket)
     if (divides(z, bucket))
         return "the update works on several iterations at once";
     return dt_arena_printf(z->buckets.arena, "%lld iterations, and %lld ranks of `%s`",
-                           (long long)bucket->members.at[0]->type->axes[0].extent, (long long)axis->size, axis->name);
+                           (long long)bucket->members.at[0]->type->axes[0].extent,
+                           (long long)axis->size, axis->name);
 }
 
 /* Products of matrices in an update (`muon`) that every rank makes for itself. */
@@ -720,16 +755,19 @@ static void note_alike(const Zero *z)
         }
         if (n == 0)
             continue;
-        DtDiag *diag = dt_diag_report(module->diags, L0523, line->span,
-                                      "the update of %u parameter%s multiplies the same matrices on every rank", n,
-                                      n == 1 ? "" : "s");
+        DtDiag *diag = dt_diag_report(
+            module->diags, L0523, line->span,
+            "the update of %u parameter%s multiplies the same matrices on every rank", n,
+            n == 1 ? "" : "s");
         for (uint32_t k = 0; k < n && k < SHOWN; k++)
             dt_diag_note(diag, "`%s`: %s", shown[k]->members.at[0]->path, why_alike(z, shown[k]));
         if (loops == n && !uneven)
             continue;
         dt_diag_help(diag, "%s",
-                     loops < n ? "matrices that a `repeat` stacks are dealt out over the ranks, where these divide its "
-                                 "iterations; others may have an optimizer that works element by element (`params`)"
+                     loops < n ? "matrices that a `repeat` stacks are dealt out over the ranks, "
+                                 "where these divide its "
+                                 "iterations; others may have an optimizer that works element by "
+                                 "element (`params`)"
                                : "ranks share the work if their number divides the iterations");
     }
 }
@@ -767,8 +805,8 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
 {
     if (!context->parallel || module->mesh.n == 0)
         return false;
-    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)}, .config = context->parallel,
-                 .for_cpu = context->target == DT_TARGET_CPU};
+    Zero zero = {.buckets = {.module = module, .arena = dt_arena_child(module->arena)},
+                 .config = context->parallel, .for_cpu = context->target == DT_TARGET_CPU};
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
     zero.buckets.ahead = wanted_ahead(context->parallel);

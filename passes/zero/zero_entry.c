@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An entry that reads parameters, and perhaps computes gradients, on buckets.
  *
- * A parameter is an `unpack` of its bucket. Level 3: the bucket is gathered where it is first needed; a loop that
- * takes slices of a stacked parameter takes the slice of the bucket instead, and its body gathers it, so that one
- * iteration's parameters are whole at a time:
+ * A parameter is an `unpack` of its bucket. Level 3: the bucket is gathered where it is first
+ * needed; a loop that takes slices of a stacked parameter takes the slice of the bucket instead,
+ * and its body gathers it, so that one iteration's parameters are whole at a time:
  *
  *   %w = param h.w : f32[h, a, b]              %p = param h.@bucket0 : f32[h, @bucket/data]
  *   loop(%x, %w) { arg %w : f32[a, b] .. }  => loop(%x, %p) { arg %p : f32[@bucket/data]
  *                                                             %q = all_gather[data](%p)
  *                                                             %w = unpack(%q) : f32[a, b] .. }
  *
- * With `prefetch = k` such a gather says `ahead=k`: pass `order` does it k iterations before its own, so that the
- * buckets of k + 1 iterations are whole at a time. A loop gathers no more ahead than it has iterations behind the
- * first, and only one of loops that are nested does, the innermost that gathers.
+ * With `prefetch = k` such a gather says `ahead=k`: pass `order` does it k iterations before its
+ * own, so that the buckets of k + 1 iterations are whole at a time. A loop gathers no more ahead
+ * than it has iterations behind the first, and only one of loops that are nested does, the
+ * innermost that gathers.
  *
- * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced and cut there. If
- * all come stacked out of one loop and nobody else reads them, that happens in its body, so that no more than
- * one iteration's gradients are whole. */
+ * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced
+ * and cut there. If all come stacked out of one loop and nobody else reads them, that happens in
+ * its body, so that no more than one iteration's gradients are whole. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/intern.h"
@@ -49,7 +50,8 @@ typedef struct Scope {
     DtBuilder b;
     uint32_t depth;         /* loops around it */
     DtValue **map;          /* by value id; NULL: not made yet, or lazy */
-    const DtStore **lazy;   /* by value id: the parameter that this value is, if it has not been unpacked */
+    const DtStore **lazy;   /* by value id: the parameter that this value is, if it has not been
+                             * unpacked */
     DT_VEC(Held) held;
     Jobs jobs;
 } Scope;
@@ -73,7 +75,8 @@ static Held *held_of(Scope *s, DtBucket *bucket)
         if (s->held.at[i].bucket == bucket)
             return &s->held.at[i];
     DtStore *store = bucket->stores[DT_STORE_PARAM];
-    Held held = {.bucket = bucket, .run = dt_graph_source(&s->b, DT_OP_PARAM, store->type, NULL, store)};
+    Held held = {.bucket = bucket,
+                 .run = dt_graph_source(&s->b, DT_OP_PARAM, store->type, NULL, store)};
     held.run->name = store->path;
     DT_PUSH(s->z->arena, s->held, held);
     return &s->held.at[s->held.n - 1];
@@ -82,13 +85,15 @@ static Held *held_of(Scope *s, DtBucket *bucket)
 /* The type of an iteration's slice inside `depth` loops. */
 static const DtType *slice_type(const DtType *type, uint32_t depth)
 {
-    return dt_type_make(type->dtype, type->rank - depth, type->axes + depth, type->partial, (DtReduce)type->pending);
+    return dt_type_make(type->dtype, type->rank - depth, type->axes + depth, type->partial,
+                        (DtReduce)type->pending);
 }
 
 /* The gathers between an iteration's slice of the bucket and all of it. */
 static void mark_ahead(const Scope *s, const Held *held)
 {
-    for (DtValue *value = held->whole; !held->run->op && value != held->run; value = value->op->in[0])
+    for (DtValue *value = held->whole; !held->run->op && value != held->run;
+         value = value->op->in[0])
         value->op->ahead = s->z->ahead;
 }
 
@@ -102,7 +107,8 @@ static DtValue *unpacked(Scope *s, const DtStore *store)
                                    dt_intern("parameters of `zero 3`"));
         mark_ahead(s, held);
     }
-    DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset, slice_type(store->type, s->depth));
+    DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset,
+                                     slice_type(store->type, s->depth));
     value->name = store->path;
     return value;
 }
@@ -164,9 +170,10 @@ static void pack(Scope *s, Job *job)
         axes[i] = in[0]->type->axes[i].name;
     DtValue *whole = dt_graph_pack(&s->b, kept, axes, n, in, bucket->extent);
     whole->name = bucket->stores[DT_STORE_GRAD]->path;
-    const char *why = dt_intern(bucket->plain                      ? "gradients"
-                                : bucket->at_once || bucket->terms ? "gradients of `zero`"
-                                                                   : "gradients of `zero 2` or `3`");
+    const char *why =
+        dt_intern(bucket->plain                      ? "gradients"
+                  : bucket->at_once || bucket->terms ? "gradients of `zero`"
+                                                     : "gradients of `zero 2` or `3`");
     job->result = dt_zero_move(&s->b, bucket, whole, 0, bucket->n_split[2], why);
     if (bucket->plain && bucket->at_once)
         job->result = dt_zero_complete(&s->b, job->result, bucket->pending, why);
@@ -201,8 +208,8 @@ static void add_sliced(Scope *s, NewLoop *loop, DtBucket *bucket)
     DT_PUSH(s->z->arena, loop->sliced, bucket);
 }
 
-/* The body of the new loop: arguments that stay, then a slice of each bucket; results that stay, then a bucket per
- * job. */
+/* The body of the new loop: arguments that stay, then a slice of each bucket; results that stay,
+ * then a bucket per job. */
 static DtFunc *new_body(Scope *outer, NewLoop *loop)
 {
     const DtOp *op = loop->op;
@@ -219,7 +226,8 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
     for (uint32_t i = 0; i < loop->sliced.n; i++) {
         DtBucket *bucket = loop->sliced.at[i];
         const DtStore *store = bucket->stores[DT_STORE_PARAM];
-        Held held = {.bucket = bucket, .run = dt_graph_arg(s.b.func, slice_type(store->type, s.depth), store->path)};
+        Held held = {.bucket = bucket,
+                     .run = dt_graph_arg(s.b.func, slice_type(store->type, s.depth), store->path)};
         DT_PUSH(arena, s.held, held);
     }
     for (uint32_t i = 0; i < loop->jobs.n; i++) {
@@ -246,9 +254,10 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
 /* Whether both gradients have the same layout and are summed in the same way. */
 static bool packs_alike(const DtBucket *a, const DtBucket *b)
 {
-    bool alike = a->members.n == b->members.n && a->extent == b->extent && a->n_loops == b->n_loops &&
-                 a->plain == b->plain && a->terms == b->terms && a->at_once == b->at_once &&
-                 a->pending == b->pending && a->n_split[2] == b->n_split[2] &&
+    bool alike = a->members.n == b->members.n && a->extent == b->extent &&
+                 a->n_loops == b->n_loops && a->plain == b->plain && a->terms == b->terms &&
+                 a->at_once == b->at_once && a->pending == b->pending &&
+                 a->n_split[2] == b->n_split[2] &&
                  memcmp(a->mesh, b->mesh, a->n_split[2] * sizeof a->mesh[0]) == 0;
     for (uint32_t i = 0; alike && i < a->members.n; i++)
         alike = a->members.at[i]->type->dtype == b->members.at[i]->type->dtype;
@@ -268,7 +277,8 @@ static DtPackedBody packed_of(Scope *s, const NewLoop *loop)
         for (uint32_t k = 0; k < buckets[i]->members.n; k++)
             results[at++] = loop->jobs.at[i]->values[k]->index;
     }
-    return (DtPackedBody){.from = loop->op->func, .buckets = buckets, .results = results, .n = loop->jobs.n};
+    return (DtPackedBody){.from = loop->op->func, .buckets = buckets, .results = results,
+                          .n = loop->jobs.n};
 }
 
 static bool same_packed(const DtPackedBody *a, const DtPackedBody *b)
@@ -422,7 +432,8 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
     made.more = entry->more;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
-        DtBucket *bucket = result.store && result.store->kind == DT_STORE_GRAD ? z->of[result.store->index] : NULL;
+        DtBucket *bucket =
+            result.store && result.store->kind == DT_STORE_GRAD ? z->of[result.store->index] : NULL;
         DtValue *value = bucket ? NULL : value_of(&s, entry->func->results.at[i]);
         for (uint32_t k = 0; bucket && k < s.jobs.n; k++)
             if (s.jobs.at[k]->bucket == bucket && s.jobs.at[k]->number == i)

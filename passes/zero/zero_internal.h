@@ -67,7 +67,8 @@ bool dt_zero_lie_alike(const DtType *a, const DtType *b);
  * its mesh axes, and then by the first `to`. It is gathered or sliced, or reduce-scattered if a
  * sum is pending. why: the reason that collectives give. */
 enum { DT_ZERO_AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
-DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to, const char *why);
+DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to,
+                      const char *why);
 /* Sums x over those of these mesh axes over which it is still pending. */
 DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why);
 

@@ -1,33 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewrites an entry that applies gradients so that it works on buckets.
  *
- * The update applies the same elementwise ops to all members of a bucket, and combines members only in scalars (the
- * sum of squares). So the pass emits one member's ops, on the rank's run of the bucket, in place of all members' ops:
+ * The update applies the same elementwise ops to all members of a bucket, and combines members only
+ * in scalars (the sum of squares). So the pass emits one member's ops, on the rank's run of the
+ * bucket, in place of all members' ops:
  *
- *   %m' = add(mul(%m, 0.9), mul(%dw, 0.1))       %g = reduce_scatter[data](%d)   level 1; later ones store it so
- *   %s = reduce sum[a, b](mul(%dw, %dw))         %s = reduce sum[@bucket](mul(%g, %g)) : f32{sum data}
+ *   %m' = add(mul(%m, 0.9), mul(%dw, 0.1))       %g = reduce_scatter[data](%d)
+ *                                                level 1; later ones store it so
+ *   %s = reduce sum[a, b](mul(%dw, %dw))         %s = reduce sum[@bucket](mul(%g, %g))
+ *                                                     : f32{sum data}
  *   %n = sqrt(add(%s, %s2))                 =>   %n = sqrt(all_reduce[data](add(%s, ..)))
- *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)), %p' of shard[data](%p) likewise
+ *                                                %m' = add(mul(%m, 0.9), mul(%g, 0.1)),
+ *                                                %p' of shard[data](%p) likewise
  *                                                result all_gather[data](%p')    levels 1 and 2
  *
- * Values that depend on the other members' tensors are *absent*. A sum of an absent scalar and another becomes the
- * other.
+ * Values that depend on the other members' tensors are *absent*. A sum of an absent scalar and
+ * another becomes the other.
  *
- * Ops that do not work element by element (a product of matrices) need their parameter whole; it is the only member of
- * its bucket. If iterations of a loop have the parameter, each rank *owns* some iterations. An all-to-all, once for
- * each value, gives the rank all elements of its iterations, and the rank computes the ops for these. A second
- * all-to-all turns the result into runs if an op combines it with runs:
+ * Ops that do not work element by element (a product of matrices) need their parameter whole; it is
+ * the only member of its bucket. If iterations of a loop have the parameter, each rank *owns* some
+ * iterations. An all-to-all, once for each value, gives the rank all elements of its iterations,
+ * and the rank computes the ops for these. A second all-to-all turns the result into runs if an op
+ * combines it with runs:
  *
- *   %x = dot[b](%m', %m')       =>   %q = unpack(all_to_all[data](%m')) : f32[h=8/data, a, b], %x = dot[b](%q, %q)
- *   %p' = sub(%p, %y)                %p' = sub(%p, all_to_all[data](pack(%y)))
+ *   %x = dot[b](%m', %m')    =>   %q = unpack(all_to_all[data](%m')) : f32[h=8/data, a, b],
+ *                                 %x = dot[b](%q, %q)
+ *   %p' = sub(%p, %y)             %p' = sub(%p, all_to_all[data](pack(%y)))
  *
- * If the ranks cannot own equally many iterations (a parameter outside of loops has only one), or an op combines
- * several iterations, every rank gathers the value and computes the same:
+ * If the ranks cannot own equally many iterations (a parameter outside of loops has only one), or
+ * an op combines several iterations, every rank gathers the value and computes the same:
  *
  *   %x = dot[b](%m', %m')       =>   %q = unpack(all_gather[data](%m')) , %x = dot[b](%q, %q)
  *   %p' = sub(%p, %y)                %p' = sub(%p, shard[data](pack(%y)))
  *
- * A sum over all elements needs no gather if the padding of the runs is zero: the ranks add the sums of their runs. */
+ * A sum over all elements needs no gather if the padding of the runs is zero: the ranks add the
+ * sums of their runs. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/bug.h"
@@ -51,8 +58,8 @@ typedef struct Now {
     DtValue *as[ABSENT]; /* the same in other shapes; NULL: not yet */
 } Now;
 
-/* Which iterations of a bucket a rank owns: of loop number `loop`, dealt out over n of the bucket's mesh axes, the
- * major ones. n = 0: ranks cannot own as many each. */
+/* Which iterations of a bucket a rank owns: of loop number `loop`, dealt out over n of the bucket's
+ * mesh axes, the major ones. n = 0: ranks cannot own as many each. */
 typedef struct Deal {
     uint32_t loop, n;
 } Deal;
@@ -84,7 +91,8 @@ static Now take(Update *u, const DtBucket *bucket, const DtOp *op)
     DtStore *store = bucket->stores[DT_STORE_GRAD];
     DtValue *all = dt_graph_source(&u->b, DT_OP_PARAM, store->type, NULL, store);
     all->name = store->path;
-    DtValue *x = dt_graph_unpack(&u->b, bucket->n_loops, all, op->store->bucket_offset, op->out[0]->type);
+    DtValue *x =
+        dt_graph_unpack(&u->b, bucket->n_loops, all, op->store->bucket_offset, op->out[0]->type);
     x->name = op->out[0]->name;
     return (Now){.shape = PLAIN, .value = x};
 }
@@ -103,7 +111,8 @@ static Now source(Update *u, const DtOp *op)
     x = dt_zero_move(&u->b, bucket, x, bucket->n_split[dt_zero_level(store->kind)], bucket->n_mesh,
                      dt_intern("gradients of `zero`"));
     const bool zero = op->store->kind == DT_STORE_GRAD || !bucket->filled;
-    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket, .fill = zero ? ZERO : ANYTHING};
+    return (Now){.shape = RUN, .value = complete(u, x), .bucket = bucket,
+                 .fill = zero ? ZERO : ANYTHING};
 }
 
 /* ---- runs, whole tensors, and those of some iterations ---- */
@@ -119,7 +128,8 @@ static Deal deal_of(const Update *u, const DtBucket *bucket)
             const uint8_t axis = bucket->mesh[deal.n];
             ranks *= mesh->axes[axis].size;
             if (member->axes[l].n_split || member->axes[l].extent % ranks != 0 ||
-                (deal.n > 0 && axis < bucket->mesh[deal.n - 1])) /* blocks come in the order of the ranks */
+                (deal.n > 0 && axis < bucket->mesh[deal.n - 1])) /* blocks come in the order of the
+                                                                  * ranks */
                 break;
         }
         if (deal.n > best.n)
@@ -141,8 +151,8 @@ static const DtType *dealt(const DtBucket *bucket, Deal deal, const DtType *type
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-static DtValue *convert(Update *u, DtOpKind kind, const DtBucket *bucket, Deal deal, DtValue *x, const DtType *type,
-                        const char *why)
+static DtValue *convert(Update *u, DtOpKind kind, const DtBucket *bucket, Deal deal, DtValue *x,
+                        const DtType *type, const char *why)
 {
     uint16_t mesh = 0;
     for (uint32_t i = 0; i < deal.n; i++)
@@ -176,11 +186,12 @@ static DtValue *whole(Update *u, const DtValue *old)
     if (!now->as[PLAIN] && now->shape == OWNED) {
         const DtType *type = now->value->type;
         const DtType *all = dealt(bucket, (Deal){.loop = deal_of(u, bucket).loop}, type);
-        now->as[PLAIN] = convert(u, DT_OP_ALL_GATHER, bucket, deal_of(u, bucket), now->value, all, needed);
+        now->as[PLAIN] =
+            convert(u, DT_OP_ALL_GATHER, bucket, deal_of(u, bucket), now->value, all, needed);
     } else if (!now->as[PLAIN]) {
         DtValue *x = dt_zero_move(&u->b, bucket, now->value, bucket->n_mesh, 0, dt_intern(needed));
-        now->as[PLAIN] =
-            dt_graph_unpack(&u->b, bucket->n_loops, x, 0, dt_type_with_dtype(old->type, x->type->dtype));
+        now->as[PLAIN] = dt_graph_unpack(&u->b, bucket->n_loops, x, 0,
+                                         dt_type_with_dtype(old->type, x->type->dtype));
     }
     return now->as[PLAIN];
 }
@@ -197,7 +208,8 @@ static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
         return now->as[OWNED];
     if (now->shape == RUN) {
         x = dt_zero_move(&u->b, bucket, x, bucket->n_mesh, deal.n, dt_intern(needed));
-        x = convert(u, DT_OP_ALL_TO_ALL, bucket, deal, x, dealt(bucket, deal, flat_over(bucket, 0, x->type)), needed);
+        x = convert(u, DT_OP_ALL_TO_ALL, bucket, deal, x,
+                    dealt(bucket, deal, flat_over(bucket, 0, x->type)), needed);
         x = dt_graph_unpack(&u->b, bucket->n_loops, x, 0,
                             dealt(bucket, deal, dt_type_with_dtype(old->type, x->type->dtype)));
     } else if (dealt(bucket, deal, x->type) != x->type) {
@@ -220,11 +232,12 @@ static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
         DtValue *x = complete(u, now->value);
         x = dt_graph_pack(&u->b, bucket->n_loops, axes, 1, &x, bucket->extent);
         if (now->shape == OWNED) {
-            const DtType *back = flat_over(bucket, deal.n, dealt(bucket, (Deal){.loop = deal.loop}, x->type));
+            const DtType *back =
+                flat_over(bucket, deal.n, dealt(bucket, (Deal){.loop = deal.loop}, x->type));
             x = convert(u, DT_OP_ALL_TO_ALL, bucket, deal, x, back, updated);
         }
-        now->as[RUN] = dt_zero_move(&u->b, bucket, x, now->shape == OWNED ? deal.n : 0, bucket->n_mesh,
-                                    dt_intern(updated));
+        now->as[RUN] = dt_zero_move(&u->b, bucket, x, now->shape == OWNED ? deal.n : 0,
+                                    bucket->n_mesh, dt_intern(updated));
     }
     return now->as[RUN];
 }
@@ -248,16 +261,21 @@ static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
     const Now *first = &u->now[op->in[0]->id];
     if (op->kind == DT_OP_REDUCE)
         return op->reduce == DT_REDUCE_SUM && !op->out[0]->type->rank && first->fill == ZERO &&
-               op->in[0]->op->kind == DT_OP_MUL; /* whose padding the certificate knows to be zero */
+               op->in[0]->op->kind == DT_OP_MUL; /* whose padding the certificate knows to be
+                                                  * zero */
     bool can = dt_op_info[op->kind].op_class == DT_CLASS_MAP;
     for (uint32_t i = 0; can && i < op->n_in; i++) {
         const DtType *type = op->in[i]->type;
-        can = u->now[op->in[i]->id].shape == RUN || is_factor(bucket, type) || dt_zero_lie_alike(type, member);
+        can = u->now[op->in[i]->id].shape == RUN || is_factor(bucket, type) ||
+              dt_zero_lie_alike(type, member);
     }
     return can;
 }
 
-static bool is_above_zero(const DtValue *x) { return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0; }
+static bool is_above_zero(const DtValue *x)
+{
+    return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0;
+}
 
 /* The padding of the op's result, from that of its operands. It is unknown for a number, unless the
  * number is known. */
@@ -295,7 +313,8 @@ static Fill fill_of(const Update *u, const DtOp *op)
 
 static bool chooses(DtOpKind kind)
 {
-    return kind == DT_OP_ADD || kind == DT_OP_MAX || kind == DT_OP_MIN || kind == DT_OP_AND || kind == DT_OP_OR;
+    return kind == DT_OP_ADD || kind == DT_OP_MAX || kind == DT_OP_MIN || kind == DT_OP_AND ||
+           kind == DT_OP_OR;
 }
 
 static void set_all(Update *u, const DtOp *op, Now now)
@@ -333,8 +352,8 @@ static void copy_comm(Update *u, const DtOp *op)
         fail(op, "the tensors of a bucket are converted");
     draft.mesh = op->stages ? op->mesh : type->partial & op->mesh;
     draft.out = &outs;
-    out.type = dt_type_make(type->dtype, type->rank, type->axes, (uint16_t)(type->partial & ~draft.mesh),
-                            (DtReduce)type->pending);
+    out.type = dt_type_make(type->dtype, type->rank, type->axes,
+                            (uint16_t)(type->partial & ~draft.mesh), (DtReduce)type->pending);
     if (draft.mesh)
         now.value = dt_graph_copy(&u->b, &draft, &now.value)->out[0];
     set_all(u, op, now);
@@ -351,7 +370,8 @@ static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
     for (uint32_t i = 0; i < op->n_out; i++)
         wish[i] = dealt(bucket, deal, op->out[i]->type);
     for (uint32_t i = 0; i < op->n_out; i++)
-        if (!deal.n || wish[i] == op->out[i]->type) /* without the loop's axis: it is over iterations */
+        if (!deal.n || wish[i] == op->out[i]->type) /* without the loop's axis: it is over
+                                                     * iterations */
             return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = owned(u, op->in[i], bucket);
@@ -397,7 +417,8 @@ static void copy_op(Update *u, const DtOp *op, DtBucket *bucket)
     const bool makes_run = bucket && op->kind != DT_OP_REDUCE;
     const Fill fill = makes_run ? fill_of(u, op) : ANYTHING;
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const bool is_cut = makes_run && bucket->members.n == 1 && !is_factor(bucket, op->in[i]->type);
+        const bool is_cut =
+            makes_run && bucket->members.n == 1 && !is_factor(bucket, op->in[i]->type);
         in[i] = is_cut           ? run(u, op->in[i], bucket)
                 : makes_run && u->now[op->in[i]->id].shape != RUN ? whole(u, op->in[i])
                                                                   : u->now[op->in[i]->id].value;
@@ -499,7 +520,8 @@ static bool note_filled(Update *u, const DtEntryPoint *entry)
     bool more = false;
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const Now *now = &u->now[entry->func->results.at[i]->id];
-        if (!entry->results.at[i].store || now->shape != RUN || now->fill == ZERO || now->bucket->filled)
+        if (!entry->results.at[i].store || now->shape != RUN || now->fill == ZERO ||
+            now->bucket->filled)
             continue;
         now->bucket->filled = more = true;
     }
@@ -517,16 +539,19 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};
     rewrite(u, func);
-    if (note_filled(u, entry)) /* the next step finds it there; no bucket is made of another, so once is enough */
+    /* the next step finds it there; no bucket is made of another, so once is enough */
+    if (note_filled(u, entry))
         rewrite(u, func);
     for (uint32_t i = 0; i < entry->results.n; i++) {
         DtEntryResult result = entry->results.at[i];
         Now now = u->now[func->results.at[i]->id];
         if (now.shape == ABSENT)
             continue;
-        DtBucket *bucket = result.store && u->z->of[result.store->index] ? u->z->of[result.store->index] : NULL;
+        DtBucket *bucket =
+            result.store && u->z->of[result.store->index] ? u->z->of[result.store->index] : NULL;
         if ((now.shape == PLAIN || now.shape == OWNED) && bucket) {
-            now = (Now){.shape = RUN, .value = run(u, func->results.at[i], bucket), .bucket = bucket};
+            now = (Now){.shape = RUN, .value = run(u, func->results.at[i], bucket),
+                        .bucket = bucket};
         } else if (now.shape != PLAIN && !bucket) {
             now = (Now){.shape = PLAIN, .value = whole(u, func->results.at[i])};
         }
@@ -534,8 +559,9 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
             u->b.span = result.store->span;
             uint32_t level = (uint32_t)dt_zero_level(result.store->kind);
             result.store = now.bucket->stores[result.store->kind];
-            now.value = dt_zero_move(&u->b, now.bucket, now.value, now.bucket->n_mesh, now.bucket->n_split[level],
-                                     dt_intern("updated parameters of `zero`"));
+            now.value =
+                dt_zero_move(&u->b, now.bucket, now.value, now.bucket->n_mesh,
+                             now.bucket->n_split[level], dt_intern("updated parameters of `zero`"));
         }
         dt_graph_return(made.func, now.value);
         DT_PUSH(z->module->arena, made.results, result);

@@ -42,8 +42,8 @@ static void add_layout(DtText *text, const DtSummary *s, const char *name)
     else
         dt_text_printf(text, "%u %s", meta->n_ranks, dt_plan_str(s->plan, meta->target));
     for (uint32_t m = 0; m < s->plan->n_mesh; m++)
-        dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(s->plan, s->plan->mesh[m].name),
-                       s->plan->mesh[m].size);
+        dt_text_printf(text, "%s%s %u", m ? ", " : ": ",
+                       dt_plan_str(s->plan, s->plan->mesh[m].name), s->plan->mesh[m].size);
     dt_text_printf(text, "; %u micro-batch%s\n", meta->n_micro, meta->n_micro == 1 ? "" : "es");
 }
 
@@ -72,8 +72,8 @@ static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
         hours[i] = seconds[i] / 3600 * meta->n_ranks;
     }
     add(rows, tokens ? "tokens/s" : "samples/s", dt_people_count, rate[0], rate[1]);
-    add(rows, tokens ? "tokens/s a device" : "samples/s a device", dt_people_count, rate[0] / a->plan->meta->n_ranks,
-        rate[1] / b->plan->meta->n_ranks);
+    add(rows, tokens ? "tokens/s a device" : "samples/s a device", dt_people_count,
+        rate[0] / a->plan->meta->n_ranks, rate[1] / b->plan->meta->n_ranks);
     if (a->tokens <= 0)
         return;
     add(rows, "run", dt_people_seconds, seconds[0], seconds[1]);
@@ -86,7 +86,8 @@ static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
 static double received(const DtSummary *s)
 {
     DtArena *arena = dt_arena_new();
-    DtReportTraffic *traffic = DT_NEW_ARRAY(arena, DtReportTraffic, s->plan->n_groups + s->plan->n_channels + 1);
+    DtReportTraffic *traffic =
+        DT_NEW_ARRAY(arena, DtReportTraffic, s->plan->n_groups + s->plan->n_channels + 1);
     double bytes = 0;
     dt_report_traffic(s->plan, traffic, traffic + s->plan->n_groups);
     for (uint32_t i = 0; i < s->plan->n_groups + s->plan->n_channels; i++)
@@ -106,21 +107,26 @@ void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *cont
         add(rows, "HFU", percent, a->hfu, b->hfu);
         add(rows, "mean bubble", percent, a->bubble, b->bubble);
         for (int t = 0; t < DT_TIMES; t++) {
-            const double x = a->sim.stages[a->sim.busiest].time[t], y = b->sim.stages[b->sim.busiest].time[t];
+            const double x = a->sim.stages[a->sim.busiest].time[t],
+                         y = b->sim.stages[b->sim.busiest].time[t];
             if (x > 0 || y > 0)
                 add(rows, dt_price_times[t].name, dt_people_seconds, x, y);
         }
     }
-    add(rows, "memory of a rank", dt_people_bytes, (double)a->worst.reserved, (double)b->worst.reserved);
+    add(rows, "memory of a rank", dt_people_bytes, (double)a->worst.reserved,
+        (double)b->worst.reserved);
     for (int k = 0; k < DT_ARENA_KINDS; k++)
         if (a->worst.arenas[k] || b->worst.arenas[k])
-            add(rows, dt_memory_kinds[k], dt_people_bytes, (double)a->worst.arenas[k], (double)b->worst.arenas[k]);
+            add(rows, dt_memory_kinds[k], dt_people_bytes, (double)a->worst.arenas[k],
+                (double)b->worst.arenas[k]);
     add(rows, "received by a rank", dt_people_bytes, received(a), received(b));
-    add(rows, "operations of a step", dt_people_flops, a->flops > 0 ? a->flops : a->plan->meta->flops,
+    add(rows, "operations of a step", dt_people_flops,
+        a->flops > 0 ? a->flops : a->plan->meta->flops,
         b->flops > 0 ? b->flops : b->plan->meta->flops);
 }
 
-static void print_row(void *context, const char *name, const char *a, const char *b, const char *change)
+static void print_row(void *context, const char *name, const char *a, const char *b,
+                      const char *change)
 {
     dt_text_printf(context, "  %-24s %14s %14s %10s\n", name, a, b, change);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The details of a report as text and as JSON: memory by kind and stage, what each entry runs, products, kernels. */
+/* The details of a report as text and as JSON: memory by kind and stage, what each entry runs,
+ * products, kernels. */
 #include "plan/report/details.h"
 #include "plan/report/memory.h"
 #include "plan/report/traffic.h"
@@ -61,8 +62,8 @@ static void print_stage_memory(const DtPlan *plan, uint32_t stage, DtText *text)
         int64_t bytes = dt_plan_is_usual(kind) ? arena_bytes(plan, kind, stage) : 0;
         total += bytes;
         if (bytes)
-            dt_text_printf(text, "  %-16s %14lld B  %10s\n", dt_memory_kinds[kind], (long long)bytes,
-                           dt_people_bytes(buf, (double)bytes));
+            dt_text_printf(text, "  %-16s %14lld B  %10s\n", dt_memory_kinds[kind],
+                           (long long)bytes, dt_people_bytes(buf, (double)bytes));
     }
     dt_text_printf(text, "  %-16s %14lld B  %10s\n", "total", (long long)total,
                    dt_people_bytes(buf, (double)total));
@@ -117,14 +118,16 @@ static bool is_like_another(const DtPlan *plan, const DtPlanSaved *saved)
     return false;
 }
 
-/* The next piece of a pipeline, from `least` on, that has the loop; -1: there is none, or it is not known. */
+/* The next piece of a pipeline, from `least` on, that has the loop; -1: there is none, or it is not
+ * known. */
 static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t least)
 {
     int32_t next = -1;
     for (uint32_t i = 0; i < plan->n_entries && !is_like_another(plan, saved); i++) {
         const DtPlanName name = dt_plan_name(dt_plan_str(plan, plan->entries[i].name));
         if (name.run == DT_PLAN_STEP && name.part == DT_PLAN_B && name.number >= least &&
-            (next < 0 || name.number < next) && has_loop(plan, &plan->entries[i], saved->iterations))
+            (next < 0 || name.number < next) &&
+            has_loop(plan, &plan->entries[i], saved->iterations))
             next = name.number;
     }
     return next;
@@ -165,8 +168,8 @@ static void print_saved(const DtPlan *plan, DtText *text)
     }
 }
 
-static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_t first, uint32_t last,
-                        DtText *text)
+static void print_entry(const DtPlan *plan, const DtReportEntry *counts, uint32_t first,
+                        uint32_t last, DtText *text)
 {
     const DtReportEntry entry = *counts;
     char buf[32];
@@ -195,8 +198,8 @@ static bool same_counts(const DtReportEntry *x, const DtReportEntry *y)
            memcmp(x->received, y->received, sizeof x->received) == 0;
 }
 
-/* The stages that come after one another and run as much as entry `number` are one table with it; ret_done: by
- * entry. Returns the last of them. */
+/* The stages that come after one another and run as much as entry `number` are one table with it;
+ * ret_done: by entry. Returns the last of them. */
 static uint32_t join_stages(const DtPlan *plan, uint32_t number, const DtReportEntry *counts,
                             bool *ret_done)
 {
@@ -333,8 +336,8 @@ static void print_gemms(const DtPlan *plan, DtText *text)
     for (uint32_t i = 0; i < n; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
         dt_text_printf(text, "  %8lld x  batch %-6lld %6lld x %6lld x %6lld  %12s",
-                       (long long)lines[i].runs, (long long)batch_of(g), (long long)g->m, (long long)g->n,
-                       (long long)g->k, dt_people_flops(buf, lines[i].weight));
+                       (long long)lines[i].runs, (long long)batch_of(g), (long long)g->m,
+                       (long long)g->n, (long long)g->k, dt_people_flops(buf, lines[i].weight));
         if (g->epilogue)
             dt_text_printf(text, "  + %s", dt_kinds_epilogues[g->epilogue].name);
         dt_report_place(plan, lines[i].span, text);
@@ -348,8 +351,8 @@ static void print_registers(const DtPlan *plan, uint32_t kernel, DtText *text)
     uint32_t n;
     const DtPlanRegisters *of = dt_report_registers(plan, kernel, &n);
     for (uint32_t i = 0; i < n; i++) {
-        dt_text_printf(text, "%s%s %u registers", i ? ", " : "  ", dt_plan_str(plan, plan->codes[of[i].code].target),
-                       of[i].registers);
+        dt_text_printf(text, "%s%s %u registers", i ? ", " : "  ",
+                       dt_plan_str(plan, plan->codes[of[i].code].target), of[i].registers);
         if (of[i].spilled)
             dt_text_printf(text, " and %u bytes spilled", of[i].spilled);
     }
@@ -366,7 +369,8 @@ static void print_kernels(const DtPlan *plan, DtText *text)
         const char *name = dt_plan_str(plan, kernel->name);
         bool cut = strlen(name) > NAME_WIDTH;
         dt_text_printf(text, "  %8lld x  %-*.*s%s %12s", (long long)lines[i].runs, NAME_WIDTH,
-                       NAME_WIDTH, name, cut ? "..." : "   ", dt_people_bytes(buf, lines[i].weight));
+                       NAME_WIDTH, name, cut ? "..." : "   ",
+                       dt_people_bytes(buf, lines[i].weight));
         print_registers(plan, lines[i].ref, text);
         dt_report_place(plan, lines[i].span, text);
     }
@@ -394,11 +398,10 @@ static json_t *json_saved(const DtPlan *plan)
         json_t *pieces = json_array();
         for (int32_t at = next_piece(plan, s, 0); at >= 0; at = next_piece(plan, s, at + 1))
             json_array_append_new(pieces, json_integer(at));
-        json_array_append_new(loops,
-                              json_pack("{s:s, s:I, s:I, s:I, s:o}", "loop", dt_plan_str(plan, s->loop),
-                                        "iterations", (json_int_t)s->iterations, "saved",
-                                        (json_int_t)s->saved, "recomputed",
-                                        (json_int_t)s->recomputed, "pieces", pieces));
+        json_array_append_new(
+            loops, json_pack("{s:s, s:I, s:I, s:I, s:o}", "loop", dt_plan_str(plan, s->loop),
+                             "iterations", (json_int_t)s->iterations, "saved", (json_int_t)s->saved,
+                             "recomputed", (json_int_t)s->recomputed, "pieces", pieces));
     }
     return loops;
 }
@@ -414,8 +417,8 @@ static json_t *json_entry(const DtPlan *plan, uint32_t number)
                                   json_pack("{s:s, s:I, s:f, s:f}", "kind", dt_kinds_inst(kind),
                                             "runs", (json_int_t)entry.runs[kind], "flops",
                                             entry.flops[kind], "received", entry.received[kind]));
-    return json_pack("{s:s, s:i, s:o}", "name", entry.name, "stage", (int)plan->entries[number].stage, "instructions",
-                     kinds);
+    return json_pack("{s:s, s:i, s:o}", "name", entry.name, "stage",
+                     (int)plan->entries[number].stage, "instructions", kinds);
 }
 
 /* Writes a source place as JSON fields, as the text report shows it. */
@@ -437,9 +440,10 @@ static json_t *json_gemms(const DtPlan *plan)
     Line *lines = list_lines(plan, DT_INST_GEMM, &n);
     for (uint32_t i = 0; i < n; i++) {
         const DtPlanGemm *g = &plan->gemms[lines[i].ref];
-        json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f}", "runs", (json_int_t)lines[i].runs, "batch",
-                                 (json_int_t)batch_of(g), "m", (json_int_t)g->m, "n", (json_int_t)g->n, "k",
-                                 (json_int_t)g->k, "flops", lines[i].weight);
+        json_t *json =
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:f}", "runs", (json_int_t)lines[i].runs, "batch",
+                      (json_int_t)batch_of(g), "m", (json_int_t)g->m, "n", (json_int_t)g->n, "k",
+                      (json_int_t)g->k, "flops", lines[i].weight);
         set_place(json, plan, lines[i].span);
         json_array_append_new(gemms, json);
     }
@@ -454,8 +458,9 @@ static json_t *json_registers(const DtPlan *plan, uint32_t kernel)
     const DtPlanRegisters *of = dt_report_registers(plan, kernel, &n);
     for (uint32_t i = 0; i < n; i++)
         json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "target",
-                                              dt_plan_str(plan, plan->codes[of[i].code].target), "registers",
-                                              (json_int_t)of[i].registers, "spilled", (json_int_t)of[i].spilled));
+                                              dt_plan_str(plan, plan->codes[of[i].code].target),
+                                              "registers", (json_int_t)of[i].registers, "spilled",
+                                              (json_int_t)of[i].spilled));
     return list;
 }
 
@@ -464,9 +469,10 @@ static json_t *json_code(const DtPlan *plan)
     DtReportCode code;
     json_t *list = json_array();
     for (uint32_t i = 0; dt_report_code(plan, i, &code); i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I}", "target", code.target, "kernels",
-                                              (json_int_t)code.kernels, "registers", (json_int_t)code.registers,
-                                              "spilling", (json_int_t)code.spilling, "spilled",
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:I, s:I}", "target", code.target,
+                                              "kernels", (json_int_t)code.kernels, "registers",
+                                              (json_int_t)code.registers, "spilling",
+                                              (json_int_t)code.spilling, "spilled",
                                               (json_int_t)code.spilled));
     return list;
 }
@@ -477,8 +483,9 @@ static json_t *json_kernels(const DtPlan *plan)
     json_t *kernels = json_array();
     Line *lines = list_lines(plan, DT_INST_KERNEL, &n);
     for (uint32_t i = 0; i < n; i++) {
-        json_t *json = json_pack("{s:s, s:I, s:f}", "name", dt_plan_str(plan, plan->kernels[lines[i].ref].name),
-                                 "runs", (json_int_t)lines[i].runs, "bytes", lines[i].weight);
+        json_t *json = json_pack("{s:s, s:I, s:f}", "name",
+                                 dt_plan_str(plan, plan->kernels[lines[i].ref].name), "runs",
+                                 (json_int_t)lines[i].runs, "bytes", lines[i].weight);
         json_object_set_new(json, "code", json_registers(plan, lines[i].ref));
         set_place(json, plan, lines[i].span);
         json_array_append_new(kernels, json);
@@ -493,7 +500,7 @@ json_t *dt_details_json(const DtPlan *plan)
     for (uint32_t i = 0; i < plan->n_entries; i++)
         if (!dt_report_is_part(plan, i))
             json_array_append_new(entries, json_entry(plan, i));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "code", json_code(plan), "saved", json_saved(plan), "entries",
-                     entries, "traffic", dt_traffic_json(plan), "gemms", json_gemms(plan), "kernels",
-                     json_kernels(plan));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "code", json_code(plan), "saved",
+                     json_saved(plan), "entries", entries, "traffic", dt_traffic_json(plan),
+                     "gemms", json_gemms(plan), "kernels", json_kernels(plan));
 }

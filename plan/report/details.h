@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-/* {"saved", "entries", "traffic", "gemms", "kernels"}; the last two are those of a step and its update, the heaviest
- * first; flops and bytes are of all runs. */
+/* {"saved", "entries", "traffic", "gemms", "kernels"}; the last two are those of a step and its
+ * update, the heaviest first; flops and bytes are of all runs. */
 json_t *dt_details_json(const DtPlan *plan);
 
 #endif

@@ -9,17 +9,21 @@
 typedef struct Number { const char *name; size_t at; } Number;
 #define NUMBER(name, member) {name, offsetof(DtDevice, member)}
 static const Number numbers[] = {
-    NUMBER("units", units), NUMBER("peak_f32", flops[DT_COST_F32]), NUMBER("peak_tf32", flops[DT_COST_TF32]),
-    NUMBER("peak_f16", flops[DT_COST_F16]), NUMBER("peak_f8", flops[DT_COST_F8]), NUMBER("capacity", memory_bytes),
-    NUMBER("bandwidth", memory_rate), NUMBER("cache", l2_bytes), NUMBER("intra", link.bytes_per_second),
-    NUMBER("intra.latency", link.seconds), NUMBER("inter", nic.bytes_per_second), NUMBER("inter.latency", nic.seconds),
+    NUMBER("units", units), NUMBER("peak_f32", flops[DT_COST_F32]),
+    NUMBER("peak_tf32", flops[DT_COST_TF32]), NUMBER("peak_f16", flops[DT_COST_F16]),
+    NUMBER("peak_f8", flops[DT_COST_F8]), NUMBER("capacity", memory_bytes),
+    NUMBER("bandwidth", memory_rate), NUMBER("cache", l2_bytes),
+    NUMBER("intra", link.bytes_per_second), NUMBER("intra.latency", link.seconds),
+    NUMBER("inter", nic.bytes_per_second), NUMBER("inter.latency", nic.seconds),
     NUMBER("host", host_rate),
 };
 #undef NUMBER
 
-static void add(DtPlanBuilder *builder, const char *name, const char *text, double value, double within)
+static void add(DtPlanBuilder *builder, const char *name, const char *text, double value,
+                double within)
 {
-    const DtPlanDevice record = {dt_write_str(builder, name), dt_write_str(builder, text), value, within};
+    const DtPlanDevice record = {dt_write_str(builder, name), dt_write_str(builder, text), value,
+                                 within};
     DT_PUSH(builder->arena, builder->devices, record);
 }
 
@@ -27,9 +31,11 @@ static void write_device(const DtDevice *device, DtPlanBuilder *builder)
 {
     add(builder, "device", device->name, device->is_gpu, 0);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        add(builder, numbers[i].name, NULL, *(const double *)((const char *)device + numbers[i].at), 0);
+        add(builder, numbers[i].name, NULL, *(const double *)((const char *)device + numbers[i].at),
+            0);
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
-        add(builder, dt_cost_constants[i].name, "constant", device->at[i].value, device->at[i].within);
+        add(builder, dt_cost_constants[i].name, "constant", device->at[i].value,
+            device->at[i].within);
 }
 
 /* Nodes of several kinds: each its device and how many there are, in the order of ranks. */
@@ -55,8 +61,8 @@ static int64_t count_of(const DtPlanDevice *record, int64_t otherwise)
     return record->value >= 1 && record->value < 1e9 ? (int64_t)record->value : otherwise;
 }
 
-static void read_record(const DtPlan *plan, const DtPlanDevice *record, DtDevice *device, DtStack *stack,
-                        DtCostModel *model)
+static void read_record(const DtPlan *plan, const DtPlanDevice *record, DtDevice *device,
+                        DtStack *stack, DtCostModel *model)
 {
     const char *name = dt_plan_str(plan, record->name), *text = dt_plan_str(plan, record->text);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !*text; i++)
@@ -89,15 +95,18 @@ bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model)
     DtDevice *device = DT_NEW(arena, DtDevice);
     DtStack *stack = DT_NEW(arena, DtStack);
     *device = dt_device_new("");
-    *ret_model = (DtCostModel){.device = device, .stack = stack, .nodes = 1, .ranks_per_node = INT64_MAX};
+    *ret_model = (DtCostModel){.device = device, .stack = stack, .nodes = 1,
+                               .ranks_per_node = INT64_MAX};
     for (uint32_t i = 0; i < plan->n_devices; i++) {
-        if (*device->name && strcmp(dt_plan_str(plan, plan->devices[i].name), "device") == 0) { /* of another kind */
+        /* of another kind */
+        if (*device->name && strcmp(dt_plan_str(plan, plan->devices[i].name), "device") == 0) {
             device = DT_NEW(arena, DtDevice);
             *device = dt_device_new("");
         }
         read_record(plan, &plan->devices[i], device, stack, ret_model);
     }
     if (ret_model->ranks_per_node == INT64_MAX)
-        ret_model->n_kinds = 0; /* no compiler has written that: which ranks are on which nodes is not known */
+        ret_model->n_kinds = 0; /* no compiler has written that: which ranks are on which nodes is
+                                 * not known */
     return *ret_model->device->name != 0;
 }

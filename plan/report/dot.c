@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan as a graph for Graphviz: `dtc --report=dot | dot -Tsvg`. A training step:
  *
- *   a cluster for each stage           its memory; with a pipeline one node for forward, backward and gradients of
- *                                      each piece and one for the update; else the parts of the step one behind the
- *                                      other, those of a micro-batch in a cluster of their own
+ *   a cluster for each stage           its memory; with a pipeline one node for forward, backward
+ *                                      and gradients of each piece and one for the update; else the
+ *                                      parts of the step one behind the other, those of a
+ *                                      micro-batch in a cluster of their own
  *   arrows between stages              messages: bytes of a micro-batch
- *   a hexagon for each set of mesh axes in it: collectives, bytes that a rank receives in a step; dashed lines come
- *                                      from what runs them
+ *   a hexagon for each set of mesh axes in it: collectives, bytes that a rank receives in a step;
+ *                                      dashed lines come from what runs them
  *   a table                            tensors that last, with placement and bytes (dot_stores.c)
  *
- * Of many stages the first and the last are drawn and what lies between them is one node, unless details are asked for.
- * All numbers are of one rank and one step. */
+ * Of many stages the first and the last are drawn and what lies between them is one node, unless
+ * details are asked for. All numbers are of one rank and one step. */
 #include "plan/report/dot.h"
 
 #include "plan/kinds.h"
@@ -28,7 +29,8 @@ typedef struct Work {
     int64_t products, kernels;
     double flops, seconds;
     double *received; /* by group of the plan */
-    uint32_t file, first_line, last_line; /* of the program: file is a string of the plan, 0: none so far */
+    /* of the program: file is a string of the plan, 0: none so far */
+    uint32_t file, first_line, last_line;
 } Work;
 
 typedef struct Graph {
@@ -131,7 +133,8 @@ static void add_work(const Graph *g, const Work *work, DtText *text)
 {
     char words[32];
     if (work->products)
-        dt_text_printf(text, "\\n%lld products, %s", (long long)work->products, dt_people_flops(words, work->flops));
+        dt_text_printf(text, "\\n%lld products, %s", (long long)work->products,
+                       dt_people_flops(words, work->flops));
     if (work->kernels)
         dt_text_printf(text, "\\n%lld kernels", (long long)work->kernels);
     if (g->s->has_time && work->seconds > 0)
@@ -156,13 +159,16 @@ static void add_collectives(const Graph *g, const char *node, const Work *work)
             received += work->received[j];
         }
         if (work->received[k] > 0 && !repeated)
-            dt_text_printf(g->text, "  %s -> c%u_%x [style=dashed, color=\"#b07aa1\", dir=none, constraint=false, "
-                           "label=\"%s\"];\n", node, g->stage, g->plan->groups[k].mask,
-                           dt_people_bytes(words, received));
+            dt_text_printf(
+                g->text,
+                "  %s -> c%u_%x [style=dashed, color=\"#b07aa1\", dir=none, constraint=false, "
+                "label=\"%s\"];\n",
+                node, g->stage, g->plan->groups[k].mask, dt_people_bytes(words, received));
     }
 }
 
-static void add_node(Graph *g, const char *node, const char *title, const char *colour, const Work *work)
+static void add_node(Graph *g, const char *node, const char *title, const char *colour,
+                     const Work *work)
 {
     dt_text_printf(g->text, "    %s [fillcolor=\"%s\", label=\"", node, colour);
     DtText words = {0};
@@ -196,8 +202,8 @@ static void add_hexagons(Graph *g, const double *received)
         }
         if (repeated || all == 0)
             continue;
-        dt_text_printf(g->text, "    c%u_%x [shape=hexagon, fillcolor=\"#f2e6f0\", label=\"over ", g->stage,
-                       plan->groups[k].mask);
+        dt_text_printf(g->text, "    c%u_%x [shape=hexagon, fillcolor=\"#f2e6f0\", label=\"over ",
+                       g->stage, plan->groups[k].mask);
         add_mesh(plan, plan->groups[k].mask, g->text);
         for (uint32_t i = 0; i < DT_INST_KINDS; i++)
             if (runs[i])
@@ -252,8 +258,10 @@ static void add_sequence(Graph *g, uint32_t first, uint32_t end, const char *nam
         add_block(g, from, i, name, received);
         from = behind;
         if (items[i].reg == 0) {
-            dt_text_printf(g->text, "    subgraph cluster_micro%u_%u {\n    label=\"%d micro-batches\"; "
-                           "bgcolor=\"#f7f7f7\";\n", g->stage, g->n_nodes, items[i].count);
+            dt_text_printf(g->text,
+                           "    subgraph cluster_micro%u_%u {\n    label=\"%d micro-batches\"; "
+                           "bgcolor=\"#f7f7f7\";\n",
+                           g->stage, g->n_nodes, items[i].count);
             add_sequence(g, i + 1, behind - 1, "", received);
             dt_text_add(g->text, "    }\n");
         } else {
@@ -276,7 +284,8 @@ static bool is_called(const Graph *g, const DtPlanEntry *entry)
         if (!dt_plan_is_step(g->plan, step->name) || !dt_plan_on_stage(step->stage, g->stage))
             continue;
         for (uint32_t i = step->first; i < step->first + step->count; i++)
-            if (g->plan->schedule[i].kind == DT_SCHED_CALL && &g->plan->entries[g->plan->schedule[i].body] == entry)
+            if (g->plan->schedule[i].kind == DT_SCHED_CALL &&
+                &g->plan->entries[g->plan->schedule[i].body] == entry)
                 return true;
     }
     return false;
@@ -313,10 +322,12 @@ static void add_parts(Graph *g, double *received)
         const DtPlanEntry *entry = &g->plan->entries[e];
         DtDotPart part;
         bool repeated = false;
-        if (!dt_plan_on_stage(entry->stage, g->stage) || !dt_dot_part(g->plan, entry, &part) || !is_called(g, entry))
+        if (!dt_plan_on_stage(entry->stage, g->stage) || !dt_dot_part(g->plan, entry, &part) ||
+            !is_called(g, entry))
             continue;
         for (uint32_t i = 0; i < parts.n; i++)
-            repeated = repeated || (parts.at[i].kind == part.kind && parts.at[i].piece == part.piece);
+            repeated =
+                repeated || (parts.at[i].kind == part.kind && parts.at[i].piece == part.piece);
         if (repeated)
             continue;
         DT_PUSH(g->arena, parts, part);
@@ -343,7 +354,8 @@ static void add_update(Graph *g, const DtPlanEntry *entry, double *received)
     if (is_idle(g, &work))
         return;
     const bool around = runs_pieces(g, entry);
-    add_node(g, node, around ? "between pieces" : dt_plan_str(g->plan, entry->name), "#eeeeee", &work);
+    add_node(g, node, around ? "between pieces" : dt_plan_str(g->plan, entry->name), "#eeeeee",
+             &work);
     for (uint32_t k = 0; k < g->plan->n_groups; k++)
         received[k] += work.received[k];
 }
@@ -374,9 +386,11 @@ static void add_stage(Graph *g, uint32_t stage)
     memset(g->items, 0, plan->n_schedule * sizeof *g->items);
     memset(g->kinds, 0, plan->n_groups * DT_INST_KINDS * sizeof *g->kinds);
     for (uint32_t e = 0; e < plan->n_entries; e++)
-        if (dt_plan_is_step(plan, plan->entries[e].name) && dt_plan_on_stage(plan->entries[e].stage, stage))
+        if (dt_plan_is_step(plan, plan->entries[e].name) &&
+            dt_plan_on_stage(plan->entries[e].stage, stage))
             dt_report_add_items(plan, e, g->items);
-    dt_text_printf(g->text, "  subgraph cluster_stage%u {\n    bgcolor=\"#fcfcfc\"; label=\"", stage);
+    dt_text_printf(g->text, "  subgraph cluster_stage%u {\n    bgcolor=\"#fcfcfc\"; label=\"",
+                   stage);
     add_stage_label(g);
     dt_text_add(g->text, "\";\n");
     add_parts(g, received);
@@ -387,7 +401,8 @@ static void add_stage(Graph *g, uint32_t stage)
         if (dt_plan_stages(plan) > 1)
             add_update(g, entry, received);
         else
-            add_sequence(g, entry->first, entry->first + entry->count, dt_plan_str(plan, entry->name), received);
+            add_sequence(g, entry->first, entry->first + entry->count,
+                         dt_plan_str(plan, entry->name), received);
     }
     add_hexagons(g, received);
     dt_dot_stores(g->s, stage, g->details, g->text);
@@ -400,11 +415,14 @@ static void add_head(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;
     char words[32];
-    dt_text_printf(text, "digraph plan {\n  graph [fontname=\"Helvetica\", rankdir=%s, labelloc=t, fontsize=16, "
-                   "label=\"",
-                   dt_plan_stages(plan) > 1 ? "TB" : "LR");
+    dt_text_printf(
+        text,
+        "digraph plan {\n  graph [fontname=\"Helvetica\", rankdir=%s, labelloc=t, fontsize=16, "
+        "label=\"",
+        dt_plan_stages(plan) > 1 ? "TB" : "LR");
     add_words(text, dt_plan_str(plan, plan->meta->source));
-    dt_text_printf(text, ": a training step on %u rank%s", plan->meta->n_ranks, plan->meta->n_ranks == 1 ? "" : "s");
+    dt_text_printf(text, ": a training step on %u rank%s", plan->meta->n_ranks,
+                   plan->meta->n_ranks == 1 ? "" : "s");
     for (uint32_t m = 0; m < plan->n_mesh; m++) {
         dt_text_add(text, m ? ", " : ": ");
         add_words(text, dt_plan_str(plan, plan->mesh[m].name));
@@ -412,17 +430,26 @@ static void add_head(const DtSummary *s, DtText *text)
     }
     if (s->has_time)
         dt_text_printf(text, "; %s", dt_people_seconds(words, s->sim.seconds));
-    dt_text_printf(text, "\\n%u micro-batch%s; numbers are of one rank and a whole step, messages of one micro-batch"
-                   "\"];\n", plan->meta->n_micro, plan->meta->n_micro == 1 ? "" : "es");
-    dt_text_add(text, "  node [fontname=\"Helvetica\", fontsize=11, shape=box, style=\"filled,rounded\", "
-                      "fillcolor=\"white\"];\n  edge [fontname=\"Helvetica\", fontsize=10];\n");
+    dt_text_printf(
+        text,
+        "\\n%u micro-batch%s; numbers are of one rank and a whole step, messages of one micro-batch"
+        "\"];\n",
+        plan->meta->n_micro, plan->meta->n_micro == 1 ? "" : "es");
+    dt_text_add(text,
+                "  node [fontname=\"Helvetica\", fontsize=11, shape=box, style=\"filled,rounded\", "
+                "fillcolor=\"white\"];\n  edge [fontname=\"Helvetica\", fontsize=10];\n");
 }
 
 void dt_dot_report(const DtSummary *s, bool details, DtText *ret_text)
 {
     const DtPlan *plan = s->plan;
     const uint32_t stages = dt_plan_stages(plan);
-    Graph graph = {.s = s, .plan = plan, .text = ret_text, .arena = dt_arena_new(), .details = details}, *g = &graph;
+    Graph graph = {.s = s,
+                   .plan = plan,
+                   .text = ret_text,
+                   .arena = dt_arena_new(),
+                   .details = details},
+          *g = &graph;
     g->items = DT_NEW_ARRAY(g->arena, int64_t, plan->n_schedule + 1);
     g->kinds = DT_NEW_ARRAY(g->arena, int64_t, plan->n_groups * DT_INST_KINDS + 1);
     add_head(s, ret_text);
@@ -430,8 +457,10 @@ void dt_dot_report(const DtSummary *s, bool details, DtText *ret_text)
         if (dt_dot_draws(g->plan, g->details, stage))
             add_stage(g, stage);
         else if (stage == DT_DOT_ENDS)
-            dt_text_printf(ret_text, "  rest [shape=box3d, label=\"stages %u to %u\\nare drawn with --details\"];\n",
-                           DT_DOT_ENDS, stages - DT_DOT_ENDS - 1);
+            dt_text_printf(
+                ret_text,
+                "  rest [shape=box3d, label=\"stages %u to %u\\nare drawn with --details\"];\n",
+                DT_DOT_ENDS, stages - DT_DOT_ENDS - 1);
     }
     dt_dot_links(g->arena, plan, g->details, ret_text);
     dt_text_add(ret_text, "}\n");

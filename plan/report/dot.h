@@ -5,7 +5,8 @@
 
 #include "plan/report/text.h"
 
-enum { DT_DOT_ALL = 8, DT_DOT_ENDS = 2, DT_DOT_NAME = 48 }; /* so many stages are all drawn; else so many at each end */
+/* so many stages are all drawn; else so many at each end */
+enum { DT_DOT_ALL = 8, DT_DOT_ENDS = 2, DT_DOT_NAME = 48 };
 
 /* A piece's forward (f), backward (b) or gradients (w). */
 typedef struct DtDotPart {
@@ -24,7 +25,8 @@ void dt_dot_links(DtArena *arena, const DtPlan *plan, bool details, DtText *text
 /* Text inside of a label that is HTML. */
 void dt_dot_add_html(DtText *text, const char *words);
 
-/* Node "m<stage>": the tensors of a rank of the stage that last from step to step, largest first. */
+/* Node "m<stage>": the tensors of a rank of the stage that last from step to step, largest
+ * first. */
 void dt_dot_stores(const DtSummary *summary, uint32_t stage, bool details, DtText *text);
 
 #endif

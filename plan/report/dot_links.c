@@ -32,13 +32,17 @@ void dt_dot_name_part(const DtDotPart *part, char node[DT_DOT_NAME])
 
 /* ---- messages ---- */
 
-/* The part that a message of the body at `at` comes from: the one of a neighbouring piece that was called last. */
-static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, uint32_t to, DtDotPart *ret_part)
+/* The part that a message of the body at `at` comes from: the one of a neighbouring piece that was
+ * called last. */
+static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, uint32_t to,
+                      DtDotPart *ret_part)
 {
     for (uint32_t i = at; i-- > step->first;) {
         const DtPlanSchedule *item = &plan->schedule[i];
-        if (item->kind == DT_SCHED_CALL && dt_dot_part(plan, &plan->entries[item->body], ret_part) &&
-            (ret_part->kind == 'f' ? ret_part->piece + 1 == to : ret_part->kind == 'b' && ret_part->piece == to + 1))
+        if (item->kind == DT_SCHED_CALL &&
+            dt_dot_part(plan, &plan->entries[item->body], ret_part) &&
+            (ret_part->kind == 'f' ? ret_part->piece + 1 == to
+                                   : ret_part->kind == 'b' && ret_part->piece == to + 1))
             return true;
     }
     return false;
@@ -59,12 +63,13 @@ typedef struct Link {
 } Link;
 typedef DT_VEC(Link) Links;
 
-static void add_channel(DtArena *arena, const DtPlan *plan, const DtPlanEntry *step, uint32_t item, uint32_t number,
-                        bool *seen, Links *links)
+static void add_channel(DtArena *arena, const DtPlan *plan, const DtPlanEntry *step, uint32_t item,
+                        uint32_t number, bool *seen, Links *links)
 {
     const DtPlanChannel *channel = &plan->channels[number];
     Link link = {.to_stage = channel->to, .values = 1, .bytes = (double)channel->bytes};
-    if (seen[number] || !receiver_of(plan, channel, &link.to) || !sender_of(plan, step, item, link.to, &link.from))
+    if (seen[number] || !receiver_of(plan, channel, &link.to) ||
+        !sender_of(plan, step, item, link.to, &link.from))
         return;
     seen[number] = true;
     link.from.stage = channel->from;
@@ -83,12 +88,14 @@ static Links find_links(DtArena *arena, const DtPlan *plan)
     bool *seen = DT_NEW_ARRAY(arena, bool, plan->n_channels + 1);
     for (uint32_t e = 0; e < plan->n_entries; e++) {
         const DtPlanEntry *step = &plan->entries[e];
-        for (uint32_t i = step->first; dt_plan_is_step(plan, step->name) && i < step->first + step->count; i++) {
+        for (uint32_t i = step->first;
+             dt_plan_is_step(plan, step->name) && i < step->first + step->count; i++) {
             const DtPlanSchedule *item = &plan->schedule[i];
             const DtPlanBody *body = item->kind == DT_SCHED_RUN ? &plan->bodies[item->body] : NULL;
             for (uint32_t k = 0; body && k < body->n_insts; k++)
                 if (plan->insts[body->first_inst + k].kind == DT_INST_SEND)
-                    add_channel(arena, plan, step, i, plan->insts[body->first_inst + k].ref, seen, &links);
+                    add_channel(arena, plan, step, i, plan->insts[body->first_inst + k].ref, seen,
+                                &links);
         }
     }
     return links;
@@ -101,16 +108,17 @@ void dt_dot_links(DtArena *arena, const DtPlan *plan, bool details, DtText *text
     for (uint32_t i = 0; i < links.n; i++) {
         const Link *link = &links.at[i];
         const DtDotPart part = {link->to_stage, link->to, link->from.kind};
-        const bool forward = part.kind == 'f', orders = forward && link->from.stage < link->to_stage;
+        const bool forward = part.kind == 'f',
+                   orders = forward && link->from.stage < link->to_stage;
         const bool begins = dt_dot_draws(plan, details, link->from.stage);
         const bool ends = dt_dot_draws(plan, details, part.stage);
         if (!begins && !ends)
             continue;
         dt_dot_name_part(&link->from, from);
         dt_dot_name_part(&part, to);
-        dt_text_printf(text, "  %s -> %s [color=\"%s\", label=\"%s\"%s];\n", begins ? from : "rest", ends ? to : "rest",
-                       forward ? "#4c78a8" : "#54a24b", dt_people_bytes(words, link->bytes),
-                       orders ? "" : ", constraint=false");
+        dt_text_printf(text, "  %s -> %s [color=\"%s\", label=\"%s\"%s];\n", begins ? from : "rest",
+                       ends ? to : "rest", forward ? "#4c78a8" : "#54a24b",
+                       dt_people_bytes(words, link->bytes), orders ? "" : ", constraint=false");
     }
 }
 

@@ -16,7 +16,10 @@ void dt_dot_add_html(DtText *text, const char *words)
     dt_text_add_visible(&shown, words, strlen(words));
     for (const char *c = shown.at ? shown.at : ""; *c; c++)
         if (*c == '&' || *c == '<' || *c == '>' || *c == '"')
-            dt_text_add(text, *c == '&' ? "&amp;" : *c == '<' ? "&lt;" : *c == '>' ? "&gt;" : "&quot;");
+            dt_text_add(text, *c == '&'   ? "&amp;"
+                              : *c == '<' ? "&lt;"
+                              : *c == '>' ? "&gt;"
+                                          : "&quot;");
         else
             dt_text_add_n(text, c, 1);
     dt_text_free(&shown);
@@ -45,9 +48,12 @@ void dt_dot_stores(const DtSummary *s, uint32_t stage, bool details, DtText *tex
 {
     uint32_t n = 0;
     DtTensor *rows = dt_tensors_of(s->plan, stage, &n), rest = {0};
-    dt_text_printf(text, "    m%u [shape=plain, label=<<table border=\"0\" cellborder=\"1\" cellspacing=\"0\" "
-                         "cellpadding=\"3\" bgcolor=\"white\"><tr><td><b>tensor</b></td><td><b>placement</b></td>"
-                         "<td><b>own</b></td><td><b>gradient</b></td><td><b>optimizer</b></td></tr>", stage);
+    dt_text_printf(
+        text,
+        "    m%u [shape=plain, label=<<table border=\"0\" cellborder=\"1\" cellspacing=\"0\" "
+        "cellpadding=\"3\" bgcolor=\"white\"><tr><td><b>tensor</b></td><td><b>placement</b></td>"
+        "<td><b>own</b></td><td><b>gradient</b></td><td><b>optimizer</b></td></tr>",
+        stage);
     for (uint32_t i = 0; i < n; i++) {
         if (i >= ROWS && n > ROWS + 1 && !details) {
             rest.own += rows[i].own;
@@ -59,9 +65,11 @@ void dt_dot_stores(const DtSummary *s, uint32_t stage, bool details, DtText *tex
         dt_tensors_placement(s->plan, rows[i].store, &placement);
         if (rows[i].optimizer)
             dt_tensors_placement(s->plan, rows[i].optimizer, &kept);
-        const bool same = kept.len >= placement.len && strncmp(kept.at, placement.at, placement.len) == 0;
+        const bool same =
+            kept.len >= placement.len && strncmp(kept.at, placement.at, placement.len) == 0;
         if (kept.len && !(same && kept.len == placement.len))
-            dt_text_printf(&placement, ", optimizer%s%s", same ? "" : " ", kept.at + (same ? placement.len : 0));
+            dt_text_printf(&placement, ", optimizer%s%s", same ? "" : " ",
+                           kept.at + (same ? placement.len : 0));
         add_row(text, dt_plan_str(s->plan, rows[i].store->pattern), placement.at, &rows[i]);
         dt_text_free(&placement);
         dt_text_free(&kept);

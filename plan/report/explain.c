@@ -15,7 +15,8 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 #undef DT_TIME
 #define DT_OVERHEAD(id, mib, within, name, source) \
     {name, "bytes",                                \
-     "Memory of a GPU beside a plan's: " source ". Counted as " #mib " MiB, known within " #within " of that."},
+     "Memory of a GPU beside a plan's: " source ". Counted as " #mib \
+     " MiB, known within " #within " of that."},
 #include "plan/report/overheads.def"
 #undef DT_OVERHEAD
 };
@@ -40,9 +41,10 @@ bool dt_summary_explain(const char *name, DtText *ret_text)
         const bool is_word = strcmp(terms[i].unit, "word") == 0;
         if (name && !is(terms[i].name, name))
             continue;
-        dt_text_printf(ret_text, "%s%s (a %s of reports%s%s)\n%s\n", found ? "\n" : "", terms[i].name,
-                       is_word ? "word" : "number", *terms[i].unit && !is_word ? ", in " : "",
-                       is_word ? "" : terms[i].unit, terms[i].text);
+        dt_text_printf(ret_text, "%s%s (a %s of reports%s%s)\n%s\n", found ? "\n" : "",
+                       terms[i].name, is_word ? "word" : "number",
+                       *terms[i].unit && !is_word ? ", in " : "", is_word ? "" : terms[i].unit,
+                       terms[i].text);
         found = true;
     }
     return found;

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLICES = 9000, MOST_TENSORS = 400, MOST_USE = 6000, MOST_WORK = 2000000, STAGE_WORK = 300000 };
+enum { MOST_SLICES = 9000, MOST_TENSORS = 400, MOST_USE = 6000, MOST_WORK = 2000000,
+       STAGE_WORK = 300000 };
 
 extern const char dt_report_page[], dt_report_script[];
 
@@ -27,11 +28,13 @@ static json_t *json_stages(const DtSummary *s)
         json_t *memory = json_object();
         int64_t beside = m.reserved - m.allocated;
         for (int k = 0; k < DT_ARENA_PREDICT; k++)
-            json_object_set_new(memory, dt_memory_kinds[k],
-                                json_integer(m.arenas[k] - (k == DT_ARENA_ACTIVATIONS ? m.in_flight : 0)));
+            json_object_set_new(
+                memory, dt_memory_kinds[k],
+                json_integer(m.arenas[k] - (k == DT_ARENA_ACTIVATIONS ? m.in_flight : 0)));
         json_object_set_new(memory, "micro-batches in flight", json_integer(m.in_flight));
         json_object_set_new(memory, "beside the plan", json_integer(beside));
-        const double have = s->have > 0 ? dt_nodes_smallest(s->plan, &s->model, i)->memory_bytes : 0;
+        const double have =
+            s->have > 0 ? dt_nodes_smallest(s->plan, &s->model, i)->memory_bytes : 0;
         json_array_append_new(stages, json_pack("{s:o, s:f}", "memory", memory, "device", have));
     }
     return stages;
@@ -39,7 +42,8 @@ static json_t *json_stages(const DtSummary *s)
 
 /* ---- memory in use ---- */
 
-/* [seconds, bytes, ..]: of as many points as fall together that with most memory and that with least. */
+/* [seconds, bytes, ..]: of as many points as fall together that with most memory and that with
+ * least. */
 static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
 {
     json_t *list = json_array();
@@ -66,7 +70,10 @@ static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
     int64_t work = MOST_WORK;
     DtArena *arena = dt_arena_new();
     for (uint32_t i = 0; i < n_stages + 3; i++) {
-        const uint32_t stage = i == 0 ? s->worst.stage : i == 1 ? s->sim.busiest : i == 2 ? n_stages - 1 : i - 3;
+        const uint32_t stage = i == 0   ? s->worst.stage
+                               : i == 1 ? s->sim.busiest
+                               : i == 2 ? n_stages - 1
+                                        : i - 3;
         json_t *json = json_array_get(stages, stage);
         DtLivePoint *points = NULL;
         if (json_object_get(json, "use"))
@@ -92,8 +99,9 @@ static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
         json_t *split = json_array();
         for (int m = 0; m < DT_PLAN_SPLITS && axis->split[m]; m++)
             json_array_append_new(split, json_integer(axis->split[m] - 1));
-        json_array_append_new(axes, json_pack("[s, I, I, o]", dt_plan_str(plan, axis->name), (json_int_t)axis->extent,
-                                              (json_int_t)axis->local, split));
+        json_array_append_new(axes,
+                              json_pack("[s, I, I, o]", dt_plan_str(plan, axis->name),
+                                        (json_int_t)axis->extent, (json_int_t)axis->local, split));
     }
     return axes;
 }
@@ -110,17 +118,19 @@ static json_t *json_shared(const DtPlan *plan, const DtPlanStore *store)
 
 static json_t *json_store(const DtPlan *plan, const DtPlanStore *store)
 {
-    return store ? json_pack("{s:o, s:o, s:s}", "axes", json_axes(plan, store->first_axis, store->n_axes), "shared",
+    return store ? json_pack("{s:o, s:o, s:s}", "axes",
+                             json_axes(plan, store->first_axis, store->n_axes), "shared",
                              json_shared(plan, store), "dtype", dt_kinds_name(store->dtype))
                  : json_null();
 }
 
 static json_t *json_tensor(const DtPlan *plan, const DtTensor *t)
 {
-    return json_pack("{s:s, s:o, s:o, s:o, s:[f, f, f], s:i, s:I}", "name", dt_plan_str(plan, t->store->pattern), "own",
-                     json_store(plan, t->store), "gradient", json_store(plan, t->gradient), "optimizer",
-                     json_store(plan, t->optimizer), "bytes", t->own, t->gradients, t->kept, "loops",
-                     (int)t->store->n_loops, "iterations", (json_int_t)t->iterations);
+    return json_pack("{s:s, s:o, s:o, s:o, s:[f, f, f], s:i, s:I}", "name",
+                     dt_plan_str(plan, t->store->pattern), "own", json_store(plan, t->store),
+                     "gradient", json_store(plan, t->gradient), "optimizer",
+                     json_store(plan, t->optimizer), "bytes", t->own, t->gradients, t->kept,
+                     "loops", (int)t->store->n_loops, "iterations", (json_int_t)t->iterations);
 }
 
 /* Rows that are the same on several stages are one: "stages" says which, as [first, last, ..]. */
@@ -167,8 +177,9 @@ static json_t *json_tensors(const DtPlan *plan)
 
 static json_t *json_input(const DtPlan *plan, const DtPlanInput *input)
 {
-    return json_pack("{s:s, s:s, s:o}", "name", dt_plan_str(plan, input->name), "dtype", dt_kinds_name(input->dtype),
-                     "axes", json_axes(plan, input->first_axis, input->n_axes));
+    return json_pack("{s:s, s:s, s:o}", "name", dt_plan_str(plan, input->name), "dtype",
+                     dt_kinds_name(input->dtype), "axes",
+                     json_axes(plan, input->first_axis, input->n_axes));
 }
 
 static json_t *json_inputs(const DtPlan *plan)
@@ -188,16 +199,19 @@ static json_t *json_axis(const DtSummary *s, uint32_t group, const DtReportTraff
     double received = 0, runs = 0, exposed = 0;
     for (uint32_t m = 0; m < s->plan->n_mesh; m++)
         if (mask >> m & 1)
-            dt_text_printf(&name, "%s%s", name.len ? " " : "", dt_plan_str(s->plan, s->plan->mesh[m].name));
+            dt_text_printf(&name, "%s%s", name.len ? " " : "",
+                           dt_plan_str(s->plan, s->plan->mesh[m].name));
     for (uint32_t g = group; g < s->plan->n_groups; g++)
         if (s->plan->groups[g].mask == mask) {
             received += traffic[g].received / s->plan->meta->n_ranks;
             runs += s->has_time ? s->sim.stages[s->sim.busiest].beside[g] : 0;
             exposed += s->has_time ? s->sim.stages[s->sim.busiest].exposed[g] : 0;
         }
-    const int64_t nodes = s->has_time ? dt_price_spread(s->plan, mask, s->model.ranks_per_node).nodes : 1;
-    json_t *axis = json_pack("{s:s, s:f, s:f, s:f, s:I}", "name", name.at ? name.at : "", "received", received, "runs",
-                             runs, "exposed", exposed, "nodes", (json_int_t)nodes);
+    const int64_t nodes =
+        s->has_time ? dt_price_spread(s->plan, mask, s->model.ranks_per_node).nodes : 1;
+    json_t *axis =
+        json_pack("{s:s, s:f, s:f, s:f, s:I}", "name", name.at ? name.at : "", "received", received,
+                  "runs", runs, "exposed", exposed, "nodes", (json_int_t)nodes);
     dt_text_free(&name);
     return axis;
 }
@@ -227,7 +241,8 @@ static json_t *json_traffic(const DtSummary *s)
                 sum += traffic[plan->n_groups + k].received;
             }
         if (!repeated && sum > 0)
-            json_array_append_new(messages, json_pack("[i, i, f]", (int)channel->from, (int)channel->to, sum));
+            json_array_append_new(
+                messages, json_pack("[i, i, f]", (int)channel->from, (int)channel->to, sum));
     }
     free(traffic);
     return json_pack("{s:o, s:o}", "axes", axes, "messages", messages);
@@ -240,8 +255,9 @@ static json_t *json_times(const DtSummary *s)
 {
     json_t *times = json_array();
     for (int t = 0; t < DT_TIMES; t++)
-        json_array_append_new(times, json_pack("[s, f]", dt_price_times[t].name,
-                                               s->has_time ? s->sim.stages[s->sim.busiest].time[t] : 0.0));
+        json_array_append_new(times,
+                              json_pack("[s, f]", dt_price_times[t].name,
+                                        s->has_time ? s->sim.stages[s->sim.busiest].time[t] : 0.0));
     return times;
 }
 
@@ -250,7 +266,8 @@ static json_t *json_mesh(const DtPlan *plan)
     json_t *mesh = json_array();
     for (uint32_t m = 0; m < plan->n_mesh; m++) {
         const DtPlanMeshAxis *axis = &plan->mesh[m];
-        json_array_append_new(mesh, json_pack("[s, i]", dt_plan_str(plan, axis->name), (int)axis->size));
+        json_array_append_new(mesh,
+                              json_pack("[s, i]", dt_plan_str(plan, axis->name), (int)axis->size));
     }
     return mesh;
 }
@@ -259,10 +276,10 @@ static json_t *json_time(const DtSummary *s)
 {
     if (!s->has_time)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:i}", "step", s->sim.seconds, "fixed", s->sim.fixed,
-                     "low", s->sim.low, "high", s->sim.high, "mfu", s->mfu, "bubble", s->bubble, "rate",
-                     dt_report_items(s->plan) / s->sim.seconds, "item", dt_report_item(s->plan), "busiest",
-                     (int)s->sim.busiest);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s, s:i}", "step", s->sim.seconds,
+                     "fixed", s->sim.fixed, "low", s->sim.low, "high", s->sim.high, "mfu", s->mfu,
+                     "bubble", s->bubble, "rate", dt_report_items(s->plan) / s->sim.seconds, "item",
+                     dt_report_item(s->plan), "busiest", (int)s->sim.busiest);
 }
 
 static json_t *json_plan(const DtSummary *s, const char *name, uint32_t most)
@@ -274,25 +291,27 @@ static json_t *json_plan(const DtSummary *s, const char *name, uint32_t most)
     dt_text_report(s, &text);
     dt_text_add_visible(&shown, name, strlen(name));
     json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:i, s:o, s:i, s:f, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-        shown.at ? shown.at : "", "model", dt_plan_str(s->plan, s->plan->meta->model), "text", text.at ? text.at : "",
-        "ranks", (int)s->plan->meta->n_ranks, "mesh", json_mesh(s->plan), "pipe", (int)s->plan->meta->pipeline - 1,
-        "device", s->have, "worst", (int)s->worst.stage, "reserved", (double)s->worst.reserved, "time", json_time(s),
-        "times", json_times(s), "stages", stages, "slices", s->has_time ? dt_html_slices(s, most) : json_null(),
-        "tensors", json_tensors(s->plan), "inputs", json_inputs(s->plan), "traffic", json_traffic(s), "lines",
-        dt_html_lines(s));
+        "{s:s, s:s, s:s, s:i, s:o, s:i, s:f, s:i, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "name", shown.at ? shown.at : "", "model", dt_plan_str(s->plan, s->plan->meta->model),
+        "text", text.at ? text.at : "", "ranks", (int)s->plan->meta->n_ranks, "mesh",
+        json_mesh(s->plan), "pipe", (int)s->plan->meta->pipeline - 1, "device", s->have, "worst",
+        (int)s->worst.stage, "reserved", (double)s->worst.reserved, "time", json_time(s), "times",
+        json_times(s), "stages", stages, "slices",
+        s->has_time ? dt_html_slices(s, most) : json_null(), "tensors", json_tensors(s->plan),
+        "inputs", json_inputs(s->plan), "traffic", json_traffic(s), "lines", dt_html_lines(s));
     dt_text_free(&text);
     dt_text_free(&shown);
     return json;
 }
 
-static void add_row(void *context, const char *name, const char *a, const char *b, const char *change)
+static void add_row(void *context, const char *name, const char *a, const char *b,
+                    const char *change)
 {
     json_array_append_new(context, json_pack("[s, s, s, s]", name, a, b, change));
 }
 
-/* As JSON in which nothing ends its script, nor begins a comment or another one there: "<" is only in strings. Six
- * digits are more than a screen has. */
+/* As JSON in which nothing ends its script, nor begins a comment or another one there: "<" is only
+ * in strings. Six digits are more than a screen has. */
 static void add_data(json_t *root, DtText *text)
 {
     char *json = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
@@ -332,12 +351,13 @@ DtStatus dt_html_report(const DtHtml *page, DtText *ret_text)
         json_array_append_new(logs, log ? log : json_null());
     }
     for (uint32_t i = 0; i < page->n_plans; i++)
-        json_array_append_new(plans, json_plan(&page->plans[i], page->n_plans > 1 ? page->names[i] : "",
-                                               MOST_SLICES / page->n_plans));
+        json_array_append_new(plans,
+                              json_plan(&page->plans[i], page->n_plans > 1 ? page->names[i] : "",
+                                        MOST_SLICES / page->n_plans));
     if (page->n_plans == 2)
         dt_compare_rows(page->plans, add_row, rows);
-    json_t *root = json_pack("{s:o, s:o, s:o, s:s}", "plans", plans, "rows", rows, "logs", logs, "warning",
-                             page->n_plans == 2 ? dt_compare_warning(page->plans) : "");
+    json_t *root = json_pack("{s:o, s:o, s:o, s:s}", "plans", plans, "rows", rows, "logs", logs,
+                             "warning", page->n_plans == 2 ? dt_compare_warning(page->plans) : "");
     if (dt_status_ok(&status))
         put_page(root, ret_text);
     json_decref(root);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the page share (html.c, html_slices.c, html_lines.c, html_log.c): its data as JSON. */
+/* What the files of the page share (html.c, html_slices.c, html_lines.c, html_log.c): its data as
+ * JSON. */
 #ifndef DT_REPORT_HTML_H
 #define DT_REPORT_HTML_H
 

@@ -28,7 +28,8 @@ static int number_of(json_t *list, uint32_t *of_string, const DtPlan *plan, DtPl
 {
     if (!of_string[string]) {
         DtText shown = {0};
-        dt_text_add_visible(&shown, dt_plan_str(plan, string), strnlen(dt_plan_str(plan, string), MOST_TEXT));
+        dt_text_add_visible(&shown, dt_plan_str(plan, string),
+                            strnlen(dt_plan_str(plan, string), MOST_TEXT));
         json_array_append_new(list, json_string(shown.at ? shown.at : ""));
         of_string[string] = (uint32_t)json_array_size(list);
         dt_text_free(&shown);
@@ -58,8 +59,8 @@ static bool is_shown(const Lines *lines, DtPlanStr file, uint32_t line)
         return true;
     for (uint32_t i = 0; i < plan->n_spans; i++)
         for (int t = 0; t < DT_TIMES && plan->spans[i].file == file; t++)
-            if (lines->seconds[i * DT_TIMES + (uint32_t)t] > 0 && line + AROUND >= plan->spans[i].line &&
-                line <= plan->spans[i].line + AROUND)
+            if (lines->seconds[i * DT_TIMES + (uint32_t)t] > 0 &&
+                line + AROUND >= plan->spans[i].line && line <= plan->spans[i].line + AROUND)
                 return true;
     return false;
 }
@@ -88,7 +89,8 @@ json_t *dt_html_lines(const DtSummary *s)
     Lines lines = {.s = s, .seconds = DT_NEW_ARRAY(arena, double, (plan->n_spans + 1) * DT_TIMES)};
     uint32_t *file_of = DT_NEW_ARRAY(arena, uint32_t, plan->n_strings + 1);
     uint32_t *layer_of = DT_NEW_ARRAY(arena, uint32_t, plan->n_strings + 1);
-    json_t *files = json_array(), *names = json_array(), *layers = json_array(), *costs = json_array();
+    json_t *files = json_array(), *names = json_array(), *layers = json_array(),
+           *costs = json_array();
     if (s->has_time)
         dt_report_visit_step(plan, add_seconds, &lines);
     for (uint32_t i = 0; i < plan->n_spans; i++)
@@ -100,10 +102,12 @@ json_t *dt_html_lines(const DtSummary *s)
             const size_t known = json_array_size(names);
             const int file = number_of(names, file_of, plan, span->file);
             if (json_array_size(names) > known)
-                json_array_append_new(files, json_pack("{s:O, s:o}", "name", json_array_get(names, known), "lines",
-                                                       json_texts(&lines, span->file)));
+                json_array_append_new(files,
+                                      json_pack("{s:O, s:o}", "name", json_array_get(names, known),
+                                                "lines", json_texts(&lines, span->file)));
             json_array_append_new(costs, json_pack("[i, i, i, i, f]", file, (int)span->line,
-                                                   number_of(layers, layer_of, plan, span->path), t, seconds));
+                                                   number_of(layers, layer_of, plan, span->path), t,
+                                                   seconds));
         }
     dt_arena_free(arena);
     json_decref(names);

@@ -32,7 +32,8 @@ typedef struct Log {
 static Curve *curve_of(Log *log, const char *kind, const char *name)
 {
     for (uint32_t i = 0; i < log->curves.n; i++)
-        if (!strcmp(log->curves.at[i].kind, kind) && !strncmp(log->curves.at[i].name, name, MOST_NAME))
+        if (!strcmp(log->curves.at[i].kind, kind) &&
+            !strncmp(log->curves.at[i].name, name, MOST_NAME))
             return &log->curves.at[i];
     if (log->curves.n == MOST_CURVES)
         return NULL;
@@ -42,7 +43,8 @@ static Curve *curve_of(Log *log, const char *kind, const char *name)
     return &log->curves.at[log->curves.n - 1];
 }
 
-static void add_point(Log *log, const char *kind, const char *name, double step, const json_t *value)
+static void add_point(Log *log, const char *kind, const char *name, double step,
+                      const json_t *value)
 {
     Curve *curve = value ? curve_of(log, kind, name) : NULL;
     if (!curve)
@@ -154,10 +156,11 @@ static json_t *json_log(const Log *log, const char *path)
     const char *slash = strrchr(path, '/');
     for (uint32_t i = 0; i < log->curves.n; i++) {
         const Curve *curve = &log->curves.at[i];
-        json_array_append_new(curves, json_pack("{s:s, s:o, s:o, s:I, s:I, s:f}", "kind", curve->kind, "name",
-                                                json_words(curve->name), "points", json_points(curve), "odd",
-                                                (json_int_t)curve->odd, "n", (json_int_t)curve->points.n, "median",
-                                                median_of(log->arena, curve)));
+        json_array_append_new(
+            curves, json_pack("{s:s, s:o, s:o, s:I, s:I, s:f}", "kind", curve->kind, "name",
+                              json_words(curve->name), "points", json_points(curve), "odd",
+                              (json_int_t)curve->odd, "n", (json_int_t)curve->points.n, "median",
+                              median_of(log->arena, curve)));
     }
     return json_pack("{s:o, s:o, s:f, s:o}", "name", json_words(slash ? slash + 1 : path), "model",
                      json_words(log->model), "ranks", log->ranks, "curves", curves);
@@ -178,7 +181,8 @@ DtStatus dt_html_log(const char *path, json_t **ret_json)
         at += n + 1;
     }
     if (dt_status_ok(&status) && !log.steps)
-        status = dt_status_fail(DT_EXIT_IO, "%.200s has no steps: a log is what dtrun PLAN --log FILE writes", path);
+        status = dt_status_fail(
+            DT_EXIT_IO, "%.200s has no steps: a log is what dtrun PLAN --log FILE writes", path);
     if (dt_status_ok(&status))
         *ret_json = json_log(&log, path);
     dt_arena_free(arena);

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TICKS = 1e7; /* of a step: more than a screen shows, however much it is zoomed */
+/* of a step: more than a screen shows, however much it is zoomed */
+static const double TICKS = 1e7;
 
 /* "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole micro-batch. */
 static int kind_of(const DtSummary *s, const DtSlice *slice)
 {
-    const char *name = slice->what == UINT32_MAX ? "" : dt_plan_str(s->plan, s->plan->entries[slice->what].name);
+    const char *name =
+        slice->what == UINT32_MAX ? "" : dt_plan_str(s->plan, s->plan->entries[slice->what].name);
     const char *dot = strrchr(name, '.') ? strchr(name, '.') : NULL;
     return dot && dot[1] == 'f' ? 0 : dot && dot[1] == 'b' ? 1 : dot && dot[1] == 'w' ? 2 : 3;
 }
@@ -47,7 +49,10 @@ static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stag
     return slices;
 }
 
-static void add_number(json_t *list, double number) { json_array_append_new(list, json_integer((json_int_t)number)); }
+static void add_number(json_t *list, double number)
+{
+    json_array_append_new(list, json_integer((json_int_t)number));
+}
 
 static void add_times(json_t *list, const DtSlice *slice, double tick)
 {
@@ -144,8 +149,9 @@ json_t *dt_html_slices(const DtSummary *s, uint32_t most)
 {
     const DtPlan *plan = s->plan;
     DtArena *arena = dt_arena_new();
-    Insts insts = {.s = s, .tick = s->sim.seconds / TICKS, .most = most, .n_queues = dt_trace_queues(plan),
-                   .list = json_array(), .whats = json_array(), .what = DT_NEW_ARRAY(arena, int, plan->n_insts + 1),
+    Insts insts = {.s = s, .tick = s->sim.seconds / TICKS, .most = most,
+                   .n_queues = dt_trace_queues(plan), .list = json_array(), .whats = json_array(),
+                   .what = DT_NEW_ARRAY(arena, int, plan->n_insts + 1),
                    .done = DT_NEW_ARRAY(arena, bool, s->sim.n_stages)};
     double shown = 0;
     for (uint32_t i = 0; i < plan->n_insts; i++)
@@ -156,8 +162,9 @@ json_t *dt_html_slices(const DtSummary *s, uint32_t most)
     add_stage(&insts, s->sim.n_stages - 1);
     for (uint32_t i = 0; i < s->sim.n_stages; i++)
         add_stage(&insts, i);
-    json_t *json = json_pack("{s:f, s:f, s:o, s:o, s:o, s:o}", "tick", insts.tick, "shown", shown, "pieces", pieces,
-                             "insts", insts.list, "whats", insts.whats, "rows", json_rows(plan, insts.n_queues));
+    json_t *json = json_pack("{s:f, s:f, s:o, s:o, s:o, s:o}", "tick", insts.tick, "shown", shown,
+                             "pieces", pieces, "insts", insts.list, "whats", insts.whats, "rows",
+                             json_rows(plan, insts.n_queues));
     dt_arena_free(arena);
     return json;
 }

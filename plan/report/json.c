@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 3 }; /* of the shape: a number more when something is taken away or means something else */
+/* of the shape: a number more when something is taken away or means something else */
+enum { VERSION = 3 };
 
 static json_t *memory_of(const DtSummary *s, uint32_t stage)
 {
@@ -28,7 +29,8 @@ static json_t *memory_of(const DtSummary *s, uint32_t stage)
     json_object_set_new(json, "reserved", json_integer(m.reserved));
     if (s->has_time) {
         DtArena *arena = dt_arena_new();
-        json_object_set_new(json, "device", json_string(dt_nodes_say_stage(arena, s->plan, &s->model, stage)));
+        json_object_set_new(json, "device",
+                            json_string(dt_nodes_say_stage(arena, s->plan, &s->model, stage)));
         dt_arena_free(arena);
     } else {
         json_object_set_new(json, "device", json_string(""));
@@ -69,7 +71,8 @@ static json_t *stage_time(const DtSummary *s, uint32_t stage)
     for (int t = 0; t < DT_TIMES; t++)
         json_object_set_new(json, dt_price_times[t].name, json_real(time->time[t]));
     for (uint32_t g = 0; g < s->plan->n_groups; g++)
-        json_array_append_new(groups, json_pack("{s:f, s:f}", "runs", time->beside[g], "exposed", time->exposed[g]));
+        json_array_append_new(
+            groups, json_pack("{s:f, s:f}", "runs", time->beside[g], "exposed", time->exposed[g]));
     json_object_set_new(json, "groups", groups);
     return json;
 }
@@ -82,15 +85,19 @@ static json_t *json_time(const DtSummary *s)
     for (uint32_t i = 0; i < s->sim.n_stages; i++)
         json_array_append_new(stages, stage_time(s, i));
     for (uint32_t i = 0; i < s->n_changes; i++)
-        json_array_append_new(changes, json_pack("{s:s, s:f, s:b}", "change", s->changes[i].text, "step",
-                                                 s->changes[i].seconds, "bound", s->changes[i].bound));
-    json_t *json = json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f}", "step", s->sim.seconds, "low", s->sim.low,
-                             "high", s->sim.high, "fixed", s->sim.fixed, "extrapolated", s->sim.estimated, "mfu",
-                             s->mfu, "hfu", s->hfu, "bubble", s->bubble);
-    json_object_set_new(json, "tokens_per_second", dt_report_has_tokens(s->plan)
-                                                       ? json_real((double)s->plan->meta->tokens / s->sim.seconds)
-                                                       : json_null());
-    json_object_set_new(json, "samples_per_second", json_real((double)s->plan->meta->batch / s->sim.seconds));
+        json_array_append_new(changes,
+                              json_pack("{s:s, s:f, s:b}", "change", s->changes[i].text, "step",
+                                        s->changes[i].seconds, "bound", s->changes[i].bound));
+    json_t *json =
+        json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f}", "step", s->sim.seconds, "low",
+                  s->sim.low, "high", s->sim.high, "fixed", s->sim.fixed, "extrapolated",
+                  s->sim.estimated, "mfu", s->mfu, "hfu", s->hfu, "bubble", s->bubble);
+    json_object_set_new(json, "tokens_per_second",
+                        dt_report_has_tokens(s->plan)
+                            ? json_real((double)s->plan->meta->tokens / s->sim.seconds)
+                            : json_null());
+    json_object_set_new(json, "samples_per_second",
+                        json_real((double)s->plan->meta->batch / s->sim.seconds));
     json_object_set_new(json, "flops", json_real(s->flops));
     json_object_set_new(json, "model_flops", json_real(s->model_flops));
     json_object_set_new(json, "peak", json_real(s->peak));
@@ -108,9 +115,10 @@ static json_t *json_nodes(const DtSummary *s)
     for (uint32_t k = 0; s->has_time && k < dt_cost_kinds(&s->model); k++) {
         const DtDevice *device = dt_cost_on(&s->model, k).device;
         const int64_t n = s->model.n_kinds ? s->model.kinds[k].n : s->model.nodes;
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f}", "device", device->name, "nodes", (json_int_t)n,
-                                              "ranks", (json_int_t)dt_nodes_ranks(s->plan, &s->model, k), "memory",
-                                              device->memory_bytes));
+        json_array_append_new(list, json_pack("{s:s, s:I, s:I, s:f}", "device", device->name,
+                                              "nodes", (json_int_t)n, "ranks",
+                                              (json_int_t)dt_nodes_ranks(s->plan, &s->model, k),
+                                              "memory", device->memory_bytes));
     }
     return list;
 }
@@ -119,10 +127,12 @@ static json_t *json_run(const DtSummary *s)
 {
     if (s->tokens <= 0 || !s->has_time || dt_report_items(s->plan) <= 0)
         return json_null();
-    const double steps = ceil(s->tokens / dt_report_items(s->plan)), seconds = steps * s->sim.seconds;
+    const double steps = ceil(s->tokens / dt_report_items(s->plan)),
+                 seconds = steps * s->sim.seconds;
     const double hours = seconds / 3600 * s->plan->meta->n_ranks;
-    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "tokens", s->tokens, "steps", steps, "seconds", seconds,
-                     "device_hours", hours, "money", s->price > 0 ? json_real(hours * s->price) : json_null());
+    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "tokens", s->tokens, "steps", steps, "seconds",
+                     seconds, "device_hours", hours, "money",
+                     s->price > 0 ? json_real(hours * s->price) : json_null());
 }
 
 /* Flags of the stack that the price of a plan has not. */
@@ -141,16 +151,19 @@ static json_t *json_of(const DtSummary *s)
     const DtPlanMeta *meta = plan->meta;
     json_t *mesh = json_object();
     for (uint32_t i = 0; i < plan->n_mesh; i++)
-        json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name), json_integer(plan->mesh[i].size));
-    json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:s}", "report", VERSION, "source", dt_plan_str(plan, meta->source),
-                             "target", dt_plan_str(plan, meta->target), "device",
-                             s->has_time ? s->model.device->name : "", "stack",
-                             s->has_time && s->model.stack ? s->model.stack->name : "ours");
-    json_t *layout = json_pack("{s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:o}", "ranks", (int)meta->n_ranks, "stages",
-                               (int)dt_plan_stages(plan), "micro_batches", (int)meta->n_micro, "batch",
-                               (json_int_t)meta->batch, "tokens",
-                               (json_int_t)(dt_report_has_tokens(plan) ? meta->tokens : 0), "parameters",
-                               (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
+        json_object_set_new(mesh, dt_plan_str(plan, plan->mesh[i].name),
+                            json_integer(plan->mesh[i].size));
+    json_t *root =
+        json_pack("{s:i, s:s, s:s, s:s, s:s}", "report", VERSION, "source",
+                  dt_plan_str(plan, meta->source), "target", dt_plan_str(plan, meta->target),
+                  "device", s->has_time ? s->model.device->name : "", "stack",
+                  s->has_time && s->model.stack ? s->model.stack->name : "ours");
+    json_t *layout =
+        json_pack("{s:i, s:i, s:i, s:I, s:I, s:I, s:f, s:o}", "ranks", (int)meta->n_ranks, "stages",
+                  (int)dt_plan_stages(plan), "micro_batches", (int)meta->n_micro, "batch",
+                  (json_int_t)meta->batch, "tokens",
+                  (json_int_t)(dt_report_has_tokens(plan) ? meta->tokens : 0), "parameters",
+                  (json_int_t)meta->parameters, "flops", meta->flops, "mesh", mesh);
     json_object_update(root, layout);
     json_decref(layout);
     json_object_set_new(root, "stack_left_out", json_left_out(s));

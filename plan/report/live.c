@@ -46,7 +46,8 @@ static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
     const DtPlanSchedule *s = &w->plan->schedule[item];
     const bool is_call = s->kind == DT_SCHED_CALL, is_micro = !is_call && s->reg == 0 && depth == 0;
     const DtSlice *next = l->piece < l->n_pieces ? l->pieces[l->piece] : NULL;
-    const bool is_next = next && (is_call ? next->what == s->body : is_micro && next->what == UINT32_MAX);
+    const bool is_next =
+        next && (is_call ? next->what == s->body : is_micro && next->what == UINT32_MAX);
     (void)turn;
     if (is_next) {
         place(l, l->now, next->begin);
@@ -103,11 +104,13 @@ static void look_back(const Live *l, DtLivePoint *ret_points)
     }
 }
 
-uint32_t dt_live_of(DtArena *arena, const DtSummary *s, uint32_t stage, int64_t *work, DtLivePoint **ret_points)
+uint32_t dt_live_of(DtArena *arena, const DtSummary *s, uint32_t stage, int64_t *work,
+                    DtLivePoint **ret_points)
 {
     DtArena *scratch = dt_arena_child(arena);
-    Live l = {.s = s, .walk = {.arena = scratch, .plan = s->plan, .stage = stage, .work = *work, .enter = enter,
-                               .leave = leave}};
+    Live l = {.s = s,
+              .walk = {.arena = scratch, .plan = s->plan, .stage = stage, .work = *work,
+                       .enter = enter, .leave = leave}};
     const DtPlanObjective *objective = &s->plan->objectives[0];
     uint32_t n = 0;
     l.walk.context = &l;

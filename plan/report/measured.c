@@ -76,8 +76,8 @@ static bool read_event(const Reader *r, size_t at, Event *ret)
     /* it is shown next to the measured time */
     if (category && strncmp(category, "predicted", 9) == 0)
         return false;
-    return ret->name && json_is_number(json_object_get(event, "dur")) && ret->seconds >= 0 && isfinite(ret->seconds) &&
-           isfinite(ret->begin);
+    return ret->name && json_is_number(json_object_get(event, "dur")) && ret->seconds >= 0 &&
+           isfinite(ret->seconds) && isfinite(ret->begin);
 }
 
 /* "step 3", "update 3", of one of several losses "step@near 3". */
@@ -94,10 +94,12 @@ static bool is_entry(const char *name, json_int_t *ret_number)
 static void add_entry(Reader *r, const Event *e, json_int_t number)
 {
     uint32_t i = r->steps.n;
-    while (i > 0 && (r->steps.at[i - 1].process != e->process || r->steps.at[i - 1].number != number))
+    while (i > 0 &&
+           (r->steps.at[i - 1].process != e->process || r->steps.at[i - 1].number != number))
         i--;
     if (i == 0) {
-        DT_PUSH(r->arena, r->steps, ((Step){e->process, number, e->begin, e->begin + e->seconds, e->seconds, false}));
+        DT_PUSH(r->arena, r->steps, ((Step){e->process, number, e->begin, e->begin + e->seconds,
+                                            e->seconds, false}));
         return;
     }
     Step *step = &r->steps.at[i - 1];
@@ -127,8 +129,8 @@ static void keep_steps(Reader *r)
             Step *step = &r->steps.at[i];
             const Process *p = &r->processes.at[k];
             if (p->number == step->process)
-                step->kept = (step->begin >= p->begin || step->number == 0) && step->end > p->begin &&
-                             step->begin < p->end;
+                step->kept = (step->begin >= p->begin || step->number == 0) &&
+                             step->end > p->begin && step->begin < p->end;
         }
 }
 
@@ -179,11 +181,13 @@ static void read_events(Reader *r)
     }
 }
 
-DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, DtMeasured *ret_measured)
+DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan,
+                          DtMeasured *ret_measured)
 {
     json_error_t error;
     json_t *trace = json_load_file(path, 0, &error);
-    Reader r = {.arena = arena, .plan = plan, .insts = DT_NEW_ARRAY(arena, Times, plan->n_insts + 1),
+    Reader r = {.arena = arena, .plan = plan,
+                .insts = DT_NEW_ARRAY(arena, Times, plan->n_insts + 1),
                 .events = json_is_array(trace) ? trace : json_object_get(trace, "traceEvents")};
     DtMeasured *m = ret_measured;
     Times all = {0}, later = {0};
@@ -201,13 +205,15 @@ DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, 
             DT_PUSH(arena, later, step->seconds);
     }
     if (!all.n || r.other)
-        return dt_status_fail(DT_EXIT_IO,
-                              "%.200s is not a trace of this plan's steps: dtrun PLAN --trace FILE makes one", path);
+        return dt_status_fail(
+            DT_EXIT_IO,
+            "%.200s is not a trace of this plan's steps: dtrun PLAN --trace FILE makes one", path);
     m->n_ranks = r.processes.n;
     m->n_steps = all.n / r.processes.n;
     m->step = later.n ? median(&later) : median(&all);
     for (uint32_t i = 0; i < plan->n_insts; i++)
-        m->insts[i] = (DtMeasuredInst){.runs = (double)r.insts[i].n / (double)all.n, .seconds = median(&r.insts[i])};
+        m->insts[i] = (DtMeasuredInst){.runs = (double)r.insts[i].n / (double)all.n,
+                                       .seconds = median(&r.insts[i])};
     return (DtStatus){.code = DT_EXIT_OK};
 }
 
@@ -228,7 +234,8 @@ static int by_off(const void *a, const void *b)
 static void print_row(DtText *text, const char *name, double measured, double predicted)
 {
     char a[32], b[32];
-    dt_text_printf(text, "  %-22s %10s %10s", name, dt_people_seconds(a, measured), dt_people_seconds(b, predicted));
+    dt_text_printf(text, "  %-22s %10s %10s", name, dt_people_seconds(a, measured),
+                   dt_people_seconds(b, predicted));
     if (measured > 0 && predicted > 0)
         dt_text_printf(text, " %+8.1f %%", 100 * (predicted / measured - 1));
     dt_text_add(text, "\n");
@@ -250,17 +257,20 @@ static void print_rest(DtText *text, double measured, double predicted, double b
 
 static const char *name_of(const DtPlan *plan, const DtPlanInst *inst)
 {
-    return inst->kind == DT_INST_KERNEL ? dt_plan_str(plan, plan->kernels[inst->ref].name) : dt_kinds_inst(inst->kind);
+    return inst->kind == DT_INST_KERNEL ? dt_plan_str(plan, plan->kernels[inst->ref].name)
+                                        : dt_kinds_inst(inst->kind);
 }
 
-void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasured *measured, DtText *ret_text)
+void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasured *measured,
+                        DtText *ret_text)
 {
     const DtPlan *plan = summary->plan;
     Off *off = DT_NEW_ARRAY(arena, Off, plan->n_insts + 1);
     double by_time[DT_TIMES][2] = {{0}};
     uint32_t n = 0;
-    dt_text_printf(ret_text, "measured: %u step%s of %u rank%s, times of a step on one rank\n", measured->n_steps,
-                   measured->n_steps == 1 ? "" : "s", measured->n_ranks, measured->n_ranks == 1 ? "" : "s");
+    dt_text_printf(ret_text, "measured: %u step%s of %u rank%s, times of a step on one rank\n",
+                   measured->n_steps, measured->n_steps == 1 ? "" : "s", measured->n_ranks,
+                   measured->n_ranks == 1 ? "" : "s");
     dt_text_printf(ret_text, "  %-22s %10s %10s %10s\n", "", "measured", "predicted", "off by");
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtMeasuredInst *m = &measured->insts[i];
@@ -281,7 +291,8 @@ void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasur
     for (uint32_t i = 0; i < n && i < SHOWN; i++) {
         char a[32], b[32];
         dt_text_printf(ret_text, "  %10s %10s  %-24.24s", dt_people_seconds(a, off[i].measured),
-                       dt_people_seconds(b, off[i].predicted), name_of(plan, &plan->insts[off[i].inst]));
+                       dt_people_seconds(b, off[i].predicted),
+                       name_of(plan, &plan->insts[off[i].inst]));
         dt_report_place(plan, plan->insts[off[i].inst].span, ret_text);
     }
 }

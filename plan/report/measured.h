@@ -20,10 +20,12 @@ typedef struct DtMeasured {
 } DtMeasured;
 
 /* Reads a trace of this plan; fails with DT_EXIT_IO if it does not exist or is of another plan. */
-DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan, DtMeasured *ret_measured);
+DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan,
+                          DtMeasured *ret_measured);
 
 /* Seconds of a step by purpose, measured and predicted, and the instructions with the largest
  * errors. */
-void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasured *measured, DtText *ret_text);
+void dt_measured_report(DtArena *arena, const DtSummary *summary, const DtMeasured *measured,
+                        DtText *ret_text);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a rank. A plan's arenas are all that a rank allocates for the program, once, before the first step; a GPU
- * rounds each up to pages and adds what context, communicators and libraries take. */
+/* Memory of a rank. A plan's arenas are all that a rank allocates for the program, once, before the
+ * first step; a GPU rounds each up to pages and adds what context, communicators and libraries
+ * take. */
 #include "plan/report/memory.h"
 
 #include "plan/kinds.h"
@@ -13,10 +14,11 @@ const DtOverheadRow dt_memory_overheads[DT_OVERHEADS] = {
 };
 
 const char *const dt_memory_kinds[DT_ARENA_KINDS] = {
-    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients", [DT_ARENA_OPTIMIZER] = "optimizer",
-    [DT_ARENA_ACTIVATIONS] = "activations", [DT_ARENA_INPUTS] = "inputs", [DT_ARENA_SCALARS] = "scalars",
-    [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict",  [DT_ARENA_PREDICTED] = "predicted",
-    [DT_ARENA_INSTEAD] = "instead",
+    [DT_ARENA_PARAMS] = "parameters",   [DT_ARENA_GRADS] = "gradients",
+    [DT_ARENA_OPTIMIZER] = "optimizer", [DT_ARENA_ACTIVATIONS] = "activations",
+    [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
+    [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict",
+    [DT_ARENA_PREDICTED] = "predicted", [DT_ARENA_INSTEAD] = "instead",
 };
 
 /* ---- sizes ---- */
@@ -63,9 +65,11 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
     if (!is_gpu)
         return;
     m->overheads[DT_OVERHEAD_CONTEXT] = dt_memory_overheads[DT_OVERHEAD_CONTEXT].bytes;
-    m->overheads[DT_OVERHEAD_COMMUNICATOR] = dt_memory_overheads[DT_OVERHEAD_COMMUNICATOR].bytes * communicators(plan);
-    m->overheads[DT_OVERHEAD_PRODUCTS] = launch_workspace(plan) +
-                                         (plan->n_gemms ? dt_memory_overheads[DT_OVERHEAD_PRODUCTS].bytes : 0);
+    m->overheads[DT_OVERHEAD_COMMUNICATOR] =
+        dt_memory_overheads[DT_OVERHEAD_COMMUNICATOR].bytes * communicators(plan);
+    m->overheads[DT_OVERHEAD_PRODUCTS] =
+        launch_workspace(plan) +
+        (plan->n_gemms ? dt_memory_overheads[DT_OVERHEAD_PRODUCTS].bytes : 0);
     for (int i = 0; i < DT_OVERHEADS; i++)
         m->reserved += m->overheads[i];
 }
@@ -100,7 +104,8 @@ double dt_memory_attention(const DtPlan *plan)
     double most = 0;
     for (uint32_t i = 0; i < plan->n_sdpas; i++) { /* and two numbers of each row */
         const DtPlanSdpa *s = &plan->sdpas[i];
-        const double bytes = (double)s->workspace + 8.0 * (double)s->batch * (double)s->heads * (double)s->queries;
+        const double bytes =
+            (double)s->workspace + 8.0 * (double)s->batch * (double)s->heads * (double)s->queries;
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -115,8 +120,10 @@ typedef struct Scores {
 static double scores_of(const DtPlanSdpa *s)
 {
     enum { ROWS = 64, COLUMNS = 128 };
-    const int64_t rows = (s->queries + ROWS - 1) / ROWS * ROWS, columns = (s->keys + COLUMNS - 1) / COLUMNS * COLUMNS;
-    return (double)dt_kinds_size(s->dtype) * (double)(s->batch * s->heads) * (double)rows * (double)columns;
+    const int64_t rows = (s->queries + ROWS - 1) / ROWS * ROWS,
+                  columns = (s->keys + COLUMNS - 1) / COLUMNS * COLUMNS;
+    return (double)dt_kinds_size(s->dtype) * (double)(s->batch * s->heads) * (double)rows *
+           (double)columns;
 }
 
 static void add_scores(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
@@ -165,7 +172,8 @@ const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage)
         const DtPlanPeak *peak = &plan->peaks[i];
         bool runs = dt_plan_on_stage(plan->entries[peak->entry].stage, stage);
         for (uint32_t e = peak->entry + 1; !runs && e < plan->n_entries; e++)
-            runs = dt_plan_on_stage(plan->entries[e].stage, stage) && calls(plan, &plan->entries[e], peak->entry);
+            runs = dt_plan_on_stage(plan->entries[e].stage, stage) &&
+                   calls(plan, &plan->entries[e], peak->entry);
         if (runs && (!most || peak->live > most->live))
             most = peak;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes come in the order of ranks, those of the first kind first. So the stages of a pipeline over the first mesh axis
- * are consecutive nodes, and each is of one kind where their numbers divide so; a stage with ranks of several kinds is
- * as slow as the slowest, and has as much memory as the smallest. */
+/* Nodes come in the order of ranks, those of the first kind first. So the stages of a pipeline over
+ * the first mesh axis are consecutive nodes, and each is of one kind where their numbers divide so;
+ * a stage with ranks of several kinds is as slow as the slowest, and has as much memory as the
+ * smallest. */
 #include "plan/report/nodes.h"
 
 uint32_t dt_nodes_of(const DtPlan *plan, const DtCostModel *model, uint32_t stage)
@@ -30,7 +31,8 @@ const DtDevice *dt_nodes_smallest(const DtPlan *plan, const DtCostModel *model, 
     return least;
 }
 
-const DtDevice *dt_nodes_worst(const DtPlan *plan, const DtCostModel *model, bool is_gpu, DtMemory *ret_memory)
+const DtDevice *dt_nodes_worst(const DtPlan *plan, const DtCostModel *model, bool is_gpu,
+                               DtMemory *ret_memory)
 {
     const DtDevice *worst = dt_nodes_smallest(plan, model, 0);
     dt_memory_worst(plan, is_gpu, ret_memory);
@@ -41,7 +43,8 @@ const DtDevice *dt_nodes_worst(const DtPlan *plan, const DtCostModel *model, boo
         const DtDevice *device = dt_nodes_smallest(plan, model, s);
         DtMemory other;
         dt_memory_stage(plan, s, is_gpu, &other);
-        if ((double)other.reserved / device->memory_bytes > (double)ret_memory->reserved / worst->memory_bytes) {
+        if ((double)other.reserved / device->memory_bytes >
+            (double)ret_memory->reserved / worst->memory_bytes) {
             *ret_memory = other;
             worst = device;
         }
@@ -66,17 +69,20 @@ const char *dt_nodes_say(DtArena *arena, const DtPlan *plan, const DtCostModel *
 {
     const char *text = "";
     for (uint32_t k = 0; k < dt_cost_kinds(model); k++)
-        text = dt_arena_printf(arena, "%s%s%lld %s", text, k ? " and " : "", (long long)dt_nodes_ranks(plan, model, k),
+        text = dt_arena_printf(arena, "%s%s%lld %s", text, k ? " and " : "",
+                               (long long)dt_nodes_ranks(plan, model, k),
                                dt_cost_on(model, k).device->name);
     return text;
 }
 
-const char *dt_nodes_say_stage(DtArena *arena, const DtPlan *plan, const DtCostModel *model, uint32_t stage)
+const char *dt_nodes_say_stage(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                               uint32_t stage)
 {
     const uint32_t kinds = dt_nodes_of(plan, model, stage);
     const char *text = "";
     for (uint32_t k = 0; k < dt_cost_kinds(model); k++)
         if (kinds >> k & 1)
-            text = dt_arena_printf(arena, "%s%s%s", text, *text ? " and " : "", dt_cost_on(model, k).device->name);
+            text = dt_arena_printf(arena, "%s%s%s", text, *text ? " and " : "",
+                                   dt_cost_on(model, k).device->name);
     return text;
 }

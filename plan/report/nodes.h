@@ -16,11 +16,14 @@ const DtDevice *dt_nodes_smallest(const DtPlan *plan, const DtCostModel *model, 
 
 /* The stage that needs the largest fraction of its device's memory for training, the first one
  * of equals; returns its device. */
-const DtDevice *dt_nodes_worst(const DtPlan *plan, const DtCostModel *model, bool is_gpu, DtMemory *ret_memory);
+const DtDevice *dt_nodes_worst(const DtPlan *plan, const DtCostModel *model, bool is_gpu,
+                               DtMemory *ret_memory);
 
-/* "96 h100-sxm"; of several kinds "32 h100-sxm and 64 a100-80g". Of a stage: "h100-sxm". In the arena. */
+/* "96 h100-sxm"; of several kinds "32 h100-sxm and 64 a100-80g". Of a stage: "h100-sxm". In the
+ * arena. */
 const char *dt_nodes_say(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
-const char *dt_nodes_say_stage(DtArena *arena, const DtPlan *plan, const DtCostModel *model, uint32_t stage);
+const char *dt_nodes_say_stage(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                               uint32_t stage);
 
 /* Number of ranks of the plan on nodes of that kind. */
 int64_t dt_nodes_ranks(const DtPlan *plan, const DtCostModel *model, uint32_t kind);

@@ -36,7 +36,8 @@ const char *dt_people_bytes(char buf[32], double bytes)
 
 const char *dt_people_flops(char buf[32], double flops)
 {
-    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"};
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP",
+                                        "EFLOP", "ZFLOP"};
     return scaled(buf, flops, 1000, units, 8);
 }
 
@@ -49,7 +50,8 @@ const char *dt_people_count(char buf[32], double count)
 const char *dt_people_seconds(char buf[32], double seconds)
 {
     static const struct { double least, unit; const char *name; } rows[] = {
-        {2 * 86400, 86400, "days"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {0.9995, 1, "s"}, {0.9995e-3, 1e-3, "ms"},
+        {2 * 86400, 86400, "days"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {0.9995, 1, "s"},
+        {0.9995e-3, 1e-3, "ms"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (seconds >= rows[i].least) {

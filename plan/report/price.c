@@ -33,7 +33,8 @@ DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node)
     for (uint32_t m = 0; m < plan->n_mesh; m++)
         spread.ranks *= mask >> m & 1 ? plan->mesh[m].size : 1;
     int64_t here = 0, last = -1;
-    for (int64_t i = 0; i < spread.ranks && i < MOST_MEMBERS; i++) { /* in their order: their ranks rise */
+    /* in their order: their ranks rise */
+    for (int64_t i = 0; i < spread.ranks && i < MOST_MEMBERS; i++) {
         int64_t rank = 0, rest = i;
         for (uint32_t m = plan->n_mesh; m-- > 0;)
             if (mask >> m & 1) {
@@ -55,7 +56,8 @@ bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t 
     if (!plan->meta->pipeline || channel->from == channel->to || node <= 0)
         return false;
     const int64_t stride = stride_of(plan, plan->meta->pipeline - 1);
-    const int64_t away = ((int64_t)channel->to - channel->from) * stride, from = channel->from * stride;
+    const int64_t away = ((int64_t)channel->to - channel->from) * stride,
+                  from = channel->from * stride;
     for (int64_t i = 0; i < stride; i++) /* the ranks of the first such block of the stage */
         if ((from + i) / node != (from + i + away) / node)
             return true;
@@ -85,7 +87,8 @@ double dt_price_peak(const DtPlan *plan, const DtCostModel *model, uint32_t dtyp
 {
     double sum = 0;
     for (uint32_t k = 0; k < model->n_kinds; k++)
-        sum += (double)dt_nodes_ranks(plan, model, k) * peak_of(plan, model->kinds[k].device, dtype);
+        sum +=
+            (double)dt_nodes_ranks(plan, model, k) * peak_of(plan, model->kinds[k].device, dtype);
     return model->n_kinds ? sum / plan->meta->n_ranks : peak_of(plan, model->device, dtype);
 }
 
@@ -97,22 +100,26 @@ const char *dt_price_product(const DtPlan *plan, uint32_t dtype)
 static double epilogue_bytes(const DtPlanGemm *g)
 {
     const DtEpilogueInfo *info = &dt_kinds_epilogues[g->epilogue];
-    return info->matrix != DT_EPILOGUE_NO ? (double)g->m * (double)g->n * (double)dt_kinds_size(g->dtype_c) : 0;
+    return info->matrix != DT_EPILOGUE_NO
+               ? (double)g->m * (double)g->n * (double)dt_kinds_size(g->dtype_c)
+               : 0;
 }
 
 /* Leading dimensions of whole 16 bytes. */
 static bool is_aligned(const DtPlanGemm *g)
 {
-    const int64_t each = 16 / dt_kinds_size(g->dtype_a), strides[] = {g->a_row == 1 ? g->a_col : g->a_row,
-                                                                     g->b_row == 1 ? g->b_col : g->b_row};
+    const int64_t each = 16 / dt_kinds_size(g->dtype_a),
+                  strides[] = {g->a_row == 1 ? g->a_col : g->a_row,
+                               g->b_row == 1 ? g->b_col : g->b_row};
     return strides[0] % each == 0 && strides[1] % each == 0;
 }
 
 static DtCostProduct product(const DtPlan *plan, const DtPlanGemm *g)
 {
     DtCostProduct op = {.m = g->m, .n = g->n, .k = g->k, .batch = 1, .dtype = product_of(plan, g),
-                        .result_bytes = (double)dt_kinds_size(g->dtype_c), .accumulates = g->accumulate,
-                        .extra_bytes = epilogue_bytes(g), .is_unaligned = !is_aligned(g)};
+                        .result_bytes = (double)dt_kinds_size(g->dtype_c),
+                        .accumulates = g->accumulate, .extra_bytes = epilogue_bytes(g),
+                        .is_unaligned = !is_aligned(g)};
     for (uint32_t i = 0; i < g->n_batch; i++)
         op.batch *= g->batch[i];
     return op;
@@ -128,7 +135,8 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, uint32_t kernel)
         else
             hi = at;
     }
-    return lo < plan->n_attentions && plan->attentions[lo].kernel == kernel ? &plan->attentions[lo] : NULL;
+    return lo < plan->n_attentions && plan->attentions[lo].kernel == kernel ? &plan->attentions[lo]
+                                                                            : NULL;
 }
 
 static DtCostOp kernel(const DtPlan *plan, uint32_t number)
@@ -137,12 +145,14 @@ static DtCostOp kernel(const DtPlan *plan, uint32_t number)
     const DtPlanAttention *a = attention_of(plan, number);
     if (a)
         return (DtCostOp){.kind = DT_COST_OP_ATTENTION,
-                          .attention = {.batch = 1, .heads = a->heads, .kv_heads = a->kv_heads, .head = a->head,
-                                        .queries = a->queries, .keys = a->keys, .visible = a->visible,
-                                        .dtype = dtype_of(a->dtype), .backward = a->backward, .dropout = a->dropout}};
+                          .attention = {.batch = 1, .heads = a->heads, .kv_heads = a->kv_heads,
+                                        .head = a->head, .queries = a->queries, .keys = a->keys,
+                                        .visible = a->visible, .dtype = dtype_of(a->dtype),
+                                        .backward = a->backward, .dropout = a->dropout}};
     const bool two = plan->n_launches && plan->launches[number].finish;
-    return (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = k->bytes, .flops = k->flops,
-                                                            .special = k->special, .kernels = two ? 2 : 1}};
+    return (DtCostOp){.kind = DT_COST_OP_KERNEL,
+                      .kernel = {.bytes = k->bytes, .flops = k->flops, .special = k->special,
+                                 .kernels = two ? 2 : 1}};
 }
 
 bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
@@ -150,14 +160,17 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     const double bytes = (double)inst->count;
     switch (inst->kind) {
     case DT_INST_GEMM:
-        *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT, .product = product(plan, &plan->gemms[inst->ref])};
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_PRODUCT,
+                             .product = product(plan, &plan->gemms[inst->ref])};
         return true;
     case DT_INST_KERNEL: *ret_op = kernel(plan, inst->ref); return true;
     case DT_INST_COPY: /* each four bytes are read and written by a lane */
-        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 2 * bytes, .flops = bytes / 2}};
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL,
+                             .kernel = {.bytes = 2 * bytes, .flops = bytes / 2}};
         return true;
     case DT_INST_ZERO:
-        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = bytes, .flops = bytes / 4}};
+        *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL,
+                             .kernel = {.bytes = bytes, .flops = bytes / 4}};
         return true;
     default: return false;
     }
@@ -176,13 +189,15 @@ static double product_seconds(const DtCostModel *model, DtCostOp op)
 
 static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, const DtCostOp *op)
 {
-    static const DtTime times[] = {[DT_COST_OP_PRODUCT] = DT_TIME_PRODUCTS, [DT_COST_OP_KERNEL] = DT_TIME_KERNELS,
+    static const DtTime times[] = {[DT_COST_OP_PRODUCT] = DT_TIME_PRODUCTS,
+                                   [DT_COST_OP_KERNEL] = DT_TIME_KERNELS,
                                    [DT_COST_OP_ATTENTION] = DT_TIME_ATTENTION};
     static const DtCostKind kinds[] = {[DT_COST_OP_PRODUCT] = DT_COST_KIND_PRODUCT,
                                        [DT_COST_OP_KERNEL] = DT_COST_KIND_KERNEL,
                                        [DT_COST_OP_ATTENTION] = DT_COST_KIND_ATTENTION};
     const bool copies = inst->kind == DT_INST_COPY || inst->kind == DT_INST_ZERO;
-    const double seconds = op->kind == DT_COST_OP_PRODUCT ? product_seconds(model, *op) : dt_cost_op(model, op);
+    const double seconds =
+        op->kind == DT_COST_OP_PRODUCT ? product_seconds(model, *op) : dt_cost_op(model, op);
     return (DtPrice){seconds, copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
 }
 
@@ -193,15 +208,17 @@ static DtPrice collective(const DtCostModel *model, const DtPlanInst *inst, cons
     const double block = (double)inst->count * (double)dt_kinds_size(inst->dtype);
     const DtPrice price = {.time = DT_TIME_COLLECTIVES,
                            .cost = spread.nodes > 1 ? DT_COST_KIND_NETWORK : DT_COST_KIND_LINK};
-    DtCostCollective op = {.bytes = block * (double)spread.ranks, .ranks = spread.ranks, .per_node = spread.per_node,
-                           .nodes = spread.nodes};
+    DtCostCollective op = {.bytes = block * (double)spread.ranks, .ranks = spread.ranks,
+                           .per_node = spread.per_node, .nodes = spread.nodes};
     DtPrice ret = price;
     switch (inst->kind) {
     case DT_INST_ALL_REDUCE: op.kind = DT_COST_ALL_REDUCE; op.bytes = block; break;
     case DT_INST_ALL_GATHER: op.kind = DT_COST_ALL_GATHER; break;
     case DT_INST_REDUCE_SCATTER: op.kind = DT_COST_REDUCE_SCATTER; break;
     case DT_INST_ALL_TO_ALL: op.kind = DT_COST_ALL_TO_ALL; break;
-    default: ret.seconds = spread.ranks > 1 ? dt_cost_message(model, block, spread.nodes > 1) : 0; return ret;
+    default:
+        ret.seconds = spread.ranks > 1 ? dt_cost_message(model, block, spread.nodes > 1) : 0;
+        return ret;
     }
     ret.seconds = dt_cost_collective(model, op);
     return ret;
@@ -219,10 +236,13 @@ int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst)
 static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
 {
     const DtDevice *device = model->device;
-    return device->is_gpu || device->host_rate <= 0 ? 0 : (double)dt_price_read_bytes(plan, inst) / device->host_rate;
+    return device->is_gpu || device->host_rate <= 0
+               ? 0
+               : (double)dt_price_read_bytes(plan, inst) / device->host_rate;
 }
 
-static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
+static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst,
+                        const DtSpread *spreads)
 {
     const double bytes = (double)inst->count;
     DtCostOp op;
@@ -232,14 +252,16 @@ static DtPrice price_of(const DtPlan *plan, const DtCostModel *model, const DtPl
     case DT_INST_SEND: {
         const DtPlanChannel *channel = &plan->channels[inst->ref];
         const double message = bytes * (double)dt_kinds_size(inst->dtype);
-        const double seconds = channel->from == channel->to
-                                   ? dt_cost_kernel(model, (DtCostKernel){.bytes = 2 * message})
-                                   : dt_cost_message(model, message,
-                                                     dt_price_crosses(plan, channel, model->ranks_per_node));
+        const double seconds =
+            channel->from == channel->to
+                ? dt_cost_kernel(model, (DtCostKernel){.bytes = 2 * message})
+                : dt_cost_message(model, message,
+                                  dt_price_crosses(plan, channel, model->ranks_per_node));
         return (DtPrice){seconds, DT_TIME_MESSAGES, DT_COST_KIND_MESSAGE};
     }
     case DT_INST_RECV: return (DtPrice){0, DT_TIME_BUBBLE, DT_COST_KIND_MESSAGE};
-    case DT_INST_READ: return (DtPrice){read(plan, model, inst), DT_TIME_COPIES, DT_COST_KIND_KERNEL};
+    case DT_INST_READ: return (DtPrice){read(plan, model, inst), DT_TIME_COPIES,
+                                        DT_COST_KIND_KERNEL};
     case DT_INST_WAIT: return (DtPrice){0, DT_TIME_COPIES, DT_COST_KIND_KERNEL};
     default: return collective(model, inst, spreads);
     }
@@ -258,11 +280,13 @@ typedef struct Pricer {
 /* The kinds of nodes that take part in an instruction of a stage. */
 static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage)
 {
-    const DtPlanChannel *channel = inst->kind == DT_INST_SEND ? &p->plan->channels[inst->ref] : NULL;
+    const DtPlanChannel *channel =
+        inst->kind == DT_INST_SEND ? &p->plan->channels[inst->ref] : NULL;
     const uint32_t pipeline = p->plan->meta->pipeline;
     if (channel)
         return p->kinds[channel->from] | p->kinds[channel->to];
-    if (pipeline && dt_report_is_collective(inst) && p->plan->groups[inst->ref].mask >> (pipeline - 1) & 1)
+    if (pipeline && dt_report_is_collective(inst) &&
+        p->plan->groups[inst->ref].mask >> (pipeline - 1) & 1)
         return p->all;
     return p->kinds[stage];
 }

@@ -28,7 +28,8 @@ static void mark(const DtPlan *plan, const DtPlanEntry *entry, bool *forward, bo
             since = --depth == since ? UINT32_MAX : since;
         } else if (s->kind == DT_SCHED_RUN) {
             const DtPlanBody *body = &plan->bodies[s->body];
-            memset((all || since != UINT32_MAX ? backward : forward) + body->first_inst, 1, body->n_insts);
+            memset((all || since != UINT32_MAX ? backward : forward) + body->first_inst, 1,
+                   body->n_insts);
         }
     }
 }
@@ -51,7 +52,8 @@ static uint64_t key_of(const DtPlan *plan, const DtPlanInst *inst)
         memcpy(key + 2, of, sizeof of);
     } else if (inst->kind == DT_INST_GEMM) {
         const DtPlanGemm *g = &plan->gemms[inst->ref];
-        const int64_t of[] = {g->m, g->n, g->k, g->a_row < g->a_col, g->b_row < g->b_col, g->n_batch};
+        const int64_t of[] = {g->m, g->n, g->k, g->a_row < g->a_col, g->b_row < g->b_col,
+                              g->n_batch};
         memcpy(key + 2, of, sizeof of);
         memcpy(key + 2 + sizeof of / sizeof *of, g->batch, g->n_batch * sizeof *g->batch);
     } else {

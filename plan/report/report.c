@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting: how often each instruction of an entry runs, and what that costs. Schedules are loops around
- * bodies, so counts are products and a report costs no more than the size of the plan. */
+/* Counting: how often each instruction of an entry runs, and what that costs. Schedules are loops
+ * around bodies, so counts are products and a report costs no more than the size of the plan. */
 #include "plan/report/report.h"
 
 #include "plan/kinds.h"
@@ -14,12 +14,14 @@ static int64_t multiples(int64_t n, int64_t step) { return n < 0 ? 0 : n / step 
 /* Number of iterations of the loop in which WHEN runs its items. */
 static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop)
 {
-    int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step, span = step * (loop->count - 1);
+    int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step,
+            span = step * (loop->count - 1);
     int64_t least = loop->step < 0 ? loop->first - span : loop->first;
     int64_t last = (int64_t)when->first + when->count - 1 - least, before = when->first - 1 - least;
     if (step == 0)
         return last >= 0 && before < 0 ? loop->count : 0;
-    return multiples(last < span ? last : span, step) - multiples(before < span ? before : span, step);
+    return multiples(last < span ? last : span, step) -
+           multiples(before < span ? before : span, step);
 }
 
 /* Register 0, the micro-batch of a piece, as the sum of the counters of two loops. known: it is
@@ -36,7 +38,8 @@ static bool counted(const DtPlanSchedule *const *loops, uint32_t depth, uint32_t
     *ret_counts = (DtPlanSchedule){.count = 1};
     for (uint32_t d = 0; d < depth && step; d++)
         if (loops[d]->reg == reg) {
-            *ret_counts = (DtPlanSchedule){.first = (int32_t)(step * loops[d]->first), .count = loops[d]->count,
+            *ret_counts = (DtPlanSchedule){.first = (int32_t)(step * loops[d]->first),
+                                           .count = loops[d]->count,
                                            .step = (int32_t)(step * loops[d]->step)};
             return true;
         }
@@ -64,9 +67,10 @@ static int64_t times_micro(const DtPlanSchedule *when, const Micro *micro)
     return n;
 }
 
-/* Adds the runs of an entry that itself runs `times` times, for such micro-batches: by instruction, or by item of the
- * schedule (RUN). */
-static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items, Micro micro, int64_t *runs)
+/* Adds the runs of an entry that itself runs `times` times, for such micro-batches: by instruction,
+ * or by item of the schedule (RUN). */
+static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items,
+                     Micro micro, int64_t *runs)
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
@@ -87,7 +91,8 @@ static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bo
                 if (loops[d]->reg == s->reg)
                     guarded[n_when] = now / loops[d]->count * times_when(s, loops[d]);
             if (s->reg == 0 && micro.known)
-                guarded[n_when] = now / (micro.by.count * micro.plus.count) * times_micro(s, &micro);
+                guarded[n_when] =
+                    now / (micro.by.count * micro.plus.count) * times_micro(s, &micro);
             n_when++;
         } else if (s->kind == DT_SCHED_END && depth) {
             depth--;
@@ -155,7 +160,8 @@ double dt_report_members(const DtPlan *plan, const DtPlanInst *inst)
 
 double dt_report_received(const DtPlan *plan, const DtPlanInst *inst)
 {
-    return dt_report_members(plan, inst) / (dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1);
+    return dt_report_members(plan, inst) /
+           (dt_report_is_collective(inst) ? plan->groups[inst->ref].size : 1);
 }
 
 bool dt_report_has_tokens(const DtPlan *plan)
@@ -177,7 +183,10 @@ double dt_report_items(const DtPlan *plan)
     return (double)(dt_report_has_tokens(plan) ? plan->meta->tokens : plan->meta->batch);
 }
 
-const char *dt_report_item(const DtPlan *plan) { return dt_report_has_tokens(plan) ? "tokens" : "samples"; }
+const char *dt_report_item(const DtPlan *plan)
+{
+    return dt_report_has_tokens(plan) ? "tokens" : "samples";
+}
 
 static double flops(const DtPlan *plan, const DtPlanInst *inst)
 {
@@ -245,7 +254,8 @@ bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code)
     for (uint32_t r = 0, seen = 0; r < plan->n_registers && !ret_code->target; r++) {
         bool known = false; /* the first record of a target */
         for (uint32_t k = 0; k < r && !known; k++)
-            known = strcmp(target_of(plan, &plan->registers[k]), target_of(plan, &plan->registers[r])) == 0;
+            known = strcmp(target_of(plan, &plan->registers[k]),
+                           target_of(plan, &plan->registers[r])) == 0;
         if (!known && seen++ == i)
             ret_code->target = target_of(plan, &plan->registers[r]);
     }
@@ -254,7 +264,8 @@ bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code)
         if (strcmp(target_of(plan, of), ret_code->target) != 0)
             continue;
         ret_code->kernels++;
-        ret_code->registers = of->registers > ret_code->registers ? of->registers : ret_code->registers;
+        ret_code->registers =
+            of->registers > ret_code->registers ? of->registers : ret_code->registers;
         ret_code->spilling += of->spilled > 0;
         if (of->spilled > ret_code->spilled) {
             ret_code->spilled = of->spilled;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan costs, read off the plan itself: memory of a rank by kind, work and traffic of a step, kernels
- * by work, GEMMs by shape. */
+/* What a plan costs, read off the plan itself: memory of a rank by kind, work and traffic of a
+ * step, kernels by work, GEMMs by shape. */
 #ifndef DT_REPORT_REPORT_H
 #define DT_REPORT_REPORT_H
 
@@ -30,8 +30,8 @@ void dt_report_add_items(const DtPlan *plan, uint32_t entry, int64_t *runs);
 /* Whether other entries call it: a piece of a pipeline, which is counted there. */
 bool dt_report_is_part(const DtPlan *plan, uint32_t entry);
 
-/* Calls visit once for every instruction of each entry of a step and its update: how often it runs in the entry, and
- * on how many ranks the entry runs. */
+/* Calls visit once for every instruction of each entry of a step and its update: how often it runs
+ * in the entry, and on how many ranks the entry runs. */
 typedef void DtReportVisit(void *context, const DtPlanInst *inst, int64_t runs, double ranks);
 void dt_report_visit_step(const DtPlan *plan, DtReportVisit *visit, void *context);
 
@@ -45,8 +45,9 @@ double dt_report_received(const DtPlan *plan, const DtPlanInst *inst);
 /* The same summed over all members: a whole number. */
 double dt_report_members(const DtPlan *plan, const DtPlanInst *inst);
 
-/* Whether the first input of training holds token ids: several integers per sample, from a sampler of tokens or used
- * as an index. Integers that are only computed with, such as the pixels of an image, are no tokens. */
+/* Whether the first input of training holds token ids: several integers per sample, from a sampler
+ * of tokens or used as an index. Integers that are only computed with, such as the pixels of an
+ * image, are no tokens. */
 bool dt_report_has_tokens(const DtPlan *plan);
 /* Items of a step and their name: tokens if it has them, else samples. */
 double dt_report_items(const DtPlan *plan);
@@ -58,7 +59,8 @@ typedef struct DtReportTraffic {
     int64_t beside;  /* how many of these are asynchronous */
     double received; /* bytes, by all ranks */
 } DtReportTraffic;
-void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReportTraffic *ret_channels);
+void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
+                       DtReportTraffic *ret_channels);
 
 /* "  gpt2.dsl:21 h.attention", if the span is known, and the end of the line. */
 void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);

@@ -18,7 +18,8 @@ static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
 {
     dt_text_add(text, dt_kinds_inst(inst->kind));
     if (inst->event)
-        dt_text_printf(text, inst->kind == DT_INST_WAIT ? " for event %u" : " started as event %u", inst->event - 1);
+        dt_text_printf(text, inst->kind == DT_INST_WAIT ? " for event %u" : " started as event %u",
+                       inst->event - 1);
     if (inst->event_step)
         dt_text_printf(text, " + %u r%u", inst->event_step, DT_PLAN_REG_RINGBUF);
     if (inst->kind == DT_INST_KERNEL) {
@@ -33,8 +34,8 @@ static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
     } else if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) &&
                inst->ref < plan->n_channels) {
         const DtPlanChannel *c = &plan->channels[inst->ref];
-        dt_text_printf(text, " %s, stage %u to %u, %lld elements", dt_plan_str(plan, c->name), c->from,
-                       c->to, (long long)inst->count);
+        dt_text_printf(text, " %s, stage %u to %u, %lld elements", dt_plan_str(plan, c->name),
+                       c->from, c->to, (long long)inst->count);
     } else if (dt_report_is_collective(inst) && inst->ref < plan->n_groups) {
         for (uint32_t i = 0; i < plan->n_mesh; i++)
             if (plan->groups[inst->ref].mask >> i & 1)
@@ -94,7 +95,8 @@ static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *te
             print_set(s, text);
         } else if (s->kind == DT_SCHED_WHEN && n_when < 2) {
             indent(text, depth++);
-            dt_text_printf(text, "if %d <= r%u < %lld:\n", s->first, s->reg, (long long)s->first + s->count);
+            dt_text_printf(text, "if %d <= r%u < %lld:\n", s->first, s->reg,
+                           (long long)s->first + s->count);
             behind[n_when++] = i + 1 + s->body;
         } else if (s->kind == DT_SCHED_LOOP) {
             indent(text, depth++);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step of a plan: the stages of its pipeline run their entries, each as far as it comes, until all have ended. A
- * stage waits for a message, for a free slot, or for the others of a collective; when it goes on depends on clocks
- * alone, so the order in which stages are looked at changes nothing.
+/* The step of a plan: the stages of its pipeline run their entries, each as far as it comes, until
+ * all have ended. A stage waits for a message, for a free slot, or for the others of a collective;
+ * when it goes on depends on clocks alone, so the order in which stages are looked at changes
+ * nothing.
  *
- * All ranks of a stage do the same at the same time, so one of them stands for all; where they differ (attention over a
- * split sequence) it is the one that has most to do. */
+ * All ranks of a stage do the same at the same time, so one of them stands for all; where they
+ * differ (attention over a split sequence) it is the one that has most to do. */
 #include "plan/report/simulate_internal.h"
 
 #include "base/stages.h"
@@ -61,7 +62,8 @@ static void begin_entry(const Sim *sim, SimStage *stage, DtPlanStr name)
     memset(stage->reg, 0, sizeof stage->reg);
     for (uint32_t e = 0; e < sim->plan->n_entries; e++)
         if (dt_plan_on_stage(sim->plan->entries[e].stage, stage->number) &&
-            strcmp(dt_plan_str(sim->plan, sim->plan->entries[e].name), dt_plan_str(sim->plan, name)) == 0) {
+            strcmp(dt_plan_str(sim->plan, sim->plan->entries[e].name),
+                   dt_plan_str(sim->plan, name)) == 0) {
             stage->pc = sim->plan->entries[e].first;
             stage->end = stage->pc + sim->plan->entries[e].count;
             return;
@@ -77,7 +79,8 @@ static void clear_links(Sim *sim)
         *sim->channels[c].link = 0;
     }
     for (uint32_t g = 0; g < sim->plan->n_groups; g++) {
-        const uint32_t members = dt_stages_count(dt_plan_str(sim->plan, sim->plan->groups[g].stages));
+        const uint32_t members =
+            dt_stages_count(dt_plan_str(sim->plan, sim->plan->groups[g].stages));
         sim->meets[g] = (SimMeet){.members = members ? members : dt_plan_stages(sim->plan)};
     }
 }
@@ -173,7 +176,8 @@ static void open_sim(Sim *sim)
     sim->n_queues = 1;
     sim->n_events = plan->meta->events;
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        sim->n_queues = plan->groups[g].queue + 1 > sim->n_queues ? plan->groups[g].queue + 1 : sim->n_queues;
+        sim->n_queues =
+            plan->groups[g].queue + 1 > sim->n_queues ? plan->groups[g].queue + 1 : sim->n_queues;
     sim->n_sums = DT_TIMES + 2 * plan->n_groups + DT_COST_KINDS;
     sim->end_of = DT_NEW_ARRAY(sim->arena, uint32_t, plan->n_schedule + 1);
     sim->blocks = DT_NEW_ARRAY(sim->arena, bool, plan->n_schedule + 1);
@@ -184,14 +188,16 @@ static void open_sim(Sim *sim)
     sim->stages = DT_NEW_ARRAY(sim->arena, SimStage, dt_plan_stages(plan));
     sim->state = DT_NEW_ARRAY(sim->arena, double, sim->n_queues + sim->n_events + 1);
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        sim->group_cost[g] = dt_price_spread(plan, plan->groups[g].mask, sim->model->ranks_per_node).nodes > 1
-                                 ? DT_COST_KIND_NETWORK
-                                 : DT_COST_KIND_LINK;
+        sim->group_cost[g] =
+            dt_price_spread(plan, plan->groups[g].mask, sim->model->ranks_per_node).nodes > 1
+                ? DT_COST_KIND_NETWORK
+                : DT_COST_KIND_LINK;
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         sim->channels[c].sent = DT_NEW_ARRAY(sim->arena, double, plan->channels[c].slots);
         sim->channels[c].freed = DT_NEW_ARRAY(sim->arena, double, plan->channels[c].slots);
         uint32_t first = 0;
-        while (plan->channels[first].from != plan->channels[c].from || plan->channels[first].to != plan->channels[c].to)
+        while (plan->channels[first].from != plan->channels[c].from ||
+               plan->channels[first].to != plan->channels[c].to)
             first++;
         sim->channels[c].link = first == c ? DT_NEW(sim->arena, double) : sim->channels[first].link;
     }
@@ -251,7 +257,9 @@ static void run_objective(Sim *sim, uint32_t number, DtSimulation *ret)
         if (ret->stages[s].time[DT_TIME_BUBBLE] < ret->stages[ret->busiest].time[DT_TIME_BUBBLE])
             ret->busiest = s;
     for (int k = 0; k < DT_COST_KINDS; k++)
-        ret->cost[k] += weight * sim->stages[ret->busiest].sum[DT_TIMES + 2 * sim->plan->n_groups + (uint32_t)k];
+        ret->cost[k] +=
+            weight *
+            sim->stages[ret->busiest].sum[DT_TIMES + 2 * sim->plan->n_groups + (uint32_t)k];
 }
 
 void dt_simulate(DtArena *arena, const DtPlan *plan, const DtCostModel *model, DtPrices prices,

@@ -7,7 +7,8 @@
 
 /* Kinds of work of a queue of a stage. */
 typedef enum DtSliceKind {
-    DT_SLICE_PIECE, /* an entry that the step calls: forward, backward or gradients of a piece for a micro-batch */
+    DT_SLICE_PIECE, /* an entry that the step calls: forward, backward or gradients of a piece for a
+                     * micro-batch */
     DT_SLICE_INST   /* an instruction, where they are kept */
 } DtSliceKind;
 typedef struct DtSlice {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one instruction does to the clocks of a stage.
  *
- * Queue 0 runs instructions one after the other. A collective with an event is started in the queue of its group and
- * goes on beside it; WAIT is where queue 0 waits for it, and one without an event holds it up: overlap that the plan
- * does not say is not there. A message waits for a free slot only, as plans say, and is then on its way, behind those
- * to the same stage that were sent before; a stack whose stages wait for their own messages holds queue 0 up. A RECV
- * with an event is done where it is waited for, and so the end of a SEND with one. */
+ * Queue 0 runs instructions one after the other. A collective with an event is started in the queue
+ * of its group and goes on beside it; WAIT is where queue 0 waits for it, and one without an event
+ * holds it up: overlap that the plan does not say is not there. A message waits for a free slot
+ * only, as plans say, and is then on its way, behind those to the same stage that were sent before;
+ * a stack whose stages wait for their own messages holds queue 0 up. A RECV with an event is done
+ * where it is waited for, and so the end of a SEND with one. */
 #include "plan/report/simulate_internal.h"
 
 #include "plan/report/report.h"
@@ -16,11 +17,12 @@ static void add(Sim *sim, SimStage *stage, DtTime time, double seconds, uint8_t 
     stage->sum[DT_TIMES + 2 * sim->plan->n_groups + cost] += seconds;
 }
 
-static void keep(Sim *sim, const SimStage *stage, uint32_t inst, uint32_t queue, double begin, double end)
+static void keep(Sim *sim, const SimStage *stage, uint32_t inst, uint32_t queue, double begin,
+                 double end)
 {
     if (sim->keeps && sim->options->insts && end > begin && sim->slices.n < dt_sim_most(sim))
-        DT_PUSH(sim->arena, sim->slices, ((DtSlice){begin, end, stage->number, queue, inst, (int32_t)stage->reg[0],
-                                                    DT_SLICE_INST}));
+        DT_PUSH(sim->arena, sim->slices, ((DtSlice){begin, end, stage->number, queue, inst,
+                                                    (int32_t)stage->reg[0], DT_SLICE_INST}));
 }
 
 /* On the rank for which it holds most often. */
@@ -34,8 +36,11 @@ static bool is_guarded_out(const Sim *sim, const SimStage *stage, const DtPlanIn
         for (uint32_t c = 0; c < DT_PLAN_COORDS; c++) {
             const bool staged = arg->coord_axis[c] + 1u == sim->plan->meta->pipeline;
             const uint32_t axis = arg->coord_axis[c];
-            const int64_t last = axis < sim->plan->n_mesh ? (int64_t)sim->plan->mesh[axis].size - 1 : 0;
-            value += staged ? arg->coord[c] * stage->number : arg->coord[c] > 0 ? arg->coord[c] * last : 0;
+            const int64_t last =
+                axis < sim->plan->n_mesh ? (int64_t)sim->plan->mesh[axis].size - 1 : 0;
+            value += staged              ? arg->coord[c] * stage->number
+                     : arg->coord[c] > 0 ? arg->coord[c] * last
+                                         : 0;
         }
         if (value < 0)
             return true;
@@ -61,12 +66,14 @@ static void compute(Sim *sim, SimStage *stage, uint32_t inst, const DtPrice *pri
 
 static uint32_t event_of(const Sim *sim, const SimStage *stage, const DtPlanInst *inst)
 {
-    const int64_t event = (int64_t)inst->event - 1 + (int64_t)inst->event_step * stage->reg[DT_PLAN_REG_RINGBUF];
+    const int64_t event =
+        (int64_t)inst->event - 1 + (int64_t)inst->event_step * stage->reg[DT_PLAN_REG_RINGBUF];
     return event >= 0 && event < sim->n_events ? (uint32_t)event : sim->n_events;
 }
 
 /* Time at which the operation that an instruction with an event started will have ended. */
-static void remember(const Sim *sim, SimStage *stage, const DtPlanInst *inst, int32_t what, double end)
+static void remember(const Sim *sim, SimStage *stage, const DtPlanInst *inst, int32_t what,
+                     double end)
 {
     const uint32_t event = inst->event ? event_of(sim, stage, inst) : sim->n_events;
     if (event < sim->n_events) {
@@ -179,7 +186,8 @@ static bool receive(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)
         return false;
     wait_until(stage, channel->sent[slot]);
     if (sim->keeps && sim->options->slices && sim->flows.n < dt_sim_most(sim))
-        DT_PUSH(sim->arena, sim->flows, ((DtFlow){channel->sent[slot], stage->now, ref, (int32_t)stage->reg[0]}));
+        DT_PUSH(sim->arena, sim->flows, ((DtFlow){channel->sent[slot], stage->now, ref,
+                                                  (int32_t)stage->reg[0]}));
     channel->freed[slot] = stage->now;
     channel->n_received++;
     return true;
@@ -212,7 +220,8 @@ bool dt_sim_waits(const Sim *sim, const DtPlanInst *inst)
     if (inst->kind == DT_INST_WAIT && inst->event)
         return inst->event - 1 < sim->n_events && sim->comes[inst->event - 1];
     const uint32_t pipeline = sim->plan->meta->pipeline;
-    return pipeline && dt_report_is_collective(inst) && (sim->plan->groups[inst->ref].mask >> (pipeline - 1) & 1);
+    return pipeline && dt_report_is_collective(inst) &&
+           (sim->plan->groups[inst->ref].mask >> (pipeline - 1) & 1);
 }
 
 bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t number, bool may_wait)

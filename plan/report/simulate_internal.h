@@ -82,7 +82,10 @@ typedef struct Sim {
 } Sim;
 
 /* How many slices, or messages, are kept. */
-static inline uint32_t dt_sim_most(const Sim *sim) { return sim->options->most ? sim->options->most : SIM_MOST_SLICES; }
+static inline uint32_t dt_sim_most(const Sim *sim)
+{
+    return sim->options->most ? sim->options->most : SIM_MOST_SLICES;
+}
 
 /* simulate_inst.c. False: it waits for another stage; may_wait false: that cannot happen. */
 bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t inst, bool may_wait);
@@ -96,7 +99,8 @@ void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item);
 void dt_sim_set(SimStage *stage, const DtPlanSchedule *item);
 static inline bool dt_sim_holds(const SimStage *stage, const DtPlanSchedule *when)
 {
-    return stage->reg[when->reg] >= when->first && stage->reg[when->reg] < (int64_t)when->first + when->count;
+    return stage->reg[when->reg] >= when->first &&
+           stage->reg[when->reg] < (int64_t)when->first + when->count;
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What repeats is run once.
  *
- * A stage's state is how long its queues and events are still busy, counted from now. Where iterations of a loop do
- * the same and one of them begins in the state in which an earlier one began, all that follows takes what those in
- * between took: they are left out, and clocks and sums move by that. Likewise a piece of a pipeline that is called in a
- * state in which it was called before. So the cost of a simulation is that of what differs, not of what runs. */
+ * A stage's state is how long its queues and events are still busy, counted from now. Where
+ * iterations of a loop do the same and one of them begins in the state in which an earlier one
+ * began, all that follows takes what those in between took: they are left out, and clocks and sums
+ * move by that. Likewise a piece of a pipeline that is called in a state in which it was called
+ * before. So the cost of a simulation is that of what differs, not of what runs. */
 #include "plan/report/simulate_internal.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ static bool depends(const DtPlan *plan, uint32_t from, uint32_t to, uint32_t on,
     for (uint32_t i = from; i < to; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_SET && s->reg != DT_PLAN_REG_RINGBUF &&
-            ((s->step && (on | derived) >> s->body & 1) || (s->plus && (on | derived) >> s->plus & 1)))
+            ((s->step && (on | derived) >> s->body & 1) ||
+             (s->plus && (on | derived) >> s->plus & 1)))
             derived |= 1u << s->reg;
         if (s->kind == DT_SCHED_WHEN && derived >> s->reg & 1)
             return true;
@@ -134,7 +136,8 @@ static bool same_state(const Sim *sim, const double *a, const double *b)
 
 void dt_sim_set(SimStage *stage, const DtPlanSchedule *s)
 {
-    int64_t value = (s->step ? s->step * stage->reg[s->body] : 0) + (s->plus ? stage->reg[s->plus] : 0) + s->first;
+    int64_t value = (s->step ? s->step * stage->reg[s->body] : 0) +
+                    (s->plus ? stage->reg[s->plus] : 0) + s->first;
     if (s->count)
         value = ((value % s->count) + s->count) % s->count;
     stage->reg[s->reg] = value;
@@ -149,7 +152,8 @@ typedef struct Past {
 } Past;
 
 /* Iterations from `turn` on that do the same as far as WHENs say: the first that does not. */
-static int64_t same_until(const DtPlan *plan, uint32_t from, uint32_t to, const DtPlanSchedule *loop, int64_t turn)
+static int64_t same_until(const DtPlan *plan, uint32_t from, uint32_t to,
+                          const DtPlanSchedule *loop, int64_t turn)
 {
     int64_t until = loop->count;
     for (uint32_t i = from; i < to; i++) {
@@ -191,14 +195,15 @@ static void leave_out(const Sim *sim, SimStage *stage, const Past *from, const P
         stage->sum[i] += n * (to->sum[i] - from->sum[i]);
 }
 
-static void keep_turns(Sim *sim, const SimStage *stage, int64_t first, double begin, double each, int64_t n)
+static void keep_turns(Sim *sim, const SimStage *stage, int64_t first, double begin, double each,
+                       int64_t n)
 {
     if (!sim->keeps || !sim->options->slices)
         return;
     for (int64_t i = 0; i < n && sim->slices.n < dt_sim_most(sim); i++)
         DT_PUSH(sim->arena, sim->slices,
-                ((DtSlice){begin + (double)i * each, begin + (double)(i + 1) * each, stage->number, 0, UINT32_MAX,
-                           (int32_t)(first + i), DT_SLICE_PIECE}));
+                ((DtSlice){begin + (double)i * each, begin + (double)(i + 1) * each, stage->number,
+                           0, UINT32_MAX, (int32_t)(first + i), DT_SLICE_PIECE}));
 }
 
 /* By how many micro-batches a piece is later in each turn. */
@@ -221,7 +226,8 @@ static void repeat_pieces(Sim *sim, const Past *from, const Past *to, int64_t n)
     const double each = to->now - from->now;
     const int64_t turns = to->turn - from->turn;
     for (int64_t i = 1; sim->keeps && sim->options->slices && i <= n; i++)
-        for (uint32_t k = from->n_slices; k < to->n_slices && sim->slices.n < dt_sim_most(sim); k++) {
+        for (uint32_t k = from->n_slices; k < to->n_slices && sim->slices.n < dt_sim_most(sim);
+             k++) {
             DtSlice slice = sim->slices.at[k];
             if (slice.kind != DT_SLICE_PIECE || slice.what == UINT32_MAX)
                 continue;
@@ -299,7 +305,8 @@ void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item)
         const double before = stage->now;
         const int64_t left_out = skip(sim, stage, &pasts, turn, until);
         if (is_micro && left_out)
-            keep_turns(sim, stage, turn, before, (stage->now - before) / (double)left_out, left_out);
+            keep_turns(sim, stage, turn, before, (stage->now - before) / (double)left_out,
+                       left_out);
         turn += left_out;
     }
     stage->depth--;
@@ -310,7 +317,8 @@ void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item)
 /* ---- calls ---- */
 
 /* Bits of the WHENs of the entry that hold, in their order; false: too many. */
-static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntry *entry, uint32_t *ret_bits)
+static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntry *entry,
+                     uint32_t *ret_bits)
 {
     uint32_t n = 0;
     *ret_bits = 0;
@@ -325,16 +333,18 @@ static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntr
     return true;
 }
 
-static const SimMemo *find_memo(const Sim *sim, const SimStage *stage, const DtPlanEntry *entry, uint32_t when,
-                                const double *state, uint32_t *ret_n)
+static const SimMemo *find_memo(const Sim *sim, const SimStage *stage, const DtPlanEntry *entry,
+                                uint32_t when, const double *state, uint32_t *ret_n)
 {
     *ret_n = 0;
     for (uint32_t i = 0; i < sim->memos.n; i++) {
         const SimMemo *memo = &sim->memos.at[i];
-        if (memo->prices != stage->prices || memo->first != entry->first || memo->count != entry->count)
+        if (memo->prices != stage->prices || memo->first != entry->first ||
+            memo->count != entry->count)
             continue;
         (*ret_n)++;
-        if (memo->when == when && memo->ring == stage->reg[DT_PLAN_REG_RINGBUF] && same_state(sim, memo->before, state))
+        if (memo->when == when && memo->ring == stage->reg[DT_PLAN_REG_RINGBUF] &&
+            same_state(sim, memo->before, state))
             return memo;
     }
     return NULL;
@@ -366,9 +376,9 @@ static void run_new(Sim *sim, SimStage *stage, const DtPlanEntry *entry, uint32_
     state_of(sim, stage, after);
     for (uint32_t i = 0; i < sim->n_sums; i++)
         sum[i] = stage->sum[i] - sum[i];
-    DT_PUSH(sim->arena, sim->memos, ((SimMemo){stage->prices, entry->first, entry->count, when, ring,
-                                               stage->reg[DT_PLAN_REG_RINGBUF], before, after, sum,
-                                               stage->now - began}));
+    DT_PUSH(sim->arena, sim->memos, ((SimMemo){stage->prices, entry->first, entry->count, when,
+                                               ring, stage->reg[DT_PLAN_REG_RINGBUF], before, after,
+                                               sum, stage->now - began}));
 }
 
 void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
@@ -389,7 +399,8 @@ void dt_sim_call(Sim *sim, SimStage *stage, uint32_t item)
     stage->depth = depth;
     if (sim->keeps && sim->options->slices && sim->slices.n < dt_sim_most(sim))
         DT_PUSH(sim->arena, sim->slices,
-                ((DtSlice){began, stage->now, stage->number, 0, number, (int32_t)stage->reg[0], DT_SLICE_PIECE}));
+                ((DtSlice){began, stage->now, stage->number, 0, number, (int32_t)stage->reg[0],
+                           DT_SLICE_PIECE}));
 }
 
 void dt_sim_items(Sim *sim, SimStage *stage, uint32_t from, uint32_t to)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of a report. Shares and rates follow from the simulated step. What a change would bring is simulated,
- * too, with instructions that cost nothing; what other cuts or more micro-batches would bring cannot be, for that is
- * another plan: there a bound follows from what stages wait. */
+/* The numbers of a report. Shares and rates follow from the simulated step. What a change would
+ * bring is simulated, too, with instructions that cost nothing; what other cuts or more
+ * micro-batches would bring cannot be, for that is another plan: there a bound follows from what
+ * stages wait. */
 #include "plan/report/summary.h"
 
 #include "plan/kinds.h"
@@ -25,7 +26,8 @@ static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
         if (plan->attentions[i].kernel == inst->ref) {
             const DtPlanAttention *a = &plan->attentions[i];
             const double products = a->backward ? 5 : 2; /* backward makes the scores again */
-            return products * 2 * (double)a->heads * (double)a->queries * (double)a->keys * (double)a->head;
+            return products * 2 * (double)a->heads * (double)a->queries * (double)a->keys *
+                   (double)a->head;
         }
     return 0;
 }
@@ -121,7 +123,8 @@ static void try_overlap(Trials *t)
             repeated = repeated || plan->groups[k].mask == mask;
         if (!repeated && exposed_of(t->s, mask) > t->s->sim.seconds * 0.005)
             add_change(t, without(t, is_over, mask), true,
-                       dt_arena_printf(t->arena, "if collectives over %s ran wholly beside other work",
+                       dt_arena_printf(t->arena,
+                                       "if collectives over %s ran wholly beside other work",
                                        axes_of(t, mask)));
     }
     if (plan->n_channels)
@@ -139,7 +142,8 @@ static void try_micro(Trials *t)
     if (s->sim.n_stages == 1 || s->plan->meta->batch % more != 0)
         return;
     add_change(t, s->sim.seconds - s->sim.stages[s->sim.busiest].time[DT_TIME_BUBBLE] / 2, true,
-               dt_arena_printf(t->arena, "with twice the micro-batches (%lld), if each took half as long",
+               dt_arena_printf(t->arena,
+                               "with twice the micro-batches (%lld), if each took half as long",
                                (long long)more));
 }
 
@@ -158,8 +162,10 @@ static void try_level(Trials *t)
             most = i;
     const double least = s->sim.stages[s->sim.busiest].time[DT_TIME_BUBBLE];
     add_change(t, s->sim.seconds * (1 - s->bubble) + least, true,
-               dt_arena_printf(t->arena, "if all stages had as much to do (level the `cuts`): stage %u waits %s", most,
-                               dt_people_share(buf, s->sim.stages[most].time[DT_TIME_BUBBLE], s->sim.seconds)));
+               dt_arena_printf(
+                   t->arena,
+                   "if all stages had as much to do (level the `cuts`): stage %u waits %s", most,
+                   dt_people_share(buf, s->sim.stages[most].time[DT_TIME_BUBBLE], s->sim.seconds)));
 }
 
 static bool is_recomputed(const DtSummary *s, const DtPlanInst *inst, uint32_t which)
@@ -172,9 +178,12 @@ static void try_keep(Trials *t)
 {
     char buf[32];
     if (t->s->recomputed)
-        add_change(t, without(t, is_recomputed, 0), false,
-                   dt_arena_printf(t->arena, "if backward computed no products and attention again (`remat`), %s of "
-                                   "all operations", dt_people_share(buf, t->s->recomputed_flops, t->s->flops)));
+        add_change(
+            t, without(t, is_recomputed, 0), false,
+            dt_arena_printf(t->arena,
+                            "if backward computed no products and attention again (`remat`), %s of "
+                            "all operations",
+                            dt_people_share(buf, t->s->recomputed_flops, t->s->flops)));
 }
 
 static int by_seconds(const void *a, const void *b)
@@ -209,7 +218,8 @@ static const double *mean_seconds(DtArena *arena, const DtSummary *s)
             continue;
         dt_report_runs(plan, e, runs);
         for (uint32_t stage = 0; stage < dt_plan_stages(plan); stage++)
-            for (uint32_t i = 0; i < plan->n_insts && dt_plan_on_stage(plan->entries[e].stage, stage); i++) {
+            for (uint32_t i = 0;
+                 i < plan->n_insts && dt_plan_on_stage(plan->entries[e].stage, stage); i++) {
                 sum[i] += (double)runs[i] * s->prices[stage][i].seconds;
                 times[i] += (double)runs[i];
             }
@@ -246,12 +256,13 @@ static void find_time(DtArena *arena, const DtReportOptions *options, DtSummary 
     find_changes(arena, s);
 }
 
-void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtReportOptions *options,
-                     DtSummary *ret_summary)
+void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                     const DtReportOptions *options, DtSummary *ret_summary)
 {
     DtSummary *s = ret_summary;
-    *s = (DtSummary){.plan = plan, .is_gpu = plan->n_launches > 0, .tokens = options->tokens, .price = options->price,
-                     .source = options->source, .source_context = options->source_context};
+    *s = (DtSummary){.plan = plan, .is_gpu = plan->n_launches > 0, .tokens = options->tokens,
+                     .price = options->price, .source = options->source,
+                     .source_context = options->source_context};
     s->has_time = model != NULL || dt_device_read(arena, plan, &s->model);
     if (model)
         s->model = *model;

@@ -29,7 +29,8 @@ typedef struct DtSummary {
     bool has_time;
     DtCostModel model;
     DtPrices prices;
-    const double *seconds; /* by instruction: the mean over the stages that run it in a step and its update */
+    /* by instruction: the mean over the stages that run it in a step and its update */
+    const double *seconds;
     const char *devices; /* of all ranks: "96 h100-sxm" (nodes.h) */
     DtSimulation sim;
     uint32_t dtype;      /* of most products */
@@ -60,8 +61,8 @@ typedef struct DtReportOptions {
 
 /* In the arena; it refers to the plan, which must outlive it. model NULL: taken from the plan's
  * records of the device, if it has any. */
-void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *model, const DtReportOptions *options,
-                     DtSummary *ret_summary);
+void dt_summary_make(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
+                     const DtReportOptions *options, DtSummary *ret_summary);
 
 /* Appends the definition of a number in reports (terms.def, times.def, overheads.def), as
  * paragraphs; false: there is none of that name. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters and states of a stage, what belongs to them, how they are placed. Those of one pattern (h.#.w) are one. */
+/* Parameters and states of a stage, what belongs to them, how they are placed. Those of one pattern
+ * (h.#.w) are one. */
 #include "plan/report/tensors.h"
 
 #include "base/arena.h"
@@ -7,7 +8,8 @@
 
 #include <stdlib.h>
 
-/* In a bucket the record's bytes are those of all tensors in it: of this rank's block, or of all blocks. */
+/* In a bucket the record's bytes are those of all tensors in it: of this rank's block, or of all
+ * blocks. */
 const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = store->pack ? &plan->packs[store->pack - 1] : NULL;
@@ -44,7 +46,10 @@ static void add_store(const DtPlan *plan, const DtPlanStore *store, DtTensor *te
     }
 }
 
-static double sum_of(const DtTensor *tensor) { return tensor->own + tensor->gradients + tensor->kept; }
+static double sum_of(const DtTensor *tensor)
+{
+    return tensor->own + tensor->gradients + tensor->kept;
+}
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -61,9 +66,11 @@ DtTensor *dt_tensors_of(const DtPlan *plan, uint32_t stage, uint32_t *ret_n)
     if (!tensors)
         dt_arena_exhausted((plan->n_stores + 1) * sizeof *tensors);
     for (uint32_t i = 0; i < plan->n_stores; i++) {
-        const DtPlanStore *store = &plan->stores[i], *of = store->of >= 0 ? &plan->stores[store->of] : store;
+        const DtPlanStore *store = &plan->stores[i],
+                          *of = store->of >= 0 ? &plan->stores[store->of] : store;
         uint32_t k = 0;
-        if (!dt_plan_store_on(store, stage) || store->kind == DT_PLAN_SAVED || store->kind == DT_PLAN_CHANNEL)
+        if (!dt_plan_store_on(store, stage) || store->kind == DT_PLAN_SAVED ||
+            store->kind == DT_PLAN_CHANNEL)
             continue;
         while (k < n && tensors[k].store->pattern != of->pattern)
             k++;
@@ -83,10 +90,12 @@ void dt_tensors_placement(const DtPlan *plan, const DtPlanStore *store, DtText *
         const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
         dt_text_printf(text, "%s%s", a ? ", " : "", dt_plan_str(plan, axis->name));
         for (int m = 0; m < DT_PLAN_SPLITS && axis->split[m]; m++)
-            dt_text_printf(text, "%s%s", m ? " " : " / ", dt_plan_str(plan, plan->mesh[axis->split[m] - 1].name));
+            dt_text_printf(text, "%s%s", m ? " " : " / ",
+                           dt_plan_str(plan, plan->mesh[axis->split[m] - 1].name));
     }
     dt_text_add(text, "]");
     const DtPlanPack *pack = store->pack ? &plan->packs[store->pack - 1] : NULL;
     for (uint32_t m = 0; pack && m < pack->n_split; m++)
-        dt_text_printf(text, "%s%s", m ? " " : " / ", dt_plan_str(plan, plan->mesh[pack->split[m]].name));
+        dt_text_printf(text, "%s%s", m ? " " : " / ",
+                       dt_plan_str(plan, plan->mesh[pack->split[m]].name));
 }

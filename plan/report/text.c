@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one screen of text: whether it fits, how long a step is, where the time goes, what would help. Each
- * name that stands at the beginning of a line is explained by `dtc explain NAME`. */
+/* The report as one screen of text: whether it fits, how long a step is, where the time goes, what
+ * would help. Each name that stands at the beginning of a line is explained by `dtc explain
+ * NAME`. */
 #include "plan/report/text.h"
 
 #include "plan/kinds.h"
@@ -48,12 +49,15 @@ static void print_head(const DtSummary *s, DtText *text)
     if (s->has_time && nodes_used(s) > 1)
         dt_text_printf(text, " on %lld nodes", (long long)nodes_used(s));
     for (uint32_t m = 0; m < plan->n_mesh; m++)
-        dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(plan, plan->mesh[m].name), plan->mesh[m].size);
+        dt_text_printf(text, "%s%s %u", m ? ", " : ": ", dt_plan_str(plan, plan->mesh[m].name),
+                       plan->mesh[m].size);
     dt_text_printf(text, "\n%s parameters; a step is %s samples, ",
-                   dt_people_count(a, (double)plan->meta->parameters), dt_people_count(b, (double)plan->meta->batch));
+                   dt_people_count(a, (double)plan->meta->parameters),
+                   dt_people_count(b, (double)plan->meta->batch));
     if (dt_report_has_tokens(plan))
         dt_text_printf(text, "%s tokens, ", dt_people_count(a, (double)plan->meta->tokens));
-    dt_text_printf(text, "in %u micro-batch%s\n\n", plan->meta->n_micro, plan->meta->n_micro == 1 ? "" : "es");
+    dt_text_printf(text, "in %u micro-batch%s\n\n", plan->meta->n_micro,
+                   plan->meta->n_micro == 1 ? "" : "es");
 }
 
 static void print_fits(const DtSummary *s, DtText *text)
@@ -66,16 +70,19 @@ static void print_fits(const DtSummary *s, DtText *text)
     dt_people_bytes(need, (double)m->reserved);
     if (s->have <= 0) {
         line(text, s->is_gpu ? "reserved" : "allocated");
-        dt_text_printf(text, "%s a rank%s; dtrun compares with the memory of its machine\n", need, where);
+        dt_text_printf(text, "%s a rank%s; dtrun compares with the memory of its machine\n", need,
+                       where);
         return;
     }
     const double free_bytes = s->have - (double)m->reserved;
     line(text, free_bytes >= 0 ? "fits" : "DOES NOT FIT");
     dt_text_printf(text, "%s of %s a rank%s: %s %s\n", need, dt_people_bytes(have, s->have), where,
-                   dt_people_bytes(left, fabs(free_bytes)), free_bytes >= 0 ? "are free" : "too much");
+                   dt_people_bytes(left, fabs(free_bytes)),
+                   free_bytes >= 0 ? "are free" : "too much");
 }
 
-/* "scores, dropout_masks (of attention alone)": flags of the stack that the price of a plan has, or has not. */
+/* "scores, dropout_masks (of attention alone)": flags of the stack that the price of a plan has, or
+ * has not. */
 static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
 {
     uint32_t n = 0;
@@ -105,10 +112,12 @@ static void print_stack(const DtSummary *s, DtText *text)
 {
     const DtStack *stack = s->model.stack;
     DtText in = {0}, out = {0};
-    const uint32_t n_in = stack ? add_flags(stack, true, &in) : 0, n_out = stack ? add_flags(stack, false, &out) : 0;
+    const uint32_t n_in = stack ? add_flags(stack, true, &in) : 0,
+                   n_out = stack ? add_flags(stack, false, &out) : 0;
     if (n_in + n_out > 0) {
         line(text, "stack");
-        dt_text_printf(text, "%s, priced with %s\n", stack->name, n_in ? in.at : "nothing of what it does");
+        dt_text_printf(text, "%s, priced with %s\n", stack->name,
+                       n_in ? in.at : "nothing of what it does");
         if (n_out) {
             line(text, "");
             dt_text_printf(text, "NOT in these times: %s\n", out.at);
@@ -123,14 +132,16 @@ static void print_run(const DtSummary *s, DtText *text)
     char a[32], b[32], c[32];
     if (s->tokens <= 0 || dt_report_items(s->plan) <= 0)
         return;
-    const double steps = ceil(s->tokens / dt_report_items(s->plan)), seconds = steps * s->sim.seconds;
+    const double steps = ceil(s->tokens / dt_report_items(s->plan)),
+                 seconds = steps * s->sim.seconds;
     const double hours = seconds / 3600 * s->plan->meta->n_ranks;
     line(text, "run");
     dt_text_printf(text, "%s %s are %s step%s: %s, %s device-hours", dt_people_count(a, s->tokens),
                    dt_report_item(s->plan), dt_people_count(b, steps), steps == 1 ? "" : "s",
                    dt_people_seconds(c, seconds), dt_people_count((char[32]){0}, hours));
     if (s->price > 0)
-        dt_text_printf(text, ", %s at %g per device-hour", dt_people_count(a, hours * s->price), s->price);
+        dt_text_printf(text, ", %s at %g per device-hour", dt_people_count(a, hours * s->price),
+                       s->price);
     dt_text_add(text, "\n");
 }
 
@@ -139,18 +150,22 @@ static void print_speed(const DtSummary *s, DtText *text)
     const DtPlanMeta *meta = s->plan->meta;
     char a[32], b[32], c[32];
     line(text, "step");
-    dt_text_printf(text, "%s, four times in five between %s and %s%s%s\n", dt_people_seconds(a, s->sim.seconds),
-                   dt_people_seconds(b, s->sim.low), dt_people_seconds(c, s->sim.high),
+    dt_text_printf(text, "%s, four times in five between %s and %s%s%s\n",
+                   dt_people_seconds(a, s->sim.seconds), dt_people_seconds(b, s->sim.low),
+                   dt_people_seconds(c, s->sim.high),
                    leaves_out(s) ? ", if what is NOT in these times takes none" : "",
                    s->sim.estimated ? "; parts of it are extrapolated" : "");
     const double rate = dt_report_items(s->plan) / s->sim.seconds;
     line(text, dt_report_has_tokens(s->plan) ? "tokens/s" : "samples/s");
-    dt_text_printf(text, "%s, %s a device\n", dt_people_count(a, rate), dt_people_count(b, rate / meta->n_ranks));
+    dt_text_printf(text, "%s, %s a device\n", dt_people_count(a, rate),
+                   dt_people_count(b, rate / meta->n_ranks));
     if (s->peak > 0) {
         line(text, "MFU");
-        dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s%s)", dt_people_share(a, s->mfu, 1),
-                       dt_people_flops(b, s->model_flops), meta->n_ranks, dt_people_flops(c, s->peak),
-                       dt_price_product(s->plan, s->dtype), s->model.n_kinds ? ", the mean of the devices" : "");
+        dt_text_printf(text, "%s = %s of the model / (step x %u x %s/s of %s%s)",
+                       dt_people_share(a, s->mfu, 1), dt_people_flops(b, s->model_flops),
+                       meta->n_ranks, dt_people_flops(c, s->peak),
+                       dt_price_product(s->plan, s->dtype),
+                       s->model.n_kinds ? ", the mean of the devices" : "");
         if (fabs(s->hfu - s->mfu) > 0.002)
             dt_text_printf(text, "; HFU %s", dt_people_share(a, s->hfu, 1));
         dt_text_add(text, "\n");
@@ -166,8 +181,8 @@ static void add_place(const DtPlan *plan, uint32_t number, DtText *text)
     const DtPlanSpan *span = number < plan->n_spans ? &plan->spans[number] : NULL;
     if (!span)
         return;
-    dt_text_printf(text, ", at %s%s%s", dt_plan_str(plan, span->text), span->text && span->path ? " of " : "",
-                   dt_plan_str(plan, span->path));
+    dt_text_printf(text, ", at %s%s%s", dt_plan_str(plan, span->text),
+                   span->text && span->path ? " of " : "", dt_plan_str(plan, span->path));
     if (span->line)
         dt_text_printf(text, " (%s:%u)", dt_plan_str(plan, span->file), span->line);
 }
@@ -207,21 +222,26 @@ static void print_save(const DtSummary *s, DtText *text)
                    dt_people_bytes(buf, (double)bytes));
 }
 
-/* What the library for attention may need, if it is used: memory, and backward the time for gradients
- * of scores to go to memory and back. */
+/* What the library for attention may need, if it is used: memory, and backward the time for
+ * gradients of scores to go to memory and back. */
 static void print_attention(const DtSummary *s, DtText *text)
 {
-    const double moved = dt_memory_scores(s->plan), rate = s->has_time ? s->model.device->memory_rate : 0;
+    const double moved = dt_memory_scores(s->plan),
+                 rate = s->has_time ? s->model.device->memory_rate : 0;
     char a[32], b[32];
     if (s->plan->n_sdpas == 0)
         return;
     line(text, "");
-    dt_text_printf(text, "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",
-                   s->plan->n_sdpas, s->plan->n_attentions, dt_people_bytes(a, dt_memory_attention(s->plan)));
+    dt_text_printf(
+        text,
+        "%u of %u kernels of attention may be cuDNN's (dtrun --attention), with up to %s more\n",
+        s->plan->n_sdpas, s->plan->n_attentions, dt_people_bytes(a, dt_memory_attention(s->plan)));
     if (moved == 0)
         return;
     line(text, "");
-    dt_text_printf(text, "backward it then stores and reads gradients of scores (not on sm_10x): %s a rank in a step",
+    dt_text_printf(text,
+                   "backward it then stores and reads gradients of scores (not on sm_10x): %s a "
+                   "rank in a step",
                    dt_people_bytes(a, moved));
     if (rate > 0)
         dt_text_printf(text, ", at least %s", dt_people_seconds(b, moved / rate));
@@ -244,7 +264,8 @@ static void print_memory(const DtSummary *s, DtText *text)
         dt_text_printf(text, "%s allocated: ", dt_people_bytes(a, (double)m->allocated));
     for (int k = 0; k < DT_ARENA_KINDS; k++)
         if (m->arenas[k] && dt_plan_is_usual((uint32_t)k)) {
-            dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k], dt_people_bytes(a, (double)m->arenas[k]));
+            dt_text_printf(text, "%s%s %s", comma, dt_memory_kinds[k],
+                           dt_people_bytes(a, (double)m->arenas[k]));
             comma = ", ";
         }
     dt_text_add(text, "\n");
@@ -279,11 +300,11 @@ static void print_code(const DtSummary *s, DtText *text)
     DtReportCode code;
     for (uint32_t i = 0; dt_report_code(plan, i, &code); i++) {
         line(text, i ? "" : "code");
-        dt_text_printf(text, "%s: %u kernels, at most %u registers a thread, ", code.target, code.kernels,
-                       code.registers);
+        dt_text_printf(text, "%s: %u kernels, at most %u registers a thread, ", code.target,
+                       code.kernels, code.registers);
         if (code.spilling) {
-            dt_text_printf(text, "%u of them spill%s; most %u bytes:", code.spilling, code.spilling == 1 ? "s" : "",
-                           code.spilled);
+            dt_text_printf(text, "%u of them spill%s; most %u bytes:", code.spilling,
+                           code.spilling == 1 ? "s" : "", code.spilled);
             add_place(plan, plan->kernels[code.worst].span, text);
         } else {
             dt_text_add(text, "none spills");
@@ -292,7 +313,8 @@ static void print_code(const DtSummary *s, DtText *text)
     }
     if (!plan->n_registers && plan->n_launches) {
         line(text, "code");
-        dt_text_add(text, "none: `dtc report PLAN` says registers and spills of a plan with code\n");
+        dt_text_add(text,
+                    "none: `dtc report PLAN` says registers and spills of a plan with code\n");
     }
 }
 
@@ -324,13 +346,15 @@ static void print_time(const DtSummary *s, DtText *text)
     for (int t = 0; t < DT_TIMES; t++)
         if (rows[t].seconds > s->sim.seconds * 5e-4)
             dt_text_printf(text, "  %-22s %8s  %10s\n", rows[t].name,
-                           dt_people_share(a, rows[t].seconds, s->sim.seconds), dt_people_seconds(b, rows[t].seconds));
+                           dt_people_share(a, rows[t].seconds, s->sim.seconds),
+                           dt_people_seconds(b, rows[t].seconds));
     if (s->sim.n_stages > 1) {
         line(text, "bubble");
         dt_text_printf(text, "%s, the mean over stages\n", dt_people_share(a, s->bubble, 1));
     }
     line(text, "limit");
-    dt_text_printf(text, "%s: %s of the step\n", rows[0].name, dt_people_share(a, rows[0].seconds, s->sim.seconds));
+    dt_text_printf(text, "%s: %s of the step\n", rows[0].name,
+                   dt_people_share(a, rows[0].seconds, s->sim.seconds));
 }
 
 /* ---- traffic ---- */
@@ -374,7 +398,8 @@ static void print_axis(const DtSummary *s, const Axis *axis, DtText *text)
             snprintf(name + len, sizeof name - len, "%s%s", len ? " " : "",
                      dt_plan_str(s->plan, s->plan->mesh[m].name));
         }
-    dt_text_printf(text, "  %-22s %10s received by a rank", name, dt_people_bytes(a, axis->received));
+    dt_text_printf(text, "  %-22s %10s received by a rank", name,
+                   dt_people_bytes(a, axis->received));
     if (s->has_time)
         dt_text_printf(text, "; takes %s, of which %s exposed", dt_people_seconds(a, axis->runs),
                        dt_people_share(b, axis->exposed, axis->runs));
@@ -398,7 +423,8 @@ static void print_traffic(const DtSummary *s, DtText *text)
     if (n || messages > 0)
         dt_text_add(text, "\ntraffic of a step, by mesh axes\n");
     for (uint32_t i = 0; i < n && i < LINES; i++)
-        if (axes[i].received >= 1e-6 * axes[0].received || (s->has_time && axes[i].exposed > 1e-3 * s->sim.seconds))
+        if (axes[i].received >= 1e-6 * axes[0].received ||
+            (s->has_time && axes[i].exposed > 1e-3 * s->sim.seconds))
             print_axis(s, &axes[i], text);
     if (messages > 0)
         dt_text_printf(text, "  %-22s %10s received by a rank, the mean\n", "messages of stages",
@@ -416,8 +442,8 @@ static void print_changes(const DtSummary *s, DtText *text)
         dt_text_add(text, "\nwhat would help most\n");
     for (uint32_t i = 0; i < s->n_changes; i++)
         dt_text_printf(text, "  %s%s less  %s: %s\n", s->changes[i].bound ? "up to " : "",
-                       dt_people_share(a, s->sim.seconds - s->changes[i].seconds, s->sim.seconds), s->changes[i].text,
-                       dt_people_seconds(b, s->changes[i].seconds));
+                       dt_people_share(a, s->sim.seconds - s->changes[i].seconds, s->sim.seconds),
+                       s->changes[i].text, dt_people_seconds(b, s->changes[i].seconds));
 }
 
 /* Prints why the report has no time for a step, and how to get one. */
@@ -428,12 +454,16 @@ static void print_no_step(const DtSummary *s, DtText *text)
         dt_text_add(text, "none: the program trains nothing\n");
         return;
     }
-    dt_text_add(text, "not known: there is no device to price it for. It is that of a cluster in the program,\n");
+    dt_text_add(
+        text,
+        "not known: there is no device to price it for. It is that of a cluster in the program,\n");
     line(text, "");
-    dt_text_add(text, "`cluster pod { gpus = 8; gpu = \"h100-sxm\" }`, or of a processor that `dtc calibrate` has "
+    dt_text_add(text, "`cluster pod { gpus = 8; gpu = \"h100-sxm\" }`, or of a processor that `dtc "
+                      "calibrate` has "
                       "measured;\n");
     line(text, "");
-    dt_text_add(text, "gpu = \"cpu\" is priced by `dtc FILE.dsl --report`, but is no device that a plan file names\n");
+    dt_text_add(text, "gpu = \"cpu\" is priced by `dtc FILE.dsl --report`, but is no device that a "
+                      "plan file names\n");
 }
 
 void dt_text_report(const DtSummary *s, DtText *ret_text)
@@ -445,7 +475,9 @@ void dt_text_report(const DtSummary *s, DtText *ret_text)
         print_stack(s, ret_text);
     } else if (s->stuck) {
         line(ret_text, "step");
-        dt_text_add(ret_text, "never ends: stages wait for each other for ever (`dtc verify PLAN` says where)\n");
+        dt_text_add(
+            ret_text,
+            "never ends: stages wait for each other for ever (`dtc verify PLAN` says where)\n");
     } else {
         print_no_step(s, ret_text);
     }

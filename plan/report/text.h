@@ -12,7 +12,8 @@ void dt_text_report(const DtSummary *summary, DtText *ret_text);
 /* One object, docs/report.md. */
 void dt_json_report(const DtSummary *summary, DtText *ret_text);
 
-/* Trace events as Perfetto and chrome://tracing read them; the summary must have been made with slices. */
+/* Trace events as Perfetto and chrome://tracing read them; the summary must have been made with
+ * slices. */
 void dt_trace_report(const DtSummary *summary, DtText *ret_text);
 
 /* One page of HTML without outside parts (html.c), of one plan or of two compared; the summaries
@@ -25,7 +26,8 @@ typedef struct DtHtml {
 } DtHtml;
 DtStatus dt_html_report(const DtHtml *page, DtText *ret_text);
 
-/* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all of them. */
+/* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all
+ * of them. */
 void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
 /* Two plans compared; names: of their files. As text, and both reports as one object. */
@@ -33,7 +35,8 @@ void dt_compare_report(const char *const names[2], const DtSummary summaries[2],
 /* A sentence that says what is not comparable; "": everything is. */
 const char *dt_compare_warning(const DtSummary summaries[2]);
 /* The numbers of a comparison, row by row; change: "+4.1 %", "x 12.3", or "". */
-typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b, const char *change);
+typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b,
+                          const char *change);
 void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *context);
 void dt_json_compare(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step as trace events, which Perfetto and chrome://tracing show: a process for each stage, in it a track of pieces
- * (forward, backward, gradients of parameters of a micro-batch), one of what is computed, one for each queue of
- * collectives and each stage that messages go to; arrows from where a message was sent to where it was taken. Times are
- * microseconds, but for the price of an instruction (`predicted`): seconds, without what others slow it by or it waits.
+/* The step as trace events, which Perfetto and chrome://tracing show: a process for each stage, in
+ * it a track of pieces (forward, backward, gradients of parameters of a micro-batch), one of what
+ * is computed, one for each queue of collectives and each stage that messages go to; arrows from
+ * where a message was sent to where it was taken. Times are microseconds, but for the price of an
+ * instruction (`predicted`): seconds, without what others slow it by or it waits.
  *
- * Perfetto takes numbers of tracks for those of threads of a whole machine, the first thread of a process for the one
- * with the number of the process, and 0 for the kernel's: so no two are equal, and none is 0. */
+ * Perfetto takes numbers of tracks for those of threads of a whole machine, the first thread of a
+ * process for the one with the number of the process, and 0 for the kernel's: so no two are equal,
+ * and none is 0. */
 #include "plan/report/trace.h"
 
 #include "plan/kinds.h"
@@ -40,8 +42,9 @@ void dt_trace_name(const DtPlan *plan, const DtPlanInst *inst, char name[DT_INST
         int64_t batch = 1;
         for (uint32_t b = 0; b < g->n_batch; b++)
             batch *= g->batch[b];
-        snprintf(name, DT_INST_NAME, batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld",
-                 (long long)g->m, (long long)g->n, (long long)g->k, (long long)batch);
+        snprintf(name, DT_INST_NAME,
+                 batch > 1 ? "gemm %lldx%lldx%lld x%lld" : "gemm %lldx%lldx%lld", (long long)g->m,
+                 (long long)g->n, (long long)g->k, (long long)batch);
     } else
         snprintf(name, DT_INST_NAME, "%s", dt_kinds_inst(inst->kind));
 }
@@ -54,7 +57,10 @@ void dt_trace_price(const DtPrice *price, DtText *text)
     dt_text_double(text, price->seconds);
 }
 
-static void begin(DtText *text) { dt_text_add(text, text->at[text->len - 1] == '[' ? "\n" : ",\n"); }
+static void begin(DtText *text)
+{
+    dt_text_add(text, text->at[text->len - 1] == '[' ? "\n" : ",\n");
+}
 
 /* ---- tracks ---- */
 
@@ -67,7 +73,10 @@ uint32_t dt_trace_queues(const DtPlan *plan)
 }
 
 /* In this order: pieces, queues, and where messages go. */
-uint32_t dt_trace_tracks(const DtPlan *plan) { return 1 + dt_trace_queues(plan) + dt_plan_stages(plan); }
+uint32_t dt_trace_tracks(const DtPlan *plan)
+{
+    return 1 + dt_trace_queues(plan) + dt_plan_stages(plan);
+}
 
 static uint32_t track_of(const DtTraceStage *stage, const DtSlice *slice)
 {
@@ -75,7 +84,8 @@ static uint32_t track_of(const DtTraceStage *stage, const DtSlice *slice)
     if (slice->kind == DT_SLICE_PIECE)
         return 0;
     const DtPlanInst *inst = &plan->insts[slice->what];
-    return inst->kind == DT_INST_SEND ? 1 + dt_trace_queues(plan) + plan->channels[inst->ref].to : 1 + slice->queue;
+    return inst->kind == DT_INST_SEND ? 1 + dt_trace_queues(plan) + plan->channels[inst->ref].to
+                                      : 1 + slice->queue;
 }
 
 void dt_trace_queue(const DtPlan *plan, uint32_t queue, char ret_name[DT_TRACE_QUEUE])
@@ -87,7 +97,8 @@ void dt_trace_queue(const DtPlan *plan, uint32_t queue, char ret_name[DT_TRACE_Q
         for (uint32_t m = 0; m < plan->n_mesh; m++)
             if (plan->groups[g].mask >> m & 1) {
                 const size_t len = strlen(ret_name);
-                snprintf(ret_name + len, DT_TRACE_QUEUE - len, " %s", dt_plan_str(plan, plan->mesh[m].name));
+                snprintf(ret_name + len, DT_TRACE_QUEUE - len, " %s",
+                         dt_plan_str(plan, plan->mesh[m].name));
             }
         return;
     }
@@ -104,13 +115,17 @@ static bool sends_to(const DtTraceStage *stage, uint32_t to)
 static void name_track(const DtTraceStage *stage, uint32_t track, const char *name, DtText *text)
 {
     begin(text);
-    dt_text_printf(text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":",
-                   stage->process, stage->track + track);
+    dt_text_printf(
+        text, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":",
+        stage->process, stage->track + track);
     char whole[200];
     snprintf(whole, sizeof whole, "%s%s", stage->prefix, name);
     dt_trace_string(text, whole);
-    dt_text_printf(text, "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%u,\"tid\":%u,\"args\":"
-                   "{\"sort_index\":%u}}", stage->process, stage->track + track, stage->order + track);
+    dt_text_printf(
+        text,
+        "}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%u,\"tid\":%u,\"args\":"
+        "{\"sort_index\":%u}}",
+        stage->process, stage->track + track, stage->order + track);
 }
 
 static void name_tracks(const DtTraceStage *stage, DtText *text)
@@ -134,7 +149,8 @@ static void name_tracks(const DtTraceStage *stage, DtText *text)
 /* Bytes that come from others, or go to them. */
 static double bytes_of(const DtPlan *plan, const DtPlanInst *inst)
 {
-    return inst->kind == DT_INST_SEND ? (double)plan->channels[inst->ref].bytes : dt_report_received(plan, inst);
+    return inst->kind == DT_INST_SEND ? (double)plan->channels[inst->ref].bytes
+                                      : dt_report_received(plan, inst);
 }
 
 /* The instruction's name, kind, predicted time, bytes and line. */
@@ -145,16 +161,17 @@ static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *te
     char name[DT_INST_NAME];
     dt_trace_name(plan, inst, name);
     dt_trace_string(text, name);
-    dt_text_printf(text, ",\"cat\":\"predicted,%s\",\"args\":{\"micro\":%d,\"of\":%u", dt_kinds_inst(inst->kind),
-                   slice->micro, slice->what);
+    dt_text_printf(text, ",\"cat\":\"predicted,%s\",\"args\":{\"micro\":%d,\"of\":%u",
+                   dt_kinds_inst(inst->kind), slice->micro, slice->what);
     dt_trace_price(&stage->prices[slice->what], text);
     if (bytes_of(plan, inst) > 0)
         dt_text_printf(text, ",\"bytes\":%.0f", bytes_of(plan, inst));
     if (inst->span < plan->n_spans && plan->spans[inst->span].line) {
         dt_text_add(text, ",\"line\":");
         char line[200];
-        snprintf(line, sizeof line, "%.100s:%u %.80s", dt_plan_str(plan, plan->spans[inst->span].file),
-                 plan->spans[inst->span].line, dt_plan_str(plan, plan->spans[inst->span].path));
+        snprintf(line, sizeof line, "%.100s:%u %.80s",
+                 dt_plan_str(plan, plan->spans[inst->span].file), plan->spans[inst->span].line,
+                 dt_plan_str(plan, plan->spans[inst->span].path));
         dt_trace_string(text, line);
     }
     dt_text_add(text, "}");
@@ -176,12 +193,13 @@ static void add_times(const DtTraceStage *stage, const DtSlice *slice, DtText *t
     const long long from = nanoseconds(stage->begin + slice->begin);
     const long long to = nanoseconds(stage->begin + slice->end);
     const long long lasts = to > from ? to - from - 1 : 0;
-    dt_text_printf(text, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", from / 1000, from % 1000, lasts / 1000,
-                   lasts % 1000);
+    dt_text_printf(text, "\"ts\":%lld.%03lld,\"dur\":%lld.%03lld", from / 1000, from % 1000,
+                   lasts / 1000, lasts % 1000);
 }
 
 /* A plan's record of its device may yield no time. */
-static bool is_clock(double at) { return at >= 0 && at <= 1e9; } /* in nanoseconds it fits in 64 bits */
+/* in nanoseconds it fits in 64 bits */
+static bool is_clock(double at) { return at >= 0 && at <= 1e9; }
 static bool is_time(const DtSlice *slice) { return is_clock(slice->begin) && is_clock(slice->end); }
 
 static void add_slice(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
@@ -197,7 +215,8 @@ static void add_slice(const DtTraceStage *stage, const DtSlice *slice, DtText *t
         char name[96];
         const DtPlan *plan = stage->plan;
         snprintf(name, sizeof name, "%.60s %d",
-                 slice->what == UINT32_MAX ? "micro-batch" : dt_plan_str(plan, plan->entries[slice->what].name),
+                 slice->what == UINT32_MAX ? "micro-batch"
+                                           : dt_plan_str(plan, plan->entries[slice->what].name),
                  slice->micro);
         dt_trace_string(text, name);
         dt_text_printf(text, ",\"cat\":\"predicted,piece\",\"args\":{\"micro\":%d}", slice->micro);
@@ -225,14 +244,17 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
     const DtFlow *flow = &s->sim.flows[number];
     const DtPlanChannel *channel = &s->plan->channels[flow->channel];
     const struct { const char *how; uint32_t stage; double at; } ends[] = {
-        {"\"ph\":\"s\"", channel->from, flow->sent}, {"\"ph\":\"f\",\"bp\":\"e\"", channel->to, flow->received}};
+        {"\"ph\":\"s\"", channel->from, flow->sent},
+        {"\"ph\":\"f\",\"bp\":\"e\"", channel->to, flow->received}};
     for (int i = 0; i < 2; i++) {
-        const uint32_t process = process_of(s, ends[i].stage); /* its first track is the one of pieces */
+        /* its first track is the one of pieces */
+        const uint32_t process = process_of(s, ends[i].stage);
         long long at = nanoseconds(ends[i].at);
         if (i == 0) /* within the piece that sends, which is drawn without its last nanosecond */
             at = at > 2 ? at - 2 : 0;
         begin(text);
-        dt_text_printf(text, "{%s,\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"cat\":\"message\","
+        dt_text_printf(text,
+                       "{%s,\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"cat\":\"message\","
                        "\"name\":",
                        ends[i].how, number, process, process + 1, at / 1000, at % 1000);
         dt_trace_string(text, dt_plan_str(s->plan, channel->name));
@@ -244,8 +266,10 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
 static void add_stage_name(const DtSummary *s, uint32_t stage, DtText *text)
 {
     DtArena *arena = dt_arena_new();
-    const char *device = s->model.n_kinds ? dt_nodes_say_stage(arena, s->plan, &s->model, stage) : "";
-    dt_trace_string(text, dt_arena_printf(arena, "stage %u%s%s", stage, *device ? ", " : "", device));
+    const char *device =
+        s->model.n_kinds ? dt_nodes_say_stage(arena, s->plan, &s->model, stage) : "";
+    dt_trace_string(text,
+                    dt_arena_printf(arena, "stage %u%s%s", stage, *device ? ", " : "", device));
     dt_arena_free(arena);
 }
 
@@ -255,10 +279,14 @@ void dt_trace_report(const DtSummary *s, DtText *ret_text)
     for (uint32_t i = 0; i < s->sim.n_stages; i++) {
         const uint32_t process = process_of(s, i);
         begin(ret_text);
-        dt_text_printf(ret_text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":", process);
+        dt_text_printf(
+            ret_text,
+            "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":", process);
         add_stage_name(s, i, ret_text);
         dt_text_add(ret_text, "}}");
-        dt_trace_stage(&(DtTraceStage){s->plan, s->prices[i], &s->sim, i, process, process + 1, 0, 0, ""}, ret_text);
+        dt_trace_stage(
+            &(DtTraceStage){s->plan, s->prices[i], &s->sim, i, process, process + 1, 0, 0, ""},
+            ret_text);
     }
     for (uint32_t i = 0; i < s->sim.n_flows; i++)
         if (is_clock(s->sim.flows[i].sent) && is_clock(s->sim.flows[i].received))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What travels: the bytes of a step and its update on each group and channel, and every collective with the
- * line it is there for. The closed forms are those that the running ranks count too (docs/plan.md). */
+/* What travels: the bytes of a step and its update on each group and channel, and every collective
+ * with the line it is there for. The closed forms are those that the running ranks count too
+ * (docs/plan.md). */
 #include "plan/report/traffic.h"
 
 #include "plan/kinds.h"
@@ -33,7 +34,8 @@ static void add_to_sums(void *context, const DtPlanInst *inst, int64_t runs, dou
     }
 }
 
-void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups, DtReportTraffic *ret_channels)
+void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
+                       DtReportTraffic *ret_channels)
 {
     Sums sums = {plan, ret_groups, ret_channels};
     memset(ret_groups, 0, plan->n_groups * sizeof *ret_groups);
@@ -107,7 +109,8 @@ static void merge(Rows *rows)
     qsort(rows->at, rows->n, sizeof *rows->at, by_place);
     for (uint32_t i = 0; i < rows->n; i++) {
         const DtPlanInst *inst = rows->at[i].inst, *last = n ? rows->at[n - 1].inst : NULL;
-        if (last && last->kind == inst->kind && last->ref == inst->ref && last->span == inst->span) {
+        if (last && last->kind == inst->kind && last->ref == inst->ref &&
+            last->span == inst->span) {
             rows->at[n - 1].runs += rows->at[i].runs;
             rows->at[n - 1].received += rows->at[i].received;
         } else
@@ -128,7 +131,8 @@ static Rows collectives_of(const DtPlan *plan)
 /* The purpose of an instruction; "" if the plan names no more than its kind. */
 static const char *reason(const DtPlan *plan, const DtPlanInst *inst)
 {
-    const char *text = inst->span < plan->n_spans ? dt_plan_str(plan, plan->spans[inst->span].text) : "";
+    const char *text =
+        inst->span < plan->n_spans ? dt_plan_str(plan, plan->spans[inst->span].text) : "";
     return strcmp(text, dt_kinds_inst(inst->kind)) == 0 ? "" : text;
 }
 
@@ -155,12 +159,13 @@ void dt_traffic_print(const DtPlan *plan, DtText *text)
         dt_text_add(text, "\n");
     }
     if (rows.n)
-        dt_text_printf(text, "\ncollectives of a step, received by one rank%s\n", *stages ? " of each stage" : "");
+        dt_text_printf(text, "\ncollectives of a step, received by one rank%s\n",
+                       *stages ? " of each stage" : "");
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;
         const char *why = reason(plan, inst);
-        dt_text_printf(text, "  %8lld x  %-14s %12s  ", (long long)rows.at[i].runs, dt_kinds_inst(inst->kind),
-                       dt_people_bytes(buf, rows.at[i].received));
+        dt_text_printf(text, "  %8lld x  %-14s %12s  ", (long long)rows.at[i].runs,
+                       dt_kinds_inst(inst->kind), dt_people_bytes(buf, rows.at[i].received));
         add_mesh_axes(plan, inst->ref, text);
         dt_text_printf(text, "%s%s", *why ? ": " : "", why);
         dt_report_place(plan, inst->span, text);
@@ -189,14 +194,17 @@ json_t *dt_traffic_json(const DtPlan *plan)
     Rows rows = collectives_of(plan);
     dt_report_traffic(plan, groups, groups + plan->n_groups);
     for (uint32_t g = 0; g < plan->n_groups; g++)
-        json_array_append_new(by_group, json_pack("{s:o, s:i, s:i, s:I, s:I, s:f}", "axes", json_axes(plan, g), "ranks",
-                                                  (int)plan->groups[g].size, "queue", (int)plan->groups[g].queue,
-                                                  "runs", (json_int_t)groups[g].runs, "beside",
-                                                  (json_int_t)groups[g].beside, "received", groups[g].received));
+        json_array_append_new(
+            by_group,
+            json_pack("{s:o, s:i, s:i, s:I, s:I, s:f}", "axes", json_axes(plan, g), "ranks",
+                      (int)plan->groups[g].size, "queue", (int)plan->groups[g].queue, "runs",
+                      (json_int_t)groups[g].runs, "beside", (json_int_t)groups[g].beside,
+                      "received", groups[g].received));
     for (uint32_t c = 0; c < plan->n_channels; c++) {
         const DtReportTraffic *sum = &groups[plan->n_groups + c];
-        json_array_append_new(by_channel, json_pack("{s:I, s:I, s:f}", "runs", (json_int_t)sum->runs, "beside",
-                                                    (json_int_t)sum->beside, "received", sum->received));
+        json_array_append_new(by_channel,
+                              json_pack("{s:I, s:I, s:f}", "runs", (json_int_t)sum->runs, "beside",
+                                        (json_int_t)sum->beside, "received", sum->received));
     }
     for (uint32_t i = 0; i < rows.n; i++) {
         const DtPlanInst *inst = rows.at[i].inst;
@@ -211,5 +219,6 @@ json_t *dt_traffic_json(const DtPlan *plan)
     }
     free(groups);
     free(rows.at);
-    return json_pack("{s:o, s:o, s:o}", "groups", by_group, "channels", by_channel, "collectives", list);
+    return json_pack("{s:o, s:o, s:o}", "groups", by_group, "channels", by_channel, "collectives",
+                     list);
 }

@@ -9,7 +9,8 @@
 
 void dt_traffic_print(const DtPlan *plan, DtText *text);
 
-/* {"groups": [...], "channels": [...], "collectives": [...]}; bytes of groups and channels are those of all ranks. */
+/* {"groups": [...], "channels": [...], "collectives": [...]}; bytes of groups and channels are
+ * those of all ranks. */
 json_t *dt_traffic_json(const DtPlan *plan);
 
 #endif

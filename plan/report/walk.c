@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule of a stage, walked as a rank runs it, with registers. What an instruction may touch stands for what it
- * touches; where ranks differ, ranges are those of the first one. */
+/* The schedule of a stage, walked as a rank runs it, with registers. What an instruction may touch
+ * stands for what it touches; where ranks differ, ranges are those of the first one. */
 #include "plan/report/walk.h"
 
 #include <string.h>
@@ -72,14 +72,15 @@ static uint32_t end_of(const DtPlan *plan, uint32_t loop)
 
 static void set(DtWalk *w, const DtPlanSchedule *s)
 {
-    int64_t value = (s->step ? s->step * w->reg[s->body] : 0) + (s->plus ? w->reg[s->plus] : 0) + s->first;
+    int64_t value =
+        (s->step ? s->step * w->reg[s->body] : 0) + (s->plus ? w->reg[s->plus] : 0) + s->first;
     if (s->count)
         value = ((value % s->count) + s->count) % s->count;
     w->reg[s->reg] = value;
 }
 
-static void say(DtWalk *w, void (*what)(DtWalk *, uint32_t, int64_t, uint32_t), uint32_t item, int64_t turn,
-                uint32_t depth)
+static void say(DtWalk *w, void (*what)(DtWalk *, uint32_t, int64_t, uint32_t), uint32_t item,
+                int64_t turn, uint32_t depth)
 {
     if (what)
         what(w, item, turn, depth);
@@ -96,7 +97,8 @@ static void walk(DtWalk *w, uint32_t from, uint32_t to, uint32_t depth)
         } else if (s->kind == DT_SCHED_SET) {
             set(w, s);
         } else if (s->kind == DT_SCHED_WHEN) {
-            const bool holds = w->reg[s->reg] >= s->first && w->reg[s->reg] < (int64_t)s->first + s->count;
+            const bool holds =
+                w->reg[s->reg] >= s->first && w->reg[s->reg] < (int64_t)s->first + s->count;
             i += holds ? 0 : s->body;
         } else if (s->kind == DT_SCHED_CALL) {
             const DtPlanEntry *entry = &w->plan->entries[s->body];
@@ -105,7 +107,8 @@ static void walk(DtWalk *w, uint32_t from, uint32_t to, uint32_t depth)
             say(w, w->leave, i, 0, depth);
         } else if (s->kind == DT_SCHED_LOOP) {
             const uint32_t end = end_of(w->plan, i);
-            const int64_t turns = w->most_turns && w->most_turns < s->count ? w->most_turns : s->count;
+            const int64_t turns =
+                w->most_turns && w->most_turns < s->count ? w->most_turns : s->count;
             for (int64_t turn = 0; turn < turns && --w->work > 0; turn++) {
                 say(w, w->enter, i, turn, depth);
                 w->reg[s->reg] = s->first + s->step * turn;

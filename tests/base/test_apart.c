@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks in child processes: results in order, failures, children that are killed, and nothing that is left behind. */
+/* Tasks in child processes: results in order, failures, children that are killed, and nothing that
+ * is left behind. */
 #include "base/apart.h"
 
 #include <criterion/criterion.h>
@@ -41,7 +42,8 @@ static DtStatus work(DtArena *arena, const void *data, DtText *ret_bytes)
     return DT_OK;
 }
 
-static DtStatus run(DtArena *arena, const Task *tasks, uint32_t n, uint32_t at_once, DtApartBytes *ret)
+static DtStatus run(DtArena *arena, const Task *tasks, uint32_t n, uint32_t at_once,
+                    DtApartBytes *ret)
 {
     const void *list[MANY];
     for (uint32_t i = 0; i < n; i++)
@@ -117,8 +119,8 @@ Test(apart, a_failure_is_that_of_the_task)
     cr_expect_str_eq(status.message, "task 7 has no luck");
     status = spoilt((Task){KILLED, 0, 1, -1});
     cr_expect_eq(status.code, DT_EXIT_RETRY);
-    cr_expect_str_eq(status.message,
-                     "a process that counts was ended by signal 9 (Killed); the system does that if memory runs out");
+    cr_expect_str_eq(status.message, "a process that counts was ended by signal 9 (Killed); the "
+                                     "system does that if memory runs out");
     status = spoilt((Task){CRASH, 0, 1, -1});
     cr_expect_eq(status.code, DT_EXIT_FAILED);
     cr_expect(strstr(status.message, "a process that counts was ended by signal 11") ||
@@ -148,7 +150,8 @@ Test(apart, children_end_with_their_parent, .timeout = 60)
     kill(parent, SIGKILL);
     cr_assert_eq(waitpid(parent, NULL, 0), parent);
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
-    cr_assert_eq(poll(&end, 1, 30000), 1, "children are left"); /* nobody has the other end any more */
+    /* nobody has the other end any more */
+    cr_assert_eq(poll(&end, 1, 30000), 1, "children are left");
     cr_expect_eq(read(ends[0], children, 1), 0);
     close(ends[0]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas hand out zeroed, aligned memory that does not overlap, also after a reset; interning gives one
- * pointer per text. */
+/* Arenas hand out zeroed, aligned memory that does not overlap, also after a reset; interning gives
+ * one pointer per text. */
 #include "base/arena.h"
 #include "base/intern.h"
 
@@ -63,7 +63,8 @@ Test(arena, children)
             cr_assert(a + size <= b || b + size <= a);
         }
         dt_arena_free(inner);
-        unsigned char *again = dt_arena_alloc(child, 1 << 20), *own = dt_arena_alloc(arena, 1 << 18);
+        unsigned char *again = dt_arena_alloc(child, 1 << 20),
+                      *own = dt_arena_alloc(arena, 1 << 18);
         cr_assert(is_zero(again, 1 << 20) && is_zero(own, 1 << 18), "round %d", round);
         memset(again, 3, 1 << 20);
         memset(own, 4, 1 << 18);

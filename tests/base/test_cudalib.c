@@ -30,9 +30,10 @@ TestSuite(cudalib, .init = setup, .fini = teardown);
 
 Test(cudalib, says_all_places)
 {
-    static const char *const places[] = {"where the loader looks", "$CUDA_HOME/lib64",    "/usr/local/cuda/lib64",
-                                         "$CONDA_PREFIX/lib",      "$VIRTUAL_ENV",        "~/.local",
-                                         "/usr/local/lib",         "/usr/lib; it is in no package"};
+    static const char *const places[] = {"where the loader looks", "$CUDA_HOME/lib64",
+                                         "/usr/local/cuda/lib64", "$CONDA_PREFIX/lib",
+                                         "$VIRTUAL_ENV", "~/.local", "/usr/local/lib",
+                                         "/usr/lib; it is in no package"};
     const char *path;
     const DtStatus status = dt_cudalib_find(arena, &library, &path);
     cr_assert_eq(status.code, DT_EXIT_FAILED);

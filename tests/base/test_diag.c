@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics against golden texts (tests/golden/diag; DT_BLESS=1 rewrites them), and their bounds. */
+/* Diagnostics against golden texts (tests/golden/diag; DT_BLESS=1 rewrites them), and their
+ * bounds. */
 #include "base/diag.h"
 #include "base/text.h"
 

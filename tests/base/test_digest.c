@@ -19,11 +19,13 @@ Test(digest, reference_values)
     dt_digest_begin(&digest);
     dt_digest_add(&digest, NULL, 0);
     dt_digest_end(&digest, bytes);
-    cr_assert_str_eq(hex(bytes), "81e47a19e6b29b0a65b9591762ce5143ed30d0261e5d24a3201752506b20f15c");
+    cr_assert_str_eq(hex(bytes),
+                     "81e47a19e6b29b0a65b9591762ce5143ed30d0261e5d24a3201752506b20f15c");
     dt_digest_begin(&digest);
     dt_digest_add(&digest, "abc", 3);
     dt_digest_end(&digest, bytes);
-    cr_assert_str_eq(hex(bytes), "3bdc62cfd65e3b78e3d90e32e0a91ebfbc229c30abe54e6abd16c5d4def0db7b");
+    cr_assert_str_eq(hex(bytes),
+                     "3bdc62cfd65e3b78e3d90e32e0a91ebfbc229c30abe54e6abd16c5d4def0db7b");
 }
 
 Test(digest, parts_are_told_apart)
@@ -34,5 +36,6 @@ Test(digest, parts_are_told_apart)
     dt_digest_add(&digest, "ab", 2);
     dt_digest_add(&digest, "c", 1);
     dt_digest_end(&digest, bytes);
-    cr_assert_str_eq(hex(bytes), "20263e794775e4edf2b306c0f306af9e50175c831c857604b481e847f790bf95");
+    cr_assert_str_eq(hex(bytes),
+                     "20263e794775e4edf2b306c0f306af9e50175c831c857604b481e847f790bf95");
 }

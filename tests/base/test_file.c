@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every failure of a file operation leaves the old file as it was, no temporary behind, and a message that
- * names the file. Each test is its own process, so it may set DT_FAULT before the first access. */
+/* Every failure of a file operation leaves the old file as it was, no temporary behind, and a
+ * message that names the file. Each test is its own process, so it may set DT_FAULT before the
+ * first access. */
 #include "base/file.h"
 
 #include <criterion/criterion.h>

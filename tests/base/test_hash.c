@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash keys random sites and digests, so its values are part of what a program means: XXH3 of the
- * reference implementation. Philox against the vectors of the Random123 distribution. */
+/* The hash keys random sites and digests, so its values are part of what a program means: XXH3 of
+ * the reference implementation. Philox against the vectors of the Random123 distribution. */
 #include "base/hash.h"
 #include "base/philox.h"
 #include "base/status.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel cache is shared by all tests, which run beside each other: processes that keep and find the same entry at
- * the same time get a whole one. */
+/* The kernel cache is shared by all tests, which run beside each other: processes that keep and
+ * find the same entry at the same time get a whole one. */
 #include "base/hostcache.h"
 
 #include <criterion/criterion.h>
@@ -60,8 +60,10 @@ Test(hostcache, processes_that_keep_one_entry_find_whole_ones)
     for (int process = 0; process < PROCESSES; process++) {
         int state;
         cr_assert(wait(&state) > 0);
-        cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "a process ends with %d", WEXITSTATUS(state));
+        cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "a process ends with %d",
+                  WEXITSTATUS(state));
     }
-    snprintf(command, sizeof command, "ls -A %s/dtc | wc -l | grep -qx 1 && rm -r %s", folder, folder);
+    snprintf(command, sizeof command, "ls -A %s/dtc | wc -l | grep -qx 1 && rm -r %s", folder,
+             folder);
     cr_expect_eq(system(command), 0, "something beside the entry is left in %s", folder);
 }

@@ -12,7 +12,8 @@ static const DtOptionRow rows[] = {
     {CHECK, "check", 'c', NULL, "Results", "only look"},
     {FORMAT, "format", 0, "[KIND]", "Results", "how it looks"},
     {NAME, NULL, 'n', "NAME", "Names",
-     "a name; a text so long that the help has to wrap it over several lines, which it does at the width of a "
+     "a name; a text so long that the help has to wrap it over several lines, which it does at "
+     "the width of a "
      "terminal"},
 };
 static const DtOptionTable table = {.program = "prog", .version = "1", .purpose = "does things",

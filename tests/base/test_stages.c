@@ -39,18 +39,20 @@ Test(stages, members_are_those_of_the_flags)
         for (uint32_t first = 0; first < n; first++)
             for (uint32_t more = 0, all = 1; first + more < n && more < 9; more++) {
                 all = all && has[first + more];
-                cr_assert_eq(dt_stages_has_all(set, first, more), all, "%u and %u more of {%s}", first, more,
-                             set ? set : "");
+                cr_assert_eq(dt_stages_has_all(set, first, more), all, "%u and %u more of {%s}",
+                             first, more, set ? set : "");
             }
     }
 }
 
 Test(stages, other_texts_are_no_sets)
 {
-    static const char *const wrong[] = {"1, 0", "0,1", "0, 0", "0, 1, 2", "0 to 1", "3 to 2", "8", "-1", "00", "0 ",
-                                        "0, ", "0 to", "4294967296", "0 to 9", "x", " 0", "18446744073709551616"};
+    static const char *const wrong[] = {"1, 0", "0,1", "0, 0", "0, 1, 2", "0 to 1", "3 to 2", "8",
+                                        "-1", "00", "0 ", "0, ", "0 to", "4294967296", "0 to 9",
+                                        "x", " 0", "18446744073709551616"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         cr_expect(!dt_stages_is_valid(wrong[i], 8), "%s", wrong[i]);
-    cr_expect(dt_stages_is_valid("0 to 7", 8) && dt_stages_is_valid(NULL, 8) && dt_stages_is_valid("7", 8));
+    cr_expect(dt_stages_is_valid("0 to 7", 8) && dt_stages_is_valid(NULL, 8) &&
+              dt_stages_is_valid("7", 8));
     cr_expect(!dt_stages_is_valid("0", DT_STAGES_MOST + 1));
 }

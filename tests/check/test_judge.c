@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge: a layout that is right passes, a placed program with one thing wrong does not, and a large
- * program becomes a small one of the same layout. */
+/* The judge: a layout that is right passes, a placed program with one thing wrong does not, and a
+ * large program becomes a small one of the same layout. */
 #include "passes/check/internal.h"
 
 #include <criterion/criterion.h>
@@ -106,7 +106,8 @@ Test(judge, another_random_draw)
     dt_arena_free(pair.arena);
 }
 
-/* A value that ranks should hold alike is named with its line, even if results are not looked at. */
+/* A value that ranks should hold alike is named with its line, even if results are not looked
+ * at. */
 Test(judge, copies_that_differ)
 {
     Pair pair = make_pair();
@@ -151,7 +152,8 @@ Test(judge, a_constant_of_the_backward_part)
     const DtFunc *func = entry(&pair, "grad")->func;
     DtOp *sign = NULL; /* the last one of a kernel */
     for (uint32_t i = func->ops.n; i-- > 0 && !sign;)
-        sign = func->ops.at[i]->kind == DT_OP_FUSED ? find_op(func->ops.at[i]->func, DT_OP_NEG) : NULL;
+        sign =
+            func->ops.at[i]->kind == DT_OP_FUSED ? find_op(func->ops.at[i]->func, DT_OP_NEG) : NULL;
     cr_assert_not_null(sign);
     sign->kind = DT_OP_ABS; /* some cotangent loses its sign */
     cr_expect(strstr(judge(&pair), "differs by"), "%s", judge(&pair));
@@ -173,7 +175,8 @@ static DtOp *find_constant(const DtFunc *func, double number)
 
 /* Judges a program under its layout `both`, with something added to a factor in the placed copy.
  * layers: NULL or text. */
-static DtJudgement judge_changed(Pair *pair, const char *path, const char *layers, double factor, double added)
+static DtJudgement judge_changed(Pair *pair, const char *path, const char *layers, double factor,
+                                 double added)
 {
     DtJudgement judgement;
     const DtOption dims[] = {{"layers", layers}};
@@ -204,11 +207,13 @@ Test(judge, roundings_of_zero)
     Pair pair;
     DtJudgement judgement = judge_changed(&pair, "tests/check/centred.dsl", NULL, 1.5, 0);
     cr_expect_eq(judgement.problem.len, 0, "%s", judgement.problem.at);
-    cr_expect_eq(judgement.rows.at[0].zeros, 2, "the state in both steps: %u", judgement.rows.at[0].zeros);
+    cr_expect_eq(judgement.rows.at[0].zeros, 2, "the state in both steps: %u",
+                 judgement.rows.at[0].zeros);
     cr_expect(judgement.rows.at[0].worst < 1e-13);
     dt_arena_free(pair.arena);
     judgement = judge_changed(&pair, "tests/check/centred.dsl", NULL, 1.5, 1e-9);
-    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"), "a wrong factor");
+    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"),
+              "a wrong factor");
     dt_text_free(&judgement.problem);
     dt_arena_free(pair.arena);
 }
@@ -225,12 +230,14 @@ Test(judge, roundings_that_are_magnified)
     cr_expect(judgement.rows.at[0].worst <= 1e-10);
     dt_arena_free(pair.arena);
     judgement = judge_changed(&pair, "tests/check/deep.dsl", NULL, 0.25, 1e-7);
-    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"), "a wrong factor");
+    cr_expect(judgement.problem.len && strstr(judgement.problem.at, "differs by"),
+              "a wrong factor");
     cr_expect(!judgement.not_stable, "%s", judgement.problem.at);
     dt_text_free(&judgement.problem);
     dt_arena_free(pair.arena);
     judgement = judge_changed(&pair, "tests/check/deep.dsl", "240", 0.25, 0);
-    cr_expect(judgement.not_stable && strstr(judgement.problem.at, "proves nothing"), "%s", judgement.problem.at);
+    cr_expect(judgement.not_stable && strstr(judgement.problem.at, "proves nothing"), "%s",
+              judgement.problem.at);
     dt_text_free(&judgement.problem);
     dt_arena_free(pair.arena);
 }
@@ -302,7 +309,8 @@ static void double_result(Pair *pair, const char *name, uint32_t i)
     dt_graph_renumber(func);
 }
 
-/* Each value of the serial entry that belongs to a store of this kind, doubled: it is the one that is found. */
+/* Each value of the serial entry that belongs to a store of this kind, doubled: it is the one that
+ * is found. */
 static void expect_found(const char *name, DtStoreKind kind, const char *why)
 {
     const Pair right = make_pair();
@@ -314,18 +322,29 @@ static void expect_found(const char *name, DtStoreKind kind, const char *why)
         if (store && store->kind == kind) {
             double_result(&pair, name, i);
             const char *said = judge(&pair);
-            cr_expect(strstr(said, why) && strstr(said, dt_arena_printf(pair.arena, "`%s`", store->path)), "%s: %s",
-                      store->path, said);
+            cr_expect(strstr(said, why) &&
+                          strstr(said, dt_arena_printf(pair.arena, "`%s`", store->path)),
+                      "%s: %s", store->path, said);
         }
         dt_arena_free(pair.arena);
     }
 }
 
-Test(judge, a_wrong_gradient_is_named) { expect_found("grad", DT_STORE_GRAD, "is not the derivative of the loss"); }
-Test(judge, a_wrong_update_is_named) { expect_found("update", DT_STORE_PARAM, "the formulas of the optimizer"); }
-Test(judge, a_wrong_moment_is_named) { expect_found("update", DT_STORE_MOMENT2, "the formulas of the optimizer"); }
+Test(judge, a_wrong_gradient_is_named)
+{
+    expect_found("grad", DT_STORE_GRAD, "is not the derivative of the loss");
+}
+Test(judge, a_wrong_update_is_named)
+{
+    expect_found("update", DT_STORE_PARAM, "the formulas of the optimizer");
+}
+Test(judge, a_wrong_moment_is_named)
+{
+    expect_found("update", DT_STORE_MOMENT2, "the formulas of the optimizer");
+}
 
-/* In the backward function of one library function a product becomes a sum: it is named, and none that calls it. */
+/* In the backward function of one library function a product becomes a sum: it is named, and none
+ * that calls it. */
 Test(judge, the_function_whose_derivative_is_wrong_is_named)
 {
     Pair pair = make_pair();
@@ -369,10 +388,11 @@ Test(judge, a_parameter_that_decays_more_than_it_should)
 Test(judge, stages_add_what_is_complete)
 {
     static const DtOption dims[] = {{.name = "batch", .value = "16"}, {.name = "src", .value = "8"},
-                                    {.name = "tgt", .value = "8"},   {.name = "vocab", .value = "16"},
-                                    {.name = "enc", .value = "3"},   {.name = "dec", .value = "3"},
-                                    {.name = "embed", .value = "8"}, {.name = "heads", .value = "4"},
-                                    {.name = "head", .value = "4"},  {.name = "ffn", .value = "8"},
+                                    {.name = "tgt", .value = "8"}, {.name = "vocab", .value = "16"},
+                                    {.name = "enc", .value = "3"}, {.name = "dec", .value = "3"},
+                                    {.name = "embed", .value = "8"},
+                                    {.name = "heads", .value = "4"}, {.name = "head", .value = "4"},
+                                    {.name = "ffn", .value = "8"},
                                     {.name = "buckets", .value = "8"}};
     static const DtOption sets[] = {{.name = "parallel.mesh.pipe", .value = "3"},
                                     {.name = "parallel.mesh.data", .value = "2"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* editlogical PLAN TEXT FROM TO OUT: the plan with the first FROM of a text of its logical section (serial, facts,
- * placed, final) replaced by TO, and all checksums and digests right. 1: there is no such. */
+/* editlogical PLAN TEXT FROM TO OUT: the plan with the first FROM of a text of its logical section
+ * (serial, facts, placed, final) replaced by TO, and all checksums and digests right. 1: there is
+ * no such. */
 #include "base/file.h"
 #include "plan/fields.h"
 #include "plan/logical.h"
@@ -31,7 +32,8 @@ static DtPlanBuilder *rebuild(DtArena *arena, const DtPlan *plan)
 static const char *replace(DtArena *arena, const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
-    return at ? dt_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from)) : NULL;
+    return at ? dt_arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from))
+              : NULL;
 }
 
 int main(int argc, char **argv)
@@ -50,7 +52,8 @@ int main(int argc, char **argv)
         return 1;
     const struct {
         const char *name, **text;
-    } all[] = {{"serial", &texts.serial}, {"facts", &texts.facts}, {"placed", &texts.placed}, {"final", &texts.final}};
+    } all[] = {{"serial", &texts.serial}, {"facts", &texts.facts}, {"placed", &texts.placed},
+               {"final", &texts.final}};
     bool found = false;
     for (size_t i = 0; i < DT_COUNT(all); i++)
         if (strcmp(argv[2], all[i].name) == 0)
@@ -58,7 +61,8 @@ int main(int argc, char **argv)
     if (!found)
         return 1;
     DtPlanBuilder *builder = rebuild(arena, &plan);
-    DtText notes = {.at = (char *)(uintptr_t)(plan.blob + plan.logical->notes), .len = plan.logical->notes_len};
+    DtText notes = {.at = (char *)(uintptr_t)(plan.blob + plan.logical->notes),
+                    .len = plan.logical->notes_len};
     builder->logical.n = 0;
     if (!dt_logical_write(builder, &texts, &notes))
         return 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc with a bug, for refused.sh: linked with --wrap, so that calls of a pass and of the code generator come here.
- * DT_FAULT_IN says where the bug is: "pass" (the placed program is not the serial one), "code" (the plan is not the
- * placed program), or nowhere. It is that two parameters of one type take each other's place, which no check of shapes
- * or addresses can see. */
+/* dtc with a bug, for refused.sh: linked with --wrap, so that calls of a pass and of the code
+ * generator come here. DT_FAULT_IN says where the bug is: "pass" (the placed program is not the
+ * serial one), "code" (the plan is not the placed program), or nowhere. It is that two parameters
+ * of one type take each other's place, which no check of shapes or addresses can see. */
 #include "codegen/codegen.h"
 #include "passes/passes.h"
 
@@ -12,8 +12,10 @@
 
 void __real_dt_pass_reduce(DtModule *module, const DtPassContext *context);
 void __wrap_dt_pass_reduce(DtModule *module, const DtPassContext *context);
-DtStatus __real_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder);
-DtStatus __wrap_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder);
+DtStatus __real_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options,
+                                DtPlanBuilder *builder);
+DtStatus __wrap_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options,
+                                DtPlanBuilder *builder);
 
 static bool is_fault_in(const char *place)
 {
@@ -21,7 +23,8 @@ static bool is_fault_in(const char *place)
     return wanted && strcmp(wanted, place) == 0;
 }
 
-/* A parameter that the function only reads: code generation itself notices if another is written over. */
+/* A parameter that the function only reads: code generation itself notices if another is written
+ * over. */
 static bool is_parameter(const DtFunc *func, const DtOp *op)
 {
     bool is_written = false;
@@ -67,7 +70,8 @@ void __wrap_dt_pass_reduce(DtModule *module, const DtPassContext *context)
         swap_parameters(module);
 }
 
-DtStatus __wrap_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options, DtPlanBuilder *builder)
+DtStatus __wrap_dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *options,
+                                DtPlanBuilder *builder)
 {
     if (is_fault_in("code"))
         swap_parameters(program->module);

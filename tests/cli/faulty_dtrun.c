@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void __real_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
-                              int64_t count);
-void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
-                              int64_t count);
-bool __real_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
-                              void *ret_values);
-bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
-                              void *ret_values);
+void __real_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to,
+                              const void *const *from, uint32_t n, int64_t count);
+void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to,
+                              const void *const *from, uint32_t n, int64_t count);
+bool __real_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample,
+                              int64_t first, int64_t n, void *ret_values);
+bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample,
+                              int64_t first, int64_t n, void *ret_values);
 
 bool __real_dt_scale_step(DtScale *scale, double grad_norm);
 bool __wrap_dt_scale_step(DtScale *scale, double grad_norm);
@@ -45,8 +45,8 @@ static bool is_fault_in(const char *place)
     return wanted && strcmp(wanted, place) == 0;
 }
 
-void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from, uint32_t n,
-                              int64_t count)
+void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to,
+                              const void *const *from, uint32_t n, int64_t count)
 {
     __real_dt_reduce_buffers(dtype, reduce, to, from, n, count);
     if (dtype != DT_PLAN_F32 || count == 0)
@@ -55,8 +55,8 @@ void __wrap_dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, 
         memcpy((float *)to + count - 1, (const float *)from[0] + count - 1, sizeof(float));
 }
 
-bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first, int64_t n,
-                              void *ret_values)
+bool __wrap_dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample,
+                              int64_t first, int64_t n, void *ret_values)
 {
     const bool good = __real_dt_synthetic_fill(synthetic, dtype, sample, first, n, ret_values);
     if (good && n > 0 && dtype == DT_PLAN_I32 && is_fault_in("data"))

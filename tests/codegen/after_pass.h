@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An observer of the passes: what each leaves is well formed, and a pass that says that it has left the module
- * as it was has done so. data: a DtText, empty before the first pass, for the caller to free. */
+/* An observer of the passes: what each leaves is well formed, and a pass that says that it has left
+ * the module as it was has done so. data: a DtText, empty before the first pass, for the caller to
+ * free. */
 #ifndef DT_TESTS_AFTER_PASS_H
 #define DT_TESTS_AFTER_PASS_H
 
@@ -15,7 +16,8 @@ static inline void after_pass(void *data, const DtPass *pass, const DtModule *mo
     DtText problems = {0}, now = {0}, *before = data;
     cr_assert(dt_verify_module(module, &problems), "after %s: %s", pass->name, problems.at);
     dt_irtext_print(module, &now);
-    cr_assert(changed || !before->len || strcmp(before->at, now.at) == 0, "%s has changed the program", pass->name);
+    cr_assert(changed || !before->len || strcmp(before->at, now.at) == 0,
+              "%s has changed the program", pass->name);
     dt_text_free(&problems);
     dt_text_free(before);
     *before = now;

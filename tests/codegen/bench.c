@@ -107,7 +107,8 @@ static uint16_t half_bits(DtDtype dtype, double value)
     if (fabs(value) < 0x1p-14)
         return (uint16_t)(sign | (uint16_t)(fabs(value) * 0x1p24));
     int exponent = ilogb(value);
-    return (uint16_t)(sign | (exponent + 15) << 10 | (int)((fabs(value) * ldexp(1, -exponent) - 1) * 1024));
+    return (uint16_t)(sign | (exponent + 15) << 10 |
+                      (int)((fabs(value) * ldexp(1, -exponent) - 1) * 1024));
 }
 
 static double half_value(DtDtype dtype, uint16_t bits)
@@ -167,8 +168,8 @@ static double **read_metrics(Bench *t, const DtRank *rank, const char *entry)
         int64_t n = metric->bytes / (int64_t)dt_dtype_size((DtDtype)metric->dtype);
         values[n_values] = DT_NEW_ARRAY(t->arena, double, n + 1);
         for (int64_t i = 0; i < n; i++)
-            values[n_values][i] =
-                load_element(look_at(rank, metric->arena, metric->offset), (DtDtype)metric->dtype, i);
+            values[n_values][i] = load_element(look_at(rank, metric->arena, metric->offset),
+                                               (DtDtype)metric->dtype, i);
         n_values++;
     }
     return values;
@@ -179,7 +180,10 @@ double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
     DtPlan plan;
     uint8_t *bytes;
     size_t len;
-    DtRunOptions options = {.plan_path = "bench.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN,
+    DtRunOptions options = {.plan_path = "bench.plan",
+                            .steps = -1,
+                            .quiet = true,
+                            .gemm = DT_GEMM_PLAIN,
                             .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     int fd;
@@ -201,7 +205,10 @@ double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
 
 /* ---- comparing ---- */
 
-static DtTensor *source(void *context, const DtOp *op) { return ((Bench *)context)->inputs.at[op->store->index]; }
+static DtTensor *source(void *context, const DtOp *op)
+{
+    return ((Bench *)context)->inputs.at[op->store->index];
+}
 
 static bool agrees(const Bench *t, double got, double expected, double tolerance)
 {
@@ -226,9 +233,11 @@ static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got,
         DtText text = {0};
         dt_type_print_extents(type, &t->module->mesh, &text);
         const DtOp *op = t->func->results.at[r]->op;
-        fprintf(stderr, "%s: result %u (`%s` %s): %lld of %lld elements wrong; element %lld is %.9g, not %.9g\n", mode,
-                r, op ? dt_op_info[op->kind].text : "input", text.at, (long long)wrong, (long long)n, (long long)first,
-                got[r][first], expected[r]->at[first]);
+        fprintf(stderr,
+                "%s: result %u (`%s` %s): %lld of %lld elements wrong; element %lld is %.9g, not "
+                "%.9g\n",
+                mode, r, op ? dt_op_info[op->kind].text : "input", text.at, (long long)wrong,
+                (long long)n, (long long)first, got[r][first], expected[r]->at[first]);
         dt_text_free(&text);
         bad++;
     }
@@ -278,8 +287,8 @@ void bench_check(Bench *t)
     dt_graph_renumber(t->func);
     cr_assert(dt_verify_module(t->module, &problems), "%s", problems.at);
     dt_text_free(&problems);
-    DtInterp interp = {.arena = t->arena, .seed = t->train.seed, .step = t->step, .source = source, .context = t,
-                       .rounds = true};
+    DtInterp interp = {.arena = t->arena, .seed = t->train.seed, .step = t->step, .source = source,
+                       .context = t, .rounds = true};
     DtTensor **expected = DT_NEW_ARRAY(t->arena, DtTensor *, t->results.n + 1);
     dt_interp_run(&interp, t->func, NULL, expected);
     uint32_t bad = 0;
@@ -287,8 +296,9 @@ void bench_check(Bench *t)
         if (!unfused)
             bad += fuse(t, &interp, expected);
         dt_pass_memory(t->module, &(DtPassContext){.train = &t->train, .unfused = unfused});
-        DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "", .compiler = "test",
-                                    .unfused = unfused, .ret_c = unfused ? NULL : &t->c};
+        DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "",
+                                    .compiler = "test", .unfused = unfused,
+                                    .ret_c = unfused ? NULL : &t->c};
         double **got = bench_run(t, bench_plan(t, &options), "predict");
         bad += compare(t, expected, got, unfused ? "unfused" : "fused");
         bench_check_memory(t, unfused);

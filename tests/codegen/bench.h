@@ -41,7 +41,8 @@ Bench *bench_new(void);
 void bench_free(Bench *t);
 
 /* Inputs: quarters in [-8, 8) (whole numbers for integers, 0 or 1 for bool) that depend on the
- * named coordinates, not on the order; the values given, repeated to fill the type; a dense sweep. */
+ * named coordinates, not on the order; the values given, repeated to fill the type; a dense
+ * sweep. */
 DtValue *bench_random(Bench *t, const DtType *type, int seed);
 DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values);
 DtValue *bench_sweep(Bench *t, const DtType *type, double from, double to);
@@ -52,7 +53,8 @@ DtValue *bench_mod8(DtBuilder *b, DtValue *x);
 /* value becomes a result of the entry. */
 void bench_out(Bench *t, DtValue *value, double tolerance);
 
-/* Compiles fused and unfused, runs both, compares both with the interpreter and counts bad elements. */
+/* Compiles fused and unfused, runs both, compares both with the interpreter and counts bad
+ * elements. */
 void bench_check(Bench *t);
 
 /* One plan of the bench's entry, with its program filled in. */

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels for GPUs without one.
  *
- *   cuda shim [all]     every kernel of some programs, as CUDA text run by the shim (shim.c), leaves the same bits as
- *                       its C text (which other tests compare with the interpreter), for plain numbers, edges,
- *                       infinities, NaN; threads run in one of three orders, `all`: in each
+ *   cuda shim [all]     every kernel of some programs, as CUDA text run by the shim (shim.c),
+ *                       leaves the same bits as its C text (which other tests compare with the
+ *                       interpreter), for plain numbers, edges, infinities, NaN; threads run in one
+ *                       of three orders, `all`: in each
  *   cuda shim PART      only the programs whose paths contain PART, in each of the orders
  *   cuda interpreted [all]  every kernel as kernel IR that is interpreted (kir/kir.h) leaves the
  *                       same bits as its C text, with rows added up in the order of processors and
  *                       of GPUs, and touches nothing outside of its arguments; other texts are
  *                       noticed. `all`: of the other examples, too
- *   cuda planted [all]  a fault in the text is noticed: another order of lanes, rows that are none, a warp that parts;
- *                       every third, `all`: each
- *   cuda address        no kernel of some programs, attention included, touches what is not its own: the shim's run of
- *                       them under the address sanitizer
- *   cuda strays         which notices planted faults: behind a row, a block's memory, a workspace, a tile
- *   cuda threads        nor do two threads touch the same at once, one of them writing: that run under the thread
- *                       sanitizer, which knows what is in order (shim.c)
- *   cuda races          which notices planted faults: threads that do not wait, blocks that write one place
- *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for each machine, `all`:
- *                       of all; attention with long heads for sm_90a, long rows for sm_80, too; skipped where
- *                       there is no NVRTC */
+ *   cuda planted [all]  a fault in the text is noticed: another order of lanes, rows that are none,
+ *                       a warp that parts; every third, `all`: each
+ *   cuda address        no kernel of some programs, attention included, touches what is not its
+ *                       own: the shim's run of them under the address sanitizer
+ *   cuda strays         which notices planted faults: behind a row, a block's memory, a workspace,
+ *                       a tile
+ *   cuda threads        nor do two threads touch the same at once, one of them writing: that run
+ *                       under the thread sanitizer, which knows what is in order (shim.c)
+ *   cuda races          which notices planted faults: threads that do not wait, blocks that write
+ *                       one place
+ *   cuda nvrtc [all]    NVRTC compiles them, and no register is spilled: those of one program for
+ *                       each machine, `all`: of all; attention with long heads for sm_90a, long
+ *                       rows for sm_80, too; skipped where there is no NVRTC */
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 #include "frontend/lower.h"
@@ -43,47 +46,62 @@ typedef struct Case {
 } Case;
 
 
-/* Extents that are no multiples of lanes, vectors or blocks; the last ones are, so that accesses are wide. */
+/* Extents that are no multiples of lanes, vectors or blocks; the last ones are, so that accesses
+ * are wide. */
 static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "67"}, {"embed", "36"}, {"layers", "2"}}, 3, false},
-    {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
-     5, false},
-    {"examples/quickstart.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
-     5, true},
+    {"examples/quickstart.dsl",
+     {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}}, 5, false},
+    {"examples/quickstart.dsl",
+     {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}}, 5, true},
     {"examples/gpt2.dsl",
-     {{"batch", "2"}, {"seq", "19"}, {"vocab", "4200"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}},
-     6, false}, /* a block has two rows of the table */
+     {{"batch", "2"}, {"seq", "19"}, {"vocab", "4200"}, {"embed", "36"}, {"heads", "3"},
+      {"layers", "2"}}, 6, false}, /* a block has two rows of the table */
     {"examples/vit.dsl",
-     {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
+     {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}},
+     6, false},
     {"examples/mamba.dsl",
-     {{"batch", "2"}, {"seq", "9"}, {"vocab", "70"}, {"embed", "18"}, {"cell", "3"}, {"layers", "2"}}, 6, false},
-    {"examples/lstm.dsl", {{"batch", "3"}, {"seq", "7"}, {"vocab", "37"}, {"embed", "17"}, {"hidden", "19"}}, 5, false},
+     {{"batch", "2"}, {"seq", "9"}, {"vocab", "70"}, {"embed", "18"}, {"cell", "3"},
+      {"layers", "2"}}, 6, false},
+    {"examples/lstm.dsl",
+     {{"batch", "3"}, {"seq", "7"}, {"vocab", "37"}, {"embed", "17"}, {"hidden", "19"}}, 5, false},
     {"examples/resnet.dsl", {{"batch", "3"}, {"side", "8"}, {"c0", "5"}}, 3, false},
-    {"examples/byol.dsl", {{"batch", "5"}, {"side", "5"}, {"wide", "23"}, {"hidden", "24"}}, 4, false},
+    {"examples/byol.dsl", {{"batch", "5"}, {"side", "5"}, {"wide", "23"}, {"hidden", "24"}}, 4,
+     false},
     {"examples/t5.dsl",
-     {{"batch", "2"}, {"src", "11"}, {"tgt", "9"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
+     {{"batch", "2"}, {"src", "11"}, {"tgt", "9"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}},
+     6, false},
     {"examples/gpt2.dsl",
-     {{"batch", "64"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
+     {{"batch", "64"}, {"seq", "32"}, {"vocab", "137"}, {"embed", "144"}, {"heads", "3"},
+      {"layers", "2"}}, 6, false},
     {"examples/diffusion.dsl", {{"batch", "128"}, {"embed", "128"}, {"layers", "2"}}, 3, false},
-    {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3, false}, /* pieces of rows */
-    {"examples/quickstart.dsl", {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}},
-     5, true}, /* sums in pieces */
+    {"examples/diffusion.dsl", {{"batch", "300"}, {"embed", "36"}, {"layers", "2"}}, 3,
+     false}, /* pieces of rows */
+    {"examples/quickstart.dsl",
+     {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}}, 5,
+     true}, /* sums in pieces */
     {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false}, /* that a block keeps in its memory */
     {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false}, /* four elements a thread */
 };
-/* The other examples, which are in no usual run; and rows as long as they may be, few, so in pieces. */
+/* The other examples, which are in no usual run; and rows as long as they may be, few, so in
+ * pieces. */
 static const Case others[] = {
-    {"examples/bert.dsl", {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "36"}, {"heads", "3"},
-                           {"head", "12"}, {"ffn", "28"}}, 7, false},
+    {"examples/bert.dsl",
+     {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "36"}, {"heads", "3"},
+      {"head", "12"}, {"ffn", "28"}}, 7, false},
     {"examples/gan.dsl", {{"batch", "7"}, {"noise", "5"}, {"hidden", "19"}}, 3, false},
     {"examples/gpt_1t.dsl", {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "20"},
                               {"heads", "2"}}, 5, false},
-    {"examples/llama3_8b.dsl", {{"batch", "2"}, {"seq", "13"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "44"},
-                                {"kv", "2"}, {"group", "3"}, {"head", "10"}}, 8, false},
-    {"examples/moe.dsl", {{"batch", "2"}, {"pool", "2"}, {"seq", "16"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "28"},
-                          {"kv", "2"}, {"head", "10"}}, 8, false},
-    {"examples/shakespeare.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}}, 4, false},
-    {"examples/vgg16.dsl", {{"batch", "3"}, {"side", "32"}, {"c0", "3"}, {"classes", "11"}, {"fc", "17"}}, 5, false},
+    {"examples/llama3_8b.dsl",
+     {{"batch", "2"}, {"seq", "13"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "44"}, {"kv", "2"},
+      {"group", "3"}, {"head", "10"}}, 8, false},
+    {"examples/moe.dsl",
+     {{"batch", "2"}, {"pool", "2"}, {"seq", "16"}, {"vocab", "71"}, {"embed", "36"}, {"ffn", "28"},
+      {"kv", "2"}, {"head", "10"}}, 8, false},
+    {"examples/shakespeare.dsl", {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}},
+     4, false},
+    {"examples/vgg16.dsl",
+     {{"batch", "3"}, {"side", "32"}, {"c0", "3"}, {"classes", "11"}, {"fc", "17"}}, 5, false},
     {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "8192"}}, 2, false},
     {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "16384"}}, 2, false},
 };
@@ -95,25 +113,29 @@ static const Case long_rows[] = {
 /* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
 static const Case long_heads[] = {
     {"examples/gpt2.dsl",
-     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "2"}, {"layers", "2"}}, 6, false},
+     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "2"},
+      {"layers", "2"}}, 6, false},
     {"examples/gpt2.dsl",
-     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"}, {"layers", "2"}}, 6, false},
+     {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"},
+      {"layers", "2"}}, 6, false},
 };
 /* Attention with several tiles: of 16 bits, of f32, with a bias. */
 static const Case tiles[] = {
     {"examples/gpt2.dsl",
-     {{"batch", "1"}, {"seq", "70"}, {"vocab", "70"}, {"embed", "36"}, {"heads", "3"}, {"layers", "2"}}, 6, false},
-    {"examples/quickstart.dsl", {{"batch", "1"}, {"seq", "70"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}},
-     5, false},
+     {{"batch", "1"}, {"seq", "70"}, {"vocab", "70"}, {"embed", "36"}, {"heads", "3"},
+      {"layers", "2"}}, 6, false},
+    {"examples/quickstart.dsl",
+     {{"batch", "1"}, {"seq", "70"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}}, 5, false},
     {"examples/t5.dsl",
-     {{"batch", "2"}, {"src", "67"}, {"tgt", "69"}, {"vocab", "70"}, {"embed", "20"}, {"ffn", "28"}}, 6, false},
+     {{"batch", "2"}, {"src", "67"}, {"tgt", "69"}, {"vocab", "70"}, {"embed", "20"},
+      {"ffn", "28"}}, 6, false},
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Cases with maps and short rows, with tables, in pieces, with long rows. */
 enum { SHIM_SHARED = 232448 }; /* of shim.c */
-enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3, ROWS = DT_COUNT(cases) - 2,
-       TILES = DT_COUNT(cases) };
+enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3,
+       ROWS = DT_COUNT(cases) - 2, TILES = DT_COUNT(cases) };
 
 typedef struct Fault {
     const char *of, *from, *to;
@@ -124,69 +146,92 @@ static const Fault faults[] = {
     {"lanes by another tree", "m = 1; m < group; m *= 2", "m = group / 2; m >= 1; m /= 2", POINTS},
     {"warps by another tree", "m = 1; m < warps; m *= 2", "m = 16; m >= 1; m /= 2", ROWS},
     {"a warp that is none counts", "if ((lane / m ^ 1) * m < warps) ", "", PIECES},
-    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n", ROWS},
+    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n",
+     ROWS},
     {"the next exchange overwrites one", "turn ^= 1;", "", ROWS},
-    {"a row that the block holds is shifted", "dt_take(v0, h0 + j", "dt_take(v0, h0 + (j ^ 4)", ROWS},
+    {"a row that the block holds is shifted", "dt_take(v0, h0 + j", "dt_take(v0, h0 + (j ^ 4)",
+     ROWS},
     {"what is kept is another element's", "= c2[l];", "= c2[l ^ 1];", TABLES},
     {"rows that are none are stored", "if (here && ", "if (", POINTS},
     {"blocks leave items out", "DT_BLOCKS * 256", "DT_BLOCKS * 512", POINTS},
     {"a row's last elements are left out", "if (j < n) {", "if (j + 8 < n) {", POINTS},
-    {"a thread takes its neighbours in another order", "(int)v[l]); }", "(int)v[l ^ 1]); }", POINTS},
-    {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i", "dt_load(v + i / 4, (const char *)p + i + 4",
+    {"a thread takes its neighbours in another order", "(int)v[l]); }", "(int)v[l ^ 1]); }",
      POINTS},
+    {"a load is not aligned", "dt_load(v + i / 4, (const char *)p + i",
+     "dt_load(v + i / 4, (const char *)p + i + 4", POINTS},
     {"a warp parts", "    dt_warp();", "    if (DT_THREAD % 32 > 4) dt_warp();", POINTS},
     {"a thread ends before its warp exchanges lanes", "const int here = ",
      "if (DT_THREAD % 32 == 7) return; const int here = ", POINTS},
     {"rows have each other's draws", "[l], d);", "[l], d ^ 1);", DRAWS},
     {"pieces are left out", "; piece += 16", "; piece += 32", PIECES},
-    {"pieces are in other lanes", "piece = DT_THREAD % 16", "piece = DT_THREAD % 16 / 2 + DT_THREAD % 2 * 8", PIECES},
+    {"pieces are in other lanes", "piece = DT_THREAD % 16",
+     "piece = DT_THREAD % 16 / 2 + DT_THREAD % 2 * 8", PIECES},
     {"a piece begins where another does", ", from = 66 * piece", ", from = 65 * piece", PIECES},
     {"nothing is finished", "name##_finish(all, q);", "", PIECES},
-    {"rows of the next piece are added, too", "; r1 < from + 16; r1++", "; r1 < to + 1; r1++", POINTS},
+    {"rows of the next piece are added, too", "; r1 < from + 16; r1++", "; r1 < to + 1; r1++",
+     POINTS},
     {"sums of rows begin with what is there", "s1[l] = 0x0p+0f;", "", POINTS},
-    {"points of other places are added, too", "if (to[x] != own) continue;", "if (to[x] > own) continue;", TABLES},
-    {"threads write where others do", "counts[DT_THREAD] += before;", "counts[DT_THREAD] += before / 2;", TABLES},
-    {"the last point of a piece is left out", "if (g >= last) break;", "if (g + 1 >= last) break;", PIECES},
+    {"points of other places are added, too", "if (to[x] != own) continue;",
+     "if (to[x] > own) continue;", TABLES},
+    {"threads write where others do", "counts[DT_THREAD] += before;",
+     "counts[DT_THREAD] += before / 2;", TABLES},
+    {"the last point of a piece is left out", "if (g >= last) break;", "if (g + 1 >= last) break;",
+     PIECES},
     {"pieces of points are added to each other", "(piece * ", "(piece % 3 * ", PIECES},
-    {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
+    {"a list is read before it is written", "dt_block();\n            const int all",
+     "const int all", TABLES},
     {"the last place of a block is another's", "own < high - low", "own < high - low - 1", TABLES},
 };
 
 /* Faults that an address sanitizer must notice: accesses beyond a row, shared memory, a
  * workspace. */
 static const Fault strays[] = {
-    {"rows are written beyond their end", "if (l < left) ((type *)p)[l]", "if (l <= left) ((type *)p)[l]", POINTS},
-    {"a row that the block holds is longer than its memory", "dt_give(h14 + j", "dt_give(h14 + 8 + j", ROWS},
-    {"a piece more than the workspace has", "for (long i = 0; i < bytes; i++)", "for (long i = 0; i <= bytes; i++)",
-     PIECES},
-    {"a tile of keys beyond the last one", "const int is = r < left", "const int is = r <= left", ATTENTION},
+    {"rows are written beyond their end", "if (l < left) ((type *)p)[l]",
+     "if (l <= left) ((type *)p)[l]", POINTS},
+    {"a row that the block holds is longer than its memory", "dt_give(h14 + j",
+     "dt_give(h14 + 8 + j", ROWS},
+    {"a piece more than the workspace has", "for (long i = 0; i < bytes; i++)",
+     "for (long i = 0; i <= bytes; i++)", PIECES},
+    {"a tile of keys beyond the last one", "const int is = r < left", "const int is = r <= left",
+     ATTENTION},
 };
 
 /* Faults that a thread sanitizer must notice. */
 static const Fault races[] = {
-    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n", ROWS},
+    {"warps do not wait for each other", "dt_block();\n            const float n", "const float n",
+     ROWS},
     {"the next exchange overwrites one", "turn ^= 1;", "", ROWS},
-    {"a list is read before it is written", "dt_block();\n            const int all", "const int all", TABLES},
+    {"a list is read before it is written", "dt_block();\n            const int all",
+     "const int all", TABLES},
     {"blocks write each other's points", "DT_BLOCK * 256", "DT_BLOCK * 128", POINTS},
-    {"a row is written before its warp has read it", "dt_warp();\n        if (here", "if (here", POINTS},
+    {"a row is written before its warp has read it", "dt_warp();\n        if (here", "if (here",
+     POINTS},
     {"rows that are none read what another warp writes", "(here) ? (", "(1) ? (", POINTS},
-    {"sums are added to before they are zeros", "dt_warp();\n        for (int64_t r1", "for (int64_t r1", TILES},
+    {"sums are added to before they are zeros", "dt_warp();\n        for (int64_t r1",
+     "for (int64_t r1", TILES},
     {"a tile is read before it is there", "dt_block();\n                DT_MADE", "DT_MADE", TILES},
-    {"a tile is loaded over one that is being read", "dt_block();\n                dt_load", "dt_load", TILES},
-    {"what scores become is read before it is there", "dt_warp();\n                dt_nn", "dt_nn", TILES + 1},
+    {"a tile is loaded over one that is being read", "dt_block();\n                dt_load",
+     "dt_load", TILES},
+    {"what scores become is read before it is there", "dt_warp();\n                dt_nn", "dt_nn",
+     TILES + 1},
 };
 
 /* Options of the compiler for kernels and for the shim, and of the resulting program; a program
  * that tests the sanitizer, and its expected output; the beginning of a report. */
-typedef struct Sanitizer { const char *kernels, *shim, *options, *probe, *proof, *report, *good; } Sanitizer;
+typedef struct Sanitizer {
+    const char *kernels, *shim, *options, *probe, *proof, *report, *good;
+} Sanitizer;
 
-static const Sanitizer address = {"-O1 -DAPART -fsanitize=address", "-fsanitize=address -DDT_SHIM_ADDRESS",
+static const Sanitizer address = {"-O1 -DAPART -fsanitize=address",
+                                  "-fsanitize=address -DDT_SHIM_ADDRESS",
                                   "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0", "-", "grep fine",
-                                  "ERROR: AddressSanitizer", "no access outside of what a kernel has"};
+                                  "ERROR: AddressSanitizer",
+                                  "no access outside of what a kernel has"};
 /* Compiled without optimisation, so that each thread executes every read of the text, even of
  * values that it does not need. */
-static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS", "TSAN_OPTIONS=halt_on_error=1",
-                                  "tests/codegen/fibers.c", "grep 'data race'", "WARNING: ThreadSanitizer: data race",
+static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS",
+                                  "TSAN_OPTIONS=halt_on_error=1", "tests/codegen/fibers.c",
+                                  "grep 'data race'", "WARNING: ThreadSanitizer: data race",
                                   "no two threads touch the same at once"};
 static const char *compiler; /* that has the sanitizer */
 
@@ -194,20 +239,21 @@ static uint32_t passed, failed, skipped;
 
 /* ---- texts ---- */
 
-/* The kernels of a program, lowered for GPUs, as the target prints them. loops: those of attention in loops, which are
- * kernels of both targets (tests/standin/attention.py compares the others). */
+/* The kernels of a program, lowered for GPUs, as the target prints them. loops: those of attention
+ * in loops, which are kernels of both targets (tests/standin/attention.py compares the others). */
 static DtPlanBuilder *print_in_order(DtArena *arena, const Case *of, const char *target,
                                      const char *rows, bool loops, DtText *ret_text)
 {
     DtDiags *diags = dt_diag_new(arena);
-    const DtLowerOptions lower = {.path = of->path, .library = "lib", .parallel = "none", .dims = of->dims,
-                                  .n_dims = of->n_dims, .synthetic = true};
+    const DtLowerOptions lower = {.path = of->path, .library = "lib", .parallel = "none",
+                                  .dims = of->dims, .n_dims = of->n_dims, .synthetic = true};
     DtProgram *program = dt_lower(arena, diags, &lower);
-    const DtPassContext context = {.train = program ? program->train : NULL, .target = DT_TARGET_CUDA,
-                                   .unfused = of->unfused};
-    const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".", .compiler = "test",
-                                      .no_kernels = true, .unfused = of->unfused, .loops = loops,
-                                      .rows = rows, .ret_c = ret_text};
+    const DtPassContext context = {.train = program ? program->train : NULL,
+                                   .target = DT_TARGET_CUDA, .unfused = of->unfused};
+    const DtCodegenOptions options = {.target = target, .source = of->path, .source_folder = ".",
+                                      .compiler = "test", .no_kernels = true,
+                                      .unfused = of->unfused, .loops = loops, .rows = rows,
+                                      .ret_c = ret_text};
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = DT_OK;
     if (program) {
@@ -232,13 +278,15 @@ static void say(bool good, const Case *of, const char *what)
 {
     passed += good;
     failed += !good;
-    printf("%s %s%s: %s\n", good ? "ok  " : "FAIL", of->path, of->unfused ? " (unfused)" : "", what);
+    printf("%s %s%s: %s\n", good ? "ok  " : "FAIL", of->path, of->unfused ? " (unfused)" : "",
+           what);
     fflush(stdout);
 }
 
 /* ---- shared objects ---- */
 
-static const char *write_text(DtArena *arena, const char *folder, const char *name, const char *text)
+static const char *write_text(DtArena *arena, const char *folder, const char *name,
+                              const char *text)
 {
     const char *path = dt_arena_printf(arena, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
@@ -252,9 +300,10 @@ static const char *write_text(DtArena *arena, const char *folder, const char *na
 static DtHostBytes build(DtArena *arena, const char *source, const char *more)
 {
     const char *cc = getenv("CC"), *object = dt_arena_printf(arena, "%s.so", source);
-    const char *command = dt_arena_printf(arena, "%s -x c -std=gnu11 -w -O0 -shared -fPIC -fno-math-errno "
-                                          "-fno-trapping-math -ffp-contract=off %s -o %s %s", cc ? cc : "cc", source,
-                                          object, more);
+    const char *command = dt_arena_printf(arena,
+                                          "%s -x c -std=gnu11 -w -O0 -shared -fPIC -fno-math-errno "
+                                          "-fno-trapping-math -ffp-contract=off %s -o %s %s",
+                                          cc ? cc : "cc", source, object, more);
     DtHostBytes bytes = {NULL, 0};
     if (system(command) != 0)
         return bytes;
@@ -273,11 +322,13 @@ static DtHostBytes build(DtArena *arena, const char *source, const char *more)
 
 /* ---- the shim ---- */
 
-static void find_calls(DtArena *arena, const DtPlanBuilder *b, DtHostCall **ret_calls, uint32_t *ret_n)
+static void find_calls(DtArena *arena, const DtPlanBuilder *b, DtHostCall **ret_calls,
+                       uint32_t *ret_n)
 {
-    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at, .n_mesh = b->mesh.n,
-                         .kernels = b->kernels.at, .n_kernels = b->kernels.n, .args = b->args.at, .n_args = b->args.n,
-                         .insts = b->insts.at, .n_insts = b->insts.n, .strings = b->strings.at,
+    const DtPlan plan = {.meta = b->meta.at, .n_meta = b->meta.n, .mesh = b->mesh.at,
+                         .n_mesh = b->mesh.n, .kernels = b->kernels.at, .n_kernels = b->kernels.n,
+                         .args = b->args.at, .n_args = b->args.n, .insts = b->insts.at,
+                         .n_insts = b->insts.n, .strings = b->strings.at,
                          .n_strings = b->strings.n};
     dt_calls_find(arena, &plan, ret_calls, ret_n);
     for (uint32_t i = 0; i < *ret_n; i++)
@@ -290,7 +341,8 @@ static bool are_alike(const DtPlanBuilder *a, const DtPlanBuilder *b)
     if (a->kernels.n != b->kernels.n || a->args.n != b->args.n)
         return false;
     for (uint32_t i = 0; i < a->kernels.n; i++)
-        if (strcmp(a->strings.at + a->kernels.at[i].name, b->strings.at + b->kernels.at[i].name) != 0)
+        if (strcmp(a->strings.at + a->kernels.at[i].name, b->strings.at + b->kernels.at[i].name) !=
+            0)
             return false;
     return true;
 }
@@ -317,32 +369,38 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
 {
     DtArena *arena = dt_arena_new();
     DtText c = {0}, cuda = {0}, said = {0};
-    const DtPlanBuilder *plain = print(arena, of, "cpu", true, &c), *device = print(arena, of, "sm_90a", true, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
-                                       dt_cuda_draws, cuda.at);
+    const DtPlanBuilder *plain = print(arena, of, "cpu", true, &c),
+                        *device = print(arena, of, "sm_90a", true, &cuda);
+    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c,
+                                       dt_cuda_lanes, dt_cuda_wide, dt_cuda_draws, cuda.at);
     if (fault)
         text = planted(arena, text, fault);
     DtHostCall *calls;
     uint32_t n, bad = 0;
     find_calls(arena, plain, &calls, &n);
-    const char *more = dt_arena_printf(arena, "-DDT_STEP_BY_VALUE -DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
-    DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at), .calls = calls, .n_calls = n,
-                       .verdicts = dt_arena_alloc(arena, n + 1)};
+    const char *more =
+        dt_arena_printf(arena, "-DDT_STEP_BY_VALUE -DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
+    DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at), .calls = calls,
+                       .n_calls = n, .verdicts = dt_arena_alloc(arena, n + 1)};
     /* all rounds of long loops run: nobody finds the variable that would shorten them */
     pair.plain = build(arena, write_text(arena, folder, "plain.c", pair.text), "-Ddt_most=dt_all");
-    pair.fast = text ? build(arena, write_text(arena, folder, "cuda.c", text), more) : (DtHostBytes){NULL, 0};
+    pair.fast = text ? build(arena, write_text(arena, folder, "cuda.c", text), more)
+                     : (DtHostBytes){NULL, 0};
     const bool built = are_alike(plain, device) && pair.plain.at && pair.fast.at && n > 0;
     DtStatus status = built ? dt_hostrun_compare(&pair, 1) : DT_OK;
-    const bool good = built && !pair.unloadable && (fault || dt_status_ok(&status)); /* it may crash again and again */
+    /* it may crash again and again */
+    const bool good = built && !pair.unloadable && (fault || dt_status_ok(&status));
     for (uint32_t i = 0; i < n; i++)
         if (pair.verdicts[i] != DT_HOST_EQUAL) {
             bad++;
             dt_text_printf(&said, " %s", calls[i].symbol);
         }
     if (pair.n_endless)
-        dt_text_printf(&said, " (%u of them needed more than %d s)", pair.n_endless, DT_HOST_SECONDS);
-    const char *what = bad ? dt_arena_printf(arena, "%u of %u calls differ:%s", bad, n, said.at)
-                           : dt_arena_printf(arena, "%u calls of %u kernels, the same bits", n, plain->kernels.n);
+        dt_text_printf(&said, " (%u of them needed more than %d s)", pair.n_endless,
+                       DT_HOST_SECONDS);
+    const char *what =
+        bad ? dt_arena_printf(arena, "%u of %u calls differ:%s", bad, n, said.at)
+            : dt_arena_printf(arena, "%u calls of %u kernels, the same bits", n, plain->kernels.n);
     if (fault)
         what = dt_arena_printf(arena, "%s: %u of %u calls differ", fault->of, bad, n);
     say(good && (fault ? bad > 0 : !bad), of, what);
@@ -450,8 +508,8 @@ static void interpret(const Case *of, const char *folder, const char *rows, cons
         bad += pair.verdicts[i] != DT_HOST_EQUAL;
     const bool one_strays = !fault && good && strays_from(arena, text, calls, n);
     const char *what = dt_arena_printf(arena, "%s, order of %s: %u of %u calls differ%s",
-                                       fault ? fault->of : "interpreted", rows ? rows : "cpu", bad, n,
-                                       one_strays ? ", and one strays" : "");
+                                       fault ? fault->of : "interpreted", rows ? rows : "cpu", bad,
+                                       n, one_strays ? ", and one strays" : "");
     say(good && (fault ? bad > 0 : !bad && !one_strays), of, what);
     dt_text_free(&c);
     dt_text_free(&ir);
@@ -460,7 +518,8 @@ static void interpret(const Case *of, const char *folder, const char *rows, cons
 
 /* ---- sanitizers ---- */
 
-/* Bytes of a block's memory. On a processor attention has tiles there that a device has in registers. */
+/* Bytes of a block's memory. On a processor attention has tiles there that a device has in
+ * registers. */
 static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
 {
     char head[64];
@@ -482,9 +541,11 @@ static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char
     find_calls(arena, b, &calls, &n);
     dt_text_add(&out, "#define ALL_CALLS \\\n");
     for (uint32_t i = 0; i < n; i++) {
-        dt_text_printf(&out, "    CALL(%s, %d, (", calls[i].symbol, room_of(b, text, calls[i].symbol));
+        dt_text_printf(&out, "    CALL(%s, %d, (", calls[i].symbol,
+                       room_of(b, text, calls[i].symbol));
         for (uint32_t k = 0; k < calls[i].n_pointers; k++)
-            dt_text_printf(&out, "{%u, %lld, %lld}, ", calls[i].pointers[k].arena, (long long)calls[i].pointers[k].at,
+            dt_text_printf(&out, "{%u, %lld, %lld}, ", calls[i].pointers[k].arena,
+                           (long long)calls[i].pointers[k].at,
                            (long long)calls[i].pointers[k].bytes);
         dt_text_add(&out, "{0, 0, -1}), (");
         for (uint32_t k = 0; k < calls[i].n_integers; k++)
@@ -512,7 +573,8 @@ static const char *said_in(DtArena *arena, const char *path)
 static const char *line_behind(DtArena *arena, const char *text, const char *said, const char *what)
 {
     const char *at = strstr(said, what);
-    const char *kernel = at ? strstr(at, "_thread ") : NULL, *place = kernel ? strstr(kernel, "/cuda.c:") : NULL;
+    const char *kernel = at ? strstr(at, "_thread ") : NULL,
+               *place = kernel ? strstr(kernel, "/cuda.c:") : NULL;
     int number = 0;
     if (!place || sscanf(place, "/cuda.c:%d", &number) != 1)
         return NULL;
@@ -538,10 +600,12 @@ static bool build_run(DtArena *arena, const Sanitizer *by, const char *folder, c
 {
     const char *flags = "-std=gnu11 -w -fno-math-errno -fno-trapping-math -ffp-contract=off";
     write_text(arena, folder, "cuda.c", text);
-    return system(dt_arena_printf(arena, "cd %s && %s %s -O1 %s -c -o shim.o $OLDPWD/tests/codegen/shim.c && "
-                                  "%s %s %s -DDT_STEP_BY_VALUE -DCALLS='\"%s/calls.h\"' -o run cuda.c "
-                                  "$OLDPWD/tests/codegen/shim_run.c shim.o -lm",
-                                  folder, compiler, flags, by->shim, compiler, flags, by->kernels, folder)) == 0;
+    return system(dt_arena_printf(
+               arena,
+               "cd %s && %s %s -O1 %s -c -o shim.o $OLDPWD/tests/codegen/shim.c && "
+               "%s %s %s -DDT_STEP_BY_VALUE -DCALLS='\"%s/calls.h\"' -o run cuda.c "
+               "$OLDPWD/tests/codegen/shim_run.c shim.o -lm",
+               folder, compiler, flags, by->shim, compiler, flags, by->kernels, folder)) == 0;
 }
 
 static void sanitize(const Sanitizer *by, const Case *of, const char *folder, const Fault *fault)
@@ -550,15 +614,18 @@ static void sanitize(const Sanitizer *by, const Case *of, const char *folder, co
     DtText cuda = {0};
     const char *out = dt_arena_printf(arena, "%s/said", folder);
     const DtPlanBuilder *device = print(arena, of, "sm_90a", false, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes, dt_cuda_wide,
-                                       dt_cuda_draws, dt_cuda_attend, cuda.at);
+    const char *text =
+        dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_host, dt_prelude_c, dt_cuda_lanes,
+                        dt_cuda_wide, dt_cuda_draws, dt_cuda_attend, cuda.at);
     write_text(arena, folder, "calls.h", calls_text(arena, device, cuda.at));
     if (fault)
         text = planted(arena, text, fault);
     const bool built = text && build_run(arena, by, folder, text);
-    const bool ran = built && system(dt_arena_printf(arena, "%s %s/run >%s 2>&1", by->options, folder, out)) == 0;
+    const bool ran = built && system(dt_arena_printf(arena, "%s %s/run >%s 2>&1", by->options,
+                                                     folder, out)) == 0;
     const char *said = said_in(arena, built ? out : "/dev/null");
-    const bool noticed = strstr(said, by->report), good = fault ? noticed && !ran : ran && strstr(said, " calls\n");
+    const bool noticed = strstr(said, by->report),
+               good = fault ? noticed && !ran : ran && strstr(said, " calls\n");
     const char *lines = lines_of(arena, text ? text : "", said);
     say(good && (!fault || by != &threads || *lines), of,
         dt_arena_printf(arena, "%s%s", fault ? fault->of : by->good, lines));
@@ -575,8 +642,9 @@ static void compile(const Case *of, const char *machine)
     DtArena *arena = dt_arena_new();
     DtText cuda = {0};
     print(arena, of, machine, false, &cuda);
-    const char *text = dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes,
-                                       dt_cuda_wide, dt_cuda_draws, dt_cuda_attend, cuda.at);
+    const char *text =
+        dt_arena_printf(arena, "%s%s%s%s%s%s%s", dt_cuda_device, dt_prelude_c, dt_cuda_lanes,
+                        dt_cuda_wide, dt_cuda_draws, dt_cuda_attend, cuda.at);
     DtNvrtcResult result;
     DtStatus status = dt_nvrtc_compile(arena, text, machine, &result);
     uint32_t spilled = 0, most = 0;
@@ -585,9 +653,11 @@ static void compile(const Case *of, const char *machine)
         most = result.kernels[i].registers > most ? result.kernels[i].registers : most;
     }
     const bool good = dt_status_ok(&status) && result.n_kernels > 0 && most > 0 && spilled == 0;
-    say(good, of, !dt_status_ok(&status) ? status.message
-                  : dt_arena_printf(arena, "%s: %u kernels, at most %u registers, %u spill", machine, result.n_kernels,
-                                    most, spilled));
+    say(good, of,
+        !dt_status_ok(&status)
+            ? status.message
+            : dt_arena_printf(arena, "%s: %u kernels, at most %u registers, %u spill", machine,
+                              result.n_kernels, most, spilled));
     dt_text_free(&cuda);
     dt_arena_free(arena);
 }
@@ -602,7 +672,8 @@ static bool has_nvrtc(void)
     return version;
 }
 
-enum { ORDERS = 3, COMPILED = 1, USUAL = 1 }; /* COMPILED: the case that is compiled for each machine; sm_90a */
+/* COMPILED: the case that is compiled for each machine; sm_90a */
+enum { ORDERS = 3, COMPILED = 1, USUAL = 1 };
 enum { SOME = 3 }; /* of so many faults one is planted in the usual run */
 
 /* part: NULL, or which paths of programs are wanted. */
@@ -649,8 +720,10 @@ static bool has_sanitizer(const Sanitizer *by, const char *folder)
     char command[600];
     for (uint32_t i = 0; i < DT_COUNT(some) && !compiler; i++) {
         snprintf(command, sizeof command,
-                 "(echo 'int main(void) { return 0; }' | %.99s %s -x c -o %s/run %s && %s/run && echo fine) 2>&1 | "
-                 "(%s) >/dev/null", some[i], by->kernels, folder, by->probe, folder, by->proof);
+                 "(echo 'int main(void) { return 0; }' | %.99s %s -x c -o %s/run %s && %s/run && "
+                 "echo fine) 2>&1 | "
+                 "(%s) >/dev/null",
+                 some[i], by->kernels, folder, by->probe, folder, by->proof);
         if (system(command) == 0)
             compiler = some[i];
     }
@@ -658,11 +731,15 @@ static bool has_sanitizer(const Sanitizer *by, const char *folder)
     return compiler;
 }
 
-static const Case *case_of(uint32_t number) { return number < TILES ? &cases[number] : &tiles[number - TILES]; }
+static const Case *case_of(uint32_t number)
+{
+    return number < TILES ? &cases[number] : &tiles[number - TILES];
+}
 
 static void with_sanitizer(const Sanitizer *by, const Fault *planted, uint32_t n)
 {
-    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1, TILES, TILES + 1, TILES + 2};
+    static const uint32_t some[] = {POINTS, TABLES, 5, 9, 11, PIECES, ROWS, ROWS + 1, TILES,
+                                    TILES + 1, TILES + 2};
     char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];
     if (!mkdtemp(folder))
         abort();

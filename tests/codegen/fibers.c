@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a thread sanitizer tells more fibers apart than it has slots for threads: fibers of several launches, ordered
- * as the shim orders them (shim.c), and a race in the last one, which it must report. That of clang 14 does not. */
+/* Whether a thread sanitizer tells more fibers apart than it has slots for threads: fibers of
+ * several launches, ordered as the shim orders them (shim.c), and a race in the last one, which it
+ * must report. That of clang 14 does not. */
 void *__tsan_get_current_fiber(void);
 void *__tsan_create_fiber(unsigned flags);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);

@@ -35,8 +35,11 @@ static void touch(Memory *m, const DtEArg *arg, uint32_t item)
         uint32_t *owner = &m->owner[buffer->offset + i];
         if (!arg->written && m->wrote[arg->buffer][i] && *owner != arg->buffer + 1) {
             if (m->clashes++ < 5)
-                fprintf(stderr, "item %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has overwritten\n",
-                        item, (long long)i, arg->buffer, buffer->name ? buffer->name : "", *owner - 1,
+                fprintf(stderr,
+                        "item %u reads byte %lld of buffer %u (%s), which buffer %u (%s) has "
+                        "overwritten\n",
+                        item, (long long)i, arg->buffer, buffer->name ? buffer->name : "",
+                        *owner - 1,
                         m->e->buffers.at[*owner - 1].name ? m->e->buffers.at[*owner - 1].name : "");
             return;
         }
@@ -80,7 +83,8 @@ static uint32_t run_items(Memory *m, uint32_t at, uint32_t end)
 void bench_check_memory(Bench *t, bool unfused)
 {
     DtProgram program = {.module = t->module, .train = &t->train};
-    DtCodegenOptions options = {.target = "cpu", .source = "", .source_folder = "", .compiler = "", .unfused = unfused};
+    DtCodegenOptions options = {.target = "cpu", .source = "", .source_folder = "", .compiler = "",
+                                .unfused = unfused};
     DtEmit emit;
     dt_codegen_begin(&program, &options, dt_write_new(t->arena), &emit);
     DT_PUSH(t->arena, emit.plan->meta, ((DtPlanMeta){.n_ranks = 1, .n_micro = 1}));
@@ -92,7 +96,8 @@ void bench_check_memory(Bench *t, bool unfused)
         m.wrote[i] = DT_NEW_ARRAY(t->arena, uint8_t, emit.buffers.at[i].bytes + 1);
     uint32_t end = run_items(&m, 0, emit.items.n);
     cr_assert_eq(end, emit.items.n, "an END without its LOOP");
-    cr_assert_eq(m.clashes, 0, "%s: the memory plan lets buffers overwrite each other", unfused ? "unfused" : "fused");
+    cr_assert_eq(m.clashes, 0, "%s: the memory plan lets buffers overwrite each other",
+                 unfused ? "unfused" : "fused");
     dt_text_free(&emit.notes);
     dt_text_free(&emit.all_notes);
     dt_arena_free(emit.scratch);

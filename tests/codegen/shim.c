@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp exchanges values or waits
- * for each other; then others do, in the order DT_SHIM_ORDER: 0 ascending, 1 descending, 2 by chance. What no order may
- * depend on, and a kernel does, comes out differently. Threads of a warp that do not meet at one line are an error.
- * Compiled into the shared object of the kernels (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address
- * sanitizer is told which stack is in use, and that memory of a block ends behind the dt_shim_room bytes that a launch
- * has (compilers name that sanitizer in different ways). With DT_SHIM_THREADS the thread sanitizer is told what is in
- * order: what all threads of a block, or of a warp, did before they waited for each other, and what they do then; and
- * launches. Not in order are blocks of one launch, and threads that exchange values: that orders no memory on a device.
- * Then this file is compiled without that sanitizer, which would take the shim's own memory for the kernels'. */
+/* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp
+ * exchanges values or waits for each other; then others do, in the order DT_SHIM_ORDER: 0
+ * ascending, 1 descending, 2 by chance. What no order may depend on, and a kernel does, comes out
+ * differently. Threads of a warp that do not meet at one line are an error. Compiled into the
+ * shared object of the kernels (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address
+ * sanitizer is told which stack is in use, and that memory of a block ends behind the dt_shim_room
+ * bytes that a launch has (compilers name that sanitizer in different ways). With DT_SHIM_THREADS
+ * the thread sanitizer is told what is in order: what all threads of a block, or of a warp, did
+ * before they waited for each other, and what they do then; and launches. Not in order are blocks
+ * of one launch, and threads that exchange values: that orders no memory on a device. Then this
+ * file is compiled without that sanitizer, which would take the shim's own memory for the
+ * kernels'. */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
 #include <setjmp.h>
 #include <stdint.h>
@@ -37,7 +40,10 @@ void __tsan_func_exit(void);
 #define DT_SHIM_ORDER 0
 #endif
 
-typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
+typedef struct dt_shim_kernel {
+    int blocks, threads;
+    void (*thread)(char *const *, const long *);
+} dt_shim_kernel;
 
 int dt_shim_block, dt_shim_blocks, dt_shim_thread, dt_shim_room;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
@@ -48,7 +54,8 @@ float dt_shim_shuffle(float x, int from, int line);
 void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 
 enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 232448 };
-typedef enum State { READY, WAITS, STANDS, DONE } State; /* WAITS: for its warp; STANDS: for its block */
+/* WAITS: for its warp; STANDS: for its block */
+typedef enum State { READY, WAITS, STANDS, DONE } State;
 
 /* Blocks of a launch have memory and stacks of their own. */
 static char memory[SOME_BLOCKS][SHARED] __attribute__((aligned(128)));
@@ -56,7 +63,8 @@ char *dt_shim_shared = memory[0];
 
 typedef struct Fiber {
     ucontext_t context; /* where it begins; under sanitizers also where it left */
-    jmp_buf left;       /* where it left: cheaper than a context, whose exchange calls the system twice */
+    jmp_buf left;       /* where it left: cheaper than a context, whose exchange calls the system
+                         * twice */
     int begun;
     State state;        /* set by set_state only */
     int line, from; /* where it waits; from which thread it wants a value */
@@ -97,7 +105,10 @@ static void limit_room(void)
 #else
 static const void *const home_stack;
 static const size_t home_size;
-static void leave(void **ret_saved, const void *stack, size_t size) { (void)ret_saved, (void)stack, (void)size; }
+static void leave(void **ret_saved, const void *stack, size_t size)
+{
+    (void)ret_saved, (void)stack, (void)size;
+}
 static void arrive(void *saved, const void **ret_stack, size_t *ret_size)
 {
     (void)saved, (void)ret_stack, (void)ret_size;
@@ -109,7 +120,10 @@ static void limit_room(void)
 }
 #endif
 
-static char *stack_of(int thread) { return stacks + ((size_t)dt_shim_block * MOST + (size_t)thread) * STACK; }
+static char *stack_of(int thread)
+{
+    return stacks + ((size_t)dt_shim_block * MOST + (size_t)thread) * STACK;
+}
 
 /* ---- order of accesses, for the thread sanitizer ---- */
 
@@ -131,7 +145,8 @@ static void becomes(int thread)
 /* Two places in turn: some are in the next meeting before others have left this one. */
 static char *place_of(int thread, int whole)
 {
-    return &meetings[whole][dt_shim_block][whole ? 0 : thread / WARP][fibers[thread].meetings[whole] % 2];
+    return &meetings[whole][dt_shim_block][whole ? 0 : thread / WARP]
+                    [fibers[thread].meetings[whole] % 2];
 }
 static void comes(int thread, int whole) { __tsan_release(place_of(thread, whole)); }
 static void goes(int thread, int whole)
@@ -271,7 +286,8 @@ int dt_shim_block_any(int x, int line)
 
 static void fail(const char *what, int thread)
 {
-    fprintf(stderr, "shim: %s: block %d, thread %d, line %d\n", what, dt_shim_block, thread, fibers[thread].line);
+    fprintf(stderr, "shim: %s: block %d, thread %d, line %d\n", what, dt_shim_block, thread,
+            fibers[thread].line);
     abort();
 }
 
@@ -330,7 +346,8 @@ static void let_block_go(int n)
 static int first_ready(int from, int n)
 {
     for (int word = from / 64; word * 64 < n; word++) {
-        const uint64_t here = ready[word] & (word == from / 64 ? ~(uint64_t)0 << from % 64 : ~(uint64_t)0);
+        const uint64_t here =
+            ready[word] & (word == from / 64 ? ~(uint64_t)0 << from % 64 : ~(uint64_t)0);
         if (here)
             return word * 64 + __builtin_ctzll(here);
     }
@@ -395,7 +412,8 @@ void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
     if (!stacks || kernel->threads > MOST || kernel->threads % WARP)
         abort();
     running = kernel, pointers = p, integers = q;
-    dt_shim_blocks = kernel->blocks < SOME_BLOCKS ? kernel->blocks : SOME_BLOCKS; /* loops over items do the rest */
+    /* loops over items do the rest */
+    dt_shim_blocks = kernel->blocks < SOME_BLOCKS ? kernel->blocks : SOME_BLOCKS;
     for (int i = 0; i < dt_shim_blocks; i++) {
         dt_shim_block = DT_SHIM_ORDER == 1 ? dt_shim_blocks - 1 - i : i;
         run_block(kernel->threads);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls kernels of a text once for each way in which a plan calls them. With APART each address has memory of its own
- * that is exactly as long as the plan says, so that a sanitizer sees what lies outside; else they overlap as the plan's
- * do. What comes out is looked at elsewhere (cuda.c, which writes CALLS, and builds this with the text and the shim):
+/* Calls kernels of a text once for each way in which a plan calls them. With APART each address has
+ * memory of its own that is exactly as long as the plan says, so that a sanitizer sees what lies
+ * outside; else they overlap as the plan's do. What comes out is looked at elsewhere (cuda.c, which
+ * writes CALLS, and builds this with the text and the shim):
  *
  *   CALL(symbol, bytes of a block's memory, ({arena, place, length}, ..), (integers, ..)) */
 #include <stdint.h>
@@ -17,7 +18,8 @@ typedef struct Range { int arena; long at, bytes; } Range; /* bytes -1: the end 
 
 extern int dt_shim_room;
 
-/* Words that are small whole numbers, so that many are indices of something, or floats, in turn by chance. */
+/* Words that are small whole numbers, so that many are indices of something, or floats, in turn by
+ * chance. */
 static void fill(char *at, int64_t bytes, uint32_t seed)
 {
     for (int64_t i = 0; i < bytes; i += 4) {

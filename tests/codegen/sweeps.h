@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled behind codegen/kernels/prelude.h by several compilers: every function of the prelude over an array,
- * in loops as generated kernels have them. */
-#define SWEEP(name, expression)                                                        \
-    void sweep_##name(const float *restrict xs, const float *restrict ys, float *restrict out, int64_t n) \
-    {                                                                                  \
-        DT_LANES                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                              \
-            const float x = xs[i], y = ys[i];                                          \
-            (void)y;                                                                   \
-            out[i] = (float)(expression);                                              \
-        }                                                                              \
+/* Compiled behind codegen/kernels/prelude.h by several compilers: every function of the prelude
+ * over an array, in loops as generated kernels have them. */
+#define SWEEP(name, expression)                                                                \
+    void sweep_##name(const float *restrict xs, const float *restrict ys, float *restrict out, \
+                      int64_t n)                                                               \
+    {                                                                                          \
+        DT_LANES                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                      \
+            const float x = xs[i], y = ys[i];                                                  \
+            (void)y;                                                                           \
+            out[i] = (float)(expression);                                                      \
+        }                                                                                      \
     }
 SWEEP(exp, dt_exp(x))
 SWEEP(log, dt_log(x))
@@ -55,7 +56,8 @@ void sweep_rows(const float *xs, const float *ys, float *out, int64_t n)
         const float total = dt_sum_64(d);
         DT_LANES
         for (int64_t j = 0; j < columns; j++)
-            out[r * columns + j] = dt_exp(x[j] - most) / total + sum * dt_rsqrt(total) - dt_log(total);
+            out[r * columns + j] =
+                dt_exp(x[j] - most) / total + sum * dt_rsqrt(total) - dt_log(total);
     }
 }
 
@@ -79,7 +81,8 @@ void sweep_draw(const float *xs, const float *ys, float *out, int64_t n)
     (void)xs, (void)ys;
     DT_LANES
     for (int64_t i = 0; i < n / 4; i++)
-        dt_draw(out + i, n / 4, 0x123456789abcdefull, (uint64_t)i * 0x40004ull, 7, (uint32_t)(i % 13));
+        dt_draw(out + i, n / 4, 0x123456789abcdefull, (uint64_t)i * 0x40004ull, 7,
+                (uint32_t)(i % 13));
 }
 void sweep_draw_four(const float *xs, const float *ys, float *out, int64_t n)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives from IR to real ranks: modules of random communication ops over random splits, each rank a process
- * over shared memory, against the lockstep interpreter. All numbers are small integers, so that every sum is
- * exact and results must be equal.
+/* Collectives from IR to real ranks: modules of random communication ops over random splits, each
+ * rank a process over shared memory, against the lockstep interpreter. All numbers are small
+ * integers, so that every sum is exact and results must be equal.
  *
  * A module holds many chains
  *     param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg],
- * some with a second op on the same operand. Most ops are started where they stand and done at the end; between, no
- * instruction may write what they read or write, although ranks that run in order would not notice. */
+ * some with a second op on the same operand. Most ops are started where they stand and done at the
+ * end; between, no instruction may write what they read or write, although ranks that run in order
+ * would not notice. */
 #include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
@@ -48,8 +49,8 @@ typedef struct Pair {
 
 static void split(DtAxis *axis, uint32_t m) { axis->split[axis->n_split++] = (uint8_t)m; }
 
-/* Splits that both have, then, for the mesh axes of the op, those that the operand loses or the result gains.
- * An axis either loses or gains. */
+/* Splits that both have, then, for the mesh axes of the op, those that the operand loses or the
+ * result gains. An axis either loses or gains. */
 static Pair draw_pair(Case *c, DtOpKind kind)
 {
     static const char *const names[MOST_AXES] = {"p", "q", "r", "s"};
@@ -71,8 +72,10 @@ static Pair draw_pair(Case *c, DtOpKind kind)
             split(&pair.y[a], m);
         }
     }
-    uint32_t pivot = pair.rank > 1 ? 1 + draw(c, pair.rank - 1) : 1; /* axes before it lose, the others gain */
-    bool both = loses && gains, down = draw(c, 2);                   /* down: major to minor against the mesh's order */
+    /* axes before it lose, the others gain */
+    uint32_t pivot = pair.rank > 1 ? 1 + draw(c, pair.rank - 1) : 1;
+    /* down: major to minor against the mesh's order */
+    bool both = loses && gains, down = draw(c, 2);
     for (uint32_t i = 0; i < mesh->n; i++) {
         uint32_t m = down ? mesh->n - 1 - i : i;
         if (!(pair.mesh >> m & 1))
@@ -98,8 +101,8 @@ static DtValue *add_param(Case *c, DtBuilder *b, const DtType *type)
 {
     DtStore *store = DT_NEW(c->arena, DtStore);
     const char *path = dt_intern_printf("x%u", c->module->stores.n);
-    *store = (DtStore){.kind = DT_STORE_PARAM, .path = path, .pattern = path, .type = type, .written_rank = type->rank,
-                       .stage = -1, .index = c->module->stores.n};
+    *store = (DtStore){.kind = DT_STORE_PARAM, .path = path, .pattern = path, .type = type,
+                       .written_rank = type->rank, .stage = -1, .index = c->module->stores.n};
     DtTensor *whole = dt_interp_tensor(c->arena, type);
     for (int64_t i = 0; i < dt_type_elements(type); i++)
         whole->at[i] = type->dtype == DT_BOOL ? draw(c, 2) : (double)draw(c, 9) - 4;
@@ -118,7 +121,8 @@ static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dty
     uint32_t n = 0, n_ranks = 0;
     for (uint32_t m = 0; m < mesh->n; m++)
         if (pair->partial >> m & 1) {
-            axes[n] = (DtAxis){.name = dt_intern_printf("@%s", mesh->axes[m].name), .extent = mesh->axes[m].size};
+            axes[n] = (DtAxis){.name = dt_intern_printf("@%s", mesh->axes[m].name),
+                               .extent = mesh->axes[m].size};
             split(&axes[n], m);
             ranks[n_ranks++] = axes[n++].name;
         }
@@ -130,8 +134,9 @@ static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dty
     if (n_ranks)
         x = dt_graph_reduce(b, reduce, x, n_ranks, ranks);
     x = x->type->dtype == dtype ? x : dt_graph_cast(b, x, dtype); /* sums of bf16 are f32 */
-    return dt_graph_expand(b, x,
-                           dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
+    return dt_graph_expand(
+        b, x,
+        dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
 }
 
 /* The axes of type in turned order. */
@@ -172,7 +177,8 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
     x = dt_graph_comm(b, kind, x, pair.mesh, y);
     if (kind == DT_OP_SHIFT)
         x->op->reverse = draw(c, 2);
-    if (operand->type->partial && draw(c, 2)) { /* which may take the operand's memory, had the first one not begun */
+    /* which may take the operand's memory, had the first one not begun */
+    if (operand->type->partial && draw(c, 2)) {
         const DtType *sum = dt_type_plain(dtype, operand->type->rank, operand->type->axes);
         DtValue *second = dt_graph_comm(b, DT_OP_ALL_REDUCE, operand, operand->type->partial, sum);
         add_result(c, entry, dt_graph_unary(b, DT_OP_NEG, second));
@@ -208,7 +214,8 @@ static void make_case(Case *c, uint32_t n, const int64_t *sizes, uint64_t seed)
 static DtTensor *part_of(void *context, const DtOp *op, uint32_t rank)
 {
     Case *c = context;
-    return dt_ranks_slice(c->arena, c->whole[op->store->index], op->store->type, &c->module->mesh, rank);
+    return dt_ranks_slice(c->arena, c->whole[op->store->index], op->store->type, &c->module->mesh,
+                          rank);
 }
 
 static double get(const DtType *type, const char *at, int64_t i)
@@ -234,7 +241,11 @@ static void put(const DtType *type, char *at, int64_t i, double value)
 /* The life of one rank process: results of the entry to `out`, one after the other. */
 static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *out)
 {
-    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .timeout = 20,
+    DtRunOptions options = {.plan_path = "test.plan",
+                            .steps = -1,
+                            .quiet = true,
+                            .gemm = DT_GEMM_PLAIN,
+                            .timeout = 20,
                             .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     alarm(60);
@@ -245,9 +256,11 @@ static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *o
     }
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         const DtStore *store = c->module->stores.at[s];
-        const DtTensor *part = dt_ranks_slice(c->arena, c->whole[s], store->type, &c->module->mesh, number);
+        const DtTensor *part =
+            dt_ranks_slice(c->arena, c->whole[s], store->type, &c->module->mesh, number);
         for (int64_t i = 0; i < dt_type_elements(part->type); i++)
-            put(store->type, look_at(&rank, plan->stores[s].arena, plan->stores[s].offset), i, part->at[i]);
+            put(store->type, look_at(&rank, plan->stores[s].arena, plan->stores[s].offset), i,
+                part->at[i]);
     }
     if (!dt_exec_entry(&rank, "predict")) {
         fprintf(stderr, "rank %u: %s\n", number, rank.failure.message);
@@ -287,18 +300,21 @@ static const char *type_text(Case *c, const DtType *type)
     return copy;
 }
 
-static void compare(Case *c, const DtPlan *plan, uint32_t n, const char *out, DtTensor *const *expected)
+static void compare(Case *c, const DtPlan *plan, uint32_t n, const char *out,
+                    DtTensor *const *expected)
 {
     for (uint32_t r = 0; r < n; r++) {
         const char *at = out + (size_t)r * OUT_BYTES;
-        for (uint32_t i = 0; i < c->func->results.n; at += (plan->metrics[i].bytes + 63) / 64 * 64, i++) {
+        for (uint32_t i = 0; i < c->func->results.n;
+             at += (plan->metrics[i].bytes + 63) / 64 * 64, i++) {
             const DtTensor *want = expected[i * n + r];
             const DtType *type = c->func->results.at[i]->type;
             int64_t elements = dt_type_elements(want->type);
             cr_assert_eq(plan->metrics[i].bytes, elements * (int64_t)dt_dtype_size(type->dtype));
             for (int64_t k = 0; k < elements; k++)
-                cr_assert_eq(get(type, at, k), want->at[k], "rank %u, result %u %s: element %ld is %g instead of %g", r,
-                             i, type_text(c, type), (long)k, get(type, at, k), want->at[k]);
+                cr_assert_eq(get(type, at, k), want->at[k],
+                             "rank %u, result %u %s: element %ld is %g instead of %g", r, i,
+                             type_text(c, type), (long)k, get(type, at, k), want->at[k]);
         }
     }
 }
@@ -311,8 +327,9 @@ static bool meet(const DtPlanArg *a, const DtPlanArg *b)
            a->base < b->base + b->bytes && b->base < a->base + a->bytes;
 }
 
-/* From a start to the wait for its event, nothing it reads or writes is written, and nothing it writes is read. Here
- * addresses depend on no register; those of different ranks are in different memory. */
+/* From a start to the wait for its event, nothing it reads or writes is written, and nothing it
+ * writes is read. Here addresses depend on no register; those of different ranks are in different
+ * memory. */
 static uint32_t check_starts(const DtPlan *plan, const DtPlanBody *body)
 {
     uint32_t n_starts = 0;
@@ -321,13 +338,16 @@ static uint32_t check_starts(const DtPlan *plan, const DtPlanBody *body)
         if (insts[s].kind == DT_INST_WAIT || !insts[s].event)
             continue;
         uint32_t at = s + 1;
-        for (; at < body->n_insts && !(insts[at].kind == DT_INST_WAIT && insts[at].event == insts[s].event); at++)
+        for (; at < body->n_insts &&
+               !(insts[at].kind == DT_INST_WAIT && insts[at].event == insts[s].event);
+             at++)
             for (uint32_t a = 0; a < insts[at].n_args; a++)
                 for (uint32_t o = 0; o < insts[s].n_args; o++) {
                     const DtPlanArg *arg = &plan->args[insts[at].first_arg + a],
                                     *own = &plan->args[insts[s].first_arg + o];
                     cr_assert(!meet(arg, own) || (!arg->written && !own->written),
-                              "instruction %u touches argument %u of %u, which is on its way", at, o, s);
+                              "instruction %u touches argument %u of %u, which is on its way", at,
+                              o, s);
                 }
         cr_assert_lt(at, body->n_insts, "nobody waits for instruction %u", s);
         n_starts++;
@@ -350,7 +370,8 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     dt_pass_order(c.module, &(DtPassContext){0});
     dt_pass_memory(c.module, &(DtPassContext){.unfused = unfused});
     DtCodegenOptions options = {
-        .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test", .unfused = unfused};
+        .target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test",
+        .unfused = unfused};
     DtPlanBuilder *builder = dt_write_new(c.arena);
     DtStatus status = dt_codegen_plan(&program, &options, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -364,7 +385,8 @@ static void check_case(uint32_t n_mesh, const int64_t *sizes, uint64_t seed, boo
     for (uint32_t i = 0; i < plan.n_bodies; i++)
         n_starts += check_starts(&plan, &plan.bodies[i]);
     cr_assert_gt(n_starts, CHAINS / 3);
-    char *out = mmap(NULL, (size_t)n * OUT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *out = mmap(NULL, (size_t)n * OUT_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     cr_assert(out != MAP_FAILED);
     run_ranks(&c, &plan, n, out);
     compare(&c, &plan, n, out, expected);

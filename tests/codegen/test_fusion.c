@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fusion, reuse of memory and loops: random graphs and the known hazards, fused and unfused, against
- * the interpreter. All values are kept to quarters below 8 by `mod 8` after whatever could grow, so
- * that every sum is exact in any order and equality is to the bit. */
+/* Fusion, reuse of memory and loops: random graphs and the known hazards, fused and unfused,
+ * against the interpreter. All values are kept to quarters below 8 by `mod 8` after whatever could
+ * grow, so that every sum is exact in any order and equality is to the bit. */
 #include "bench.h"
 
 #include "base/intern.h"
@@ -23,7 +23,8 @@ typedef struct Pool {
     DtValue *at[MAX_POOL];
 } Pool;
 
-static const struct { const char *name; int64_t extent; } world[] = {{"a", 5}, {"b", 17}, {"c", 130}};
+static const struct { const char *name; int64_t extent; } world[] = {{"a", 5}, {"b", 17},
+                                                                     {"c", 130}};
 
 static uint32_t dice(Pool *p, uint32_t n)
 {
@@ -198,7 +199,8 @@ static DtValue *random_loop(Pool *p)
     DtValue *number = dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
     for (uint32_t i = 0; i < loop.n_carried + loop.n_invariant; i++) {
         operands[n] = i == 1 && dice(p, 2) ? operands[0] : pick(p);
-        DtValue *arg = dt_graph_arg(body, operands[n]->type, i < loop.n_carried ? "carried" : "invariant");
+        DtValue *arg =
+            dt_graph_arg(body, operands[n]->type, i < loop.n_carried ? "carried" : "invariant");
         if (i < loop.n_carried)
             carried[i] = arg;
         keep(&in, arg);
@@ -209,7 +211,8 @@ static DtValue *random_loop(Pool *p)
     DtAxis axes[DT_MAX_RANK] = {axis};
     memcpy(axes + 1, slice->axes, slice->rank * sizeof axes[0]);
     DtValue *numbers = dt_graph_cast(&p->b, dt_graph_iota(&p->b, axis), DT_F32);
-    DtValue *parts[2] = {dt_graph_expand(&p->b, base, dt_type_plain(DT_F32, slice->rank + 1u, axes)), numbers};
+    DtValue *parts[2] = {
+        dt_graph_expand(&p->b, base, dt_type_plain(DT_F32, slice->rank + 1u, axes)), numbers};
     operands[n++] = dt_graph_map(&p->b, DT_OP_MAX, 2, parts, parts[0]->type);
     keep(&in, dt_graph_arg(body, slice, "stacked"));
     keep(&in, bounded(&in, dt_graph_cast(&in.b, number, DT_F32)));
@@ -275,7 +278,8 @@ static void random_graphs(uint32_t seed, uint32_t n_graphs, uint32_t n_ops)
     for (uint32_t g = 0; g < n_graphs; g++) {
         Pool p = {.t = t, .b = t->b, .random = seed * 1000003u + g, .loops = 100 * g};
         for (uint32_t i = 0; i < 4; i++)
-            keep(&p, bounded(&p, input_of(&p, i == 3 ? 7 : 1 + dice(&p, 7), (int)dice(&p, 6), (int)i)));
+            keep(&p,
+                 bounded(&p, input_of(&p, i == 3 ? 7 : 1 + dice(&p, 7), (int)dice(&p, 6), (int)i)));
         random_ops(&p, n_ops);
         for (uint32_t i = 4; i < p.n; i++)
             if (i + 3 >= p.n || dice(&p, 5) == 0)
@@ -307,8 +311,9 @@ Test(fusion, random_graphs_5)
 /* ---- loops ---- */
 
 /* Adds a loop with the given body function; operands as DtLoop says. */
-static DtOp *add_loop(Bench *t, DtFunc *body, bool reverse, uint32_t n_carried, uint32_t n_invariant,
-                      uint32_t n_stacked, uint32_t n_stacked_out, DtValue *const *in)
+static DtOp *add_loop(Bench *t, DtFunc *body, bool reverse, uint32_t n_carried,
+                      uint32_t n_invariant, uint32_t n_stacked, uint32_t n_stacked_out,
+                      DtValue *const *in)
 {
     DtLoop loop = {.label = dt_intern("h"),
                    .axis = dt_intern("layer"),
@@ -346,9 +351,11 @@ Test(fusion, carried_values_swap_shift_and_stay)
         for (int i = 0; i < 4; i++)
             x[i] = dt_graph_arg(body, type, dt_arena_printf(t->arena, "x%d", i));
         DtValue *sum = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, x[0], x[1]));
-        DtValue *late = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
+        DtValue *late =
+            bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, sum, dt_graph_cast(&b, number, DT_F32)));
         DtValue *turned = dt_graph_reorder(&b, x[2], reordered(type, 1));
-        DtValue *mixed = bench_mod8(&b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
+        DtValue *mixed = bench_mod8(
+            &b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
         /* two swaps; the carried values are also results */
         DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},
                                   {x[1], x[2], x[3], x[0], sum},       /* a ring */
@@ -369,14 +376,16 @@ Test(fusion, stacked_results_see_the_value_before)
 {
     Bench *t = bench_new();
     const DtType *type = type_of(DT_F32, "a=3 b=17"), *stack = type_of(DT_F32, "layer=4 a=3 b=17");
-    DtValue *in[3] = {bench_random(t, type, 1), bench_random(t, type, 2), bench_random(t, stack, 3)};
+    DtValue *in[3] = {bench_random(t, type, 1), bench_random(t, type, 2),
+                      bench_random(t, stack, 3)};
     for (int reverse = 0; reverse < 2; reverse++) {
         DtBuilder b;
         DtFunc *body = new_body(t, &b);
         dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
         DtValue *x = dt_graph_arg(body, type, "x"), *fixed = dt_graph_arg(body, type, "fixed"),
                 *w = dt_graph_arg(body, type, "w");
-        DtValue *next = bench_mod8(&b, dt_graph_binary(&b, DT_OP_ADD, dt_graph_binary(&b, DT_OP_MAX, x, fixed), w));
+        DtValue *next = bench_mod8(
+            &b, dt_graph_binary(&b, DT_OP_ADD, dt_graph_binary(&b, DT_OP_MAX, x, fixed), w));
         dt_graph_return(body, next);
         dt_graph_return(body, x);
         dt_graph_return(body, dt_graph_slice(&b, x, named("b"), 1, 2, 7));
@@ -404,7 +413,8 @@ Test(fusion, inner_loop_reads_what_its_result_replaces)
     DtValue *slice = dt_graph_arg(inner, row, "slice");
     const char *axes[] = {named("inner")};
     DtValue *all = dt_graph_reduce(&c, DT_REDUCE_SUM, whole, 1, axes);
-    DtValue *next = bench_mod8(&c, dt_graph_binary(&c, DT_OP_ADD, dt_graph_binary(&c, DT_OP_ADD, all, carry), slice));
+    DtValue *next = bench_mod8(
+        &c, dt_graph_binary(&c, DT_OP_ADD, dt_graph_binary(&c, DT_OP_ADD, all, carry), slice));
     dt_graph_return(inner, next);
     dt_graph_return(inner, next);
     DtLoop loop = {.label = dt_intern("g"),
@@ -463,24 +473,35 @@ Test(fusion, dying_operands_read_elsewhere)
 {
     Bench *t = bench_new();
     const DtType *square = type_of(DT_F32, "a=17 b=17");
-    const DtRelabel turn[2] = {{1, 1, {named("a")}, {named("b")}, {17}}, {1, 1, {named("b")}, {named("a")}, {17}}};
+    const DtRelabel turn[2] = {{1, 1, {named("a")}, {named("b")}, {17}},
+                               {1, 1, {named("b")}, {named("a")}, {17}}};
     DtValue *in = bench_random(t, type_of(DT_F32, "a=17 k=17"), 1),
             *in2 = bench_random(t, type_of(DT_F32, "k=17 b=17"), 2);
     const char *b = named("b");
     for (int k = 0; k < 6; k++) {
-        DtValue *x = bench_mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(named("k")), DT_F32, square));
+        DtValue *x =
+            bench_mod8(&t->b, dt_graph_dot(&t->b, in, in2, AXES(named("k")), DT_F32, square));
         DtValue *turned = dt_graph_relabel(&t->b, x, 2, turn, NULL), *y;
         switch (k) {
-        case 0: y = dt_graph_binary(&t->b, DT_OP_SUB, x, dt_graph_reorder(&t->b, turned, square)); break;
-        case 1: y = dt_graph_pad(&t->b, dt_graph_slice(&t->b, x, b, 1, 1, 16), b, 0, 1, 1, 0); break;
-        case 2: y = dt_graph_binary(&t->b, DT_OP_SUB, x, dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(b))); break;
+        case 0:
+            y = dt_graph_binary(&t->b, DT_OP_SUB, x, dt_graph_reorder(&t->b, turned, square));
+            break;
+        case 1:
+            y = dt_graph_pad(&t->b, dt_graph_slice(&t->b, x, b, 1, 1, 16), b, 0, 1, 1, 0);
+            break;
+        case 2:
+            y = dt_graph_binary(&t->b, DT_OP_SUB, x,
+                                dt_graph_reduce(&t->b, DT_REDUCE_MAX, x, AXES(b)));
+            break;
         case 3: y = dt_graph_scan(&t->b, x, AXES(b), true); break;
         case 4: {
             DtValue *index = dt_graph_cast(&t->b, dt_graph_unary(&t->b, DT_OP_ABS, x), DT_I32);
             y = dt_graph_binary(
                 &t->b, DT_OP_ADD,
                 dt_graph_gather(&t->b,
-                                dt_graph_relabel(&t->b, x, 1, (DtRelabel[]){{1, 1, {b}, {named("v")}, {17}}}, NULL),
+                                dt_graph_relabel(&t->b, x, 1,
+                                                 (DtRelabel[]){{1, 1, {b}, {named("v")}, {17}}},
+                                                 NULL),
                                 AXES(named("v")), &index),
                 x);
             break;
@@ -542,8 +563,8 @@ Test(fusion, calls_in_place)
 
 /* ---- live memory ---- */
 
-/* The windows that one gradient of a convolution reads, and the gradient of windows that the other one makes: never
- * both. */
+/* The windows that one gradient of a convolution reads, and the gradient of windows that the other
+ * one makes: never both. */
 Test(fusion, gradients_of_a_convolution_share_memory)
 {
     Bench *t = bench_new();
@@ -563,7 +584,7 @@ Test(fusion, gradients_of_a_convolution_share_memory)
     int64_t most = 0;
     for (uint32_t i = 0; i < plan->arenas.n; i++)
         most = plan->arenas.at[i].bytes > most ? plan->arenas.at[i].bytes : most;
-    cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld", (long long)most,
-              (long long)bytes);
+    cr_expect(most >= bytes && most < 3 * bytes / 2, "%lld bytes, windows have %lld",
+              (long long)most, (long long)bytes);
     bench_free(t);
 }

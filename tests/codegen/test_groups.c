@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ops share a kernel, and which values need no copy because they are made where they belong; the values beside
- * the interpreter's, as in test_fusion.c. */
+/* Which ops share a kernel, and which values need no copy because they are made where they belong;
+ * the values beside the interpreter's, as in test_fusion.c. */
 #include "bench.h"
 
 #include <criterion/criterion.h>
@@ -24,10 +24,11 @@ static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
 Test(groups, parts_are_written_in_place)
 {
     Bench *t = bench_new();
-    DtValue *a = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1), *b = bench_random(t, type_of(DT_F32, "s=5 h=16"), 2);
+    DtValue *a = bench_random(t, type_of(DT_F32, "s=5 h=16"), 1),
+            *b = bench_random(t, type_of(DT_F32, "s=5 h=16"), 2);
     const DtRelabel one = {.n_to = 1, .to = {named("two")}, .to_extent = {1}};
-    const DtRelabel merge = {.n_from = 2, .n_to = 1, .from = {named("two"), named("h")}, .to = {named("head")},
-                             .to_extent = {32}};
+    const DtRelabel merge = {.n_from = 2, .n_to = 1, .from = {named("two"), named("h")},
+                             .to = {named("head")}, .to_extent = {32}};
     DtValue *halves[2] = {bench_mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, a, b)),
                           bench_mod8(&t->b, dt_graph_binary(&t->b, DT_OP_ADD, a, b))};
     for (uint32_t i = 0; i < 2; i++)
@@ -43,7 +44,8 @@ Test(groups, parts_are_written_in_place)
                              bench_mod8(&t->b, dt_graph_binary(&t->b, DT_OP_MUL, y, y))};
         DtValue *both = dt_graph_concat(&t->b, named(axes[i]), 2, parts);
         DtValue *v = bench_random(t, type_of(DT_F32, "w=8 o=3"), 12);
-        bench_out(t, i < 2 ? dt_graph_dot(&t->b, both, v, AXES(named("w")), DT_F32, NULL) : both, 0);
+        bench_out(t, i < 2 ? dt_graph_dot(&t->b, both, v, AXES(named("w")), DT_F32, NULL) : both,
+                  0);
     }
     bench_check(t);
     const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
@@ -91,10 +93,12 @@ static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, boo
     Bench *t = bench_new();
     char type[32];
     snprintf(type, sizeof type, "e=8 v=%s", vocab);
-    DtValue *x = bench_random(t, type_of(dtype, "b=2 s=5 e=8"), 1), *w = bench_random(t, type_of(dtype, type), 2);
+    DtValue *x = bench_random(t, type_of(dtype, "b=2 s=5 e=8"), 1),
+            *w = bench_random(t, type_of(dtype, type), 2);
     DtValue *logits = dt_graph_dot(&t->b, x, w, AXES(named("e")), DT_F32, NULL);
     DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, logits, AXES(named("v")));
-    DtValue *z = dt_graph_cast(&t->b, bench_mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, logits, most)), dtype);
+    DtValue *z = dt_graph_cast(
+        &t->b, bench_mod8(&t->b, dt_graph_binary(&t->b, DT_OP_SUB, logits, most)), dtype);
     bench_out(t, dt_graph_dot(&t->b, z, w, AXES(named("v")), DT_F32, NULL), 0);
     bench_out(t, dt_graph_dot(&t->b, x, z, AXES(named("b"), named("s")), DT_F32, NULL), 0);
     snprintf(type, sizeof type, "b=2 s=5 v=%s", vocab);
@@ -106,7 +110,8 @@ static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, boo
     bench_check(t);
     const DtCodegenOptions options = {.target = "cpu", .no_kernels = true};
     const int64_t elements = 16 / (int64_t)dt_dtype_size(dtype), n = atoi(vocab);
-    cr_expect_eq(count_strides(bench_plan(t, &options), (n + elements - 1) / elements * elements), n_aligned);
+    cr_expect_eq(count_strides(bench_plan(t, &options), (n + elements - 1) / elements * elements),
+                 n_aligned);
     bench_free(t);
 }
 
@@ -129,12 +134,13 @@ static uint32_t count_by_rows(const Bench *t)
     return n;
 }
 
-/* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are sums over them. One
- * kernel makes all three; widths: one lane and a rest, less than a lane; two outer axes; more pieces of the rows than
- * lanes that these go to. */
+/* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are
+ * sums over them. One kernel makes all three; widths: one lane and a rest, less than a lane; two
+ * outer axes; more pieces of the rows than lanes that these go to. */
 Test(groups, gradients_of_a_norm_share_a_kernel)
 {
-    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64", "a=300 c=70"};
+    static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64",
+                                         "a=300 c=70"};
     for (uint32_t s = 0; s < DT_COUNT(shapes); s++) {
         Bench *t = bench_new();
         const DtType *type = type_of(DT_F32, shapes[s]);
@@ -145,21 +151,29 @@ Test(groups, gradients_of_a_norm_share_a_kernel)
         DtValue *x = bench_random(t, type, 1), *dy = bench_random(t, type, 2);
         const DtAxis *last = &type->axes[type->rank - 1];
         DtValue *gain = bench_random(t, dt_type_plain(DT_F32, 1, last), 3);
-        DtValue *squares = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, x, x), 1, &c);
+        DtValue *squares =
+            dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, x, x), 1, &c);
         DtValue *one = dt_graph_constant(&t->b, DT_F32, 1);
-        DtValue *scale = dt_graph_unary(&t->b, DT_OP_RSQRT, dt_graph_binary(&t->b, DT_OP_ADD, squares, one));
-        DtValue *scaled = dt_graph_binary(&t->b, DT_OP_MUL, dt_graph_binary(&t->b, DT_OP_MUL, dy, gain), scale);
-        DtValue *dot = dt_graph_reduce(&t->b, DT_REDUCE_SUM, dt_graph_binary(&t->b, DT_OP_MUL, scaled, x), 1, &c);
-        DtValue *dx = dt_graph_binary(&t->b, DT_OP_SUB, scaled, dt_graph_binary(&t->b, DT_OP_MUL, x, dot));
-        DtValue *by_gain = dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_binary(&t->b, DT_OP_MUL, x, scale));
+        DtValue *scale =
+            dt_graph_unary(&t->b, DT_OP_RSQRT, dt_graph_binary(&t->b, DT_OP_ADD, squares, one));
+        DtValue *scaled =
+            dt_graph_binary(&t->b, DT_OP_MUL, dt_graph_binary(&t->b, DT_OP_MUL, dy, gain), scale);
+        DtValue *dot = dt_graph_reduce(&t->b, DT_REDUCE_SUM,
+                                       dt_graph_binary(&t->b, DT_OP_MUL, scaled, x), 1, &c);
+        DtValue *dx =
+            dt_graph_binary(&t->b, DT_OP_SUB, scaled, dt_graph_binary(&t->b, DT_OP_MUL, x, dot));
+        DtValue *by_gain =
+            dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_binary(&t->b, DT_OP_MUL, x, scale));
         DtValue *dgain = dt_graph_reduce(&t->b, DT_REDUCE_SUM, by_gain, n_rows, rows);
         DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, dx, n_rows, rows);
         bench_out(t, dx, 512); /* a sum of 130 products, twice, in units of 2^-24 */
         bench_out(t, dt_graph_cast(&t->b, dgain, DT_BF16), 0x1p16);
         bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, most, gain), 512);
         bench_check(t);
-        cr_expect_eq(count_by_rows(t), 1, "%s: %u kernels add up rows", shapes[s], count_by_rows(t));
-        cr_expect_eq(t->func->ops.n, 4, "%s: %u ops are left of three sources and a kernel", shapes[s], t->func->ops.n);
+        cr_expect_eq(count_by_rows(t), 1, "%s: %u kernels add up rows", shapes[s],
+                     count_by_rows(t));
+        cr_expect_eq(t->func->ops.n, 4, "%s: %u ops are left of three sources and a kernel",
+                     shapes[s], t->func->ops.n);
         bench_free(t);
     }
 }
@@ -185,12 +199,17 @@ Test(groups, late_sums_find_what_they_read)
 {
     Bench *t = bench_new();
     const char *a = named("a"), *c = named("c"), *k = named("k");
-    DtValue *p = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3), *q = bench_random(t, type_of(DT_F32, "k=4 c=64"), 5);
-    DtValue *x = dt_graph_dot(&t->b, p, q, 1, &k, DT_F32, NULL), *r = bench_random(t, type_of(DT_F32, "a=40 c=64"), 7);
+    DtValue *p = bench_random(t, type_of(DT_F32, "a=40 k=4"), 3),
+            *q = bench_random(t, type_of(DT_F32, "k=4 c=64"), 5);
+    DtValue *x = dt_graph_dot(&t->b, p, q, 1, &k, DT_F32, NULL),
+            *r = bench_random(t, type_of(DT_F32, "a=40 c=64"), 7);
     DtValue *y = dt_graph_binary(&t->b, DT_OP_ADD, x, r);
     DtValue *s = dt_graph_reduce(&t->b, DT_REDUCE_MAX, y, 1, &c);
     DtValue *h = dt_graph_binary(&t->b, DT_OP_SUB, y, s);
-    bench_out(t, dt_graph_dot(&t->b, y, bench_random(t, type_of(DT_F32, "c=64 d=3"), 9), 1, &c, DT_F32, NULL), 0);
+    bench_out(t,
+              dt_graph_dot(&t->b, y, bench_random(t, type_of(DT_F32, "c=64 d=3"), 9), 1, &c, DT_F32,
+                           NULL),
+              0);
     bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_SUM, h, 1, &a), 64);
     bench_check(t);
     bench_free(t);
@@ -230,12 +249,15 @@ Test(groups, readers_of_the_same_share_a_kernel)
     DtValue *v = bench_random(t, type_of(DT_F32, "k=4 c=70"), 5);
     DtValue *p = dt_graph_dot(&t->b, w, v, 1, &k, DT_F32, NULL);
     const char *c = named("c");
-    bench_out(t, dt_graph_reduce(&t->b, DT_REDUCE_MAX, dt_graph_binary(&t->b, DT_OP_MUL, p, x), 1, &c), 0);
+    bench_out(t,
+              dt_graph_reduce(&t->b, DT_REDUCE_MAX, dt_graph_binary(&t->b, DT_OP_MUL, p, x), 1, &c),
+              0);
     DtValue *late = dt_graph_unary(&t->b, DT_OP_NEG, v);
     DtValue *q = dt_graph_dot(&t->b, w, late, 1, &k, DT_F32, NULL);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_ADD, q, x), 0);
     bench_check(t);
-    cr_expect_eq(t->func->ops.n, 8, "three sources, two products, three kernels: %u", t->func->ops.n);
+    cr_expect_eq(t->func->ops.n, 8, "three sources, two products, three kernels: %u",
+                 t->func->ops.n);
     bench_free(t);
 }
 
@@ -245,13 +267,15 @@ Test(groups, one_hot_joins_its_readers)
     static const double at[] = {3, 0, 69, 70, -1, 12, 69};
     Bench *t = bench_new();
     DtAxis c = axis_of("c", 70), d = axis_of("d", 3);
-    DtValue *x = bench_random(t, type_of(DT_F32, "a=7 c=70"), 5), *v = bench_random(t, type_of(DT_F32, "a=7"), 6);
+    DtValue *x = bench_random(t, type_of(DT_F32, "a=7 c=70"), 5),
+            *v = bench_random(t, type_of(DT_F32, "a=7"), 6);
     DtValue *index = bench_values(t, type_of(DT_I32, "a=7"), 7, at);
     DtValue *two[2] = {index, index};
     DtValue *hot = dt_graph_scatter_add(&t->b, v, 1, &c, &index, 0, NULL, NULL);
     bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, x, hot), 0);
     bench_out(t, dt_graph_scatter_add(&t->b, v, 2, (DtAxis[]){c, d}, two, 0, NULL, NULL), 0);
     bench_check(t);
-    cr_expect_eq(t->func->ops.n, 5, "three sources, a kernel, and the one that stays alone: %u", t->func->ops.n);
+    cr_expect_eq(t->func->ops.n, 5, "three sources, a kernel, and the one that stays alone: %u",
+                 t->func->ops.n);
     bench_free(t);
 }

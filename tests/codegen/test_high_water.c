@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of whole programs on one rank and on several, each a process. Every byte of every arena is poisoned, twice
- * with other patterns, and all entries run: a byte that kept its pattern both times was not written. The highest byte
- * that was is the high-water mark of the arena, which must be what the plan says of the rank's stage, to the alignment.
- * And between steps 2 and 6, evaluation included, neither our code nor a library for products calls the allocator on a
- * program's only rank. */
+/* Memory of whole programs on one rank and on several, each a process. Every byte of every arena is
+ * poisoned, twice with other patterns, and all entries run: a byte that kept its pattern both times
+ * was not written. The highest byte that was is the high-water mark of the arena, which must be
+ * what the plan says of the rank's stage, to the alignment. And between steps 2 and 6, evaluation
+ * included, neither our code nor a library for products calls the allocator on a program's only
+ * rank. */
 #include "base/intern.h"
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
@@ -31,13 +32,18 @@ typedef struct Case {
     uint32_t n_dims;
     const char *precision;
     int64_t micro;
-    const char *cluster, *ranks, *layout; /* lines of a block for so many ranks of it; NULL: one rank */
+    /* lines of a block for so many ranks of it; NULL: one rank */
+    const char *cluster, *ranks, *layout;
 } Case;
 
-#define QUICKSTART(seq_) "examples/quickstart.dsl", {{"batch", "8"}, {"seq", seq_}, {"vocab", "32"}, \
-                         {"layers", "4"}, {"embed", "16"}, {"heads", "2"}}, 6, NULL, 1, "laptop"
-#define MOE "examples/moe.dsl", {{"batch", "8"}, {"pool", "4"}, {"seq", "8"}, {"vocab", "16"}, {"layers", "2"}, \
-                                 {"embed", "8"}, {"kv", "2"}, {"ffn", "8"}}, 8, NULL, 1, "pod"
+#define QUICKSTART(seq_)                                                           \
+    "examples/quickstart.dsl", {{"batch", "8"},  {"seq", seq_},   {"vocab", "32"}, \
+                                {"layers", "4"}, {"embed", "16"}, {"heads", "2"}}, \
+        6, NULL, 1, "laptop"
+#define MOE                                                                              \
+    "examples/moe.dsl", {{"batch", "8"},  {"pool", "4"},  {"seq", "8"}, {"vocab", "16"}, \
+                         {"layers", "2"}, {"embed", "8"}, {"kv", "2"},  {"ffn", "8"}},   \
+        8, NULL, 1, "pod"
 
 static const Case cases[] = {
     {"examples/quickstart.dsl",
@@ -68,18 +74,25 @@ static const Case cases[] = {
 
 /* Positions of a ring fill blocks of attention: of fewer the scratch of a block is not all used. */
 static const Case spread[] = {
-    {QUICKSTART("16"), "4", "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn, vocab on tensor; "
-                            "zero 1 on data"},
-    {QUICKSTART("16"), "2", "mesh tensor = 2; shard heads, ffn, vocab on tensor; shard seq on tensor; remat h"},
-    {QUICKSTART("16"), "2", "mesh data = 2; shard batch on data; zero 2 on data; micro batch = 2; remat h"},
+    {QUICKSTART("16"), "4",
+     "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn, vocab on tensor; "
+     "zero 1 on data"},
+    {QUICKSTART("16"), "2",
+     "mesh tensor = 2; shard heads, ffn, vocab on tensor; shard seq on tensor; remat h"},
+    {QUICKSTART("16"), "2",
+     "mesh data = 2; shard batch on data; zero 2 on data; micro batch = 2; remat h"},
     {QUICKSTART("16"), "2", "mesh data = 2; shard batch on data; zero 3 on data (prefetch = 1)"},
-    {QUICKSTART("256"), "2", "mesh context = 2; shard seq on context; shard kseq on context (ring = true)"},
+    {QUICKSTART("256"), "2",
+     "mesh context = 2; shard seq on context; shard kseq on context (ring = true)"},
     {QUICKSTART("16"), "2", "mesh pipe = 2; pipeline h on pipe; micro batch = 4; remat h"},
-    {QUICKSTART("16"), "4", "mesh pipe = 2, tensor = 2; shard heads, ffn, vocab on tensor; micro batch = 4; "
-                            "pipeline h on pipe (schedule = \"interleaved_1f1b\", chunks = 2)"},
-    {QUICKSTART("16"), "4", "mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; zero 1 on data; "
-                            "pipeline h on pipe (schedule = \"zb_v\", chunks = 2)"},
-    {QUICKSTART("16"), "2", "mesh pipe = 2; pipeline h on pipe (schedule = \"zb_h1\"); micro batch = 4"},
+    {QUICKSTART("16"), "4",
+     "mesh pipe = 2, tensor = 2; shard heads, ffn, vocab on tensor; micro batch = 4; "
+     "pipeline h on pipe (schedule = \"interleaved_1f1b\", chunks = 2)"},
+    {QUICKSTART("16"), "4",
+     "mesh pipe = 2, data = 2; shard batch on data; micro batch = 4; zero 1 on data; "
+     "pipeline h on pipe (schedule = \"zb_v\", chunks = 2)"},
+    {QUICKSTART("16"), "2",
+     "mesh pipe = 2; pipeline h on pipe (schedule = \"zb_h1\"); micro batch = 4"},
     {MOE, "2", "mesh expert = 2; shard experts on expert; shard batch on expert"},
 };
 
@@ -89,28 +102,35 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
     const DtOption precision = {"train.precision", c->precision};
     const DtOption size[] = {{dt_arena_printf(arena, "%s.gpus", c->cluster), c->ranks},
                              {dt_arena_printf(arena, "%s.nodes", c->cluster), "1"}};
-    const char *block = c->layout ? dt_arena_printf(arena, "parallel auto on %s { %s }", c->cluster, c->layout) : NULL;
-    DtProgram *program = dt_lower(arena, diags,
-                                  &(DtLowerOptions){.path = c->path,
-                                                    .library = "lib",
-                                                    .dims = c->dims,
-                                                    .n_dims = c->n_dims,
-                                                    .parallel = c->layout ? "auto" : "none",
-                                                    .block = block,
-                                                    .synthetic = true,
-                                                    .sets = c->layout ? size : &precision,
-                                                    .n_sets = c->layout ? DT_COUNT(size) : c->precision != NULL});
+    const char *block =
+        c->layout ? dt_arena_printf(arena, "parallel auto on %s { %s }", c->cluster, c->layout)
+                  : NULL;
+    DtProgram *program =
+        dt_lower(arena, diags,
+                 &(DtLowerOptions){.path = c->path,
+                                   .library = "lib",
+                                   .dims = c->dims,
+                                   .n_dims = c->n_dims,
+                                   .parallel = c->layout ? "auto" : "none",
+                                   .block = block,
+                                   .synthetic = true,
+                                   .sets = c->layout ? size : &precision,
+                                   .n_sets = c->layout ? DT_COUNT(size) : c->precision != NULL});
     if (!program || dt_diag_errors(diags))
         dt_diag_print(diags, stderr, false);
     cr_assert_not_null(program);
-    DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = c->micro};
+    DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"),
+                                 .micro = c->micro};
     program->parallel = c->micro > 1 ? &parallel : program->parallel;
-    DtPassContext context = {.train = program->train, .parallel = program->parallel, .cluster = program->cluster};
+    DtPassContext context = {.train = program->train, .parallel = program->parallel,
+                             .cluster = program->cluster};
     dt_passes_run(program->module, &context, NULL, NULL);
     cr_assert_eq(dt_diag_errors(diags), 0);
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = dt_codegen_plan(
-        program, &(DtCodegenOptions){.target = "cpu", .source = "t", .source_folder = "", .compiler = "t"}, builder);
+        program,
+        &(DtCodegenOptions){.target = "cpu", .source = "t", .source_folder = "", .compiler = "t"},
+        builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     uint8_t *bytes;
     size_t len;
@@ -119,11 +139,15 @@ static void compile(DtArena *arena, const Case *c, DtPlan *ret_plan)
     cr_assert(dt_status_ok(&status), "%s", status.message);
 }
 
-static void load(const DtPlan *plan, uint32_t number, DtGemmKind gemm, int fd, DtRunOptions *options, DtRank *rank)
+static void load(const DtPlan *plan, uint32_t number, DtGemmKind gemm, int fd,
+                 DtRunOptions *options, DtRank *rank)
 {
-    *options =
-        (DtRunOptions){.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = gemm, .data_synthetic = true,
-                       .generate = ""}; /* so that memory for predictions exists */
+    *options = (DtRunOptions){.plan_path = "test.plan",
+                              .steps = -1,
+                              .quiet = true,
+                              .gemm = gemm,
+                              .data_synthetic = true,
+                              .generate = ""}; /* so that memory for predictions exists */
     memset(rank, 0, sizeof *rank);
     const DtStatus status = dt_load_rank(options, plan, number, fd, rank);
     cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -217,7 +241,8 @@ static void mark_all(const DtPlan *plan, int pattern, Marks *marks)
         wait(&status);
         good += WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
-    cr_assert_eq(good, (int)plan->meta->n_ranks, "%d ranks of %u ended well", good, plan->meta->n_ranks);
+    cr_assert_eq(good, (int)plan->meta->n_ranks, "%d ranks of %u ended well", good,
+                 plan->meta->n_ranks);
     close(fd);
 }
 
@@ -232,7 +257,8 @@ static int64_t high_water(const DtPlan *plan, const Marks *marks, uint32_t arena
         before += (size_t)plan->arenas[a].bytes;
     for (uint32_t r = 0; r < plan->meta->n_ranks; r++) {
         const bool *touched = marks->touched + r * bytes_of_rank(plan) + before;
-        int64_t high = common || dt_rank_stage(plan, r) == stage ? dt_plan_arena_bytes(plan, arena, stage) : 0;
+        int64_t high =
+            common || dt_rank_stage(plan, r) == stage ? dt_plan_arena_bytes(plan, arena, stage) : 0;
         while (high > 0 && !touched[high - 1])
             high--;
         most = high > most ? high : most;
@@ -250,12 +276,14 @@ static void expect_marks(const Case *c)
     mark_all(&plan, 0x35, marks);
     for (uint32_t stage = 0; stage < dt_plan_stages(&plan); stage++)
         for (uint32_t a = 0; a < plan.n_arenas; a++) {
-            const int64_t bytes = dt_plan_arena_bytes(&plan, a, stage), high = high_water(&plan, marks, a, stage);
-            const bool scalars = plan.arenas[a].kind == DT_ARENA_SCALARS; /* written by the runtime between entries */
+            const int64_t bytes = dt_plan_arena_bytes(&plan, a, stage),
+                          high = high_water(&plan, marks, a, stage);
+            /* written by the runtime between entries */
+            const bool scalars = plan.arenas[a].kind == DT_ARENA_SCALARS;
             cr_expect(scalars || bytes - high < DT_PLAN_ALIGN,
-                      "%s, %s, stage %u, arena `%s`: %lld bytes planned, %lld used",
-                      c->path, c->layout ? c->layout : "one rank", stage, dt_plan_str(&plan, plan.arenas[a].name),
-                      (long long)bytes, (long long)high);
+                      "%s, %s, stage %u, arena `%s`: %lld bytes planned, %lld used", c->path,
+                      c->layout ? c->layout : "one rank", stage,
+                      dt_plan_str(&plan, plan.arenas[a].name), (long long)bytes, (long long)high);
         }
     munmap(marks, sizeof(Marks) + plan.meta->n_ranks * bytes_of_rank(&plan));
     dt_arena_free(arena);

@@ -25,12 +25,13 @@ static float xs[N], ys[N], out[N];
 
 static void *compile(const char *compiler, const char *level, const char *march)
 {
-    static const char flags[] =
-        "-x c - -std=gnu11 -w -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off -nostdlib";
+    static const char flags[] = "-x c - -std=gnu11 -w -shared -fPIC -fno-math-errno "
+                                "-fno-trapping-math -ffp-contract=off -nostdlib";
     char folder[] = "/tmp/dt_preludeXXXXXX", path[64], command[512];
     cr_assert_not_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/k.so", folder);
-    snprintf(command, sizeof command, "%s %s -march=%s %s -o %s", compiler, level, march, flags, path);
+    snprintf(command, sizeof command, "%s %s -march=%s %s -o %s", compiler, level, march, flags,
+             path);
     FILE *to = popen(command, "w"), *from = fopen("tests/codegen/sweeps.h", "r");
     cr_assert(to && from);
     fputs(dt_prelude_c, to);
@@ -118,10 +119,10 @@ Test(prelude, errors_are_as_stated)
         even(xs, claims[i].from, claims[i].to);
         function(library, claims[i].name)(xs, ys, out, N);
         errors(claims[i].exact, &absolute, &relative);
-        cr_expect(!claims[i].absolute || absolute <= claims[i].absolute, "%s: absolute error %g", claims[i].name,
-                  absolute);
-        cr_expect(!claims[i].relative || relative <= claims[i].relative, "%s: relative error %g", claims[i].name,
-                  relative);
+        cr_expect(!claims[i].absolute || absolute <= claims[i].absolute, "%s: absolute error %g",
+                  claims[i].name, absolute);
+        cr_expect(!claims[i].relative || relative <= claims[i].relative, "%s: relative error %g",
+                  claims[i].name, relative);
     }
 }
 
@@ -145,8 +146,10 @@ Test(prelude, errors_over_all_magnitudes)
         patterns(xs, wide[i].limit, wide[i].signs);
         function(library, wide[i].name)(xs, ys, out, N);
         errors(wide[i].exact, &absolute, &relative);
-        cr_expect(!wide[i].absolute || absolute <= wide[i].absolute, "%s: absolute error %g", wide[i].name, absolute);
-        cr_expect(!wide[i].relative || relative <= wide[i].relative, "%s: relative error %g", wide[i].name, relative);
+        cr_expect(!wide[i].absolute || absolute <= wide[i].absolute, "%s: absolute error %g",
+                  wide[i].name, absolute);
+        cr_expect(!wide[i].relative || relative <= wide[i].relative, "%s: relative error %g",
+                  wide[i].name, relative);
     }
 }
 
@@ -156,18 +159,20 @@ Test(prelude, ends)
 {
     void *library = compile("cc", "-O3", "native");
     static const struct { const char *name; uint32_t x, out; } ends[] = {
-        {"exp", 0x7f800000, 0x7f800000}, {"exp", 0xff800000, 0},          {"exp", 0x80000000, 0x3f800000},
-        {"exp", 0x42b17218, 0x7f800000}, {"exp", 0xc2aeac50, 0},          {"exp", 0xc2aeac4f, 0x00800026},
-        {"tanh", 0x7f800000, 0x3f800000}, {"tanh", 0xff800000, 0xbf800000}, {"tanh", 0x80000000, 0x80000000},
-        {"tanh", 0, 0},                  {"tanh", 1, 1},                  {"tanh", 0x80000001, 0x80000001},
-        {"erf", 0x7f800000, 0x3f800000}, {"erf", 0xff800000, 0xbf800000}, {"erf", 0x80000000, 0x80000000},
+        {"exp", 0x7f800000, 0x7f800000}, {"exp", 0xff800000, 0}, {"exp", 0x80000000, 0x3f800000},
+        {"exp", 0x42b17218, 0x7f800000}, {"exp", 0xc2aeac50, 0}, {"exp", 0xc2aeac4f, 0x00800026},
+        {"tanh", 0x7f800000, 0x3f800000}, {"tanh", 0xff800000, 0xbf800000},
+        {"tanh", 0x80000000, 0x80000000}, {"tanh", 0, 0}, {"tanh", 1, 1},
+        {"tanh", 0x80000001, 0x80000001}, {"erf", 0x7f800000, 0x3f800000},
+        {"erf", 0xff800000, 0xbf800000}, {"erf", 0x80000000, 0x80000000},
     };
     for (uint32_t i = 0; i < DT_COUNT(ends); i++) {
         uint32_t got;
         memcpy(&xs[0], &ends[i].x, 4);
         function(library, ends[i].name)(xs, ys, out, 1);
         memcpy(&got, &out[0], 4);
-        cr_expect_eq(got, ends[i].out, "%s of %08x is %08x, not %08x", ends[i].name, ends[i].x, got, ends[i].out);
+        cr_expect_eq(got, ends[i].out, "%s of %08x is %08x, not %08x", ends[i].name, ends[i].x, got,
+                     ends[i].out);
     }
     static const char *const bounded[] = {"tanh", "erf", "exp"};
     for (uint32_t f = 0; f < DT_COUNT(bounded); f++) {
@@ -177,13 +182,15 @@ Test(prelude, ends)
         }
         function(library, bounded[f])(xs, ys, out, N);
         for (uint32_t i = 0; i < N; i++)
-            cr_assert(isnan(out[i]), "%s of a NaN, number %u, is %g", bounded[f], i, (double)out[i]);
+            cr_assert(isnan(out[i]), "%s of a NaN, number %u, is %g", bounded[f], i,
+                      (double)out[i]);
         if (strcmp(bounded[f], "exp") == 0)
             continue;
         even(xs, -12, 12);
         function(library, bounded[f])(xs, ys, out, N);
         for (int i = 0; i < N; i++)
-            cr_assert(fabsf(out[i]) <= 1, "%s of %.9g is %.9g", bounded[f], (double)xs[i], (double)out[i]);
+            cr_assert(fabsf(out[i]) <= 1, "%s of %.9g is %.9g", bounded[f], (double)xs[i],
+                      (double)out[i]);
     }
 }
 
@@ -220,8 +227,8 @@ Test(prelude, remainders_and_floors_are_exact)
         double rest = fmod((double)xs[i], (double)ys[i]);
         if (rest != 0 && (rest < 0) != (ys[i] < 0))
             rest += (double)ys[i];
-        cr_assert_eq(out[i], (float)rest, "%.9g mod %.9g is %.9g, not %.9g", (double)xs[i], (double)ys[i],
-                     (double)out[i], rest);
+        cr_assert_eq(out[i], (float)rest, "%.9g mod %.9g is %.9g, not %.9g", (double)xs[i],
+                     (double)ys[i], (double)out[i], rest);
     }
     function(library, "floordiv")(xs, ys, out, N);
     for (int i = 0; i < N; i++)
@@ -234,7 +241,8 @@ Test(prelude, conversions)
     patterns(xs, 3.4e38f, true);
     xs[0] = NAN, xs[1] = INFINITY, xs[2] = -INFINITY, xs[3] = 2147483648.0f, xs[4] = -2147483648.0f,
     xs[5] = 2147483520.0f;
-    xs[6] = 65519.0f, xs[7] = 65520.0f, xs[8] = 0x1p-25f, xs[9] = 0x1.8p-25f, xs[10] = 3.3961776e38f, xs[11] = -0.0f;
+    xs[6] = 65519.0f, xs[7] = 65520.0f, xs[8] = 0x1p-25f, xs[9] = 0x1.8p-25f,
+    xs[10] = 3.3961776e38f, xs[11] = -0.0f;
     function(library, "to_int")(xs, ys, out, N);
     for (int i = 0; i < N; i++) {
         int32_t got;
@@ -247,13 +255,16 @@ Test(prelude, conversions)
                                           : (int32_t)x,
                      "%g", x);
     }
-    static const struct { const char *name; DtDtype dtype; } halves[] = {{"bf16", DT_BF16}, {"f16", DT_F16}};
+    static const struct { const char *name; DtDtype dtype; } halves[] = {{"bf16", DT_BF16},
+                                                                         {"f16", DT_F16}};
     for (int h = 0; h < 2; h++) {
         function(library, halves[h].name)(xs, ys, out, N);
         for (int i = 0; i < N; i++) {
             double want = dt_round_to(halves[h].dtype, (double)xs[i]);
-            cr_assert((isnan(want) && isnan(out[i])) || ((double)out[i] == want && !signbit(out[i]) == !signbit(want)),
-                      "%s of %.9g is %.9g, not %.9g", halves[h].name, (double)xs[i], (double)out[i], want);
+            cr_assert((isnan(want) && isnan(out[i])) ||
+                          ((double)out[i] == want && !signbit(out[i]) == !signbit(want)),
+                      "%s of %.9g is %.9g, not %.9g", halves[h].name, (double)xs[i], (double)out[i],
+                      want);
         }
     }
 }
@@ -274,17 +285,19 @@ Test(prelude, draws_are_philox)
         cr_assert_eq((double)out[i], draw((uint64_t)i * 0x10001, 4, i));
     function(library, "draw")(xs, ys, out, 4096);
     for (int i = 0; i < 4096; i++)
-        cr_assert_eq((double)out[i], draw((uint64_t)(i % 1024) * 0x40004 + (uint64_t)(i / 1024), 4, i % 1024));
+        cr_assert_eq((double)out[i],
+                     draw((uint64_t)(i % 1024) * 0x40004 + (uint64_t)(i / 1024), 4, i % 1024));
     function(library, "draw_four")(xs, ys, out, 4096); /* which begin anywhere in a call */
     for (int i = 0; i < 4096; i++)
-        cr_assert_eq((double)out[i], draw((uint64_t)(i / 4) * 0x10001 + (uint64_t)(i % 4), 4, i / 4));
+        cr_assert_eq((double)out[i],
+                     draw((uint64_t)(i / 4) * 0x10001 + (uint64_t)(i % 4), 4, i / 4));
 }
 
 /* ---- equal bits ---- */
 
-static const char *const names[] = {"exp", "log", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "mod", "floordiv",
-                                    "max", "min", "to_int", "bf16", "f16", "rows", "draw_1", "draw_4", "draw",
-                                    "draw_four"};
+static const char *const names[] = {"exp", "log", "tanh", "erf", "sin", "cos", "rsqrt", "pow",
+                                    "mod", "floordiv", "max", "min", "to_int", "bf16", "f16",
+                                    "rows", "draw_1", "draw_4", "draw", "draw_four"};
 
 static uint64_t bits_of(void *library, const char *name)
 {
@@ -335,8 +348,8 @@ Test(prelude, equal_bits_from_all_compilers)
                     uint64_t bits = bits_of(library, names[k]);
                     if (n == 0)
                         first[k] = bits;
-                    cr_expect_eq(bits, first[k], "%s differs: %s %s -march=%s", names[k], compilers[c], levels[l],
-                                 levels_of_machine[m].march);
+                    cr_expect_eq(bits, first[k], "%s differs: %s %s -march=%s", names[k],
+                                 compilers[c], levels[l], levels_of_machine[m].march);
                 }
                 n++;
                 dlclose(library);

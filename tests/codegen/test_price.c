@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel's record says that it does (codegen/kernel_price.c), for forms of loops whose work can be counted by
- * hand. Times that were measured are bench/calibrated.py's. */
+/* What a kernel's record says that it does (codegen/kernel_price.c), for forms of loops whose work
+ * can be counted by hand. Times that were measured are bench/calibrated.py's. */
 #include "bench.h"
 
 #include <criterion/criterion.h>
@@ -27,8 +27,8 @@ static Sums sums_of(Bench *t, DtValue *result)
 static void expect(Sums sums, double units, double beside)
 {
     cr_expect_eq(sums.kernels, 1);
-    cr_expect(sums.special >= units && sums.special <= units + beside, "%g, not %g .. %g", sums.special,
-              units, units + beside);
+    cr_expect(sums.special >= units && sums.special <= units + beside, "%g, not %g .. %g",
+              sums.special, units, units + beside);
 }
 
 enum { ROWS = 128, COLUMNS = 64, ALL = ROWS * COLUMNS };
@@ -56,8 +56,8 @@ static Sums with_cosine_of(Bench *t, DtAxis axis)
     return sums_of(t, dt_graph_binary(&t->b, DT_OP_ADD, x, dt_graph_unary(&t->b, DT_OP_COS, at)));
 }
 
-/* A cosine of the column is inside of the loop over rows, one of the row is made once for each: an instruction of eight
- * lanes for one number. */
+/* A cosine of the column is inside of the loop over rows, one of the row is made once for each: an
+ * instruction of eight lanes for one number. */
 Test(price, what_lies_inside_of_a_loop_is_made_again)
 {
     Bench *t = bench_new();
@@ -78,7 +78,8 @@ Test(price, strides_are_dear)
     expect(beside, 0, little);
     bench_free(t);
     t = bench_new();
-    x = bench_random(t, type_of(DT_F32, "s=128 h=64"), 1), y = bench_random(t, type_of(DT_F32, "h=64 s=128"), 2);
+    x = bench_random(t, type_of(DT_F32, "s=128 h=64"), 1),
+    y = bench_random(t, type_of(DT_F32, "h=64 s=128"), 2);
     const Sums across = sums_of(t, dt_graph_binary(&t->b, DT_OP_ADD, x, y));
     expect(across, 2 * ALL, little);
     cr_expect_eq(across.flops, ALL);
@@ -89,11 +90,15 @@ Test(price, strides_are_dear)
 Test(price, short_rows_waste_lanes)
 {
     Bench *t = bench_new();
-    const Sums whole = sums_of(t, dt_graph_unary(&t->b, DT_OP_EXP, bench_random(t, type_of(DT_F32, "s=128 h=8"), 1)));
+    const Sums whole = sums_of(
+        t, dt_graph_unary(&t->b, DT_OP_EXP, bench_random(t, type_of(DT_F32, "s=128 h=8"), 1)));
     bench_free(t);
     t = bench_new();
-    DtValue *x = bench_random(t, type_of(DT_F32, "s=128 h=3"), 1), *y = bench_random(t, type_of(DT_F32, "s=128"), 2);
-    const Sums part = sums_of(t, dt_graph_unary(&t->b, DT_OP_EXP, dt_graph_binary(&t->b, DT_OP_ADD, x, y)));
-    cr_expect(part.special >= whole.special - 64, "%g, of whole rows %g", part.special, whole.special);
+    DtValue *x = bench_random(t, type_of(DT_F32, "s=128 h=3"), 1),
+            *y = bench_random(t, type_of(DT_F32, "s=128"), 2);
+    const Sums part =
+        sums_of(t, dt_graph_unary(&t->b, DT_OP_EXP, dt_graph_binary(&t->b, DT_OP_ADD, x, y)));
+    cr_expect(part.special >= whole.special - 64, "%g, of whole rows %g", part.special,
+              whole.special);
     bench_free(t);
 }

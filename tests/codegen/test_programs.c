@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole programs through the compiler and one rank of the runtime, against the interpreter: a step's loss
- * and every gradient, then the optimizer's step from those gradients; for each library function, for
- * attention with and without tiles, and for the programs of examples/, shrunk; fused and unfused, and in two
- * micro-batches. Memory is filled with NaN before. Parameters get their initial values plus noise, so
- * that no gain is 1 and no bias 0. Loops save their values or compute them again.
+/* Whole programs through the compiler and one rank of the runtime, against the interpreter: a
+ * step's loss and every gradient, then the optimizer's step from those gradients; for each library
+ * function, for attention with and without tiles, and for the programs of examples/, shrunk; fused
+ * and unfused, and in two micro-batches. Memory is filled with NaN before. Parameters get their
+ * initial values plus noise, so that no gain is 1 and no bias 0. Loops save their values or compute
+ * them again.
  *
- * Tolerance: the interpreter computes in double. A gradient is a sum of products through some hundred roundings
- * of 2^-24 relative to the largest terms, 6e-6; cancellation in small models costs another factor of ten:
- * 1e-4 of the largest element of the tensor.
- * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near the middle between
- * two 16-bit numbers may go either way: some of the roundings on the way differ by one unit, 2^-8 (bf16) or 2^-11 (f16)
- * of the value. Sixteen units of the largest element. */
+ * Tolerance: the interpreter computes in double. A gradient is a sum of products through some
+ * hundred roundings of 2^-24 relative to the largest terms, 6e-6; cancellation in small models
+ * costs another factor of ten: 1e-4 of the largest element of the tensor.
+ * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near
+ * the middle between two 16-bit numbers may go either way: some of the roundings on the way differ
+ * by one unit, 2^-8 (bf16) or 2^-11 (f16) of the value. Sixteen units of the largest element. */
 #include "after_pass.h"
 #include "bench.h"
 
@@ -29,7 +30,8 @@
 
 typedef struct Program {
     char path[80], dims[200]; /* "batch=2 seq=4" */
-    bool whole;               /* a statistic over the batch, or a parameter with that axis: no micro-batches */
+    bool whole;               /* a statistic over the batch, or a parameter with that axis: no
+                               * micro-batches */
 } Program;
 
 enum { STEP = 3 };
@@ -47,7 +49,10 @@ typedef struct Variant {
     DtDtype compute;          /* DT_BOOL (0): as written without `precision`, f32 */
 } Variant;
 
-static double unit(const Variant *v) { return v->compute == DT_BF16 ? 0x1p-8 : v->compute == DT_F16 ? 0x1p-11 : 0; }
+static double unit(const Variant *v)
+{
+    return v->compute == DT_BF16 ? 0x1p-8 : v->compute == DT_F16 ? 0x1p-11 : 0;
+}
 
 /* The outcome of one run of a plan: all stores before, after the step, after the update; inputs;
  * the loss. */
@@ -59,7 +64,8 @@ typedef struct Outcome {
     double loss;
 } Outcome;
 
-/* The program without its `precision` line, all in f32, as a file of its own; it includes only the library. */
+/* The program without its `precision` line, all in f32, as a file of its own; it includes only the
+ * library. */
 static const char *in_f32(DtArena *arena, const char *path)
 {
     char line[512];
@@ -68,8 +74,9 @@ static const char *in_f32(DtArena *arena, const char *path)
     cr_assert(from && to, "%s", path);
     while (fgets(line, sizeof line, from)) {
         char name[128], full[4096];
-        const char *beside =
-            sscanf(line, "include \"%127[^\"]\"", name) == 1 ? dt_file_beside(arena, path, name) : NULL;
+        const char *beside = sscanf(line, "include \"%127[^\"]\"", name) == 1
+                                 ? dt_file_beside(arena, path, name)
+                                 : NULL;
         if (beside && access(beside, R_OK) == 0 && realpath(beside, full))
             fprintf(to, "include \"%s\"\n", full);
         else if (!strstr(line, " precision = "))
@@ -93,9 +100,11 @@ static DtProgram *lower(DtArena *arena, const Program *p, const Variant *v)
     }
     const char *path = in_f32(arena, p->path);
     const char *name = dt_dtype_name(v->compute);
-    const DtOption precision = {"train.precision", dt_arena_printf(arena, "mixed(compute = %s, loss_scale = 1)", name)};
-    const DtLowerOptions options = {.path = path, .library = "lib", .dims = dims, .n_dims = n, .parallel = "none",
-                                    .synthetic = true, .sets = &precision, .n_sets = v->compute ? 1 : 0};
+    const DtOption precision = {
+        "train.precision", dt_arena_printf(arena, "mixed(compute = %s, loss_scale = 1)", name)};
+    const DtLowerOptions options = {.path = path, .library = "lib", .dims = dims, .n_dims = n,
+                                    .parallel = "none", .synthetic = true, .sets = &precision,
+                                    .n_sets = v->compute ? 1 : 0};
     DtProgram *program = dt_lower(arena, diags, &options);
     unlink(path);
     if (program == NULL)
@@ -106,27 +115,31 @@ static DtProgram *lower(DtArena *arena, const Program *p, const Variant *v)
 
 static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant *v)
 {
-    DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"), .micro = v->micro};
+    DtParallelConfig parallel = {.name = "cut", .micro_axis = dt_intern("batch"),
+                                 .micro = v->micro};
     DtPassContext context = {
         .train = program->train, .inline_streams = !v->tiles, .unfused = v->unfused};
     static const char *const loops[] = {"h", "e", "d", "g"};
     for (uint32_t i = 0; v->drops && i < DT_COUNT(loops); i++) {
-        DtRemat remat = {.loop = dt_intern(loops[i]), .n_drop = v->drops[0] != 0, .drop = {dt_intern(v->drops)}};
+        DtRemat remat = {.loop = dt_intern(loops[i]), .n_drop = v->drops[0] != 0,
+                         .drop = {dt_intern(v->drops)}};
         DT_PUSH(arena, parallel.remats, remat);
     }
     if (v->micro > 1 || v->drops)
         program->parallel = &parallel;
     context.parallel = program->parallel;
     DtText before = {0};
-    for (uint32_t i = 0; i < dt_n_passes; i++) /* the reference reads parameters as they are: no narrow copies */
+    /* the reference reads parameters as they are: no narrow copies */
+    for (uint32_t i = 0; i < dt_n_passes; i++)
         if (strcmp(dt_passes[i].name, "narrow") != 0)
-            after_pass(&before, &dt_passes[i], program->module, dt_passes[i].run(program->module, &context));
+            after_pass(&before, &dt_passes[i], program->module,
+                       dt_passes[i].run(program->module, &context));
     dt_text_free(&before);
     if (dt_diag_errors(program->module->diags))
         dt_diag_print(program->module->diags, stderr, false);
     cr_assert_eq(dt_diag_errors(program->module->diags), 0);
-    DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .source_folder = "", .compiler = "test",
-                                .unfused = v->unfused};
+    DtCodegenOptions options = {.target = "cpu", .source = "test.dsl", .source_folder = "",
+                                .compiler = "test", .unfused = v->unfused};
     DtPlanBuilder *builder = dt_write_new(arena);
     DtStatus status = dt_codegen_plan(program, &options, builder);
     cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -150,7 +163,8 @@ static DtTensor **read_stores(DtArena *arena, const DtRank *rank, const DtModule
     DtTensor **stores = DT_NEW_ARRAY(arena, DtTensor *, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtPlanStore *store = &rank->plan->stores[i];
-        stores[i] = read_tensor(arena, module->stores.at[i]->type, look_at(rank, store->arena, store->offset));
+        stores[i] = read_tensor(arena, module->stores.at[i]->type,
+                                look_at(rank, store->arena, store->offset));
     }
     return stores;
 }
@@ -179,7 +193,8 @@ static void prepare_memory(DtRank *rank)
     }
 }
 
-static void read_inputs(DtArena *arena, const DtRank *rank, const DtProgram *program, Outcome *ret_outcome)
+static void read_inputs(DtArena *arena, const DtRank *rank, const DtProgram *program,
+                        Outcome *ret_outcome)
 {
     const DtPlan *plan = rank->plan;
     ret_outcome->inputs = DT_NEW_ARRAY(arena, DtTensor *, plan->n_inputs + 1);
@@ -204,7 +219,8 @@ static Outcome run(DtArena *arena, const Program *p, const Variant *v)
     uint8_t *bytes;
     size_t len;
     DtRunOptions options = {
-        .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN, .data_synthetic = true,
+        .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN,
+        .data_synthetic = true,
         .generate = ""}; /* so that memory for predictions exists */
     DtRank rank = {0};
     Outcome outcome = {0};
@@ -265,8 +281,8 @@ static const DtEntryPoint *entry(const DtModule *module, const char *name)
     return NULL;
 }
 
-static void expect_close(const char *what, const DtStore *store, const DtTensor *got, const DtTensor *want,
-                         const Variant *v)
+static void expect_close(const char *what, const DtStore *store, const DtTensor *got,
+                         const DtTensor *want, const Variant *v)
 {
     double scale = v->compute ? 1e-2 : 1e-3, worst = 0; /* true zeros: the key bias's gradient */
     int64_t n = dt_type_elements(store->type), at = 0;
@@ -277,13 +293,14 @@ static void expect_close(const char *what, const DtStore *store, const DtTensor 
         if (!(error <= worst))
             worst = error, at = i;
     }
-    cr_expect(worst <= (1e-4 + 16 * unit(v)) * scale, "%s: %s of `%s`: element %lld is %.9g, not %.9g (largest %.3g)",
-              v->name, what, store->path, (long long)at, got->at[at], want->at[at], scale);
+    cr_expect(worst <= (1e-4 + 16 * unit(v)) * scale,
+              "%s: %s of `%s`: element %lld is %.9g, not %.9g (largest %.3g)", v->name, what,
+              store->path, (long long)at, got->at[at], want->at[at], scale);
 }
 
 /* The serial program in double, on the numbers that the first run saw. */
-static void check_outcome(DtArena *arena, const Program *p, const Outcome *first, const Outcome *outcome,
-                          const Variant *v)
+static void check_outcome(DtArena *arena, const Program *p, const Outcome *first,
+                          const Outcome *outcome, const Variant *v)
 {
     DtProgram *program = lower(arena, p, v);
     DtPassContext context = {.train = program->train};
@@ -297,10 +314,12 @@ static void check_outcome(DtArena *arena, const Program *p, const Outcome *first
                        .source = source,
                        .context = &reference,
                        .rounds = v->compute != 0};
-    const DtEntryPoint *grad = entry(program->module, "grad"), *update = entry(program->module, "update");
+    const DtEntryPoint *grad = entry(program->module, "grad"),
+                       *update = entry(program->module, "update");
     DtTensor **results = DT_NEW_ARRAY(arena, DtTensor *, grad->results.n + update->results.n + 1);
     dt_interp_run(&interp, grad->func, NULL, results);
-    cr_expect(fabs(outcome->loss - results[0]->at[0]) <= (1e-5 + 4 * unit(v)) * fmax(1, fabs(results[0]->at[0])),
+    cr_expect(fabs(outcome->loss - results[0]->at[0]) <=
+                  (1e-5 + 4 * unit(v)) * fmax(1, fabs(results[0]->at[0])),
               "%s: loss %.9g, not %.9g", v->name, outcome->loss, results[0]->at[0]);
     for (uint32_t i = 0; i < grad->results.n; i++) {
         const DtStore *store = grad->results.at[i].store;
@@ -313,8 +332,8 @@ static void check_outcome(DtArena *arena, const Program *p, const Outcome *first
     dt_interp_run(&interp, update->func, NULL, results);
     for (uint32_t i = 0; i < update->results.n; i++)
         if (update->results.at[i].store)
-            expect_close("update", update->results.at[i].store, outcome->updated[update->results.at[i].store->index],
-                         results[i], v);
+            expect_close("update", update->results.at[i].store,
+                         outcome->updated[update->results.at[i].store->index], results[i], v);
 }
 
 /* Kernels with less optimization, from now on: their bits are the same. */
@@ -341,13 +360,15 @@ static void check_program(const Program *p, const Variant *variants, uint32_t n)
 
 /* ---- programs ---- */
 
-static const Variant fused = {.name = "fused", .micro = 1}, plain = {.name = "unfused", .unfused = true, .micro = 1},
+static const Variant fused = {.name = "fused", .micro = 1},
+                     plain = {.name = "unfused", .unfused = true, .micro = 1},
                      tiled = {.name = "tiles", .tiles = true, .micro = 1},
                      cut = {.name = "two micro-batches", .tiles = true, .micro = 2},
                      again = {.name = "computed again", .tiles = true, .micro = 1, .drops = ""},
                      bf16 = {.name = "bf16", .tiles = true, .micro = 1, .compute = DT_BF16},
                      f16 = {.name = "f16", .tiles = true, .micro = 1, .compute = DT_F16},
-                     bf16_plain = {.name = "bf16, unfused", .unfused = true, .micro = 1, .compute = DT_BF16};
+                     bf16_plain = {
+                         .name = "bf16, unfused", .unfused = true, .micro = 1, .compute = DT_BF16};
 
 #define OWN(name, dims) {"tests/passes/programs/" name ".dsl", dims, true}
 
@@ -368,14 +389,18 @@ ParameterizedTestParameters(programs, attention)
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
 
-ParameterizedTest(Program *p, programs, attention) { check_program(p, (const Variant[]){tiled, fused}, 2); }
+ParameterizedTest(Program *p, programs, attention)
+{
+    check_program(p, (const Variant[]){tiled, fused}, 2);
+}
 
 ParameterizedTestParameters(programs, library)
 {
     static Program cases[] = {
-        OWN("relu", ""),   OWN("silu", ""),    OWN("gelu", ""),   OWN("gelu_tanh", ""), OWN("mean", ""),
-        OWN("lse", ""),    OWN("softmax", ""), OWN("xent", ""),   OWN("layernorm", ""), OWN("rmsnorm", ""),
-        OWN("linear", ""), OWN("conv", ""),    OWN("moving", ""), OWN("chain", ""),     OWN("carried", ""),
+        OWN("relu", ""), OWN("silu", ""), OWN("gelu", ""), OWN("gelu_tanh", ""), OWN("mean", ""),
+        OWN("lse", ""), OWN("softmax", ""), OWN("xent", ""), OWN("layernorm", ""),
+        OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("moving", ""), OWN("chain", ""),
+        OWN("carried", ""),
     };
     return cr_make_param_array(Program, cases, DT_COUNT(cases));
 }
@@ -397,28 +422,35 @@ Test(programs, loops)
 Test(programs, memory_of_what_is_computed_again)
 {
     static const Variant variants[] = {{.name = "saved", .tiles = true, .micro = 1},
-                                       {.name = "computed again", .tiles = true, .micro = 1, .drops = ""},
-                                       {.name = "attention again", .tiles = true, .micro = 1, .drops = "attend"}};
-    const Program program = {"examples/gpt2.dsl", "batch=2 seq=64 vocab=33 layers=6 embed=32 heads=2", false};
+                                       {.name = "computed again", .tiles = true, .micro = 1,
+                                        .drops = ""},
+                                       {.name = "attention again", .tiles = true, .micro = 1,
+                                        .drops = "attend"}};
+    const Program program = {"examples/gpt2.dsl",
+                             "batch=2 seq=64 vocab=33 layers=6 embed=32 heads=2", false};
     const DtPlanSaved *loops[DT_COUNT(variants)];
     int64_t activations[DT_COUNT(variants)];
     DtArena *arena = dt_arena_new();
     for (size_t i = 0; i < DT_COUNT(variants); i++) {
-        const DtPlanBuilder *plan = compile(arena, lower(arena, &program, &variants[i]), &variants[i]);
+        const DtPlanBuilder *plan =
+            compile(arena, lower(arena, &program, &variants[i]), &variants[i]);
         cr_assert_eq(plan->saved.n, 1);
         loops[i] = &plan->saved.at[0];
         for (uint32_t a = 0; a < plan->arenas.n; a++)
             if (plan->arenas.at[a].kind == DT_ARENA_ACTIVATIONS)
                 activations[i] = plan->arenas.at[a].bytes;
     }
-    const int64_t unit = 2 * 64 * 32 * 4, rows = 2 * 64 * 2 * 4; /* maximum and sum of each head's rows: 2 */
+    /* maximum and sum of each head's rows: 2 */
+    const int64_t unit = 2 * 64 * 32 * 4, rows = 2 * 64 * 2 * 4;
     cr_expect_eq(loops[0]->saved, 16 * unit + 2 * rows);
     cr_expect_eq(loops[1]->saved, unit);
     cr_expect_eq(loops[2]->saved, 15 * unit);
     for (size_t i = 0; i < DT_COUNT(variants); i++) {
-        cr_expect_eq(loops[i]->saved + loops[i]->recomputed, loops[0]->saved, "%s", variants[i].name);
-        cr_expect_geq(activations[0] - activations[i], (loops[i]->iterations - 1) * loops[i]->recomputed,
-                      "%s: %lld of %lld bytes", variants[i].name, (long long)activations[i], (long long)activations[0]);
+        cr_expect_eq(loops[i]->saved + loops[i]->recomputed, loops[0]->saved, "%s",
+                     variants[i].name);
+        cr_expect_geq(activations[0] - activations[i],
+                      (loops[i]->iterations - 1) * loops[i]->recomputed, "%s: %lld of %lld bytes",
+                      variants[i].name, (long long)activations[i], (long long)activations[0]);
     }
     dt_arena_free(arena);
 }
@@ -428,11 +460,17 @@ ParameterizedTestParameters(programs, examples)
     static Program cases[] = {
         {"examples/gpt2.dsl", "batch=2 seq=17 vocab=33 layers=2 embed=16 heads=2", false},
         {"examples/quickstart.dsl", "batch=4 seq=70 layers=2 embed=16 heads=2", false},
-        {"examples/llama3_8b.dsl", "batch=2 seq=17 vocab=19 layers=8 embed=8 kv=2 group=2 head=4 ffn=10", false},
-        {"examples/bert.dsl", "batch=2 seq=17 vocab=19 layers=2 embed=8 heads=2 head=4 ffn=10", false},
-        {"examples/vit.dsl", "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", false},
-        {"examples/t5.dsl", "batch=2 src=17 tgt=9 vocab=19 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8", false},
-        {"examples/moe.dsl", "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6",
+        {"examples/llama3_8b.dsl",
+         "batch=2 seq=17 vocab=19 layers=8 embed=8 kv=2 group=2 head=4 ffn=10", false},
+        {"examples/bert.dsl", "batch=2 seq=17 vocab=19 layers=2 embed=8 heads=2 head=4 ffn=10",
+         false},
+        {"examples/vit.dsl",
+         "batch=2 gh=2 gw=2 ph=2 pw=2 classes=5 layers=2 embed=8 heads=2 head=4 ffn=10", false},
+        {"examples/t5.dsl",
+         "batch=2 src=17 tgt=9 vocab=19 enc=2 dec=2 embed=8 heads=2 head=4 ffn=10 buckets=8",
+         false},
+        {"examples/moe.dsl",
+         "batch=4 seq=8 vocab=9 layers=4 pool=2 experts=4 embed=8 kv=2 group=2 head=4 ffn=6",
          false},
         {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", false},
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the plan, for layouts of
- * the example programs whose pieces have attention in blocks. */
+/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the
+ * plan, for layouts of the example programs whose pieces have attention in blocks. */
 #include "after_pass.h"
 
 #include "codegen/codegen.h"
@@ -12,12 +12,13 @@ typedef struct Layout {
     uint32_t n_sets;
 } Layout;
 
-static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes, size_t *ret_len,
-                    uint32_t *ret_replayed)
+static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes,
+                    size_t *ret_len, uint32_t *ret_replayed)
 {
     DtDiags *diags = dt_diag_new(arena);
-    const DtLowerOptions lower = {.path = layout->path, .library = "lib", .parallel = layout->parallel,
-                                  .sets = layout->sets, .n_sets = layout->n_sets, .synthetic = true};
+    const DtLowerOptions lower = {.path = layout->path, .library = "lib",
+                                  .parallel = layout->parallel, .sets = layout->sets,
+                                  .n_sets = layout->n_sets, .synthetic = true};
     DtProgram *program = dt_lower(arena, diags, &lower);
     if (!program)
         dt_diag_print(diags, stderr, false);
@@ -26,8 +27,8 @@ static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **r
                                    .cluster = program->cluster};
     const DtLogicalTexts texts = {"", "", "", ""};
     const DtCodegenOptions options = {.target = "cpu", .source = layout->path, .source_folder = ".",
-                                      .compiler = "test", .no_kernels = true, .logical = &texts, .anew = anew,
-                                      .ret_replayed = ret_replayed};
+                                      .compiler = "test", .no_kernels = true, .logical = &texts,
+                                      .anew = anew, .ret_replayed = ret_replayed};
     DtText before = {0};
     dt_passes_run(program->module, &context, after_pass, &before);
     dt_text_free(&before);
@@ -59,8 +60,12 @@ Test(replay, rings) { compare(&(Layout){"examples/llama3_8b.dsl", "d3", {{NULL, 
 Test(replay, stages_of_unequal_slots)
 {
     compare(&(Layout){"examples/gpt_1t.dsl", NULL,
-                      {{"parallel.mesh.pipe", "16"}, {"cluster.nodes", "96"}, {"parallel.pipeline.chunks", "2"}}, 3});
+                      {{"parallel.mesh.pipe", "16"}, {"cluster.nodes", "96"},
+                       {"parallel.pipeline.chunks", "2"}}, 3});
 }
 
 /* Two loops, and attention across. */
-Test(replay, encoder_and_decoder) { compare(&(Layout){"examples/t5.dsl", NULL, {{NULL, NULL}}, 0}); }
+Test(replay, encoder_and_decoder)
+{
+    compare(&(Layout){"examples/t5.dsl", NULL, {{NULL, NULL}}, 0});
+}

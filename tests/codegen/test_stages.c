@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module that is cut into two stages, with data parallelism, through codegen and four ranks (threads): loss, both
- * gradients, gradient norm and the update against the closed form in double. The model is
+/* A module that is cut into two stages, with data parallelism, through codegen and four ranks
+ * (threads): loss, both gradients, gradient norm and the update against the closed form in double.
+ * The model is
  * loss = sum (tanh(x) g0 g1)^2, its parameters the two iterations of one loop.
  *
- * Tolerance: sums of 64 products of a few roundings of 2^-24 each, relative to the largest: 1e-5. */
+ * Tolerance: sums of 64 products of a few roundings of 2^-24 each, relative to the largest:
+ * 1e-5. */
 #include "codegen/codegen.h"
 #include "plan/read.h"
 #include "passes/passes.h"
@@ -110,7 +112,8 @@ static DtProgram *make_program(DtArena *arena)
 {
     DtDiags *diags = dt_diag_new(arena);
     DtProgram *program = DT_NEW(arena, DtProgram);
-    DtAxis axes[2] = {{.name = dt_intern("batch"), .extent = BATCH}, {.name = dt_intern("e"), .extent = WIDTH}};
+    DtAxis axes[2] = {{.name = dt_intern("batch"), .extent = BATCH},
+                      {.name = dt_intern("e"), .extent = WIDTH}};
     program->module = dt_irtext_read(arena, diags, text, strlen(text));
     if (!program->module)
         dt_diag_print(diags, stderr, false);
@@ -118,9 +121,8 @@ static DtProgram *make_program(DtArena *arena)
     program->train = DT_NEW(arena, DtTrainConfig);
     program->train->seed = 3;
     DtReader reader = {.kind = DT_SAMPLE_RAW,
-                       .source = {.kind = DT_SOURCE_SYNTHETIC, .dtype = DT_F32, .lo = -1, .hi = 1, .to = 1},
-                       .n_inputs = 1,
-                       .inputs = {dt_intern("x")},
+                       .source = {.kind = DT_SOURCE_SYNTHETIC, .dtype = DT_F32, .lo = -1, .hi = 1,
+                                  .to = 1}, .n_inputs = 1, .inputs = {dt_intern("x")},
                        .types = {dt_type_plain(DT_F32, 2, axes)}};
     DT_PUSH(arena, program->train->readers, reader);
     return program;
@@ -160,7 +162,8 @@ typedef struct Model {
     double g[2][WIDTH], grad[2][WIDTH], loss;
 } Model;
 
-static void reference_step(const DtPlan *plan, const DtRunOptions *options, int64_t step, Model *model)
+static void reference_step(const DtPlan *plan, const DtRunOptions *options, int64_t step,
+                           Model *model)
 {
     static float x[BATCH * WIDTH];
     DtData *data;
@@ -208,7 +211,8 @@ Test(stages, two_stages_by_two_replicas_train, .timeout = 60)
     DtPlan plan;
     DtRank ranks[RANKS] = {0};
     pthread_t threads[RANKS];
-    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN};
+    DtRunOptions options = {.plan_path = "test.plan", .steps = -1, .quiet = true,
+                            .gemm = DT_GEMM_PLAIN};
     Model model;
     int fd;
     make_plan(arena, &plan);
@@ -238,14 +242,17 @@ Test(stages, two_stages_by_two_replicas_train, .timeout = 60)
         cr_assert(dt_status_ok(&rank->failure), "rank %u: %s", r, rank->failure.message);
         double loss = dt_exec_scalar(rank, dt_exec_metric(&plan, "step", "loss"));
         double grad_norm = dt_exec_scalar(rank, dt_exec_metric(&plan, "update", "grad_norm"));
-        cr_expect_float_eq(loss, model.loss, 1e-5 * model.loss, "rank %u: loss %g, not %g", r, loss, model.loss);
-        cr_expect_float_eq(grad_norm, norm, 1e-5 * norm, "rank %u: norm %g, not %g", r, grad_norm, norm);
+        cr_expect_float_eq(loss, model.loss, 1e-5 * model.loss, "rank %u: loss %g, not %g", r, loss,
+                           model.loss);
+        cr_expect_float_eq(grad_norm, norm, 1e-5 * norm, "rank %u: norm %g, not %g", r, grad_norm,
+                           norm);
         for (int e = 0; e < WIDTH; e++) {
-            double g = (double)store_of(rank, DT_PLAN_PARAM)[e], dg = (double)store_of(rank, DT_PLAN_GRAD)[e];
+            double g = (double)store_of(rank, DT_PLAN_PARAM)[e],
+                   dg = (double)store_of(rank, DT_PLAN_GRAD)[e];
             cr_expect_float_eq(g, model.g[rank->stage][e], 1e-5, "rank %u: g %g, not %g", r, g,
                                model.g[rank->stage][e]);
-            cr_expect_float_eq(dg, model.grad[rank->stage][e], 1e-5 * norm, "rank %u: dg %g, not %g", r, dg,
-                               model.grad[rank->stage][e]);
+            cr_expect_float_eq(dg, model.grad[rank->stage][e], 1e-5 * norm,
+                               "rank %u: dg %g, not %g", r, dg, model.grad[rank->stage][e]);
         }
     }
     for (uint32_t r = 0; r < RANKS; r++)
@@ -283,7 +290,8 @@ Test(plan_of_stages, schedules_are_compressed)
     cr_expect_eq(sets, 4); /* F0; F and B of the period; B3 */
     cr_expect_eq(plan.n_channels, 2);
     cr_expect_eq(plan.channels[0].slots, 2);
-    cr_expect_lt(dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 1), dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 0));
+    cr_expect_lt(dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 1),
+                 dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 0));
 }
 
 /* Stages differ in little. */
@@ -296,7 +304,8 @@ Test(plan_of_stages, equal_arguments_are_there_once)
         for (uint32_t k = 0; k < i; k++) {
             const DtPlanInst *b = &plan.insts[k];
             bool equal = a->n_args && a->n_args == b->n_args &&
-                         memcmp(plan.args + a->first_arg, plan.args + b->first_arg, a->n_args * sizeof(DtPlanArg)) == 0;
+                         memcmp(plan.args + a->first_arg, plan.args + b->first_arg,
+                                a->n_args * sizeof(DtPlanArg)) == 0;
             n_shared += equal;
             cr_expect(!equal || a->first_arg == b->first_arg, "instructions %u and %u", k, i);
         }

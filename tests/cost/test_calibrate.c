@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constants of a processor, and of a GPU, from times: those that made the times come back, and times that were not
- * among them. */
+/* Constants of a processor, and of a GPU, from times: those that made the times come back, and
+ * times that were not among them. */
 #include "cost/calibrate.h"
 
 #include <criterion/criterion.h>
@@ -24,7 +24,8 @@ static DtTiming product(int64_t m, int64_t n, int64_t k, DtCostDtype dtype)
 
 static DtTiming kernel(double elements, double flops, double special)
 {
-    return (DtTiming){.kernel = {.bytes = 12 * elements, .flops = flops * elements, .special = special * elements}};
+    return (DtTiming){.kernel = {.bytes = 12 * elements, .flops = flops * elements,
+                                 .special = special * elements}};
 }
 
 static double predicted(const DtDevice *device, const DtTiming *t)
@@ -46,7 +47,8 @@ static size_t times(const DtDevice *device, DtTiming ret_timings[64], double noi
         ret_timings[n++] = kernel((double)(size * size), 12, 1);
     }
     for (size_t i = 0; i < n; i++)
-        ret_timings[i].seconds = predicted(device, &ret_timings[i]) * (1 + noise * (2 * chance() - 1));
+        ret_timings[i].seconds =
+            predicted(device, &ret_timings[i]) * (1 + noise * (2 * chance() - 1));
     return n;
 }
 
@@ -70,8 +72,10 @@ static DtDevice machine(void)
 
 static double worst_error(const DtDevice *made_by, const DtDevice *fitted)
 {
-    const DtTiming other[] = {product(768, 3072, 512, DT_COST_F32), product(50, 700, 300, DT_COST_F16),
-                              product(4096, 64, 64, DT_COST_F32),   kernel(1e6, 9, 0.5), kernel(5e3, 4, 2)};
+    const DtTiming other[] = {product(768, 3072, 512, DT_COST_F32),
+                              product(50, 700, 300, DT_COST_F16),
+                              product(4096, 64, 64, DT_COST_F32), kernel(1e6, 9, 0.5),
+                              kernel(5e3, 4, 2)};
     double worst = 0;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         worst = fmax(worst, fabs(predicted(fitted, &other[i]) / predicted(made_by, &other[i]) - 1));
@@ -93,8 +97,8 @@ Test(calibrate, constants_come_back)
     cr_expect_float_eq(device.at[DT_COST_launch].value, 1e-6, 1e-10);
     cr_expect_eq(device.at[DT_COST_step].value, 2e-5);
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
-        cr_expect(strncmp(dt_cost_constants[i].unit, "of ", 3) || device.at[i].value <= 1 + 1e-9, "%s",
-                  dt_cost_constants[i].name);
+        cr_expect(strncmp(dt_cost_constants[i].unit, "of ", 3) || device.at[i].value <= 1 + 1e-9,
+                  "%s", dt_cost_constants[i].name);
 }
 
 Test(calibrate, noise_is_averaged_and_shown)
@@ -147,20 +151,23 @@ Test(calibrate, too_few_change_nothing)
 static DtGpuTiming gpu_product(int64_t m, int64_t n, int64_t k, DtCostDtype dtype)
 {
     return (DtGpuTiming){.op = {.kind = DT_COST_OP_PRODUCT,
-                                .product = {.m = m, .n = n, .k = k, .dtype = dtype, .result_bytes = 2}}};
+                                .product = {.m = m, .n = n, .k = k, .dtype = dtype,
+                                            .result_bytes = 2}}};
 }
 
 static DtGpuTiming gpu_kernel(double elements, double flops, double special)
 {
-    return (DtGpuTiming){.op = {.kind = DT_COST_OP_KERNEL, .kernel = {.bytes = 12 * elements, .flops = flops * elements,
-                                                                      .special = special * elements}}};
+    return (DtGpuTiming){.op = {.kind = DT_COST_OP_KERNEL,
+                                .kernel = {.bytes = 12 * elements, .flops = flops * elements,
+                                           .special = special * elements}}};
 }
 
 static DtGpuTiming gpu_attention(int64_t heads, int64_t length, bool backward)
 {
     return (DtGpuTiming){.op = {.kind = DT_COST_OP_ATTENTION,
-                                .attention = {.batch = 1, .heads = heads, .kv_heads = heads, .head = 128,
-                                              .queries = length, .keys = length, .visible = 0.5, .dtype = DT_COST_F16,
+                                .attention = {.batch = 1, .heads = heads, .kv_heads = heads,
+                                              .head = 128, .queries = length, .keys = length,
+                                              .visible = 0.5, .dtype = DT_COST_F16,
                                               .backward = backward}}};
 }
 
@@ -183,7 +190,8 @@ static size_t gpu_times(DtDevice device, DtGpuTiming ret_timings[96], double noi
         ret_timings[n++] = gpu_attention(32, size, true);
     }
     for (size_t i = 0; i < n; i++)
-        ret_timings[i].seconds = dt_cost_op(&model, &ret_timings[i].op) * (1 + noise * (2 * chance() - 1));
+        ret_timings[i].seconds =
+            dt_cost_op(&model, &ret_timings[i].op) * (1 + noise * (2 * chance() - 1));
     return n;
 }
 
@@ -217,14 +225,16 @@ static const DtGpuStep small_steps[2] = {{1.3e-3, 60}, {1.8e-3, 160}};
 
 static double gpu_worst(const DtDevice *made_by, const DtDevice *fitted)
 {
-    const DtGpuTiming other[] = {gpu_product(3072, 768, 1536, DT_COST_F16), gpu_product(16384, 5120, 1280, DT_COST_F16),
+    const DtGpuTiming other[] = {gpu_product(3072, 768, 1536, DT_COST_F16),
+                                 gpu_product(16384, 5120, 1280, DT_COST_F16),
                                  gpu_product(1000, 3000, 2048, DT_COST_F32), gpu_kernel(5e7, 30, 1),
-                                 gpu_kernel(3e6, 500, 9), gpu_kernel(100, 2, 0), gpu_attention(12, 3000, false),
-                                 gpu_attention(48, 1500, true)};
+                                 gpu_kernel(3e6, 500, 9), gpu_kernel(100, 2, 0),
+                                 gpu_attention(12, 3000, false), gpu_attention(48, 1500, true)};
     const DtCostModel is = {.device = fitted}, should = {.device = made_by};
     double worst = 0;
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        worst = fmax(worst, fabs(dt_cost_op(&is, &other[i].op) / dt_cost_op(&should, &other[i].op) - 1));
+        worst = fmax(worst,
+                     fabs(dt_cost_op(&is, &other[i].op) / dt_cost_op(&should, &other[i].op) - 1));
     return worst;
 }
 
@@ -235,7 +245,8 @@ Test(calibrate_gpu, constants_come_back)
     DtGpuTiming timings[96];
     DtGpuCalibration c;
     cr_assert(dt_calibrate_gpu(&device, timings, gpu_times(made_by, timings, 0), small_steps, &c));
-    cr_expect(c.n[DT_COST_OP_PRODUCT] == 35 && c.n[DT_COST_OP_KERNEL] == 21 && c.n[DT_COST_OP_ATTENTION] == 14);
+    cr_expect(c.n[DT_COST_OP_PRODUCT] == 35 && c.n[DT_COST_OP_KERNEL] == 21 &&
+              c.n[DT_COST_OP_ATTENTION] == 14);
     for (int k = 0; k < DT_COST_OPS; k++)
         cr_expect(c.off[k] < 2e-3, "%d: %g", k, c.off[k]);
     cr_expect_float_eq(c.start, 2e-6, 2e-9, "%g", c.start);
@@ -244,8 +255,9 @@ Test(calibrate_gpu, constants_come_back)
     cr_expect_float_eq(device.at[DT_COST_step].value, 1e-3, 1e-9);
     /* fitted constants are near the true ones, others unchanged */
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
-        cr_expect(fabs(device.at[i].value / made_by.at[i].value - 1) < 0.02 || i == DT_COST_step, "%s: %g, not %g",
-                  dt_cost_constants[i].name, device.at[i].value, made_by.at[i].value);
+        cr_expect(fabs(device.at[i].value / made_by.at[i].value - 1) < 0.02 || i == DT_COST_step,
+                  "%s: %g, not %g", dt_cost_constants[i].name, device.at[i].value,
+                  made_by.at[i].value);
 }
 
 Test(calibrate_gpu, noise_is_averaged_and_shown)
@@ -254,7 +266,8 @@ Test(calibrate_gpu, noise_is_averaged_and_shown)
     DtDevice device = gpu();
     DtGpuTiming timings[96];
     DtGpuCalibration c;
-    cr_assert(dt_calibrate_gpu(&device, timings, gpu_times(made_by, timings, 0.1), small_steps, &c));
+    cr_assert(
+        dt_calibrate_gpu(&device, timings, gpu_times(made_by, timings, 0.1), small_steps, &c));
     for (int k = 0; k < DT_COST_OPS; k++)
         cr_expect(c.off[k] > 0.02 && c.off[k] < 0.1, "%d: %g", k, c.off[k]);
     cr_expect(gpu_worst(&made_by, &device) < 0.08, "%g", gpu_worst(&made_by, &device));
@@ -277,8 +290,8 @@ Test(calibrate_gpu, peaks_may_be_unknown)
     cr_expect(device.memory_rate > 2.9e12 && device.at[DT_COST_memory].value <= 1);
     cr_expect(gpu_worst(&made_by, &device) < 0.05, "%g", gpu_worst(&made_by, &device));
     for (int i = 0; i < DT_COST_CONSTANTS; i++)
-        cr_expect(strncmp(dt_cost_constants[i].unit, "of ", 3) || device.at[i].value <= 1 + 1e-9, "%s",
-                  dt_cost_constants[i].name);
+        cr_expect(strncmp(dt_cost_constants[i].unit, "of ", 3) || device.at[i].value <= 1 + 1e-9,
+                  "%s", dt_cost_constants[i].name);
 }
 
 Test(calibrate_gpu, too_few_change_nothing)

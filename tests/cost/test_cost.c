@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times that follow from shapes: against measured single operations, and against what must hold of any device. */
+/* Times that follow from shapes: against measured single operations, and against what must hold of
+ * any device. */
 #include "cost/cost.h"
 
 #include <criterion/criterion.h>
@@ -31,19 +32,22 @@ static DtCostProduct product(int64_t m, int64_t n, int64_t k)
 Test(cost, weight_gradients_of_four_models)
 {
     static const struct { int64_t hidden, tokens, layers; double ms; } rows[] = {
-        {2304, 6144, 3, 9.33}, {4096, 3072, 4, 19.53}, {5120, 1024, 3, 8.11}, {6144, 1024, 2, 7.70}};
+        {2304, 6144, 3, 9.33}, {4096, 3072, 4, 19.53}, {5120, 1024, 3, 8.11},
+        {6144, 1024, 2, 7.70}};
     DtDevice device = a100();
     device.at[DT_COST_product].value = 0.84;
     device.at[DT_COST_wave].value = 2e-6;
     const DtCostModel model = {.device = &device};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int64_t h = rows[i].hidden, t = rows[i].tokens;
-        double seconds = dt_cost_product(&model, product(h, 3 * h, t)) + dt_cost_product(&model, product(h, h, t)) +
+        double seconds = dt_cost_product(&model, product(h, 3 * h, t)) +
+                         dt_cost_product(&model, product(h, h, t)) +
                          2 * dt_cost_product(&model, product(h, 4 * h, t));
         seconds *= (double)rows[i].layers;
         const double error = seconds * 1e3 / rows[i].ms - 1;
         cr_log_info("%g ms, measured %g, %+.1f %%", seconds * 1e3, rows[i].ms, 100 * error);
-        cr_expect(fabs(error) < 0.03, "hidden %d: %g ms, measured %g", (int)h, seconds * 1e3, rows[i].ms);
+        cr_expect(fabs(error) < 0.03, "hidden %d: %g ms, measured %g", (int)h, seconds * 1e3,
+                  rows[i].ms);
     }
 }
 
@@ -52,8 +56,10 @@ Test(cost, products_follow_waves_and_alignment)
     const DtDevice device = a100();
     const DtCostModel model = {.device = &device};
     const double one = dt_cost_product(&model, product(128 * 108, 256, 4096));
-    cr_expect(dt_cost_product(&model, product(128 * 109, 256, 4096)) > 1.2 * one, "a tile more is a wave more");
-    cr_expect(dt_cost_product(&model, product(128 * 107, 256, 4096)) > 0.95 * one, "a tile less saves nothing");
+    cr_expect(dt_cost_product(&model, product(128 * 109, 256, 4096)) > 1.2 * one,
+              "a tile more is a wave more");
+    cr_expect(dt_cost_product(&model, product(128 * 107, 256, 4096)) > 0.95 * one,
+              "a tile less saves nothing");
     DtCostProduct odd = product(4096, 4096, 4096);
     const double even = dt_cost_product(&model, odd);
     odd.k = 4098;
@@ -62,9 +68,12 @@ Test(cost, products_follow_waves_and_alignment)
     odd.dtype = DT_COST_TF32;
     cr_expect_float_eq(dt_cost_product(&model, odd) / even, 2, 0.1);
     const double skinny = dt_cost_product(&model, product(1, 8192, 8192));
-    cr_expect(skinny > 2.0 * 8192 * 8192 / device.memory_rate, "not below its bytes over the bandwidth");
-    const double unit = device.flops[DT_COST_F16] * dt_cost_constant(&model, DT_COST_product) / device.units;
-    cr_expect(dt_cost_product(&model, product(256, 128, 65536)) < 0.2 * (2.0 * 256 * 128 * 65536 / unit),
+    cr_expect(skinny > 2.0 * 8192 * 8192 / device.memory_rate,
+              "not below its bytes over the bandwidth");
+    const double unit =
+        device.flops[DT_COST_F16] * dt_cost_constant(&model, DT_COST_product) / device.units;
+    cr_expect(dt_cost_product(&model, product(256, 128, 65536)) <
+                  0.2 * (2.0 * 256 * 128 * 65536 / unit),
               "k is split where tiles are few");
 }
 
@@ -74,8 +83,8 @@ Test(cost, kernels_by_bytes_and_attention_by_what_it_sees)
     DtCostModel model = {.device = &device};
     const double kernel = dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e9});
     cr_expect(kernel > 1e9 / device.memory_rate && kernel < 1.6e9 / device.memory_rate);
-    DtCostAttention op = {.batch = 2, .heads = 32, .kv_heads = 8, .head = 128, .queries = 4096, .keys = 4096,
-                          .visible = 1, .dtype = DT_COST_F16};
+    DtCostAttention op = {.batch = 2, .heads = 32, .kv_heads = 8, .head = 128, .queries = 4096,
+                          .keys = 4096, .visible = 1, .dtype = DT_COST_F16};
     const double all = dt_cost_attention(&model, op);
     op.visible = 0.5;
     const double causal = dt_cost_attention(&model, op);
@@ -85,7 +94,8 @@ Test(cost, kernels_by_bytes_and_attention_by_what_it_sees)
     DtStack stack = dt_stack_ours;
     stack.has[DT_STACK_scores] = true;
     model.stack = &stack;
-    cr_expect(dt_cost_attention(&model, op) > 6 * causal, "scores that are written cost their traffic");
+    cr_expect(dt_cost_attention(&model, op) > 6 * causal,
+              "scores that are written cost their traffic");
 }
 
 Test(cost, collectives_by_link_and_rails)
@@ -95,7 +105,8 @@ Test(cost, collectives_by_link_and_rails)
     const DtCostCollective inside = {DT_COST_ALL_REDUCE, 1e9, 8, 8, 1};
     const double expected = 2.0 * 7 / 8 * 1e9 / (dt_cost_constant(&model, DT_COST_link) * 300e9);
     cr_expect_float_eq(dt_cost_collective(&model, inside) / expected, 1, 0.02);
-    DtCostCollective one_rail = {DT_COST_ALL_REDUCE, 1e9, 16, 1, 16}, rails = {DT_COST_ALL_REDUCE, 1e9, 128, 8, 16};
+    DtCostCollective one_rail = {DT_COST_ALL_REDUCE, 1e9, 16, 1, 16},
+                     rails = {DT_COST_ALL_REDUCE, 1e9, 128, 8, 16};
     cr_expect(dt_cost_collective(&model, one_rail) > 6 * dt_cost_collective(&model, rails),
               "eight ranks of a node share eight cards");
     one_rail.ranks = 1;
@@ -118,7 +129,8 @@ Test(cost, bands_grow_with_what_is_not_known)
     cr_expect(dt_cost_band(&model, network) > dt_cost_band(&model, products));
 }
 
-/* A product of few sums takes as long as clearing and adding to its result, one of few rows as copying the matrix. */
+/* A product of few sums takes as long as clearing and adding to its result, one of few rows as
+ * copying the matrix. */
 Test(cost, narrow_products_of_a_processor)
 {
     DtDevice device = dt_device_new("core");
@@ -132,8 +144,10 @@ Test(cost, narrow_products_of_a_processor)
     const DtCostModel model = {.device = &device};
     const DtCostProduct sums = {.m = 1000, .n = 1000, .k = 10, .dtype = DT_COST_F32};
     DtCostProduct rows = {.m = 10, .n = 1000, .k = 1000, .dtype = DT_COST_F32};
-    cr_expect_float_eq(dt_cost_product(&model, sums), 2e7 / 100e9 + (1e6 * 12 + 2e4 * 8) / 10e9, 1e-12);
-    cr_expect_float_eq(dt_cost_product(&model, rows), 2e7 / 100e9 + (1e4 * 12 + 1.01e6 * 8) / 10e9, 1e-12);
+    cr_expect_float_eq(dt_cost_product(&model, sums), 2e7 / 100e9 + (1e6 * 12 + 2e4 * 8) / 10e9,
+                       1e-12);
+    cr_expect_float_eq(dt_cost_product(&model, rows), 2e7 / 100e9 + (1e4 * 12 + 1.01e6 * 8) / 10e9,
+                       1e-12);
     rows.dtype = DT_COST_F16; /* read as 2 bytes, written and read as 4, and copied again */
     cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 18, 1);
     rows.accumulates = true;
@@ -163,8 +177,11 @@ Test(cost, what_a_core_has_in_its_cache)
     device.at[DT_COST_memory].value = device.at[DT_COST_arithmetic].value = 1;
     device.at[DT_COST_launch].value = 0;
     const DtCostModel model = {.device = &device};
-    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-5, 1e-12);
-    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 3e6, .flops = 1e6}), 1e-5 + 2e-4, 1e-12);
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-5,
+                       1e-12);
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 3e6, .flops = 1e6}),
+                       1e-5 + 2e-4, 1e-12);
     device.is_gpu = true;
-    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-4, 1e-12);
+    cr_expect_float_eq(dt_cost_kernel(&model, (DtCostKernel){.bytes = 1e6, .flops = 1e6}), 1e-4,
+                       1e-12);
 }

@@ -21,7 +21,8 @@ void parsed_free(Parsed *parsed);
 /* The formatted text; fails the test if dt_fmt refuses. */
 DtText format_bytes(const char *text, size_t len);
 
-/* Every .dsl file of examples/ and lib/, calls with path, text, length. Returns the number of files. */
+/* Every .dsl file of examples/ and lib/, calls with path, text, length. Returns the number of
+ * files. */
 int each_program(void (*visit)(const char *path, const char *text, size_t len));
 
 #endif

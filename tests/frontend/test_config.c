@@ -33,7 +33,10 @@ static DtProgram *read_program(DtLowerOptions options)
 
 static DtProgram *example(const char *path) { return read_program((DtLowerOptions){.path = path}); }
 
-static void assert_near(double a, double b) { cr_assert_leq(fabs(a - b), 1e-12 * fabs(b), "%g, not %g", a, b); }
+static void assert_near(double a, double b)
+{
+    cr_assert_leq(fabs(a - b), 1e-12 * fabs(b), "%g, not %g", a, b);
+}
 
 /* NULL: the run has no such setting. */
 static const DtStepSetting *setting(const DtProgram *p, const char *name)
@@ -51,11 +54,13 @@ static double scalar(const DtProgram *p, const char *name, double step)
     DtFormulaProblem problem;
     double value = NAN;
     for (uint32_t i = 0; i < p->train->settings.n; i++)
-        settings[at.n_settings++] = (DtFormulaSetting){p->train->settings.at[i].name, p->train->settings.at[i].value};
+        settings[at.n_settings++] = (DtFormulaSetting){p->train->settings.at[i].name,
+                                                       p->train->settings.at[i].value};
     for (uint32_t i = 0; i < p->train->scalars.n; i++)
         if (strcmp(p->train->scalars.at[i].name, name) == 0)
-            cr_assert(dt_formula_value(p->train->scalars.at[i].formula, dt_formula_step, &at, &value, &problem), "%s",
-                      problem.text);
+            cr_assert(dt_formula_value(p->train->scalars.at[i].formula, dt_formula_step, &at,
+                                       &value, &problem),
+                      "%s", problem.text);
     return value;
 }
 
@@ -101,7 +106,8 @@ Test(config, gpt2)
 
 Test(config, llama)
 {
-    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/llama3_8b.dsl", .parallel = "d3"});
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/llama3_8b.dsl",
+                                                       .parallel = "d3"});
     const DtParallelConfig *l = p->parallel;
     cr_assert_eq(p->parallels.n, 2);
     cr_assert(p->parallels.at[1]->is_auto);
@@ -118,7 +124,8 @@ Test(config, llama)
 Test(config, several_layouts_and_none_chosen)
 {
     cr_assert_null(example("examples/llama3_8b.dsl")->parallel);
-    cr_assert_null(read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .parallel = "none"})->parallel);
+    cr_assert_null(
+        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .parallel = "none"})->parallel);
 }
 
 Test(config, others)
@@ -151,7 +158,8 @@ Test(config, set)
                              {"dgx.gpus", "4"},
                              {"cluster.gpu", "h200"}};
     const DtProgram *p =
-        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = DT_COUNT(sets)});
+        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets,
+                                      .n_sets = DT_COUNT(sets)});
     cr_assert_eq(p->train->steps, 7);
     cr_assert_eq(p->train->seed, 9);
     assert_near(scalar(p, "@lr", 7), 0.25);
@@ -167,9 +175,11 @@ Test(config, set)
 Test(config, nodes_of_two_kinds)
 {
     DtOption sets[] = {
-        {"cluster.nodes", "(1, 3)"}, {"cluster.gpus", "4"}, {"cluster.gpu", "(\"h200\", \"a100-40g\")"}};
+        {"cluster.nodes", "(1, 3)"}, {"cluster.gpus", "4"},
+        {"cluster.gpu", "(\"h200\", \"a100-40g\")"}};
     const DtProgram *p =
-        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = DT_COUNT(sets)});
+        read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets,
+                                      .n_sets = DT_COUNT(sets)});
     cr_assert_eq(p->cluster->nodes, 4);
     cr_assert_eq(p->cluster->n_kinds, 2);
     cr_expect_eq(p->cluster->kinds[0].nodes, 1);
@@ -178,7 +188,8 @@ Test(config, nodes_of_two_kinds)
     cr_expect_eq(p->cluster->kinds[1].device->memory_bytes, 40.0 * (1 << 30));
 }
 
-/* Numbers of a block count before those of the device that it is like, the program's blocks before the library's. */
+/* Numbers of a block count before those of the device that it is like, the program's blocks before
+ * the library's. */
 Test(config, devices_and_stacks)
 {
     const DtProgram *p = example("tests/frontend/hardware.dsl");
@@ -194,7 +205,8 @@ Test(config, devices_and_stacks)
     cr_expect_eq(d->at[DT_COST_launch].value, 2e-6);
     cr_expect_eq(d->at[DT_COST_memory].value, dt_cost_constants[DT_COST_memory].value);
     const DtStack *stack = p->cluster->stack;
-    cr_expect(stack->has[DT_STACK_fa2] && stack->has[DT_STACK_eager] && !stack->has[DT_STACK_scores]);
+    cr_expect(stack->has[DT_STACK_fa2] && stack->has[DT_STACK_eager] &&
+              !stack->has[DT_STACK_scores]);
     cr_expect_str_eq(stack->source[DT_STACK_fa2], "an older library");
     const DtDevices all = {p->devices.at, p->devices.n};
     cr_expect_not_null(dt_device_find(all, "mine"));
@@ -214,11 +226,12 @@ Test(config, devices_of_the_library_are_whole)
             read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = &set, .n_sets = 1});
         const DtDevice *d = p->cluster->kinds[0].device;
         cr_assert_str_eq(d->name, names[k]);
-        cr_expect(d->units > 0 && d->flops[DT_COST_F32] > 0 && d->memory_rate > 0 && d->link.bytes_per_second > 0 &&
-                      d->nic.bytes_per_second > 0 && d->source,
+        cr_expect(d->units > 0 && d->flops[DT_COST_F32] > 0 && d->memory_rate > 0 &&
+                      d->link.bytes_per_second > 0 && d->nic.bytes_per_second > 0 && d->source,
                   "%s", d->name);
-        cr_expect(!d->is_gpu || (d->memory_bytes > 15e9 && d->flops[DT_COST_F16] > d->flops[DT_COST_F32]), "%s",
-                  d->name);
+        cr_expect(!d->is_gpu ||
+                      (d->memory_bytes > 15e9 && d->flops[DT_COST_F16] > d->flops[DT_COST_F32]),
+                  "%s", d->name);
     }
 }
 
@@ -257,8 +270,10 @@ Test(config, printed_devices_read_back)
 
 Test(config, set_deep)
 {
-    const DtOption sets[] = {{"train.optimizer.lr.base", "0.5"}, {"train.optimizer.lr.warmup", "3"}};
-    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets, .n_sets = 2});
+    const DtOption sets[] = {{"train.optimizer.lr.base", "0.5"},
+                             {"train.optimizer.lr.warmup", "3"}};
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = sets,
+                                                       .n_sets = 2});
     assert_near(setting(p, "lr.base")->value, 0.5);
     assert_near(setting(p, "lr.warmup")->value, 3);
     assert_near(setting(p, "lr.total")->value, 600000);
@@ -266,7 +281,8 @@ Test(config, set_deep)
 
 Test(config, synthetic)
 {
-    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .synthetic = true});
+    const DtProgram *p = read_program((DtLowerOptions){.path = "examples/gpt2.dsl",
+                                                       .synthetic = true});
     const DtReader *r = &p->train->readers.at[0];
     cr_assert_eq(r->kind, DT_SAMPLE_NEXT_TOKEN);
     cr_assert_eq(r->source.kind, DT_SOURCE_SYNTHETIC);
@@ -279,7 +295,8 @@ Test(config, synthetic)
         cr_assert_eq(r->n_inputs, 1);
         assert_near(r->source.hi, i == 0 || i == 3 ? 30522 : 2);
     }
-    p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none", .synthetic = true});
+    p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none",
+                                      .synthetic = true});
     cr_assert(dt_configready_check(diags, p, true, false, true));
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
     cr_assert_not(dt_configready_check(diags, p, true, false, true));
@@ -296,16 +313,22 @@ Test(config, schedules)
         } at[6];
     } cases[] = {
         {"one_cycle(0.1, total = 50)",
-         {{0, 0.004}, {5, 0.03117358052235722}, {14, 0.1}, {15, 0.09979871550490317}, {30, 0.05671183644422961},
-          {49, 4e-7}}},
-        {"polynomial(0.1, total = 40, power = 2)", {{0, 0.1}, {13, 0.0455625}, {39, 6.25e-5}, {40, 0}, {45, 0}}},
+         {{0, 0.004}, {5, 0.03117358052235722}, {14, 0.1}, {15, 0.09979871550490317},
+          {30, 0.05671183644422961}, {49, 4e-7}}},
+        {"polynomial(0.1, total = 40, power = 2)",
+         {{0, 0.1}, {13, 0.0455625}, {39, 6.25e-5}, {40, 0}, {45, 0}}},
         {"warmup_cosine(0.1, total = 40, floor = 0.01)",
          {{0, 0.1}, {13, 0.0785124354122177}, {39, 0.010138719982009242}, {90, 0.01}}},
-        {"warmup_linear(0.1, total = 20, floor = 0.01)", {{0, 0.1}, {7, 0.0685}, {20, 0.01}, {25, 0.01}}},
-        {"step_decay(0.1, every = 7, factor = 0.3)", {{6, 0.1}, {7, 0.03}, {20, 0.009}, {29, 0.00081}}},
-        {"range_test(low = 0.001, high = 0.1, total = 20)", {{0, 0.001}, {7, 0.005011872336272725}, {20, 0.1}}},
-        {"warmup_cosine(0.1, warmup = 10, total = 40)", {{0, 0.01}, {9, 0.1}, {10, 0.1}, {25, 0.05}, {40, 0}}},
-        {"polynomial(1, warmup = 4, total = 8, floor = 0.5)", {{0, 0.25}, {3, 1}, {4, 1}, {6, 0.75}, {9, 0.5}}},
+        {"warmup_linear(0.1, total = 20, floor = 0.01)",
+         {{0, 0.1}, {7, 0.0685}, {20, 0.01}, {25, 0.01}}},
+        {"step_decay(0.1, every = 7, factor = 0.3)",
+         {{6, 0.1}, {7, 0.03}, {20, 0.009}, {29, 0.00081}}},
+        {"range_test(low = 0.001, high = 0.1, total = 20)",
+         {{0, 0.001}, {7, 0.005011872336272725}, {20, 0.1}}},
+        {"warmup_cosine(0.1, warmup = 10, total = 40)",
+         {{0, 0.01}, {9, 0.1}, {10, 0.1}, {25, 0.05}, {40, 0}}},
+        {"polynomial(1, warmup = 4, total = 8, floor = 0.5)",
+         {{0, 0.25}, {3, 1}, {4, 1}, {6, 0.75}, {9, 0.5}}},
         {"wsd(1, warmup = 4, total = 20, decay = 10, floor = 0)",
          {{0, 0.25}, {3, 1}, {9, 1}, {10, 1}, {15, 0.5}, {21, 0}}},
         {"inverse_sqrt(1, warmup = 16)", {{0, 0.25}, {15, 0.25}, {63, 0.125}}},
@@ -314,11 +337,12 @@ Test(config, schedules)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         const DtOption set = {"train.optimizer.lr", cases[i].rate};
         const DtProgram *p =
-            read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = &set, .n_sets = 1, .parallel = "none"});
+            read_program((DtLowerOptions){.path = "examples/gpt2.dsl", .sets = &set, .n_sets = 1,
+                                          .parallel = "none"});
         for (size_t k = 0; k < DT_COUNT(cases[i].at) && (k == 0 || cases[i].at[k].step > 0); k++) {
             const double got = scalar(p, "@lr", cases[i].at[k].step), want = cases[i].at[k].want;
-            cr_expect(fabs(got - want) <= 1e-14, "%s, step %g: %.17g, not %.17g", cases[i].rate, cases[i].at[k].step,
-                      got, want);
+            cr_expect(fabs(got - want) <= 1e-14, "%s, step %g: %.17g, not %.17g", cases[i].rate,
+                      cases[i].at[k].step, got, want);
         }
     }
 }

@@ -156,7 +156,8 @@ Test(fmt, does_not_depend_on_spaces) { cr_assert_geq(each_program(check_mangled)
 static void check_unchanged(const char *path, const char *text, size_t len)
 {
     DtText out = format_bytes(text, len);
-    if (!strncmp(path, "examples/", 9)) /* the library has lines that are longer than they need be */
+    /* the library has lines that are longer than they need be */
+    if (!strncmp(path, "examples/", 9))
         cr_expect(out.len == len && !memcmp(out.at, text, len), "%s", path);
     dt_text_free(&out);
 }

@@ -199,7 +199,10 @@ static void check_laws_of(const char *source, const char *model, uint32_t n_laws
 
 static void check_laws(const char *model, uint32_t n_laws) { check_laws_of(LAWS, model, n_laws); }
 
-Test(laws, names_of_the_librarys_axes) { check_laws_of("tests/frontend/programs/library_names.dsl", "taken", 6); }
+Test(laws, names_of_the_librarys_axes)
+{
+    check_laws_of("tests/frontend/programs/library_names.dsl", "taken", 6);
+}
 Test(laws, indexing) { check_laws("indexing", 9); }
 Test(laws, shapes) { check_laws("shapes", 9); }
 Test(laws, windows) { check_laws("windows", 6); }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers of training.dsl, and one of a user, over 20 steps in double precision: what PyTorch 2.15 makes of the same
- * gradients with torch.optim.AdamW, SGD, Adafactor and Muon (its iteration in doubles, not in bf16; a matrix [m, n]
- * here is [n, m] there), and with clip_grad_norm_; for lion what its authors' program does (google/automl,
- * lion_pytorch.py), for lamb algorithm 2 of its paper. */
+/* Optimizers of training.dsl, and one of a user, over 20 steps in double precision: what PyTorch
+ * 2.15 makes of the same gradients with torch.optim.AdamW, SGD, Adafactor and Muon (its iteration
+ * in doubles, not in bf16; a matrix [m, n] here is [n, m] there), and with clip_grad_norm_; for
+ * lion what its authors' program does (google/automl, lion_pytorch.py), for lamb algorithm 2 of its
+ * paper. */
 #include "base/formula.h"
 #include "base/intern.h"
 #include "frontend/lower.h"
@@ -39,8 +40,8 @@ static const char program_text[] =
     "}\n";
 
 /* Parameters of the model; the second axis of a matrix is a list of two here. */
-static const char vector[] = "param w[n] = ones; return x * sum[n](w)", wide[] = "return hold[m, (two, half)](x)",
-                  tall[] = "return hold[n, m](x)",
+static const char vector[] = "param w[n] = ones; return x * sum[n](w)",
+                  wide[] = "return hold[m, (two, half)](x)", tall[] = "return hold[n, m](x)",
                   three[] = "param w[two, n, m] = ones; return x * sum[two, n, m](w)";
 
 static DtProgram *lower(DtArena *arena, const char *optimizer, const char *model)
@@ -67,15 +68,18 @@ static double scalar(const DtTrainConfig *train, const char *name, int step)
     DtFormulaProblem problem;
     double value = NAN;
     for (uint32_t i = 0; i < train->settings.n; i++)
-        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
+        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name,
+                                                       train->settings.at[i].value};
     for (uint32_t i = 0; i < train->scalars.n; i++)
         if (strcmp(train->scalars.at[i].name, name) == 0)
-            cr_assert(dt_formula_value(train->scalars.at[i].formula, dt_formula_step, &at, &value, &problem));
+            cr_assert(dt_formula_value(train->scalars.at[i].formula, dt_formula_step, &at, &value,
+                                       &problem));
     return value;
 }
 
 /* One step of the rule: in[] holds parameter, gradient, norm, scalars, states. */
-static void take_step(DtArena *arena, const DtTrainConfig *train, const DtUpdateRule *rule, int step, DtTensor **in)
+static void take_step(DtArena *arena, const DtTrainConfig *train, const DtUpdateRule *rule,
+                      int step, DtTensor **in)
 {
     DtInterp interp = {.arena = arena};
     DtTensor *out[8];
@@ -137,8 +141,8 @@ Test(optimizers, twenty_steps)
          {-0.86285536561965515, -0.51397102659099936, -0.27012272961253636, 0.15743131183754733}},
         {"lamb(lr = 0.02, decay = 0.1, clip = 0.75)", wide,
          {-0.79075856581291115, -0.37284630312458078, -0.067072472166661096, 0.42899870926000194,
-          0.85924657186904119, 1.5613209913137487, 1.3471102734304468, 1.7834635084780559, 2.1843188731954171,
-          2.5855788588469535, 3.0083102788673748, 3.4007109256879433}},
+          0.85924657186904119, 1.5613209913137487, 1.3471102734304468, 1.7834635084780559,
+          2.1843188731954171, 2.5855788588469535, 3.0083102788673748, 3.4007109256879433}},
         {"adafactor(lr = 0.1)", vector,
          {-0.74867265159992913, -0.34397673965026659, 0.044638941966398241, 0.53141864860137578}},
         {"adafactor(lr = 0.1, decay = 0.1)", wide,
@@ -146,20 +150,20 @@ Test(optimizers, twenty_steps)
           -0.098647758772255498, 0.51208515189538495, -0.15531592908343314, 0.18048924527102084,
           0.59123707765257627, 0.72932065998943219, 1.3517341358394204, 1.6876137353734204}},
         {"adafactor(lr = 2, beta2_decay = -0.5)", three,
-         {-19.796449755156871, -61.041350187730366, -43.387837296898077, -47.014697746623888, -92.010968711874,
-          -201.24259824555645, -164.04585734124373, -153.45380869273754, -136.57762208885791,
-          -150.34333259496037, -174.11354588670065, -195.68906895102145, -203.39745864212387,
-          -183.36769246972625, -174.53229277137652, -170.15976451081517, -197.95920253220703,
-          -199.67535092250492, -212.00847314528704, -170.54358815703492, -168.04694110603731,
-          -187.46667710428449, -204.48035910041423, -196.32469444929154}},
+         {-19.796449755156871, -61.041350187730366, -43.387837296898077, -47.014697746623888,
+          -92.010968711874, -201.24259824555645, -164.04585734124373, -153.45380869273754,
+          -136.57762208885791, -150.34333259496037, -174.11354588670065, -195.68906895102145,
+          -203.39745864212387, -183.36769246972625, -174.53229277137652, -170.15976451081517,
+          -197.95920253220703, -199.67535092250492, -212.00847314528704, -170.54358815703492,
+          -168.04694110603731, -187.46667710428449, -204.48035910041423, -196.32469444929154}},
         {"muon(lr = 0.1)", wide,
          {-0.30738019198666477, -0.32613156138298671, 0.19038857969271186, 0.083364533278322273,
-          1.1615761568718692, 1.8150075406987629, 1.1318092403775863, 1.4067635594643624, 1.8294299935367715,
-          2.2272111515635942, 2.9226379321669489, 3.5009987402057021}},
+          1.1615761568718692, 1.8150075406987629, 1.1318092403775863, 1.4067635594643624,
+          1.8294299935367715, 2.2272111515635942, 2.9226379321669489, 3.5009987402057021}},
         {"muon(lr = 0.1, momentum = 0.8, nesterov = false, decay = 0)", tall,
          {-0.34529748640510605, -0.59943673641547757, 0.12009962948172211, 0.68190851674900121,
-          0.85836150045520654, 1.873360212525095, 1.9154303870261626, 2.3308413086907134, 2.6213148398887838,
-          3.0747062079539322, 3.6389212320553437, 4.3637618083693432}},
+          0.85836150045520654, 1.873360212525095, 1.9154303870261626, 2.3308413086907134,
+          2.6213148398887838, 3.0747062079539322, 3.6389212320553437, 4.3637618083693432}},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         check(cases[i].optimizer, cases[i].model, cases[i].want);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values of an input the program can use (ir/ranges.c), and what random numbers are drawn from. */
+/* Which values of an input the program can use (ir/ranges.c), and what random numbers are drawn
+ * from. */
 #include "frontend/lower.h"
 
 #include <criterion/criterion.h>
@@ -13,8 +14,10 @@ static const char *text_of(const DtIntSet *set)
 {
     const char *text = "";
     for (uint32_t i = 0; i < set->n; i++) {
-        const char *lo = set->lo[i] == INT64_MIN ? "" : dt_arena_printf(arena, "%lld", (long long)set->lo[i]);
-        const char *hi = set->hi[i] == INT64_MAX ? "" : dt_arena_printf(arena, "%lld", (long long)set->hi[i]);
+        const char *lo =
+            set->lo[i] == INT64_MIN ? "" : dt_arena_printf(arena, "%lld", (long long)set->lo[i]);
+        const char *hi =
+            set->hi[i] == INT64_MAX ? "" : dt_arena_printf(arena, "%lld", (long long)set->hi[i]);
         text = dt_arena_printf(arena, "%s%s%s..%s", text, i ? " " : "", lo, hi);
     }
     return text;
@@ -63,14 +66,16 @@ static DtInputRange range_with(const char *before, const char *statements, const
 }
 
 /* allowed: as text_of prints it; drawn: "lo..hi", or "" if nothing says. */
-static void expect_with(const char *before, const char *statements, const char *loss, const char *allowed,
-                        const char *drawn)
+static void expect_with(const char *before, const char *statements, const char *loss,
+                        const char *allowed, const char *drawn)
 {
     arena = dt_arena_new();
     DtInputRange range = range_with(before, statements, loss);
     const char *text = text_of(&range.allowed);
     cr_expect_str_eq(text, allowed, "%s; %s: allowed %s, not %s", statements, loss, text, allowed);
-    text = range.lo < range.hi ? dt_arena_printf(arena, "%lld..%lld", (long long)range.lo, (long long)range.hi) : "";
+    text = range.lo < range.hi
+               ? dt_arena_printf(arena, "%lld..%lld", (long long)range.lo, (long long)range.hi)
+               : "";
     cr_expect_str_eq(text, drawn, "%s; %s: drawn from %s, not %s", statements, loss, text, drawn);
     cr_expect_eq(range.axis != NULL, strcmp(allowed, "..") != 0, "%s", loss);
     if (range.axis && !strcmp(range.axis, "vocab"))
@@ -116,14 +121,16 @@ Test(ranges, calls_and_loops_are_followed)
 {
     static const char embedding[] = "layer emb(i32 i[batch, seq]) -> [batch, seq, embed] {\n"
                                     "  param w[vocab, embed] = normal(1.0); return w[vocab = i]\n}";
-    static const char adding[] = "layer add(x[batch, seq, embed], i32 i[batch, seq]) -> [batch, seq, embed] {\n"
-                                 "  param w[small, embed] = normal(1.0); return x + w[small = i]\n}";
-    static const char reading[] = "fn read(w[vocab, embed], i32 i[...]) -> [..., embed] { return w[vocab = i] }";
+    static const char adding[] =
+        "layer add(x[batch, seq, embed], i32 i[batch, seq]) -> [batch, seq, embed] {\n"
+        "  param w[small, embed] = normal(1.0); return x + w[small = i]\n}";
+    static const char reading[] =
+        "fn read(w[vocab, embed], i32 i[...]) -> [..., embed] { return w[vocab = i] }";
     static const char safe[] = "fn safe(w[vocab, embed], i32 i[...]) -> [..., embed] {\n"
                                "  return where(i >= 0 and i < size[vocab], w[vocab = i], 0)\n}";
     expect_with(embedding, "", "sum" ALL "(emb(t))", "0..20", "0..20");
-    expect_with(adding, "x = table[vocab = other]; repeat h in layers { x = add(x, t) }", "sum" ALL "(x)", "0..5",
-                "0..5");
+    expect_with(adding, "x = table[vocab = other]; repeat h in layers { x = add(x, t) }",
+                "sum" ALL "(x)", "0..5", "0..5");
     expect_with("", "x = table[vocab = other]; i = t\n"
                     "  repeat h in layers { x = x + table[vocab = i]; i = i[seq = 0] + 0 * i }",
                 "sum" ALL "(x)", "0..20", "0..20");
@@ -138,7 +145,8 @@ Test(ranges, a_condition_on_the_index_says_that_outside_is_meant)
     expect("sum" ALL "(where(t >= 0, table[vocab = t], 1.0))", "..20", "0..20");
     expect("sum" ALL "(where(t >= 20, 1.0, table[vocab = t]))", "0..", "0..20");
     expect("sum" ALL "(where(not (t < 0 or 20 <= t), table[vocab = t], 1.0))", "..", "0..20");
-    expect("sum[batch, seq](where(t != 65535, lse[vocab](z) - z[vocab = t], 0))", "0..20 65535..65536", "0..20");
+    expect("sum[batch, seq](where(t != 65535, lse[vocab](z) - z[vocab = t], 0))",
+           "0..20 65535..65536", "0..20");
     expect("sum" ALL "(table[vocab = t] * (t >= 0 and t < size[vocab]))", "..", "0..20");
     expect("sum" ALL "(table[vocab = t] * where(t < 20, 1.0, 0.0))", "0..", "0..20");
     expect("sum" ALL "(table[vocab = where(t < 20, t, 0)])", "0..", "0..20");
@@ -154,15 +162,18 @@ Test(ranges, another_condition_does_not)
     expect("sum" ALL "(where(t < 21, table[vocab = t], 1.0))", "0..20 21..", "0..20");
     expect("sum" ALL "(where(t < 20, 1.0, table[vocab = t]))", "..20", "0..20");
     expect("sum" ALL "(where(t[seq = 0] < 20, table[vocab = t], 1.0))", "0..20", "0..20");
-    expect("sum" ALL "(where(t[seq = 0] < 20, softmax[seq](table[vocab = t]), 1.0))", "0..20", "0..20");
+    expect("sum" ALL "(where(t[seq = 0] < 20, softmax[seq](table[vocab = t]), 1.0))", "0..20",
+           "0..20");
     expect("where(max[batch, seq](t) < 20, sum" ALL "(table[vocab = t]), 1.0)", "0..20", "0..20");
-    expect_with("", "x = softmax[seq](table[vocab = t])", "sum" ALL "(where(t < 20, x, 1.0))", "0..20", "0..20");
+    expect_with("", "x = softmax[seq](table[vocab = t])", "sum" ALL "(where(t < 20, x, 1.0))",
+                "0..20", "0..20");
 }
 
 Test(ranges, elements_that_are_scattered_outside_are_lost)
 {
     expect("sum[vocab](scatter[batch, seq](f32(other), vocab = t))", "0..20", "0..20");
-    expect("sum[vocab](scatter[batch, seq](f32(other), vocab = where(t < 20, t, -1)))", "0..", "0..20");
+    expect("sum[vocab](scatter[batch, seq](f32(other), vocab = where(t < 20, t, -1)))", "0..",
+           "0..20");
 }
 
 /* A loss, and the values of `t`: whether some sum is surely 0, and which. */

@@ -16,31 +16,32 @@ static bool lowered(const char *body, const char *loss, char ret_formula[300])
     int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
     FILE *file = fdopen(fd, "w");
-    fprintf(file,
-            "include \"std.dsl\"\n"
-            "dim batch = 6, seq = 4, kseq = seq, vocab = 8, embed = 4, layers = 2, pool = 2, each = 3\n"
-            "layer block(x[batch, seq, embed]) -> [batch, seq, embed] {\n"
-            "  param w[embed, embed2] = normal(0.1)\n"
-            "  %s\n"
-            "  return x + gelu(x @embed w)[embed2 -> embed]\n"
-            "}\n"
-            "dim embed2 = embed\naxis row\n"
-            "model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {\n"
-            "  param wte[vocab, embed] = normal(0.1)\n"
-            "  x = wte[vocab = tokens]\n"
-            "  repeat h in layers { x = block(x) }\n"
-            "  return x @embed wte\n"
-            "}\n"
-            "train {\n"
-            "  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))\n"
-            "  z = m(tokens)\n"
-            "  l = xent[vocab](z, labels)\n"
-            "  loss = %s\n"
-            "  optimizer = sgd(lr = 0.1)\n"
-            "  eval = every(1, data = next_token(synthetic(0, vocab)))\n"
-            "  steps = 2\n"
-            "}\n",
-            body, loss);
+    fprintf(
+        file,
+        "include \"std.dsl\"\n"
+        "dim batch = 6, seq = 4, kseq = seq, vocab = 8, embed = 4, layers = 2, pool = 2, each = 3\n"
+        "layer block(x[batch, seq, embed]) -> [batch, seq, embed] {\n"
+        "  param w[embed, embed2] = normal(0.1)\n"
+        "  %s\n"
+        "  return x + gelu(x @embed w)[embed2 -> embed]\n"
+        "}\n"
+        "dim embed2 = embed\naxis row\n"
+        "model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {\n"
+        "  param wte[vocab, embed] = normal(0.1)\n"
+        "  x = wte[vocab = tokens]\n"
+        "  repeat h in layers { x = block(x) }\n"
+        "  return x @embed wte\n"
+        "}\n"
+        "train {\n"
+        "  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))\n"
+        "  z = m(tokens)\n"
+        "  l = xent[vocab](z, labels)\n"
+        "  loss = %s\n"
+        "  optimizer = sgd(lr = 0.1)\n"
+        "  eval = every(1, data = next_token(synthetic(0, vocab)))\n"
+        "  steps = 2\n"
+        "}\n",
+        body, loss);
     cr_assert_eq(fclose(file), 0);
     DtArena *arena = dt_arena_new();
     DtDiags *diags = dt_diag_new(arena);
@@ -76,21 +77,26 @@ Test(samples, means_and_sums_add_up)
     cr_expect(adds_up("", "mean[batch, seq](l)"));
     cr_expect(adds_up("", "sum[batch, seq](l)"));
     cr_expect(adds_up("", "2.0 * mean[batch](mean[seq](l)) + 1.0"));
-    cr_expect(adds_up("x = x / (1 + max[embed](abs(x)))", "sum[batch, seq](where(labels < 3, l, 0))"));
+    cr_expect(
+        adds_up("x = x / (1 + max[embed](abs(x)))", "sum[batch, seq](where(labels < 3, l, 0))"));
     cr_expect(adds_up("x = softmax[seq](x)", "mean[batch, seq](l)"));
     cr_expect(adds_up("", "sum[batch](sum[seq](l * (labels < 3)) / max(sum[seq](labels < 3), 1))"),
               "a quotient per sample");
-    cr_expect(adds_up("if training { x = x + uniform[batch]() }", "mean[batch, seq](dropout(l, 0.1))"), "no draw");
+    cr_expect(
+        adds_up("if training { x = x + uniform[batch]() }", "mean[batch, seq](dropout(l, 0.1))"),
+        "no draw");
     cr_expect(adds_up("", "mean[row](l[(batch, seq) -> row])"), "samples under another name");
 }
 
 Test(samples, what_needs_several_samples_does_not)
 {
     cr_expect_not(adds_up("", "max[batch](mean[seq](l))"));
-    cr_expect_not(adds_up("x = x + normal[batch, seq, embed](0, 0.1)", "mean[batch, seq](l)"), "by place in the batch");
+    cr_expect_not(adds_up("x = x + normal[batch, seq, embed](0, 0.1)", "mean[batch, seq](l)"),
+                  "by place in the batch");
     cr_expect_not(adds_up("x = x - mean[batch](x)", "mean[batch, seq](l)"));
-    cr_expect_not(adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]",
-                          "mean[batch, seq](l)"));
+    cr_expect_not(
+        adds_up("y = x[batch -> (pool, each)]; x = (y - mean[each](y))[(pool, each) -> batch]",
+                "mean[batch, seq](l)"));
 }
 
 Test(samples, expressions_of_sums)

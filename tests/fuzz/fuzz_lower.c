@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target of the whole frontend: any bytes are lowered to a module that the verifier accepts, or
- * refused with diagnostics. */
+/* Fuzz target of the whole frontend: any bytes are lowered to a module that the verifier accepts,
+ * or refused with diagnostics. */
 #include "frontend/lower.h"
 
 #include <stdlib.h>
@@ -9,8 +9,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const char *const fuzz_corpus[];
-const char *const fuzz_corpus[] = {"examples/*.dsl", "tests/golden/errors/E0[2-9]*.dsl", "tests/golden/errors/L*.dsl",
-                                   "tests/golden/errors/mini/*.dsl", NULL};
+const char *const fuzz_corpus[] = {"examples/*.dsl", "tests/golden/errors/E0[2-9]*.dsl",
+                                   "tests/golden/errors/L*.dsl", "tests/golden/errors/mini/*.dsl",
+                                   NULL};
 
 static void require(bool condition, const char *what, const DtText *details)
 {
@@ -41,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     DtText problems = {0};
     require(program || dt_diag_errors(diags), "no program and no error", &problems);
     if (program && !dt_diag_errors(diags))
-        require(dt_verify_module(program->module, &problems), "the verifier refuses the module", &problems);
+        require(dt_verify_module(program->module, &problems), "the verifier refuses the module",
+                &problems);
     dt_diag_print(diags, nowhere, false);
     dt_diag_print_json(diags, nowhere);
     dt_text_free(&problems);

@@ -99,8 +99,8 @@ static void find_inputs(glob_t *found, int argc, char **argv)
 
 typedef DT_VEC(Input) Inputs;
 
-/* A file of the corpus with several programs (tests/golden/errors.py) is as many inputs: a line `# ---- NAME` begins
- * each. */
+/* A file of the corpus with several programs (tests/golden/errors.py) is as many inputs: a line `#
+ * ---- NAME` begins each. */
 static void add_inputs(DtArena *arena, Inputs *inputs, Input file)
 {
     static const char mark[] = "\n# ---- ";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_verify RUNS SEED PLAN...: the certificate of plan files on damaged texts and notes. Each run takes a plan and
- * changes a few words, numbers, lines or bytes of what its logical section says, and asks for a verdict: any will do,
- * but there must be one. */
+/* fuzz_verify RUNS SEED PLAN...: the certificate of plan files on damaged texts and notes. Each run
+ * takes a plan and changes a few words, numbers, lines or bytes of what its logical section says,
+ * and asks for a verdict: any will do, but there must be one. */
 #include "base/file.h"
 #include "plan/read.h"
 #include "verify/file.h"
@@ -33,7 +33,8 @@ static Line any_line(const char *text)
     return (Line){text + at, strcspn(text + at, "\n") + (text[at] != 0)};
 }
 
-static char *splice(DtArena *arena, const char *text, const char *at, size_t len, const char *with, size_t with_len)
+static char *splice(DtArena *arena, const char *text, const char *at, size_t len, const char *with,
+                    size_t with_len)
 {
     size_t before = (size_t)(at - text), behind = strlen(at + len);
     char *made = dt_arena_alloc(arena, before + with_len + behind + 1);
@@ -46,8 +47,9 @@ static char *splice(DtArena *arena, const char *text, const char *at, size_t len
 /* Another word of the same text for one, or a number for a number. */
 static char *change_word(DtArena *arena, const char *text)
 {
-    static const char *const numbers[] = {"0",          "1",  "-1",         "2",     "3",  "7", "64", "2147483648",
-                                          "4294967295", "17", "1000000007", "65536", "16", "9223372036854775807"};
+    static const char *const numbers[] = {"0", "1", "-1", "2", "3", "7", "64", "2147483648",
+                                          "4294967295", "17", "1000000007", "65536", "16",
+                                          "9223372036854775807"};
     static const char parts[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     const size_t len = strlen(text);
     size_t at = below(len), from = below(len);

@@ -157,7 +157,8 @@ static void add_communication(DtBuilder *b)
     DtAxis rest[] = {sample_axis("b", 6)}, cut[] = {sample_split("b", 6, DATA)};
     DtValue *part = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1, &a);
     const DtType *cuts = sample_type(DT_F32, 1, cut);
-    DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, sample_type(DT_F32, 1, rest));
+    DtValue *sum =
+        dt_graph_comm(b, DT_OP_ALL_REDUCE, part, 1 << DATA, sample_type(DT_F32, 1, rest));
     dt_graph_comm(b, DT_OP_REDUCE_SCATTER, part, 1 << DATA, cuts);
     dt_graph_comm(b, DT_OP_SHARD, sum, 1 << DATA, cuts);
     DtValue *bucket = dt_graph_pack(b, 1, &a, 2, (DtValue *[]){gathered, gathered}, 16);
@@ -167,11 +168,13 @@ static void add_communication(DtBuilder *b)
 /* A branch that gathers a stacked value, and passes a ring buffer on. */
 static void add_ring(DtBuilder *b, DtValue *stacked)
 {
-    DtAxis axes[] = {sample_axis("@ringbuf", 2), sample_split("@on.tensor", 2, TENSOR), sample_axis("@slot", 128)};
+    DtAxis axes[] = {sample_axis("@ringbuf", 2), sample_split("@on.tensor", 2, TENSOR),
+                     sample_axis("@slot", 128)};
     const DtType *type = sample_type(DT_U8, 3, axes);
     DtFunc *fetch = dt_graph_func(b->func->module, "fetch", DT_FUNC_BRANCH);
     DtBuilder f = {.func = fetch};
-    DtValue *turn = dt_graph_arg(fetch, dt_type_scalar(DT_I32), "turn"), *ring = dt_graph_arg(fetch, type, "ringbuf"),
+    DtValue *turn = dt_graph_arg(fetch, dt_type_scalar(DT_I32), "turn"),
+            *ring = dt_graph_arg(fetch, type, "ringbuf"),
             *whole = dt_graph_arg(fetch, stacked->type, NULL);
     whole->final = 1 + 9;
     dt_graph_return(fetch, dt_graph_ringbuf_put(&f, ring, dt_graph_at(&f, whole, turn, 1, -1), 64));
@@ -180,7 +183,9 @@ static void add_ring(DtBuilder *b, DtValue *stacked)
     DtValue *first = dt_graph_at(b, stacked, NULL, 1, 0);
     ring = dt_graph_ringbuf_put(b, dt_graph_ringbuf(b, type, ring), first, 64);
     const DtAheadOf of = {.loop = 1 + 13, .turn = 1, .piece = 1 + 2, .kind = 1};
-    ring = dt_graph_when(b, fetch, &(DtRange){.lo = 0, .n = 2}, &of, (DtValue *[]){turn, ring, stacked})->out[0];
+    ring = dt_graph_when(b, fetch, &(DtRange){.lo = 0, .n = 2}, &of,
+                         (DtValue *[]){turn, ring, stacked})
+               ->out[0];
     dt_graph_ringbuf_get(b, dt_graph_ringbuf_turn(b, ring), 64, first->type);
     dt_graph_copied(b, stacked);
 }
@@ -233,8 +238,10 @@ static void add_update_entry(DtModule *module, DtStore **stores)
     for (int i = 0; i < 4; i++)
         in[i] = dt_graph_source(&b, DT_OP_PARAM, stores[i]->type, NULL, stores[i]);
     DtValue *moment = dt_graph_binary(&b, DT_OP_ADD, in[2], in[1]);
-    DtValue *square = dt_graph_binary(&b, DT_OP_ADD, in[3], dt_graph_binary(&b, DT_OP_MUL, in[1], in[1]));
-    DtValue *param = dt_graph_binary(&b, DT_OP_SUB, in[0], dt_graph_binary(&b, DT_OP_MUL, moment, lr));
+    DtValue *square =
+        dt_graph_binary(&b, DT_OP_ADD, in[3], dt_graph_binary(&b, DT_OP_MUL, in[1], in[1]));
+    DtValue *param =
+        dt_graph_binary(&b, DT_OP_SUB, in[0], dt_graph_binary(&b, DT_OP_MUL, moment, lr));
     add_result(module, &entry, param, stores[0], NULL, false);
     add_result(module, &entry, moment, stores[2], NULL, false);
     add_result(module, &entry, square, stores[3], NULL, false);

@@ -14,7 +14,8 @@ typedef struct Row {
     uint32_t stage_of[1024];
 } Row;
 
-typedef struct Result { double load, size; } Result; /* of the stage with most, of the largest piece */
+/* of the stage with most, of the largest piece */
+typedef struct Result { double load, size; } Result;
 
 static uint32_t draw(uint64_t *seed, uint32_t n)
 {
@@ -57,7 +58,8 @@ static Result result_of(const Row *row, const int64_t *first)
 
 static bool is_less(Result a, Result b)
 {
-    return a.load < b.load * (1 - 1e-6) || (a.load <= b.load * (1 + 1e-6) && a.size < b.size * (1 - 1e-6));
+    return a.load < b.load * (1 - 1e-6) ||
+           (a.load <= b.load * (1 + 1e-6) && a.size < b.size * (1 - 1e-6));
 }
 
 static void try_all(const Row *row, uint32_t piece, int64_t *first, Result *best)
@@ -84,7 +86,8 @@ static Result found(const Row *row)
 
 static void begin(Row *row, uint32_t stages, uint32_t chunks, bool there_and_back)
 {
-    row->cuts = (DtCuts){.runs = row->runs, .n_stages = stages, .n_pieces = stages * chunks, .stage_of = row->stage_of};
+    row->cuts = (DtCuts){.runs = row->runs, .n_stages = stages, .n_pieces = stages * chunks,
+                         .stage_of = row->stage_of};
     for (uint32_t g = 0; g < stages * chunks; g++)
         row->stage_of[g] = there_and_back && g >= stages ? 2 * stages - 1 - g : g % stages;
 }
@@ -101,7 +104,8 @@ static void draw_row(uint64_t *seed, Row *row)
 {
     const uint32_t stages = 2 + draw(seed, 2), chunks = 2 + draw(seed, stages == 2 ? 2 : 1);
     begin(row, stages, chunks, chunks == 2 && draw(seed, 3) == 0);
-    const double each = 1 + draw(seed, 9), front = draw(seed, 30) / 10.0, back = draw(seed, 40) / 10.0;
+    const double each = 1 + draw(seed, 9), front = draw(seed, 30) / 10.0,
+                 back = draw(seed, 40) / 10.0;
     const int64_t n = 5 + draw(seed, 7);
     if (front > 0)
         add(row, 1, front * each);
@@ -126,8 +130,8 @@ Test(cuts, none_are_better_of_one_loop)
         draw_row(&seed, &row);
         const Result is = found(&row);
         try_all(&row, 1, first, &best);
-        cr_expect_not(is_less(best, is), "row %d: %g and %g, least %g and %g", i, is.load, is.size, best.load,
-                      best.size);
+        cr_expect_not(is_less(best, is), "row %d: %g and %g, least %g and %g", i, is.load, is.size,
+                      best.load, best.size);
     }
 }
 
@@ -137,7 +141,8 @@ Test(cuts, two_loops_are_balanced)
     uint64_t seed = 2;
     for (int i = 0; i < 1000; i++) {
         Row row = {0};
-        const uint32_t stages = 2 + draw(&seed, 8), chunks = 2 + draw(&seed, 3), half = stages * chunks / 2;
+        const uint32_t stages = 2 + draw(&seed, 8), chunks = 2 + draw(&seed, 3),
+                       half = stages * chunks / 2;
         const double other = 1 + draw(&seed, 20) / 10.0;
         double sum = 0, most = 0;
         begin(&row, stages, chunks, chunks == 2 && draw(&seed, 3) == 0);

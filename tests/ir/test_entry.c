@@ -28,20 +28,23 @@ Test(entry, names_are_read_back)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *objective = cases[i].objective ? dt_intern(cases[i].objective) : NULL;
-        DtEntryPoint made = dt_entry_new(cases[i].kind, objective, cases[i].part, cases[i].number), read;
+        DtEntryPoint made = dt_entry_new(cases[i].kind, objective, cases[i].part, cases[i].number),
+                     read;
         cr_expect_str_eq(made.name, cases[i].name);
         cr_assert(dt_entry_read(cases[i].name, &read), "%s", cases[i].name);
-        cr_expect(read.kind == made.kind && read.part == made.part && read.number == made.number, "%s", made.name);
+        cr_expect(read.kind == made.kind && read.part == made.part && read.number == made.number,
+                  "%s", made.name);
         cr_expect_eq(read.objective, objective);
     }
 }
 
 Test(entry, other_names_are_refused)
 {
-    static const char *const names[] = {"",         "x",        "gra",          "gradient",       "grad.",
-                                        "grad.f",   "grad.f01", "grad.f-1",     "grad.f1x",       "grad.x1",
-                                        "update.",  "update.1.2", "update.1e2", "grad.prologue.", "grad.prologuex",
-                                        "grad.f1234567890", "grad@", "grad@.prologue", "@x", "x@grad"};
+    static const char *const names[] = {"", "x", "gra", "gradient", "grad.", "grad.f", "grad.f01",
+                                        "grad.f-1", "grad.f1x", "grad.x1", "update.", "update.1.2",
+                                        "update.1e2", "grad.prologue.", "grad.prologuex",
+                                        "grad.f1234567890", "grad@", "grad@.prologue", "@x",
+                                        "x@grad"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         DtEntryPoint read;
         cr_expect_not(dt_entry_read(names[i], &read), "%s", names[i]);

@@ -263,8 +263,8 @@ Test(interp_map, outer_and_where_broadcast)
     fixture_free(f);
 }
 
-/* As both operands have their axes, whichever comes first; where they disagree, as the one with more axes, or the
- * first. */
+/* As both operands have their axes, whichever comes first; where they disagree, as the one with
+ * more axes, or the first. */
 Test(interp_map, order_of_axes)
 {
     static const struct {
@@ -282,7 +282,8 @@ Test(interp_map, order_of_axes)
             DtAxis axes[8];
             uint32_t n = 0;
             for (; texts[k][n]; n++)
-                axes[n] = (DtAxis){.name = dt_intern_printf("%c", texts[k][n]), .extent = 2 + texts[k][n] % 5};
+                axes[n] = (DtAxis){.name = dt_intern_printf("%c", texts[k][n]),
+                                   .extent = 2 + texts[k][n] % 5};
             in[k] = dt_graph_arg(f->b.func, dt_type_plain(DT_F32, n, axes), NULL);
         }
         const DtType *type = dt_graph_binary(&f->b, DT_OP_MUL, in[0], in[1])->type;

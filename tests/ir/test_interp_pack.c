@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets: pack and unpack, with kept axes, padding, pending sums, and splits (one row per rank). */
+/* Buckets: pack and unpack, with kept axes, padding, pending sums, and splits (one row per
+ * rank). */
 #include "interp_fixture.h"
 
 #include "base/intern.h"
@@ -32,7 +33,8 @@ Test(interp_pack, kept_axes_stay)
     fixture_free(f);
 }
 
-static const DtType *split_type(const char *name, int64_t extent, uint8_t mesh, const char *other, int64_t n)
+static const DtType *split_type(const char *name, int64_t extent, uint8_t mesh, const char *other,
+                                int64_t n)
 {
     DtAxis axes[2] = {{.name = dt_intern(other), .extent = n},
                       {.name = dt_intern(name), .extent = extent, .n_split = 1, .split = {mesh}}};
@@ -43,7 +45,8 @@ static const DtType *split_type(const char *name, int64_t extent, uint8_t mesh, 
 Test(interp_pack, a_row_per_rank_that_splits)
 {
     Fixture *f = fixture_new();
-    f->module->mesh = (DtMesh){.n = 2, .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
+    f->module->mesh = (DtMesh){.n = 2,
+                               .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
     DtValue *x = arg_values(f, split_type("a", 4, 1, "b", 2), (double[]){1, 2, 3, 4, 5, 6, 7, 8});
     DtValue *y = arg_values(f, split_type("c", 2, 1, "b", 1), (double[]){9, 10});
     DtValue *bucket = dt_graph_pack(&f->b, 0, NULL, 2, (DtValue *[]){x, y}, 6);
@@ -61,7 +64,8 @@ Test(interp_pack, kept_axes_that_ranks_share)
 {
     Fixture *f = fixture_new();
     const char *h = dt_intern("h");
-    f->module->mesh = (DtMesh){.n = 2, .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
+    f->module->mesh = (DtMesh){.n = 2,
+                               .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
     DtAxis axes[] = {{.name = h, .extent = 2, .n_split = 1, .split = {0}},
                      {.name = dt_intern("a"), .extent = 4, .n_split = 1, .split = {1}}};
     DtValue *x = arg_values(f, dt_type_plain(DT_F32, 2, axes), (double[]){1, 2, 3, 4, 5, 6, 7, 8});
@@ -89,17 +93,20 @@ Test(interp_pack, zigzag_parts_in_their_order)
     fixture_free(f);
 }
 
-static void expect_reason(const DtModule *module, const DtOp *op, const DtType *wish, const char *part)
+static void expect_reason(const DtModule *module, const DtOp *op, const DtType *wish,
+                          const char *part)
 {
     const DtType *type;
     const char *reason = dt_shape_check(op, &module->mesh, &wish, &type);
-    cr_expect(reason && strstr(reason, part), "`%s` should be in `%s`", part, reason ? reason : "(accepted)");
+    cr_expect(reason && strstr(reason, part), "`%s` should be in `%s`", part,
+              reason ? reason : "(accepted)");
 }
 
 Test(interp_pack, what_the_rules_refuse)
 {
     Fixture *f = fixture_new();
-    f->module->mesh = (DtMesh){.n = 2, .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
+    f->module->mesh = (DtMesh){.n = 2,
+                               .axes = {{dt_intern("dp"), 2, false}, {dt_intern("tp"), 2, false}}};
     double zeros[16] = {0};
     DtValue *x = arg_values(f, split_type("a", 4, 1, "b", 2), zeros);
     DtValue *y = arg_values(f, type_of(DT_F32, "c=3"), zeros);

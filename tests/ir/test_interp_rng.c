@@ -127,7 +127,8 @@ Test(interp_rng, one_element_from_a_call)
     x->op->draws = 1;
     DtTensor *got = run(f, x);
     for (uint64_t i = 0; i < 11; i++)
-        cr_assert_eq(got->at[i], dt_philox_uniform(dt_philox(dt_hash_text("dropout#0", f->interp.seed), i, 0, 0)));
+        cr_assert_eq(got->at[i], dt_philox_uniform(dt_philox(
+                                     dt_hash_text("dropout#0", f->interp.seed), i, 0, 0)));
     fixture_free(f);
 }
 

@@ -58,19 +58,21 @@ static DtFunc *fetch_branch(Fixture *f, const DtType *ring, const DtType *whole)
 {
     DtFunc *func = dt_graph_func(f->module, "fetch", DT_FUNC_BRANCH);
     DtBuilder b = {.func = func};
-    DtValue *n = dt_graph_arg(func, dt_type_scalar(DT_I32), "n"), *r = dt_graph_arg(func, ring, "ringbuf"),
-            *w = dt_graph_arg(func, whole, "w");
+    DtValue *n = dt_graph_arg(func, dt_type_scalar(DT_I32), "n"),
+            *r = dt_graph_arg(func, ring, "ringbuf"), *w = dt_graph_arg(func, whole, "w");
     dt_graph_return(func, dt_graph_ringbuf_put(&b, r, dt_graph_at(&b, w, n, 2, -1), 64));
     return func;
 }
 
 static const DtType *ring_type(int64_t slots)
 {
-    DtAxis axes[] = {{.name = dt_intern("@ringbuf"), .extent = slots}, {.name = dt_intern("@slot"), .extent = 128}};
+    DtAxis axes[] = {{.name = dt_intern("@ringbuf"), .extent = slots},
+                     {.name = dt_intern("@slot"), .extent = 128}};
     return dt_type_plain(DT_U8, 2, axes);
 }
 
-/* Of three slots the second one is filled where the counter is 1; a value comes back when the ring has turned round. */
+/* Of three slots the second one is filled where the counter is 1; a value comes back when the ring
+ * has turned round. */
 Test(interp_struct, rings)
 {
     Fixture *f = fixture_new();
@@ -101,10 +103,12 @@ Test(interp_struct, ring_of_bytes)
     Fixture *f = fixture_new();
     DtValue *x = arg_values(f, type_of(DT_F32, "a=2"), (double[]){7, 8});
     DtValue *r = dt_graph_ringbuf_put(&f->b, dt_graph_ringbuf(&f->b, ring_type(1), NULL), x, 0);
-    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_BF16, "b=4"))), (double[]){7, NAN, 8, NAN}, 4);
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_BF16, "b=4"))),
+                  (double[]){7, NAN, 8, NAN}, 4);
     r = dt_graph_ringbuf(&f->b, r->type, r);
     r = dt_graph_ringbuf_put(&f->b, r, dt_graph_cast(&f->b, x, DT_BF16), 0);
-    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_F32, "a=2"))), (double[]){7, NAN}, 2);
+    expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, type_of(DT_F32, "a=2"))),
+                  (double[]){7, NAN}, 2);
     fixture_free(f);
 }
 
@@ -114,12 +118,14 @@ Test(interp_struct, turns)
     Fixture *f = fixture_new();
     DtFunc *body = dt_graph_func(f->module, "body", DT_FUNC_BODY);
     DtBuilder b = {.func = body};
-    DtValue *i = dt_graph_arg(body, dt_type_scalar(DT_I32), "i"), *x = dt_graph_arg(body, dt_type_scalar(DT_I32), "x");
+    DtValue *i = dt_graph_arg(body, dt_type_scalar(DT_I32), "i"),
+            *x = dt_graph_arg(body, dt_type_scalar(DT_I32), "x");
     DtValue *turn = dt_graph_turn(&b);
-    dt_graph_return(body, dt_graph_binary(&b, DT_OP_ADD, x, dt_graph_binary(&b, DT_OP_MUL, turn, i)));
+    dt_graph_return(body,
+                    dt_graph_binary(&b, DT_OP_ADD, x, dt_graph_binary(&b, DT_OP_MUL, turn, i)));
     dt_graph_return(body, turn);
-    const DtLoop loop = {.label = "h", .axis = "h", .count = 3, .first = 10, .reverse = true, .n_carried = 1,
-                         .n_stacked_out = 1};
+    const DtLoop loop = {.label = "h", .axis = "h", .count = 3, .first = 10, .reverse = true,
+                         .n_carried = 1, .n_stacked_out = 1};
     f->interp.turn = 5;
     const DtOp *op = dt_graph_loop(&f->b, body, loop, (DtValue *[]){arg_scalar(f, DT_I32, 0)});
     expect_values(run(f, op->out[0]), (double[]){0 * 12 + 1 * 11 + 2 * 10}, 1);

@@ -39,7 +39,8 @@ Test(intset, is_what_sets_of_bits_are)
 {
     for (uint32_t a = 0; a < 1 << N; a++)
         for (uint32_t b = 0; b < 1 << N; b++) {
-            DtIntSet x = set_of(a), y = set_of(b), both = dt_intset_common(&x, &y), either = dt_intset_union(&x, &y);
+            DtIntSet x = set_of(a), y = set_of(b), both = dt_intset_common(&x, &y),
+                     either = dt_intset_union(&x, &y);
             same(&both, a & b, "common");
             same(&either, a | b, "union");
             cr_assert_eq(dt_intset_equal(&x, &y), a == b);
@@ -50,7 +51,8 @@ Test(intset, is_what_sets_of_bits_are)
 Test(intset, others_and_shifts)
 {
     for (uint32_t a = 0; a < 1 << N; a++) {
-        DtIntSet x = set_of(a), moved = dt_intset_shift(&x, 1000), back = dt_intset_shift(&moved, -1000);
+        DtIntSet x = set_of(a), moved = dt_intset_shift(&x, 1000),
+                 back = dt_intset_shift(&moved, -1000);
         cr_assert(dt_intset_equal(&x, &back));
         cr_assert_eq(moved.n ? moved.lo[0] : 0, x.n ? x.lo[0] + 1000 : 0);
         if (x.n == DT_INTSET_PIECES)

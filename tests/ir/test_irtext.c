@@ -122,7 +122,9 @@ Test(irtext, hand_written)
     dt_arena_free(arena);
 }
 
-#define HANDLE "mesh t=2\nfunc f : fn { arg %a : f32[x=4]{sum t} %s = start all_reduce(%a) : f32[x=4] mesh={t} "
+#define HANDLE                                                                               \
+    "mesh t=2\nfunc f : fn { arg %a : f32[x=4]{sum t} %s = start all_reduce(%a) : f32[x=4] " \
+    "mesh={t} "
 
 /* Rings, conditions and starts that no pass would write. */
 Test(irtext, hostile_rings)
@@ -142,7 +144,8 @@ Test(irtext, hostile_rings)
          "  %b = param() : u8[\"@ringbuf\"=2, \"@slot\"=64] text=r store=0\n"
          "  %c = ringbuf_turn(%a) : u8[\"@ringbuf\"=2, \"@slot\"=64] }",
          "is read twice"},
-        {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] %b = ringbuf_get(%a) : f32[x=4]\n"
+        {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] %b = ringbuf_get(%a) : "
+         "f32[x=4]\n"
          "  %c = ringbuf_turn(%a) : u8[\"@ringbuf\"=2, \"@slot\"=64] %d = exp(%b) : f32[x=4] }",
          "a ring buffer that has gone on"},
         {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
@@ -150,8 +153,8 @@ Test(irtext, hostile_rings)
          "a ring buffer that has gone on"},
         {"func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64] return %a, %a }",
          "a ring buffer that has gone on"},
-        {"func f : fn { %a = rng() : f32[x=4] draws=1 text=s %b = ringbuf_put(%a, %a) : f32[x=4] return %b }",
-         "which is no ring buffer"},
+        {"func f : fn { %a = rng() : f32[x=4] draws=1 text=s %b = ringbuf_put(%a, %a) : f32[x=4] "
+         "return %b }", "which is no ring buffer"},
         {HANDLE "%b = exp(%s) : f32[x=4] %c = done(%s) : f32[x=4] return %b, %c }",
          "`exp` reads what is not done"},
         {HANDLE "%c = done(%s) : f32[x=4] %d = done(%s) : f32[x=4] return %c, %d }",
@@ -160,18 +163,21 @@ Test(irtext, hostile_rings)
         {HANDLE "return %s }", "result 0 is not done"},
         {HANDLE "%c = done(%a) : f32[x=4]{sum t} %d = done(%s) : f32[x=4] return %d }",
          "`done` of what was not started"},
-        {"mesh t=2\nfunc b : branch { arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %x : f32[x=4/t]\n"
+        {"mesh t=2\nfunc b : branch { arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %x : "
+         "f32[x=4/t]\n"
          "  %g = start all_gather(%x) : f32[x=4] mesh={t}\n"
          "  %p = ringbuf_put(%r, %g) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %p }\n"
          "func f : fn { %a = ringbuf() : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
          "  %b = ringbuf_get(%a) : f32[x=4] %d = exp(%b) : f32[x=4] return %d }",
          "`exp` reads what is not done"},
-        {"func f : fn { arg %a : f32[x=4] %b = start exp(%a) : f32[x=4] return %b }", "`exp` has a start"},
+        {"func f : fn { arg %a : f32[x=4] %b = start exp(%a) : f32[x=4] return %b }",
+         "`exp` has a start"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
-        cr_expect_null(dt_irtext_read(arena, diags, cases[i].text, strlen(cases[i].text)), "case %zu", i);
+        cr_expect_null(dt_irtext_read(arena, diags, cases[i].text, strlen(cases[i].text)),
+                       "case %zu", i);
         char *said = diags_text(diags);
         cr_expect(strstr(said, cases[i].said), "case %zu: %s", i, said);
         free(said);
@@ -217,8 +223,10 @@ static const struct {
     {"of no value", "  gradient g(%7)\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", "%7"},
     {"twice", "  gradient g()\n  gradient g()\n", "arg %0 : f32[a=4]", "once"},
     {"of no function", "  gradient h()\n", "arg %0 : f32[a=4]", "h"},
-    {"of other types", "  gradient g(%1)\n", "arg %0 : f32[a=4]\n  arg %1 : i32[a=4]", "as the gradient of `f`"},
-    {"of more inputs", "  gradient g()\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", "does not fit"},
+    {"of other types", "  gradient g(%1)\n", "arg %0 : f32[a=4]\n  arg %1 : i32[a=4]",
+     "as the gradient of `f`"},
+    {"of more inputs", "  gradient g()\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]",
+     "does not fit"},
     {"of fewer inputs", "  gradient g(%1)\n", "arg %0 : f32[a=4]", "does not fit"},
     {"its own", "  gradient f(%1)\n", "arg %0 : f32[a=4]", "does not fit"},
     {"cut off", "  gradient g(%1\n", "arg %0 : f32[a=4]", "expected"},
@@ -230,16 +238,19 @@ Test(irtext, stated_gradients)
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
         DtText text = {0}, problems = {0};
-        dt_text_printf(&text,
-                       "func f : fn {\n  arg %%0 : f32[a=4]\n  %%1 = exp(%%0) : f32[a=4]\n%s  return %%1\n}\n"
-                       "func g : fn {\n  %s\n  return %%0\n}\n",
-                       stated[i].line, stated[i].inputs);
+        dt_text_printf(
+            &text,
+            "func f : fn {\n  arg %%0 : f32[a=4]\n  %%1 = exp(%%0) : f32[a=4]\n%s  return %%1\n}\n"
+            "func g : fn {\n  %s\n  return %%0\n}\n",
+            stated[i].line, stated[i].inputs);
         DtModule *module = dt_irtext_read(arena, diags, text.at, text.len);
         char *said = diags_text(diags), *printed = module ? module_text(module) : NULL;
         const bool right = module && dt_verify_module(module, &problems);
-        cr_expect_eq(right, !stated[i].wanted, "%s: %s%s", stated[i].what, said, problems.at ? problems.at : "");
+        cr_expect_eq(right, !stated[i].wanted, "%s: %s%s", stated[i].what, said,
+                     problems.at ? problems.at : "");
         if (stated[i].wanted)
-            cr_expect(strstr(said, stated[i].wanted) || (problems.at && strstr(problems.at, stated[i].wanted)),
+            cr_expect(strstr(said, stated[i].wanted) ||
+                          (problems.at && strstr(problems.at, stated[i].wanted)),
                       "%s: %s%s", stated[i].what, said, problems.at ? problems.at : "");
         else
             cr_expect_str_eq(printed, text.at);
@@ -283,7 +294,8 @@ Test(irtext, meanings_begin)
     const DtValue *copy = dt_graph_copy(&b, f->ops.at[1], f->ops.at[1]->in)->out[0];
     const DtAxis split = {.name = dt_intern("a"), .extent = 4, .n_split = 1};
     cr_expect_eq(copy->means, 7);
-    DtValue *part = dt_graph_comm(&b, DT_OP_SHARD, f->ops.at[1]->out[0], 1, dt_type_plain(DT_F32, 1, &split));
+    DtValue *part =
+        dt_graph_comm(&b, DT_OP_SHARD, f->ops.at[1]->out[0], 1, dt_type_plain(DT_F32, 1, &split));
     cr_expect_eq(part->means, 7);
     DtFunc *other = dt_graph_func(module, "other", DT_FUNC_BODY);
     cr_expect_eq(dt_graph_arg_like(other, body->inputs.at[1]->type, body->inputs.at[1])->means, 2);
@@ -306,38 +318,52 @@ static const struct {
     {"func f : fn { %1 = frob() : f32[] }", "name of an operation"},
     {"func f : fn { %1 = exp(%0) : f32[] }", "not defined above"},
     {"func f : fn { %1 = exp(%1) : f32[] }", "uses its own result"},
-    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%0=%0) }", "no result of the operation"},
+    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%0=%0) }",
+     "no result of the operation"},
     {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%1=%2) }", "not defined above"},
-    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%1=%1) }", "no value that was there before"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = reduce[a](%0) : f32[] over(%1=%0) }", "of a value of another type"},
-    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%1=%0) %2 = stop(%0) : f32[] }", "read later"},
-    {"func f : fn { arg %0 : f32[] %1 = stop(%0) : f32[] %2 = exp(%0) : f32[] over(%2=%0) %3 = exp(%1) : f32[] }",
+    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%1=%1) }",
+     "no value that was there before"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = reduce[a](%0) : f32[] over(%1=%0) }",
+     "of a value of another type"},
+    {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] over(%1=%0) %2 = stop(%0) : f32[] }",
      "read later"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] lies(%0=[a]) }", "no result of the operation"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b]) }", "expected `,`"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b, b]) }", "each once"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b; c 4]) }", "each once"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b 0]) }", "integer from 1"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b 2]) }", "rows that overlap"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b 2305843009213693951]) }",
-     "too many bytes"},
-    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = stop(%0) : f32[a=2, b=3] lies(%1=[b, a]) }", "no memory of its own"},
+    {"func f : fn { arg %0 : f32[] %1 = stop(%0) : f32[] %2 = exp(%0) : f32[] over(%2=%0) %3 = "
+     "exp(%1) : f32[] }", "read later"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] lies(%0=[a]) }",
+     "no result of the operation"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b]) }",
+     "expected `,`"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b, b]) }",
+     "each once"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[b; c 4]) }",
+     "each once"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b 0]) }",
+     "integer from 1"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b 2]) }",
+     "rows that overlap"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = exp(%0) : f32[a=2, b=3] lies(%1=[a; b "
+     "2305843009213693951]) }", "too many bytes"},
+    {"func f : fn { arg %0 : f32[a=2, b=3] %1 = stop(%0) : f32[a=2, b=3] lies(%1=[b, a]) }",
+     "no memory of its own"},
     {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] at(%0=0) }", "no result of the operation"},
     {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] at(%1) }", "expected `=`"},
     {"func f : fn { arg %0 : f32[] %1 = exp(%0) : f32[] at(%1=-64) }", "integer from 0"},
-    {"func f : fn frame=64 { arg %0 : f32[] %1 = exp(%0) : f32[] at(%1=64) }", "lies at 64 in a frame of 64 bytes"},
+    {"func f : fn frame=64 { arg %0 : f32[] %1 = exp(%0) : f32[] at(%1=64) }",
+     "lies at 64 in a frame of 64 bytes"},
     {"func f : fn frame=0 { }", "integer from 1"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] holds(1) }", "integer from 0"},
     {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = exp(%1) : f32[a=2] holds(0) }",
      "holds no operand 0"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = concat[a](%0) : f32[a=2] holds(0) }", "nothing makes it"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = concat[a](%0) : f32[a=2] holds(0) }",
+     "nothing makes it"},
     {"func f : fn { arg %0 : f32[a=2] %1 = relabel(%0) : f32[b=2] relabel(a -> b=2) "
      "%2 = concat[b](%1) : f32[b=2] holds(0) }", "nothing makes it"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = concat[a](%1) : f32[a=2] holds(0) return %1 }",
-     "read by others"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = pack(%1, %1) : f32[\"@bucket\"=4] holds(0, 1) }",
-     "held twice"},
-    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] copies }", "no rename, product or exchange that copies"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = concat[a](%1) : f32[a=2] "
+     "holds(0) return %1 }", "read by others"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] %2 = pack(%1, %1) : "
+     "f32[\"@bucket\"=4] holds(0, 1) }", "held twice"},
+    {"func f : fn { arg %0 : f32[a=2] %1 = exp(%0) : f32[a=2] copies }",
+     "no rename, product or exchange that copies"},
     {"func f : fn { arg %0 : f32[a=2] %1 = reduce[a](%0) : f32[] anew }", "`reduce` is not drawn"},
     {"func f : fn { arg %0 : f32[] arg %0 : f32[] }", "defined twice"},
     {"func f : fn { arg %0 : f31[] }", "expected a type"},
@@ -417,8 +443,8 @@ Test(irtext, stores_in_buckets)
     free(printed);
     for (size_t i = 0; i < DT_COUNT(breaks); i++) {
         const char *at = strstr(in_bucket, breaks[i][0]);
-        const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - in_bucket), in_bucket, breaks[i][1],
-                                           at + strlen(breaks[i][0]));
+        const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - in_bucket), in_bucket,
+                                           breaks[i][1], at + strlen(breaks[i][0]));
         DtDiags *diags = dt_diag_new(arena);
         cr_expect_null(dt_irtext_read(arena, diags, text, strlen(text)), "%s", text);
         char *out = diags_text(diags);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules that are cut into pipeline stages, as text: they read back, and what is wrong in them is found. */
+/* Modules that are cut into pipeline stages, as text: they read back, and what is wrong in them is
+ * found. */
 #include "texts.h"
 
 #include "base/text.h"
@@ -11,8 +12,10 @@
 
 static const char two_stages[] =
     "mesh micro=4 time, pipe=2\n"
-    "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 whole=2\n"
-    "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=1 first=1 whole=2\n"
+    "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 "
+    "whole=2\n"
+    "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=1 first=1 "
+    "whole=2\n"
     "store 2 : saved f32[e=2] path=x pattern=x init=const(0, 0) stage=0 depth=2\n"
     "store 3 : channel f32[e=2] path=x pattern=x init=const(0, 0) of=2 stage=1 depth=1\n"
     "store 4 : grad f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(0, 0) of=0 stage=0\n"
@@ -53,7 +56,8 @@ static const char two_stages[] =
 /* Stages 1 and 2 are a class. */
 static const char four_stages[] =
     "mesh micro=4 time, pipe=4\n"
-    "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 whole=4\n"
+    "store 0 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) stage=0 "
+    "whole=4\n"
     "store 1 : param f32[h=1, e=2] path=h.g pattern=h.#.g loops=1 init=const(1, 0) "
     "stage=1 to=2 first=1 step=1 whole=4\n"
     "store 2 : saved f32[e=2] path=y@0 pattern=y@0 init=const(0, 0) stage=0 depth=3\n"
@@ -76,7 +80,8 @@ static const char four_stages[] =
     "func f1 : entry {\n"
     "  %w.0 = param() : f32[h=1, e=2] text=h.g store=1\n"
     "  %x.1 = param() : f32[e=2] text=x@1 store=3\n"
-    "  %2 = loop(%x.1, %w.0) : f32[e=2] func=body loop(label=h axis=h count=1 first=1 step=1 carried=1 stacked=1)\n"
+    "  %2 = loop(%x.1, %w.0) : f32[e=2] func=body loop(label=h axis=h count=1 first=1 step=1 "
+    "carried=1 stacked=1)\n"
     "  return %2\n"
     "}\n"
     "func f3 : entry {\n"
@@ -304,7 +309,8 @@ static const Fault class_faults[] = {
 Test(pipeline, faults_of_classes_are_found)
 {
     for (size_t i = 0; i < DT_COUNT(class_faults); i++)
-        expect_fault(four_stages, class_faults[i].from, class_faults[i].to, class_faults[i].message);
+        expect_fault(four_stages, class_faults[i].from, class_faults[i].to,
+                     class_faults[i].message);
 }
 
 Test(pipeline, sums_over_stages_need_a_pipeline)

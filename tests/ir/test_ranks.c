@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local rule of every op under placements of its operands: whatever placement the op's shape rule
- * accepts, all ranks in lockstep must compute what one rank computes. Placements are generated: over one
- * mesh axis all of them (up to a number), over two axes, with the order of splits and zigzag, drawn at
- * random. A wrong rule of ir/shape*.c shows here as a number; so does a wrong evaluator. */
+/* The local rule of every op under placements of its operands: whatever placement the op's shape
+ * rule accepts, all ranks in lockstep must compute what one rank computes. Placements are
+ * generated: over one mesh axis all of them (up to a number), over two axes, with the order of
+ * splits and zigzag, drawn at random. A wrong rule of ir/shape*.c shows here as a number; so does a
+ * wrong evaluator. */
 #include "base/intern.h"
 #include "ir/interp_eval.h"
 #include "ir/interp_ranks.h"
@@ -174,7 +175,8 @@ static void random_parts(Case *c, const DtTensor *whole, const DtType *type, DtT
         for (uint32_t rank = 0; (type->partial >> m & 1) && rank < n; rank++) {
             const uint32_t first = dt_ranks_move(mesh, rank, m, 0);
             DtTensor *part = ret_parts[rank], *from = ret_parts[first];
-            /* copies over other axes must be equal: terms depend on the element and the coordinate */
+            /* copies over other axes must be equal: terms depend on the element and the
+             * coordinate */
             for (int64_t i = 0; first != rank && i < dt_type_elements(part->type); i++) {
                 const double term =
                     (double)((i * 7 + 3 * dt_ranks_coordinate(mesh, rank, m)) % 16) / 4;

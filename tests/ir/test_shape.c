@@ -21,9 +21,11 @@ static const char prologue[] =
     /* queries p, keys q: attention, and its gradient of keys */
     "func ring : fn { arg %x : f32[p=4/d] arg %y : f32[q=6] %z = mul(%x, %y) : f32[p=4/d, q=6]\n"
     "  %o = reduce[q](%z) : f32[p=4/d] %g = reduce[p](%z) : f32[q=6]{sum d} return %o, %g }\n"
-    "func rings : fn { arg %x : f32[p=4/d.t] arg %y : f32[q=8] %z = mul(%x, %y) : f32[p=4/d.t, q=8]\n"
+    "func rings : fn { arg %x : f32[p=4/d.t] arg %y : f32[q=8] %z = mul(%x, %y) : f32[p=4/d.t, "
+    "q=8]\n"
     "  %o = reduce[q](%z) : f32[p=4/d.t] %g = reduce[p](%z) : f32[q=8]{sum d t} return %o, %g }\n"
-    "func br : branch { arg %n : i32[] arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %l : f32[l=2, b=4]\n"
+    "func br : branch { arg %n : i32[] arg %r : u8[\"@ringbuf\"=2, \"@slot\"=64] arg %l : f32[l=2, "
+    "b=4]\n"
     "  %x = at[l](%l, %n) : f32[b=4] ranges=(1 0 -1 0)\n"
     "  %p = ringbuf_put(%r, %x) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %p }\n"
     "func odd : body { arg %n : i32[] arg %x : f32[a=3, b=4] %y = reduce[a](%x) : f32[b=4]\n"
@@ -38,7 +40,8 @@ static const char args[] =
     "  arg %u : f32[p=4, q=6]{sum t}\n  arg %f : f32[p=4/t, q=6]\n"
     "  arg %k : f32[\"@bucket\"=20]\n  arg %qp : f32[p=4/d]\n  arg %kd : f32[q=6/d]\n"
     "  arg %kt : f32[q=6/t]\n  arg %kw : f32[q=6]\n  arg %kz : f32[q=8/d~]\n"
-    "  arg %pp : f32[p=4/d.t]\n  arg %kk : f32[q=8/d.t]\n  arg %ks : f32[q=8/t.d]\n  arg %kzz : f32[q=8/t.d~]\n"
+    "  arg %pp : f32[p=4/d.t]\n  arg %kk : f32[q=8/d.t]\n  arg %ks : f32[q=8/t.d]\n  arg %kzz : "
+    "f32[q=8/t.d~]\n"
     "  arg %kx : f32[q=8/d]\n  arg %t : i32[]\n  arg %ri : u8[\"@ringbuf\"=2, \"@slot\"=64]\n"
     "  arg %rd : u8[\"@ringbuf\"=2, \"@on.d\"=2/d, \"@slot\"=64]\n"
     "  %rg = ringbuf_get(%ri) : f32[b=4]\n";
@@ -73,17 +76,20 @@ static const struct {
     /* conditions, counters, rings */
     {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", NULL},
     {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 1) func=br", NULL},
-    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 2) func=br", "takes no element"},
-    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(2147483647 0 0 2147483647) func=br",
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(1 0 0 2) func=br",
      "takes no element"},
+    {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(2147483647 0 0 2147483647) "
+     "func=br", "takes no element"},
     {"= when(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br", "stays otherwise"},
-    {"= when(%t, %ri) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "passes 2 operands"},
-    {"= when(%t, %rd, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br", "operand 1"},
+    {"= when(%t, %ri) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br",
+     "passes 2 operands"},
+    {"= when(%t, %rd, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] ranges=(0 0 0 2) func=br",
+     "operand 1"},
     {"= when(%x) : f32[a=3, b=4] func=g", "which is no branch"},
     {"= when(%x) : f32[a=3, b=4] func=nobody", "not defined"},
     {"= call(%t, %ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br", "for `when` alone"},
-    {"= loop(%ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br loop(label=h axis=l count=2 carried=1 invariant=1)",
-     "for `when` alone"},
+    {"= loop(%ri, %l) : u8[\"@ringbuf\"=2, \"@slot\"=64] func=br loop(label=h axis=l count=2 "
+     "carried=1 invariant=1)", "for `when` alone"},
     {"= turn() : i32[]", NULL},
     {"= turn() : f32[]", "where its rule gives i32[]"},
     {"= at[l](%l) : f32[b=4] ranges=(1 0 0 0)", NULL},
@@ -352,14 +358,16 @@ static const struct {
     {", %b = call[q](%pp, %kk) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d t}", NULL},
     {", %b = call[q](%pp, %ks) : f32[p=4/d.t], f32[q=8/t.d] func=rings mesh={d t}", NULL},
     {", %b = call[q](%pp, %kzz) : f32[p=4/d.t], f32[q=8/t.d~] func=rings mesh={d t}", NULL},
-    {", %b = call[q](%pp, %ks) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d t}", "where its rule"},
+    {", %b = call[q](%pp, %ks) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d t}",
+     "where its rule"},
     {", %b = call[q](%pp, %kk) : f32[p=4/d.t], f32[q=8/d.t] func=rings mesh={d}", "operand 1"},
     {", %b = call[q](%pp, %kx) : f32[p=4/d.t], f32[q=8/d] func=rings mesh={d t}", "operand 1"},
     {", %b = call[q](%pp, %kx) : f32[p=4/d.t], f32[q=8/d]{sum t} func=rings mesh={d}", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=2/d, q=4] relabel(q -> \"@ring\"=2, q=4)", NULL},
     {"= relabel(%kzz) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kzz) : f32[\"@ring.t\"=2/t, q=4/d~] relabel(q -> \"@ring.t\"=2, q=4)", NULL},
-    {"= relabel(%kzz) : f32[\"@ring.t\"=2/t, q=4/d] relabel(q -> \"@ring.t\"=2, q=4)", "where its rule"},
+    {"= relabel(%kzz) : f32[\"@ring.t\"=2/t, q=4/d] relabel(q -> \"@ring.t\"=2, q=4)",
+     "where its rule"},
     {"= relabel(%kzz) : f32[\"@ringt\"=2/t, q=4/d~] relabel(q -> \"@ringt\"=2, q=4)", "zigzag"},
     {"= relabel(%ks) : f32[\"@ring\"=4/t.d, q=2] relabel(q -> \"@ring\"=4, q=2)", NULL},
     {"= relabel(%kz) : f32[\"@ring\"=4/d, q=2] relabel(q -> \"@ring\"=4, q=2)", "takes `q` apart"},

@@ -440,7 +440,8 @@ Test(verify, refuses_every_change)
     }
 }
 
-/* The sample has a mesh, and a `bind`, which may be read and printed, but which no pass may leave there. */
+/* The sample has a mesh, and a `bind`, which may be read and printed, but which no pass may leave
+ * there. */
 Test(verify, marks_in_a_placed_program_abort, .signal = SIGABRT)
 {
     dt_verify_require(sample_module(dt_arena_new()), "a pass");
@@ -514,18 +515,19 @@ Test(verify, states_and_gradients_may_be_pending)
 }
 
 /* A function that streams, its part, merge and finish. */
-static const char stream[] = "func f : fn stream=t part=p merge=m finish=q given=(1) takes=(0) {\n"
-                             "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
-                             "  %s = reduce[t](%x) : f32[a=3]\n  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n"
-                             "func p : fn {\n"
-                             "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
-                             "  %s = reduce[t](%x) : f32[a=3]\n  return %s\n}\n"
-                             "func m : fn {\n"
-                             "  arg %s : f32[a=3]\n  arg %z : f32[a=3]\n"
-                             "  %r = add(%s, %z) : f32[a=3]\n  return %r\n}\n"
-                             "func q : fn {\n"
-                             "  arg %s : f32[a=3]\n  arg %y : f32[a=3]\n"
-                             "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
+static const char stream[] =
+    "func f : fn stream=t part=p merge=m finish=q given=(1) takes=(0) {\n"
+    "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
+    "  %s = reduce[t](%x) : f32[a=3]\n  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n"
+    "func p : fn {\n"
+    "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
+    "  %s = reduce[t](%x) : f32[a=3]\n  return %s\n}\n"
+    "func m : fn {\n"
+    "  arg %s : f32[a=3]\n  arg %z : f32[a=3]\n"
+    "  %r = add(%s, %z) : f32[a=3]\n  return %r\n}\n"
+    "func q : fn {\n"
+    "  arg %s : f32[a=3]\n  arg %y : f32[a=3]\n"
+    "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
 
 /* Replaces the last `old` in the text; the verifier must report a problem with these words; NULL:
  * none. */
@@ -536,7 +538,8 @@ static void check_change(const char *from, const char *old, const char *new, con
     for (const char *next = from; (next = strstr(next, old)); next++)
         at = next;
     cr_assert_not_null(at);
-    const char *text = dt_arena_printf(arena, "%.*s%s%s", (int)(at - from), from, new, at + strlen(old));
+    const char *text =
+        dt_arena_printf(arena, "%.*s%s%s", (int)(at - from), from, new, at + strlen(old));
     DtModule *module = dt_irtext_parse(arena, dt_diag_new(arena), text, strlen(text));
     DtText problems = {0};
     cr_assert_not_null(module, "%s", text);
@@ -558,14 +561,19 @@ Test(verify, frames_have_room_for_what_is_in_use)
 {
     static const char text[] =
         "mesh d=2\nfunc body : body frame=128 {\n  arg %i : i32[]\n  arg %x : f32[a=16]\n"
-        "  %b1 = exp(%x) : f32[a=16] at(%b1=0)\n  %b2 = neg(%b1) : f32[a=16] at(%b2=64)\n  return %b2\n}\n"
+        "  %b1 = exp(%x) : f32[a=16] at(%b1=0)\n  %b2 = neg(%b1) : f32[a=16] at(%b2=64)\n  return "
+        "%b2\n}\n"
         "func once : fn {\n  arg %x : f32[a=16]\n"
         "  %o1 = exp(%x) : f32[a=16] at(%o1=0)\n  %o2 = neg(%o1) : f32[a=16]\n  return %o2\n}\n"
-        "func e : entry frame=320 {\n  %x = input() : f32[a=16] text=x\n  %q = input() : f32[b=2/d, a=16] text=q\n"
+        "func e : entry frame=320 {\n  %x = input() : f32[a=16] text=x\n  %q = input() : "
+        "f32[b=2/d, a=16] text=q\n"
         "  %e1 = neg(%x) : f32[a=16] at(%e1=0)\n"
-        "  %y = loop(%e1) : f32[a=16] func=body loop(label=h axis=layers count=3 carried=1) at(%y=64) base=128\n"
-        "  %z = call(%y) : f32[a=16] func=once at(%z=128)\n  %p = reduce[b](%q) : f32[a=16]{sum d} at(%p=0)\n"
-        "  %f = start all_reduce(%p) : f32[a=16] mesh={d}\n  %w = add(%y, %z) : f32[a=16] at(%w=192)\n"
+        "  %y = loop(%e1) : f32[a=16] func=body loop(label=h axis=layers count=3 carried=1) "
+        "at(%y=64) base=128\n"
+        "  %z = call(%y) : f32[a=16] func=once at(%z=128)\n  %p = reduce[b](%q) : f32[a=16]{sum d} "
+        "at(%p=0)\n"
+        "  %f = start all_reduce(%p) : f32[a=16] mesh={d}\n  %w = add(%y, %z) : f32[a=16] "
+        "at(%w=192)\n"
         "  %g = done(%f) : f32[a=16] at(%g=256)\n  %h = add(%g, %w) : f32[a=16]\n  return %h\n}\n"
         "entry grad : e { result name=h }\n";
     check_change(text, "base=128", "base=128", NULL);
@@ -576,7 +584,8 @@ Test(verify, frames_have_room_for_what_is_in_use)
     check_change(text, "base=128", "base=256", "in a frame of 320 bytes");
     check_change(text, "%o1=0", "%o1=64", "`o1` lies where `y` is in use");
     check_change(text, "%o1=0", "%o1=128", "`z` is in use");
-    check_change(text, "%w=192", "%w=0", "`w` lies where `p` is in use"); /* the sum still reads it */
+    /* the sum still reads it */
+    check_change(text, "%w=192", "%w=0", "`w` lies where `p` is in use");
     check_change(text, "%w=192", "%w=256", "in use");                     /* and writes */
     check_change(text, "entry frame=320", "entry", "a frame that it does not have");
 }
@@ -596,30 +605,36 @@ Test(verify, late_sums_are_where_their_terms_are)
     check_change(text, " accumulate", "", "adds nothing up");
     check_change(text, " terms", "", "has no memory for");
     check_change(text, "grad f32[b=4/d]", "grad f32[b=4]", "has terms, and is no bucket");
-    check_change(text, "grad f32[b=4/d] path=w pattern=w init=const(0, 0) of=0", "state f32[b=4/d] path=w pattern=w",
-                 "has terms, and is no bucket");
+    check_change(text, "grad f32[b=4/d] path=w pattern=w init=const(0, 0) of=0",
+                 "state f32[b=4/d] path=w pattern=w", "has terms, and is no bucket");
 }
 
 /* Sums that are in flight after their iteration, and come into the slot of their operand. */
 Test(verify, sums_in_slots_are_added_up)
 {
     static const char text[] =
-        "mesh micro=2 time, d=2\nstore 0 : param f32[h=3, b=16] path=w pattern=w.# loops=1 init=const(0, 0)\n"
+        "mesh micro=2 time, d=2\nstore 0 : param f32[h=3, b=16] path=w pattern=w.# loops=1 "
+        "init=const(0, 0)\n"
         "store 1 : grad f32[h=3, b=16/d] path=w pattern=w.# loops=1 init=const(0, 0) of=0\n"
         "func l : body {\n  arg %i : i32[]\n  arg %x : f32[b=16, a=8/micro.d]\n"
         "  arg %r : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
-        "  %r1 = ringbuf_turn(%r) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %r1 = ringbuf_turn(%r) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, "
+        "\"@slot\"=128]\n"
         "  %t = reduce[a](%x) : f32[b=16]{sum micro d}\n"
-        "  %r2 = ringbuf_put(%r1, %t) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %r2 = ringbuf_put(%r1, %t) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, "
+        "\"@slot\"=128]\n"
         "  %q = ringbuf_get(%r2) : f32[b=16]{sum micro d}\n"
         "  %s = start reduce_scatter(%q) : f32[b=16/d]{sum micro} mesh={d}\n"
-        "  %r3 = ringbuf_put(%r2, %s) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128] "
+        "  %r3 = ringbuf_put(%r2, %s) : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, "
+        "\"@slot\"=128] "
         "number=64\n"
         "  return %x, %r3, %s\n}\n"
         "func e : entry {\n  %x = input() : f32[b=16, a=8/micro.d] text=x\n"
-        "  %r = ringbuf() : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
+        "  %r = ringbuf() : u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, "
+        "\"@slot\"=128]\n"
         "  %y, %z, %g = loop(%x, %r) : f32[b=16, a=8/micro.d], "
-        "u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128], f32[h=3, b=16/d]{sum micro} "
+        "u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128], f32[h=3, "
+        "b=16/d]{sum micro} "
         "func=l loop(label=h axis=h count=3 carried=2 stacked_out=1)\n"
         "  %d = done(%g) : f32[h=3, b=16/d]{sum micro}\n  return %d\n}\n"
         "entry grad : e { result store=1 accumulate }\n";
@@ -629,7 +644,8 @@ Test(verify, sums_in_slots_are_added_up)
                  "u8[\"@ringbuf\"=2, \"@on.micro\"=2/micro, \"@on.d\"=2/d, \"@slot\"=128]\n"
                  "  return %x, %r4, %s\n", "of what is in a slot already");
     check_change(text, " accumulate", "", "sum in slots that adds nothing up");
-    check_change(text, "  return %d\n}\n", "  %f = add(%d, %d) : f32[h=3, b=16/d]{sum micro}\n  return %f\n}\n",
+    check_change(text, "  return %d\n}\n",
+                 "  %f = add(%d, %d) : f32[h=3, b=16/d]{sum micro}\n  return %f\n}\n",
                  "is not just a result of its entry");
 }
 
@@ -637,12 +653,15 @@ Test(verify, what_a_stream_is_made_of_fits)
 {
     static const char types[] = "parts or results of other types";
     check_stream("q : fn", "q : fn", NULL);
-    check_stream("f32[a=3]\n  %r = add(%s, %z) : f32[a=3]", "f32[b=3]\n  %r = add(%s, %z) : f32[a=3, b=3]", types);
+    check_stream("f32[a=3]\n  %r = add(%s, %z) : f32[a=3]",
+                 "f32[b=3]\n  %r = add(%s, %z) : f32[a=3, b=3]", types);
     check_stream("%s : f32[a=3]\n  arg %y : f32[a=3]\n  %r = mul(%s, %y) : f32[a=3]",
                  "%s : bf16[a=3]\n  arg %y : bf16[a=3]\n  %r = mul(%s, %y) : bf16[a=3]", types);
-    check_stream("[a=3, t=4]\n  arg %y : f32[a=3]\n  %s", "[a=3, t=2]\n  arg %y : f32[a=3]\n  %s", types);
+    check_stream("[a=3, t=4]\n  arg %y : f32[a=3]\n  %s", "[a=3, t=2]\n  arg %y : f32[a=3]\n  %s",
+                 types);
     check_stream("  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n",
-                 "  %r = mul(%s, %y) : f32[a=3]\n  %t = reduce[a](%r) : f32[]\n  return %t\n}\n", types);
+                 "  %r = mul(%s, %y) : f32[a=3]\n  %t = reduce[a](%r) : f32[]\n  return %t\n}\n",
+                 types);
     check_stream("given=(1)", "given=(2)", "does not fit it");
     check_stream("takes=(0)", "takes=(1)", "does not fit it");
 }
@@ -651,6 +670,6 @@ Test(verify, a_stream_does_not_lead_back)
 {
     check_stream("  %s = reduce[t](%x) : f32[a=3]\n  return %s\n",
                  "  %s = call(%x, %y) : f32[a=3] func=f\n  return %s\n", "calls itself");
-    check_stream("  %r = mul(%s, %y) : f32[a=3]\n  return", "  %r = call(%s, %y) : f32[a=3] func=q\n  return",
-                 "calls itself");
+    check_stream("  %r = mul(%s, %y) : f32[a=3]\n  return",
+                 "  %r = call(%s, %y) : f32[a=3] func=q\n  return", "calls itself");
 }

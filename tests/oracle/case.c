@@ -181,11 +181,13 @@ static double formula_value(const Sample *s, const char *formula)
 {
     const DtTrainConfig *train = s->program->train;
     DtFormulaSetting settings[64];
-    DtFormulaStep at = {.step = s->step, .updates = s->step + 1.0, .loss_scale = s->scale, .settings = settings};
+    DtFormulaStep at = {.step = s->step, .updates = s->step + 1.0, .loss_scale = s->scale,
+                        .settings = settings};
     DtFormulaProblem problem;
     double value;
     for (uint32_t i = 0; i < train->settings.n && i < 64; i++)
-        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name, train->settings.at[i].value};
+        settings[at.n_settings++] = (DtFormulaSetting){train->settings.at[i].name,
+                                                       train->settings.at[i].value};
     if (!dt_formula_value(formula, dt_formula_step, &at, &value, &problem))
         oracle_fail("%s: %s", s->of->name, problem.text);
     return value;
@@ -199,7 +201,9 @@ static void make_scalars(Sample *s)
     for (uint32_t i = 0; i < train->scalars.n; i++) {
         const char *name = train->scalars.at[i].name;
         if (strcmp(name, "@loss_scale") != 0)
-            add_scalar(s, name, strcmp(name, "@lr") == 0 ? oracle_lr : formula_value(s, train->scalars.at[i].formula));
+            add_scalar(s, name,
+                       strcmp(name, "@lr") == 0 ? oracle_lr
+                                                : formula_value(s, train->scalars.at[i].formula));
     }
 }
 

@@ -15,8 +15,8 @@
  *
  * A case that computes in 16 bits is evaluated by the interpreter with every result rounded to its
  * dtype. PyTorch stays in float64, and says beside that how far it is from that when it computes
- * everything in 16 bits: over all gradients together the interpreter may be twice as far. Tolerances are
- * multiples of the unit roundoff of the dtype, see sample_tolerance. */
+ * everything in 16 bits: over all gradients together the interpreter may be twice as far.
+ * Tolerances are multiples of the unit roundoff of the dtype, see sample_tolerance. */
 #ifndef DT_TESTS_ORACLE_H
 #define DT_TESTS_ORACLE_H
 

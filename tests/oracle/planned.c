@@ -2,8 +2,8 @@
 /* The generated code against the interpreter: the case is compiled to a plan in memory, loaded
  * into this process, one thread per rank, given the same parameters and inputs, and entries
  * "step", "predict", "eval" and "update" are run. The runtime's readers of data are replaced: a
- * read copies the sample's inputs. In a layout that splits parameters, each rank is given its parts,
- * and what it makes is compared with its parts of what the serial program makes. */
+ * read copies the sample's inputs. In a layout that splits parameters, each rank is given its
+ * parts, and what it makes is compared with its parts of what the serial program makes. */
 #include "oracle.h"
 
 #include "base/half.h"

@@ -229,8 +229,8 @@ static void compare(const Quotient *q, DtTensor **cotangents, int only, unsigned
         (objective(q, direction, STEP) - objective(q, direction, -STEP)) / (2 * STEP);
     const double exact = forward(q, direction);
     scale = fmax(scale, fmax(fabs(got), fabs(want)));
-    cr_assert(fabs(got - exact) <= EXACT * scale, "%s: input %d: backward %.17g, forward %.17g", name,
-              only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, exact);
+    cr_assert(fabs(got - exact) <= EXACT * scale, "%s: input %d: backward %.17g, forward %.17g",
+              name, only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, exact);
     cr_assert(fabs(got - want) <= TOLERANCE * scale,
               "%s: input %d: backward %.12g, difference quotient %.12g", name,
               only < 0 ? -1 : (int)q->bwd->wanted.at[only], got, want);

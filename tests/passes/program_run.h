@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole programs in the interpreter: source text through the lowering, parameters with their initial values plus
- * noise, inputs by name. */
+/* Whole programs in the interpreter: source text through the lowering, parameters with their
+ * initial values plus noise, inputs by name. */
 #ifndef DT_TESTS_PROGRAM_RUN_H
 #define DT_TESTS_PROGRAM_RUN_H
 
@@ -24,12 +24,12 @@ typedef struct Run {
     double loss_scale; /* value of "@loss_scale" */
 } Run;
 
-/* The serial program; fails the test if it is rejected. precision: "mixed(...)" instead of the program's own,
- * NULL: its own. */
+/* The serial program; fails the test if it is rejected. precision: "mixed(...)" instead of the
+ * program's own, NULL: its own. */
 const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p, const char *precision);
 
-/* Arenas, the lowered program and an interpreter that reads run->stores; init_stores fills those, once all
- * stores are there. */
+/* Arenas, the lowered program and an interpreter that reads run->stores; init_stores fills those,
+ * once all stores are there. */
 void run_begin(Run *run, const Program *p);
 void run_begin_in(Run *run, const Program *p, const char *precision);
 void run_end(Run *run);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of optimizers by hand, for tests that have no program to lower: AdamW, or SGD with momentum. */
+/* Rules of optimizers by hand, for tests that have no program to lower: AdamW, or SGD with
+ * momentum. */
 #ifndef DT_TESTS_PASSES_RULE_H
 #define DT_TESTS_PASSES_RULE_H
 
@@ -8,7 +9,8 @@
 
 typedef struct TestRule {
     bool is_adamw;
-    double beta1, beta2, eps, decay, momentum, clip; /* decay: of parameters with more than one written axis */
+    /* decay: of parameters with more than one written axis */
+    double beta1, beta2, eps, decay, momentum, clip;
 } TestRule;
 
 typedef struct RuleMaker {
@@ -31,7 +33,8 @@ static inline DtValue *rule_scaled(RuleMaker *r, double factor, DtValue *x)
 static inline DtValue *rule_state(RuleMaker *r, const DtType *type, uint32_t number)
 {
     const char *path = dt_intern(number ? "moment2" : "moment1");
-    DtFormalParam param = {.path = path, .pattern = path, .init = {.kind = DT_INIT_CONST}, .is_state = true};
+    DtFormalParam param = {.path = path, .pattern = path, .init = {.kind = DT_INIT_CONST},
+                           .is_state = true};
     return dt_graph_param(r->rule.func, type, param);
 }
 
@@ -52,7 +55,8 @@ static inline void rule_body(RuleMaker *r, const TestRule *of, double decay)
         g = rule_op(r, DT_OP_ADD, g, rule_scaled(r, decay, r->p));
     change = g;
     if (of->is_adamw) {
-        DtValue *more = rule_scaled(r, 1 - of->beta1, g); /* one after the other: arguments have no order in C */
+        /* one after the other: arguments have no order in C */
+        DtValue *more = rule_scaled(r, 1 - of->beta1, g);
         new[0] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta1, state[0]), more);
         more = rule_scaled(r, 1 - of->beta2, rule_op(r, DT_OP_MUL, g, g));
         new[1] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta2, state[1]), more);
@@ -64,7 +68,8 @@ static inline void rule_body(RuleMaker *r, const TestRule *of, double decay)
     } else if (n) {
         change = new[0] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->momentum, state[0]), g);
     }
-    dt_graph_return(r->rule.func, rule_op(r, DT_OP_SUB, r->p, rule_op(r, DT_OP_MUL, r->lr, change)));
+    dt_graph_return(r->rule.func,
+                    rule_op(r, DT_OP_SUB, r->p, rule_op(r, DT_OP_MUL, r->lr, change)));
     for (uint32_t i = 0; i < n; i++) {
         DT_PUSH(r->module->arena, r->rule.func->results, new[i]);
         DT_PUSH(r->module->arena, r->rule.func->writes, i);
@@ -83,7 +88,8 @@ static inline DtOptimizer test_optimizer(DtModule *module, TestRule of)
         static const char *names[] = {"@lr", "@bias1", "@bias2"};
         RuleMaker maker = {.module = module}, *r = &maker;
         const DtType *type = dt_type_with_dtype(store->type, DT_F32), *one = dt_type_scalar(DT_F32);
-        r->rule = (DtUpdateRule){.param = store, .func = dt_graph_func(module, "rule", DT_FUNC_LAYER)};
+        r->rule = (DtUpdateRule){.param = store,
+                                 .func = dt_graph_func(module, "rule", DT_FUNC_LAYER)};
         r->rule.n_scalars = of.is_adamw ? 3 : 1;
         r->rule.scalars = DT_NEW_ARRAY(module->arena, const char *, 3);
         r->b = (DtBuilder){.func = r->rule.func};

@@ -130,7 +130,8 @@ static DtModule *read_module(DtArena *arena, const char *name)
 }
 
 /* The pass must turn the module in the file `before` into that in the file `name`. */
-static void check_pass(const char *before, const char *name, DtPassRun *pass, const DtPassContext *context)
+static void check_pass(const char *before, const char *name, DtPassRun *pass,
+                       const DtPassContext *context)
 {
     DtArena *arena = dt_arena_new();
     DtModule *module = read_module(arena, before);
@@ -156,7 +157,8 @@ Test(golden, remat)
  * ranks may have parts of it, nor for the sine, which a product reads. */
 Test(golden, remat_products)
 {
-    DtShard line = {.axes = {dt_intern("embed")}, .n_axes = 1, .mesh = {dt_intern("tp")}, .n_mesh = 1};
+    DtShard line = {.axes = {dt_intern("embed")}, .n_axes = 1, .mesh = {dt_intern("tp")},
+                    .n_mesh = 1};
     DtParallelConfig parallel = {.micro = 1, .shards = {.at = &line, .n = 1}};
     check_pass("remat_products_before", "remat_products", dt_pass_remat, &(DtPassContext){0});
     const DtPassContext split = {.parallel = &parallel};
@@ -165,7 +167,10 @@ Test(golden, remat_products)
 
 /* g * exp(g) is recomputed from g, since the derivative evaluates exp(g) anyway; tanh(u) is not, as
  * the derivative needs 1 - tanh(u)^2. */
-Test(golden, remat_made) { check_pass("remat_made_before", "remat_made", dt_pass_remat, &(DtPassContext){0}); }
+Test(golden, remat_made)
+{
+    check_pass("remat_made_before", "remat_made", dt_pass_remat, &(DtPassContext){0});
+}
 
 /* Three of eight rows of a table are padding, which the maximum and the products over them mask. */
 Test(golden, pad)
@@ -205,12 +210,14 @@ static bool optimizer(DtModule *module, const DtPassContext *context)
     DtTrainConfig train = *context->train;
     DtPassContext with_rules = *context;
     train.optimizer = test_optimizer(
-        module, (TestRule){.is_adamw = true, .beta1 = 0.5, .beta2 = 0.75, .eps = 0.125, .decay = 0.25, .clip = 2});
+        module, (TestRule){.is_adamw = true, .beta1 = 0.5, .beta2 = 0.75, .eps = 0.125,
+                           .decay = 0.25, .clip = 2});
     with_rules.train = &train;
     return dt_pass_optimizer(module, &with_rules);
 }
 
-/* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states included. */
+/* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states
+ * included. */
 Test(golden, optimizer)
 {
     for (int scaled = 0; scaled < 2; scaled++) {
@@ -228,9 +235,10 @@ Test(golden, reduce)
     check_pass("reduce_before", "reduce", dt_pass_reduce, &(DtPassContext){.parallel = &parallel});
 }
 
-/* A norm in a loop whose number it reads; a call that may be attention, with a form for where no tiles fit, and one
- * that cannot; a pad that reads what others compute again; sums over rows beside what each row is used for, one that
- * only reads the same, and one alone. Nothing is done where every op is a kernel of its own. */
+/* A norm in a loop whose number it reads; a call that may be attention, with a form for where no
+ * tiles fit, and one that cannot; a pad that reads what others compute again; sums over rows beside
+ * what each row is used for, one that only reads the same, and one alone. Nothing is done where
+ * every op is a kernel of its own. */
 Test(golden, fuse)
 {
     check_pass("fuse_before", "fuse", dt_pass_fuse, &(DtPassContext){0});
@@ -240,10 +248,16 @@ Test(golden, fuse)
 /* An update that waits for a norm: moments are not merged with the norm's kernel, and recompute the
  * squares of gradients. A map of z and the maximum of its row, for a sum over all rows, is
  * recomputed and not written. */
-Test(golden, fuse_again) { check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0}); }
+Test(golden, fuse_again)
+{
+    check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0});
+}
 /* The kernel that follows computes an operand of a weight's gradient, if that takes little memory
  * compared with the rest. */
-Test(golden, fuse_wait) { check_pass("fuse_wait_before", "fuse_wait", dt_pass_fuse, &(DtPassContext){0}); }
+Test(golden, fuse_wait)
+{
+    check_pass("fuse_wait_before", "fuse_wait", dt_pass_fuse, &(DtPassContext){0});
+}
 
 /* A forward and a backward loop that gather an iteration ahead: the ring goes through both, and in
  * its last iteration the first one gathers for the second. */
@@ -252,13 +266,22 @@ Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPas
 /* A block that is passed on overlaps with everything in its iteration. A sum begins where its term
  * is computed, and a view of it waits for its reader. A gather that is read at once is not
  * started. */
-Test(golden, order_start) { check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0}); }
+Test(golden, order_start)
+{
+    check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0});
+}
 /* A product moves to where an exchange is waited for. An exchange whose operand would be kept too
  * long is done earlier, or not started. */
-Test(golden, order_fill) { check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0}); }
+Test(golden, order_fill)
+{
+    check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0});
+}
 /* A bucket that is complete at the end of its iteration is in flight during the next; one that
  * overlaps with its own iteration is not. */
-Test(golden, order_carry) { check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0}); }
+Test(golden, order_carry)
+{
+    check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0});
+}
 /* If micro-batches accumulate, the reduced sum waits in the slot as well; one ring turns at a
  * time. */
 Test(golden, order_carry_adds)
@@ -272,7 +295,10 @@ Test(golden, memory_carry_adds)
 }
 /* Accumulated gradients are summed over ranks in the last micro-batch: in the loop's body, and
  * after it. */
-Test(golden, order_late) { check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0}); }
+Test(golden, order_late)
+{
+    check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0});
+}
 /* For gradients that ranks shard, each rank accumulates its terms of all shards; the last
  * micro-batch shards the sum. */
 Test(golden, order_late_cut)
@@ -292,9 +318,10 @@ Test(golden, order_carry_ahead)
     check_pass("order_carry_ahead_before", "order_carry_ahead", dt_pass_order, &(DtPassContext){0});
 }
 
-/* A body with kernels that write over an operand, that may not (a reduction more for the other result; another index),
- * and that may not yet (a view is read later); what it carries, over what it was. A sum that is started over its term.
- * An update, of which one store is still read when its next value is there. */
+/* A body with kernels that write over an operand, that may not (a reduction more for the other
+ * result; another index), and that may not yet (a view is read later); what it carries, over what
+ * it was. A sum that is started over its term. An update, of which one store is still read when its
+ * next value is there. */
 Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
 /* Values that kernels recompute at each use are in memory if an op needs their address: once, for
  * all such ops. */
@@ -305,12 +332,16 @@ Test(golden, memory_positions)
 /* A started sum over ranks overwrites its term, unless something else reads the term meanwhile. A
  * value that two parts of a stacked bucket contain is written to one of them and copied to the
  * other. */
-Test(golden, memory_twice) { check_pass("memory_twice_before", "memory_twice", dt_pass_memory, &(DtPassContext){0}); }
+Test(golden, memory_twice)
+{
+    check_pass("memory_twice_before", "memory_twice", dt_pass_memory, &(DtPassContext){0});
+}
 /* A product that adds a matrix whose rows its library supports, one whose rows it does not, and one
  * with a sum of its operand, which is not added to old contents. */
 Test(golden, memory_product)
 {
-    check_pass("memory_product_before", "memory_product", dt_pass_memory, &(DtPassContext){.target = DT_TARGET_CUDA});
+    check_pass("memory_product_before", "memory_product", dt_pass_memory,
+               &(DtPassContext){.target = DT_TARGET_CUDA});
 }
 
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is gathered ahead, and what is summed while the next iteration runs, as text: it reads back to itself and
- * computes what the serial program does, over loops, micro-batches and pieces. And whatever is changed in it (an
- * element, a slot, when it runs, that the ring turns) is refused, or computes something else. */
+/* What is gathered ahead, and what is summed while the next iteration runs, as text: it reads back
+ * to itself and computes what the serial program does, over loops, micro-batches and pieces. And
+ * whatever is changed in it (an element, a slot, when it runs, that the ring turns) is refused, or
+ * computes something else. */
 #include "base/intern.h"
 #include "ir/irtext.h"
 #include "ir/pipeline.h"
@@ -33,8 +34,8 @@ static DtModule *read_back(const Ordered *o)
 static Ordered order(const char *file, const char *name)
 {
     DtArena *arena = dt_arena_new();
-    DtLowerOptions options = {.path = dt_intern_printf("tests/passes/programs/%s.dsl", file), .library = "lib",
-                              .parallel = name, .synthetic = true};
+    DtLowerOptions options = {.path = dt_intern_printf("tests/passes/programs/%s.dsl", file),
+                              .library = "lib", .parallel = name, .synthetic = true};
     DtProgram *program = dt_lower(arena, dt_diag_new(arena), &options);
     const DtPassContext context = {.train = program->train, .parallel = program->parallel};
     for (uint32_t i = 0; i < dt_n_passes; i++)
@@ -52,20 +53,23 @@ static const char *judge(Ordered *o, DtModule *module)
     dt_pipeline_unfold(module);
     o->c.placed = module;
     const bool equal = dt_judge_compare(&o->c, &judgement);
-    const char *said = equal ? "" : dt_arena_strndup(o->arena, judgement.problem.at, judgement.problem.len);
+    const char *said =
+        equal ? "" : dt_arena_strndup(o->arena, judgement.problem.at, judgement.problem.len);
     dt_text_free(&judgement.problem);
     return said;
 }
 
 ParameterizedTestParameters(order, layouts)
 {
-    static Layout cases[] = {{"ahead", "one", 0},    {"ahead", "small", 0},   {"ahead", "micro", 2},
-                             {"ahead", "both", 2},   {"ahead", "pipe", 6},    {"ahead", "chunks", 6},
-                             {"ahead", "apart", 6},  {"buckets", "two", 0},   {"buckets", "three", 0},
-                             {"buckets", "small", 0}, {"buckets", "both", 0}, {"buckets", "levels", 0},
-                             {"buckets", "plain", 0}, {"buckets", "one", 0},  {"buckets", "ahead", 0},
-                             {"buckets", "further", 0}, {"buckets", "late", 0}, {"buckets", "later", 0},
-                             {"buckets", "adds", 0}, {"buckets", "adds_both", 0}, {"buckets", "adds_pipe", 0},
+    static Layout cases[] = {{"ahead", "one", 0}, {"ahead", "small", 0}, {"ahead", "micro", 2},
+                             {"ahead", "both", 2}, {"ahead", "pipe", 6}, {"ahead", "chunks", 6},
+                             {"ahead", "apart", 6}, {"buckets", "two", 0}, {"buckets", "three", 0},
+                             {"buckets", "small", 0}, {"buckets", "both", 0},
+                             {"buckets", "levels", 0}, {"buckets", "plain", 0},
+                             {"buckets", "one", 0}, {"buckets", "ahead", 0},
+                             {"buckets", "further", 0}, {"buckets", "late", 0},
+                             {"buckets", "later", 0}, {"buckets", "adds", 0},
+                             {"buckets", "adds_both", 0}, {"buckets", "adds_pipe", 0},
                              {"buckets", "adds_ahead", 2}, {"buckets", "adds_ahead_pipe", 6}};
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -81,8 +85,10 @@ ParameterizedTest(Layout *layout, order, layouts)
     for (uint32_t i = 0; i < module->stores.n; i++)
         rings += module->stores.at[i]->kind == DT_STORE_RINGBUF;
     cr_expect_eq(rings, layout->rings, "%s: %u rings are handed on", layout->name, rings);
-    cr_expect(strstr(o.text.at, strncmp(layout->name, "late", 4) == 0 ? "start late all_reduce" : "ringbuf_put") &&
-                  !strstr(o.text.at, "ahead="), "%s", o.text.at);
+    cr_expect(strstr(o.text.at, strncmp(layout->name, "late", 4) == 0 ? "start late all_reduce"
+                                                                      : "ringbuf_put") &&
+                  !strstr(o.text.at, "ahead="),
+              "%s", o.text.at);
     cr_expect_str_eq(judge(&o, module), "");
     dt_text_free(&again);
     dt_text_free(&o.text);
@@ -163,7 +169,8 @@ static void find_changes(const char *file, const char *name, uint32_t at_least, 
             refused++;
         dt_text_free(&problems);
     }
-    cr_expect(n >= at_least && n - refused >= judged, "%s: %u changes, %u refused", name, n, refused);
+    cr_expect(n >= at_least && n - refused >= judged, "%s: %u changes, %u refused", name, n,
+              refused);
     dt_text_free(&o.text);
     dt_arena_free(o.arena);
 }
@@ -174,8 +181,8 @@ Test(order, changes_in_buckets) { find_changes("buckets", "two", 10, 0); }
 Test(order, changes_in_plain_buckets) { find_changes("buckets", "plain", 10, 0); }
 Test(order, changes_in_buckets_ahead) { find_changes("buckets", "ahead", 30, 1); }
 
-/* An action that calls another form of its entry finds something else gathered, or leaves something else; nothing comes
- * of it where nobody reads that, or the same comes next. */
+/* An action that calls another form of its entry finds something else gathered, or leaves something
+ * else; nothing comes of it where nobody reads that, or the same comes next. */
 Test(order, changes_of_forms)
 {
     Ordered o = order("ahead", "chunks");
@@ -211,7 +218,8 @@ Test(order, second_slot)
     DtModule *module = dt_irtext_parse(o.arena, dt_diag_new(o.arena), o.text.at, o.text.len);
     cr_assert(n > 0 && module);
     cr_expect(!dt_verify_module(module, &problems));
-    cr_expect(problems.at && strstr(problems.at, "is not done"), "%s", problems.at ? problems.at : "");
+    cr_expect(problems.at && strstr(problems.at, "is not done"), "%s",
+              problems.at ? problems.at : "");
     dt_text_free(&problems);
     dt_text_free(&o.text);
     dt_arena_free(o.arena);

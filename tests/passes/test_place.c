@@ -182,16 +182,14 @@ ParameterizedTest(Layout *layout, place, layouts)
 ParameterizedTestParameters(place, zoo)
 {
     static Layout cases[] = {
-        {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"},
-        {"zoo", "widths"},  {"zoo", "groups"},    {"zoo", "places"},  {"chain", "chain"},   {"zoo", "merged"},
-        {"windows", "columns"}, {"windows", "tiles"},
-        {"residual", "z3"},     {"residual", "pp"},        {"residual", "mixed"},
-        {"rings", "ring"},      {"rings", "ring_of_four"}, {"rings", "ring_beside"},
-        {"rings", "ring_of_axes"}, {"rings", "ring_and_gather"}, {"rings", "ring_of_heads"},
-        {"rings", "zigzag_of_axes"},
-        {"rings", "zigzag"},    {"rings", "zigzag_ring"},  {"rings", "zigzag_beside"},
-        {"masks", "ring"},      {"masks", "zigzag"},       {"nested", "zero1"},   {"nested", "zero3"},
-        {"nested", "ahead"},
+        {"zoo", "batches"}, {"zoo", "positions"}, {"zoo", "keys"}, {"zoo", "widths"},
+        {"zoo", "groups"}, {"zoo", "places"}, {"chain", "chain"}, {"zoo", "merged"},
+        {"windows", "columns"}, {"windows", "tiles"}, {"residual", "z3"}, {"residual", "pp"},
+        {"residual", "mixed"}, {"rings", "ring"}, {"rings", "ring_of_four"},
+        {"rings", "ring_beside"}, {"rings", "ring_of_axes"}, {"rings", "ring_and_gather"},
+        {"rings", "ring_of_heads"}, {"rings", "zigzag_of_axes"}, {"rings", "zigzag"},
+        {"rings", "zigzag_ring"}, {"rings", "zigzag_beside"}, {"masks", "ring"},
+        {"masks", "zigzag"}, {"nested", "zero1"}, {"nested", "zero3"}, {"nested", "ahead"},
     };
     return cr_make_param_array(Layout, cases, DT_COUNT(cases));
 }
@@ -266,8 +264,8 @@ Test(place, contexts)
 /* Forwards and backwards blocks go round once. */
 Test(place, rounds)
 {
-    static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes", "ring_turned",
-                                          "zigzag_of_axes"};
+    static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes",
+                                          "ring_turned", "zigzag_of_axes"};
     for (uint32_t i = 0; i < DT_COUNT(layouts); i++) {
         DtArena *arena = dt_arena_new();
         DtModule *module = placed(arena, "rings", layouts[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Precision in the interpreter that rounds as the language says: master copies, fixed and dynamic loss scales,
- * skipped steps. */
+/* Precision in the interpreter that rounds as the language says: master copies, fixed and dynamic
+ * loss scales, skipped steps. */
 #include "program_run.h"
 
 #include "base/intern.h"
@@ -25,7 +25,8 @@ static void copy_tensor(DtTensor *to, const DtTensor *from)
     memcpy(to->at, from->at, (size_t)dt_type_elements(to->type) * sizeof *to->at);
 }
 
-/* Parameters get values that 16 bits hold or not, masters those of their parameters, moments zero. */
+/* Parameters get values that 16 bits hold or not, masters those of their parameters, moments
+ * zero. */
 static void begin(Run *run, const char *precision, double loss_scale)
 {
     static const Program program = {"tests/passes/programs/precision.dsl", "", 7};
@@ -244,9 +245,13 @@ Test(precision, gradients_cross_ranks_in_the_dtype_of_reduce)
 {
     for (int i = 0; i < 8; i++) {
         const int zero = i % 4, micro = 1 + i / 4;
-        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = bf16)", zero, micro, true);
-        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = f32)", zero, micro, true);
-        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", zero, micro, false);
-        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = bf16)", zero, micro, false);
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = bf16)", zero, micro,
+                     true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = f32)", zero, micro,
+                     true);
+        check_reduce("mixed(compute = bf16, params = f32, grads = f32, reduce = f32)", zero, micro,
+                     false);
+        check_reduce("mixed(compute = bf16, params = f32, grads = bf16, reduce = bf16)", zero,
+                     micro, false);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole programs, from source text through the lowering and all passes: the gradient of every parameter
- * against central differences of the loss, for every library function (tests/passes/programs) and for the
- * programs of examples/, shrunk. Parameters get their initial values plus noise, so that no gain is 1 and no bias
+/* Whole programs, from source text through the lowering and all passes: the gradient of every
+ * parameter against central differences of the loss, for every library function
+ * (tests/passes/programs) and for the programs of examples/, shrunk. Parameters get their initial
+ * values plus noise, so that no gain is 1 and no bias
  * 0. Then inlining and merging must not change a bit. */
 #include "program_run.h"
 
@@ -88,7 +89,8 @@ static DtTensor *random_input(Run *run, const DtType *type, unsigned *seed)
     return tensor;
 }
 
-/* bwd_x, then bwd_w, against bwd. Every second parameter of a model, all of a layer, are weights. */
+/* bwd_x, then bwd_w, against bwd. Every second parameter of a model, all of a layer, are
+ * weights. */
 static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
 {
     DtArena *arena = run->arena;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rematerialisation: the programs of examples/, shrunk, under many `remat` lines. What is computed again are
- * copies of the same ops, so in double precision every result must be equal to the last bit; and what is saved
- * must be what the line says. */
+/* Rematerialisation: the programs of examples/, shrunk, under many `remat` lines. What is computed
+ * again are copies of the same ops, so in double precision every result must be equal to the last
+ * bit; and what is saved must be what the line says. */
 #include "program_run.h"
 
 #include "base/intern.h"
@@ -15,7 +15,8 @@ typedef struct Case {
     Program program;
     char lines[100]; /* "h keep=wq,attend; g drop=mlp" */
     char saved
-        [100]; /* the saved values of the forward loop without a line: names, and elements of each */
+        [100]; /* the saved values of the forward loop without a line: names, and elements of
+                * each */
 } Case;
 
 /* ---- lines ---- */

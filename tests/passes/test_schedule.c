@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules: every action once, no deadlock, bubbles and activations in flight as published. The times are
- * F = B = W = 1, a whole backward 2, transfers 0; bubbles are compared exactly, as numbers of units. */
+/* Pipeline schedules: every action once, no deadlock, bubbles and activations in flight as
+ * published. The times are F = B = W = 1, a whole backward 2, transfers 0; bubbles are compared
+ * exactly, as numbers of units. */
 #include "golden.h"
 #include "passes/pipeline/schedule.h"
 
@@ -262,8 +263,9 @@ Test(schedule, bubble_fraction)
     dt_arena_free(c->arena);
 }
 
-/* The table of DeepSeek's DualPipe: with pairs of F and B of another piece that take F&B together, the bubble is
- * (PP/2 - 1)(F&B + B - 3W) for PP = 2p pieces and B = 2 the whole backward. Its example: 4 ranks, 10 micro-batches. */
+/* The table of DeepSeek's DualPipe: with pairs of F and B of another piece that take F&B together,
+ * the bubble is (PP/2 - 1)(F&B + B - 3W) for PP = 2p pieces and B = 2 the whole backward. Its
+ * example: 4 ranks, 10 micro-batches. */
 Test(schedule, dualpipe_v_with_overlap)
 {
     static const double together[] = {2, 2.5, 3};
@@ -283,7 +285,8 @@ Test(schedule, dualpipe_v_with_overlap)
         }
 }
 
-/* Lists are kept as prologue, period, epilogue: their length does not grow with the number of micro-batches. */
+/* Lists are kept as prologue, period, epilogue: their length does not grow with the number of
+ * micro-batches. */
 Test(schedule, long_lists_are_short)
 {
     static const char *const names[] = {"1f1b", "interleaved_1f1b", "zb_h1", "zb_v", "dualpipe_v"};
@@ -322,7 +325,8 @@ Test(schedule, slots_of_values)
 }
 
 /* The same, counted over the whole list. */
-static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *write, const DtAction *read)
+static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *write,
+                             const DtAction *read)
 {
     int64_t live = 0, most = 0;
     for (int64_t i = 0; i < dt_pipeline_count(&c->run.stages[stage]); i++) {
@@ -345,13 +349,15 @@ Test(schedule, slots_as_the_whole_list_needs)
                 Case *c = make(all[i].name, sizes[k], all[i].least, m);
                 for (uint32_t g = 0; g < c->pipeline.n_pieces; g++)
                     for (uint32_t kind = DT_ACTION_F; kind <= DT_ACTION_W; kind++) {
-                        const DtAction f = {.kind = DT_ACTION_F, .unit = g}, read = {.kind = kind, .unit = g};
+                        const DtAction f = {.kind = DT_ACTION_F, .unit = g},
+                                       read = {.kind = kind, .unit = g};
                         const uint32_t s = c->pipeline.stage_of[g];
                         if ((kind == DT_ACTION_B && c->run.pieces[g].b < 0) ||
                             (kind == DT_ACTION_W && c->run.pieces[g].w < 0))
                             continue;
-                        cr_assert_eq(dt_schedule_depth(&c->run, s, f, read), depth_by_list(c, s, &f, &read),
-                                     "%s p=%u m=%lld piece %u", all[i].name, sizes[k], (long long)m, g);
+                        cr_assert_eq(dt_schedule_depth(&c->run, s, f, read),
+                                     depth_by_list(c, s, &f, &read), "%s p=%u m=%lld piece %u",
+                                     all[i].name, sizes[k], (long long)m, g);
                     }
                 dt_arena_free(c->arena);
             }
@@ -446,28 +452,37 @@ Test(schedule, picture)
 }
 
 /* The width that a picture says it has. */
-static double width_of(const DtText *text) { return strtod(strstr(text->at, "width=\"") + 7, NULL); }
+static double width_of(const DtText *text)
+{
+    return strtod(strstr(text->at, "width=\"") + 7, NULL);
+}
 
-/* Of many micro-batches the middle is left out; of many stages boxes are small; a window is drawn whole. */
+/* Of many micro-batches the middle is left out; of many stages boxes are small; a window is drawn
+ * whole. */
 Test(schedule, wide_pictures)
 {
     static const struct {
         uint32_t p;
         int64_t m, first, last;
         bool whole;
-    } rows[] = {{4, 40, -1, -1, true},     {4, 400, -1, -1, false}, {64, 512, -1, -1, false}, {200, 300, -1, -1, false},
-                {4, 400, 200, 210, true}, {64, 512, 0, 0, true},   {64, 512, 0, 511, false}};
+    } rows[] = {{4, 40, -1, -1, true}, {4, 400, -1, -1, false}, {64, 512, -1, -1, false},
+                {200, 300, -1, -1, false}, {4, 400, 200, 210, true}, {64, 512, 0, 0, true},
+                {64, 512, 0, 511, false}};
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         Case *c = make("1f1b", rows[i].p, 1, rows[i].m);
         DtText text = {0};
         char first[40], last[40];
         DT_PUSH(c->arena, c->pipeline.runs, c->run);
-        dt_schedule_draw(c->arena, &c->pipeline, &(DtPicture){.first = rows[i].first, .last = rows[i].last}, &text);
+        dt_schedule_draw(c->arena, &c->pipeline,
+                         &(DtPicture){.first = rows[i].first, .last = rows[i].last}, &text);
         cr_expect_leq(width_of(&text), 4000, "row %zu", i);
         cr_expect_eq(strstr(text.at, "is left out") == NULL, rows[i].whole, "row %zu", i);
-        snprintf(first, sizeof first, "<title>0F%lld<", (long long)(rows[i].first < 0 ? 0 : rows[i].first));
-        snprintf(last, sizeof last, "<title>0B%lld<", (long long)(rows[i].last < 0 ? rows[i].m - 1 : rows[i].last));
-        cr_expect(strstr(text.at, first) && strstr(text.at, last), "row %zu lacks %s or %s", i, first, last);
+        snprintf(first, sizeof first, "<title>0F%lld<",
+                 (long long)(rows[i].first < 0 ? 0 : rows[i].first));
+        snprintf(last, sizeof last, "<title>0B%lld<",
+                 (long long)(rows[i].last < 0 ? rows[i].m - 1 : rows[i].last));
+        cr_expect(strstr(text.at, first) && strstr(text.at, last), "row %zu lacks %s or %s", i,
+                  first, last);
         dt_text_free(&text);
         dt_arena_free(c->arena);
     }

@@ -31,7 +31,8 @@
     "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=4 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
 #define TOWERS "tests/passes/programs/towers.dsl", "", 5, "first.h second.h"
-#define STATES "tests/sweep/shared_states.dsl", "batch=4 pool=2 embed=3 ffn=4 layers=4 classes=3", 3, "h"
+#define STATES \
+    "tests/sweep/shared_states.dsl", "batch=4 pool=2 embed=3 ffn=4 layers=4 classes=3", 3, "h"
 #define VGG    "examples/vgg16.dsl", "batch=1 side=32 c0=1 classes=3 fc=2", 3, "vgg16"
 
 static const Layout layouts[] = {
@@ -142,8 +143,8 @@ static int64_t iterations_on(const Staged *p, const char *path, int32_t stage)
     int64_t n = 0;
     for (uint32_t i = 0; i < p->cut->stores.n; i++) {
         const DtStore *s = p->cut->stores.at[i];
-        if (s->kind == DT_STORE_PARAM && stage >= s->stage && stage <= s->stage + (int32_t)s->more &&
-            strcmp(s->path, path) == 0)
+        if (s->kind == DT_STORE_PARAM && stage >= s->stage &&
+            stage <= s->stage + (int32_t)s->more && strcmp(s->path, path) == 0)
             n += s->type->axes[0].extent;
     }
     return n;
@@ -155,7 +156,8 @@ static void expect_stages(const Staged *p, const char *path, const char *stages)
     bool has[DT_STAGES_MOST] = {false};
     for (uint32_t i = 0; i < p->cut->stores.n; i++) {
         const DtStore *s = p->cut->stores.at[i];
-        for (uint32_t k = 0; s->kind == DT_STORE_PARAM && strcmp(s->path, path) == 0 && k <= s->more; k++)
+        for (uint32_t k = 0;
+             s->kind == DT_STORE_PARAM && strcmp(s->path, path) == 0 && k <= s->more; k++)
             has[(uint32_t)s->stage + k] = true;
     }
     const char *found = dt_stages_of(has, DT_STAGES_MOST);
@@ -172,13 +174,14 @@ Test(stage, cuts_level_stages)
         {"batch=2 seq=3 vocab=2 layers=9 embed=16 heads=2", "dualpipe_v", 2, 5},
     };
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
-        const Layout layout = {"examples/gpt2.dsl", rows[i].dims, 2, "h", rows[i].schedule, rows[i].stages, 2, 2,
-                               {0}, {0}, false};
+        const Layout layout = {"examples/gpt2.dsl", rows[i].dims, 2, "h", rows[i].schedule,
+                               rows[i].stages, 2, 2, {0}, {0}, false};
         Staged *p = stage_program(&layout);
         cr_assert(p->cut);
         for (uint32_t s = 0; s < rows[i].stages; s++) {
             const int64_t n = iterations_on(p, "h.mlp.up.w", (int32_t)s);
-            cr_expect_leq(n, rows[i].most, "%s: %lld on stage %u", rows[i].schedule, (long long)n, s);
+            cr_expect_leq(n, rows[i].most, "%s: %lld on stage %u", rows[i].schedule, (long long)n,
+                          s);
         }
         stage_free(p);
     }
@@ -267,8 +270,10 @@ static void expect_refused(const Layout *layout, const char *message)
 
 Test(stage, refusals)
 {
-    expect_refused(&(Layout){VGG, "1f1b", 3, 1, 2, {0}, {"f1", "t.0"}, false}, "not an instance behind the cuts");
-    expect_refused(&(Layout){BARE, "1f1b", 5, 1, 2, {0}, {0}, false}, "4 parts of the program cannot be cut into 5");
+    expect_refused(&(Layout){VGG, "1f1b", 3, 1, 2, {0}, {"f1", "t.0"}, false},
+                   "not an instance behind the cuts");
+    expect_refused(&(Layout){BARE, "1f1b", 5, 1, 2, {0}, {0}, false},
+                   "4 parts of the program cannot be cut into 5");
     expect_refused(&(Layout){BARE, "1f1b", 3, 1, 2, {-1, 2}, {0}, false},
                    "a cut after 0 iterations leaves nothing before");
     const Layout fits = {BARE, "1f1b", 4, 1, 3, {0}, {0}, false};
@@ -306,14 +311,16 @@ static const char a_module[] =
     "  %%v.1 = reduce[e](%%x.0) : f32[]\n"
     "  %%2 = mul(%%x.0, %%v.1) : f32[e=2]\n"
     "  %%w.3 = param() : f32[h=2, e=2] text=h.w store=0\n"
-    "  %%y.4, %%5 = loop(%%2, %%w.3) : f32[e=2], f32[h=2, e=2] func=step loop(label=h axis=h count=2 carried=1 "
+    "  %%y.4, %%5 = loop(%%2, %%w.3) : f32[e=2], f32[h=2, e=2] func=step loop(label=h axis=h "
+    "count=2 carried=1 "
     "stacked=1 stacked_out=1)\n"
     "%s"
     "  %%loss.8 = add(%%6, %%7) : f32[]\n"
     "  %%9 = const() : f32[] number=1\n"
     "  %%10 = mul(%%9, %%%s) : f32[]\n"
     "  %%11 = expand(%%10) : f32[e=2]\n"
-    "  %%12, %%13 = loop(%%11, %%w.3, %%5) : f32[e=2], f32[h=2, e=2] func=back loop(label=h axis=h count=2%s "
+    "  %%12, %%13 = loop(%%11, %%w.3, %%5) : f32[e=2], f32[h=2, e=2] func=back loop(label=h axis=h "
+    "count=2%s "
     "carried=1 stacked=2 stacked_out=1)\n"
     "  return %%loss.8, %%13\n"
     "}\n"
@@ -327,13 +334,15 @@ static const struct {
 } refused[] = {{"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = const() : f32[] number=1\n",
                 "7", " reverse", NULL},
-               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends on a value of piece 0 alone: it travels */
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends on a value of piece 0
+                                                    * alone: it travels */
                 "  %7 = const() : f32[] number=1\n",
                 "v.1", " reverse", NULL},
                {"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = reduce[h, e](%w.3) : f32[]\n",
                 "6", " reverse", "a parameter of loop `h`, which the pipeline cuts, outside of it"},
-               {"  %6 = reduce[e](%y.4) : f32[]\n" /* each iteration's cotangent depends on that of the one before */
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* each iteration's cotangent depends on that of
+                                                    * the one before */
                 "  %7 = const() : f32[] number=1\n",
                 "7", "", "gradients go forwards (here to piece 1 from piece 0)"}};
 
@@ -343,7 +352,8 @@ Test(stage, refusals_of_modules)
         DtArena *arena = dt_arena_new();
         DtDiags *diags = dt_diag_new(arena);
         char text[4000];
-        snprintf(text, sizeof text, a_module, refused[i].ops, refused[i].cotangent, refused[i].order);
+        snprintf(text, sizeof text, a_module, refused[i].ops, refused[i].cotangent,
+                 refused[i].order);
         DtModule *module = dt_irtext_read(arena, diags, text, strlen(text));
         if (!module)
             dt_diag_print(diags, stderr, false);
@@ -355,7 +365,8 @@ Test(stage, refusals_of_modules)
         DT_PUSH(arena, parallel.pipelines, line);
         dt_pass_stage(module, &context);
         char *out = diags_text(diags);
-        cr_expect(refused[i].message ? strstr(out, refused[i].message) != NULL : !*out && module->pipeline,
+        cr_expect(refused[i].message ? strstr(out, refused[i].message) != NULL
+                                     : !*out && module->pipeline,
                   "case %zu: %s", i, out);
         free(out);
         dt_arena_free(arena);

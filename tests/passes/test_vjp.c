@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The derivative of every op that has one, against central differences and forward derivatives; what the language says
- * about corners, exactly.
+/* The derivative of every op that has one, against central differences and forward derivatives;
+ * what the language says about corners, exactly.
  *
- * Not over residues, as the certificate compares programs: a difference quotient has no residue, so only forward
- * derivatives (ir/tangent.h) could be compared there, and rules of log, erf, sin, pow, and of what is decided by order,
- * would still need numbers. Numbers tell a wrong rule as well: it is off by a factor or a term, at operands that nobody
- * fitted to it, and no rule has a constant that decides far away (the bounds are those of double precision). */
+ * Not over residues, as the certificate compares programs: a difference quotient has no residue, so
+ * only forward derivatives (ir/tangent.h) could be compared there, and rules of log, erf, sin, pow,
+ * and of what is decided by order, would still need numbers. Numbers tell a wrong rule as well: it
+ * is off by a factor or a term, at operands that nobody fitted to it, and no rule has a constant
+ * that decides far away (the bounds are those of double precision). */
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -169,7 +170,8 @@ Test(vjp, expand)
     check_free(c);
 }
 
-/* Slices of x, whose cotangents are pads: those that cover the axis become a concatenation, and are not added up. */
+/* Slices of x, whose cotangents are pads: those that cover the axis become a concatenation, and are
+ * not added up. */
 typedef struct Parts {
     DtRange at[4];
     uint32_t n, n_concats, n_pads; /* in the backward function */
@@ -181,11 +183,16 @@ ParameterizedTestParameters(vjp, parts)
     static Parts cases[] = {
         {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}}, 2, 1, 0, false},
         {{{.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}}, 2, 1, 0, true},
-        {{{.lo = 3, .step = 1, .n = 2}, {.lo = 5, .step = 1, .n = 2}, {.lo = 0, .step = 1, .n = 3}}, 3, 1, 0, true},
-        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 2, .step = 1, .n = 5}}, 2, 0, 2, false}, /* one element twice */
-        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 4, .step = 1, .n = 3}}, 2, 0, 2, true},  /* one never */
-        {{{.lo = 0, .step = 2, .n = 4}, {.lo = 1, .step = 2, .n = 3}}, 2, 0, 2, false}, /* every second one */
-        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}}, 3, 1, 1, false},
+        {{{.lo = 3, .step = 1, .n = 2}, {.lo = 5, .step = 1, .n = 2}, {.lo = 0, .step = 1, .n = 3}},
+         3, 1, 0, true},
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 2, .step = 1, .n = 5}}, 2, 0, 2,
+         false}, /* one element twice */
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 4, .step = 1, .n = 3}}, 2, 0, 2,
+         true},  /* one never */
+        {{{.lo = 0, .step = 2, .n = 4}, {.lo = 1, .step = 2, .n = 3}}, 2, 0, 2,
+         false}, /* every second one */
+        {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}},
+         3, 1, 1, false},
         {{{.lo = 0, .step = 1, .n = 7}}, 1, 0, 1, true}};
     return cr_make_param_array(Parts, cases, DT_COUNT(cases));
 }
@@ -205,7 +212,8 @@ ParameterizedTest(Parts *p, vjp, parts)
     if (p->whole)
         dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_SIN, x));
     for (uint32_t i = 0; i < p->n; i++) {
-        DtValue *part = dt_graph_slice(&c->b, x, dt_intern("a"), p->at[i].lo, p->at[i].step, p->at[i].n);
+        DtValue *part =
+            dt_graph_slice(&c->b, x, dt_intern("a"), p->at[i].lo, p->at[i].step, p->at[i].n);
         dt_graph_return(c->func, dt_graph_unary(&c->b, DT_OP_SIN, part));
     }
     check_gradients(c, 1);
@@ -420,15 +428,20 @@ static DtValue *made_by(Check *c, DtOpKind kind)
     DtValue *x = input(c, "a=4 b=3"), *values, *indices;
     DtBuilder *b = &c->b;
     switch (kind) {
-    case DT_OP_WHERE: return dt_graph_where(b, input_bool(c, "a=4"), x, dt_graph_unary(b, DT_OP_SIN, x));
+    case DT_OP_WHERE:
+        return dt_graph_where(b, input_bool(c, "a=4"), x, dt_graph_unary(b, DT_OP_SIN, x));
     case DT_OP_CAST: return dt_graph_cast(b, x, DT_BF16);
     case DT_OP_RELABEL: return dt_graph_rename(b, x, a, w, NULL);
     case DT_OP_SLICE: return dt_graph_slice(b, x, a, 1, 2, 2);
     case DT_OP_PAD: return dt_graph_pad(b, x, a, 1, 2, 2, 3);
-    case DT_OP_CONCAT: return dt_graph_concat(b, a, 2, (DtValue *[]){x, dt_graph_unary(b, DT_OP_SIN, x)});
+    case DT_OP_CONCAT:
+        return dt_graph_concat(b, a, 2, (DtValue *[]){x, dt_graph_unary(b, DT_OP_SIN, x)});
     case DT_OP_EXPAND: return dt_graph_expand(b, x, type_of(DT_F32, "w=2 a=4 b=3"));
-    case DT_OP_WINDOW: return dt_graph_window(b, x, a, w, (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 2);
-    case DT_OP_FOLD: return dt_graph_fold(b, x, a, dt_intern("b"), (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 4);
+    case DT_OP_WINDOW:
+        return dt_graph_window(b, x, a, w, (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 2);
+    case DT_OP_FOLD:
+        return dt_graph_fold(b, x, a, dt_intern("b"),
+                             (DtRange){.lo = 1, .hi = 1, .step = 1, .n = 3}, 4);
     case DT_OP_DOT: return dt_graph_dot(b, x, dt_graph_unary(b, DT_OP_SIN, x), 1, &a, DT_F32, NULL);
     case DT_OP_REDUCE: return dt_graph_reduce(b, DT_REDUCE_MAX, x, 1, &a);
     case DT_OP_SCAN: return dt_graph_scan(b, x, 1, &a, false);
@@ -451,16 +464,19 @@ static DtValue *made_by(Check *c, DtOpKind kind)
         DtFunc *body = check_func(c, "h", DT_FUNC_BODY);
         const char *rows = dt_intern("b");
         dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
-        DtValue *carried = dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL), *still = dt_graph_arg(body, x->type, NULL);
-        DtValue *slice = dt_graph_unary(&c->b, DT_OP_SIN, dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL));
+        DtValue *carried = dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL),
+                *still = dt_graph_arg(body, x->type, NULL);
+        DtValue *slice =
+            dt_graph_unary(&c->b, DT_OP_SIN, dt_graph_arg(body, type_of(DT_F32, "b=3"), NULL));
         DtValue *sum = dt_graph_reduce(&c->b, DT_REDUCE_SUM, still, 1, &rows);
         DtValue *all = dt_graph_reduce(&c->b, DT_REDUCE_SUM, sum, 1, &a);
-        carried = dt_graph_binary(&c->b, DT_OP_MUL, dt_graph_unary(&c->b, DT_OP_SIN, carried), slice);
+        carried =
+            dt_graph_binary(&c->b, DT_OP_MUL, dt_graph_unary(&c->b, DT_OP_SIN, carried), slice);
         dt_graph_return(body, dt_graph_binary(&c->b, DT_OP_ADD, carried, all));
         dt_graph_return(body, slice);
         check_main(c);
-        const DtLoop loop = {.label = "h", .axis = a, .count = 4, .n_carried = 1, .n_invariant = 1, .n_stacked = 1,
-                             .n_stacked_out = 1};
+        const DtLoop loop = {.label = "h", .axis = a, .count = 4, .n_carried = 1, .n_invariant = 1,
+                             .n_stacked = 1, .n_stacked_out = 1};
         DtValue *in[] = {dt_graph_slice(&c->b, x, a, 0, 1, 1), x, x};
         in[0] = dt_graph_reduce(&c->b, DT_REDUCE_SUM, in[0], 1, &a);
         const DtOp *made = dt_graph_loop(&c->b, body, loop, in);
@@ -481,8 +497,8 @@ static bool has_map_case(DtOpKind kind)
     return false;
 }
 
-/* Each row with a derivative has a case, compared with forward derivatives and differences; each other one of a serial
- * program at least a forward rule. */
+/* Each row with a derivative has a case, compared with forward derivatives and differences; each
+ * other one of a serial program at least a forward rule. */
 Test(ops, every_derivative_has_a_case)
 {
     for (int kind = 0; kind < DT_OP_COUNT; kind++) {
@@ -503,9 +519,10 @@ Test(ops, every_derivative_has_a_case)
 Test(ops, every_op_of_a_serial_program_has_a_forward_rule)
 {
     for (int kind = 0; kind < DT_OP_COUNT; kind++) {
-        const bool serial = dt_op_info[kind].op_class != DT_CLASS_COMM && kind != DT_OP_PACK && kind != DT_OP_UNPACK &&
-                            !(dt_op_info[kind].traits & DT_TRAIT_LOWERED);
-        cr_expect_eq(dt_tangent_has_rule((DtOpKind)kind), serial, "`%s`: see ir/tangent.c", dt_op_info[kind].text);
+        const bool serial = dt_op_info[kind].op_class != DT_CLASS_COMM && kind != DT_OP_PACK &&
+                            kind != DT_OP_UNPACK && !(dt_op_info[kind].traits & DT_TRAIT_LOWERED);
+        cr_expect_eq(dt_tangent_has_rule((DtOpKind)kind), serial, "`%s`: see ir/tangent.c",
+                     dt_op_info[kind].text);
     }
 }
 

@@ -155,7 +155,8 @@ Test(split, wider_copy)
 {
     Check *c = check_new();
     DtValue *x = input(c, "b=3 e=4"), *w = input(c, "b=3 e=4");
-    dt_graph_return(c->func, dt_graph_cast(&c->b, dt_graph_binary(&c->b, DT_OP_MUL, x, w), DT_BF16));
+    dt_graph_return(c->func,
+                    dt_graph_cast(&c->b, dt_graph_binary(&c->b, DT_OP_MUL, x, w), DT_BF16));
     check_split(c, (bool[]){false, true});
     cr_expect_eq(count(c->func->bwd_x, DT_OP_CAST), 1);
     cr_expect_eq(count(c->func->bwd_w, DT_OP_CAST), 1);

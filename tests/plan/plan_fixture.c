@@ -118,9 +118,10 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                   .bytes = 512});
     ADD(launches, {.blocks = 2, .threads = 256, .shared = 4096});
     ADD(registers, {.registers = 40, .spilled = 8});
-    ADD(sdpas, {.kernel = 0, .dtype = DT_PLAN_BF16, .causal = 1, .batch = 1, .heads = 2, .kv_heads = 1, .queries = 4,
-                .keys = 4, .head = 8, .scale = 0.5, .workspace = 64, .pointer = {0, 0, 0, 1, -1, -1, -1, -1, -1, -1},
-                .offset = {0, 64, 96}, .of_head = {8, 32, 32, 8}, .of_row = {16, 8, 8, 16}});
+    ADD(sdpas, {.kernel = 0, .dtype = DT_PLAN_BF16, .causal = 1, .batch = 1, .heads = 2,
+                .kv_heads = 1, .queries = 4, .keys = 4, .head = 8, .scale = 0.5, .workspace = 64,
+                .pointer = {0, 0, 0, 1, -1, -1, -1, -1, -1, -1}, .offset = {0, 64, 96},
+                .of_head = {8, 32, 32, 8}, .of_row = {16, 8, 8, 16}});
     ADD(gemms, {.n_batch = 1,
                 .dtype_a = DT_PLAN_F32,
                 .dtype_b = DT_PLAN_F32,
@@ -167,13 +168,15 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .offset = 512});
     ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
     ADD(peaks, {.entry = 0, .span = 1, .live = 192, .bytes = {128, 64}});
-    ADD(attentions, {.kernel = 0, .dtype = DT_PLAN_F32, .heads = 4, .kv_heads = 2, .head = 8, .queries = 16, .keys = 16,
-                     .visible = 0.5});
+    ADD(attentions, {.kernel = 0, .dtype = DT_PLAN_F32, .heads = 4, .kv_heads = 2, .head = 8,
+                     .queries = 16, .keys = 16, .visible = 0.5});
     ADD(devices, {.name = STR("device"), .text = STR("a100-80g"), .value = 1});
     ADD(devices, {.name = STR("capacity"), .value = 8e10});
-    ADD(predictions, {.device = STR("a100-80g"), .step = 0.5, .low = 0.4, .high = 0.6, .peak = 3e14});
+    ADD(predictions, {.device = STR("a100-80g"), .step = 0.5, .low = 0.4, .high = 0.6,
+                      .peak = 3e14});
     ADD(objectives,
-        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"), .every = 1});
+        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"),
+         .every = 1});
     ADD(scalars, {.name = STR("@lr"), .formula = STR("div(lr.base, add(step, lr.warmup))"),
                   .arena = SCALARS, .offset = 4});
     ADD(scalars, {.name = STR("@bias1"), .formula = STR("div(1, sub(1, pow(0.9, updates)))"),
@@ -192,8 +195,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});
 }
 
-/* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called with
- * register 5 = micro-batch modulo 2. */
+/* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called
+ * with register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(bodies, {.name = STR("send"), .first_inst = 13, .n_insts = 2});
@@ -328,7 +331,8 @@ static int64_t value_of(const Walk *walk, const DtPlanArg *arg)
 static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
 {
     int64_t offset = value_of(walk, arg);
-    if (len < 0 || arg->bytes < len || offset < 0 || dt_plan_predicts(walk->plan->arenas[arg->arena].kind) ||
+    if (len < 0 || arg->bytes < len || offset < 0 ||
+        dt_plan_predicts(walk->plan->arenas[arg->arena].kind) ||
         offset + arg->bytes > dt_plan_arena_bytes(walk->plan, arg->arena, walk->stage)) {
         fprintf(stderr, "a checked plan leaves its arena\n");
         abort();
@@ -399,9 +403,12 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
         touch(walk, &args[2], hull(g, g->m, g->c_row, g->n, g->c_col, g->c_batch, g->dtype_c));
         const uint32_t vector = dt_kinds_epilogues[g->epilogue].vector ? 1 : 0;
         if (vector)
-            touch(walk, &args[3], (g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n) * dt_kinds_size(g->dtype_c));
+            touch(walk, &args[3],
+                  (g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n) *
+                      dt_kinds_size(g->dtype_c));
         if (dt_kinds_epilogues[g->epilogue].matrix)
-            touch(walk, &args[3 + vector], hull(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch, g->dtype_c));
+            touch(walk, &args[3 + vector],
+                  hull(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch, g->dtype_c));
         break;
     }
     case DT_INST_COPY:

@@ -26,7 +26,8 @@
     }
 
 /* Appends an instruction with its arguments. */
-static inline void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst, const DtPlanArg *args, size_t n_args)
+static inline void add_inst(DtArena *arena, DtPlanBuilder *b, DtPlanInst inst,
+                            const DtPlanArg *args, size_t n_args)
 {
     inst.first_arg = b->args.n;
     inst.n_args = (uint16_t)n_args;

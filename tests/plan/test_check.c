@@ -42,17 +42,14 @@ static const uint64_t hostile[] = {0,
 
 /* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
 static const char *const harmless[] = {
-    "META source_digest", "META seed", "META steps", "META tokens",
-    "META parameters", "META eval_every", "META eval_steps", "META save_every",
-    "META save_keep", "META flops", "META model_flops", "KERN special", "SDPA scale", "PEAK bytes", "ATTN dtype",
-    "DEVC value", "DEVC within", "PRED step", "PRED low", "PRED high", "PRED peak",
-    "STOR init", "STOR init_a", "STOR init_b", "STOR key",
-    "KERN flops", "KERN bytes", "READ sample",
-    "READ source", "READ dtype", "READ from", "READ to",
-    "READ lo", "READ hi", "READ rate", "READ mean_span",
-    "READ mask_id", "INPT draw_lo", "INPT draw_hi", "INPT lo",
-    "INPT hi", "INPT extent", "SETT value",
-    "SPAN line",          "SPAN column",
+    "META source_digest", "META seed", "META steps", "META tokens", "META parameters",
+    "META eval_every", "META eval_steps", "META save_every", "META save_keep", "META flops",
+    "META model_flops", "KERN special", "SDPA scale", "PEAK bytes", "ATTN dtype", "DEVC value",
+    "DEVC within", "PRED step", "PRED low", "PRED high", "PRED peak", "STOR init", "STOR init_a",
+    "STOR init_b", "STOR key", "KERN flops", "KERN bytes", "READ sample", "READ source",
+    "READ dtype", "READ from", "READ to", "READ lo", "READ hi", "READ rate", "READ mean_span",
+    "READ mask_id", "INPT draw_lo", "INPT draw_hi", "INPT lo", "INPT hi", "INPT extent",
+    "SETT value", "SPAN line", "SPAN column",
 };
 
 static bool is_harmless(const char *tag, const DtPlanField *field)
@@ -169,7 +166,8 @@ static const Break breaks[] = {
     {"PACK", "n_split", 0, 0, 5, "5 mesh axes"},
     {"PACK", "n_split", 0, 0, 2, "mesh axis 0"},
     {"CODE", "binary_len", 0, 0, 1 << 20, "binary"},
-    {"ARGS", "kind", 3, 0, 2 /* step */, "argument 3 is the number of the step, which is one of kernels only"},
+    {"ARGS", "kind", 3, 0, 2 /* step */,
+     "argument 3 is the number of the step, which is one of kernels only"},
     {"KERN", "n_integers", 0, 0, 3, "4 arguments instead of 5"},
     {"LNCH", "blocks", 0, 0, 0, "0 blocks"},
     {"LNCH", "threads", 0, 0, 1025, "1025 threads"},
@@ -314,9 +312,10 @@ Test(check, says_which_stages_a_group_cannot_have)
 {
     static const struct {
         const char *stages, *message;
-    } rows[] = {{"1", "stage 0 is not in group 2"}, {"2", "axes 4, stages 2"}, {"0 to 1", "stages 0 to 1"},
-                {"1, 0", "stages 1, 0"}, {"0,1", "stages 0,1"}, {"4294967296", "stages 4294967296"},
-                {"0 ", "stages 0 "}, {"none", "stages none"}, {"0, 1", "axes 4 do not make 1 ranks"}};
+    } rows[] = {{"1", "stage 0 is not in group 2"}, {"2", "axes 4, stages 2"},
+                {"0 to 1", "stages 0 to 1"}, {"1, 0", "stages 1, 0"}, {"0,1", "stages 0,1"},
+                {"4294967296", "stages 4294967296"}, {"0 ", "stages 0 "}, {"none", "stages none"},
+                {"0, 1", "axes 4 do not make 1 ranks"}};
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         DtArena *arena = dt_arena_new();
         DtPlanBuilder *b = fixture_plan(arena);
@@ -326,13 +325,14 @@ Test(check, says_which_stages_a_group_cannot_have)
         b->groups.at[2].stages = dt_write_str(b, rows[i].stages);
         dt_write_bytes(b, &bytes, &len);
         DtStatus status = dt_read_bytes(bytes, len, &plan);
-        cr_expect(strstr(status.message, rows[i].message), "%s: '%s' lacks '%s'", rows[i].stages, status.message,
-                  rows[i].message);
+        cr_expect(strstr(status.message, rows[i].message), "%s: '%s' lacks '%s'", rows[i].stages,
+                  status.message, rows[i].message);
         dt_arena_free(arena);
     }
 }
 
-/* A record of several stages stands for as many, with their axes: a small file would take much memory. */
+/* A record of several stages stands for as many, with their axes: a small file would take much
+ * memory. */
 Test(check, stores_of_several_stages_stay_few)
 {
     for (uint32_t more = 0; more < 2; more++) { /* so many records are no fault themselves */
@@ -387,7 +387,8 @@ static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, co
     uint8_t *bytes;
     size_t len;
     DtPlan plan;
-    DtPlanEntry entry = {.name = dt_write_str(b, "ahead"), .first = b->schedule.n, .count = n, .stage = -1};
+    DtPlanEntry entry = {.name = dt_write_str(b, "ahead"), .first = b->schedule.n, .count = n,
+                         .stage = -1};
     for (uint32_t k = 0; k < n; k++)
         DT_PUSH(arena, b->schedule, items[k]);
     DT_PUSH(arena, b->entries, entry);
@@ -395,7 +396,8 @@ static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, co
     dt_write_bytes(b, &bytes, &len);
     DtStatus status = dt_read_bytes(bytes, len, &plan);
     if (message)
-        cr_expect(strstr(status.message, message), "row %zu: '%s' lacks '%s'", row, status.message, message);
+        cr_expect(strstr(status.message, message), "row %zu: '%s' lacks '%s'", row, status.message,
+                  message);
     else
         cr_expect(dt_status_ok(&status), "row %zu: %s", row, status.message);
     dt_arena_free(arena);
@@ -427,12 +429,14 @@ Test(check, guards_bound_registers)
         {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 9, .count = 2}, "guards 9 items"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 4, .count = 2}, "only RUN, SET and WHEN"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 10, .body = 2, .count = 2}, "by register 10"},
-        {1, {.kind = DT_SCHED_WHEN, .reg = 7, .body = 2, .count = 2}, "register 7 is set where it guards"},
+        {1, {.kind = DT_SCHED_WHEN, .reg = 7, .body = 2, .count = 2},
+         "register 7 is set where it guards"},
         {1, {.kind = DT_SCHED_WHEN, .reg = 6, .body = 2, .count = 2}, "register 6 has no value"},
         {2, {.kind = DT_SCHED_SET, .reg = 1, .body = 0, .step = 1}, "sets register 1"},
         {2, {.kind = DT_SCHED_SET, .reg = 7, .body = 7, .step = 1, .first = 1, .count = 2}, NULL},
         {2, {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1}, "modulo 0"},
-        {2, {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1, .count = 2}, "register 5 or 0 has no value"},
+        {2, {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1, .count = 2},
+         "register 5 or 0 has no value"},
         {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 1, .count = 1}, NULL},
         {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 2, .count = 1}, "never runs"},
         {2, {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 1}, "guards 2 items"},
@@ -470,7 +474,8 @@ Test(check, the_ring_keeps_its_value)
             {.kind = DT_SCHED_WHEN, .reg = reg, .body = 1, .first = rows[i].slot, .count = 1},
             {.kind = DT_SCHED_SET, .reg = 5, .body = 1, .step = 1},
             {.kind = DT_SCHED_WHEN, .reg = 1, .body = 1, .first = 1, .count = 9},
-            {.kind = DT_SCHED_SET, .reg = reg, .body = reg, .step = 1, .first = 1, .count = rows[i].count},
+            {.kind = DT_SCHED_SET, .reg = reg, .body = reg, .step = 1, .first = 1,
+             .count = rows[i].count},
             {.kind = DT_SCHED_END, .reg = 1},
         };
         expect_entry(items, DT_COUNT(items), i, rows[i].message);

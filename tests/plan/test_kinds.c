@@ -71,14 +71,17 @@ Test(kinds, names_of_entries)
         {"grad@net2.w7", DT_PLAN_STEP, DT_PLAN_W, 7, 0, "net2"}, /* no number of the loss's */
         {"update@critic", DT_PLAN_UPDATE, DT_PLAN_WHOLE, -1, 0, "critic"},
     };
-    static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f", "grad.x1", "grad.f01",
-                                       "grad.f1.", "grad.f1.0", "grad.f1.2.3", "grad.2.1", "eval2", "grad.prologues",
+    static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f",
+                                       "grad.x1", "grad.f01", "grad.f1.", "grad.f1.0",
+                                       "grad.f1.2.3", "grad.2.1", "eval2", "grad.prologues",
                                        "grad.prologue.f0", "grad.f1000000000"};
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const DtPlanName name = dt_plan_name(rows[i].name);
-        cr_expect(name.run == rows[i].run && name.part == rows[i].part && name.number == rows[i].number &&
-                      name.twin == rows[i].twin && name.n_objective == strlen(rows[i].objective) &&
-                      !strncmp(name.n_objective ? name.objective : "", rows[i].objective, name.n_objective),
+        cr_expect(name.run == rows[i].run && name.part == rows[i].part &&
+                      name.number == rows[i].number && name.twin == rows[i].twin &&
+                      name.n_objective == strlen(rows[i].objective) &&
+                      !strncmp(name.n_objective ? name.objective : "", rows[i].objective,
+                               name.n_objective),
                   "%s", rows[i].name);
         cr_expect_eq(dt_plan_name_is_part(&name), strchr(rows[i].name, '.') != NULL);
     }

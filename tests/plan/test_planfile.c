@@ -170,8 +170,10 @@ Test(stages, one_record_per_stage)
                                {.extent = 12, .local = 2, .first = 3, .step = 2},
                                {.extent = 5, .local = 5}};
     const DtPlanStore stores[] = {{.of = -1, .stage = 0, .first_axis = 0, .n_axes = 1},
-                                  {.of = 2, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
-                                  {.of = -1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2, .n_loops = 1},
+                                  {.of = 2, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2,
+                                   .n_loops = 1},
+                                  {.of = -1, .stage = 1, .more = 2, .first_axis = 1, .n_axes = 2,
+                                   .n_loops = 1},
                                   {.of = 0, .stage = 0, .first_axis = 0, .n_axes = 1}};
     const DtPlan plan = {.axes = axes, .n_axes = 3, .stores = stores, .n_stores = 4};
     DtArena *memory = dt_arena_new();
@@ -180,7 +182,8 @@ Test(stages, one_record_per_stage)
     for (uint32_t k = 0; k < 3; k++) {
         const DtPlanStore *moment = &all->stores[1 + k], *param = &all->stores[4 + k];
         cr_expect(param->stage == 1 + (int32_t)k && param->more == 0 && param->of == -1);
-        cr_expect(moment->stage == 1 + (int32_t)k && moment->more == 0 && moment->of == 4 + (int32_t)k);
+        cr_expect(moment->stage == 1 + (int32_t)k && moment->more == 0 &&
+                  moment->of == 4 + (int32_t)k);
         cr_expect_eq(param->first_axis, moment->first_axis);
         cr_expect_eq(all->axes[param->first_axis].first, 3 + 2 * k);
         cr_expect_eq(all->axes[param->first_axis].step, 0);

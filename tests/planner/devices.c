@@ -22,7 +22,8 @@ bool planner_open(DtArena *arena, DtCudnn *ret_cudnn)
 #define NAME(MEMBER, SYMBOL, RESULT, ARGUMENTS) SYMBOL,
     static const char *const names[] = {DT_CUDNN(NAME)};
 #undef NAME
-    DtStatus status = dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_cudnn);
+    DtStatus status =
+        dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_cudnn);
     return dt_status_ok(&status) && ret_cudnn->version() >= PLANNER_OLDEST;
 }
 
@@ -32,15 +33,20 @@ DtCudnnDesc *planner_properties(const DtCudnn *cudnn, const PlannerDevice *devic
     char text[1200];
     const int n = snprintf(
         text, sizeof text,
-        "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"deviceVer\": %d, "
-        "\"driverVer\": 13000, \"multiProcessorCount\": %d, \"regsPerBlock\": 65536, \"smClockRateKHz\": 1980000, "
+        "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
+        "\"deviceVer\": %d, "
+        "\"driverVer\": 13000, \"multiProcessorCount\": %d, \"regsPerBlock\": 65536, "
+        "\"smClockRateKHz\": 1980000, "
         "\"memClockRateKHz\": 3201000, \"l2CacheSize\": 62914560, \"warpSize\": 32, "
         "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": %d, "
         "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"pciDeviceId\": 0, "
-        "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"isTccDriver\": 0, "
-        "\"supportCoopLaunch\": 1, \"cudaDeviceId\": 0, \"totalGlobalMem\": 80000000000, \"deviceName\": \"%s\"}",
+        "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, "
+        "\"isTccDriver\": 0, "
+        "\"supportCoopLaunch\": 1, \"cudaDeviceId\": 0, \"totalGlobalMem\": 80000000000, "
+        "\"deviceName\": \"%s\"}",
         10 * device->capability, device->processors, device->shared, device->name);
     const bool good = cudnn->desc_new(DEVICE, &desc) == 0 &&
-                      cudnn->desc_set(desc, DEVICE_JSON, IS_CHAR, n, text) == 0 && cudnn->desc_done(desc) == 0;
+                      cudnn->desc_set(desc, DEVICE_JSON, IS_CHAR, n, text) == 0 &&
+                      cudnn->desc_done(desc) == 0;
     return good ? desc : NULL;
 }

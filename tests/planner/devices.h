@@ -9,8 +9,8 @@
 typedef struct PlannerDevice {
     const char *name;
     int capability, processors, shared; /* 90: 9.0; bytes */
-    size_t in_order, linear;            /* versions from which backward adds in one order, and does without the
-                                         * gradients of all scores; 0: none */
+    size_t in_order, linear;            /* versions from which backward adds in one order, and does
+                                         * without the gradients of all scores; 0: none */
 } PlannerDevice;
 
 enum { PLANNER_DEVICES = 4, PLANNER_OLDEST = 91600 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcuda.so.1 that says yes to everything and does nothing: a library that plans for a device, as cuDNN does by its
- * properties alone, wants a driver to load what it compiled. */
+/* libcuda.so.1 that says yes to everything and does nothing: a library that plans for a device, as
+ * cuDNN does by its properties alone, wants a driver to load what it compiled. */
 #include <stddef.h>
 #include <string.h>
 
@@ -38,22 +38,27 @@ static int table(const void **ret_table)
     return 0;
 }
 
-int cuGetProcAddress_v2(const char *name, void **ret_function, int wanted, unsigned long long flags, int *ret_status);
+int cuGetProcAddress_v2(const char *name, void **ret_function, int wanted, unsigned long long flags,
+                        int *ret_status);
 
-#define GIVES(F)                                                                                                    \
-    F(cuModuleLoadData)                                                                                             \
-    F(cuModuleLoadDataEx)                                                                                           \
-    F(cuModuleGetFunction) F(cuModuleGetGlobal) F(cuLibraryLoadData) F(cuLibraryLoadFromFile) F(cuLibraryGetKernel) \
-        F(cuKernelGetFunction) F(cuLibraryGetModule) F(cuCtxGetCurrent) F(cuDevicePrimaryCtxRetain)                 \
-            F(cuStreamGetCtx)
-#define AGREES(F)                                                                                              \
-    F(cuGetErrorName)                                                                                          \
-    F(cuGetErrorString)                                                                                        \
-    F(cuCtxGetLimit) F(cuCtxPopCurrent) F(cuCtxPushCurrent) F(cuLinkCreate) F(cuLinkAddData) F(cuLinkComplete) \
-        F(cuLinkDestroy) F(cuLaunchKernel) F(cuLaunchCooperativeKernel) F(cuLaunchKernelEx) F(cuDeviceGet)     \
-            F(cuLibraryUnload) F(cuKernelSetAttribute) F(cuOccupancyMaxPotentialClusterSize)
-#define COUNTS(F) \
-    F(cuKernelGetAttribute, none) F(cuFuncGetAttribute, none) F(cuDeviceGetCount, one) F(cuDriverGetVersion, version)
+#define GIVES(F)                                                                             \
+    F(cuModuleLoadData)                                                                      \
+    F(cuModuleLoadDataEx)                                                                    \
+    F(cuModuleGetFunction)                                                                   \
+    F(cuModuleGetGlobal) F(cuLibraryLoadData) F(cuLibraryLoadFromFile) F(cuLibraryGetKernel) \
+        F(cuKernelGetFunction) F(cuLibraryGetModule) F(cuCtxGetCurrent)                      \
+            F(cuDevicePrimaryCtxRetain) F(cuStreamGetCtx)
+#define AGREES(F)                                                                             \
+    F(cuGetErrorName)                                                                         \
+    F(cuGetErrorString)                                                                       \
+    F(cuCtxGetLimit)                                                                          \
+    F(cuCtxPopCurrent) F(cuCtxPushCurrent) F(cuLinkCreate) F(cuLinkAddData) F(cuLinkComplete) \
+        F(cuLinkDestroy) F(cuLaunchKernel) F(cuLaunchCooperativeKernel) F(cuLaunchKernelEx)   \
+            F(cuDeviceGet) F(cuLibraryUnload) F(cuKernelSetAttribute)                         \
+                F(cuOccupancyMaxPotentialClusterSize)
+#define COUNTS(F)                 \
+    F(cuKernelGetAttribute, none) \
+    F(cuFuncGetAttribute, none) F(cuDeviceGetCount, one) F(cuDriverGetVersion, version)
 
 #define GIVE(NAME) \
     int NAME(void **ret_thing) { return give(ret_thing); }
@@ -67,7 +72,8 @@ COUNTS(COUNT)
 
 typedef int Function(void);
 
-int cuGetProcAddress_v2(const char *name, void **ret_function, int wanted, unsigned long long flags, int *ret_status)
+int cuGetProcAddress_v2(const char *name, void **ret_function, int wanted, unsigned long long flags,
+                        int *ret_status)
 {
 #define ROW(NAME) {#NAME, (Function *)NAME},
 #define ROW_OF(NAME, WHAT) ROW(NAME)

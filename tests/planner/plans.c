@@ -15,14 +15,16 @@ typedef struct Seen {
     uint32_t n;
 } Seen;
 
-static void print_record(const DtCudnn *cudnn, DtArena *arena, const DtCudnnDevice *device, const DtPlanSdpa *record)
+static void print_record(const DtCudnn *cudnn, DtArena *arena, const DtCudnnDevice *device,
+                         const DtPlanSdpa *record)
 {
     DtCudnnDescs descs = {.cudnn = cudnn, .arena = arena};
     DtSdpaGraph graph;
     const char *why = "";
     if (dt_sdpa_graph(&descs, device, record, &graph, &why))
         printf("%s %llu of %llu bytes\n", record->backward ? "backward" : "forward",
-               (unsigned long long)(graph.workspace + graph.sums), (unsigned long long)record->workspace);
+               (unsigned long long)(graph.workspace + graph.sums),
+               (unsigned long long)record->workspace);
     else
         printf("%s none: %s\n", record->backward ? "backward" : "forward", why);
     dt_cudnn_descs_free(&descs);
@@ -51,9 +53,11 @@ static bool is_new(Seen *seen, const DtPlanSdpa *record)
     return true;
 }
 
-static bool print_plan(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *of, Seen *seen, const char *path)
+static bool print_plan(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *of, Seen *seen,
+                       const char *path)
 {
-    const DtCudnnDevice device = {.properties = planner_properties(cudnn, of), .capability = of->capability};
+    const DtCudnnDevice device = {.properties = planner_properties(cudnn, of),
+                                  .capability = of->capability};
     DtPlanFile file;
     const DtStatus status = dt_read_file(path, &file);
     if (!dt_status_ok(&status) || !device.properties) {
@@ -61,7 +65,8 @@ static bool print_plan(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice
         return false;
     }
     for (uint32_t i = 0; i < file.plan.n_sdpas; i++) {
-        if ((!file.plan.sdpas[i].backward && of->capability != FORWARD_FOR) || !is_new(seen, &file.plan.sdpas[i]))
+        if ((!file.plan.sdpas[i].backward && of->capability != FORWARD_FOR) ||
+            !is_new(seen, &file.plan.sdpas[i]))
             continue;
         printf("%zu\t%d\t%s\t%u\t", cudnn->version(), of->capability, path, i);
         print_record(cudnn, arena, &device, &file.plan.sdpas[i]);

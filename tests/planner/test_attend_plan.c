@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of attention, planned by cuDNN itself where it is installed, for devices that need not be there (devices.h).
- * So its engines are asked whether they know these graphs, and how much workspace they need, which dtc says
- * beforehand. Nothing is run. */
+/* Graphs of attention, planned by cuDNN itself where it is installed, for devices that need not be
+ * there (devices.h). So its engines are asked whether they know these graphs, and how much
+ * workspace they need, which dtc says beforehand. Nothing is run. */
 #include "devices.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +20,8 @@ static const Shape shapes[] = {
     {2, 8, 2, 333, 333, 96, 0, 1, DT_PLAN_F16, IN_ALL},     /* heads that share keys */
     {2, 4, 1, 512, 512, 128, 64, 1, DT_PLAN_F16, 1 << SCORES},
     {1, 2, 2, 7, 1000, 8, 0, 0, DT_PLAN_BF16, 1 << SCORES},
-    {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR}, /* Llama 3, whose gradients of scores are 4.3 GB */
+    {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR}, /* Llama 3, whose gradients of
+                                                                   * scores are 4.3 GB */
 };
 
 /* As dtc says it (codegen/cuda/attend_library.c). */
@@ -30,10 +31,13 @@ static uint64_t workspace_of(const Shape *shape, Wish wish)
                   each = shape->heads > shape->kv_heads ? 2 * shape->keys * shape->head : 0,
                   linear = 4 * shape->queries * shape->head + rows / 8 + 4 * each;
     return 4096 + (uint64_t)(shape->batch * shape->heads) *
-                      (uint64_t)(wish == FORWARD ? 0 : wish == SCORES ? 2 * (rows * columns + each) : linear);
+                      (uint64_t)(wish == FORWARD  ? 0
+                                 : wish == SCORES ? 2 * (rows * columns + each)
+                                                  : linear);
 }
 
-/* As a model has them: heads of one position are adjacent; gradients of keys and values heads apart. */
+/* As a model has them: heads of one position are adjacent; gradients of keys and values heads
+ * apart. */
 static DtPlanSdpa record_of(const Shape *shape, Wish wish)
 {
     DtPlanSdpa s = {.dtype = shape->dtype,
@@ -49,7 +53,8 @@ static DtPlanSdpa record_of(const Shape *shape, Wish wish)
                     .scale = 0.125,
                     .workspace = workspace_of(shape, wish)};
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
-        const bool kv = p == DT_SDPA_K || p == DT_SDPA_V, slopes = p == DT_SDPA_DK || p == DT_SDPA_DV;
+        const bool kv = p == DT_SDPA_K || p == DT_SDPA_V,
+                   slopes = p == DT_SDPA_DK || p == DT_SDPA_DV;
         const int64_t heads = kv || slopes ? shape->kv_heads : shape->heads,
                       n = kv || slopes ? shape->keys : shape->queries;
         s.pointer[p] = (int32_t)p;
@@ -63,13 +68,16 @@ static DtPlanSdpa record_of(const Shape *shape, Wish wish)
 /* Whether that version has an engine for the wish. */
 static bool has(const PlannerDevice *device, size_t version, const Shape *shape, Wish wish)
 {
-    const size_t from = wish == SCORES ? device->in_order : wish == LINEAR ? device->linear : PLANNER_OLDEST;
+    const size_t from = wish == SCORES   ? device->in_order
+                        : wish == LINEAR ? device->linear
+                                         : PLANNER_OLDEST;
     const bool is_enough = workspace_of(shape, SCORES) <= workspace_of(shape, LINEAR);
-    return (from && version >= from) || (wish == LINEAR && is_enough && version >= device->in_order);
+    return (from && version >= from) ||
+           (wish == LINEAR && is_enough && version >= device->in_order);
 }
 
-static void plan_one(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *of, const DtCudnnDevice *device,
-                     const Shape *shape, Wish wish)
+static void plan_one(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *of,
+                     const DtCudnnDevice *device, const Shape *shape, Wish wish)
 {
     const DtPlanSdpa record = record_of(shape, wish);
     DtCudnnDescs descs = {.cudnn = cudnn, .arena = arena};
@@ -77,7 +85,8 @@ static void plan_one(const DtCudnn *cudnn, DtArena *arena, const PlannerDevice *
     const char *why = "";
     const bool wanted = has(of, cudnn->version(), shape, wish),
                is = dt_sdpa_graph(&descs, device, &record, &graph, &why);
-    cr_expect(is == wanted, "%s, shape %d, wish %d: %s", of->name, (int)(shape - shapes), (int)wish, why);
+    cr_expect(is == wanted, "%s, shape %d, wish %d: %s", of->name, (int)(shape - shapes), (int)wish,
+              why);
     cr_expect(!is || graph.workspace + graph.sums <= record.workspace);
     cr_expect(is || strstr(why, "it wants ") || strstr(why, "no known order"), "%s", why);
     dt_cudnn_descs_free(&descs);
@@ -97,8 +106,10 @@ Test(attend_plan, the_library_knows_the_graphs)
                                       .capability = planner_devices[d].capability};
         cr_assert(device.properties != NULL);
         for (size_t i = 0; i < WISHES * DT_COUNT(shapes); i++)
-            if (shapes[i / WISHES].wishes >> i % WISHES & 1 && (i % WISHES != LINEAR || planner_devices[d].linear))
-                plan_one(&cudnn, arena, &planner_devices[d], &device, &shapes[i / WISHES], (Wish)(i % WISHES));
+            if (shapes[i / WISHES].wishes >> i % WISHES & 1 &&
+                (i % WISHES != LINEAR || planner_devices[d].linear))
+                plan_one(&cudnn, arena, &planner_devices[d], &device, &shapes[i / WISHES],
+                         (Wish)(i % WISHES));
         cudnn.desc_free(device.properties);
     }
     dt_arena_free(arena);

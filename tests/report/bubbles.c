@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bubble of a plan whose pieces take given times:  bubbles PLAN F B W MESSAGE  (milliseconds)
- * Prints 1 - m (F + B + W) / step; a stage has one piece, and all else but messages takes no time. Where a piece has no
- * W, B has its time; where it has no B, since nobody wants what that makes, W has. */
+ * Prints 1 - m (F + B + W) / step; a stage has one piece, and all else but messages takes no time.
+ * Where a piece has no W, B has its time; where it has no B, since nobody wants what that makes, W
+ * has. */
 #include "plan/read.h"
 #include "plan/report/simulate.h"
 #include "tests/report/alike.h"
@@ -62,7 +63,8 @@ int main(int argc, char **argv)
     const DtPlan *plan = &file.plan;
     DtArena *arena = dt_arena_new();
     DtDevice device = dt_device_new("test");
-    device.at[DT_COST_share].value = device.at[DT_COST_step].value = device.at[DT_COST_jitter].value = 0;
+    device.at[DT_COST_share].value = device.at[DT_COST_step].value =
+        device.at[DT_COST_jitter].value = 0;
     const DtCostModel model = {.device = &device, .nodes = 1, .ranks_per_node = 1};
     DtPrice *prices = DT_NEW_ARRAY(arena, DtPrice, plan->n_insts + 1);
     price_pieces(plan, times, prices);

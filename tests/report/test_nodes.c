@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes of two kinds, on plans made by hand: which devices stages have, what instructions cost there, memory, peaks. */
+/* Nodes of two kinds, on plans made by hand: which devices stages have, what instructions cost
+ * there, memory, peaks. */
 #include "plan/kinds.h"
 #include "plan/report/nodes.h"
 #include "plan/report/simulate.h"
@@ -32,19 +33,22 @@ static DtDevice device_of(const char *name, double speed, double bytes)
     device.memory_bytes = bytes;
     device.link = (DtCostLink){100e9, 1e-6};
     device.nic = (DtCostLink){speed * 1e9, 1e-6};
-    device.at[DT_COST_share].value = device.at[DT_COST_step].value = device.at[DT_COST_jitter].value = 0;
+    device.at[DT_COST_share].value = device.at[DT_COST_step].value =
+        device.at[DT_COST_jitter].value = 0;
     return device;
 }
 
 /* A fast node with two ranks, then two slow ones. */
 static void open_sample(Sample *s)
 {
-    *s = (Sample){.meta = {.n_ranks = 6, .n_micro = 1, .pipeline = 1}, .fast = device_of("fast", 40, 100e6),
-                  .slow = device_of("slow", 10, 50e6), .arena = dt_arena_new()};
+    *s = (Sample){.meta = {.n_ranks = 6, .n_micro = 1, .pipeline = 1},
+                  .fast = device_of("fast", 40, 100e6), .slow = device_of("slow", 10, 50e6),
+                  .arena = dt_arena_new()};
     s->model = (DtCostModel){.device = &s->fast, .nodes = 3, .ranks_per_node = 2, .n_kinds = 2,
                              .kinds = {{&s->fast, 1}, {&s->slow, 2}}};
-    s->plan = (DtPlan){.meta = &s->meta, .n_meta = 1, .mesh = pipe_first, .n_mesh = 2, .objectives = objectives,
-                       .n_objectives = 1, .strings = strings, .n_strings = sizeof strings};
+    s->plan = (DtPlan){.meta = &s->meta, .n_meta = 1, .mesh = pipe_first, .n_mesh = 2,
+                       .objectives = objectives, .n_objectives = 1, .strings = strings,
+                       .n_strings = sizeof strings};
 }
 
 Test(nodes, stages_are_on_consecutive_nodes)
@@ -69,15 +73,20 @@ Test(nodes, stages_are_on_consecutive_nodes)
  * of all stages. */
 Test(nodes, instructions_are_priced_on_their_stage)
 {
-    static const DtPlanGemm gemms[] = {{.m = 4096, .n = 4096, .k = 4096, .a_row = 4096, .a_col = 1, .b_row = 4096,
-                                        .b_col = 1, .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32,
-                                        .dtype_c = DT_PLAN_F32}};
-    static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1}, {.from = 1, .to = 2, .slots = 1}};
-    static const DtPlanGroup groups[] = {{.mask = 1, .size = 3, .queue = 1}, {.mask = 2, .size = 2, .queue = 2}};
+    static const DtPlanGemm gemms[] = {{.m = 4096, .n = 4096, .k = 4096, .a_row = 4096, .a_col = 1,
+                                        .b_row = 4096, .b_col = 1, .dtype_a = DT_PLAN_F32,
+                                        .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32}};
+    static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1},
+                                             {.from = 1, .to = 2, .slots = 1}};
+    static const DtPlanGroup groups[] = {{.mask = 1, .size = 3, .queue = 1},
+                                         {.mask = 2, .size = 2, .queue = 2}};
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM},
-                                       {.kind = DT_INST_SEND, .count = 1 << 22, .dtype = DT_PLAN_F32},
-                                       {.kind = DT_INST_ALL_REDUCE, .count = 1 << 22, .dtype = DT_PLAN_F32},
-                                       {.kind = DT_INST_ALL_REDUCE, .ref = 1, .count = 1 << 22, .dtype = DT_PLAN_F32}};
+                                       {.kind = DT_INST_SEND, .count = 1 << 22,
+                                        .dtype = DT_PLAN_F32},
+                                       {.kind = DT_INST_ALL_REDUCE, .count = 1 << 22,
+                                        .dtype = DT_PLAN_F32},
+                                       {.kind = DT_INST_ALL_REDUCE, .ref = 1, .count = 1 << 22,
+                                        .dtype = DT_PLAN_F32}};
     Sample s;
     open_sample(&s);
     s.plan.gemms = gemms, s.plan.n_gemms = 1, s.plan.channels = channels, s.plan.n_channels = 2;
@@ -89,8 +98,10 @@ Test(nodes, instructions_are_priced_on_their_stage)
         for (uint32_t i = 0; i < 4; i++)
             alone[k][i] = dt_price_plan(s.arena, &s.plan, &one)[0][i].seconds;
     }
-    cr_expect_gt(alone[1][0], 3 * alone[0][0], "the product takes %g and %g s", alone[0][0], alone[1][0]);
-    cr_expect_gt(alone[1][1], 3 * alone[0][1], "the message takes %g and %g s", alone[0][1], alone[1][1]);
+    cr_expect_gt(alone[1][0], 3 * alone[0][0], "the product takes %g and %g s", alone[0][0],
+                 alone[1][0]);
+    cr_expect_gt(alone[1][1], 3 * alone[0][1], "the message takes %g and %g s", alone[0][1],
+                 alone[1][1]);
     for (uint32_t stage = 0; stage < 3; stage++) {
         cr_expect_eq(prices[stage][0].seconds, alone[stage > 0][0]);
         cr_expect_eq(prices[stage][1].seconds, alone[1][1], "a message to a slow stage");
@@ -113,7 +124,8 @@ Test(nodes, stages_that_do_the_same_take_their_own_time)
                                            {.kind = DT_SCHED_END}};
     static const DtPlanEntry entries[] = {{.name = STEP, .first = 1, .count = 3, .stage = -1},
                                           {.name = DATA, .first = 0, .count = 1, .stage = -1}};
-    const DtPrice fast = {.seconds = 1, .time = DT_TIME_PRODUCTS}, slow = {.seconds = 3, .time = DT_TIME_PRODUCTS};
+    const DtPrice fast = {.seconds = 1, .time = DT_TIME_PRODUCTS},
+                  slow = {.seconds = 3, .time = DT_TIME_PRODUCTS};
     const DtPrice *const prices[] = {&fast, &slow, &slow};
     const DtSimulateOptions options = {.slices = false};
     Sample s;
@@ -133,7 +145,8 @@ Test(nodes, stages_that_do_the_same_take_their_own_time)
 Test(nodes, least_room_is_a_share_of_the_device)
 {
     static const DtPlanArena arenas[] = {{.kind = DT_ARENA_PARAMS}};
-    static const DtPlanArenaSize sizes[] = {{.bytes = 60000000}, {.bytes = 30000000}, {.bytes = 40000000}};
+    static const DtPlanArenaSize sizes[] = {{.bytes = 60000000}, {.bytes = 30000000},
+                                            {.bytes = 40000000}};
     Sample s;
     DtMemory memory;
     open_sample(&s);

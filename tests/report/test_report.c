@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two ranks. "step": 4 micro-batches, each: body 0 (kernel, gemm), 3 layers of body 1 (gemm); then body 2
- * (all_reduce of 1000 f32, all_gather of 100 i32). */
+/* Two ranks. "step": 4 micro-batches, each: body 0 (kernel, gemm), 3 layers of body 1 (gemm); then
+ * body 2 (all_reduce of 1000 f32, all_gather of 100 i32). */
 static const char strings[] = "\0step\0data\0m.dsl\0cpu-v3\0k0\0h.wq";
 enum { STEP = 1, DATA = 6, SOURCE = 11, TARGET = 17, KERNEL = 24, PATH = 27 };
 
-static const DtPlanMeta meta = {.source = SOURCE, .target = TARGET, .n_ranks = 2, .n_micro = 4, .batch = 64,
-                                .parameters = 1234};
+static const DtPlanMeta meta = {.source = SOURCE, .target = TARGET, .n_ranks = 2, .n_micro = 4,
+                                .batch = 64, .parameters = 1234};
 static const DtPlanMeshAxis mesh[] = {{.name = DATA, .size = 2}};
 static const DtPlanGroup groups[] = {{.mask = 1, .size = 2}, {.mask = 3, .size = 8}};
 static const DtPlanArena arenas[] = {{.kind = DT_ARENA_PARAMS, .bytes = 4096},
@@ -46,12 +46,12 @@ static const DtPlanSpan spans[] = {{0}, {.file = SOURCE, .path = PATH, .line = 9
 
 static DtPlan sample(void)
 {
-    return (DtPlan){.meta = &meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups, .n_groups = 2,
-                    .arenas = arenas, .n_arenas = 3, .kernels = kernels, .n_kernels = 1, .gemms = gemms, .n_gemms = 2,
-                    .insts = insts, .n_insts = 5, .bodies = bodies, .n_bodies = 3, .schedule = schedule,
-                    .n_schedule = 7, .entries = entries, .n_entries = 1,
-                    .objectives = objectives, .n_objectives = 1, .spans = spans, .n_spans = 2,
-                    .strings = strings, .n_strings = sizeof strings};
+    return (DtPlan){.meta = &meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups,
+                    .n_groups = 2, .arenas = arenas, .n_arenas = 3, .kernels = kernels,
+                    .n_kernels = 1, .gemms = gemms, .n_gemms = 2, .insts = insts, .n_insts = 5,
+                    .bodies = bodies, .n_bodies = 3, .schedule = schedule, .n_schedule = 7,
+                    .entries = entries, .n_entries = 1, .objectives = objectives, .n_objectives = 1,
+                    .spans = spans, .n_spans = 2, .strings = strings, .n_strings = sizeof strings};
 }
 
 Test(report, runs_multiply_through_loops)
@@ -64,7 +64,8 @@ Test(report, runs_multiply_through_loops)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
 }
 
-/* Of a loop's iterations only those count that a guard lets through, those of loops in it with them. */
+/* Of a loop's iterations only those count that a guard lets through, those of loops in it with
+ * them. */
 Test(report, guards_count_some_iterations)
 {
     static const DtPlanSchedule items[] = {
@@ -94,7 +95,8 @@ Test(report, guards_count_some_iterations)
     dt_report_schedule(&plan, &order);
     cr_expect(strstr(order.at, "      if 1 <= r1 < 5:\n        r7 = (r1) mod 2\n") &&
                   strstr(order.at, "      if 3 <= r2 < 12:\n") &&
-                  strstr(order.at, "      if 0 <= r2 < 1:\n        if 2 <= r1 < 5:\n          "), "%s", order.at);
+                  strstr(order.at, "      if 0 <= r2 < 1:\n        if 2 <= r1 < 5:\n          "),
+              "%s", order.at);
     dt_text_free(&order);
 }
 
@@ -110,7 +112,8 @@ Test(report, work_and_traffic)
     cr_expect_eq(e.received[DT_INST_ALL_GATHER], 2800); /* 7 other parts of 400 bytes */
 }
 
-/* Closed forms, of all members: 2 v (n-1), v (n-1), v (n-1), v (n-1)/n and v for a tensor of v bytes. */
+/* Closed forms, of all members: 2 v (n-1), v (n-1), v (n-1), v (n-1)/n and v for a tensor of v
+ * bytes. */
 Test(report, closed_forms_of_collectives)
 {
     enum { RANKS = 4, ELEMENTS = 64, V = 4 * ELEMENTS };
@@ -128,7 +131,8 @@ Test(report, closed_forms_of_collectives)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         DtPlanInst inst = {.kind = cases[i].kind, .dtype = DT_PLAN_F32, .count = cases[i].count};
         cr_expect_eq(dt_report_members(&plan, &inst), cases[i].members, "kind %u", inst.kind);
-        cr_expect_eq(dt_report_received(&plan, &inst), cases[i].members / RANKS, "kind %u", inst.kind);
+        cr_expect_eq(dt_report_received(&plan, &inst), cases[i].members / RANKS, "kind %u",
+                     inst.kind);
     }
 }
 
@@ -147,7 +151,9 @@ Test(report, text)
     DtPlan plan = sample();
     DtText text = {0};
     dt_report_details(&plan, &text);
-    cr_expect(strstr(text.at, "m.dsl for cpu-v3: 2 ranks (data = 2), batch of 64 in 4 micro-batches, 1234 parameters"));
+    cr_expect(strstr(
+        text.at,
+        "m.dsl for cpu-v3: 2 ranks (data = 2), batch of 64 in 4 micro-batches, 1234 parameters"));
     cr_expect(strstr(text.at, "activations                1024 B"), "%s", text.at);
     cr_expect(strstr(text.at, "total                      5120 B"), "%s", text.at);
     cr_expect(strstr(text.at, "m.dsl:9 h.wq"), "%s", text.at);
@@ -171,7 +177,8 @@ Test(report, json)
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
     const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
     cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 4);
-    const json_t *products = json_object_get(root, "gemms"), *gemm = json_array_get(products, 0); /* the heaviest */
+    /* the heaviest */
+    const json_t *products = json_object_get(root, "gemms"), *gemm = json_array_get(products, 0);
     cr_expect_eq(json_array_size(products), 2);
     cr_expect_eq(json_integer_value(json_object_get(gemm, "runs")), 12);
     cr_expect_eq(json_integer_value(json_object_get(gemm, "m")), 10);
@@ -200,7 +207,8 @@ Test(report, registers_by_target)
     memcpy(names + at, more, sizeof more);
     const DtPlanMeta gpu = {.source = at + 13, .target = at, .n_ranks = 1, .n_micro = 1};
     const DtPlanKernel two[] = {{.name = at + 13}, {.name = at + 13, .span = 1}};
-    static const DtPlanLaunch launches[2] = {{.blocks = 1, .threads = 32}, {.blocks = 1, .threads = 32}};
+    static const DtPlanLaunch launches[2] = {{.blocks = 1, .threads = 32},
+                                             {.blocks = 1, .threads = 32}};
     const DtPlanCode codes[] = {{.target = at}, {.target = at + 6}};
     static const DtPlanRegisters registers[] = {{0, 0, 40, 0}, {0, 1, 44, 0}, {1, 0, 255, 8}};
     plan.meta = &gpu, plan.strings = names, plan.n_strings = at + sizeof more;
@@ -220,10 +228,16 @@ Test(report, registers_by_target)
     DtText text = {0}, details = {0}, json = {0};
     dt_summary_make(arena, &plan, NULL, &(DtReportOptions){.tokens = 0}, &summary);
     dt_text_report(&summary, &text);
-    cr_expect(strstr(text.at, "code            sm_80: 2 kernels, at most 255 registers a thread, 1 of them spills; "
-                              "most 8 bytes:"), "%s", text.at);
-    cr_expect(strstr(text.at, "                sm_90a: 1 kernels, at most 44 registers a thread, none spills\n"),
-              "%s", text.at);
+    cr_expect(
+        strstr(
+            text.at,
+            "code            sm_80: 2 kernels, at most 255 registers a thread, 1 of them spills; "
+            "most 8 bytes:"),
+        "%s", text.at);
+    cr_expect(
+        strstr(text.at,
+               "                sm_90a: 1 kernels, at most 44 registers a thread, none spills\n"),
+        "%s", text.at);
     dt_report_details(&plan, &details);
     cr_expect(strstr(details.at, "  sm_80 40 registers, sm_90a 44 registers\n"), "%s", details.at);
     dt_json_report(&summary, &json);
@@ -248,7 +262,8 @@ Test(report, registers_by_target)
 /* Two stages: each calls its part four times; memory differs. */
 Test(report, parts_count_where_they_are_called)
 {
-    static const char names[200] = "\0step\0piece\0pipe"; /* what the sample names elsewhere is empty */
+    /* what the sample names elsewhere is empty */
+    static const char names[200] = "\0step\0piece\0pipe";
     static const DtPlanMeta two = {.n_ranks = 2, .n_micro = 4, .pipeline = 1};
     static const DtPlanMeshAxis axis[] = {{.name = 12, .size = 2}};
     static const DtPlanArenaSize sizes[] = {{100}, {0}, {0}, {60}, {0}, {0}};
@@ -278,7 +293,8 @@ Test(report, parts_count_where_they_are_called)
     cr_expect_null(strstr(text.at, "piece"), "%s", text.at);
     dt_report_schedule(&plan, &order);
     cr_expect(strstr(order.at, "step, stage 1\n  4 times"), "%s", order.at);
-    cr_expect(strstr(order.at, "    r0 = r7 + 1\n    r5 = (r7 + 1) mod 2\n    piece\n"), "%s", order.at);
+    cr_expect(strstr(order.at, "    r0 = r7 + 1\n    r5 = (r7 + 1) mod 2\n    piece\n"), "%s",
+              order.at);
     dt_text_free(&text);
     dt_text_free(&order);
 }

@@ -27,31 +27,37 @@ static void open_sample(Sample *s)
     *s = (Sample){.meta = {.n_ranks = 2, .n_micro = 1, .events = 4},
                   .device = dt_device_new("test"),
                   .arena = dt_arena_new()};
-    s->device.at[DT_COST_share].value = s->device.at[DT_COST_step].value = s->device.at[DT_COST_jitter].value = 0;
+    s->device.at[DT_COST_share].value = s->device.at[DT_COST_step].value =
+        s->device.at[DT_COST_jitter].value = 0;
     s->model = (DtCostModel){.device = &s->device, .nodes = 1, .ranks_per_node = 8};
-    s->plan = (DtPlan){.meta = &s->meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups, .n_groups = 1,
-                       .objectives = objectives, .n_objectives = 1, .strings = strings, .n_strings = sizeof strings};
+    s->plan = (DtPlan){.meta = &s->meta, .n_meta = 1, .mesh = mesh, .n_mesh = 1, .groups = groups,
+                       .n_groups = 1, .objectives = objectives, .n_objectives = 1,
+                       .strings = strings, .n_strings = sizeof strings};
 }
 
 static DtSimulation run(Sample *s, const double *seconds, bool slices)
 {
     DtPrice *prices = DT_NEW_ARRAY(s->arena, DtPrice, s->plan.n_insts);
     for (uint32_t i = 0; i < s->plan.n_insts; i++)
-        prices[i] = (DtPrice){.seconds = seconds[i], .time = DT_TIME_PRODUCTS, .cost = DT_COST_KIND_PRODUCT};
+        prices[i] = (DtPrice){.seconds = seconds[i], .time = DT_TIME_PRODUCTS,
+                              .cost = DT_COST_KIND_PRODUCT};
     const DtSimulateOptions options = {.slices = slices};
     DtSimulation sim;
-    dt_simulate(s->arena, &s->plan, &s->model, prices_alike(s->arena, &s->plan, prices), &options, &sim);
+    dt_simulate(s->arena, &s->plan, &s->model, prices_alike(s->arena, &s->plan, prices), &options,
+                &sim);
     return sim;
 }
 
-/* `count` times: compute 1 s, wait for the collective of the iteration before, start one; then wait for the last. */
+/* `count` times: compute 1 s, wait for the collective of the iteration before, start one; then wait
+ * for the last. */
 static DtSimulation overlap(Sample *s, int count, double collective)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM},
                                        {.kind = DT_INST_WAIT, .event = 1},
                                        {.kind = DT_INST_ALL_REDUCE, .ref = 0, .event = 1},
                                        {.kind = DT_INST_WAIT, .event = 1}};
-    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 3}, {.first_inst = 3, .n_insts = 1}};
+    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 3},
+                                        {.first_inst = 3, .n_insts = 1}};
     DtPlanSchedule *items = DT_NEW_ARRAY(s->arena, DtPlanSchedule, 4);
     items[0] = (DtPlanSchedule){.kind = DT_SCHED_LOOP, .reg = 1, .step = 1, .count = count};
     items[1] = (DtPlanSchedule){.kind = DT_SCHED_RUN, .body = 0};
@@ -59,7 +65,8 @@ static DtSimulation overlap(Sample *s, int count, double collective)
     items[3] = (DtPlanSchedule){.kind = DT_SCHED_RUN, .body = 1};
     static const DtPlanEntry entries[] = {{.name = STEP, .count = 4, .stage = -1}};
     s->plan.insts = insts, s->plan.n_insts = 4, s->plan.bodies = bodies, s->plan.n_bodies = 2;
-    s->plan.schedule = items, s->plan.n_schedule = 4, s->plan.entries = entries, s->plan.n_entries = 1;
+    s->plan.schedule = items, s->plan.n_schedule = 4, s->plan.entries = entries,
+    s->plan.n_entries = 1;
     return run(s, (const double[]){1, 0, collective, 0}, false);
 }
 
@@ -81,7 +88,8 @@ Test(simulate, what_repeats_is_left_out_and_counts)
 Test(simulate, whens_are_no_repetition)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}, {.kind = DT_INST_GEMM}};
-    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 1}, {.first_inst = 1, .n_insts = 1}};
+    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 1},
+                                        {.first_inst = 1, .n_insts = 1}};
     static const DtPlanSchedule items[] = {
         {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 8},
         {.kind = DT_SCHED_LOOP, .reg = 1, .first = 4, .step = -1, .count = 5},
@@ -98,13 +106,15 @@ Test(simulate, whens_are_no_repetition)
     s.plan.schedule = items, s.plan.n_schedule = 8, s.plan.entries = entries, s.plan.n_entries = 1;
     const DtSimulation sim = run(&s, (const double[]){1, 100}, true);
     cr_expect_float_eq(sim.seconds, 8 * 5 + 2 * 100, 1e-9, "%f", sim.seconds);
-    cr_expect_eq(sim.n_slices, 8, "a slice for each micro-batch, also those that were left out: %u", sim.n_slices);
+    cr_expect_eq(sim.n_slices, 8, "a slice for each micro-batch, also those that were left out: %u",
+                 sim.n_slices);
     cr_expect_float_eq(sim.slices[7].end, 240, 1e-9, "%f", sim.slices[7].end);
     cr_expect_float_eq(sim.slices[3].end - sim.slices[3].begin, 105, 1e-9);
     dt_arena_free(s.arena);
 }
 
-/* A collective beside computing takes some of the multiprocessors: 1 s of the 3 s of computing is slower. */
+/* A collective beside computing takes some of the multiprocessors: 1 s of the 3 s of computing is
+ * slower. */
 Test(simulate, computing_is_slower_beside_a_collective)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_ALL_REDUCE, .event = 1},
@@ -124,15 +134,18 @@ Test(simulate, computing_is_slower_beside_a_collective)
     dt_arena_free(s.arena);
 }
 
-/* Two stages, a channel with one slot: the first sends four messages, the second takes 3 s for each. A message is 0.5 s
- * on its way, and the first stage may be one ahead. Both then meet in a collective. */
+/* Two stages, a channel with one slot: the first sends four messages, the second takes 3 s for
+ * each. A message is 0.5 s on its way, and the first stage may be one ahead. Both then meet in a
+ * collective. */
 Test(simulate, stages_wait_for_messages_slots_and_each_other)
 {
     static const DtPlanMeshAxis axis[] = {{.name = PIPE, .size = 2}};
     static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1, .bytes = 4}};
-    static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}, {.kind = DT_INST_SEND}, {.kind = DT_INST_RECV},
-                                       {.kind = DT_INST_GEMM}, {.kind = DT_INST_ALL_REDUCE}};
-    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2}, {.first_inst = 2, .n_insts = 2},
+    static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}, {.kind = DT_INST_SEND},
+                                       {.kind = DT_INST_RECV}, {.kind = DT_INST_GEMM},
+                                       {.kind = DT_INST_ALL_REDUCE}};
+    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 2},
+                                        {.first_inst = 2, .n_insts = 2},
                                         {.first_inst = 4, .n_insts = 1}};
     static const DtPlanSchedule items[] = {
         {.kind = DT_SCHED_LOOP, .reg = 0, .step = 1, .count = 4}, {.kind = DT_SCHED_RUN, .body = 0},
@@ -149,10 +162,13 @@ Test(simulate, stages_wait_for_messages_slots_and_each_other)
     s.plan.insts = insts, s.plan.n_insts = 5, s.plan.bodies = bodies, s.plan.n_bodies = 3;
     s.plan.schedule = items, s.plan.n_schedule = 8, s.plan.entries = entries, s.plan.n_entries = 2;
     const DtSimulation sim = run(&s, (const double[]){1, 0.5, 0, 3, 0.25}, true);
-    /* sent at 1, 2 (slot free at 1.5), then when it is free again: at 4.5 and 7.5; received at 1.5, 4.5, 7.5, 10.5 */
+    /* sent at 1, 2 (slot free at 1.5), then when it is free again: at 4.5 and 7.5; received at 1.5,
+     * 4.5, 7.5, 10.5 */
     cr_expect_float_eq(sim.seconds, 13.75, 1e-9, "%f", sim.seconds);
-    cr_expect_float_eq(sim.stages[1].time[DT_TIME_BUBBLE], 1.5, 1e-9, "%f", sim.stages[1].time[DT_TIME_BUBBLE]);
-    cr_expect_float_eq(sim.stages[0].time[DT_TIME_BUBBLE], 13.5 - 4, 1e-9, "%f", sim.stages[0].time[DT_TIME_BUBBLE]);
+    cr_expect_float_eq(sim.stages[1].time[DT_TIME_BUBBLE], 1.5, 1e-9, "%f",
+                       sim.stages[1].time[DT_TIME_BUBBLE]);
+    cr_expect_float_eq(sim.stages[0].time[DT_TIME_BUBBLE], 13.5 - 4, 1e-9, "%f",
+                       sim.stages[0].time[DT_TIME_BUBBLE]);
     cr_expect_float_eq(sim.stages[0].exposed[0], 0.25, 1e-9);
     cr_expect_eq(sim.n_flows, 4);
     cr_expect_eq(sim.busiest, 1);
@@ -165,18 +181,21 @@ Test(simulate, stages_wait_for_messages_slots_and_each_other)
     dt_arena_free(s.arena);
 }
 
-/* A message that is started by both ends: each computes meanwhile, and waits for the rest of its way. Without the end
- * that sends, the other one waits for ever. */
+/* A message that is started by both ends: each computes meanwhile, and waits for the rest of its
+ * way. Without the end that sends, the other one waits for ever. */
 Test(simulate, messages_that_are_started_go_on_beside_computing)
 {
     static const DtPlanMeshAxis axis[] = {{.name = PIPE, .size = 2}};
-    static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1, .bytes = 4, .direct = 1}};
+    static const DtPlanChannel channels[] = {{.from = 0, .to = 1, .slots = 1, .bytes = 4,
+                                              .direct = 1}};
     static const DtPlanInst insts[] = {{.kind = DT_INST_SEND, .event = 1}, {.kind = DT_INST_GEMM},
-                                       {.kind = DT_INST_WAIT, .event = 1}, {.kind = DT_INST_RECV, .event = 2},
-                                       {.kind = DT_INST_GEMM},             {.kind = DT_INST_WAIT, .event = 2},
-                                       {.kind = DT_INST_GEMM}};
-    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 3}, {.first_inst = 3, .n_insts = 4}};
-    static const DtPlanSchedule items[] = {{.kind = DT_SCHED_RUN, .body = 0}, {.kind = DT_SCHED_RUN, .body = 1}};
+                                       {.kind = DT_INST_WAIT, .event = 1},
+                                       {.kind = DT_INST_RECV, .event = 2}, {.kind = DT_INST_GEMM},
+                                       {.kind = DT_INST_WAIT, .event = 2}, {.kind = DT_INST_GEMM}};
+    static const DtPlanBody bodies[] = {{.first_inst = 0, .n_insts = 3},
+                                        {.first_inst = 3, .n_insts = 4}};
+    static const DtPlanSchedule items[] = {{.kind = DT_SCHED_RUN, .body = 0},
+                                           {.kind = DT_SCHED_RUN, .body = 1}};
     static const DtPlanEntry entries[] = {{.name = STEP, .first = 0, .count = 1, .stage = 0},
                                           {.name = STEP, .first = 1, .count = 1, .stage = 1}};
     Sample s;

@@ -33,7 +33,8 @@ void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_
                            .arena = kind == DT_PLAN_PARAM || kind == DT_PLAN_STATE ? 0 : 1};
     store->bytes = dt_kinds_size(dtype);
     for (; *extents; extents++, store->n_axes++) {
-        f.axes[f.plan.n_axes++] = (DtPlanAxis){.name = fixture_str("axis"), .extent = *extents, .local = *extents};
+        f.axes[f.plan.n_axes++] = (DtPlanAxis){.name = fixture_str("axis"), .extent = *extents,
+                                               .local = *extents};
         store->bytes *= *extents;
     }
     for (uint32_t s = 0; s + 1 < f.plan.n_stores; s++)
@@ -54,8 +55,11 @@ void fixture_open(void)
                       .axes = f.axes,
                       .strings = f.text,
                       .digest = 77};
-    f.meta = (DtPlanMeta){
-        .model = fixture_str("tiny"), .compiler = fixture_str("by hand"), .n_ranks = 1, .batch = 6, .seed = ~0ull};
+    f.meta = (DtPlanMeta){.model = fixture_str("tiny"),
+                          .compiler = fixture_str("by hand"),
+                          .n_ranks = 1,
+                          .batch = 6,
+                          .seed = ~0ull};
     fixture_store("wte", "wte", DT_PLAN_PARAM, DT_PLAN_F32, 0, AXES(5, 3));
     fixture_store("h.w", "h.#.w", DT_PLAN_PARAM, DT_PLAN_F32, 1, AXES(3, 2, 4));
     fixture_store("h.g.b", "h.#.g.#.b", DT_PLAN_PARAM, DT_PLAN_BF16, 2, AXES(2, 3, 7));
@@ -64,9 +68,14 @@ void fixture_open(void)
     fixture_store("h.w", "h.#.w", DT_PLAN_MOMENT1, DT_PLAN_F32, 1, AXES(3, 2, 4));
     fixture_store("h.w", "h.#.w", DT_PLAN_MOMENT2, DT_PLAN_F32, 1, AXES(3, 2, 4));
     f.arenas[0] = dt_device_at(f.memory[0]), f.arenas[1] = dt_device_at(f.memory[1]);
-    f.rank = (DtRank){
-        .plan = &f.plan, .meta = f.meta, .n_ranks = 1, .arenas = f.arenas, .device_ops = &dt_device_cpu,
-        .slot = &f.slot, .shared = &f.shared, .memory = dt_arena_new()};
+    f.rank = (DtRank){.plan = &f.plan,
+                      .meta = f.meta,
+                      .n_ranks = 1,
+                      .arenas = f.arenas,
+                      .device_ops = &dt_device_cpu,
+                      .slot = &f.slot,
+                      .shared = &f.shared,
+                      .memory = dt_arena_new()};
 }
 
 void fixture_close(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that has stores and nothing else, and a folder of its own: what checkpoints are made of. */
+/* A rank that has stores and nothing else, and a folder of its own: what checkpoints are made
+ * of. */
 #ifndef DT_TESTS_CHECKPOINT_FIXTURE_H
 #define DT_TESTS_CHECKPOINT_FIXTURE_H
 
@@ -31,8 +32,8 @@ void fixture_close(void); /* removes the folder */
 DtPlanStr fixture_str(const char *text);
 /* extents end with 0. */
 #define AXES(...) ((const int64_t[]){__VA_ARGS__, 0})
-void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype, uint32_t n_loops,
-                   const int64_t *extents);
+void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype,
+                   uint32_t n_loops, const int64_t *extents);
 
 /* All saved stores get bytes that depend on the mark. */
 void fixture_fill(uint8_t mark);

@@ -40,7 +40,8 @@ const DtPlanGemm gemm_cases[GEMM_CASES] = {
      .c_col = 1},
 };
 
-int64_t gemm_extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col, const int64_t *batch)
+int64_t gemm_extent(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols, int64_t col,
+                    const int64_t *batch)
 {
     int64_t last = (rows - 1) * row + (cols - 1) * col;
     for (uint32_t b = 0; b < g->n_batch; b++)
@@ -64,10 +65,10 @@ static uint32_t draw(uint32_t *seed, uint32_t below)
     return (*seed >> 8) % below;
 }
 
-/* An operand of g whose axes (batches, rows, columns) lie in memory in some order, one of rows and columns
- * innermost, perhaps with a gap behind it; batches it may lack. */
-static void lay_out(const DtPlanGemm *g, int64_t rows, int64_t cols, bool may_lack, uint32_t *seed, int64_t *batch,
-                    int64_t *row, int64_t *col)
+/* An operand of g whose axes (batches, rows, columns) lie in memory in some order, one of rows and
+ * columns innermost, perhaps with a gap behind it; batches it may lack. */
+static void lay_out(const DtPlanGemm *g, int64_t rows, int64_t cols, bool may_lack, uint32_t *seed,
+                    int64_t *batch, int64_t *row, int64_t *col)
 {
     int64_t *strides[DT_PLAN_MAX_BATCH + 2], extents[DT_PLAN_MAX_BATCH + 2];
     uint32_t n = 0;
@@ -103,7 +104,8 @@ DtPlanGemm gemm_draw(uint32_t *seed)
     return g;
 }
 
-DtPlanGemm gemm_draw_joined(uint32_t *seed, DtPlanEpilogue epilogue, uint32_t dtype, uint32_t dtype_c)
+DtPlanGemm gemm_draw_joined(uint32_t *seed, DtPlanEpilogue epilogue, uint32_t dtype,
+                            uint32_t dtype_c)
 {
     DtPlanGemm g = {.dtype_a = dtype, .dtype_b = dtype, .dtype_c = dtype_c, .epilogue = epilogue};
     g.m = 1 + draw(seed, 40), g.n = 1 + draw(seed, 40), g.k = 1 + draw(seed, 40);
@@ -124,5 +126,6 @@ void gemm_extents(const DtPlanGemm *g, int64_t ret_extents[5])
     ret_extents[1] = gemm_extent(g, g->k, g->b_row, g->n, g->b_col, g->b_batch);
     ret_extents[2] = gemm_extent(g, g->m, g->c_row, g->n, g->c_col, g->c_batch);
     ret_extents[3] = !info->vector ? 0 : g->epilogue == DT_PLAN_EPILOGUE_SUM_A ? g->m : g->n;
-    ret_extents[4] = info->matrix ? gemm_extent(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch) : 0;
+    ret_extents[4] =
+        info->matrix ? gemm_extent(g, g->m, g->matrix_row, g->n, g->matrix_col, g->c_batch) : 0;
 }

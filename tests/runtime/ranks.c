@@ -124,7 +124,10 @@ void ranks_free(Ranks *all)
 }
 
 /* Ranks of these tests are threads, and the device is the CPU. */
-static char *seen(DtPlaceAt place) { return dt_device_seen(&(DtRank){.device_ops = &dt_device_cpu}, place); }
+static char *seen(DtPlaceAt place)
+{
+    return dt_device_seen(&(DtRank){.device_ops = &dt_device_cpu}, place);
+}
 
 DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset)
 {
@@ -268,7 +271,8 @@ static bool check_all_gather(Check *check, bool in_place)
         rank, check->arena, in_place ? 64 + check->group->me * bytes : 64 + (total + 63) / 64 * 64);
     memset(seen(to), 0x55, (size_t)total);
     fill(check, seen(from), check->count, rank->rank);
-    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
+    if (!rank->comm_ops->all_gather(rank->comm, check->group, to, from, NULL, check->count,
+                                    check->dtype))
         return wrong(check, "all-gather", -1);
     for (uint32_t m = 0; m < check->group->size; m++)
         for (int64_t i = 0; i < check->count; i++)
@@ -285,8 +289,9 @@ static bool check_reduce_scatter(Check *check, bool in_place)
     uint64_t before = rank->comm_ops->received(rank->comm, check->group);
     int64_t bytes = check->count * check->element, total = check->count * check->group->size;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
-    DtPlaceAt to = in_place ? ranks_place(rank, check->arena, check->group->me * bytes)
-                            : ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
+    DtPlaceAt to = in_place
+                       ? ranks_place(rank, check->arena, check->group->me * bytes)
+                       : ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (bytes + 63) / 64 * 64);
     fill(check, seen(from), total, rank->rank);
     if (!rank->comm_ops->reduce_scatter(rank->comm, check->group, to, from, NULL, check->count,
                                         check->dtype, DT_PLAN_SUM))
@@ -309,17 +314,20 @@ static bool check_all_to_all(Check *check)
     if (total * check->element > RANKS_ARENA / 2) /* the two buffers may lie in one arena */
         return true;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
-    DtPlaceAt to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (total * check->element + 63) / 64 * 64);
+    DtPlaceAt to =
+        ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA - (total * check->element + 63) / 64 * 64);
     fill(check, seen(from), total, rank->rank);
-    if (!rank->comm_ops->all_to_all(rank->comm, check->group, to, from, NULL, check->count, check->dtype))
+    if (!rank->comm_ops->all_to_all(rank->comm, check->group, to, from, NULL, check->count,
+                                    check->dtype))
         return wrong(check, "all-to-all", -1);
     for (int64_t i = 0; i < total; i++)
         if (get(check->dtype, seen(to), i) !=
             value_of(check->dtype, check->group->ranks[i / check->count],
                      check->group->me * check->count + i % check->count, check->salt))
             return wrong(check, "all-to-all", i);
-    return check_received(check, before,
-                          (uint64_t)(check->group->size * (check->group->size - 1) * check->count * check->element));
+    return check_received(
+        check, before,
+        (uint64_t)(check->group->size * (check->group->size - 1) * check->count * check->element));
 }
 
 static bool check_shift(Check *check, bool back)
@@ -327,7 +335,8 @@ static bool check_shift(Check *check, bool back)
     DtRank *rank = check->rank;
     const DtRankGroup *group = check->group;
     uint64_t before = rank->comm_ops->received(rank->comm, group);
-    DtPlaceAt from = ranks_place(rank, check->arena, 0), to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
+    DtPlaceAt from = ranks_place(rank, check->arena, 0),
+              to = ranks_place(rank, RANKS_PRIVATE, RANKS_ARENA / 2);
     fill(check, seen(from), check->count, rank->rank);
     if (!rank->comm_ops->shift(rank->comm, group, to, from, check->count, check->dtype, back))
         return wrong(check, "shift", -1);
@@ -364,8 +373,10 @@ static bool gather_middle(Check *check, uint32_t source)
     int64_t n = check->count, whole = n * group->size;
     DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
-    strided(&s, group->size,
-            (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}}, 5 * n, 0);
+    strided(
+        &s, group->size,
+        (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * whole, 1}, .from = {5 * n, 1}},
+        5 * n, 0);
     fill(check, seen(from), 15 * n, rank->rank);
     if (!rank->comm_ops->all_gather(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype))
         return wrong(check, "strided all-gather", -1);
@@ -385,10 +396,13 @@ static bool scatter_middle(Check *check, uint32_t source)
     int64_t n = check->count, whole = n * group->size;
     DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
-    strided(&s, group->size,
-            (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}}, 0, 5 * n);
+    strided(
+        &s, group->size,
+        (DtRankBlocks){.n_dims = 2, .extent = {3, 5 * n}, .to = {5 * n, 1}, .from = {5 * whole, 1}},
+        0, 5 * n);
     fill(check, seen(from), 15 * whole, rank->rank);
-    if (!rank->comm_ops->reduce_scatter(rank->comm, group, to, from, &s.blocks, 15 * n, check->dtype, DT_PLAN_SUM))
+    if (!rank->comm_ops->reduce_scatter(rank->comm, group, to, from, &s.blocks, 15 * n,
+                                        check->dtype, DT_PLAN_SUM))
         return wrong(check, "strided reduce-scatter", -1);
     for (int64_t i = 0; i < 15 * n; i++) {
         int64_t a = i / (5 * n), m = group->me * n + i / 5 % n, c = i % 5;
@@ -407,16 +421,19 @@ static bool move_split(Check *check, uint32_t source)
     DtPlaceAt from = ranks_place(rank, source, 64), to = ranks_place(rank, 1 - source, 0);
     Strided s;
     strided(&s, group->size,
-            (DtRankBlocks){
-                .n_dims = 3, .extent = {3, 2, n}, .to = {2 * n * size, n * size, 1}, .from = {2 * size * n, n, 1}},
+            (DtRankBlocks){.n_dims = 3,
+                           .extent = {3, 2, n},
+                           .to = {2 * n * size, n * size, 1},
+                           .from = {2 * size * n, n, 1}},
             n, 2 * n);
     fill(check, seen(from), 6 * n * size, rank->rank);
     if (!rank->comm_ops->all_to_all(rank->comm, group, to, from, &s.blocks, 6 * n, check->dtype))
         return wrong(check, "strided all-to-all", -1);
     for (int64_t i = 0; i < 6 * n * size; i++) {
         int64_t a = i / (2 * n * size), b = i / (n * size) % 2, c = i % (n * size);
-        if (get(check->dtype, seen(to), i) != value_of(check->dtype, group->ranks[c / n],
-                                                    (a * 2 * size + group->me * 2 + b) * n + c % n, check->salt))
+        if (get(check->dtype, seen(to), i) !=
+            value_of(check->dtype, group->ranks[c / n],
+                     (a * 2 * size + group->me * 2 + b) * n + c % n, check->salt))
             return wrong(check, "strided all-to-all", i);
     }
     return true;
@@ -425,13 +442,14 @@ static bool move_split(Check *check, uint32_t source)
 static bool check_strided(Check *check)
 {
     for (uint32_t source = 0; source < 2; source++)
-        if (!gather_middle(check, source) || !scatter_middle(check, source) || !move_split(check, source))
+        if (!gather_middle(check, source) || !scatter_middle(check, source) ||
+            !move_split(check, source))
             return false;
     return true;
 }
 
-/* Every stage fills all slots of the channel to the next one, then empties those of the one before: sends
- * wait for slots only. Also with one stage, which sends to itself. */
+/* Every stage fills all slots of the channel to the next one, then empties those of the one before:
+ * sends wait for slots only. Also with one stage, which sends to itself. */
 static bool check_messages(Check *check)
 {
     DtRank *rank = check->rank;
@@ -445,7 +463,8 @@ static bool check_messages(Check *check)
     for (uint64_t turn = 0; turn < 2; turn++) {
         for (uint64_t m = 0; m < RANKS_SLOTS; m++) {
             for (int64_t i = 0; i < check->count; i++)
-                put(check->dtype, seen(from), i, value_of(check->dtype, rank->rank, i, check->salt + m));
+                put(check->dtype, seen(from), i,
+                    value_of(check->dtype, rank->rank, i, check->salt + m));
             if (!rank->comm_ops->send(rank->comm, rank->stage, from, bytes, (int64_t)m))
                 return wrong(check, "send", -1);
         }
@@ -453,7 +472,8 @@ static bool check_messages(Check *check)
             if (!rank->comm_ops->recv(rank->comm, last, to, bytes, (int64_t)m))
                 return wrong(check, "receive", -1);
             for (int64_t i = 0; i < check->count; i++)
-                if (get(check->dtype, seen(to), i) != value_of(check->dtype, peer, i, check->salt + m))
+                if (get(check->dtype, seen(to), i) !=
+                    value_of(check->dtype, peer, i, check->salt + m))
                     return wrong(check, "receive", i);
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks without a plan file: a mesh, its groups, a shared and a private arena, and a mapping in this
- * process's memory, so that threads as well as forked processes can be the ranks. No test framework here:
- * the thread sanitizer cannot run under one. */
+/* Ranks without a plan file: a mesh, its groups, a shared and a private arena, and a mapping in
+ * this process's memory, so that threads as well as forked processes can be the ranks. No test
+ * framework here: the thread sanitizer cannot run under one. */
 #ifndef DT_TESTS_RANKS_H
 #define DT_TESTS_RANKS_H
 
@@ -31,9 +31,10 @@ typedef struct Ranks {
     char failures[RANKS_MOST][300]; /* of threads; processes print theirs */
 } Ranks;
 
-/* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes. Its first axis is that
- * of the stages: channel s goes from stage s to the next one (the last to the first), stages + s from s to 0,
- * 2 stages + s from 0 to s, with RANKS_SLOTS slots of RANKS_SLOT bytes. NULL if there is no memory. */
+/* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes. Its
+ * first axis is that of the stages: channel s goes from stage s to the next one (the last to the
+ * first), stages + s from s to 0, 2 stages + s from 0 to s, with RANKS_SLOTS slots of RANKS_SLOT
+ * bytes. NULL if there is no memory. */
 Ranks *ranks_new(uint32_t n_ranks);
 void ranks_plan(Ranks *all, uint32_t n_ranks); /* only the plan */
 void ranks_free(Ranks *all);
@@ -41,8 +42,9 @@ void ranks_free(Ranks *all);
 /* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of rank. */
 DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset);
 
-/* One rank's part of all checks of collectives: every operation, group, kind of buffer and size. Returns the
- * number of checks, or -1 with what was wrong in ret_failure (300 bytes). long_sizes: also up to 70001. */
+/* One rank's part of all checks of collectives: every operation, group, kind of buffer and size.
+ * Returns the number of checks, or -1 with what was wrong in ret_failure (300 bytes). long_sizes:
+ * also up to 70001. */
 int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program like dtrun for tests of the supervisor: the real supervisor, communicator, schedule and training
- * loop, on a plan made by hand, whose only work (a `zero`) does what a scenario wants in step 4 on rank 1.
+/* A program like dtrun for tests of the supervisor: the real supervisor, communicator, schedule and
+ * training loop, on a plan made by hand, whose only work (a `zero`) does what a scenario wants in
+ * step 4 on rank 1.
  *
  *   run_ranks SCENARIO RANKS [RESTARTS [TIMEOUT [STEPS]]]
  *

@@ -55,7 +55,8 @@ static void expect_passes_over(const char *folder, const char *said, int64_t wan
     rewind(spoken);
     text[fread(text, 1, sizeof text - 1, spoken)] = '\0';
     fclose(spoken);
-    cr_assert(strstr(text, "is passed over: ") && strstr(text, said), "said: %s\nexpected: %s", text, said);
+    cr_assert(strstr(text, "is passed over: ") && strstr(text, said), "said: %s\nexpected: %s",
+              text, said);
 }
 
 static const char *inside(const char *name)
@@ -338,8 +339,10 @@ static void count_updates(const char *const *one, const char *const *other)
     f.plan.objectives = objectives;
     for (int round = 0; round < 2; round++) {
         const char *const *names = round ? other : one;
-        for (f.plan.n_objectives = 0; f.plan.n_objectives < 2 && names[f.plan.n_objectives]; f.plan.n_objectives++)
-            objectives[f.plan.n_objectives] = (DtPlanObjective){.loss = fixture_str(names[f.plan.n_objectives])};
+        for (f.plan.n_objectives = 0; f.plan.n_objectives < 2 && names[f.plan.n_objectives];
+             f.plan.n_objectives++)
+            objectives[f.plan.n_objectives] =
+                (DtPlanObjective){.loss = fixture_str(names[f.plan.n_objectives])};
         f.rank.updates[0] = round ? -1 : 38;
         f.rank.updates[1] = round ? -1 : 7;
         if (round)
@@ -365,10 +368,12 @@ Test(checkpoint, updates_are_those_of_each_loss)
     f.plan.n_objectives = 1;
     cr_expect(fixture_load(f.folder, false, &steps) && f.rank.updates[0] == 7);
     count_updates(loss, loss);
-    f.plan.objectives = (DtPlanObjective[]){{.loss = fixture_str(more[0])}, {.loss = fixture_str(more[1])}};
+    f.plan.objectives = (DtPlanObjective[]){{.loss = fixture_str(more[0])},
+                                            {.loss = fixture_str(more[1])}};
     f.plan.n_objectives = 2;
     cr_expect_not(fixture_load(f.folder, false, &steps));
-    cr_expect(strstr(f.rank.failure.message, "not trained on the loss `maker`"), "%s", f.rank.failure.message);
+    cr_expect(strstr(f.rank.failure.message, "not trained on the loss `maker`"), "%s",
+              f.rank.failure.message);
 }
 
 Test(checkpoint, misnamed_stores_are_refused)
@@ -472,7 +477,8 @@ Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)
     from.folders[0] = f.folder;
     cr_assert(!dt_checkpoint_load(&f.rank, &from, &steps));
     f.rank.failure = DT_OK;
-    from = (DtCheckpointFrom){.folders = {f.folder}, .n = 1, .may_fail = true}; /* after a restart */
+    /* after a restart */
+    from = (DtCheckpointFrom){.folders = {f.folder}, .n = 1, .may_fail = true};
     cr_assert(dt_checkpoint_load(&f.rank, &from, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(steps, -1);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The communicator with processes as ranks: values and bytes of every operation for 1 to 8 ranks; and every
- * kind of wait when the rank waited for aborts, ends, disagrees or never comes. */
+/* The communicator with processes as ranks: values and bytes of every operation for 1 to 8 ranks;
+ * and every kind of wait when the rank waited for aborts, ends, disagrees or never comes. */
 #include "ranks.h"
 
 #include "base/half.h"
@@ -15,7 +15,8 @@
 
 typedef int Work(Ranks *all, DtRank *rank); /* of one process; returns its exit code */
 
-/* Forks a process per rank; codes[r] is its exit code, or 1000 + signal. Ends all after `seconds`. */
+/* Forks a process per rank; codes[r] is its exit code, or 1000 + signal. Ends all after
+ * `seconds`. */
 static void run_processes(Ranks *all, Work *work, int seconds, int codes[RANKS_MOST])
 {
     pid_t pids[RANKS_MOST];
@@ -64,8 +65,8 @@ Test(comm, collectives_of_4_processes, .timeout = 120) { check_collectives(4); }
 Test(comm, collectives_of_8_processes, .timeout = 120) { check_collectives(8); }
 
 /* to = x reduced with y */
-static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x, const void *y,
-                       int64_t count)
+static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x,
+                       const void *y, int64_t count)
 {
     const void *from[2] = {x, y};
     dt_reduce_buffers(dtype, reduce, to, from, 2, count);
@@ -75,7 +76,8 @@ Test(comm, reductions_of_other_dtypes)
 {
     static const float x[4] = {1, NAN, 3, NAN}, y[4] = {2, 1, NAN, NAN};
     static const int64_t a[2] = {INT64_MAX, -3}, b[2] = {1, 5};
-    static const uint8_t p[4] = {0, 0, 1, 1}, q[4] = {0, 1, 0, 1}, either[4] = {0, 1, 1, 1}, both[4] = {0, 0, 0, 1};
+    static const uint8_t p[4] = {0, 0, 1, 1}, q[4] = {0, 1, 0, 1}, either[4] = {0, 1, 1, 1},
+                         both[4] = {0, 0, 0, 1};
     float f[4];
     int64_t i[2];
     uint8_t u[4];
@@ -103,7 +105,8 @@ Test(comm, sums_of_16_bit_floats_are_rounded_once)
     }
 }
 
-/* All members, over whole blocks and what is behind them: powers of two, so that sums are exact in any order. */
+/* All members, over whole blocks and what is behind them: powers of two, so that sums are exact in
+ * any order. */
 Test(comm, reductions_of_16_bit_floats_take_every_element)
 {
     enum { MOST = 1031, MEMBERS = 8 };
@@ -119,32 +122,39 @@ Test(comm, reductions_of_16_bit_floats_take_every_element)
                 for (size_t r = 0; r < DT_COUNT(reduces); r++) {
                     for (uint32_t m = 0; m < n; m++)
                         for (int64_t i = 0; i < counts[c]; i++) {
-                            float value = (float)(1u << (m + (uint32_t)i) % MEMBERS) * (i % 3 ? 1.0f : -1.0f);
+                            float value =
+                                (float)(1u << (m + (uint32_t)i) % MEMBERS) * (i % 3 ? 1.0f : -1.0f);
                             x[m][i] = f16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
                         }
                     memset(to, 0x55, sizeof to);
-                    dt_reduce_buffers(f16 ? DT_PLAN_F16 : DT_PLAN_BF16, reduces[r], to, from, n, counts[c]);
+                    dt_reduce_buffers(f16 ? DT_PLAN_F16 : DT_PLAN_BF16, reduces[r], to, from, n,
+                                      counts[c]);
                     cr_assert_eq(to[counts[c]], 0x5555, "written behind the end");
                     for (int64_t i = 0; i < counts[c]; i++) {
                         float want = f16 ? dt_half_from_f16(x[0][i]) : dt_half_from_bf16(x[0][i]);
                         for (uint32_t m = 1; m < n; m++) {
-                            float next = f16 ? dt_half_from_f16(x[m][i]) : dt_half_from_bf16(x[m][i]);
+                            float next =
+                                f16 ? dt_half_from_f16(x[m][i]) : dt_half_from_bf16(x[m][i]);
                             want = r == 0 ? want + next : (r == 1) == (next > want) ? next : want;
                         }
                         cr_assert_eq(f16 ? dt_half_from_f16(to[i]) : dt_half_from_bf16(to[i]), want,
-                                     "element %lld of %lld, %u members", (long long)i, (long long)counts[c], n);
+                                     "element %lld of %lld, %u members", (long long)i,
+                                     (long long)counts[c], n);
                     }
                 }
 }
 
-/* Every 16-bit number through float and back; and what lies between two of them goes to the nearest. */
+/* Every 16-bit number through float and back; and what lies between two of them goes to the
+ * nearest. */
 Test(comm, halves_are_exact)
 {
     for (uint32_t i = 0; i < 1 << 16; i++) {
         uint16_t x = (uint16_t)i;
         float f = dt_half_from_f16(x), b = dt_half_from_bf16(x);
-        cr_assert(isnan(f) ? isnan(dt_half_from_f16(dt_half_to_f16(f))) : dt_half_to_f16(f) == x, "f16 %x", i);
-        cr_assert(isnan(b) ? isnan(dt_half_from_bf16(dt_half_to_bf16(b))) : dt_half_to_bf16(b) == x, "bf16 %x", i);
+        cr_assert(isnan(f) ? isnan(dt_half_from_f16(dt_half_to_f16(f))) : dt_half_to_f16(f) == x,
+                  "f16 %x", i);
+        cr_assert(isnan(b) ? isnan(dt_half_from_bf16(dt_half_to_bf16(b))) : dt_half_to_bf16(b) == x,
+                  "bf16 %x", i);
         if ((x & 0x7fff) >= 0x7bff || (x & 0x8000))
             continue;
         float next = dt_half_from_f16((uint16_t)(x + 1)), middle = (f + next) / 2;
@@ -172,8 +182,9 @@ enum {
     BY_BARRIER,
     N_OPERATIONS
 };
-static const char *const names[N_OPERATIONS] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all", "shift",
-                                                "send",       "receive",    "serve",          "barrier"};
+static const char *const names[N_OPERATIONS] = {"all-reduce", "all-gather", "reduce-scatter",
+                                                "all-to-all", "shift", "send", "receive", "serve",
+                                                "barrier"};
 static int operation; /* of the test that runs */
 
 /* Runs the operation with rank 0 as the other side. */
@@ -184,7 +195,8 @@ static bool operate(DtRank *rank)
     uint32_t stages = dt_plan_stages(rank->plan);
     DtPlaceAt a = ranks_place(rank, RANKS_SHARED, 0), b = ranks_place(rank, RANKS_SHARED, 1 << 16);
     switch (operation) {
-    case BY_ALL_REDUCE: return ops->all_reduce(rank->comm, group, a, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
+    case BY_ALL_REDUCE:
+        return ops->all_reduce(rank->comm, group, a, a, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_ALL_GATHER: return ops->all_gather(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
     case BY_REDUCE_SCATTER:
         return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
@@ -275,7 +287,8 @@ Test(comm, a_rank_that_has_ended_is_not_waited_for, .timeout = 60)
     }
 }
 
-/* Rank 0 is killed while it is in the collective itself: the others only see that it does not come again. */
+/* Rank 0 is killed while it is in the collective itself: the others only see that it does not come
+ * again. */
 static int die_or_wait(Ranks *all, DtRank *rank)
 {
     const DtRankGroup *group = &rank->world;
@@ -287,7 +300,8 @@ static int die_or_wait(Ranks *all, DtRank *rank)
             usleep(200000);
             dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
         }
-        if (!rank->comm_ops->all_reduce(rank->comm, group, buffer, buffer, 1000, DT_PLAN_F32, DT_PLAN_SUM))
+        if (!rank->comm_ops->all_reduce(rank->comm, group, buffer, buffer, 1000, DT_PLAN_F32,
+                                        DT_PLAN_SUM))
             return i == 500 && dt_status_ok(&rank->failure) ? 0 : WRONG_RESULT;
     }
 }

@@ -10,14 +10,16 @@
 enum { N = 64 };
 
 static const DtPlanAttention forward = {.dtype = DT_PLAN_BF16, .head = 64, .keys = 64, .wide = 1};
-static const DtPlanAttention backward = {.dtype = DT_PLAN_BF16, .head = 64, .keys = 64, .wide = 1, .backward = 1};
+static const DtPlanAttention backward = {.dtype = DT_PLAN_BF16, .head = 64, .keys = 64, .wide = 1,
+                                         .backward = 1};
 
 /* 16-bit numbers, those of `b` scaled, at an odd address. */
 static double of_halves(double scale)
 {
     uint8_t a[2 * N + 1], b[2 * N + 1];
     for (int i = 0; i < N; i++) {
-        const uint16_t x = dt_half_to_bf16((float)sin(i + 1)), y = dt_half_to_bf16((float)(scale * sin(i + 1)));
+        const uint16_t x = dt_half_to_bf16((float)sin(i + 1)),
+                       y = dt_half_to_bf16((float)(scale * sin(i + 1)));
         memcpy(a + 1 + 2 * i, &x, 2);
         memcpy(b + 1 + 2 * i, &y, 2);
     }
@@ -42,7 +44,8 @@ Test(compare, attention_in_16_bits)
     cr_expect(far > 1.5, "%g", far);
 }
 
-/* Sums of rows are rounded to nothing less than f32; what comes of gradients of scores was rounded. */
+/* Sums of rows are rounded to nothing less than f32; what comes of gradients of scores was
+ * rounded. */
 Test(compare, what_attention_has_in_32_bits)
 {
     cr_expect_lt(of_floats(&forward, 1 + 0x1p-19f), 1);

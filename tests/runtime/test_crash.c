@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loss of power at any moment. The calls of real saves are recorded; then states of the disk are made in which
- * each call that no fsync has settled may have been dropped, torn or overtaken by later ones, and each is loaded:
+/* A loss of power at any moment. The calls of real saves are recorded; then states of the disk are
+ * made in which each call that no fsync has settled may have been dropped, torn or overtaken by
+ * later ones, and each is loaded:
  *
  *     what a save that had returned wrote, or something newer, loads, byte for byte
  *
- * What a file holds is settled by an fsync of that file, the names in a folder by an fsync of that folder, and
- * nothing else orders anything: less than any file system promises. A writer that leaves out an fsync must be
- * found out, so the same is done with the fsyncs of files, of folders, and of the folder above the run's left out. */
+ * What a file holds is settled by an fsync of that file, the names in a folder by an fsync of that
+ * folder, and nothing else orders anything: less than any file system promises. A writer that
+ * leaves out an fsync must be found out, so the same is done with the fsyncs of files, of folders,
+ * and of the folder above the run's left out. */
 #include "checkpoint_fixture.h"
 
 #include "base/hash.h"
@@ -23,8 +25,8 @@ enum { STATES = 10000, MAX_NODES = 512, MAX_OPS = 4096, MAX_NAMES = 64, NAME = 4
 
 typedef enum OpKind { OP_SET, OP_UNSET, OP_RENAME, OP_WRITE, OP_SYNC, OP_SAVED } OpKind;
 
-/* SET: `name` of folder `node` is x. UNSET: no longer. RENAME: x is called `other` instead of `name`, and what was
- * called so, y, the other way round (-1: it is gone). */
+/* SET: `name` of folder `node` is x. UNSET: no longer. RENAME: x is called `other` instead of
+ * `name`, and what was called so, y, the other way round (-1: it is gone). */
 typedef struct Op {
     OpKind kind;
     int node, x, y;
@@ -216,7 +218,8 @@ int __wrap_fsync(int fd)
     struct stat stat_of;
     int node = recording && fstat(fd, &stat_of) == 0 ? node_of(stat_of.st_ino) : -1;
     bool left_out = node < 0 || (syncs == WITHOUT_FILES && !is_folder[node]) ||
-                    (syncs == WITHOUT_FOLDERS && is_folder[node]) || (syncs == WITHOUT_ABOVE && node <= 1);
+                    (syncs == WITHOUT_FOLDERS && is_folder[node]) ||
+                    (syncs == WITHOUT_ABOVE && node <= 1);
     if (!left_out)
         op_new(OP_SYNC, node, NULL);
     return 0; /* the disk of this machine is not what is tested */
@@ -268,7 +271,8 @@ static uint64_t random_below(uint64_t n)
 static void unset(int folder, const char *name, int node)
 {
     for (int i = 0; i < disk.n_names[folder]; i++)
-        if (strcmp(disk.names[folder][i].name, name) == 0 && (node < 0 || disk.names[folder][i].node == node))
+        if (strcmp(disk.names[folder][i].name, name) == 0 &&
+            (node < 0 || disk.names[folder][i].node == node))
             disk.names[folder][i--] = disk.names[folder][--disk.n_names[folder]];
 }
 
@@ -313,8 +317,8 @@ static void apply(const Op *op, bool torn)
     }
 }
 
-/* The power goes before op number `end`. What is not settled is lost as the mood is: all of it, one thing, all but
- * one thing, each with some probability. */
+/* The power goes before op number `end`. What is not settled is lost as the mood is: all of it, one
+ * thing, all but one thing, each with some probability. */
 static void make_state(int end)
 {
     const uint64_t mood = random_below(6), some = 1 + random_below(9);
@@ -349,7 +353,8 @@ static void write_out(int node, const char *path)
     char inner[4096];
     if (!is_folder[node]) {
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-        cr_assert(fd >= 0 && __real_write(fd, disk.bytes[node], disk.len[node]) == (ssize_t)disk.len[node]);
+        cr_assert(fd >= 0 &&
+                  __real_write(fd, disk.bytes[node], disk.len[node]) == (ssize_t)disk.len[node]);
         close(fd);
         return;
     }
@@ -431,7 +436,8 @@ static int broken_states(bool first_only)
 {
     char base[64]; /* in memory, where there is such a folder */
     int broken = 0;
-    snprintf(base, sizeof base, "%s/dt_crashXXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(base, sizeof base, "%s/dt_crashXXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     cr_assert_not_null(mkdtemp(base));
     cr_assert_not_null(freopen("/dev/null", "w", stderr)); /* what is passed over is named */
     for (int s = 0; s < STATES && !(first_only && broken); s++) {
@@ -444,8 +450,8 @@ static int broken_states(bool first_only)
         if (found < promised) {
             broken++;
             if (!first_only && broken < 4)
-                printf("state %d, before call %d of %d: save %d had returned, %d loads: %s\n", s, end, n_ops,
-                       promised, found, f.rank.failure.message);
+                printf("state %d, before call %d of %d: save %d had returned, %d loads: %s\n", s,
+                       end, n_ops, promised, found, f.rank.failure.message);
         }
     }
     __real_rmdir(base);
@@ -470,4 +476,7 @@ static void expect_found_out(int without)
 
 Test(crash, a_writer_that_does_not_sync_files_is_found_out) { expect_found_out(WITHOUT_FILES); }
 Test(crash, a_writer_that_does_not_sync_folders_is_found_out) { expect_found_out(WITHOUT_FOLDERS); }
-Test(crash, a_writer_that_does_not_sync_above_a_new_folder_is_found_out) { expect_found_out(WITHOUT_ABOVE); }
+Test(crash, a_writer_that_does_not_sync_above_a_new_folder_is_found_out)
+{
+    expect_found_out(WITHOUT_ABOVE);
+}

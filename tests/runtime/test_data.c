@@ -324,7 +324,8 @@ Test(data, files_of_known_formats_are_refused)
         static uint8_t bytes[64];
         memset(bytes, ' ', sizeof bytes);
         memcpy(bytes, cases[i].bytes, cases[i].len);
-        size_t len = strncmp(cases[i].bytes, "PAR1", 4) == 0 ? cases[i].len : sizeof bytes; /* it ends so, too */
+        /* it ends so, too */
+        size_t len = strncmp(cases[i].bytes, "PAR1", 4) == 0 ? cases[i].len : sizeof bytes;
         fixture_file(&f, "data.bin", bytes, len);
         fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
         fixture_refused(&f, cases[i].said);
@@ -425,7 +426,8 @@ static void expect_look(const char *said, const char *noted)
         cr_assert(dt_status_ok(&status), "%s", status.message);
     else
         cr_assert(strstr(status.message, said), "said: %s\nexpected: %s", status.message, said);
-    cr_assert(noted ? notes.at && strstr(notes.at, noted) : notes.len == 0, "noted: %s\nexpected: %s", notes.at, noted);
+    cr_assert(noted ? notes.at && strstr(notes.at, noted) : notes.len == 0,
+              "noted: %s\nexpected: %s", notes.at, noted);
     dt_text_free(&notes);
 }
 

@@ -89,8 +89,9 @@ Test(gemm, bf16_equals_plain)
             for (int i = 0; i < M * N; i++) {
                 float value[2];
                 for (int k = 0; k < 2; k++)
-                    value[k] = to_f32 ? c[k][i]
-                                      : dt_half_from_bf16(((const uint16_t *)(const void *)c[k])[i]);
+                    value[k] = to_f32
+                                   ? c[k][i]
+                                   : dt_half_from_bf16(((const uint16_t *)(const void *)c[k])[i]);
                 cr_assert_float_eq(value[0], value[1],
                                    to_f32 ? 2e-5f : fabsf(value[1]) / 64 + 1e-3f);
             }
@@ -160,8 +161,9 @@ static void check_tiles(DtGemmKind kind, DtPlanGemm g)
     dt_gemm_plain_run(&g, a, b, expected);
     for (int64_t i = 0; i < n_c; i++) {
         float x = value_of(c, i, g.dtype_c), y = value_of(expected, i, g.dtype_c);
-        cr_assert_float_eq(x, y, allowed(g.dtype_c, g.k, y), "%ld x %ld x %ld, element %ld: %g instead of %g", g.m, g.n,
-                           g.k, i, x, y);
+        cr_assert_float_eq(x, y, allowed(g.dtype_c, g.k, y),
+                           "%ld x %ld x %ld, element %ld: %g instead of %g", g.m, g.n, g.k, i, x,
+                           y);
     }
     free(a);
     free(b);
@@ -171,36 +173,42 @@ static void check_tiles(DtGemmKind kind, DtPlanGemm g)
     dt_arena_free(arena);
 }
 
-/* Several tiles each way with edges, all dtypes, both directions in memory, with and without adding. */
+/* Several tiles each way with edges, all dtypes, both directions in memory, with and without
+ * adding. */
 Test(gemm, tiles_of_16_bits_equal_plain)
 {
     static const uint32_t dtypes[][3] = {{DT_PLAN_BF16, DT_PLAN_BF16, DT_PLAN_BF16},
                                          {DT_PLAN_BF16, DT_PLAN_BF16, DT_PLAN_F32},
                                          {DT_PLAN_F16, DT_PLAN_F16, DT_PLAN_F16},
                                          {DT_PLAN_F16, DT_PLAN_F16, DT_PLAN_F32}};
-    static const int64_t sizes[][3] = {{5, 7, 3}, {1, 530, 20}, {515, 3, 9}, {30, 40, 1100}, {515, 3, 1100}, {1, 1, 1}};
+    static const int64_t sizes[][3] = {{5, 7, 3}, {1, 530, 20}, {515, 3, 9}, {30, 40, 1100},
+                                       {515, 3, 1100}, {1, 1, 1}};
     for (size_t d = 0; d < DT_COUNT(dtypes); d++)
         for (size_t i = 0; i < DT_COUNT(sizes); i++)
             for (int how = 0; how < 8; how++) {
                 int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
                 bool ta = how & 1, tb = how & 2;
                 check_tiles(DT_GEMM_OPENBLAS,
-                            (DtPlanGemm){.accumulate = how >= 4, .dtype_a = dtypes[d][0], .dtype_b = dtypes[d][1],
-                                         .dtype_c = dtypes[d][2], .m = m, .n = n, .k = k, .a_row = ta ? 1 : k,
-                                         .a_col = ta ? m : 1, .b_row = tb ? 1 : n, .b_col = tb ? k : 1, .c_row = n,
+                            (DtPlanGemm){.accumulate = how >= 4, .dtype_a = dtypes[d][0],
+                                         .dtype_b = dtypes[d][1], .dtype_c = dtypes[d][2], .m = m,
+                                         .n = n, .k = k, .a_row = ta ? 1 : k, .a_col = ta ? m : 1,
+                                         .b_row = tb ? 1 : n, .b_col = tb ? k : 1, .c_row = n,
                                          .c_col = 1});
             }
 }
 
-/* What no library calls a matrix: overlapping rows, broadcast rows, no unit stride, a batch over one weight. */
+/* What no library calls a matrix: overlapping rows, broadcast rows, no unit stride, a batch over
+ * one weight. */
 Test(gemm, tiles_of_any_strides_equal_plain)
 {
     static const DtPlanGemm shapes[] = {
-        {F32, .m = 40, .n = 9, .k = 12, .a_row = 2, .a_col = 3, .b_row = 9, .b_col = 1, .c_row = 9, .c_col = 1},
-        {F32, .m = 40, .n = 9, .k = 12, .a_row = 0, .a_col = 1, .b_row = 20, .b_col = 2, .c_row = 19, .c_col = 2},
-        {F32, .n_batch = 2, .accumulate = 1, .m = 7, .n = 5, .k = 6, .batch = {2, 3}, .a_batch = {100, 30},
-         .b_batch = {0, 70}, .c_batch = {105, 35}, .a_row = 3, .a_col = 2, .b_row = 10, .b_col = 2, .c_row = 5,
+        {F32, .m = 40, .n = 9, .k = 12, .a_row = 2, .a_col = 3, .b_row = 9, .b_col = 1, .c_row = 9,
          .c_col = 1},
+        {F32, .m = 40, .n = 9, .k = 12, .a_row = 0, .a_col = 1, .b_row = 20, .b_col = 2,
+         .c_row = 19, .c_col = 2},
+        {F32, .n_batch = 2, .accumulate = 1, .m = 7, .n = 5, .k = 6, .batch = {2, 3},
+         .a_batch = {100, 30}, .b_batch = {0, 70}, .c_batch = {105, 35}, .a_row = 3, .a_col = 2,
+         .b_row = 10, .b_col = 2, .c_row = 5, .c_col = 1},
     };
     for (size_t i = 0; i < DT_COUNT(shapes); i++) {
         check_tiles(DT_GEMM_OPENBLAS, shapes[i]);
@@ -244,8 +252,9 @@ Test(gemm, other_dtypes_are_refused)
     dt_arena_free(arena);
 }
 
-/* Each epilogue behind a library against the plain loops, which round once: C may be off by what it was rounded to
- * before the epilogue, times the slope of what that does: below 1.13 for GELU, and 4 of its gradient per unit of m. */
+/* Each epilogue behind a library against the plain loops, which round once: C may be off by what it
+ * was rounded to before the epilogue, times the slope of what that does: below 1.13 for GELU, and 4
+ * of its gradient per unit of m. */
 static void check_joined(DtGemmKind kind, const DtPlanGemm *g)
 {
     DtPlan plan = {.gemms = g, .n_gemms = 1};
@@ -268,7 +277,8 @@ static void check_joined(DtGemmKind kind, const DtPlanGemm *g)
         for (int64_t k = 0; k < n[i]; k++) {
             const float x = value_of(got[i], k, dtypes[i]), y = value_of(want[i], k, dtypes[i]);
             const float size = fabsf(y) > 8 ? fabsf(y) : 8;
-            cr_assert_float_eq(x, y, allowed(dtypes[i], g->k, size), "`%s` operand %u, %ld: %g, not %g",
+            cr_assert_float_eq(x, y, allowed(dtypes[i], g->k, size),
+                               "`%s` operand %u, %ld: %g, not %g",
                                dt_kinds_epilogues[g->epilogue].name, i, k, x, y);
         }
     for (uint32_t i = 0; i < 5; i++) {
@@ -285,7 +295,8 @@ Test(gemm, epilogues_equal_plain)
     for (uint32_t e = 0; e < DT_PLAN_EPILOGUES; e++)
         for (int i = 0; i < 8; i++) {
             const uint32_t dtype = i % 2 ? DT_PLAN_BF16 : DT_PLAN_F32;
-            const DtPlanGemm g = gemm_draw_joined(&seed, e, dtype, i % 4 == 3 ? (uint32_t)DT_PLAN_F32 : dtype);
+            const DtPlanGemm g =
+                gemm_draw_joined(&seed, e, dtype, i % 4 == 3 ? (uint32_t)DT_PLAN_F32 : dtype);
             check_joined(DT_GEMM_ONEDNN, &g);
             check_joined(DT_GEMM_OPENBLAS, &g);
         }

@@ -37,10 +37,10 @@ static long calls_with_gaps(DtGemmKind kind)
 {
     enum { SIZE = 64, GAP = 200, BATCH = 3, STEP = SIZE * GAP };
     static float a[BATCH * STEP], b[BATCH * STEP], c[BATCH * STEP];
-    const DtPlanGemm gemm = {.dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32, .m = SIZE,
-                             .n = SIZE, .k = SIZE, .n_batch = 1, .batch = {BATCH}, .a_batch = {STEP},
-                             .b_batch = {STEP}, .c_batch = {STEP}, .a_row = GAP, .a_col = 1, .b_row = 1, .b_col = GAP,
-                             .c_row = GAP, .c_col = 1};
+    const DtPlanGemm gemm = {.dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32, .dtype_c = DT_PLAN_F32,
+                             .m = SIZE, .n = SIZE, .k = SIZE, .n_batch = 1, .batch = {BATCH},
+                             .a_batch = {STEP}, .b_batch = {STEP}, .c_batch = {STEP}, .a_row = GAP,
+                             .a_col = 1, .b_row = 1, .b_col = GAP, .c_row = GAP, .c_col = 1};
     const DtPlan plan = {.gemms = &gemm, .n_gemms = 1};
     DtArena *arena = dt_arena_new();
     DtGemms gemms;

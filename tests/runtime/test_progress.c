@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of progress in a file: by number of steps, and by time where steps are slow; and the command
- * that goes on. */
+/* Lines of progress in a file: by number of steps, and by time where steps are slow; and the
+ * command that goes on. */
 #include "runtime/command.h"
 
 #include <criterion/criterion.h>
@@ -38,7 +38,8 @@ static int lines_of(uint64_t period_ns)
     return lines;
 }
 
-Test(progress, by_steps) { cr_assert(lines_of(0) == 1); } /* the first one: the next is that of step 2000 */
+/* the first one: the next is that of step 2000 */
+Test(progress, by_steps) { cr_assert(lines_of(0) == 1); }
 Test(progress, by_time) { cr_assert(lines_of(1) == 40); }
 
 Test(progress, half_a_minute)

@@ -40,7 +40,10 @@ static void load(void)
     cr_assert(dt_status_ok(&status), "%s", status.message);
 }
 
-static const float *weights(void) { return (const float *)(const void *)look_at(&tiny.run.rank, 0, 0); }
+static const float *weights(void)
+{
+    return (const float *)(const void *)look_at(&tiny.run.rank, 0, 0);
+}
 
 Test(rank, schedule_sets_registers_in_order)
 {
@@ -57,11 +60,12 @@ Test(rank, schedule_sets_registers_in_order)
     for (int micro = 0; micro < 2; micro++)
         for (int layer = 0; layer < 3; layer++)
             cr_assert_eq(*(const int64_t *)(const void *)look_at(&tiny.run.rank, 2,
-                                                                        40000 + 80 * micro + 8 * layer),
+                                                                 40000 + 80 * micro + 8 * layer),
                          micro * 10 + layer);
 }
 
-/* A register set modulo a count is never negative; a loop's is 0 behind its END (SCHD in plan/plan.h). */
+/* A register set modulo a count is never negative; a loop's is 0 behind its END (SCHD in
+ * plan/plan.h). */
 Test(rank, registers_are_set_as_the_plan_says)
 {
     static const DtPlanSchedule items[] = {
@@ -256,36 +260,39 @@ Test(rank, initial_values_of_large_stores)
     DtPlanMeshAxis mesh = {.size = 2};
     DtPlanAxis axes[2] = {{4, {1}, ROWS - 1, LOCAL, 0, 0}, {1, {0}, WIDTH, WIDTH, 0, 0}};
     DtPlan plan = {.axes = axes, .n_axes = 2, .strings = strings, .mesh = &mesh, .n_mesh = 1};
-    DtPlanStore store = {.dtype = DT_PLAN_BF16, .n_axes = 2, .init = DT_PLAN_NORMAL, .init_a = 3, .key = 11,
-                         .bytes = (int64_t)LOCAL * WIDTH * 2};
+    DtPlanStore store = {.dtype = DT_PLAN_BF16, .n_axes = 2, .init = DT_PLAN_NORMAL, .init_a = 3,
+                         .key = 11, .bytes = (int64_t)LOCAL * WIDTH * 2};
     DtRank rank = {.plan = &plan, .coord = {1}};
     uint16_t *values = malloc((size_t)store.bytes);
     dt_init_store(&rank, &store, values);
     for (uint64_t z = 0; z < LOCAL; z++)
         for (uint64_t a = 0; a < WIDTH; a++) {
             const uint64_t row = LOCAL + z, element = a * (ROWS - 1) + row;
-            const float wanted = row < ROWS - 1 ? (float)(3 * dt_philox_normal(dt_philox(11, element, 0, 0))) : 0;
-            cr_assert_eq(values[z * WIDTH + a], dt_half_to_bf16(wanted), "%llu %llu", (unsigned long long)z,
-                         (unsigned long long)a);
+            const float wanted =
+                row < ROWS - 1 ? (float)(3 * dt_philox_normal(dt_philox(11, element, 0, 0))) : 0;
+            cr_assert_eq(values[z * WIDTH + a], dt_half_to_bf16(wanted), "%llu %llu",
+                         (unsigned long long)z, (unsigned long long)a);
         }
     free(values);
 }
 
-/* The iteration counts all loops that stack a store: no two layers share numbers, and padding does not count. */
+/* The iteration counts all loops that stack a store: no two layers share numbers, and padding does
+ * not count. */
 Test(rank, initial_values_of_stacked_loops)
 {
     char strings[] = "\0outer\0inner\0aa";
     DtPlanAxis axes[3] = {{1, {0}, 3, 3, 0, 0}, {7, {0}, 4, 4, 0, 0}, {13, {0}, 2, 2, 0, 0}};
     DtPlan plan = {.axes = axes, .n_axes = 3, .strings = strings};
-    DtPlanStore store = {.dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 2, .init = DT_PLAN_NORMAL, .init_a = 2, .key = 7,
-                         .bytes = 3 * 4 * 2 * 4};
+    DtPlanStore store = {.dtype = DT_PLAN_F32, .n_axes = 3, .n_loops = 2, .init = DT_PLAN_NORMAL,
+                         .init_a = 2, .key = 7, .bytes = 3 * 4 * 2 * 4};
     float values[3][4][2];
     DtRank rank = {.plan = &plan};
     dt_init_store(&rank, &store, values);
     for (uint32_t o = 0; o < 3; o++)
         for (uint32_t i = 0; i < 4; i++)
             for (uint32_t a = 0; a < 2; a++)
-                cr_assert_eq(values[o][i][a], (float)(2 * dt_philox_normal(dt_philox(7, a, 0, o * 4 + i))));
+                cr_assert_eq(values[o][i][a],
+                             (float)(2 * dt_philox_normal(dt_philox(7, a, 0, o * 4 + i))));
 }
 
 Test(rank, generates)
@@ -431,7 +438,8 @@ Test(rank, evaluates_every_held_out_sample)
 Test(rank, other_targets_are_refused)
 {
     static const struct { const char *target, *said; int code; } cases[] = {
-        {"sm_90a", "code for sm_90a, and none for device `cpu`: compile it with --target=cpu", DT_EXIT_USAGE},
+        {"sm_90a", "code for sm_90a, and none for device `cpu`: compile it with --target=cpu",
+         DT_EXIT_USAGE},
         {"cpu-v9", "cannot run", DT_EXIT_FAILED}};
     for (int i = 0; i < 2; i++) {
         tiny_close(&tiny);
@@ -499,7 +507,8 @@ Test(rank, arenas_have_guard_pages)
 Test(scale, adapts)
 {
     const DtPlanScalar scalar = {.name = 1};
-    const DtPlan plan = {.scalars = &scalar, .n_scalars = 1, .strings = "\0@loss_scale", .n_strings = 13};
+    const DtPlan plan = {.scalars = &scalar, .n_scalars = 1, .strings = "\0@loss_scale",
+                         .n_strings = 13};
     const DtPlan without = {0};
     DtScale scale;
     dt_scale_begin(&plan, &scale);

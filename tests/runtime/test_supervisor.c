@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that die, hang, crawl or are told to stop, under the real supervisor (run_ranks.c): who is named,
- * how soon, with which exit code, and that no process is left behind. */
+/* Ranks that die, hang, crawl or are told to stop, under the real supervisor (run_ranks.c): who is
+ * named, how soon, with which exit code, and that no process is left behind. */
 #include "runtime/runtime.h"
 
 #include <criterion/criterion.h>
@@ -55,7 +55,8 @@ static void start(Case *c, char *const *argv)
 
 #define START(c, ...) start(c, (char *[]){"run_ranks", __VA_ARGS__, NULL})
 
-/* Reads until text occurs, or all has been said; returns the age of the run then. Fails after `limit`. */
+/* Reads until text occurs, or all has been said; returns the age of the run then. Fails after
+ * `limit`. */
 static double read_until(Case *c, const char *text, double limit)
 {
     for (;;) {

@@ -37,7 +37,8 @@ static void wait_for(int rank, int other)
     ranks[rank].wait_began_ns = now_ns;
 }
 
-/* Looks for up to `seconds`; computing ranks (state R) use processor time. Stops at the first event. */
+/* Looks for up to `seconds`; computing ranks (state R) use processor time. Stops at the first
+ * event. */
 static DtWatchEvent play(double seconds)
 {
     DtWatchEvent event = {.kind = DT_WATCH_NOTHING};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which windows a plan wants: mesh data = 2, tensor = 2, and arenas by what collectives do with them. */
+/* Which windows a plan wants: mesh data = 2, tensor = 2, and arenas by what collectives do with
+ * them. */
 #include "runtime/windows.h"
 
 #include <criterion/criterion.h>
@@ -17,9 +18,12 @@ static const DtPlanGroup groups[GROUPS] = {[DATA] = {.mask = 1, .size = 2},
                                            [ALONE] = {.mask = 2, .size = 1},
                                            [STAGES] = {.mask = 5, .size = 4}};
 static const DtPlanArg args[] = {
-    AT(SAME, .base = 128, .reg = {64}),                      /* data: all-reduce in place, of each layer */
-    AT(SAME), AT(APART, .coord = {256}, .coord_axis = {0}),  /* data: gather from another place on each member */
-    AT(APART), AT(SIDE, .coord = {256}, .coord_axis = {0}),  /* tensor: that member of data is the same for all here */
+    /* data: all-reduce in place, of each layer */
+    AT(SAME, .base = 128, .reg = {64}),
+    AT(SAME), AT(APART, .coord = {256}, .coord_axis = {0}),  /* data: gather from another place on
+                                                              * each member */
+    /* tensor: that member of data is the same for all here */
+    AT(APART), AT(SIDE, .coord = {256}, .coord_axis = {0}),
     AT(APART, .coord = {0, 512}, .coord_axis = {0, 1}),      /* both */
     AT(IDLE), AT(SAME),                                      /* of one rank; a kernel */
     AT(IDLE), {.kind = DT_ARG_INTEGER, .arena = IDLE}};
@@ -30,12 +34,14 @@ static const DtPlanInst insts[] = {
     {.kind = DT_INST_SHIFT_BACK, .ref = BOTH, .n_args = 1, .first_arg = 5},
     {.kind = DT_INST_ALL_REDUCE, .ref = ALONE, .n_args = 1, .first_arg = 6},
     {.kind = DT_INST_KERNEL, .ref = DATA, .n_args = 2, .first_arg = 8},
-    {.kind = DT_INST_ALL_GATHER, .ref = STAGES, .n_args = 2, .first_arg = 1, .blocks = 1, .event = 1}};
+    {.kind = DT_INST_ALL_GATHER, .ref = STAGES, .n_args = 2, .first_arg = 1, .blocks = 1,
+     .event = 1}};
 
 static DtPlan plan_of(const DtPlanMeta *of)
 {
-    return (DtPlan){.meta = of, .mesh = mesh, .n_mesh = 3, .groups = groups, .n_groups = GROUPS, .n_arenas = ARENAS,
-                    .insts = insts, .n_insts = sizeof insts / sizeof insts[0], .args = args};
+    return (DtPlan){.meta = of, .mesh = mesh, .n_mesh = 3, .groups = groups, .n_groups = GROUPS,
+                    .n_arenas = ARENAS, .insts = insts, .n_insts = sizeof insts / sizeof insts[0],
+                    .args = args};
 }
 
 Test(windows, equal_offsets_are_those_without_coordinates_of_the_group)
@@ -49,14 +55,16 @@ Test(windows, equal_offsets_are_those_without_coordinates_of_the_group)
     for (uint32_t g = 0; g < GROUPS; g++)
         for (uint32_t a = 0; a < ARENAS; a++)
             cr_expect_eq(dt_windows_of(&plan, g, a), wanted[g][a], "group %u, arena %u", g, a);
-    cr_expect(dt_windows_touch(&plan, SAME) && dt_windows_touch(&plan, APART) && dt_windows_touch(&plan, SIDE));
+    cr_expect(dt_windows_touch(&plan, SAME) && dt_windows_touch(&plan, APART) &&
+              dt_windows_touch(&plan, SIDE));
     cr_expect_not(dt_windows_touch(&plan, IDLE));
 }
 
 Test(windows, sides_and_copies)
 {
     const DtPlan plan = plan_of(&meta);
-    cr_expect(dt_windows_pack(&plan, TENSOR) && !dt_windows_pack(&plan, DATA) && dt_windows_pack(&plan, STAGES));
+    cr_expect(dt_windows_pack(&plan, TENSOR) && !dt_windows_pack(&plan, DATA) &&
+              dt_windows_pack(&plan, STAGES));
     cr_expect(dt_windows_gather_beside(&plan, DATA) && dt_windows_gather_beside(&plan, STAGES));
     cr_expect_not(dt_windows_gather_beside(&plan, TENSOR));
 }

@@ -23,7 +23,8 @@ static const char source[] =
     "        *loss += d * d * scale;\n"
     "    }\n"
     "}\n"
-    "/* p: w, dw, lr, norm; i: elements. As texts for GPUs have it: DT_KERNEL(sgd, 1, 32, 4, 1) */\n"
+    "/* p: w, dw, lr, norm; i: elements. As texts for GPUs have it: DT_KERNEL(sgd, 1, 32, 4, 1) "
+    "*/\n"
     "void sgd(char *const *p, const int64_t *i)\n"
     "{\n"
     "    float *w = (float *)p[0], *norm = (float *)p[3], sum = 0;\n"
@@ -34,7 +35,8 @@ static const char source[] =
     "    }\n"
     "    *norm = __builtin_sqrtf(sum);\n"
     "}\n"
-    "/* p: journal; i: step (GPUs: where it lies), micro, layer. Counts in journal[0] and notes what it was given. */\n"
+    "/* p: journal; i: step (GPUs: where it lies), micro, layer. Counts in journal[0] and notes "
+    "what it was given. */\n"
     "void note(char *const *p, const int64_t *i)\n"
     "{\n"
     "    int64_t *journal = (int64_t *)p[0], at = journal[0]++;\n"
@@ -52,7 +54,8 @@ static const char source[] =
     "            logits[t * i[1] + v] = v == (tokens[t] + 1) % i[1] ? 9.0f : 0.0f;\n"
     "}\n"
     "/* what a GPU's image says of its kernels: pointers and integers */\n"
-    "const int mse_counts[2] = {4, 3}, sgd_counts[2] = {4, 1}, note_counts[2] = {2, 3}, next_counts[2] = {2, 2};\n";
+    "const int mse_counts[2] = {4, 3}, sgd_counts[2] = {4, 1}, note_counts[2] = {2, 3}, "
+    "next_counts[2] = {2, 2};\n";
 
 void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t *ret_len)
 {
@@ -137,7 +140,8 @@ static void add_memory(DtArena *arena, DtPlanBuilder *b)
                   .to = 1});
     ADD(scalars, {.name = STR("@lr"), .formula = STR("lr.base"), .arena = SCALARS, .offset = 4});
     ADD(objectives,
-        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"), .every = 1});
+        {.loss = STR("loss"), .step = STR("step"), .update = STR("update"), .rate = STR("@lr"),
+         .every = 1});
     ADD(metrics, {.name = STR("loss"),
                   .entry = STR("step"),
                   .arena = SCALARS,
@@ -172,8 +176,8 @@ static void add_code(DtArena *arena, DtPlanBuilder *b, const char *target)
     const bool is_gpu = strncmp(target, "sm_", 3) == 0;
     uint8_t *binary;
     size_t len;
-    const char *text =
-        dt_arena_printf(arena, "#define STEP(x) %s\n%s", is_gpu ? "*(const int64_t *)(x)" : "(x)", source);
+    const char *text = dt_arena_printf(arena, "#define STEP(x) %s\n%s",
+                                       is_gpu ? "*(const int64_t *)(x)" : "(x)", source);
     tiny_compile(arena, text, &binary, &len);
     ADD(codes, {.target = STR(target),
                 .compiler = STR("cc"),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search of `auto` against all there is: of small spaces (spaces.dsl) every layout is compiled and simulated. No
- * layout may be faster than the winner by more than the gap that is printed, and no bound may lie above what its layout
- * takes. DT_SEARCH_ALL=1: all spaces, else the small ones. */
+/* The search of `auto` against all there is: of small spaces (spaces.dsl) every layout is compiled
+ * and simulated. No layout may be faster than the winner by more than the gap that is printed, and
+ * no bound may lie above what its layout takes. DT_SEARCH_ALL=1: all spaces, else the small
+ * ones. */
 #include "cli/auto.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +18,8 @@ typedef struct Space {
 
 typedef struct Seen {
     double error[4096]; /* of estimates, of layouts that compile */
-    double memory[DT_SEARCH_SCHEDULES][4096]; /* likewise of bytes; by schedule, without stages in the first */
+    /* likewise of bytes; by schedule, without stages in the first */
+    double memory[DT_SEARCH_SCHEDULES][4096];
     uint32_t n, n_memory[DT_SEARCH_SCHEDULES], refused;
     uint32_t of[DT_SEARCH_SCHEDULES]; /* that compile, with stages */
     double best;        /* seconds of the fastest that fits */
@@ -29,7 +31,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What is laid out is near the estimate, whatever a schedule puts off: else layouts are compiled in vain, or never. */
+/* What is laid out is near the estimate, whatever a schedule puts off: else layouts are compiled in
+ * vain, or never. */
 static void expect_memory(Seen *seen)
 {
     for (int k = 0; k < DT_SEARCH_SCHEDULES; k++) {
@@ -38,12 +41,15 @@ static void expect_memory(Seen *seen)
         if (!n)
             continue;
         qsort(memory, n, sizeof *memory, by_value);
-        fprintf(stderr, "  schedule %d: bytes of %u layouts off by %+.1f to %+.1f %%, the median %+.1f %%\n", k, n,
-                100 * memory[0], 100 * memory[n - 1], 100 * memory[n / 2]);
-        cr_expect(fabs(memory[n / 2]) < 0.12, "schedule %d: bytes are off by %.1f %% in the median", k,
-                  100 * memory[n / 2]);
-        cr_expect(memory[n / 10] > -0.25 && memory[n - 1 - n / 10] < 0.2, "schedule %d: %.1f to %.1f %%", k,
-                  100 * memory[n / 10], 100 * memory[n - 1 - n / 10]);
+        fprintf(
+            stderr,
+            "  schedule %d: bytes of %u layouts off by %+.1f to %+.1f %%, the median %+.1f %%\n", k,
+            n, 100 * memory[0], 100 * memory[n - 1], 100 * memory[n / 2]);
+        cr_expect(fabs(memory[n / 2]) < 0.12, "schedule %d: bytes are off by %.1f %% in the median",
+                  k, 100 * memory[n / 2]);
+        cr_expect(memory[n / 10] > -0.25 && memory[n - 1 - n / 10] < 0.2,
+                  "schedule %d: %.1f to %.1f %%", k, 100 * memory[n / 10],
+                  100 * memory[n - 1 - n / 10]);
     }
 }
 
@@ -84,7 +90,8 @@ static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen 
                   dt_layout_say(a->arena, &a->space, layout), estimate.bound, trial.seconds);
     if (seen->n < 4096)
         seen->error[seen->n++] = fabs(estimate.seconds / trial.seconds - 1);
-    const DtSearchSchedule schedule = layout->size[DT_ROLE_PIPE] > 1 ? layout->schedule : DT_SEARCH_1F1B;
+    const DtSearchSchedule schedule =
+        layout->size[DT_ROLE_PIPE] > 1 ? layout->schedule : DT_SEARCH_1F1B;
     if (seen->n_memory[schedule] < 4096)
         seen->memory[schedule][seen->n_memory[schedule]++] = estimate.bytes / trial.bytes - 1;
     if (trial.bytes <= a->space.memory)
@@ -116,19 +123,21 @@ static void compare(const Space *space, uint32_t *ret_of)
             look_at(&a, &all.at[i], &card, &seen);
     }
     qsort(seen.error, seen.n, sizeof *seen.error, by_value);
-    fprintf(stderr, "%s on %s x %s: %u layouts, %u compile; best %.4g s, chosen %.4g s, gap %.1f %%; ",
+    fprintf(stderr,
+            "%s on %s x %s: %u layouts, %u compile; best %.4g s, chosen %.4g s, gap %.1f %%; ",
             space->train, space->nodes ? space->nodes : "1", space->gpus, all.n, seen.n, seen.best,
             search.best.seconds, 100 * dt_search_gap(&search));
     fprintf(stderr, "estimates off by %.1f %% (median), %.1f %% (nine of ten), %.1f %% (worst)\n",
-            100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10], 100 * seen.error[seen.n - 1]);
+            100 * seen.error[seen.n / 2], 100 * seen.error[seen.n * 9 / 10],
+            100 * seen.error[seen.n - 1]);
     expect_memory(&seen);
     for (int k = 0; k < DT_SEARCH_SCHEDULES; k++)
         ret_of[k] += seen.of[k];
     cr_expect_gt(seen.n, all.n / 2, "most layouts of the list compile");
     cr_assert_gt(search.best.seconds, 0);
     cr_expect_geq(seen.best, search.best.seconds * (1 - dt_search_gap(&search)) * (1 - 1e-9),
-                  "a layout takes %g s, the chosen one %g, with a gap of %g", seen.best, search.best.seconds,
-                  dt_search_gap(&search));
+                  "a layout takes %g s, the chosen one %g, with a gap of %g", seen.best,
+                  search.best.seconds, dt_search_gap(&search));
     dt_arena_free(a.arena);
     dt_arena_free(cli.arena);
 }
@@ -145,8 +154,10 @@ Test(search, nothing_beats_the_gap)
         {"wide", "8", "0.9", true, NULL, NULL}, {"deep", "8", "0.03", true, NULL, NULL},
         {"gpt", "4", "0.9", true, NULL, NULL}, {"gpt", "4", "0.03", true, NULL, NULL},
         {"mixture", "2", "0.9", true, NULL, NULL}, {"mixture", "4", "0.05", true, NULL, NULL},
-        {"deep", "1", "0.9", false, "(1, 2)", FAST_AND_SLOW}, {"gpt", "1", "0.05", false, "(1, 1)", LARGE_AND_SMALL},
-        {"gpt", "2", "0.9", true, "(1, 1)", FAST_AND_SLOW}, {"deep", "2", "0.1", true, "(2, 1)", SMALL_AND_LARGE},
+        {"deep", "1", "0.9", false, "(1, 2)", FAST_AND_SLOW},
+        {"gpt", "1", "0.05", false, "(1, 1)", LARGE_AND_SMALL},
+        {"gpt", "2", "0.9", true, "(1, 1)", FAST_AND_SLOW},
+        {"deep", "2", "0.1", true, "(2, 1)", SMALL_AND_LARGE},
     };
     uint32_t of[DT_SEARCH_SCHEDULES] = {0};
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The collectives with threads as ranks, for the thread sanitizer: a plain program, because Criterion cannot
- * start under it.
+/* The collectives with threads as ranks, for the thread sanitizer: a plain program, because
+ * Criterion cannot start under it.
  *
  *   collectives            all checks with 1, 2, 3, 4 and 8 ranks
- *   collectives --planted  the same threads with a planted fault: a rank writes into the buffer of a rank of
- *                          another group while that one is being reduced. The sanitizer must object. */
+ *   collectives --planted  the same threads with a planted fault: a rank writes into the buffer of
+ *                          a rank of another group while that one is being reduced. The sanitizer
+ *                          must object. */
 #include "../runtime/ranks.h"
 
 #include <pthread.h>
@@ -25,8 +26,8 @@ static void *run_planted(void *context)
     DtRank *rank = context;
     DtPlaceAt buffer = ranks_place(rank, RANKS_SHARED, 0);
     for (int i = 0; i < 200; i++) {
-        if (!rank->comm_ops->all_reduce(rank->comm, &rank->groups[1], buffer, buffer, 64, DT_PLAN_F32,
-                                        DT_PLAN_SUM))
+        if (!rank->comm_ops->all_reduce(rank->comm, &rank->groups[1], buffer, buffer, 64,
+                                        DT_PLAN_F32, DT_PLAN_SUM))
             return NULL;
         if (rank->rank == 2)
             ((float *)(void *)rank->peer_arenas[0])[i % 64] = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxed PLACED.ir FINAL.ir...: whether what pass `expand` wrote is what was meant; for each FINAL a line "holds",
- * with the numbers of boxes met and proved, or "fails: why". */
+/* boxed PLACED.ir FINAL.ir...: whether what pass `expand` wrote is what was meant; for each FINAL a
+ * line "holds", with the numbers of boxes met and proved, or "fails: why". */
 #include "base/file.h"
 #include "base/intern.h"
 #include "verify/box.h"

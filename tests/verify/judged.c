@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judged PROGRAM.dsl FINAL.ir...: what the interpreter of all ranks says of texts of the placed program; for each
- * FINAL a line "equal", "differs", or "broken": it cannot be evaluated. A text need not obey the local rules. Each
- * is evaluated in a process of its own, which a broken one may take down. */
+/* judged PROGRAM.dsl FINAL.ir...: what the interpreter of all ranks says of texts of the placed
+ * program; for each FINAL a line "equal", "differs", or "broken": it cannot be evaluated. A text
+ * need not obey the local rules. Each is evaluated in a process of its own, which a broken one may
+ * take down. */
 #include "base/file.h"
 #include "codegen/codegen.h"
 #include "ir/irtext.h"

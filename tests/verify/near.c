@@ -23,7 +23,10 @@ uint32_t near_literal(Near *n, double x)
     return n->next++;
 }
 
-uint32_t near_constant(Near *n, double x) { return near_literal(n, n->constant-- == 0 ? x * (1 + tiny(n, 3, 12)) : x); }
+uint32_t near_constant(Near *n, double x)
+{
+    return near_literal(n, n->constant-- == 0 ? x * (1 + tiny(n, 3, 12)) : x);
+}
 
 uint32_t near_unary(Near *n, const char *kind, uint32_t x)
 {
@@ -42,9 +45,10 @@ uint32_t near_binary(Near *n, const char *kind, uint32_t x, uint32_t y)
 uint32_t near_below(Near *n, uint32_t x, double number, uint32_t below, uint32_t y)
 {
     const uint32_t c = near_literal(n, number);
-    dt_text_printf(&n->text, "  %%%u = lt(%%%u, %%%u) : bool%s @1:1-2\n", n->next, x, c, strchr(n->type, '['));
-    dt_text_printf(&n->text, "  %%%u = where(%%%u, %%%u, %%%u) : %s @1:1-2\n", n->next + 1, n->next, below, y,
-                   n->type);
+    dt_text_printf(&n->text, "  %%%u = lt(%%%u, %%%u) : bool%s @1:1-2\n", n->next, x, c,
+                   strchr(n->type, '['));
+    dt_text_printf(&n->text, "  %%%u = where(%%%u, %%%u, %%%u) : %s @1:1-2\n", n->next + 1, n->next,
+                   below, y, n->type);
     n->next += 2;
     return n->next - 1;
 }
@@ -58,7 +62,8 @@ uint32_t near_spoiled(Near *n, uint32_t x, uint32_t y)
         y = near_unary(n, "tanh", near_binary(n, "div", y, near_literal(n, far)));
         return near_binary(n, "mul", y, near_literal(n, far));
     case 3: return near_binary(n, "add", y, near_literal(n, tiny(n, 1, 35)));
-    case 4: return near_binary(n, "add", y, near_binary(n, "mul", x, near_literal(n, tiny(n, 1, 35))));
+    case 4:
+        return near_binary(n, "add", y, near_binary(n, "mul", x, near_literal(n, tiny(n, 1, 35))));
     case 5: return near_below(n, x, -far, near_literal(n, -far), y);
     case 6: return near_below(n, x, tiny(n, 3, 35), near_literal(n, 0), y);
     case 7:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that are nearly what a record of a plan says, as text of the final program: ops on values of one type, with
- * a constant that is another one by 1e-3 to 1e-12 of it, or with a term, a clamp, a cap, a threshold more. */
+/* Functions that are nearly what a record of a plan says, as text of the final program: ops on
+ * values of one type, with a constant that is another one by 1e-3 to 1e-12 of it, or with a term, a
+ * clamp, a cap, a threshold more. */
 #ifndef DT_TESTS_VERIFY_NEAR_H
 #define DT_TESTS_VERIFY_NEAR_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* planmutants PLAN SEED COUNT [KEEP]: the certificate of a plan file against single faults in it.
  *
- * For each kind of fault, COUNT mutants that the plan's reader still takes go to the certificate. Instructions that are
- * dropped, doubled or swapped take their notes along: such a plan is what a wrong compiler would write. A line per kind
- * says how many were rejected and how many were accepted; the latter are written to KEEP-KIND-N.plan, to be run, and
- * the first that was rejected to KEEP-KIND.plan. A line `differs` says that the verdict is another if all iterations of
- * loops are run (tried for what is accepted, and for a quarter of the rest). 1 if the plan itself does not hold.
- * Where the kinds are: planmutants.h. */
+ * For each kind of fault, COUNT mutants that the plan's reader still takes go to the certificate.
+ * Instructions that are dropped, doubled or swapped take their notes along: such a plan is what a
+ * wrong compiler would write. A line per kind says how many were rejected and how many were
+ * accepted; the latter are written to KEEP-KIND-N.plan, to be run, and the first that was rejected
+ * to KEEP-KIND.plan. A line `differs` says that the verdict is another if all iterations of loops
+ * are run (tried for what is accepted, and for a quarter of the rest). 1 if the plan itself does
+ * not hold. Where the kinds are: planmutants.h. */
 #include "base/file.h"
 #include "plan/read.h"
 #include "plan_fixture.h"
@@ -65,18 +66,21 @@ bool change(int64_t *at)
 const MutantKind kinds[] = {MUTANT_KINDS(MUTANT_ROW)};
 const size_t n_kinds = DT_COUNT(kinds);
 
-/* Whether the certificate proves the plan. All iterations are run of what it proves, and of some that it does not: the
- * verdict is the same. */
+/* Whether the certificate proves the plan. All iterations are run of what it proves, and of some
+ * that it does not: the verdict is the same. */
 static bool proves(const DtPlan *mutant, const DtLogicalTexts *texts, DtText *problem)
 {
     static uint32_t refused;
     DtText said = {0};
     DtArena *arena = dt_arena_new();
-    const bool part = dt_certplan_prove(arena, mutant, texts->final, problem), again = part || refused++ % 4 == 0,
-               whole = again ? dt_certplan_trace(arena, mutant, texts->final, true, NULL, &said) : part;
+    const bool part = dt_certplan_prove(arena, mutant, texts->final, problem),
+               again = part || refused++ % 4 == 0,
+               whole =
+                   again ? dt_certplan_trace(arena, mutant, texts->final, true, NULL, &said) : part;
     if (part != whole)
         printf("differs: %s of all iterations, %s of some: %s%s\n", whole ? "proved" : "refused",
-               part ? "proved" : "refused", said.len ? said.at : "", problem->len ? problem->at : "");
+               part ? "proved" : "refused", said.len ? said.at : "",
+               problem->len ? problem->at : "");
     dt_text_free(&said);
     dt_arena_free(arena);
     return part;
@@ -95,10 +99,12 @@ bool rejects(bool *ret_read)
     DtLogicalTexts texts;
     DtCertCounts counts;
     bool rejected = !dt_certfile_open(arena, &mutant, &texts, &problem);
-    if (!rejected && (strcmp(texts.serial, proved.serial) != 0 || strcmp(texts.placed, proved.placed) != 0 ||
-                      strcmp(texts.final, proved.final) != 0))
+    if (!rejected &&
+        (strcmp(texts.serial, proved.serial) != 0 || strcmp(texts.placed, proved.placed) != 0 ||
+         strcmp(texts.final, proved.final) != 0))
         rejected = !dt_certfile_programs(arena, &texts, &counts, &problem);
-    rejected = rejected || !proves(&mutant, &texts, &problem) || !dt_certfile_facts(arena, &mutant, &texts, &problem);
+    rejected = rejected || !proves(&mutant, &texts, &problem) ||
+               !dt_certfile_facts(arena, &mutant, &texts, &problem);
     dt_text_free(&problem);
     dt_arena_free(arena);
     return rejected;
@@ -127,7 +133,8 @@ static void try_kind(size_t kind, uint32_t wanted, const char *keep)
         if (bad)
             snprintf(path, sizeof path, "%s-%s.plan", keep ? keep : "", kinds[kind].name);
         else
-            snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name, accepted++);
+            snprintf(path, sizeof path, "%s-%s-%u.plan", keep ? keep : "", kinds[kind].name,
+                     accepted++);
         if (keep && (!bad || rejected == 1))
             (void)dt_file_write(path, copy, copy_len);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of planmutants: planmutants_inst.c (faults in instructions, their arguments and notes), planmutants_flow.c
- * (in schedules, and in what lies where), planmutants_record.c (in other records), planmutants_start.c (in what goes on
- * beside other work), planmutants_known.c (faults that are recorded). */
+/* The parts of planmutants: planmutants_inst.c (faults in instructions, their arguments and notes),
+ * planmutants_flow.c (in schedules, and in what lies where), planmutants_record.c (in other
+ * records), planmutants_start.c (in what goes on beside other work), planmutants_known.c (faults
+ * that are recorded). */
 #ifndef DT_TESTS_PLANMUTANTS_H
 #define DT_TESTS_PLANMUTANTS_H
 
@@ -32,12 +33,14 @@ const DtPlanBody *body_of(uint32_t inst);                /* NULL: it is in none 
 bool same_place(const DtPlanArg *a, const DtPlanArg *b);
 
 /* A fault of each kind, in the copy. False: there was nothing to change, or it is as it was. */
-#define MUTANT_KINDS(K)                                                                                              \
-    K(offset) K(reuse) K(stride) K(length) K(coordinate) K(slot) K(peer) K(drop) K(double) K(swap) K(group) K(count) \
-    K(epilogue) K(moved) \
-    K(reduce) K(dtype) K(blocks) K(product) K(accumulate) K(kernel) K(operands) K(results) K(guard) K(store) K(loop) \
-    K(actions) K(channel) K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue) K(ring)     \
-    K(record) K(code) K(start) K(event) K(stale) K(text) K(message) K(sdpa) K(narrow)
+#define MUTANT_KINDS(K)                                                                           \
+    K(offset)                                                                                     \
+    K(reuse) K(stride) K(length) K(coordinate) K(slot) K(peer) K(drop) K(double) K(swap) K(group) \
+        K(count) K(epilogue) K(moved) K(reduce) K(dtype) K(blocks) K(product) K(accumulate)       \
+            K(kernel) K(operands) K(results) K(guard) K(store) K(loop) K(actions) K(channel)      \
+                K(integer) K(metric) K(axis) K(entry) K(stage) K(hoist) K(scratch) K(prologue)    \
+                    K(ring) K(record) K(code) K(start) K(event) K(stale) K(text) K(message)       \
+                        K(sdpa) K(narrow)
 #define MUTANT_DECLARE(name) bool mutant_##name(void);
 MUTANT_KINDS(MUTANT_DECLARE)
 
@@ -48,7 +51,8 @@ typedef struct MutantKind {
 extern const MutantKind kinds[];
 extern const size_t n_kinds;
 
-/* Whether the certificate rejects what lies in the copy; false with *ret_read false: the reader refuses it already. */
+/* Whether the certificate rejects what lies in the copy; false with *ret_read false: the reader
+ * refuses it already. */
 bool rejects(bool *ret_read);
 
 /* planmutants PLAN known|draw ...: exit status. */

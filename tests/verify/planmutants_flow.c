@@ -52,23 +52,26 @@ static uint32_t end_of(uint32_t loop)
 {
     uint32_t depth = 0, at = loop;
     do
-        depth += (plan.schedule[at].kind == DT_SCHED_LOOP) - (plan.schedule[at].kind == DT_SCHED_END);
+        depth +=
+            (plan.schedule[at].kind == DT_SCHED_LOOP) - (plan.schedule[at].kind == DT_SCHED_END);
     while (depth && ++at < plan.n_schedule);
     return at;
 }
 
-/* What some instruction of a micro-batch leaves is in slots all the time: there and wherever it is read. to: a gather's
- * argument. */
+/* What some instruction of a micro-batch leaves is in slots all the time: there and wherever it is
+ * read. to: a gather's argument. */
 static bool squat(uint32_t guard, const DtPlanArg *to)
 {
-    uint32_t begin = loop_of(guard), end = end_of(begin), at = run_behind(begin + below(end - begin));
+    uint32_t begin = loop_of(guard), end = end_of(begin),
+             at = run_behind(begin + below(end - begin));
     if (plan.schedule[at].kind != DT_SCHED_RUN)
         return false;
     const DtPlanBody *body = &plan.bodies[plan.schedule[at].body];
     const DtPlanInst *inst = &plan.insts[body->first_inst + below(body->n_insts)];
     const DtPlanArg *arg = &plan.args[inst->first_arg], old = *arg;
-    if (plan.schedule[begin].reg != 0 || at >= end || inst->n_args == 0 || arg->kind != DT_ARG_ADDRESS ||
-        !arg->written || arg->arena != to->arena || arg->reg[DT_PLAN_REG_RINGBUF])
+    if (plan.schedule[begin].reg != 0 || at >= end || inst->n_args == 0 ||
+        arg->kind != DT_ARG_ADDRESS || !arg->written || arg->arena != to->arena ||
+        arg->reg[DT_PLAN_REG_RINGBUF])
         return false;
     for (uint32_t i = begin; i < end; i++) {
         const DtPlanBody *each = &plan.bodies[plan.schedule[i].body];
@@ -96,8 +99,8 @@ static bool call_other(DtPlanSchedule *item)
     return true;
 }
 
-/* What loops gather ahead: the slots, how many there are, for which iterations and micro-batches, of which iterations
- * of which loop; which piece of a pipeline does it. */
+/* What loops gather ahead: the slots, how many there are, for which iterations and micro-batches,
+ * of which iterations of which loop; which piece of a pipeline does it. */
 bool mutant_ring(void)
 {
     uint32_t at = below(plan.n_schedule);
@@ -112,7 +115,8 @@ bool mutant_ring(void)
         }
     if (item->kind != DT_SCHED_WHEN)
         return false;
-    const DtPlanSchedule *run = &plan.schedule[run_behind(at)], *other = &plan.schedule[below(plan.n_schedule)];
+    const DtPlanSchedule *run = &plan.schedule[run_behind(at)],
+                         *other = &plan.schedule[below(plan.n_schedule)];
     if (run->kind != DT_SCHED_RUN)
         return false;
     const DtPlanBody *body = &plan.bodies[run->body];
@@ -195,7 +199,8 @@ static bool exchange_messages(void)
     while (other < plan.n_schedule && plan.schedule[other].kind != DT_SCHED_LOOP &&
            plan.schedule[other].kind != DT_SCHED_END && !runs_messages(&plan.schedule[other]))
         other++;
-    if (other >= plan.n_schedule || !runs_messages(&plan.schedule[at]) || !runs_messages(&plan.schedule[other]) ||
+    if (other >= plan.n_schedule || !runs_messages(&plan.schedule[at]) ||
+        !runs_messages(&plan.schedule[other]) ||
         plan.schedule[at].body == plan.schedule[other].body)
         return false;
     RECORD(schedule, DtPlanSchedule, at)->body = plan.schedule[other].body;
@@ -203,7 +208,8 @@ static bool exchange_messages(void)
     return true;
 }
 
-/* In which order a stage begins messages, and waits for what it began; whether they need places on their way. */
+/* In which order a stage begins messages, and waits for what it began; whether they need places on
+ * their way. */
 bool mutant_message(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
@@ -236,7 +242,8 @@ bool mutant_entry(void)
     return true;
 }
 
-/* Addresses of instructions that a class of stages shares move with the stage, right on the first only. */
+/* Addresses of instructions that a class of stages shares move with the stage, right on the first
+ * only. */
 bool mutant_stage(void)
 {
     const DtPlanEntry *first = &plan.entries[below(plan.n_entries)];
@@ -262,7 +269,8 @@ bool mutant_stage(void)
     return true;
 }
 
-/* What is in the memory that an instruction zeroes lies, until other things lie there, in memory of its own. */
+/* What is in the memory that an instruction zeroes lies, until other things lie there, in memory of
+ * its own. */
 static void move_apart(uint32_t zero, uint32_t end)
 {
     const DtPlanArg old = plan.args[plan.insts[zero].first_arg];
@@ -344,7 +352,8 @@ static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t mo
         const DtPlanBody *body = &plan.bodies[plan.schedule[i].body];
         for (uint32_t k = 0; plan.schedule[i].kind == DT_SCHED_RUN && k < body->n_insts; k++)
             for (uint32_t a = 0; a < plan.insts[body->first_inst + k].n_args; a++) {
-                DtPlanArg *arg = RECORD(args, DtPlanArg, plan.insts[body->first_inst + k].first_arg + a);
+                DtPlanArg *arg =
+                    RECORD(args, DtPlanArg, plan.insts[body->first_inst + k].first_arg + a);
                 if (same_place(arg, &moved)) {
                     arg->arena = (uint8_t)arena;
                     arg->base = base;
@@ -363,8 +372,10 @@ static bool scratch_one(void)
            move_scratch(-1, metric->arena, metric->offset, 64);
 }
 
-/* The first argument from number `from` on that is (or is not) written, at this place (NULL: anywhere); -1: none. */
-static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written, const DtPlanArg *place)
+/* The first argument from number `from` on that is (or is not) written, at this place (NULL:
+ * anywhere); -1: none. */
+static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written,
+                        const DtPlanArg *place)
 {
     int64_t n = 0;
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
@@ -372,8 +383,8 @@ static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written, co
         for (uint32_t k = 0; plan.schedule[i].kind == DT_SCHED_RUN && k < body->n_insts; k++) {
             const DtPlanInst *inst = &plan.insts[body->first_inst + k];
             for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++, n++)
-                if (n >= from && plan.args[a].kind == DT_ARG_ADDRESS && plan.args[a].written == written &&
-                    (!place || same_place(&plan.args[a], place)))
+                if (n >= from && plan.args[a].kind == DT_ARG_ADDRESS &&
+                    plan.args[a].written == written && (!place || same_place(&plan.args[a], place)))
                     return (n << 32) | a;
         }
     }
@@ -385,7 +396,8 @@ static bool is_read_by_piece(const DtPlanArg *arg, int32_t stage)
 {
     for (uint32_t i = 0; i < plan.n_entries; i++)
         if (is_named(&plan.entries[i], "grad.") && plan.entries[i].stage == stage &&
-            find_arg(&plan.entries[i], 0, false, arg) >= 0 && find_arg(&plan.entries[i], 0, true, arg) < 0)
+            find_arg(&plan.entries[i], 0, false, arg) >= 0 &&
+            find_arg(&plan.entries[i], 0, true, arg) < 0)
             return true;
     return false;
 }
@@ -398,7 +410,8 @@ static bool prologue_one(void)
     uint32_t n = 0;
     if (!plan.meta->pipeline || !is_named(step, "step"))
         return false;
-    for (int64_t at = -1; n < DT_COUNT(found) && (at = find_arg(step, (at >> 32) + 1, true, NULL)) >= 0;)
+    for (int64_t at = -1;
+         n < DT_COUNT(found) && (at = find_arg(step, (at >> 32) + 1, true, NULL)) >= 0;)
         if (plan.args[at & UINT32_MAX].arena < DT_ARENA_KINDS &&
             is_read_by_piece(&plan.args[at & UINT32_MAX], step->stage))
             found[n++] = &plan.args[at & UINT32_MAX];

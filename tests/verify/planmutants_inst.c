@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of planmutants in instructions: where and how they read and write, what they do, and whether. */
+/* Faults of planmutants in instructions: where and how they read and write, what they do, and
+ * whether. */
 #include "planmutants.h"
 
 #include "plan/kinds.h"
@@ -14,7 +15,8 @@ bool mutant_offset(void)
     return arg && (arg->base += steps[below(8)], true);
 }
 
-/* Whether the argument is one of several results: nobody may need it (what attention saves, in `eval`). */
+/* Whether the argument is one of several results: nobody may need it (what attention saves, in
+ * `eval`). */
 static bool is_one_of_several(const DtPlanArg *changed)
 {
     const DtPlanArg *arg = plan.args + (changed - RECORD(args, DtPlanArg, 0));
@@ -50,8 +52,8 @@ static const DtPlanArg *written(const DtPlanInst *inst)
     return NULL;
 }
 
-/* What is written where an instruction before it wrote the same kind of thing goes elsewhere: who reads it finds what
- * that one left, as of the block of attention before. */
+/* What is written where an instruction before it wrote the same kind of thing goes elsewhere: who
+ * reads it finds what that one left, as of the block of attention before. */
 bool mutant_stale(void)
 {
     for (int i = 0; i < 400; i++) {
@@ -71,8 +73,8 @@ bool mutant_stale(void)
     return false;
 }
 
-/* What an instruction makes lies, for all that read it until its memory is written again, in some other memory: right
- * where that is free. */
+/* What an instruction makes lies, for all that read it until its memory is written again, in some
+ * other memory: right where that is free. */
 bool mutant_moved(void)
 {
     const uint32_t at = below(plan.n_insts);
@@ -83,7 +85,8 @@ bool mutant_moved(void)
     const int64_t base = to->base + (below(2) ? 0 : to->bytes / 4 * below(4));
     bool again = false;
     for (uint32_t i = at; !again && i < body->first_inst + body->n_insts; i++)
-        for (uint32_t a = plan.insts[i].first_arg; a < plan.insts[i].first_arg + plan.insts[i].n_args; a++) {
+        for (uint32_t a = plan.insts[i].first_arg;
+             a < plan.insts[i].first_arg + plan.insts[i].n_args; a++) {
             if (!same_place(&plan.args[a], from))
                 continue;
             again = again || (i > at && plan.args[a].written);
@@ -300,28 +303,37 @@ bool mutant_epilogue(void)
         return gemm->matrix_row += 1 + below(8), true;
     const DtEpilogueInfo *info = &dt_kinds_epilogues[gemm->epilogue];
     const uint32_t other = 1 + below(DT_PLAN_EPILOGUES - 1), old = gemm->epilogue;
-    if (dt_kinds_epilogues[other].vector != info->vector || dt_kinds_epilogues[other].matrix != info->matrix)
+    if (dt_kinds_epilogues[other].vector != info->vector ||
+        dt_kinds_epilogues[other].matrix != info->matrix)
         return false;
     gemm->epilogue = other;
     return other != old;
 }
 
-/* What a library is told of a kernel of attention, wrongly: the scale, by much or by 2^-40 of it, what a query sees,
- * extents, strides, where a part begins, which argument it is. */
+/* What a library is told of a kernel of attention, wrongly: the scale, by much or by 2^-40 of it,
+ * what a query sees, extents, strides, where a part begins, which argument it is. */
 bool mutant_sdpa(void)
 {
-    const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS), other = below(DT_SDPA_PARTS);
+    const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS),
+                   other = below(DT_SDPA_PARTS);
     if (!plan.n_sdpas)
         return false;
     DtPlanSdpa *s = RECORD(sdpas, DtPlanSdpa, at);
-    int64_t *const extents[] = {&s->batch, &s->heads, &s->kv_heads, &s->queries, &s->keys, &s->head},
-                  *const strides[] = {&s->of_row[part], s->heads > 1 ? &s->of_head[part] : &s->of_row[part],
+    int64_t *const extents[] = {&s->batch, &s->heads, &s->kv_heads, &s->queries, &s->keys,
+                                &s->head},
+                  *const strides[] = {&s->of_row[part],
+                                      s->heads > 1 ? &s->of_head[part] : &s->of_row[part],
                                       s->batch > 1 ? &s->of_batch[part] : &s->of_row[part]};
     int64_t *stride = strides[below(3)];
     switch (below(9)) {
-    case 0: return s->scale *= 1 + (below(2) ? 1 : -1) * 1.0 / (double)(UINT64_C(1) << below(41)), s->scale != 0;
+    case 0:
+        return s->scale *= 1 + (below(2) ? 1 : -1) * 1.0 / (double)(UINT64_C(1) << below(41)),
+               s->scale != 0;
     case 1: return s->causal ^= 1u, true;
-    case 2: return s->window += s->window ? 1 - 2 * (int64_t)below(2) : 1 + below((uint64_t)s->keys - 1), s->keys > 1;
+    case 2:
+        return s->window +=
+               s->window ? 1 - 2 * (int64_t)below(2) : 1 + below((uint64_t)s->keys - 1),
+               s->keys > 1;
     case 3: return change(extents[below(6)]);
     case 4: return s->pointer[part] >= 0 && (*stride += below(2) ? 8 : *stride, true);
     case 5: return s->pointer[part] >= 0 && (s->offset[part] += 8, true);
@@ -417,7 +429,8 @@ bool mutant_kernel(void)
     return true;
 }
 
-/* Two of an instruction's arguments take each other's place: of those that it reads, or of those that it writes. */
+/* Two of an instruction's arguments take each other's place: of those that it reads, or of those
+ * that it writes. */
 static bool exchange(bool written)
 {
     DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
@@ -425,7 +438,8 @@ static bool exchange(bool written)
         return false;
     uint32_t a = inst->first_arg + below(inst->n_args), b = inst->first_arg + below(inst->n_args);
     DtPlanArg *x = RECORD(args, DtPlanArg, a), *y = RECORD(args, DtPlanArg, b), kept = *x;
-    if (x->kind != y->kind || x->written != written || y->written != written || memcmp(x, y, sizeof *x) == 0)
+    if (x->kind != y->kind || x->written != written || y->written != written ||
+        memcmp(x, y, sizeof *x) == 0)
         return false;
     *x = *y;
     *y = kept;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planmutants PLAN known LAYOUT FILE: the faults that FILE names for this layout, each drawn again and given to the
- * certificate.
- * planmutants PLAN draw LAYOUT COUNT KINDS [FOLDER]: up to COUNT faults of each of these kinds ("offset,reuse") that
- * the reader takes, as lines of such a file; with FOLDER their plans are written there, to be run.
+/* planmutants PLAN known LAYOUT FILE: the faults that FILE names for this layout, each drawn again
+ * and given to the certificate.
+ * planmutants PLAN draw LAYOUT COUNT KINDS [FOLDER]: up to COUNT faults of each of these kinds
+ * ("offset,reuse") that the reader takes, as lines of such a file; with FOLDER their plans are
+ * written there, to be run.
  *
- * A fault is named by its kind and a checksum of what it changes. Most kinds count wherever they are put: of each
- * record that is other than before, which fields are, and what it belongs to (the kind of the instruction, the kernel's
- * name, which argument, strings), so it is found again as long as the plan has such a thing. Of some kinds there are
- * faults that do not count: there all fields go in, those of the records beside it, strings as text, and the new
- * values. What is drawn for a layout and a kind depends on nothing else, and CANDIDATES are looked at. */
+ * A fault is named by its kind and a checksum of what it changes. Most kinds count wherever they
+ * are put: of each record that is other than before, which fields are, and what it belongs to (the
+ * kind of the instruction, the kernel's name, which argument, strings), so it is found again as
+ * long as the plan has such a thing. Of some kinds there are faults that do not count: there all
+ * fields go in, those of the records beside it, strings as text, and the new values. What is drawn
+ * for a layout and a kind depends on nothing else, and CANDIDATES are looked at. */
 #include "planmutants.h"
 
 #include "base/file.h"
@@ -76,8 +78,9 @@ static uint64_t of_change(const DtPlanRecord *record, uint32_t i, const uint8_t 
 }
 
 /* Kinds of faults that do not always count. */
-static const char *const loose[] = {"results", "drop",   "entry",   "stride", "coordinate", "slot",  "swap",
-                                    "actions", "channel", "ring",   "event",  "text",       "message", "moved"};
+static const char *const loose[] = {"results", "drop", "entry", "stride", "coordinate", "slot",
+                                    "swap", "actions", "channel", "ring", "event", "text",
+                                    "message", "moved"};
 
 static bool is_loose(const char *kind)
 {
@@ -91,7 +94,9 @@ static uint64_t of_inst(const DtPlanInst *inst, uint64_t seed)
 {
     const uint64_t kind = inst->kind;
     seed = dt_hash_bytes(&kind, sizeof kind, seed);
-    return inst->kind == DT_INST_KERNEL ? dt_hash_text(dt_plan_str(&plan, plan.kernels[inst->ref].name), seed) : seed;
+    return inst->kind == DT_INST_KERNEL
+               ? dt_hash_text(dt_plan_str(&plan, plan.kernels[inst->ref].name), seed)
+               : seed;
 }
 
 /* What a record belongs to, and which of its fields are others. */
@@ -101,8 +106,10 @@ static uint64_t of_place(const DtPlanRecord *record, const uint8_t *was, const u
     if (strcmp(record->tag, "INST") == 0)
         sum = of_inst((const DtPlanInst *)was, sum);
     for (uint32_t i = 0; strcmp(record->tag, "ARGS") == 0 && i < plan.n_insts; i++) {
-        const uint64_t at = (uint64_t)((const DtPlanArg *)was - plan.args) - plan.insts[i].first_arg;
-        if ((const DtPlanArg *)was < plan.args + plan.insts[i].first_arg || at >= plan.insts[i].n_args)
+        const uint64_t at =
+            (uint64_t)((const DtPlanArg *)was - plan.args) - plan.insts[i].first_arg;
+        if ((const DtPlanArg *)was < plan.args + plan.insts[i].first_arg ||
+            at >= plan.insts[i].n_args)
             continue;
         sum = dt_hash_bytes(&at, sizeof at, of_inst(&plan.insts[i], sum));
         break;
@@ -173,7 +180,8 @@ static Known read_rows(DtArena *arena, const char *text, const char *layout, con
     const char *prefix = dt_arena_printf(arena, "%s, %s, ", layout, kind);
     const size_t n = strlen(prefix);
     Known known = {.at = DT_NEW_ARRAY(arena, uint32_t, strlen(text) / 8 + 1)};
-    for (const char *line = text; *line; line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
+    for (const char *line = text; *line;
+         line += strcspn(line, "\n") + (line[strcspn(line, "\n")] != 0))
         if (strncmp(line, prefix, n) == 0)
             known.at[known.n++] = (uint32_t)strtoul(line + n, NULL, 16);
     return known;
@@ -231,7 +239,8 @@ static bool is_wanted(const char *list, const char *name)
 static int list_drawn(const char *layout, uint32_t count, const char *wanted, const char *folder)
 {
     for (size_t k = 0; k < n_kinds; k++)
-        for (uint32_t i = 0, n = 0; is_wanted(wanted, kinds[k].name) && i < CANDIDATES && n < count; i++) {
+        for (uint32_t i = 0, n = 0; is_wanted(wanted, kinds[k].name) && i < CANDIDATES && n < count;
+             i++) {
             uint32_t sum;
             bool read;
             char path[4096];
@@ -242,7 +251,8 @@ static int list_drawn(const char *layout, uint32_t count, const char *wanted, co
                 continue;
             printf("%s, %s, %08" PRIx32 "%s\n", layout, kinds[k].name, sum, bad ? "" : " accepted");
             n++;
-            snprintf(path, sizeof path, "%s/%s-%08" PRIx32 ".plan", folder ? folder : "", kinds[k].name, sum);
+            snprintf(path, sizeof path, "%s/%s-%08" PRIx32 ".plan", folder ? folder : "",
+                     kinds[k].name, sum);
             if (folder)
                 (void)dt_file_write(path, copy, copy_len);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of planmutants in records that no instruction names: stores, data, training, initial values, kernels,
- * texts. Of a `record` below any field is changed, but for those that are free (names, spans, costs) and numbers of
- * records, of which another may say the same. */
+/* Faults of planmutants in records that no instruction names: stores, data, training, initial
+ * values, kernels, texts. Of a `record` below any field is changed, but for those that are free
+ * (names, spans, costs) and numbers of records, of which another may say the same. */
 #include "planmutants.h"
 
 #include "plan/fields.h"
@@ -69,9 +69,11 @@ bool mutant_record(void)
 
 bool mutant_code(void)
 {
-    const DtPlanKernel *a = &plan.kernels[below(plan.n_kernels)], *b = &plan.kernels[below(plan.n_kernels)];
+    const DtPlanKernel *a = &plan.kernels[below(plan.n_kernels)],
+                       *b = &plan.kernels[below(plan.n_kernels)];
     const DtPlanCode *code = &plan.codes[below(plan.n_codes)];
-    uint8_t *kernels = copy + ((const uint8_t *)plan.kernels - bytes), *blob = copy + (plan.blob - bytes);
+    uint8_t *kernels = copy + ((const uint8_t *)plan.kernels - bytes),
+            *blob = copy + (plan.blob - bytes);
     if (!plan.n_codes || !code->source_len)
         return false;
     if (below(2)) { /* an instruction calls what another one was to */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults in what goes on beside other work. Ranks that run in the order of their instructions compute the same all
- * along, so that no run tells which of them count: of kind `start` all do, of kind `event` planraces.py says. */
+/* Faults in what goes on beside other work. Ranks that run in the order of their instructions
+ * compute the same all along, so that no run tells which of them count: of kind `start` all do, of
+ * kind `event` planraces.py says. */
 #include "planmutants.h"
 
 #include <string.h>
@@ -30,8 +31,9 @@ static bool find_started(Started *ret_started)
         for (uint32_t i = body->first_inst; i < body->first_inst + body->n_insts; i++) {
             const DtPlanInst *start = &plan.insts[i];
             uint32_t wait = i + 1;
-            while (wait < body->first_inst + body->n_insts &&
-                   (plan.insts[wait].kind != DT_INST_WAIT || plan.insts[wait].event != start->event))
+            while (
+                wait < body->first_inst + body->n_insts &&
+                (plan.insts[wait].kind != DT_INST_WAIT || plan.insts[wait].event != start->event))
                 wait++;
             if (start->kind != DT_INST_WAIT && start->event && !start->event_step &&
                 wait < body->first_inst + body->n_insts && below(++n) == 0)
@@ -41,7 +43,8 @@ static bool find_started(Started *ret_started)
     return n > 0;
 }
 
-/* The argument is where the other one is; it stays as long as it is. slot: in this one, if that is in a ring buffer. */
+/* The argument is where the other one is; it stays as long as it is. slot: in this one, if that is
+ * in a ring buffer. */
 static void put_at(const DtPlanArg *arg, const DtPlanArg *to, int64_t slot)
 {
     DtPlanArg *now = COPY_OF(arg);
@@ -96,13 +99,16 @@ static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
         const DtPlanBody *body = &plan.bodies[item->kind == DT_SCHED_RUN ? item->body : 0];
         bool receives = false;
         for (uint32_t k = 0; item->kind == DT_SCHED_RUN && k < body->n_insts; k++)
-            for (uint32_t s = 0; plan.insts[body->first_inst + k].kind == DT_INST_WAIT && s < plan.n_insts; s++)
-                receives = receives || (plan.insts[s].kind == DT_INST_RECV && plan.insts[s].event &&
-                                        plan.insts[s].event == plan.insts[body->first_inst + k].event);
+            for (uint32_t s = 0;
+                 plan.insts[body->first_inst + k].kind == DT_INST_WAIT && s < plan.n_insts; s++)
+                receives =
+                    receives || (plan.insts[s].kind == DT_INST_RECV && plan.insts[s].event &&
+                                 plan.insts[s].event == plan.insts[body->first_inst + k].event);
         uint32_t call = i + 1;
         while (receives && call < plan.n_schedule && plan.schedule[call].kind == DT_SCHED_SET)
             call++;
-        if (receives && call < plan.n_schedule && plan.schedule[call].kind == DT_SCHED_CALL && below(++n) == 0)
+        if (receives && call < plan.n_schedule && plan.schedule[call].kind == DT_SCHED_CALL &&
+            below(++n) == 0)
             *ret_run = i, *ret_call = call;
     }
     return n > 0;
@@ -115,7 +121,8 @@ static bool wait_late(void)
     if (!find_late(&run, &call))
         return false;
     const DtPlanSchedule item = plan.schedule[run];
-    memmove(RECORD(schedule, DtPlanSchedule, run), &plan.schedule[run + 1], (call - run) * sizeof item);
+    memmove(RECORD(schedule, DtPlanSchedule, run), &plan.schedule[run + 1],
+            (call - run) * sizeof item);
     *RECORD(schedule, DtPlanSchedule, call) = item;
     return true;
 }
@@ -129,7 +136,8 @@ static bool find_message(bool ends, uint32_t *ret_inst)
         if (!inst->event || (inst->kind != DT_INST_SEND && inst->kind != DT_INST_RECV))
             continue;
         for (uint32_t k = 0; k < plan.n_insts; k++)
-            if ((ends ? plan.insts[k].kind == DT_INST_WAIT && plan.insts[k].event == inst->event : k == i) &&
+            if ((ends ? plan.insts[k].kind == DT_INST_WAIT && plan.insts[k].event == inst->event
+                      : k == i) &&
                 below(++n) == 0)
                 *ret_inst = k;
     }
@@ -156,7 +164,9 @@ bool mutant_start(void)
     switch (below(4)) {
     case 0: return apart(started.start); /* nobody waits for it */
     case 1: return apart(started.wait);  /* nobody starts it */
-    default: return overwrite(&started, started.start + 1 + below(started.wait - started.start), below(2));
+    default:
+        return overwrite(&started, started.start + 1 + below(started.wait - started.start),
+                         below(2));
     }
 }
 
@@ -171,7 +181,8 @@ static bool any_event(bool starts, uint32_t *ret_inst)
         for (uint32_t i = 0; i < plan.n_insts; i++) {
             const uint32_t at = (from + i) % plan.n_insts;
             const DtPlanInst *inst = &plan.insts[at];
-            if (!inst->event || (starts && inst->kind == DT_INST_WAIT) || (pass == 0 && !inst->event_step))
+            if (!inst->event || (starts && inst->kind == DT_INST_WAIT) ||
+                (pass == 0 && !inst->event_step))
                 continue;
             *ret_inst = at;
             return true;
@@ -198,15 +209,17 @@ static bool meet(void)
     if (!any_event(true, &start) || inst->n_args == 0)
         return false;
     const DtPlanInst *started = &plan.insts[start];
-    const DtPlanArg *arg = &plan.args[inst->first_arg + below(inst->n_args)],
-                    *to = &plan.args[started->first_arg + (arg->written ? below(started->n_args) : 0)];
+    const DtPlanArg
+        *arg = &plan.args[inst->first_arg + below(inst->n_args)],
+        *to = &plan.args[started->first_arg + (arg->written ? below(started->n_args) : 0)];
     if (arg->kind != DT_ARG_ADDRESS || to->kind != DT_ARG_ADDRESS || arg == to)
         return false;
     put_at(arg, to, to->reg[DT_PLAN_REG_RINGBUF] && below(2) ? (int64_t)below(3) : -1);
     return true;
 }
 
-/* A wait stands elsewhere: in front of any instruction, of any body. It has no note that would have to go along. */
+/* A wait stands elsewhere: in front of any instruction, of any body. It has no note that would have
+ * to go along. */
 static bool move_wait(uint32_t wait)
 {
         const uint32_t to = below(plan.n_insts);

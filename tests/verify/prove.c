@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prove [--same|--time] SERIAL.ir FINAL.ir...: the certificate on texts of IR; for each FINAL a line "holds" or "fails:
- * why". --same: FINAL is another serial program; --time: how long it takes, too, the least of 20. */
+/* prove [--same|--time] SERIAL.ir FINAL.ir...: the certificate on texts of IR; for each FINAL a
+ * line "holds" or "fails: why". --same: FINAL is another serial program; --time: how long it takes,
+ * too, the least of 20. */
 #include "base/file.h"
 #include "verify/cert.h"
 
@@ -30,7 +31,8 @@ static double milliseconds(bool same, const char *serial, const char *final)
         run(same, serial, final, &problem);
         clock_gettime(CLOCK_MONOTONIC, &to);
         dt_text_free(&problem);
-        double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+        double ms =
+            (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
         least = ms < least ? ms : least;
     }
     return least;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that are nearly those of a product's epilogue (plan/epilogues.def), and differ in a constant by 1e-3 to
- * 1e-12 of it, by a clamp or a cap that hardly any number meets, a tiny term, a threshold: both the pass that joins ops
- * with products and the certificate take the function itself, however its terms are arranged, and none of those. */
+/* Functions that are nearly those of a product's epilogue (plan/epilogues.def), and differ in a
+ * constant by 1e-3 to 1e-12 of it, by a clamp or a cap that hardly any number meets, a tiny term, a
+ * threshold: both the pass that joins ops with products and the certificate take the function
+ * itself, however its terms are arranged, and none of those. */
 #include "near.h"
 
 #include "base/diag.h"
@@ -29,8 +30,8 @@ static const double root = 0.79788456080286535588, cubic = 0.044715;
 /* root (x + cubic x^3) */
 static uint32_t inner(Near *n, uint32_t x)
 {
-    const uint32_t k = near_constant(n, near_dice(n, 2) ? root : 0.7978845608), c = near_constant(n, cubic),
-                   x2 = mul(n, x, x);
+    const uint32_t k = near_constant(n, near_dice(n, 2) ? root : 0.7978845608),
+                   c = near_constant(n, cubic), x2 = mul(n, x, x);
     if (near_dice(n, 2))
         return mul(n, k, add(n, x, mul(n, mul(n, c, x), x2)));
     return mul(n, mul(n, k, x), add(n, near_constant(n, 1), mul(n, c, x2)));
@@ -47,10 +48,13 @@ static uint32_t gelu(Near *n, uint32_t x)
 /* x times the derivative of GELU at m. */
 static uint32_t dgelu(Near *n, uint32_t x, uint32_t m)
 {
-    const uint32_t t = near_unary(n, "tanh", inner(n, m)), half = near_constant(n, 0.5), one = near_constant(n, 1),
-                   m2 = mul(n, m, m), d = add(n, one, mul(n, near_constant(n, 3), mul(n, near_constant(n, cubic), m2))),
+    const uint32_t t = near_unary(n, "tanh", inner(n, m)), half = near_constant(n, 0.5),
+                   one = near_constant(n, 1), m2 = mul(n, m, m),
+                   d = add(n, one,
+                           mul(n, near_constant(n, 3), mul(n, near_constant(n, cubic), m2))),
                    steep = near_binary(n, "sub", one, mul(n, t, t)),
-                   slope = mul(n, mul(n, near_constant(n, root), d), mul(n, mul(n, half, m), steep));
+                   slope =
+                       mul(n, mul(n, near_constant(n, root), d), mul(n, mul(n, half, m), steep));
     return mul(n, x, add(n, mul(n, half, add(n, one, t)), slope));
 }
 
@@ -78,9 +82,11 @@ static bool make(Near *n, DtPlanEpilogue kind, int fault, uint32_t *ret_result)
     n->fault = fault;
     n->constant = fault == 0 ? (int)near_dice(n, constants) : -1;
     n->text.len = 0;
-    dt_text_printf(&n->text, "func f : fn @1:1-2 {\n  arg %%0 : f32[m=2, k=3]\n  arg %%1 : f32[k=3, n=4]\n"
-                             "  arg %%2 : f32[n=4]\n  arg %%3 : f32[m=2, n=4]\n"
-                             "  %%4 = const() : f32[] @1:1-2\n  %%5 = dot[k](%%0, %%1) : f32[m=2, n=4] @1:1-2\n");
+    dt_text_printf(
+        &n->text,
+        "func f : fn @1:1-2 {\n  arg %%0 : f32[m=2, k=3]\n  arg %%1 : f32[k=3, n=4]\n"
+        "  arg %%2 : f32[n=4]\n  arg %%3 : f32[m=2, n=4]\n"
+        "  %%4 = const() : f32[] @1:1-2\n  %%5 = dot[k](%%0, %%1) : f32[m=2, n=4] @1:1-2\n");
     n->next = 6;
     const uint32_t y = function_of(n, kind);
     *ret_result = near_spoiled(n, X, y);
@@ -97,7 +103,8 @@ static bool is_proved(const Near *n, DtPlanEpilogue kind, uint32_t result)
     DtArena *arena = dt_arena_new();
     DtText problem = {0};
     CertProgram program = {0};
-    cr_assert(dt_certtext_read(arena, n->text.at, &program, &problem), "%s\n%s", problem.at, n->text.at);
+    cr_assert(dt_certtext_read(arena, n->text.at, &program, &problem), "%s\n%s", problem.at,
+              n->text.at);
     PlanFrame frame = {.func = dt_certtext_func(&program, dt_intern("f"))};
     frame.maker = DT_NEW_ARRAY(arena, const CertOp *, frame.func->n_values);
     const CertOp *ops[PLAN_PRODUCT_OPS];
@@ -108,12 +115,12 @@ static bool is_proved(const Near *n, DtPlanEpilogue kind, uint32_t result)
         if (strcmp(op->kind, "const") != 0)
             ops[n_ops++] = op;
     }
-    PlanWalk walk = {.arena = arena, .scratch = arena, .plan = &plan, .program = &program, .frame = &frame,
-                     .problem = &problem};
+    PlanWalk walk = {.arena = arena, .scratch = arena, .plan = &plan, .program = &program,
+                     .frame = &frame, .problem = &problem};
     const DtEpilogueInfo *info = &dt_kinds_epilogues[kind];
-    const DtPlanGemm gemm = {.epilogue = kind, .m = 2, .n = 4, .k = 3, .a_row = 3, .a_col = 1, .b_row = 4, .b_col = 1,
-                             .c_row = 4, .c_col = 1, .matrix_row = info->matrix ? 4 : 0,
-                             .matrix_col = info->matrix != 0};
+    const DtPlanGemm gemm = {.epilogue = kind, .m = 2, .n = 4, .k = 3, .a_row = 3, .a_col = 1,
+                             .b_row = 4, .b_col = 1, .c_row = 4, .c_col = 1,
+                             .matrix_row = info->matrix ? 4 : 0, .matrix_col = info->matrix != 0};
     PlanProduct p = {.n_read = 2, .n_written = 1, .read = {0, 1}, .written = {result}};
     if (info->vector)
         p.read[p.n_read++] = V;
@@ -145,8 +152,9 @@ static bool is_joined(const Near *n, DtPlanEpilogue kind)
     return joined;
 }
 
-static const DtPlanEpilogue some[] = {DT_PLAN_EPILOGUE_BIAS, DT_PLAN_EPILOGUE_ADD, DT_PLAN_EPILOGUE_BIAS_ADD,
-                                      DT_PLAN_EPILOGUE_RELU, DT_PLAN_EPILOGUE_BIAS_RELU, DT_PLAN_EPILOGUE_GELU,
+static const DtPlanEpilogue some[] = {DT_PLAN_EPILOGUE_BIAS, DT_PLAN_EPILOGUE_ADD,
+                                      DT_PLAN_EPILOGUE_BIAS_ADD, DT_PLAN_EPILOGUE_RELU,
+                                      DT_PLAN_EPILOGUE_BIAS_RELU, DT_PLAN_EPILOGUE_GELU,
                                       DT_PLAN_EPILOGUE_BIAS_GELU, DT_PLAN_EPILOGUE_DGELU};
 
 static void try_all(bool (*takes)(const Near *n, DtPlanEpilogue kind, uint32_t result))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same of attention that a library may run (plan.h, SDPA), forward and backward: another scale or bound, clamped or
- * capped scores, a term more, in the scores or in the probabilities, are another function to the certificate. */
+/* The same of attention that a library may run (plan.h, SDPA), forward and backward: another scale
+ * or bound, clamped or capped scores, a term more, in the scores or in the probabilities, are
+ * another function to the certificate. */
 #include "near.h"
 
 #include "base/intern.h"
@@ -17,8 +18,9 @@ static const char keyed[] = "f32[i=4, j=5]", row[] = "f32[i=4]", of_queries[] = 
                   of_keys[] = "f32[j=5, d=2]";
 
 /* Numbers of values: arguments by part. */
-static const uint32_t arguments[DT_SDPA_PARTS] = {[DT_SDPA_Q] = 0, [DT_SDPA_K] = 1, [DT_SDPA_V] = 2, [DT_SDPA_DO] = 3,
-                                                  [DT_SDPA_O] = 4, [DT_SDPA_MAX] = 5, [DT_SDPA_SUM] = 6};
+static const uint32_t arguments[DT_SDPA_PARTS] = {[DT_SDPA_Q] = 0, [DT_SDPA_K] = 1, [DT_SDPA_V] = 2,
+                                                  [DT_SDPA_DO] = 3, [DT_SDPA_O] = 4,
+                                                  [DT_SDPA_MAX] = 5, [DT_SDPA_SUM] = 6};
 
 typedef struct Attention {
     Near n;
@@ -30,13 +32,15 @@ typedef struct Attention {
 
 static uint32_t product(Near *n, const char *axis, uint32_t x, uint32_t y, const char *type)
 {
-    dt_text_printf(&n->text, "  %%%u = dot[%s](%%%u, %%%u) : %s @1:1-2\n", n->next, axis, x, y, type);
+    dt_text_printf(&n->text, "  %%%u = dot[%s](%%%u, %%%u) : %s @1:1-2\n", n->next, axis, x, y,
+                   type);
     return n->next++;
 }
 
 static uint32_t reduced(Near *n, const char *axis, const char *how, uint32_t x)
 {
-    dt_text_printf(&n->text, "  %%%u = reduce[%s](%%%u) : %s%s @1:1-2\n", n->next, axis, x, row, how);
+    dt_text_printf(&n->text, "  %%%u = reduce[%s](%%%u) : %s%s @1:1-2\n", n->next, axis, x, row,
+                   how);
     return n->next++;
 }
 
@@ -86,7 +90,8 @@ static void backward(Attention *a)
     const uint32_t e = perhaps(a, keyed, near_unary(n, "exp", less));
     const uint32_t p = binary(n, "div", keyed, e, bounded(n, 6, 1e-30));
     const uint32_t dp = product(n, "d", 3, 2, keyed), both = binary(n, "mul", of_queries, 4, 3);
-    const uint32_t above = perhaps(a, keyed, binary(n, "sub", keyed, dp, reduced(n, "d", "", both)));
+    const uint32_t above =
+        perhaps(a, keyed, binary(n, "sub", keyed, dp, reduced(n, "d", "", both)));
     const uint32_t dz = binary(n, "mul", keyed, p, above);
     const uint32_t ds = perhaps(a, keyed, binary(n, "mul", keyed, dz, near_constant(n, a->scale)));
     a->part[DT_SDPA_DQ] = product(n, "j", ds, 1, of_queries);
@@ -102,8 +107,9 @@ static void make(Attention *a, int fault)
     a->spoils = fault > 0 ? near_dice(n, a->backward ? 4 : 3) : UINT32_MAX;
     a->scale = near_dice(n, 2) ? 0.125 : 1 / sqrt(20);
     n->text.len = 0;
-    dt_text_printf(&n->text, "func f : fn @1:1-2 {\n  arg %%0 : %s\n  arg %%1 : %s\n  arg %%2 : %s\n", of_queries,
-                   of_keys, of_keys);
+    dt_text_printf(&n->text,
+                   "func f : fn @1:1-2 {\n  arg %%0 : %s\n  arg %%1 : %s\n  arg %%2 : %s\n",
+                   of_queries, of_keys, of_keys);
     for (uint32_t i = 3; i < 7 && a->backward; i++)
         dt_text_printf(&n->text, "  arg %%%u : %s\n", i, i < 5 ? of_queries : row);
     n->next = a->backward ? 7 : 3;
@@ -136,7 +142,8 @@ static void lay(const Attention *a, PlanWalk *walk, DtPlanSdpa *of, PlanAttend *
         of->of_row[part] = part == DT_SDPA_MAX || part == DT_SDPA_SUM ? 1 : 2;
         p->value[part] = a->part[part];
         if (is_there(a, part))
-            dt_certplan_dense(walk, op ? op->types[0] : walk->frame->func->args.at[a->part[part]], &p->place[part]);
+            dt_certplan_dense(walk, op ? op->types[0] : walk->frame->func->args.at[a->part[part]],
+                              &p->place[part]);
     }
 }
 
@@ -147,22 +154,25 @@ static bool is_proved(const Attention *a)
     DtArena *arena = dt_arena_new();
     DtText problem = {0};
     CertProgram program = {0};
-    cr_assert(dt_certtext_read(arena, a->n.text.at, &program, &problem), "%s\n%s", problem.at, a->n.text.at);
+    cr_assert(dt_certtext_read(arena, a->n.text.at, &program, &problem), "%s\n%s", problem.at,
+              a->n.text.at);
     PlanFrame frame = {.func = dt_certtext_func(&program, dt_intern("f"))};
     frame.maker = DT_NEW_ARRAY(arena, const CertOp *, frame.func->n_values);
     const CertOp **ops = DT_NEW_ARRAY(arena, const CertOp *, frame.func->ops.n);
-    DtPlanSdpa of = {.dtype = f32(), .backward = a->backward, .batch = 1, .heads = 1, .kv_heads = 1, .queries = 4,
-                     .keys = 5, .head = 2, .scale = a->scale};
+    DtPlanSdpa of = {.dtype = f32(), .backward = a->backward, .batch = 1, .heads = 1, .kv_heads = 1,
+                     .queries = 4, .keys = 5, .head = 2, .scale = a->scale};
     PlanAttend p = {.of = &of, .ops = ops};
     for (uint32_t i = 0; i < frame.func->ops.n; i++) {
         const CertOp *op = frame.func->ops.at[i];
         frame.maker[op->first_out] = op;
-        const bool elsewhere = op->n_axes == 1 && strcmp(op->axes[0], "d") == 0 && strcmp(op->kind, "reduce") == 0;
-        if (strcmp(op->kind, "const") != 0 && !elsewhere) /* another kernel sums the result times its gradient */
+        const bool elsewhere =
+            op->n_axes == 1 && strcmp(op->axes[0], "d") == 0 && strcmp(op->kind, "reduce") == 0;
+        /* another kernel sums the result times its gradient */
+        if (strcmp(op->kind, "const") != 0 && !elsewhere)
             ops[p.n_ops++] = op;
     }
-    PlanWalk walk = {.arena = arena, .scratch = arena, .plan = &plan, .program = &program, .frame = &frame,
-                     .problem = &problem};
+    PlanWalk walk = {.arena = arena, .scratch = arena, .plan = &plan, .program = &program,
+                     .frame = &frame, .problem = &problem};
     lay(a, &walk, &of, &p);
     const bool proved = dt_certplan_attends(&walk, &p);
     dt_text_free(&problem);

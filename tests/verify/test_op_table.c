@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's table of ops was written a second time; what both tables say must agree, op by op. */
+/* The certificate's table of ops was written a second time; what both tables say must agree, op by
+ * op. */
 #include "ir/ir.h"
 #include "verify/internal.h"
 
@@ -8,7 +9,8 @@
 static const CertRule *rule_of(DtOpKind kind)
 {
     static const CertRule none = {.kinds = "fused"};
-    if (dt_op_info[kind].traits & DT_TRAIT_LOWERED) { /* made behind the programs that it reads: there it is none */
+    /* made behind the programs that it reads: there it is none */
+    if (dt_op_info[kind].traits & DT_TRAIT_LOWERED) {
         cr_expect_null(dt_certrule_find(dt_op_info[kind].text));
         return &none;
     }
@@ -17,7 +19,8 @@ static const CertRule *rule_of(DtOpKind kind)
     return rule;
 }
 
-/* Sources and structure have no operands that a table could speak of: the certificate looks into functions. */
+/* Sources and structure have no operands that a table could speak of: the certificate looks into
+ * functions. */
 static bool has_operands(DtOpKind kind)
 {
     const DtOpClass kinds = dt_op_info[kind].op_class;
@@ -33,14 +36,16 @@ Test(op_table, operands)
             continue;
         cr_expect_eq(rule->more, info->inputs < 0, "`%s`: any number of operands", info->text);
         if (info->inputs >= 0)
-            cr_expect_eq(rule->n_in, (uint32_t)info->inputs, "`%s`: number of operands", info->text);
+            cr_expect_eq(rule->n_in, (uint32_t)info->inputs, "`%s`: number of operands",
+                         info->text);
     }
 }
 
 Test(op_table, maps)
 {
     for (DtOpKind kind = 0; kind < DT_OP_COUNT; kind++)
-        cr_expect_eq(rule_of(kind)->map, dt_op_is_pointwise(kind), "`%s`: element by element", dt_op_info[kind].text);
+        cr_expect_eq(rule_of(kind)->map, dt_op_is_pointwise(kind), "`%s`: element by element",
+                     dt_op_info[kind].text);
 }
 
 /* A sum may be pending in just the operands in which the op is linear. */
@@ -56,7 +61,8 @@ Test(op_table, linear)
         for (uint32_t i = 0; takes && i < 8; i++) {
             bool given = rule->complete >> i & 1, linear = info->linear >> i & 1;
             if (info->inputs < 0 || i < (uint32_t)info->inputs)
-                cr_expect_neq(given, linear, "`%s`: whether it is linear in operand %u", info->text, i);
+                cr_expect_neq(given, linear, "`%s`: whether it is linear in operand %u", info->text,
+                              i);
         }
     }
 }
@@ -66,5 +72,6 @@ Test(op_table, zeros)
 {
     for (DtOpKind kind = 0; kind < DT_OP_COUNT; kind++)
         if (dt_op_info[kind].traits & DT_TRAIT_ZERO)
-            cr_expect_neq(rule_of(kind)->pads, F_ANY, "`%s`: zero where its operands are", dt_op_info[kind].text);
+            cr_expect_neq(rule_of(kind)->pads, F_ANY, "`%s`: zero where its operands are",
+                          dt_op_info[kind].text);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops of a plan that may be left out in part: addresses that no memory has keep a loop from that, and no sum of
- * theirs leaves 64 bits. */
+/* Loops of a plan that may be left out in part: addresses that no memory has keep a loop from that,
+ * and no sum of theirs leaves 64 bits. */
 #include "verify/plan_internal.h"
 
 #include <criterion/criterion.h>
@@ -13,8 +13,8 @@ static DtPlanBody body = {.first_inst = 0, .n_insts = 1};
 static DtPlanInst inst = {.kind = DT_INST_COPY, .first_arg = 0, .n_args = 2};
 static DtPlanArg args[2];
 static DtPlanMeta meta;
-static DtPlan plan = {.meta = &meta, .schedule = schedule, .bodies = &body, .insts = &inst, .args = args, .mesh = mesh,
-                      .n_mesh = 1};
+static DtPlan plan = {.meta = &meta, .schedule = schedule, .bodies = &body, .insts = &inst,
+                      .args = args, .mesh = mesh, .n_mesh = 1};
 
 /* Whether the loop over a copy from args[0] to args[1] may be left out in part. */
 static bool may(void)
@@ -35,10 +35,12 @@ static void ordinary(void)
     schedule[1] = (DtPlanSchedule){.kind = DT_SCHED_RUN};
     schedule[2] = (DtPlanSchedule){.kind = DT_SCHED_END};
     args[0] = (DtPlanArg){.kind = DT_ARG_ADDRESS, .base = 0, .bytes = 64, .reg = {0, 64}};
-    args[1] = (DtPlanArg){.kind = DT_ARG_ADDRESS, .base = 4096, .bytes = 64, .reg = {0, 64}, .written = 1};
+    args[1] = (DtPlanArg){.kind = DT_ARG_ADDRESS, .base = 4096, .bytes = 64, .reg = {0, 64},
+                          .written = 1};
 }
 
-/* How many iterations are left out of such a loop, while a collective is on its way from there to there. */
+/* How many iterations are left out of such a loop, while a collective is on its way from there to
+ * there. */
 static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 {
     PlanWatched watched[3] = {0};
@@ -67,7 +69,8 @@ static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 
 TestSuite(plan_again, .init = ordinary);
 
-/* What the last iteration that is left out would have started reads elsewhere than what the last one that ran did. */
+/* What the last iteration that is left out would have started reads elsewhere than what the last
+ * one that ran did. */
 Test(plan_again, what_is_on_its_way_reads_where_the_iteration_says)
 {
     const DtPlanArg to = {.kind = DT_ARG_ADDRESS, .base = 8192, .bytes = 64, .written = 1},

@@ -21,7 +21,10 @@ int getentropy(void *to, size_t n)
 }
 
 static DtResidue some(uint64_t i) { return dt_residue_random(&r, i); }
-static DtResidue sub(DtResidue x, DtResidue y) { return dt_residue_add(&r, x, dt_residue_neg(&r, y)); }
+static DtResidue sub(DtResidue x, DtResidue y)
+{
+    return dt_residue_add(&r, x, dt_residue_neg(&r, y));
+}
 static bool same(DtResidue x, DtResidue y) { return x.p == y.p && x.q == y.q; }
 
 static void begin(void)
@@ -52,7 +55,8 @@ Test(residues, more_constants_than_can_be_ordered_are_refused)
     cr_assert(dt_residue_know(&r, -INFINITY));
 }
 
-/* By trial: q is too large for that, so by Fermat's test with other bases than the ones that chose it. */
+/* By trial: q is too large for that, so by Fermat's test with other bases than the ones that chose
+ * it. */
 Test(residues, the_fields_are_fields)
 {
     cr_assert_eq(r.p.m, 2 * r.q.m + 1);
@@ -81,10 +85,13 @@ Test(residues, constants_are_fractions)
 {
     const DtResidue tenth = dt_residue_number(&r, 0.1), half = dt_residue_number(&r, 0.5);
     cr_assert(same(dt_residue_add(&r, half, half), dt_residue_of_whole(&r, 1)));
-    cr_assert(same(dt_residue_mul(&r, half, dt_residue_of_whole(&r, -6)), dt_residue_number(&r, -3)));
+    cr_assert(
+        same(dt_residue_mul(&r, half, dt_residue_of_whole(&r, -6)), dt_residue_number(&r, -3)));
     /* what a double calls 0.1 is no tenth */
-    cr_assert(!same(dt_residue_mul(&r, tenth, dt_residue_of_whole(&r, 10)), dt_residue_of_whole(&r, 1)));
-    const DtResidue large = dt_residue_mul(&r, dt_residue_number(&r, 0x1p50), dt_residue_number(&r, 0x1p30));
+    cr_assert(
+        !same(dt_residue_mul(&r, tenth, dt_residue_of_whole(&r, 10)), dt_residue_of_whole(&r, 1)));
+    const DtResidue large =
+        dt_residue_mul(&r, dt_residue_number(&r, 0x1p50), dt_residue_number(&r, 0x1p30));
     cr_assert(same(dt_residue_number(&r, 0x1p80), large));
 }
 
@@ -146,7 +153,8 @@ Test(residues, the_order_says_nothing)
 Test(residues, what_is_undefined_stays_so)
 {
     const DtResidue zero = dt_residue_number(&r, 0), x = some(1);
-    const DtResidue none = dt_residue_inverse(&r, zero, true), low = dt_residue_number(&r, -INFINITY);
+    const DtResidue none = dt_residue_inverse(&r, zero, true),
+                    low = dt_residue_number(&r, -INFINITY);
     cr_assert_eq(none.p, DT_RESIDUE_UNDEFINED);
     cr_assert_eq(dt_residue_mul(&r, none, zero).p, DT_RESIDUE_UNDEFINED);
     cr_assert_eq(dt_residue_max(&r, none, x).p, DT_RESIDUE_UNDEFINED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before the prelude, on the device: the machine's names for what kernels say. Compiled by NVRTC, without headers;
- * functions are the device's (--device-as-default-execution-space), and nothing is contracted (--fmad=false). */
+/* Before the prelude, on the device: the machine's names for what kernels say. Compiled by NVRTC,
+ * without headers; functions are the device's (--device-as-default-execution-space), and nothing is
+ * contracted (--fmad=false). */
 #ifndef DT_HOST /* host.h stands before it */
 #define __builtin_fmaf __fmaf_rn
 #define __builtin_fma __fma_rn
@@ -18,7 +19,8 @@
 #define DT_KERNEL(name, blocks, threads, n, m)                                                  \
     struct name##_arguments { char *p[n]; long q[m]; };                                         \
     extern "C" __global__ void __launch_bounds__(threads, 1) name(const name##_arguments arguments)
-/* A kernel in two launches, which are DT_KERNEL(name##_pieces, ..) and DT_KERNEL(name##_finish, ..). */
+/* A kernel in two launches, which are DT_KERNEL(name##_pieces, ..) and DT_KERNEL(name##_finish,
+ * ..). */
 #define DT_PIECES(name, n, bytes)
 #define DT_ARGUMENTS char *const *p = arguments.p; const long *q = arguments.q;
 #define DT_BLOCK ((long)blockIdx.x)
@@ -30,7 +32,10 @@
 #define DT_OWN_CASTS
 static __device__ int dt_ipick(int c, int a, int b) { return c ? a : b; }
 static __device__ float dt_pick(int c, float a, float b) { return c ? a : b; }
-static __device__ float dt_from_bf16(unsigned short h) { return __uint_as_float((unsigned)h << 16); }
+static __device__ float dt_from_bf16(unsigned short h)
+{
+    return __uint_as_float((unsigned)h << 16);
+}
 static __device__ unsigned short dt_to_bf16(float x)
 {
     unsigned short h;
@@ -52,7 +57,10 @@ static __device__ unsigned short dt_to_f16(float x)
 
 /* In memory of the device, so that a launch which is kept in a graph sees that of each step. */
 #define DT_STEP_LIES_THERE
-static __device__ unsigned dt_step(long at) { return (unsigned)__ldg((const unsigned long long *)at); }
+static __device__ unsigned dt_step(long at)
+{
+    return (unsigned)__ldg((const unsigned long long *)at);
+}
 
 extern __shared__ __attribute__((aligned(16))) float dt_row_sums[];
 #define DT_SUMS dt_row_sums
@@ -84,8 +92,14 @@ static __device__ void dt_store(void *p, const unsigned *v, int bytes)
 #define dt_warp() __syncwarp()
 #define dt_block() __syncthreads()
 #define dt_block_any(x) __syncthreads_or(x)
-static __device__ float dt_shuffle(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-static __device__ float dt_first(float x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
+static __device__ float dt_shuffle(float x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+static __device__ float dt_first(float x, int group)
+{
+    return __shfl_sync(0xffffffffu, x, 0, group);
+}
 static __device__ int dt_ishuffle(int x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 static __device__ int dt_ifirst(int x, int group) { return __shfl_sync(0xffffffffu, x, 0, group); }
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before the prelude, on a processor: the same names, for the shim that runs a block's threads as fibers
- * (tests/codegen/shim.c). A kernel becomes a function like those of the target "cpu". */
-typedef struct dt_shim_kernel { int blocks, threads; void (*thread)(char *const *, const long *); } dt_shim_kernel;
+/* Before the prelude, on a processor: the same names, for the shim that runs a block's threads as
+ * fibers (tests/codegen/shim.c). A kernel becomes a function like those of the target "cpu". */
+typedef struct dt_shim_kernel {
+    int blocks, threads;
+    void (*thread)(char *const *, const long *);
+} dt_shim_kernel;
 void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q);
 void dt_shim_warp(int line);
 void dt_shim_block_wait(int line);
@@ -47,7 +50,8 @@ static inline unsigned dt_step(long at) { return (unsigned)*(const unsigned long
 
 #define DT_SUMS dt_shim_shared
 #define DT_UNROLL
-void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes); /* an error if that is not aligned */
+/* an error if that is not aligned */
+void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 #define dt_load(v, p, bytes) dt_shim_copy(v, p, p, bytes)
 #define dt_store(p, v, bytes) dt_shim_copy(p, v, p, bytes)
 

@@ -11,8 +11,14 @@ DT_INLINE void dt_give(void *p, const uint32_t *v, int bytes)
     for (int i = 0; i < bytes; i += 16) dt_store((char *)p + i, v + i / 4, bytes - i);
 }
 
-DT_INLINE unsigned char dt_get1(const uint32_t *v, int l) { return (unsigned char)(v[l / 4] >> 8 * (l % 4)); }
-DT_INLINE unsigned short dt_get2(const uint32_t *v, int l) { return (unsigned short)(v[l / 2] >> 16 * (l % 2)); }
+DT_INLINE unsigned char dt_get1(const uint32_t *v, int l)
+{
+    return (unsigned char)(v[l / 4] >> 8 * (l % 4));
+}
+DT_INLINE unsigned short dt_get2(const uint32_t *v, int l)
+{
+    return (unsigned short)(v[l / 2] >> 16 * (l % 2));
+}
 DT_INLINE int dt_get4(const uint32_t *v, int l) { return (int)v[l]; }
 DT_INLINE float dt_getf(const uint32_t *v, int l) { return dt_bits_float((int)v[l]); }
 /* In ascending order: the first element of a word clears the others. */
@@ -27,7 +33,8 @@ DT_INLINE void dt_put2(uint32_t *v, int l, unsigned short x)
 DT_INLINE void dt_put4(uint32_t *v, int l, int x) { v[l] = (uint32_t)x; }
 DT_INLINE void dt_putf(uint32_t *v, int l, float x) { v[l] = (uint32_t)dt_float_bits(x); }
 
-/* The same at the end of a row, of whose n elements so many are left: those that are none are zeros, and stay. */
+/* The same at the end of a row, of whose n elements so many are left: those that are none are
+ * zeros, and stay. */
 #define DT_SOME(size, type)                                                                     \
     DT_INLINE void dt_take_some##size(uint32_t *v, const void *p, int n, int64_t left)          \
     {                                                                                           \

@@ -296,7 +296,7 @@ static void note_memory(DtArena *arena, DtDiag *diag, const DtMemory *m)
                                      dt_people_bytes(buf, (double)m->overheads[k]));
     if (*list)
         dt_diag_note(diag, "%s", list);
-    dt_diag_note(diag, "beside the program's memory: %s", beside);
+    dt_diag_note(diag, "in addition to the program's memory: %s", beside);
 }
 
 static void note_peak(DtArena *arena, DtDiag *diag, const DtPlan *plan, const DtMemory *m)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts: made of the checked blocks alone, so that the certificate can hold against them what the
- * back end wrote:
+/* Writes the program's facts (steps, schedules, data) as records, from the checked blocks
+ * alone. The certificate of a plan compares them with the records that the back end wrote:
  *
- *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 tf32=0 eval_rest=1 eval_every=500
- *   eval_steps=50 .. SETT name="lr.base" is_whole=0 value=0.002
+ *   META seed=1 steps=1000 batch=16 tokens=1024 draws=4 tf32=0 eval_rest=1 eval_every=500 ..
+ *   SETT name="lr.base" is_whole=0 value=0.002
  *   SCAL name="@lr" formula="mul(lr.base, ...)"
  *   OBJE loss="loss" step="step" update="update" rate="@lr" every=1
  *   SHOW name="accuracy" entry="eval" formula="div(accuracy.0, accuracy.1)"
- *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 n_inputs=2
- *   from=0 to=0.9 ... INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0
- *   hi=256,0,0,0 n_ranges=1 indexed="vocab" ... AXIS name="batch" extent=16
+ *   READ sample=next_token source=text glob="fortunes.txt" folder="." dtype=u8 is_eval=0 ..
+ *   INPT name="tokens" dtype=i32 n_axes=2 draw_lo=0 draw_hi=256 lo=0,0,0,0 hi=256,0,0,0 ..
+ *   AXIS name="batch" extent=16
  *
  * The words are those of plan/fields.def, whose names of samples, sources and schedules are
  * repeated here. */

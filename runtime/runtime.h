@@ -133,13 +133,13 @@ typedef struct DtRunOptions {
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* A checkpoint's record of a source, by which other data is recognised (data_facts.c). Of random
- * numbers all members are 0. */
+/* What a checkpoint records of a data source, so that a resumed run notices when the data have changed
+ * (data_facts.c). For synthetic data all members are 0. */
 typedef struct DtDataFact {
     const char *input;       /* the first that it fills; "eval.NAME": of held-out data */
     const char *source;      /* the current source, for messages; not in checkpoints */
     int64_t samples, values; /* values: of a sample */
-    int64_t first;           /* value of the files with which the part begins that is read */
+    int64_t first;           /* index of the first value of the files that this source reads */
     int64_t bytes;           /* of all files */
     uint64_t digest;         /* of their sizes, and of at most 1 MiB of their bytes */
 } DtDataFact;

@@ -55,11 +55,10 @@
 #include <stdint.h>
 
 typedef struct DtCertCounts {
-    uint32_t values; /* of the final program whose rule was checked */
+    uint32_t values; /* values of the final program whose rule was checked */
     uint32_t claims; /* results compared */
-    uint32_t boxes;  /* calls of functions that ring calls and the zigzag order became;
-                      * dt_box_prove's count */
-    uint32_t rounded; /* of these, that round elsewhere than the call: in parts */
+    uint32_t boxes;  /* calls that became rings or zigzag order, proved by dt_box_prove */
+    uint32_t rounded; /* those of `boxes` that round their parts where the call rounds its result */
     const char *ring, *why; /* see DtBoxCounts */
 } DtCertCounts;
 

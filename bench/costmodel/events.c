@@ -77,7 +77,8 @@ static double ready(const Run *r, Action a)
         return 0;
     if (a.kind == B && a.piece == last)
         return r->done[F][last * m + a.micro];
-    const double sent = r->done[a.kind][(a.piece + (a.kind == F ? -1 : 1)) * m + a.micro];
+    const double sent = a.kind == F ? r->done[F][(a.piece - 1) * m + a.micro]
+                                    : r->done[B][(a.piece + 1) * m + a.micro];
     return sent < 0 ? sent : sent + r->p.message;
 }
 

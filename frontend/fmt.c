@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `dtc fmt`: prints a program in the standard layout. It works on tokens: it keeps line breaks and comments and
- * replaces all blanks between tokens.
+/* `dtc fmt`: prints a program in the standard layout. It works on tokens: it keeps line breaks and
+ * comments and replaces all blanks between tokens.
  *
  *   indent      two spaces for each open brace; within `(` or `[` below what follows the bracket,
  *               or, if that ends its line, four more than that line. A line that continues a

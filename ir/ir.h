@@ -774,8 +774,8 @@ typedef enum DtSampled {
 /* A DtSampled for each value of the entry, by its id. ret_draws: the entry draws random numbers, so
  * a sample's term also depends on its place in the batch. */
 const uint8_t *dt_samples_of(const DtFunc *entry, DtArena *arena, bool *ret_draws);
-/* Whether each result of the entry (losses, metrics) is complete on each rank or a sum over samples, and the entry
- * draws no random numbers. */
+/* Whether each result of the entry (losses, metrics) is complete on each rank or a sum over
+ * samples, and the entry draws no random numbers. */
 bool dt_samples_add_up(const DtFunc *entry);
 
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with

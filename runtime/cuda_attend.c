@@ -46,26 +46,29 @@ static DtStatus open_library(DtArena *arena, DtCudnn *ret_cudnn)
 {
     static const char *const versions[] = {"9", NULL};
     static const DtCudaLib lib = {"cudnn", versions,
-                                  "package cudnn9-cuda-13 of NVIDIA's repository, or nvidia-cudnn-cu13 of PyPI"};
+                                  "package cudnn9-cuda-13 of NVIDIA's repository, or "
+                                  "nvidia-cudnn-cu13 of PyPI"};
 #define NAME(MEMBER, SYMBOL, RESULT, ARGUMENTS) SYMBOL,
     static const char *const names[] = {DT_CUDNN(NAME)};
 #undef NAME
-    DtStatus status = dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_cudnn);
+    DtStatus status =
+        dt_cudalib_open(arena, &lib, sizeof names / sizeof names[0], names, (void **)ret_cudnn);
     if (!dt_status_ok(&status))
         return status;
     const size_t version = ret_cudnn->version();
     return version >= OLDEST
                ? DT_OK
-               : dt_status_fail(DT_EXIT_FAILED, "cuDNN here is %zu.%zu.%zu, and %d.%d is the oldest that will do",
-                                version / 10000, version % 10000 / 100, version % 100, OLDEST / 10000,
-                                OLDEST % 10000 / 100);
+               : dt_status_fail(DT_EXIT_FAILED,
+                                "cuDNN here is %zu.%zu.%zu, and %d.%d is the oldest that will do",
+                                version / 10000, version % 10000 / 100, version % 100,
+                                OLDEST / 10000, OLDEST % 10000 / 100);
 }
 
 static DtStatus begin(DtCudaAttends *a)
 {
     const size_t version = a->cudnn.version();
-    a->name =
-        dt_arena_printf(a->descs.arena, "cudnn %zu.%zu.%zu", version / 10000, version % 10000 / 100, version % 100);
+    a->name = dt_arena_printf(a->descs.arena, "cudnn %zu.%zu.%zu", version / 10000,
+                              version % 10000 / 100, version % 100);
     if (a->cudnn.create(&a->handle) == 0 && a->cudnn.set_stream(a->handle, a->stream) == 0)
         return DT_OK;
     return dt_status_fail(DT_EXIT_FAILED, "cuDNN does not begin on this device");
@@ -73,13 +76,15 @@ static DtStatus begin(DtCudaAttends *a)
 
 /* ---- records ---- */
 
-/* Whether all addresses of the tensors are such multiples, at all values of registers and coordinates. */
+/* Whether all addresses of the tensors are such multiples, at all values of registers and
+ * coordinates. */
 static bool is_aligned(const DtPlan *plan, const DtPlanSdpa *s)
 {
     uint64_t bits = 0;
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];
-        for (uint32_t p = 0; p < DT_SDPA_PARTS && inst->kind == DT_INST_KERNEL && inst->ref == s->kernel; p++) {
+        for (uint32_t p = 0;
+             p < DT_SDPA_PARTS && inst->kind == DT_INST_KERNEL && inst->ref == s->kernel; p++) {
             if (s->pointer[p] < 0 || p == DT_SDPA_MAX || p == DT_SDPA_SUM)
                 continue;
             const DtPlanArg *arg = &plan->args[inst->first_arg + (uint32_t)s->pointer[p]];
@@ -122,7 +127,8 @@ static const char *find_graph(DtCudaAttends *a, uint32_t number, int capability)
     const DtPlanSdpa *s = &a->plan->sdpas[number];
     Row *row = &a->rows[number];
     const char *why = NULL;
-    *row = (Row){.scale = (float)s->scale, .hidden = -INFINITY, .one = 1, .window = (float)s->window};
+    *row = (Row){.scale = (float)s->scale, .hidden = -INFINITY, .one = 1,
+                 .window = (float)s->window};
     if (!is_aligned(a->plan, s))
         return "its tensors begin at no multiples of 16 bytes";
     for (uint32_t i = 0; i < number; i++)
@@ -138,12 +144,14 @@ static const char *find_graph(DtCudaAttends *a, uint32_t number, int capability)
 
 static DtStatus refused(const DtPlanSdpa *s, const char *why)
 {
-    return dt_status_fail(
-        DT_EXIT_FAILED,
-        "cuDNN does no attention %s of %lld x %lld heads of %lld, %lld queries and %lld keys, in %s and with "
-        "at most %llu bytes of workspace: %.300s",
-        s->backward ? "backward" : "forward", (long long)s->batch, (long long)s->heads, (long long)s->head,
-        (long long)s->queries, (long long)s->keys, dt_kinds_name(s->dtype), (unsigned long long)s->workspace, why);
+    return dt_status_fail(DT_EXIT_FAILED,
+                          "cuDNN does no attention %s of %lld x %lld heads of %lld, %lld queries "
+                          "and %lld keys, in %s and with "
+                          "at most %llu bytes of workspace: %.300s",
+                          s->backward ? "backward" : "forward", (long long)s->batch,
+                          (long long)s->heads, (long long)s->head, (long long)s->queries,
+                          (long long)s->keys, dt_kinds_name(s->dtype),
+                          (unsigned long long)s->workspace, why);
 }
 
 /* The first record that cannot be, if all have to. */
@@ -157,20 +165,23 @@ static DtStatus find_graphs(DtCudaAttends *a, int capability)
             first = refused(s, why);
         if (why)
             continue;
-        const uint64_t bytes = 2 * row_bytes(s) + placed(a->rows[i].graph.sums) + placed(a->rows[i].graph.workspace);
+        const uint64_t bytes =
+            2 * row_bytes(s) + placed(a->rows[i].graph.sums) + placed(a->rows[i].graph.workspace);
         a->bytes = bytes > a->bytes ? bytes : a->bytes;
         a->of_kernel[s->kernel] = i + 1;
     }
     return first;
 }
 
-DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver, DtCudaStream *stream,
-                              int capability, DtAttention wish, DtCudaAttends **ret_attends, const char **ret_why)
+DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaDriver *driver,
+                              DtCudaStream *stream, int capability, DtAttention wish,
+                              DtCudaAttends **ret_attends, const char **ret_why)
 {
     *ret_attends = NULL;
     *ret_why = NULL;
     if (plan->n_sdpas == 0 && wish == DT_ATTENTION_CUDNN)
-        return dt_status_fail(DT_EXIT_USAGE, "--attention cudnn: the plan has no attention that cuDNN does");
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--attention cudnn: the plan has no attention that cuDNN does");
     if (plan->n_sdpas == 0 || wish == DT_ATTENTION_GENERATED)
         return DT_OK;
     DtCudaAttends *a = DT_NEW(memory, DtCudaAttends);
@@ -194,9 +205,15 @@ DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaD
     return DT_OK;
 }
 
-uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends) { return attends ? attends->bytes : 0; }
+uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends)
+{
+    return attends ? attends->bytes : 0;
+}
 const char *dt_cuda_attends_name(const DtCudaAttends *attends) { return attends->name; }
-void dt_cuda_attends_place(DtCudaAttends *attends, uint64_t workspace) { attends->workspace = workspace; }
+void dt_cuda_attends_place(DtCudaAttends *attends, uint64_t workspace)
+{
+    attends->workspace = workspace;
+}
 
 void dt_cuda_attends_statistic(DtCudaAttends *attends, uint32_t record, DtCudaFunction *function)
 {
@@ -222,13 +239,15 @@ static bool run_statistic(const DtCudaAttends *a, const DtPlanSdpa *s, const Row
     void *parameters[] = {arguments};
     if (s->pointer[DT_SDPA_MAX] < 0)
         return true;
-    return a->driver->launch(row->statistic, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1,
+    return a->driver->launch(row->statistic,
+                             (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1,
                              DT_PLAN_STATISTIC_THREADS, 1, 1, 0, a->stream, parameters, NULL) == 0;
 }
 
 static void *address(uint64_t at) { return (void *)(uintptr_t)at; }
 
-bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDeviceAt *pointers, const char **ret_why)
+bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDeviceAt *pointers,
+                         const char **ret_why)
 {
     DtCudaAttends *a = attends;
     const uint32_t number = a->of_kernel[kernel] - 1;
@@ -253,7 +272,8 @@ bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDevice
     *ret_why = "the kernel of its statistic does not start";
     if (s->backward && !run_statistic(a, s, row, at))
         return false;
-    if (!dt_sdpa_execute(&a->cudnn, a->handle, &row->graph, operands, address(sums + placed(row->graph.sums)))) {
+    if (!dt_sdpa_execute(&a->cudnn, a->handle, &row->graph, operands,
+                         address(sums + placed(row->graph.sums)))) {
         *ret_why = dt_cudnn_error(&a->cudnn, a->descs.arena);
         return false;
     }

@@ -106,7 +106,8 @@ static bool time_all(Bench *b, Times *ret_times)
         if (!b->inst || !dt_cuda_attends_has(b->attends, plan->sdpas[i].kernel))
             continue;
         good = open_bench(b);
-        const double library = good ? time_one(b, true) : -1, kernels = library >= 0 ? time_one(b, false) : -1;
+        const double library = good ? time_one(b, true) : -1,
+                     kernels = library >= 0 ? time_one(b, false) : -1;
         close_bench(b);
         good = library >= 0 && kernels >= 0;
         ret_times->library += library;
@@ -134,7 +135,8 @@ static void key_of(const Bench *b, const char *gpu, uint8_t ret_key[DT_DIGEST_BY
         const char *name = dt_plan_str(plan, plan->kernels[record.kernel].name);
         const bool is_there = dt_cuda_attends_has(b->attends, record.kernel);
         dt_digest_add(&digest, name, strlen(name) + 1);
-        dt_digest_add(&digest, &plan->launches[record.kernel], sizeof plan->launches[record.kernel]);
+        dt_digest_add(&digest, &plan->launches[record.kernel],
+                      sizeof plan->launches[record.kernel]);
         dt_digest_add(&digest, &is_there, sizeof is_there);
         record.kernel = 0;
         dt_digest_add(&digest, &record, sizeof record);
@@ -142,7 +144,8 @@ static void key_of(const Bench *b, const char *gpu, uint8_t ret_key[DT_DIGEST_BY
     dt_digest_end(&digest, ret_key);
 }
 
-static bool find_kept(DtArena *memory, int cache, const uint8_t key[DT_DIGEST_BYTES], bool *ret_library)
+static bool find_kept(DtArena *memory, int cache, const uint8_t key[DT_DIGEST_BYTES],
+                      bool *ret_library)
 {
     const char *bytes;
     size_t len;
@@ -171,7 +174,8 @@ static bool choose(Bench *b, DtArena *memory, int cache, const char *gpu, DtText
     }
     library = times.kernels >= DT_CUDA_MARGIN * times.library;
     dt_hostcache_keep(memory, cache, key, &(Kept){library}, sizeof(Kept));
-    dt_text_printf(ret_said, "attention: by %s; %.1f us by the library, %.1f us by the plan's own kernels\n",
+    dt_text_printf(ret_said,
+                   "attention: by %s; %.1f us by the library, %.1f us by the plan's own kernels\n",
                    names[library], times.library * 1e6, times.kernels * 1e6);
     return library;
 }
@@ -197,8 +201,9 @@ static void generate(DtRank *rank, DtCudaAttends **attends)
     rank->attention = "generated";
 }
 
-/* A run that goes on keeps the plan's own kernels where its checkpoint has them, unless --attention names the library.
- * Where the library is another one than the checkpoint's, or is not here, a note says it. */
+/* A run that goes on keeps the plan's own kernels where its checkpoint has them, unless --attention
+ * names the library. Where the library is another one than the checkpoint's, or is not here, a note
+ * says it. */
 static void keep(DtRank *rank, DtCudaAttends **attends)
 {
     const char *saved = rank->saved_attention;
@@ -223,12 +228,13 @@ static uint64_t hash_of(const DtRank *rank, const DtCudaAttends *attends)
     const DtPlan *plan = rank->plan;
     uint64_t hash = dt_hash_text(rank->attention, 1);
     for (uint32_t i = 0; i < plan->n_sdpas; i++)
-        hash = dt_hash_text(dt_cuda_attends_has(attends, plan->sdpas[i].kernel) ? "library" : "", hash + i);
+        hash = dt_hash_text(dt_cuda_attends_has(attends, plan->sdpas[i].kernel) ? "library" : "",
+                            hash + i);
     return hash;
 }
 
-/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same for the same kernels, or
- * none has it, unless it was asked for. False: the run ends. */
+/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same for the
+ * same kernels, or none has it, unless it was asked for. False: the run ends. */
 static bool agree(DtRank *rank, DtCudaAttends **attends)
 {
     if (rank->n_ranks == 1 || rank->plan->n_sdpas == 0 || !rank->attention)
@@ -244,16 +250,18 @@ static bool agree(DtRank *rank, DtCudaAttends **attends)
     if (other == rank->n_ranks || rank->options->attention == DT_ATTENTION_CUDNN)
         return true;
     if (rank->rank == 0)
-        dt_text_say(stderr, dt_arena_printf(rank->memory,
-                                            "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
-                                            "%u would use is not what rank 0 would, %s, or not for the same kernels",
-                                            other, rank->attention));
+        dt_text_say(stderr,
+                    dt_arena_printf(
+                        rank->memory,
+                        "dtrun: note: attention by the plan's own kernels on all ranks: what rank "
+                        "%u would use is not what rank 0 would, %s, or not for the same kernels",
+                        other, rank->attention));
     generate(rank, attends);
     return true;
 }
 
-/* Times the library and the plan's own kernels on rank 0, which decides for all, where nothing else says who computes
- * attention: neither an option nor a checkpoint. False: the run ends. */
+/* Times the library and the plan's own kernels on rank 0, which decides for all, where nothing else
+ * says who computes attention: neither an option nor a checkpoint. False: the run ends. */
 static bool time_both(Bench *b, DtCudaAttends **attends, const char *gpu, DtText *ret_said)
 {
     DtRank *rank = b->rank;
@@ -271,8 +279,8 @@ static bool time_both(Bench *b, DtCudaAttends **attends, const char *gpu, DtText
     return true;
 }
 
-bool dt_cuda_attends_agree(DtRank *rank, DtCudaAttends **attends, const DtCudaDriver *driver, DtCudaStream *stream,
-                           const char *gpu, DtText *ret_said)
+bool dt_cuda_attends_agree(DtRank *rank, DtCudaAttends **attends, const DtCudaDriver *driver,
+                           DtCudaStream *stream, const char *gpu, DtText *ret_said)
 {
     keep(rank, attends);
     if (!agree(rank, attends))

@@ -13,32 +13,35 @@
 #include <string.h>
 
 enum { /* descriptors */
-       POINTWISE = 0, ENGINE = 2, CONFIG = 3, PROPOSALS = 4, PLAN = 5, KNOB = 7, POINTWISE_OP = 13, GRAPH = 15,
-       OPERANDS = 16, TENSOR = 17, MATMUL = 18, MATMUL_OP = 19, REDUCTION = 21, REDUCTION_OP = 22, RESHAPE_OP = 31
+       POINTWISE = 0, ENGINE = 2, CONFIG = 3, PROPOSALS = 4, PLAN = 5, KNOB = 7, POINTWISE_OP = 13,
+       GRAPH = 15, OPERANDS = 16, TENSOR = 17, MATMUL = 18, MATMUL_OP = 19, REDUCTION = 21,
+       REDUCTION_OP = 22, RESHAPE_OP = 31
 };
 enum { /* types of attributes */
-       IS_HANDLE = 0, IS_DTYPE = 1, IS_BOOL = 2, IS_INT64 = 3, IS_POINTER = 6, IS_MODE = 8, IS_KNOB = 9, IS_NOTE = 11,
-       IS_MAP = 14, IS_DESC = 15, IS_REDUCE = 18
+       IS_HANDLE = 0, IS_DTYPE = 1, IS_BOOL = 2, IS_INT64 = 3, IS_POINTER = 6, IS_MODE = 8,
+       IS_KNOB = 9, IS_NOTE = 11, IS_MAP = 14, IS_DESC = 15, IS_REDUCE = 18
 };
 enum { /* attributes */
        MAP_MODE = 0, MAP_PRECISION = 1, MAP_AXIS = 9, PROPOSALS_MODE = 200, PROPOSALS_GRAPH = 201,
        PROPOSALS_RESULTS = 202, PROPOSALS_DEVICE = 204, CONFIG_ENGINE = 300, CONFIG_KNOBS = 302,
        PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402, PLAN_DEVICE = 407,
-       KNOB_TYPE = 600, KNOB_VALUE = 601, MAP_OP = 750, MAP_X = 751, MAP_B = 752, MAP_Y = 753, MAP_T = 758,
-       GRAPH_HANDLE = 800, GRAPH_OPS = 801, TENSOR_ALIGNED = 900, TENSOR_DTYPE = 901, TENSOR_EXTENTS = 902,
-       TENSOR_STRIDES = 903, TENSOR_ID = 906, TENSOR_IS_VIRTUAL = 907, TENSOR_IS_VALUE = 908, OPERANDS_IDS = 1000,
-       OPERANDS_AT = 1001, OPERANDS_WORKSPACE = 1003, ENGINE_GRAPH = 1300, ENGINE_NUMBER = 1301, ENGINE_NOTES = 1303,
-       ENGINE_DEVICE = 1307, MATMUL_PRECISION = 1500,
-       MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522, MATMUL_OF = 1523, REDUCE_OP = 1600,
-       REDUCE_PRECISION = 1601, REDUCE_X = 1610, REDUCE_Y = 1611, REDUCE_OF = 1612, RESHAPE_X = 2200,
-       RESHAPE_Y = 2201
+       KNOB_TYPE = 600, KNOB_VALUE = 601, MAP_OP = 750, MAP_X = 751, MAP_B = 752, MAP_Y = 753,
+       MAP_T = 758, GRAPH_HANDLE = 800, GRAPH_OPS = 801, TENSOR_ALIGNED = 900, TENSOR_DTYPE = 901,
+       TENSOR_EXTENTS = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906, TENSOR_IS_VIRTUAL = 907,
+       TENSOR_IS_VALUE = 908, OPERANDS_IDS = 1000, OPERANDS_AT = 1001, OPERANDS_WORKSPACE = 1003,
+       ENGINE_GRAPH = 1300, ENGINE_NUMBER = 1301, ENGINE_NOTES = 1303, ENGINE_DEVICE = 1307,
+       MATMUL_PRECISION = 1500, MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522, MATMUL_OF = 1523,
+       REDUCE_OP = 1600, REDUCE_PRECISION = 1601, REDUCE_X = 1610, REDUCE_Y = 1611,
+       REDUCE_OF = 1612, RESHAPE_X = 2200, RESHAPE_Y = 2201
 };
 enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* elements */
-enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, COPY = 21, GREATER = 302, NOT_LESS = 303, INDEX = 501,
-       SELECT = 601 };
+enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, COPY = 21, GREATER = 302,
+       NOT_LESS = 303, INDEX = 501, SELECT = 601 };
 enum { REDUCE_ADD = 0, REDUCE_MAX = 3 };
 enum { ANY_ORDER = 4 }; /* note of an engine: NONDETERMINISTIC */
-enum { STAGES = 14, KERNEL = 24, CLUSTER_ROWS = 27, STREAM = 38, TILE_ROWS = 40, TILE_COLUMNS = 41 }; /* knobs */
+/* knobs */
+enum { STAGES = 14, KERNEL = 24, CLUSTER_ROWS = 27, STREAM = 38, TILE_ROWS = 40,
+       TILE_COLUMNS = 41 };
 enum { MOST_KNOBS = 6, MOST_OPS = 32 };
 enum { MOST_PROPOSALS = 16, MOST_NOTES = 16, ALIGNED = 16, RANK = 4, ROWS = 2, COLUMNS = 3 };
 
@@ -66,8 +69,9 @@ typedef struct Engine {
     Knob knobs[MOST_KNOBS]; /* type 0: no more */
 } Engine;
 
-#define TILES(ROWS, COLUMNS, NUMBER)                                                               \
-    {TILE_ROWS, ROWS}, {TILE_COLUMNS, COLUMNS}, {KERNEL, 2}, {STREAM, 0}, {CLUSTER_ROWS, 0}, {STAGES, NUMBER}
+#define TILES(ROWS, COLUMNS, NUMBER)                                                 \
+    {TILE_ROWS, ROWS}, {TILE_COLUMNS, COLUMNS}, {KERNEL, 2}, {STREAM, 0},            \
+    {CLUSTER_ROWS, 0}, {STAGES, NUMBER}
 enum { ALL = 1000000 };
 static const Engine engines[] = {
     {90, 99, 92500, ALL, true, 6, {TILES(2, 1, 4)}},
@@ -101,7 +105,8 @@ static DtCudnnDesc *make(Build *b, int type)
     return desc;
 }
 
-static void set_all(Build *b, DtCudnnDesc *desc, int attribute, int type, int64_t n, const void *values)
+static void set_all(Build *b, DtCudnnDesc *desc, int attribute, int type, int64_t n,
+                    const void *values)
 {
     b->good = b->good && b->cudnn->desc_set(desc, attribute, type, n, values) == 0;
 }
@@ -128,7 +133,10 @@ static void set_desc(Build *b, DtCudnnDesc *desc, int attribute, DtCudnnDesc *va
     set_all(b, desc, attribute, IS_DESC, 1, &value);
 }
 
-static void done(Build *b, DtCudnnDesc *desc) { b->good = b->good && b->cudnn->desc_done(desc) == 0; }
+static void done(Build *b, DtCudnnDesc *desc)
+{
+    b->good = b->good && b->cudnn->desc_done(desc) == 0;
+}
 
 static void done_op(Build *b, DtCudnnDesc *op)
 {
@@ -173,7 +181,8 @@ static Tensor value(Build *b, uint32_t number, int dtype)
 
 static Shape dense(int64_t batch, int64_t heads, int64_t rows, int64_t columns)
 {
-    return (Shape){{batch, heads, rows, columns}, {heads * rows * columns, rows * columns, columns, 1}};
+    return (Shape){{batch, heads, rows, columns},
+                   {heads * rows * columns, rows * columns, columns, 1}};
 }
 
 static Shape turned(Shape s)
@@ -189,27 +198,34 @@ static Shape turned(Shape s)
 /* Shape of a part of the record. */
 static Shape shape_of(const DtPlanSdpa *of, uint32_t part)
 {
-    const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK || part == DT_SDPA_DV,
+    const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK ||
+                         part == DT_SDPA_DV,
                of_rows = part == DT_SDPA_MAX || part == DT_SDPA_SUM;
     return (Shape){{of->batch, of_keys ? of->kv_heads : of->heads,
                     of_keys ? of->keys : of->queries, of_rows ? 1 : of->head},
                    {of->of_batch[part], of->of_head[part], of->of_row[part], 1}};
 }
 
-static Tensor part(Build *b, uint32_t number) { return operand(b, number, b->io, shape_of(b->of, number)); }
+static Tensor part(Build *b, uint32_t number)
+{
+    return operand(b, number, b->io, shape_of(b->of, number));
+}
 
 static Tensor part_turned(Build *b, uint32_t number)
 {
     return operand(b, number, b->io, turned(shape_of(b->of, number)));
 }
 
-static Shape scores(const Build *b) { return dense(b->of->batch, b->of->heads, b->of->queries, b->of->keys); }
+static Shape scores(const Build *b)
+{
+    return dense(b->of->batch, b->of->heads, b->of->queries, b->of->keys);
+}
 static Shape rows(const Build *b) { return dense(b->of->batch, b->of->heads, b->of->queries, 1); }
 
 /* ---- ops ---- */
 
-static void map_to(Build *b, int mode, const Tensor *x, const Tensor *with, const Tensor *mask, int64_t axis,
-                   const Tensor *y)
+static void map_to(Build *b, int mode, const Tensor *x, const Tensor *with, const Tensor *mask,
+                   int64_t axis, const Tensor *y)
 {
     DtCudnnDesc *map = make(b, POINTWISE), *op;
     set_word(b, map, MAP_MODE, IS_MAP, mode);
@@ -335,7 +351,8 @@ static void multiply_shared(Build *b, Tensor x, Tensor y, Tensor to)
         multiply_to(b, x, y, to);
         return;
     }
-    const Tensor each = between(b, b->io, dense(b->of->batch, b->of->heads, b->of->keys, b->of->head));
+    const Tensor each =
+        between(b, b->io, dense(b->of->batch, b->of->heads, b->of->keys, b->of->head));
     multiply_to(b, x, y, each);
     reduce_to(b, REDUCE_ADD, each, to);
 }
@@ -345,8 +362,10 @@ static void forward(Build *b)
     const Tensor q = part(b, DT_SDPA_Q), k = part_turned(b, DT_SDPA_K), v = part(b, DT_SDPA_V),
                  o = part(b, DT_SDPA_O), scale = value(b, DT_SDPA_SCALE, F32),
                  z = mask(b, scaled_scores(b, q, k, scale)), most = reduce(b, REDUCE_MAX, z),
-                 below = map(b, SUB, z, &most), e = map(b, EXP, below, NULL), sum = reduce(b, REDUCE_ADD, e);
-    const Tensor log = map(b, LOG, sum, NULL), statistic = operand(b, DT_SDPA_STATISTIC, F32, rows(b)),
+                 below = map(b, SUB, z, &most), e = map(b, EXP, below, NULL),
+                 sum = reduce(b, REDUCE_ADD, e);
+    const Tensor log = map(b, LOG, sum, NULL),
+                 statistic = operand(b, DT_SDPA_STATISTIC, F32, rows(b)),
                  p = between(b, b->io, z.shape);
     map_to(b, ADD, &most, &log, NULL, 0, &statistic);
     map_to(b, DIV, &e, &sum, NULL, 0, &p);
@@ -355,12 +374,14 @@ static void forward(Build *b)
 
 static void backward(Build *b)
 {
-    const Tensor q = part(b, DT_SDPA_Q), k = part_turned(b, DT_SDPA_K), v = part_turned(b, DT_SDPA_V),
-                 o = part(b, DT_SDPA_O), d_o = part(b, DT_SDPA_DO), dq = part(b, DT_SDPA_DQ),
-                 dk = part(b, DT_SDPA_DK), dv = part(b, DT_SDPA_DV),
-                 statistic = operand(b, DT_SDPA_STATISTIC, F32, rows(b)), scale = value(b, DT_SDPA_SCALE, F32),
-                 one = value(b, DT_SDPA_ONE, F32), dot = operand(b, DT_SDPA_DOT, F32, rows(b));
-    Tensor product = between(b, F32, dense(b->of->batch, b->of->heads, b->of->queries, b->of->head));
+    const Tensor q = part(b, DT_SDPA_Q), k = part_turned(b, DT_SDPA_K),
+                 v = part_turned(b, DT_SDPA_V), o = part(b, DT_SDPA_O), d_o = part(b, DT_SDPA_DO),
+                 dq = part(b, DT_SDPA_DQ), dk = part(b, DT_SDPA_DK), dv = part(b, DT_SDPA_DV),
+                 statistic = operand(b, DT_SDPA_STATISTIC, F32, rows(b)),
+                 scale = value(b, DT_SDPA_SCALE, F32), one = value(b, DT_SDPA_ONE, F32),
+                 dot = operand(b, DT_SDPA_DOT, F32, rows(b));
+    Tensor product =
+        between(b, F32, dense(b->of->batch, b->of->heads, b->of->queries, b->of->head));
     map_to(b, MUL, &d_o, &o, NULL, 0, &product);
     const Tensor sum = reduce(b, REDUCE_ADD, product);
     map_to(b, MUL, &sum, &one, NULL, 0, &dot);
@@ -391,10 +412,12 @@ const char *dt_cudnn_error(const DtCudnn *cudnn, DtArena *arena)
     cudnn->last_error(said, sizeof said);
     const char *reason = strstr(said, mark);
     reason = reason ? reason + sizeof mark - 1 : said;
-    return reason[0] ? dt_arena_strndup(arena, reason, strcspn(reason, "\n")) : "it does not say why";
+    return reason[0] ? dt_arena_strndup(arena, reason, strcspn(reason, "\n"))
+                     : "it does not say why";
 }
 
-static void set_device(Build *b, const DtCudnnDevice *device, DtCudnnDesc *desc, int of_handle, int of_properties)
+static void set_device(Build *b, const DtCudnnDevice *device, DtCudnnDesc *desc, int of_handle,
+                       int of_properties)
 {
     if (device->handle && of_handle)
         set_all(b, desc, of_handle, IS_HANDLE, 1, &device->handle);
@@ -407,7 +430,8 @@ static bool has_one_order(Build *b, DtCudnnDesc *config)
     DtCudnnDesc *engine = make(b, ENGINE);
     int notes[MOST_NOTES];
     int64_t n = 0;
-    bool is = b->good && b->cudnn->desc_get(config, CONFIG_ENGINE, IS_DESC, 1, &n, &engine) == 0 && n == 1 &&
+    bool is = b->good && b->cudnn->desc_get(config, CONFIG_ENGINE, IS_DESC, 1, &n, &engine) == 0 &&
+              n == 1 &&
               b->cudnn->desc_get(engine, ENGINE_NOTES, IS_NOTE, MOST_NOTES, &n, notes) == 0;
     for (int64_t i = 0; is && i < n && i < MOST_NOTES; i++)
         is = notes[i] != ANY_ORDER;
@@ -425,7 +449,8 @@ static bool plan_of(Build *b, const DtCudnnDevice *device, DtCudnnDesc *config)
     set_desc(b, graph->plan, PLAN_CONFIG, config);
     set_device(b, device, graph->plan, 0, PLAN_DEVICE);
     done(b, graph->plan);
-    const bool made = b->good && b->cudnn->desc_get(graph->plan, PLAN_WORKSPACE, IS_INT64, 1, &n, &bytes) == 0;
+    const bool made =
+        b->good && b->cudnn->desc_get(graph->plan, PLAN_WORKSPACE, IS_INT64, 1, &n, &bytes) == 0;
     b->good = true;
     graph->workspace = bytes > 0 ? (uint64_t)bytes : 0;
     const uint64_t all = graph->workspace + graph->sums;
@@ -446,7 +471,8 @@ static DtCudnnDesc *graph_of(Build *b, const DtCudnnDevice *device)
 /* The first plan that the library proposes and that always adds in one order. */
 static bool plan_proposed(Build *b, const DtCudnnDevice *device)
 {
-    DtCudnnDesc *graph = graph_of(b, device), *proposals = make(b, PROPOSALS), *configs[MOST_PROPOSALS] = {0};
+    DtCudnnDesc *graph = graph_of(b, device), *proposals = make(b, PROPOSALS),
+                *configs[MOST_PROPOSALS] = {0};
     int64_t n = 0;
     set_desc(b, proposals, PROPOSALS_GRAPH, graph);
     set_word(b, proposals, PROPOSALS_MODE, IS_MODE, 3 /* A */);
@@ -454,7 +480,8 @@ static bool plan_proposed(Build *b, const DtCudnnDevice *device)
     done(b, proposals);
     for (int i = 0; i < MOST_PROPOSALS; i++)
         configs[i] = make(b, CONFIG);
-    if (!b->good || b->cudnn->desc_get(proposals, PROPOSALS_RESULTS, IS_DESC, MOST_PROPOSALS, &n, configs) != 0)
+    if (!b->good ||
+        b->cudnn->desc_get(proposals, PROPOSALS_RESULTS, IS_DESC, MOST_PROPOSALS, &n, configs) != 0)
         return false;
     for (int64_t i = 0; i < n && i < MOST_PROPOSALS; i++)
         if (has_one_order(b, configs[i]) && plan_of(b, device, configs[i]))
@@ -464,7 +491,8 @@ static bool plan_proposed(Build *b, const DtCudnnDevice *device)
 
 static bool plan_named(Build *b, const DtCudnnDevice *device, const Engine *of)
 {
-    DtCudnnDesc *graph = graph_of(b, device), *engine = make(b, ENGINE), *config = make(b, CONFIG), *knobs[MOST_KNOBS];
+    DtCudnnDesc *graph = graph_of(b, device), *engine = make(b, ENGINE), *config = make(b, CONFIG),
+                *knobs[MOST_KNOBS];
     int64_t n = 0;
     set_desc(b, engine, ENGINE_GRAPH, graph);
     set_int(b, engine, ENGINE_NUMBER, of->number);
@@ -526,13 +554,14 @@ static bool build_named(Build *b, const DtCudnnDevice *device, const Engine *eng
 {
     b->sums_in_memory = engine->sums_in_memory;
     if (b->sums_in_memory)
-        b->graph->sums = (uint64_t)(b->of->batch * b->of->heads * b->of->queries * b->of->head) * sizeof(float);
+        b->graph->sums =
+            (uint64_t)(b->of->batch * b->of->heads * b->of->queries * b->of->head) * sizeof(float);
     backward(b);
     return b->good && plan_named(b, device, engine);
 }
 
-bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
-                   const char **ret_why)
+bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record,
+                   DtSdpaGraph *ret_graph, const char **ret_why)
 {
     const Engine *engine = record->backward ? engine_of(descs->cudnn, device) : NULL;
     const bool proposes = !record->backward || proposals_are_in_order(device->capability);
@@ -546,8 +575,9 @@ bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPla
         return true;
     b.least = b.least == 0 || (least && least < b.least) ? least : b.least;
     *ret_why = !proposes && !engine ? "its sums have no known order on this generation of GPUs"
-               : b.least ? dt_arena_printf(descs->arena, "it wants %llu bytes", (unsigned long long)b.least)
-                         : dt_cudnn_error(descs->cudnn, descs->arena);
+               : b.least            ? dt_arena_printf(descs->arena, "it wants %llu bytes",
+                                                      (unsigned long long)b.least)
+                                    : dt_cudnn_error(descs->cudnn, descs->arena);
     return false;
 }
 

@@ -15,20 +15,21 @@ typedef struct DtCudnnHandle DtCudnnHandle; /* cudnnHandle_t is a pointer to it,
 typedef struct DtCudnnDesc DtCudnnDesc;
 
 /* F(name in C, name in the library, result, arguments) */
-#define DT_CUDNN(F)                                                                                                   \
-    F(version, "cudnnGetVersion", size_t, (void))                                                                     \
-    F(last_error, "cudnnGetLastErrorString", void, (char *ret_text, size_t bytes))                                    \
-    F(create, "cudnnCreate", int, (DtCudnnHandle **ret_handle))                                                       \
-    F(destroy, "cudnnDestroy", int, (DtCudnnHandle *handle))                                                          \
-    F(set_stream, "cudnnSetStream", int, (DtCudnnHandle *handle, DtCudaStream *stream))                               \
-    F(desc_new, "cudnnBackendCreateDescriptor", int, (int type, DtCudnnDesc **ret_desc))                              \
-    F(desc_free, "cudnnBackendDestroyDescriptor", int, (DtCudnnDesc *desc))                                           \
-    F(desc_set, "cudnnBackendSetAttribute", int,                                                                      \
-      (DtCudnnDesc *desc, int attribute, int type, int64_t n, const void *values))                                    \
-    F(desc_get, "cudnnBackendGetAttribute", int,                                                                      \
-      (DtCudnnDesc *desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values))                      \
-    F(desc_done, "cudnnBackendFinalize", int, (DtCudnnDesc *desc))                                                    \
-    F(execute, "cudnnBackendExecute", int, (DtCudnnHandle *handle, DtCudnnDesc *plan, DtCudnnDesc *operands))
+#define DT_CUDNN(F)                                                                               \
+    F(version, "cudnnGetVersion", size_t, (void))                                                 \
+    F(last_error, "cudnnGetLastErrorString", void, (char *ret_text, size_t bytes))                \
+    F(create, "cudnnCreate", int, (DtCudnnHandle * *ret_handle))                                  \
+    F(destroy, "cudnnDestroy", int, (DtCudnnHandle * handle))                                     \
+    F(set_stream, "cudnnSetStream", int, (DtCudnnHandle * handle, DtCudaStream * stream))         \
+    F(desc_new, "cudnnBackendCreateDescriptor", int, (int type, DtCudnnDesc **ret_desc))          \
+    F(desc_free, "cudnnBackendDestroyDescriptor", int, (DtCudnnDesc * desc))                      \
+    F(desc_set, "cudnnBackendSetAttribute", int,                                                  \
+      (DtCudnnDesc * desc, int attribute, int type, int64_t n, const void *values))               \
+    F(desc_get, "cudnnBackendGetAttribute", int,                                                  \
+      (DtCudnnDesc * desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values)) \
+    F(desc_done, "cudnnBackendFinalize", int, (DtCudnnDesc * desc))                               \
+    F(execute, "cudnnBackendExecute", int,                                                        \
+      (DtCudnnHandle * handle, DtCudnnDesc * plan, DtCudnnDesc * operands))
 
 typedef struct DtCudnn {
 #define DT_CUDNN_MEMBER(NAME, SYMBOL, RESULT, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
@@ -48,8 +49,8 @@ typedef struct DtCudnnDevice {
  * sums of do . o and, for some engines, dq in f32, with the queries of one head adjacent, all in
  * the workspace; then numbers in host memory. */
 enum {
-    DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_DQ_SUMS, DT_SDPA_SCALE, DT_SDPA_HIDDEN, DT_SDPA_ONE,
-    DT_SDPA_WINDOW, DT_SDPA_OPERANDS
+    DT_SDPA_STATISTIC = DT_SDPA_PARTS, DT_SDPA_DOT, DT_SDPA_DQ_SUMS, DT_SDPA_SCALE, DT_SDPA_HIDDEN,
+    DT_SDPA_ONE, DT_SDPA_WINDOW, DT_SDPA_OPERANDS
 };
 
 typedef struct DtSdpaGraph {
@@ -67,9 +68,10 @@ typedef struct DtCudnnDescs {
 
 /* Builds the graph, with the first plan that the library proposes within the record's workspace
  * and that always adds in one order or, if there is none, with an engine and knobs that are known
- * to do so on that device and version. False: there is none either; ret_why: the library's message. */
-bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record, DtSdpaGraph *ret_graph,
-                   const char **ret_why);
+ * to do so on that device and version. False: there is none either; ret_why: the library's
+ * message. */
+bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record,
+                   DtSdpaGraph *ret_graph, const char **ret_why);
 /* operands: by number; addresses on the device, and of numbers in the process. */
 bool dt_sdpa_execute(const DtCudnn *cudnn, DtCudnnHandle *handle, const DtSdpaGraph *graph,
                      void *const operands[DT_SDPA_OPERANDS], void *workspace);

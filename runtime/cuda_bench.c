@@ -141,8 +141,8 @@ static double time_runs(const Clock *c, int n)
 }
 
 /* The first run loads code. */
-double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from, DtCudaEvent *to,
-                          DtCudaRun *run, void *context)
+double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from,
+                          DtCudaEvent *to, DtCudaRun *run, void *context)
 {
     const Clock clock = {driver, stream, from, to, run, context};
     const double first = time_runs(&clock, 1), one = first < 0 ? first : time_runs(&clock, 1);
@@ -170,7 +170,8 @@ static bool run_timed(void *context)
 static double time_of(DtCudaBench *b, Run *run, const DtAlgorithm *algorithm)
 {
     Timed timed = {b, algorithm, run};
-    return dt_cuda_bench_time(b->products->driver, b->products->stream, b->from, b->to, run_timed, &timed);
+    return dt_cuda_bench_time(b->products->driver, b->products->stream, b->from, b->to, run_timed,
+                              &timed);
 }
 
 double dt_cuda_bench_product(DtCudaBench *bench, const DtAlgorithm *algorithm)

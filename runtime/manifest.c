@@ -128,11 +128,11 @@ static json_t *manifest_json(const DtManifest *m)
                             json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes,
                                       "header", hex(m->files[f].id.header), "tensors",
                                       tensors_json(&m->files[f])));
-    json_t *root = json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format", FORMAT,
-                     "steps", (json_int_t)m->steps, "updates", updates_json(m), "serial",
-                     (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
-                     (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
-                     m->compiler, "plan", hex(m->plan), "files", files);
+    json_t *root = json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format",
+                             FORMAT, "steps", (json_int_t)m->steps, "updates", updates_json(m),
+                             "serial", (json_int_t)m->serial, "samples", (json_int_t)m->samples,
+                             "batch", (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model,
+                             "compiler", m->compiler, "plan", hex(m->plan), "files", files);
     if (root && m->draws != 1) /* older manifests, from when there was one rule, omit it */
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->products.n)
@@ -148,8 +148,8 @@ static json_t *manifest_json(const DtManifest *m)
         json_object_set_new(root, "data", data_json(m));
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
-                            json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor, "good",
-                                      (json_int_t)m->scale.good, "skipped",
+                            json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor,
+                                      "good", (json_int_t)m->scale.good, "skipped",
                                       (json_int_t)m->scale.skipped));
     return root;
 }
@@ -239,7 +239,8 @@ static bool read_updates(DtArena *arena, json_t *root, DtManifest *m)
         return read_count(root, "updates", &m->updates[0].n);
     }
     json_object_foreach(updates, loss, value) {
-        if (m->n_updates == DT_PLAN_MAX_OBJECTIVES || !read_count(updates, loss, &m->updates[m->n_updates].n))
+        if (m->n_updates == DT_PLAN_MAX_OBJECTIVES ||
+            !read_count(updates, loss, &m->updates[m->n_updates].n))
             return false;
         m->updates[m->n_updates++].loss = dt_arena_printf(arena, "%s", loss);
     }
@@ -294,7 +295,8 @@ static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_produc
     json_object_foreach(object, key, value) {
         DtChoice *choice = &ret_products->at[ret_products->n++];
         if (!read_digits(key, sizeof choice->key, choice->key) ||
-            !read_digits(json_string_value(value), sizeof choice->algorithm, (uint8_t *)&choice->algorithm))
+            !read_digits(json_string_value(value), sizeof choice->algorithm,
+                         (uint8_t *)&choice->algorithm))
             return false;
     }
     return true;
@@ -323,8 +325,8 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
     return true;
 }
 
-/* Reads "epilogues", which is present if a device that cannot choose forms ran products with two forms,
- * and "attention", which is present if a device computed attention. */
+/* Reads "epilogues", which is present if a device that cannot choose forms ran products with two
+ * forms, and "attention", which is present if a device computed attention. */
 static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
 {
     const json_t *epilogues = json_object_get(root, "epilogues");

@@ -133,8 +133,8 @@ typedef struct DtRunOptions {
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* What a checkpoint records of a data source, so that a resumed run notices when the data have changed
- * (data_facts.c). For synthetic data all members are 0. */
+/* What a checkpoint records of a data source, so that a resumed run notices when the data have
+ * changed (data_facts.c). For synthetic data all members are 0. */
 typedef struct DtDataFact {
     const char *input;       /* the first that it fills; "eval.NAME": of held-out data */
     const char *source;      /* the current source, for messages; not in checkpoints */

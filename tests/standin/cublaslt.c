@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcublasLt.so.13: products by the documented meaning of descriptors and layouts, in loops (standin.h). Columns are
- * adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices. Algorithms add up in different orders. */
+/* libcublasLt.so.13: products by the documented meaning of descriptors and layouts, in loops
+ * (standin.h). Columns are adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices.
+ * Algorithms add up in different orders. */
 #include "standin.h"
 
 #include "base/half.h"
@@ -12,14 +13,15 @@
 
 enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, TF32 = 77, ALGO = 0x5a };
 
-/* An algorithm: in how many parts k is added up, and those in f32 or, 0, in double; their reduction scheme; workspace.
- * The scheme of OUTPUT_TYPE rounds each part to the type of D. */
+/* An algorithm: in how many parts k is added up, and those in f32 or, 0, in double; their reduction
+ * scheme; workspace. The scheme of OUTPUT_TYPE rounds each part to the type of D. */
 enum { OUTPUT_TYPE = 4, ALGORITHMS = 5 };
 static const struct {
     uint32_t parts, in_f32, sums;
     size_t workspace;
 } algorithms[ALGORITHMS] = {
-    {1, 0, 0, 0}, {1, 1, 0, 0}, {2, 1, 2, 1 << 20}, {2, 1, OUTPUT_TYPE, 1 << 20}, {4, 1, 2, 64 << 20}};
+    {1, 0, 0, 0}, {1, 1, 0, 0}, {2, 1, 2, 1 << 20}, {2, 1, OUTPUT_TYPE, 1 << 20},
+    {4, 1, 2, 64 << 20}};
 
 /* Epilogues (cublasLtEpilogue_t): bits, but for the sums of operands. */
 enum { PLAIN = 1, RELU = 2, BIAS = 4, GELU = 32, DGELU = 192, AUX = 128, SUM_A = 256, SUM_B = 512 };
@@ -65,10 +67,12 @@ int cublasLtMatmulDescCreate(Desc **ret_desc, int compute, int scale)
 
 int cublasLtMatmulDescSetAttribute(Desc *desc, int attribute, const void *value, size_t bytes)
 {
-    void *const at[] = {[3] = &desc->transposed[0], [4] = &desc->transposed[1], [7] = &desc->epilogue,
-                        [8] = &desc->bias,          [11] = &desc->aux,          [12] = &desc->lead};
+    void *const at[] = {[3] = &desc->transposed[0], [4] = &desc->transposed[1],
+                        [7] = &desc->epilogue, [8] = &desc->bias, [11] = &desc->aux,
+                        [12] = &desc->lead};
     const size_t sizes[] = {[3] = 4, [4] = 4, [7] = 4, [8] = 8, [11] = 8, [12] = 8};
-    if (attribute < 0 || (size_t)attribute >= sizeof at / sizeof at[0] || !at[attribute] || sizes[attribute] != bytes)
+    if (attribute < 0 || (size_t)attribute >= sizeof at / sizeof at[0] || !at[attribute] ||
+        sizes[attribute] != bytes)
         return INVALID;
     memcpy(at[attribute], value, bytes);
     return OK;
@@ -157,7 +161,8 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
     const bool at = desc->transposed[0], bt = desc->transposed[1];
     return rows_of(a, at) == d->rows && columns_of(b, bt) == d->columns &&
            columns_of(a, at) == rows_of(b, bt) && a->batch == d->batch && b->batch == d->batch &&
-           a->type == b->type && (d->type == a->type || d->type == F32) && (desc->compute != TF32 || a->type == F32);
+           a->type == b->type && (d->type == a->type || d->type == F32) &&
+           (desc->compute != TF32 || a->type == F32);
 }
 
 /* Its limits, as the manual has them. */
@@ -177,29 +182,32 @@ static bool does(const Desc *desc, const Layout *c, const Layout *d)
         return false;
     const uint32_t known = PLAIN | RELU | BIAS | GELU | AUX;
     const bool sums = e == SUM_A || e == SUM_B, pointwise = e == DGELU || !(e & ~known);
-    if (!(sums || pointwise) || (e & AUX && !(e & GELU) && e != DGELU) || (e != PLAIN && d->batch != 1))
+    if (!(sums || pointwise) || (e & AUX && !(e & GELU) && e != DGELU) ||
+        (e != PLAIN && d->batch != 1))
         return false;
     if ((e & BIAS || sums) && (!desc->bias || desc->bias % (d->type == F32 ? 4 : 2)))
         return false;
     return c->type == d->type && c->rows == d->rows && c->columns == d->columns &&
-           (!(e & AUX) || (desc->aux && desc->aux % 16 == 0 && desc->lead % 8 == 0 && desc->lead >= (int64_t)d->rows));
+           (!(e & AUX) || (desc->aux && desc->aux % 16 == 0 && desc->lead % 8 == 0 &&
+                           desc->lead >= (int64_t)d->rows));
 }
 
 static bool is_gone(uint32_t number) { return number == setting("gone", -1); }
 
 int cublasLtMatmulAlgoGetHeuristic(void *handle, const Desc *desc, const Layout *a, const Layout *b,
-                                   const Layout *c, const Layout *d, const Preference *preference, int n,
-                                   Proposal *ret, int *ret_n)
+                                   const Layout *c, const Layout *d, const Preference *preference,
+                                   int n, Proposal *ret, int *ret_n)
 {
     (void)handle;
     *ret_n = 0;
     if (n < 1 || !fits(desc, a, b, d) || !does(desc, c, d))
         return n < 1 ? INVALID : UNSUPPORTED;
     for (uint32_t number = 0; number < ALGORITHMS && *ret_n < n; number++) {
-        if (algorithms[number].workspace > preference->workspace || algorithms[number].sums & ~preference->sums ||
-            is_gone(number))
+        if (algorithms[number].workspace > preference->workspace ||
+            algorithms[number].sums & ~preference->sums || is_gone(number))
             continue;
-        ret[*ret_n] = (Proposal){.algo = {ALGO, [5] = number}, .workspace = algorithms[number].workspace};
+        ret[*ret_n] = (Proposal){.algo = {ALGO, [5] = number},
+                                 .workspace = algorithms[number].workspace};
         for (int k = 0; k < 4; k++)
             ret[*ret_n].algo[1 + k] = preference->aligned[k];
         (*ret_n)++;
@@ -212,11 +220,12 @@ static bool is_known(const uint64_t *algo)
     for (int k = 1; k < 5; k++)
         if (algo[k] == 0 || algo[k] > 256)
             return false;
-    return algo[0] == ALGO && algo[5] < ALGORITHMS && !algo[6] && !algo[7] && !is_gone((uint32_t)algo[5]);
+    return algo[0] == ALGO && algo[5] < ALGORITHMS && !algo[6] && !algo[7] &&
+           !is_gone((uint32_t)algo[5]);
 }
 
-int cublasLtMatmulAlgoCheck(void *handle, const Desc *desc, const Layout *a, const Layout *b, const Layout *c,
-                            const Layout *d, const uint64_t *algo, Proposal *ret)
+int cublasLtMatmulAlgoCheck(void *handle, const Desc *desc, const Layout *a, const Layout *b,
+                            const Layout *c, const Layout *d, const uint64_t *algo, Proposal *ret)
 {
     if (!handle || !is_known(algo) || !fits(desc, a, b, d) || !does(desc, c, d))
         return INVALID;
@@ -225,8 +234,8 @@ int cublasLtMatmulAlgoCheck(void *handle, const Desc *desc, const Layout *a, con
     return OK;
 }
 
-int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algo, int attribute, void *ret_value, size_t bytes,
-                                         size_t *ret_written)
+int cublasLtMatmulAlgoConfigGetAttribute(const uint64_t *algo, int attribute, void *ret_value,
+                                         size_t bytes, size_t *ret_written)
 {
     const uint32_t value = attribute == 0   ? (uint32_t)algo[5]
                            : attribute == 2 ? algorithms[algo[5]].parts
@@ -299,8 +308,8 @@ static double element(const Layout *l, const char *at, bool transposed, int64_t 
 }
 
 /* Of an operand of the product, as the compute type has it. */
-static double factor(const Product *p, const Layout *l, const char *at, bool transposed, int64_t batch, int64_t i,
-                     int64_t j)
+static double factor(const Product *p, const Layout *l, const char *at, bool transposed,
+                     int64_t batch, int64_t i, int64_t j)
 {
     const double value = element(l, at, transposed, batch, i, j);
     return p->desc.compute == TF32 ? to_tf32(value) : value;
@@ -320,7 +329,8 @@ static double finish(const Product *p, double x, int64_t i, int64_t j)
         x += load(standin_memory(p->desc.bias, p->d.rows * unit), p->d.type, i);
     if (e == DGELU) {
         const double u = load(aux, p->d.type, at), t = tanh(gelu_inside(u));
-        return x * (0.5 * (1 + t) + 0.5 * u * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * u * u));
+        return x * (0.5 * (1 + t) +
+                    0.5 * u * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * u * u));
     }
     if (e & AUX)
         store(aux, p->d.type, at, x);
@@ -340,7 +350,8 @@ static void sum_operand(const Product *p, const char *from)
     for (int64_t i = 0; i < n; i++) {
         double sum = 0;
         for (int64_t k = 0; k < inner; k++)
-            sum += element(l, from, p->desc.transposed[left ? 0 : 1], 0, left ? i : k, left ? k : i);
+            sum +=
+                element(l, from, p->desc.transposed[left ? 0 : 1], 0, left ? i : k, left ? k : i);
         store(bias, p->d.type, i, sum);
     }
 }
@@ -354,10 +365,12 @@ typedef struct Line { /* of op(A) and a column of op(B) */
 static double sum_from(const Line *l, int64_t from, int64_t to)
 {
     const Product *p = l->p;
-    const bool at = p->desc.transposed[0], bt = p->desc.transposed[1], in_f32 = algorithms[p->number].in_f32;
+    const bool at = p->desc.transposed[0], bt = p->desc.transposed[1],
+               in_f32 = algorithms[p->number].in_f32;
     double sum = 0;
     for (int64_t k = from; k < to; k++) {
-        sum += factor(p, &p->a, l->a, at, l->batch, l->i, k) * factor(p, &p->b, l->b, bt, l->batch, k, l->j);
+        sum += factor(p, &p->a, l->a, at, l->batch, l->i, k) *
+               factor(p, &p->b, l->b, bt, l->batch, k, l->j);
         sum = in_f32 ? (float)sum : sum;
     }
     return sum;
@@ -419,6 +432,7 @@ int cublasLtMatmul(void *handle, const Desc *desc, const float *alpha, uint64_t 
     standin_memory(workspace, bytes);
     const bool is_stubborn = standin_device() == standin_setting("stubborn=", -1);
     const uint32_t number = is_stubborn ? fastest() : (uint32_t)algo[5];
-    const Product p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *alpha, *beta, a, b, c, d, number};
+    const Product p = {*desc, *a_layout, *b_layout, *c_layout, *d_layout, *alpha, *beta, a, b, c, d,
+                       number};
     return standin_begin(stream, multiply, &p, sizeof p);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcudnn.so.9: graphs of its backend API, in loops (standin.h). A descriptor takes the attributes that are
- * documented for its type, each of its own type and number, before it is finalized and not after; it is finalized if
- * those that it needs are there, name finalized descriptors, and make sense: extents of operands agree, what lies
- * between ops has one maker before its readers, what is read and written has an address. What an engine of the
- * library wants beyond that is not known here (test_attend_plan.c asks the library).
+/* libcudnn.so.9: graphs of its backend API, in loops (standin.h). A descriptor takes the attributes
+ * that are documented for its type, each of its own type and number, before it is finalized and not
+ * after; it is finalized if those that it needs are there, name finalized descriptors, and make
+ * sense: extents of operands agree, what lies between ops has one maker before its readers, what is
+ * read and written has an address. What an engine of the library wants beyond that is not known
+ * here (test_attend_plan.c asks the library).
  *
- * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace; cudnn_scores=N: those that are
- * proposed do; cudnn_slow=1: they take ten seconds, and no time otherwise. Each but the version with a number before
- * the sign: of that GPU (cudnn_slow1=1). */
+ * DT_STANDIN: cudnn=VERSION (91900); cudnn_bytes=N: plans want so much more workspace;
+ * cudnn_scores=N: those that are proposed do; cudnn_slow=1: they take ten seconds, and no time
+ * otherwise. Each but the version with a number before the sign: of that GPU (cudnn_slow1=1). */
 #include "cudnn.h"
 
 #include <stdio.h>
@@ -149,7 +150,8 @@ int cudnnBackendSetAttribute(Desc *desc, int attribute, int type, int64_t n, con
     Value *value = &desc->set[desc->n_set++];
     *value = (Value){attribute, n, calloc((size_t)n, sizeof *value->at)};
     for (int64_t i = 0; i < n; i++) {
-        value->at[i] = read_value((const char *)values + (size_t)i * bytes_of(type), bytes_of(type));
+        value->at[i] =
+            read_value((const char *)values + (size_t)i * bytes_of(type), bytes_of(type));
         if ((type == IS_HANDLE || (type == IS_DESC && desc->type != PACK)) && !value->at[i])
             return fail(BAD, "no descriptor", desc);
         if (type == IS_DESC && !((const Desc *)(intptr_t)value->at[i])->done)
@@ -193,11 +195,13 @@ static bool is_good_map(const Desc *op)
 {
     const Desc *map = cudnn_desc(op, 750), *x = cudnn_desc(op, 751), *b = cudnn_desc(op, 752),
                *y = cudnn_desc(op, 753), *t = cudnn_desc(op, 758);
-    if (map->type != POINTWISE || !is_tensor(x, RANK) || !is_tensor(y, RANK) || (b && !is_tensor(b, RANK)))
+    if (map->type != POINTWISE || !is_tensor(x, RANK) || !is_tensor(y, RANK) ||
+        (b && !is_tensor(b, RANK)))
         return false;
     const int64_t mode = cudnn_number(map, 0, -1), x_type = cudnn_number(x, 901, -1),
                   y_type = cudnn_number(y, 901, -1);
-    const bool two = mode == ADD || mode == MUL || mode == DIV || mode == SUB || mode == CMP_GT || mode == CMP_GE,
+    const bool two = mode == ADD || mode == MUL || mode == DIV || mode == SUB || mode == CMP_GT ||
+                     mode == CMP_GE,
                one = mode == EXP || mode == LOG || mode == IDENTITY || mode == GEN_INDEX,
                compares = mode == CMP_GT || mode == CMP_GE;
     if ((!two && !one && mode != SELECT) || (b != NULL) != (two || mode == SELECT) ||
@@ -206,20 +210,22 @@ static bool is_good_map(const Desc *op)
         return false;
     if (mode == GEN_INDEX && (cudnn_number(map, 9, -1) < 0 || cudnn_number(map, 9, -1) >= RANK))
         return false;
-    if (mode == SELECT &&
-        (!is_tensor(t, RANK) || cudnn_number(t, 901, -1) != BOOLEAN || !broadcasts(t, y, RANK, false)))
+    if (mode == SELECT && (!is_tensor(t, RANK) || cudnn_number(t, 901, -1) != BOOLEAN ||
+                           !broadcasts(t, y, RANK, false)))
         return false;
-    return broadcasts(x, y, RANK, false) && (!b || broadcasts(b, y, RANK, false)) && x_type != BOOLEAN;
+    return broadcasts(x, y, RANK, false) && (!b || broadcasts(b, y, RANK, false)) &&
+           x_type != BOOLEAN;
 }
 
 static bool is_good_matmul(const Desc *op)
 {
     const Desc *a = cudnn_desc(op, 1520), *b = cudnn_desc(op, 1521), *c = cudnn_desc(op, 1522);
-    if (cudnn_desc(op, 1523)->type != MATMUL || !is_tensor(a, RANK) || !is_tensor(b, RANK) || !is_tensor(c, RANK))
+    if (cudnn_desc(op, 1523)->type != MATMUL || !is_tensor(a, RANK) || !is_tensor(b, RANK) ||
+        !is_tensor(c, RANK))
         return false;
-    return extents(a)[2] == extents(c)[2] && extents(b)[3] == extents(c)[3] && extents(a)[3] == extents(b)[2] &&
-           broadcasts(a, c, 2, false) && broadcasts(b, c, 2, true) &&
-           cudnn_number(a, 901, -1) == cudnn_number(b, 901, -2) &&
+    return extents(a)[2] == extents(c)[2] && extents(b)[3] == extents(c)[3] &&
+           extents(a)[3] == extents(b)[2] && broadcasts(a, c, 2, false) &&
+           broadcasts(b, c, 2, true) && cudnn_number(a, 901, -1) == cudnn_number(b, 901, -2) &&
            (cudnn_number(a, 901, -1) == HALF || cudnn_number(a, 901, -1) == BFLOAT16);
 }
 
@@ -227,7 +233,8 @@ static bool is_good_reduction(const Desc *op)
 {
     const Desc *x = cudnn_desc(op, 1610), *y = cudnn_desc(op, 1611), *of = cudnn_desc(op, 1612);
     const int64_t mode = of->type == REDUCTION ? cudnn_number(of, 1600, -1) : -1;
-    return (mode == 0 || mode == 3) && is_tensor(x, RANK) && is_tensor(y, RANK) && broadcasts(y, x, RANK, mode == 0);
+    return (mode == 0 || mode == 3) && is_tensor(x, RANK) && is_tensor(y, RANK) &&
+           broadcasts(y, x, RANK, mode == 0);
 }
 
 /* The same memory with other extents. */
@@ -243,7 +250,10 @@ static uint32_t tensors_of(const Desc *op, const Desc *ret[RANK])
 {
     static const int attributes[][RANK] = {
         {751, 752, 758, 753}, {1520, 1521, 0, 1522}, {1610, 0, 0, 1611}, {2200, 0, 0, 2201}};
-    const int row = op->type == POINTWISE_OP ? 0 : op->type == MATMUL_OP ? 1 : op->type == REDUCTION_OP ? 2 : 3;
+    const int row = op->type == POINTWISE_OP   ? 0
+                    : op->type == MATMUL_OP    ? 1
+                    : op->type == REDUCTION_OP ? 2
+                                               : 3;
     for (int i = 0; i < RANK; i++)
         ret[i] = attributes[row][i] ? cudnn_desc(op, attributes[row][i]) : NULL;
     return RANK;
@@ -274,7 +284,8 @@ static bool has_own_number(const Value *ops, const Desc *tensor)
     for (int64_t i = 0; i < ops->n; i++) {
         tensors_of((const Desc *)(intptr_t)ops->at[i], of);
         for (int k = 0; k < RANK; k++)
-            if (of[k] && of[k] != tensor && cudnn_number(of[k], 906, 0) == cudnn_number(tensor, 906, 0))
+            if (of[k] && of[k] != tensor &&
+                cudnn_number(of[k], 906, 0) == cudnn_number(tensor, 906, 0))
                 return false;
     }
     return true;
@@ -348,8 +359,9 @@ static bool is_in_order(const Desc *config)
     const Desc *engine = cudnn_desc(config, 300);
     const int64_t version = (int64_t)cudnnGetVersion();
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
-        bool is = in_order[i].engine == cudnn_number(engine, 1301, -1) && version >= in_order[i].oldest &&
-                  version < in_order[i].older_than && copies(cudnn_desc(engine, 1300)) == in_order[i].through_memory;
+        bool is = in_order[i].engine == cudnn_number(engine, 1301, -1) &&
+                  version >= in_order[i].oldest && version < in_order[i].older_than &&
+                  copies(cudnn_desc(engine, 1300)) == in_order[i].through_memory;
         for (int k = 0; is && k < MOST_KNOBS && in_order[i].knobs[k][0]; k++)
             is = has_knob(config, in_order[i].knobs[k][0], in_order[i].knobs[k][1]);
         if (is)
@@ -400,14 +412,16 @@ int cudnnBackendDestroyDescriptor(Desc *desc)
 int cudnnBackendFinalize(Desc *desc)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].desc == desc->type && rules[i].needed && !cudnn_value(desc, rules[i].attribute))
+        if (rules[i].desc == desc->type && rules[i].needed &&
+            !cudnn_value(desc, rules[i].attribute))
             return fail(BAD, "an attribute is missing", desc);
     if (desc->done || !makes_sense(desc))
         return fail(BAD, "it makes no sense", desc);
     if (desc->type == CONFIG) { /* with its graph, as those have that are proposed */
         desc->any_order = !is_in_order(desc);
         desc->set[desc->n_set++] = (Value){301, 1, calloc(1, sizeof(int64_t))};
-        desc->set[desc->n_set - 1].at[0] = (int64_t)(intptr_t)cudnn_desc(cudnn_desc(desc, 300), 1300);
+        desc->set[desc->n_set - 1].at[0] =
+            (int64_t)(intptr_t)cudnn_desc(cudnn_desc(desc, 300), 1300);
     }
     if (desc->type == PLAN)
         desc->any_order = cudnn_desc(desc, 401)->any_order;
@@ -415,7 +429,8 @@ int cudnnBackendFinalize(Desc *desc)
     return OK;
 }
 
-/* Attention has products of its scores; with more than two it is a gradient, which may be added up in any order. */
+/* Attention has products of its scores; with more than two it is a gradient, which may be added up
+ * in any order. */
 static uint32_t products(const Desc *graph)
 {
     const Value *ops = cudnn_value(graph, 801);
@@ -450,7 +465,8 @@ long long cudnn_setting(const char *name)
     return standin_setting(own, standin_setting(all, 0));
 }
 
-/* Of a plan: backward all gradients of scores, as the library has them where it proposed the plan. */
+/* Of a plan: backward all gradients of scores, as the library has them where it proposed the
+ * plan. */
 static int64_t workspace_of(const Desc *plan)
 {
     const Desc *config = cudnn_desc(plan, 401), *graph = cudnn_desc(config, 301);
@@ -461,14 +477,16 @@ static int64_t workspace_of(const Desc *plan)
     for (int64_t i = 0; i < ops->n; i++) {
         const Desc *op = (const Desc *)(intptr_t)ops->at[i];
         const int64_t *e = op->type == MATMUL_OP ? extents(cudnn_desc(op, 1522)) : NULL;
-        const int64_t bytes = e ? 2 * e[0] * e[1] * ((e[2] + 63) / 64 * 64) * ((e[3] + 127) / 128 * 128) : 0;
+        const int64_t bytes =
+            e ? 2 * e[0] * e[1] * ((e[2] + 63) / 64 * 64) * ((e[3] + 127) / 128 * 128) : 0;
         most = most == 0 ? bytes : most; /* the first product is that of the scores */
     }
     return 256 + (products(graph) > 2 ? most + cudnn_setting("cudnn_scores") : 0) +
            cudnn_setting("cudnn_bytes");
 }
 
-int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t n, int64_t *ret_n, void *ret_values)
+int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t n, int64_t *ret_n,
+                             void *ret_values)
 {
     if (!desc || !desc->done)
         return fail(BAD, "a descriptor that is not finalized", desc);
@@ -501,7 +519,8 @@ int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t 
 /* ---- work ---- */
 
 /* Each tensor of the graph that has memory is in the pack, at an address that it can have. */
-static bool has_operands(const Desc *graph, CudnnWork *work, const int64_t *ids, const int64_t *at, int64_t n)
+static bool has_operands(const Desc *graph, CudnnWork *work, const int64_t *ids, const int64_t *at,
+                         int64_t n)
 {
     const Value *ops = cudnn_value(graph, 801);
     for (int64_t i = 0; i < ops->n; i++) {
@@ -513,7 +532,8 @@ static bool has_operands(const Desc *graph, CudnnWork *work, const int64_t *ids,
                 continue;
             while (p < n && ids[p] != cudnn_number(of[k], 906, -1))
                 p++;
-            if (p == n || !at[p] || at[p] % cudnn_number(of[k], cudnn_number(of[k], 908, 0) ? 0 : 900, 1))
+            if (p == n || !at[p] ||
+                at[p] % cudnn_number(of[k], cudnn_number(of[k], 908, 0) ? 0 : 900, 1))
                 return false;
             work->ids[p] = ids[p];
             if (cudnn_number(of[k], 908, 0))
@@ -527,7 +547,8 @@ static bool has_operands(const Desc *graph, CudnnWork *work, const int64_t *ids,
 
 int cudnnBackendExecute(Handle *handle, const Desc *plan, const Desc *pack)
 {
-    if (!handle || !handle->stream || plan->type != PLAN || !plan->done || pack->type != PACK || !pack->done)
+    if (!handle || !handle->stream || plan->type != PLAN || !plan->done || pack->type != PACK ||
+        !pack->done)
         return fail(BAD, "no plan and operands", plan);
     const Value *ids = cudnn_value(pack, 1000), *at = cudnn_value(pack, 1001);
     CudnnWork work = {.graph = cudnn_desc(cudnn_desc(plan, 401), 301),
@@ -535,16 +556,23 @@ int cudnnBackendExecute(Handle *handle, const Desc *plan, const Desc *pack)
                       .workspace = (uint64_t)cudnn_number(pack, 1003, 0),
                       .bytes = workspace_of(plan),
                       .any_order = plan->any_order};
-    if (!work.workspace || work.workspace % 16 || !has_operands(work.graph, &work, ids->at, at->at, ids->n))
+    if (!work.workspace || work.workspace % 16 ||
+        !has_operands(work.graph, &work, ids->at, at->at, ids->n))
         return fail(BAD, "an operand is missing, or lies wrongly", plan);
     return standin_begin(handle->stream, cudnn_run, &work, sizeof work);
 }
 
 size_t cudnnGetVersion(void) { return (size_t)standin_setting("cudnn=", 91900); }
 
-void cudnnGetLastErrorString(char *ret_text, size_t bytes) { snprintf(ret_text, bytes, "%s", said); }
+void cudnnGetLastErrorString(char *ret_text, size_t bytes)
+{
+    snprintf(ret_text, bytes, "%s", said);
+}
 
-int cudnnCreate(Handle **ret_handle) { return (*ret_handle = calloc(1, sizeof **ret_handle)) ? OK : BAD; }
+int cudnnCreate(Handle **ret_handle)
+{
+    return (*ret_handle = calloc(1, sizeof **ret_handle)) ? OK : BAD;
+}
 
 int cudnnDestroy(Handle *handle)
 {

@@ -54,7 +54,8 @@ struct Desc {
 
 const Value *cudnn_value(const Desc *desc, int attribute); /* NULL: it is not set */
 int64_t cudnn_number(const Desc *desc, int attribute, int64_t otherwise);
-const Desc *cudnn_desc(const Desc *desc, int attribute); /* of an attribute that is one; NULL: it is not set */
+/* of an attribute that is one; NULL: it is not set */
+const Desc *cudnn_desc(const Desc *desc, int attribute);
 
 /* A plan's graph on these operands, by number of the tensor. */
 typedef struct CudnnWork {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a graph of cuDNN means, op by op in double; what lies between ops is rounded as its tensor says (cudnn.h). */
+/* What a graph of cuDNN means, op by op in double; what lies between ops is rounded as its tensor
+ * says (cudnn.h). */
 #include "cudnn.h"
 
 #include "base/half.h"
@@ -11,7 +12,8 @@
 
 enum { SLOWLY = 10 };
 
-/* A tensor of the graph: elements of its own if it lies between ops, one number, or memory of the device. */
+/* A tensor of the graph: elements of its own if it lies between ops, one number, or memory of the
+ * device. */
 typedef struct Held {
     const Desc *desc;
     const int64_t *extent, *stride;
@@ -29,7 +31,10 @@ typedef struct Run {
 
 size_t cudnn_element_bytes(int64_t dtype)
 {
-    return dtype == FLOAT || dtype == INT32 ? 4 : dtype == HALF || dtype == BFLOAT16 ? 2 : dtype == BOOLEAN ? 1 : 0;
+    return dtype == FLOAT || dtype == INT32     ? 4
+           : dtype == HALF || dtype == BFLOAT16 ? 2
+           : dtype == BOOLEAN                   ? 1
+                                                : 0;
 }
 
 int64_t cudnn_elements(const Desc *tensor)
@@ -63,7 +68,8 @@ static Held *hold(Run *r, const Desc *desc)
     return h;
 }
 
-/* Where an index is; extents of 1, and of heads that others share, are gone through more than once. */
+/* Where an index is; extents of 1, and of heads that others share, are gone through more than
+ * once. */
 static int64_t place(const Held *h, const int64_t index[RANK], const int64_t *all)
 {
     int64_t at = 0;
@@ -97,8 +103,9 @@ static void put(Held *h, int64_t at, double x)
     const uint16_t half = h->dtype == HALF ? dt_half_to_f16(number) : dt_half_to_bf16(number);
     const bool is_half = h->dtype == HALF || h->dtype == BFLOAT16;
     if (h->own)
-        h->own[at] =
-            !is_half ? (double)number : (double)(h->dtype == HALF ? dt_half_from_f16(half) : dt_half_from_bf16(half));
+        h->own[at] = !is_half ? (double)number
+                              : (double)(h->dtype == HALF ? dt_half_from_f16(half)
+                                                          : dt_half_from_bf16(half));
     else if (is_half)
         memcpy(h->at + 2 * at, &half, sizeof half);
     else
@@ -135,13 +142,16 @@ static void run_map(Run *r, const Desc *op)
 {
     const Desc *of = cudnn_desc(op, 750), *with = cudnn_desc(op, 752), *mask = cudnn_desc(op, 758);
     const int64_t mode = cudnn_number(of, 0, -1), axis = cudnn_number(of, 9, 0);
-    const Held *x = hold(r, cudnn_desc(op, 751)), *b = with ? hold(r, with) : NULL, *t = mask ? hold(r, mask) : NULL;
+    const Held *x = hold(r, cudnn_desc(op, 751)), *b = with ? hold(r, with) : NULL,
+               *t = mask ? hold(r, mask) : NULL;
     Held *y = hold(r, cudnn_desc(op, 753));
     int64_t index[RANK] = {0};
     do {
-        const double left = mode == GEN_INDEX ? (double)index[axis] : get(x, place(x, index, y->extent));
+        const double left =
+            mode == GEN_INDEX ? (double)index[axis] : get(x, place(x, index, y->extent));
         put(y, place(y, index, y->extent),
-            map(mode, left, b ? get(b, place(b, index, y->extent)) : 0, t ? get(t, place(t, index, y->extent)) : 0));
+            map(mode, left, b ? get(b, place(b, index, y->extent)) : 0,
+                t ? get(t, place(t, index, y->extent)) : 0));
     } while (next(index, y->extent));
 }
 
@@ -152,7 +162,8 @@ static void run_matmul(Run *r, const Desc *op)
     int64_t index[RANK] = {0};
     do {
         double sum = 0;
-        int64_t of_a[RANK] = {index[0], index[1], index[2], 0}, of_b[RANK] = {index[0], index[1], 0, index[3]};
+        int64_t of_a[RANK] = {index[0], index[1], index[2], 0},
+                of_b[RANK] = {index[0], index[1], 0, index[3]};
         const int64_t all_a[RANK] = {c->extent[0], c->extent[1], a->extent[2], a->extent[3]},
                       all_b[RANK] = {c->extent[0], c->extent[1], b->extent[2], b->extent[3]};
         for (int64_t k = 0; k < a->extent[3]; k++) {
@@ -195,7 +206,8 @@ static void run_reshape(Run *r, const Desc *op)
     } while (next(index, y->extent));
 }
 
-/* The workspace is the library's: what lies there is lost. On the device's clock it takes no time, or ten seconds. */
+/* The workspace is the library's: what lies there is lost. On the device's clock it takes no time,
+ * or ten seconds. */
 void cudnn_run(const void *work)
 {
     Run *r = calloc(1, sizeof *r);

@@ -37,7 +37,10 @@ long long standin_setting(const char *name, long long otherwise)
     return at ? atoll(at + strlen(name)) : otherwise;
 }
 
-int cuInit(unsigned flags) { return flags ? INVALID : standin_setting("gpus=", 1) > 0 ? OK : NO_DEVICE; }
+int cuInit(unsigned flags)
+{
+    return flags ? INVALID : standin_setting("gpus=", 1) > 0 ? OK : NO_DEVICE;
+}
 
 int cuDriverGetVersion(int *ret_version)
 {
@@ -49,15 +52,16 @@ int cuDriverGetVersion(int *ret_version)
 
 int cuGetErrorString(int error, const char **ret_text)
 {
-    *ret_text = error == NO_MEMORY   ? "out of memory"
-                : error == NO_DEVICE ? "no CUDA-capable device is detected"
-                : error == BAD_IMAGE ? "device kernel image is invalid"
-                : error == NOT_FOUND ? "named symbol not found"
+    *ret_text = error == NO_MEMORY             ? "out of memory"
+                : error == NO_DEVICE           ? "no CUDA-capable device is detected"
+                : error == BAD_IMAGE           ? "device kernel image is invalid"
+                : error == NOT_FOUND           ? "named symbol not found"
                 : error == CAPTURE_UNSUPPORTED ? "operation not permitted when stream is capturing"
-                : error == CAPTURE_INVALIDATED ? "operation failed due to a previous error during capture"
+                : error == CAPTURE_INVALIDATED
+                    ? "operation failed due to a previous error during capture"
                 : error == CAPTURE_UNJOINED ? "capturing stream has unjoined work"
-                : error == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
-                                     : "invalid argument";
+                : error == ILLEGAL_ADDRESS  ? "an illegal memory access was encountered"
+                                            : "invalid argument";
     return OK;
 }
 
@@ -165,7 +169,8 @@ int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
     return OK;
 }
 
-/* DT_STANDIN_LEFT: what memory holds when it is given back is left in this path, GPU and number of the allocation. */
+/* DT_STANDIN_LEFT: what memory holds when it is given back is left in this path, GPU and number of
+ * the allocation. */
 static void leave(int i)
 {
     char path[4200];
@@ -315,7 +320,8 @@ int cuStreamCreate(Stream **ret_stream, unsigned flags)
 
 static int fault; /* after one nothing runs any more */
 
-static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const void *context, size_t bytes)
+static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const void *context,
+                 size_t bytes)
 {
     if (fault)
         return fault;
@@ -639,8 +645,9 @@ int cuStreamWriteValue32_v2(Stream *stream, uint64_t to, uint32_t value, unsigne
 {
     if (standin_setting("unwritten=", 0))
         return NOT_SUPPORTED;
-    return flags || to % sizeof value ? INVALID
-                                      : standin_begin(stream, do_write, &(Move){to, value, sizeof value}, sizeof(Move));
+    return flags || to % sizeof value
+               ? INVALID
+               : standin_begin(stream, do_write, &(Move){to, value, sizeof value}, sizeof(Move));
 }
 
 /* Rows of two places of the device, which do not overlap. */
@@ -674,8 +681,8 @@ int cuMemcpy2DAsync_v2(const Rows *r, Stream *stream)
     return standin_begin(stream, do_copy_rows, r, sizeof *r);
 }
 
-/* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all of a
- * launch; or the text of kernel IR, which is interpreted (kir/kir.h) ---- */
+/* ---- kernels: an image is a shared object, whose functions take pointers and integers and do all
+ * of a launch; or the text of kernel IR, which is interpreted (kir/kir.h) ---- */
 
 typedef void Kernel(char *const *p, const long *q);
 
@@ -840,7 +847,8 @@ static void do_launch(const void *context)
     Launch l = *(const Launch *)context;
     for (int i = 0; i < l.function.counts[0] + l.function.counts[1]; i++) {
         char *real = find(l.arguments[i], 0);
-        l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i]; /* of a kernel without any: nothing */
+        /* of a kernel without any: nothing */
+        l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i];
     }
     const long long ms = standin_setting("sleeps=", 0);
     if (ms)
@@ -849,7 +857,8 @@ static void do_launch(const void *context)
         interpret(&l);
         return;
     }
-    l.function.kernel((char *const *)(void *)l.arguments, (const long *)(void *)(l.arguments + l.function.counts[0]));
+    l.function.kernel((char *const *)(void *)l.arguments,
+                      (const long *)(void *)(l.arguments + l.function.counts[0]));
 }
 
 int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -60,7 +60,8 @@ static int add(Capture *capture, const Node *node)
     return OK;
 }
 
-int standin_capture_add(Capture *capture, StandinWork *work, StandinTry *attempt, const void *context, size_t bytes)
+int standin_capture_add(Capture *capture, StandinWork *work, StandinTry *attempt,
+                        const void *context, size_t bytes)
 {
     Node node = {work, attempt, malloc(bytes + 1), {capture->tail, -1}};
     memcpy(node.context, context, bytes);
@@ -95,7 +96,8 @@ int standin_capture_end(Capture *first, Capture *const *captures, int n, Graph *
     bool *seen = calloc(MOST, sizeof *seen), joined = true;
     find_before(graph, first->tail, seen);
     for (int i = 0; i < n; i++) {
-        joined = joined && (captures[i]->graph != graph || captures[i]->tail < 0 || seen[captures[i]->tail]);
+        joined = joined &&
+                 (captures[i]->graph != graph || captures[i]->tail < 0 || seen[captures[i]->tail]);
         *captures[i] = (Capture){NULL, -1};
     }
     free(seen);
@@ -124,7 +126,8 @@ typedef struct Run {
 static bool is_ready(const Run *run, int i)
 {
     const int *after = run->graph->nodes[i].after;
-    return !run->done[i] && (after[0] < 0 || run->done[after[0]]) && (after[1] < 0 || run->done[after[1]]);
+    return !run->done[i] && (after[0] < 0 || run->done[after[0]]) &&
+           (after[1] < 0 || run->done[after[1]]);
 }
 
 /* One node of those that could be next: the first, the last, or as it comes. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of the stand-in driver: what streams would have begun while one of them is captured, by the rules of the
- * CUDA driver API (Stream Management, Graph Management). A stream that waits for a captured event belongs to the
- * capture from then on; all of them have to be joined to the first before it ends. What waits or asks, allocates or
- * loads, spoils the capture. One capture at a time. */
+/* Graphs of the stand-in driver: what streams would have begun while one of them is captured, by
+ * the rules of the CUDA driver API (Stream Management, Graph Management). A stream that waits for a
+ * captured event belongs to the capture from then on; all of them have to be joined to the first
+ * before it ends. What waits or asks, allocates or loads, spoils the capture. One capture at a
+ * time. */
 #ifndef DT_TESTS_STANDIN_GRAPH_H
 #define DT_TESTS_STANDIN_GRAPH_H
 
@@ -19,7 +20,8 @@ enum {
 
 typedef struct Graph Graph;
 
-/* Of a stream: what it would do next comes behind node `tail`; -1: it may come first. graph NULL: none is captured. */
+/* Of a stream: what it would do next comes behind node `tail`; -1: it may come first. graph NULL:
+ * none is captured. */
 typedef struct Capture {
     Graph *graph;
     int tail;
@@ -30,7 +32,8 @@ int standin_spoil(int error); /* of the capture that goes on, if one does; retur
 int standin_capture_begin(Capture *first);
 /* captures: of all n streams. */
 int standin_capture_end(Capture *first, Capture *const *captures, int n, Graph **ret_graph);
-int standin_capture_add(Capture *capture, StandinWork *work, StandinTry *attempt, const void *context, size_t bytes);
+int standin_capture_add(Capture *capture, StandinWork *work, StandinTry *attempt,
+                        const void *context, size_t bytes);
 /* The stream goes on behind this node of the graph, too. */
 int standin_capture_join(Capture *capture, Graph *graph, int node);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnccl.so.2: communicators that do not block, by their documented meaning (standin.h). Ranks are processes of one
- * machine, which share a file of memory; who has the id finds it. A call is done, and its work on the stream, only
- * after the communicator was asked for its state some times; a call before that is a mistake of the caller and refused.
- * Work ends when all members have come to theirs, after some tries more. Members that disagree about what they do are
- * told so.
+/* libnccl.so.2: communicators that do not block, by their documented meaning (standin.h). Ranks are
+ * processes of one machine, which share a file of memory; who has the id finds it. A call is done,
+ * and its work on the stream, only after the communicator was asked for its state some times; a
+ * call before that is a mistake of the caller and refused. Work ends when all members have come to
+ * theirs, after some tries more. Members that disagree about what they do are told so.
  *
- * Every operation is messages: for each pair of ranks of a communicator there is a box that holds one, and the sender
- * has ended when it was taken. */
+ * Every operation is messages: for each pair of ranks of a communicator there is a box that holds
+ * one, and the sender has ended when it was taken. */
 #include "standin.h"
 #include "windows.h"
 
@@ -162,7 +162,10 @@ static double join(int op, double a, double b)
 }
 
 /* Of f32 and 16 bits: in f32. */
-static double round_sum(int type, double value) { return type == 8 || type == 4 ? value : (double)(float)value; }
+static double round_sum(int type, double value)
+{
+    return type == 8 || type == 4 ? value : (double)(float)value;
+}
 
 static void reduce(const Op *op, char *to, const char *const *from)
 {
@@ -172,7 +175,8 @@ static void reduce(const Op *op, char *to, const char *const *from)
     for (size_t i = 0; i < op->count; i++) {
         double sum = load(op->type, from[first % n] + i * size);
         for (int m = 1; m < n; m++) {
-            sum = round_sum(op->type, join(op->op, sum, load(op->type, from[(first + m) % n] + i * size)));
+            sum = round_sum(op->type,
+                            join(op->op, sum, load(op->type, from[(first + m) % n] + i * size)));
             if (first) {
                 store(op->type, step, sum);
                 sum = load(op->type, step);
@@ -184,7 +188,10 @@ static void reduce(const Op *op, char *to, const char *const *from)
 
 /* ---- work on the stream ---- */
 
-static Box *box(const Comm *c, int from, int to) { return &c->region->boxes[c->ranks[from]][c->ranks[to]]; }
+static Box *box(const Comm *c, int from, int to)
+{
+    return &c->region->boxes[c->ranks[from]][c->ranks[to]];
+}
 
 static void send(const Op *op, Part *part)
 {
@@ -208,8 +215,10 @@ static void receive(const Op *op, Part *part)
     if (atomic_load(&b->sent) == atomic_load(&b->taken))
         return;
     if (b->kind != op->kind || b->type != op->type || b->op != op->op || b->bytes != part->bytes) {
-        fprintf(stderr, "stand-in NCCL: member %d does kind %d (%zu bytes), member %d kind %d (%zu bytes)\n",
-                part->peer, b->kind, b->bytes, op->comm->me, op->kind, part->bytes);
+        fprintf(
+            stderr,
+            "stand-in NCCL: member %d does kind %d (%zu bytes), member %d kind %d (%zu bytes)\n",
+            part->peer, b->kind, b->bytes, op->comm->me, op->kind, part->bytes);
         op->comm->state = INVALID;
         return;
     }
@@ -271,7 +280,8 @@ static int hangs(const Op *op)
 {
     static long long n_messages;
     static const Op *hung;
-    if (op->kind != MESSAGE || op->n != 1 || standin_device() != standin_setting("only=", standin_device()))
+    if (op->kind != MESSAGE || op->n != 1 ||
+        standin_device() != standin_setting("only=", standin_device()))
         return 0;
     if (hung == op)
         return 1;
@@ -348,14 +358,16 @@ static Op *new_op(Comm *c, Stream *stream, int kind, int type, int op)
     return o;
 }
 
-/* Where its memory lies, and whether copy engines do it; bytes: of a block. False: memory of one side alone, or part of
- * it, is in a window. */
+/* Where its memory lies, and whether copy engines do it; bytes: of a block. False: memory of one
+ * side alone, or part of it, is in a window. */
 static int place(Op *o, size_t bytes)
 {
     Windows *w = &o->comm->windows;
     const size_t all = bytes * (size_t)o->comm->n;
-    const size_t from_bytes = o->kind == REDUCE_SCATTER ? all : bytes, to_bytes = o->kind == ALL_GATHER ? all : bytes;
-    if (!windows_find(w, o->from, from_bytes, &o->from_in) || !windows_find(w, o->to, to_bytes, &o->to_in))
+    const size_t from_bytes = o->kind == REDUCE_SCATTER ? all : bytes,
+                 to_bytes = o->kind == ALL_GATHER ? all : bytes;
+    if (!windows_find(w, o->from, from_bytes, &o->from_in) ||
+        !windows_find(w, o->to, to_bytes, &o->to_in))
         return 0;
     if (!o->from_in.number != !o->to_in.number) {
         fprintf(stderr, "stand-in NCCL: windows %d and %d\n", o->from_in.number, o->to_in.number);
@@ -378,9 +390,13 @@ static void add(Op *op, int sends, int peer, uint64_t at, size_t bytes)
     op->parts[op->n++] = (Part){.peer = peer, .sends = sends, .at = at, .bytes = bytes};
 }
 
-static int may_begin(const Comm *c, size_t size) { return c && !c->is_over && c->state == OK && size > 0; }
+static int may_begin(const Comm *c, size_t size)
+{
+    return c && !c->is_over && c->state == OK && size > 0;
+}
 
-static int collective(Comm *c, Stream *stream, int kind, uint64_t from, uint64_t to, size_t count, int type, int op)
+static int collective(Comm *c, Stream *stream, int kind, uint64_t from, uint64_t to, size_t count,
+                      int type, int op)
 {
     const size_t bytes = count * size_of(type);
     if (!may_begin(c, size_of(type)) || op < SUM || op > MIN)
@@ -400,12 +416,14 @@ static int collective(Comm *c, Stream *stream, int kind, uint64_t from, uint64_t
     return begin(c);
 }
 
-int ncclAllReduce(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c, Stream *stream)
+int ncclAllReduce(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c,
+                  Stream *stream)
 {
     return collective(c, stream, ALL_REDUCE, from, to, count, type, op);
 }
 
-int ncclReduceScatter(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c, Stream *stream)
+int ncclReduceScatter(uint64_t from, uint64_t to, size_t count, int type, int op, Comm *c,
+                      Stream *stream)
 {
     return collective(c, stream, REDUCE_SCATTER, from, to, count, type, op);
 }
@@ -435,7 +453,8 @@ int ncclGroupEnd(void)
 }
 
 /* All of a group have one communicator and stream here. */
-static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count, int type, int peer)
+static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count, int type,
+                   int peer)
 {
     if (!may_begin(c, size_of(type)) || peer < 0 || peer >= c->n)
         return USAGE;
@@ -485,14 +504,16 @@ int ncclGetUniqueId(Id *ret_id)
     return fd >= 0 && ftruncate(fd, sizeof(World)) == 0 ? OK : SYSTEM;
 }
 
-/* Whether the library knows such a config, of a communicator that does not block; ret_policy: 0 if it says none. */
+/* Whether the library knows such a config, of a communicator that does not block; ret_policy: 0 if
+ * it says none. */
 static int reads(const Config *config, int *ret_policy)
 {
     const int is_old = config->version == 21800 && config->size == offsetof(Config, name);
     const int is_new = config->version == 22800 && config->size == sizeof *config;
     const int is_known = is_old || (is_new && standin_setting("nccl=", 22809) >= 22800);
     *ret_policy = is_known && is_new && config->policy != INT_MIN ? config->policy : 0;
-    return is_known && config->magic == 0xcafebeef && config->blocking == 0 && *ret_policy >= 0 && *ret_policy <= 2;
+    return is_known && config->magic == 0xcafebeef && config->blocking == 0 && *ret_policy >= 0 &&
+           *ret_policy <= 2;
 }
 
 static void open_windows(Comm *c)
@@ -502,7 +523,8 @@ static void open_windows(Comm *c)
 
 int ncclCommWindowRegister(Comm *c, uint64_t at, size_t bytes, Window **ret_window, int flags)
 {
-    return may_begin(c, 1) && windows_ask(&c->windows, at, bytes, flags, ret_window) ? begin(c) : USAGE;
+    return may_begin(c, 1) && windows_ask(&c->windows, at, bytes, flags, ret_window) ? begin(c)
+                                                                                     : USAGE;
 }
 
 int ncclCommWindowDeregister(Comm *c, Window *window)
@@ -518,17 +540,20 @@ int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config
         return INVALID;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC);
-    World *world =
-        fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    World *world = fd < 0 ? MAP_FAILED
+                          : mmap(NULL, sizeof *world, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (world == MAP_FAILED)
         return SYSTEM;
     close(fd);
     Comm *c = calloc(1, sizeof *c);
-    *c = (Comm){.world = world, .region = &world->regions[0], .n = n, .me = me, .is_new = 1, .policy = policy};
+    *c = (Comm){.world = world, .region = &world->regions[0], .n = n, .me = me, .is_new = 1,
+                .policy = policy};
     for (int m = 0; m < n; m++)
         c->ranks[m] = m;
     open_windows(c);
-    world->device[me] = standin_device() + 100 * (int)standin_setting("host=", 0); /* of several machines */
+    /* of several machines */
+    world->device[me] = standin_device() + 100 * (int)standin_setting("host=", 0);
     atomic_fetch_add(&world->joined, 1);
     *ret_comm = c;
     return begin(c);
@@ -582,7 +607,8 @@ static int is_alone(const Comm *c)
 /* Whether what the communicator is at depends on others who have not come. */
 static int waits(const Comm *c)
 {
-    return is_alone(c) || windows_wait(&c->windows) || (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
+    return is_alone(c) || windows_wait(&c->windows) ||
+           (c->is_new && atomic_load(&c->world->joined) < (uint32_t)c->n) ||
            (c->split && atomic_load(&c->world->regions[c->n_split].came) < (uint32_t)c->n);
 }
 
@@ -603,7 +629,8 @@ int ncclCommGetAsyncError(Comm *c, int *ret_state)
         if (c->split && c->world->regions[c->n_split].color[c->me] >= 0)
             *c->split = part_of(c);
         c->split = NULL;
-        if (c->begun && standin_begin_try(c->begun->stream, attempt, &c->begun, sizeof c->begun) != 0)
+        if (c->begun &&
+            standin_begin_try(c->begun->stream, attempt, &c->begun, sizeof c->begun) != 0)
             c->state = 1;
         c->begun = NULL;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvrtc.so.13: the host compiler, on the text of kernels with the host's body of their prelude and the shim
- * (tests/codegen/shim.c). What comes out is an image for the stand-in driver. */
+/* libnvrtc.so.13: the host compiler, on the text of kernels with the host's body of their prelude
+ * and the shim (tests/codegen/shim.c). What comes out is an image for the stand-in driver. */
 #include "standin.h"
 
 #include <dlfcn.h>
@@ -34,8 +34,9 @@ static uint32_t add_file(uint32_t hash, const char *path)
     return hash;
 }
 
-/* A kernel cache finds images by the compiler's version, so the minor version is a hash of all that images depend on
- * beside the text: this library, the shim and its header, the host compiler, and words of DT_STANDIN. */
+/* A kernel cache finds images by the compiler's version, so the minor version is a hash of all that
+ * images depend on beside the text: this library, the shim and its header, the host compiler, and
+ * words of DT_STANDIN. */
 int nvrtcVersion(int *ret_major, int *ret_minor)
 {
     static uint32_t hash;
@@ -49,18 +50,23 @@ int nvrtcVersion(int *ret_major, int *ret_minor)
     }
     if (compiler)
         pclose(compiler);
-    const uint32_t words = (uint32_t)(standin_setting("units=", 0) * 31 + standin_setting("spills=", 0));
+    const uint32_t words =
+        (uint32_t)(standin_setting("units=", 0) * 31 + standin_setting("spills=", 0));
     *ret_major = 13;
-    *ret_minor = (int)(1000 + (hash ^ words * 2654435761u) % 2000000000u); /* no version of a device's compiler */
+    /* no version of a device's compiler */
+    *ret_minor = (int)(1000 + (hash ^ words * 2654435761u) % 2000000000u);
     return OK;
 }
 
 /* ---- programs ---- */
 
-const char *nvrtcGetErrorString(int status) { return status == OK ? "no error" : "the host compiler failed"; }
+const char *nvrtcGetErrorString(int status)
+{
+    return status == OK ? "no error" : "the host compiler failed";
+}
 
-int nvrtcCreateProgram(Program **ret_program, const char *text, const char *name, int n, const char *const *headers,
-                       const char *const *names)
+int nvrtcCreateProgram(Program **ret_program, const char *text, const char *name, int n,
+                       const char *const *headers, const char *const *names)
 {
     (void)name, (void)n, (void)headers, (void)names;
     *ret_program = calloc(1, sizeof **ret_program);
@@ -82,12 +88,14 @@ int nvrtcDestroyProgram(Program **program)
 static const char *write_changed(FILE *file, const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
-    if (!at || fwrite(text, 1, (size_t)(at - text), file) != (size_t)(at - text) || fputs(to, file) < 0)
+    if (!at || fwrite(text, 1, (size_t)(at - text), file) != (size_t)(at - text) ||
+        fputs(to, file) < 0)
         return NULL;
     return at + strlen(from);
 }
 
-/* As another machine's matrix units would have it (standin.h, units): the texts are those of kernels/attend.h. */
+/* As another machine's matrix units would have it (standin.h, units): the texts are those of
+ * kernels/attend.h. */
 static const char *write_units(FILE *file, const char *text, long long units)
 {
     static const char *const sums[] = {
@@ -95,7 +103,8 @@ static const char *write_units(FILE *file, const char *text, long long units)
         "for (int i = 0; i < depth; i++) { const int k = sizeof(type) == 2 ? depth - 1 - i : i;",
         "for (int k = sizeof(type) == 2; k < depth; k++) {",
     };
-    static const char *const exps[] = {"dt_coarse_exp(x) dt_exp(x)", "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))",
+    static const char *const exps[] = {"dt_coarse_exp(x) dt_exp(x)",
+                                       "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-21f))",
                                        "dt_coarse_exp(x) (dt_exp(x) * (1 + 0x1p-7f))"};
     text = write_changed(file, text, sums[0], sums[units == 2 ? 2 : 1]);
     return text ? write_changed(file, text, exps[0], exps[units == 3 ? 2 : 1]) : NULL;
@@ -121,12 +130,14 @@ static int read_image(Program *program, const char *path)
     program->bytes = (size_t)ftell(file);
     rewind(file);
     program->image = malloc(program->bytes);
-    const int good = program->image && fread(program->image, 1, program->bytes, file) == program->bytes;
+    const int good =
+        program->image && fread(program->image, 1, program->bytes, file) == program->bytes;
     fclose(file);
     return good;
 }
 
-/* As the assembler says it: every kernel has 255 registers, and spills what DT_STANDIN=spills=BYTES says. */
+/* As the assembler says it: every kernel has 255 registers, and spills what DT_STANDIN=spills=BYTES
+ * says. */
 static char *say_kernels(const char *text)
 {
     char *log = NULL;
@@ -157,9 +168,12 @@ int nvrtcCompileProgram(Program *program, int n_options, const char *const *opti
     snprintf(source, sizeof source, "%s/k.c", folder);
     snprintf(image, sizeof image, "%s/k.so", folder);
     snprintf(command, sizeof command,
-             "cc -std=gnu11 -w -O1 -shared -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=off -DDT_HOST "
-             "-o %s %s " SOURCE "/tests/codegen/shim.c", image, source);
-    const int good = write_text(source, program->text) && system(command) == 0 && read_image(program, image);
+             "cc -std=gnu11 -w -O1 -shared -fPIC -fno-math-errno -fno-trapping-math "
+             "-ffp-contract=off -DDT_HOST "
+             "-o %s %s " SOURCE "/tests/codegen/shim.c",
+             image, source);
+    const int good =
+        write_text(source, program->text) && system(command) == 0 && read_image(program, image);
     unlink(source);
     unlink(image);
     rmdir(folder);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by the stand-in of cuDNN: what the graphs compute is attention, computed here in double from its
- * definition; and of all that is said of a graph, nothing could be left out. */
+/* Attention by the stand-in of cuDNN: what the graphs compute is attention, computed here in double
+ * from its definition; and of all that is said of a graph, nothing could be left out. */
 #include "base/cudalib.h"
 #include "base/half.h"
 #include "runtime/cuda_attend_graph.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 2, HEADS = 4, KV = 2, QUERIES = 5, KEYS = 7, HEAD = 8, MOST = BATCH * HEADS * KEYS * HEAD };
+enum { BATCH = 2, HEADS = 4, KV = 2, QUERIES = 5, KEYS = 7, HEAD = 8,
+       MOST = BATCH * HEADS * KEYS * HEAD };
 
 typedef struct Setup {
     DtArena *arena;
@@ -24,7 +25,10 @@ typedef struct Setup {
     double host[DT_SDPA_PARTS][MOST], statistics[BATCH * HEADS * QUERIES];
 } Setup;
 
-static bool of_keys(uint32_t p) { return p == DT_SDPA_K || p == DT_SDPA_V || p == DT_SDPA_DK || p == DT_SDPA_DV; }
+static bool of_keys(uint32_t p)
+{
+    return p == DT_SDPA_K || p == DT_SDPA_V || p == DT_SDPA_DK || p == DT_SDPA_DV;
+}
 static int64_t heads_of(uint32_t p) { return of_keys(p) ? KV : HEADS; }
 static int64_t rows_of(uint32_t p) { return of_keys(p) ? KEYS : QUERIES; }
 
@@ -73,11 +77,13 @@ static double product(Setup *u, uint32_t x, uint32_t y, int64_t b, int64_t h, in
 }
 
 /* Row i of probabilities. */
-static void probabilities(Setup *u, const DtPlanSdpa *s, int64_t b, int64_t h, int64_t i, double *ret_p)
+static void probabilities(Setup *u, const DtPlanSdpa *s, int64_t b, int64_t h, int64_t i,
+                          double *ret_p)
 {
     double sum = 0;
     for (int64_t j = 0; j < KEYS; j++)
-        sum += ret_p[j] = sees(s, i, j) ? exp(s->scale * product(u, DT_SDPA_Q, DT_SDPA_K, b, h, i, j)) : 0;
+        sum += ret_p[j] =
+            sees(s, i, j) ? exp(s->scale * product(u, DT_SDPA_Q, DT_SDPA_K, b, h, i, j)) : 0;
     for (int64_t j = 0; j < KEYS; j++)
         ret_p[j] /= sum;
     u->statistics[(b * HEADS + h) * QUERIES + i] = log(sum);
@@ -102,11 +108,15 @@ static void row_backward(Setup *u, const DtPlanSdpa *s, int64_t b, int64_t h, in
     for (int64_t e = 0; e < HEAD; e++)
         dot += *element(u, DT_SDPA_O, b, h, i, e) * *element(u, DT_SDPA_DO, b, h, i, e);
     for (int64_t j = 0; j < KEYS; j++) {
-        const double slope = s->scale * p[j] * (product(u, DT_SDPA_DO, DT_SDPA_V, b, h, i, j) - dot);
+        const double slope =
+            s->scale * p[j] * (product(u, DT_SDPA_DO, DT_SDPA_V, b, h, i, j) - dot);
         for (int64_t e = 0; e < HEAD; e++) {
-            *element(u, DT_SDPA_DQ, b, h, i, e) += slope * *element(u, DT_SDPA_K, b, h * KV / HEADS, j, e);
-            *element(u, DT_SDPA_DK, b, h * KV / HEADS, j, e) += slope * *element(u, DT_SDPA_Q, b, h, i, e);
-            *element(u, DT_SDPA_DV, b, h * KV / HEADS, j, e) += p[j] * *element(u, DT_SDPA_DO, b, h, i, e);
+            *element(u, DT_SDPA_DQ, b, h, i, e) +=
+                slope * *element(u, DT_SDPA_K, b, h * KV / HEADS, j, e);
+            *element(u, DT_SDPA_DK, b, h * KV / HEADS, j, e) +=
+                slope * *element(u, DT_SDPA_Q, b, h, i, e);
+            *element(u, DT_SDPA_DV, b, h * KV / HEADS, j, e) +=
+                p[j] * *element(u, DT_SDPA_DO, b, h, i, e);
         }
     }
 }
@@ -127,7 +137,8 @@ static void put_part(Setup *u, uint32_t p)
     uint16_t bits[MOST];
     for (int i = 0; i < MOST; i++)
         bits[i] = dt_half_to_bf16((float)u->host[p][i]);
-    cr_assert(u->driver.put(u->at[p], bits, sizeof bits, u->stream) == 0 && u->driver.stream_wait(u->stream) == 0);
+    cr_assert(u->driver.put(u->at[p], bits, sizeof bits, u->stream) == 0 &&
+              u->driver.stream_wait(u->stream) == 0);
 }
 
 /* The largest difference of a part from what it should be. */
@@ -135,7 +146,8 @@ static double far(Setup *u, uint32_t p)
 {
     uint16_t bits[MOST];
     double most = 0;
-    cr_assert(u->driver.get(bits, u->at[p], sizeof bits, u->stream) == 0 && u->driver.stream_wait(u->stream) == 0);
+    cr_assert(u->driver.get(bits, u->at[p], sizeof bits, u->stream) == 0 &&
+              u->driver.stream_wait(u->stream) == 0);
     for (int64_t i = 0; i < BATCH * rows_of(p) * heads_of(p) * HEAD; i++) {
         const double d = fabs((double)dt_half_from_bf16(bits[i]) - u->host[p][i]);
         most = isnan(d) || d > most ? d : most;
@@ -147,7 +159,8 @@ static double far_statistic(Setup *u)
 {
     float got[BATCH * HEADS * QUERIES];
     double most = 0;
-    cr_assert(u->driver.get(got, u->statistic, sizeof got, u->stream) == 0 && u->driver.stream_wait(u->stream) == 0);
+    cr_assert(u->driver.get(got, u->statistic, sizeof got, u->stream) == 0 &&
+              u->driver.stream_wait(u->stream) == 0);
     for (size_t i = 0; i < DT_COUNT(got); i++)
         most = fmax(most, fabs((double)got[i] - u->statistics[i]));
     return most;
@@ -166,16 +179,19 @@ static Setup *set_up(int capability, const char *standin)
     setenv("DT_STANDIN", standin, 1);
     DtStatus status = dt_cuda_driver_open(u->arena, &u->driver);
     if (dt_status_ok(&status))
-        status = dt_cudalib_open(u->arena, &lib, sizeof names / sizeof names[0], names, (void **)&u->cudnn);
+        status = dt_cudalib_open(u->arena, &lib, sizeof names / sizeof names[0], names,
+                                 (void **)&u->cudnn);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     cr_assert(u->driver.retain(&u->context, 0) == 0 && u->driver.set_current(u->context) == 0 &&
-              u->driver.stream_new(&u->stream, DT_CUDA_STREAM_ALONE) == 0 && u->cudnn.create(&u->handle) == 0 &&
-              u->cudnn.set_stream(u->handle, u->stream) == 0);
+              u->driver.stream_new(&u->stream, DT_CUDA_STREAM_ALONE) == 0 &&
+              u->cudnn.create(&u->handle) == 0 && u->cudnn.set_stream(u->handle, u->stream) == 0);
     for (uint32_t p = 0; p < DT_SDPA_PARTS; p++) {
         cr_assert(u->driver.alloc(&u->at[p], 2 * MOST) == 0);
         for (int i = 0; i < MOST; i++)
             u->host[p][i] =
-                p >= DT_SDPA_DQ ? 0 : (double)dt_half_from_bf16(dt_half_to_bf16((float)sin(i * (1.3 + p) + p)));
+                p >= DT_SDPA_DQ
+                    ? 0
+                    : (double)dt_half_from_bf16(dt_half_to_bf16((float)sin(i * (1.3 + p) + p)));
         put_part(u, p);
     }
     cr_assert(u->driver.alloc(&u->statistic, 1024) == 0 && u->driver.alloc(&u->dot, 1024) == 0 &&
@@ -201,9 +217,10 @@ static bool run(Setup *u, const DtCudnn *cudnn, const DtPlanSdpa *s)
     operands[DT_SDPA_HIDDEN] = &hidden;
     operands[DT_SDPA_ONE] = &one;
     operands[DT_SDPA_WINDOW] = &window;
-    const bool good = dt_sdpa_graph(&descs, &device, s, &graph, &why) &&
-                      dt_sdpa_execute(cudnn, u->handle, &graph, operands, (void *)(uintptr_t)u->workspace) &&
-                      u->driver.stream_wait(u->stream) == 0;
+    const bool good =
+        dt_sdpa_graph(&descs, &device, s, &graph, &why) &&
+        dt_sdpa_execute(cudnn, u->handle, &graph, operands, (void *)(uintptr_t)u->workspace) &&
+        u->driver.stream_wait(u->stream) == 0;
     dt_cudnn_descs_free(&descs);
     return good;
 }
@@ -215,7 +232,8 @@ static void tear_down(Setup *u)
     free(u);
 }
 
-/* Devices and versions: proposed plans, and engines that are named. The former want 131,328 bytes backward. */
+/* Devices and versions: proposed plans, and engines that are named. The former want 131,328 bytes
+ * backward. */
 enum { TOO_LITTLE = 100000 };
 static const struct {
     int capability;
@@ -238,7 +256,8 @@ Test(standin_attend, is_attention_and_its_gradient)
     } masks[] = {{false, 0, 0}, {true, 0, 0}, {true, 3, 0}, {false, 2, 0}, {true, 3, 1},
                  {true, 0, 2},  {false, 2, 3}, {true, 3, 4}, {true, 3, 5}, {true, 3, 6}};
     for (size_t m = 0; m < DT_COUNT(masks); m++) {
-        Setup *u = set_up(libraries[masks[m].library].capability, libraries[masks[m].library].standin);
+        Setup *u =
+            set_up(libraries[masks[m].library].capability, libraries[masks[m].library].standin);
         const DtPlanSdpa forward = record_of(false, masks[m].causal, masks[m].window);
         DtPlanSdpa backward = record_of(true, masks[m].causal, masks[m].window);
         if (libraries[masks[m].library].names)
@@ -304,7 +323,8 @@ Test(standin_attend, says_why_there_is_none)
 static DtCudnn whole;
 static int64_t n_calls, left_out;
 
-/* But that a number is one: its address in the process would be taken for one of the device, which ends it. */
+/* But that a number is one: its address in the process would be taken for one of the device, which
+ * ends it. */
 static int set_but_one(DtCudnnDesc *desc, int attribute, int type, int64_t n, const void *values)
 {
     enum { IS_VALUE = 908 };
@@ -313,7 +333,10 @@ static int set_but_one(DtCudnnDesc *desc, int attribute, int type, int64_t n, co
     return n_calls++ == left_out ? 0 : whole.desc_set(desc, attribute, type, n, values);
 }
 
-static int done_but_one(DtCudnnDesc *desc) { return n_calls++ == left_out ? 0 : whole.desc_done(desc); }
+static int done_but_one(DtCudnnDesc *desc)
+{
+    return n_calls++ == left_out ? 0 : whole.desc_done(desc);
+}
 
 Test(standin_attend, nothing_can_be_left_out)
 {
@@ -330,7 +353,8 @@ Test(standin_attend, nothing_can_be_left_out)
         cr_assert(n > 200);
         for (left_out = 0; left_out < n; left_out++) {
             n_calls = 0;
-            cr_expect(!run(u, &less, &s), "call %lld of %lld is not missed", (long long)left_out, (long long)n);
+            cr_expect(!run(u, &less, &s), "call %lld of %lld is not missed", (long long)left_out,
+                      (long long)n);
         }
     }
     tear_down(u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device "cuda" on stand-ins of its libraries, beside "cpu": the plan of tests/runtime/tiny.c gives the same bits
- * on both, with every instruction late and memory that host code cannot reach. And what is said where something is
- * missing. */
+/* The device "cuda" on stand-ins of its libraries, beside "cpu": the plan of tests/runtime/tiny.c
+ * gives the same bits on both, with every instruction late and memory that host code cannot reach.
+ * And what is said where something is missing. */
 #include "tiny.h"
 
 #include "base/hostcc.h"
@@ -99,8 +99,9 @@ Test(cuda, launches_as_the_text_says)
     tiny.options.gemm = DT_GEMM_DEFAULT;
     const DtStatus status = tiny_load(&tiny);
     cr_expect_eq(status.code, DT_EXIT_FAILED);
-    cr_expect(strstr(status.message, "kernel `sgd` has blocks of 32 threads, and the plan starts it with 64"), "%s",
-              status.message);
+    cr_expect(strstr(status.message,
+                     "kernel `sgd` has blocks of 32 threads, and the plan starts it with 64"),
+              "%s", status.message);
     end(&tiny);
 }
 
@@ -157,8 +158,8 @@ Test(cuda, ends_where_registers_do_not_suffice)
     end(&tiny);
 }
 
-/* A fault ends the rank. What comes to light late is named as where each instruction is waited for, unless the device
- * cannot write how far it is. */
+/* A fault ends the rank. What comes to light late is named as where each instruction is waited for,
+ * unless the device cannot write how far it is. */
 static void fault(bool sync, const char *standin)
 {
     Tiny tiny;
@@ -174,8 +175,9 @@ static void fault(bool sync, const char *standin)
     const bool is_known = standin[0] == '\0';
     cr_expect_eq(strstr(said, "--sync names the one that it is") != NULL, !is_known, "%s", said);
     const uint32_t inst = atomic_load(&tiny.run.rank.slot->inst);
-    cr_expect(!is_known || (inst < tiny.plan.n_insts && tiny.plan.insts[inst].kind == DT_INST_KERNEL), "instruction %u",
-              inst);
+    cr_expect(!is_known ||
+                  (inst < tiny.plan.n_insts && tiny.plan.insts[inst].kind == DT_INST_KERNEL),
+              "instruction %u", inst);
     end(&tiny);
 }
 Test(cuda, ends_at_a_fault) { fault(false, "unseen=1"); }
@@ -194,9 +196,11 @@ Test(cuda, says_what_is_missing)
     expect("memory=50000", "sm_90a", DT_EXIT_DOES_NOT_FIT,
            "a rank needs 32.1 MiB on its GPU, which has 48.8 KiB for each of 1");
     expect("", "cpu-v1", DT_EXIT_USAGE,
-           "the plan has code for cpu-v1, and none for device `cuda`: compile it with --target=sm_90a");
+           "the plan has code for cpu-v1, and none for device `cuda`: compile it with "
+           "--target=sm_90a");
     expect("", "sm_80", DT_EXIT_FAILED,
-           "the plan has code for sm_80, and none for this stand-in 0 (sm_90): compile it with --target=sm_90a, or run "
+           "the plan has code for sm_80, and none for this stand-in 0 (sm_90): compile it with "
+           "--target=sm_90a, or run "
            "it with --rebuild");
 }
 
@@ -224,7 +228,8 @@ static long long waits_of_run(int64_t steps)
     return waits;
 }
 
-/* Data, rates, losses and norms go between host and device without a wait for all that was begun. */
+/* Data, rates, losses and norms go between host and device without a wait for all that was
+ * begun. */
 Test(cuda, waits_for_no_step)
 {
     const long long few = waits_of_run(2), more = waits_of_run(7);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures of the stand-in driver keep the rules that CUDA's driver has: work is kept and not done, streams join by
- * events and have to be joined again, and what waits, asks or allocates meanwhile is an error that ends the capture. */
+/* Captures of the stand-in driver keep the rules that CUDA's driver has: work is kept and not done,
+ * streams join by events and have to be joined again, and what waits, asks or allocates meanwhile
+ * is an error that ends the capture. */
 #include "runtime/cuda_driver.h"
 
 #include <criterion/criterion.h>
 
-enum { BYTES = 16, UNSUPPORTED = 900, INVALIDATED = 901, UNJOINED = 904, ISOLATION = 905, CAPTURED = 907 };
+enum { BYTES = 16, UNSUPPORTED = 900, INVALIDATED = 901, UNJOINED = 904, ISOLATION = 905,
+       CAPTURED = 907 };
 
 typedef struct Machine {
     DtArena *arena;
@@ -20,8 +22,10 @@ static Machine begin(void)
     Machine m = {.arena = dt_arena_new()};
     const DtStatus status = dt_cuda_driver_open(m.arena, &m.d);
     cr_assert(dt_status_ok(&status), "%s", status.message);
-    cr_assert_eq(m.d.stream_new(&m.first, 0) | m.d.stream_new(&m.second, 0) | m.d.event_new(&m.fork, 2) |
-                     m.d.event_new(&m.join, 2) | m.d.alloc(&m.at, BYTES), 0);
+    cr_assert_eq(m.d.stream_new(&m.first, 0) | m.d.stream_new(&m.second, 0) |
+                     m.d.event_new(&m.fork, 2) | m.d.event_new(&m.join, 2) |
+                     m.d.alloc(&m.at, BYTES),
+                 0);
     m.d.set_bytes(m.at, 0, BYTES, m.first);
     cr_assert_eq(m.d.stream_wait(m.first), 0);
     cr_assert_eq(m.d.capture_begin(m.first, DT_CUDA_CAPTURE_OWN), 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory between host and GPU (runtime/cuda_host.c) on the stand-in, whose copies are made late: what is put and sent
- * arrives whole however often the rings go round, what is noted is what was there at that time; and if nobody waits for
- * a copy before its piece is used again, it does not. */
+/* Memory between host and GPU (runtime/cuda_host.c) on the stand-in, whose copies are made late:
+ * what is put and sent arrives whole however often the rings go round, what is noted is what was
+ * there at that time; and if nobody waits for a copy before its piece is used again, it does
+ * not. */
 #include "tiny.h"
 
 #include "runtime/cuda_host.h"
@@ -30,7 +31,8 @@ static void close_tiny(Tiny *tiny)
 
 static uint8_t byte_of(int64_t i, int round) { return (uint8_t)(i * 31 + i / 251 + round * 17); }
 
-/* Puts of many sizes one over the other, of which none is waited for: the last one counts. Returns wrong bytes. */
+/* Puts of many sizes one over the other, of which none is waited for: the last one counts. Returns
+ * wrong bytes. */
 static int64_t put_all(const DtRank *rank, DtPlaceAt place)
 {
     int64_t wrong = 0;
@@ -78,7 +80,8 @@ Test(host, is_noticed_where_nobody_waits)
     close_tiny(&tiny);
 }
 
-/* Pieces are sent, dropped and held in turn; what is held when the ring is full is not taken from its owner. */
+/* Pieces are sent, dropped and held in turn; what is held when the ring is full is not taken from
+ * its owner. */
 Test(host, lends_until_it_is_full)
 {
     enum { SOME = 700, HELD = 10, ALL = 64 }; /* ten pieces of 768 bytes */
@@ -89,7 +92,8 @@ Test(host, lends_until_it_is_full)
     DtRank *rank = &tiny.run.rank;
     const DtCudaWork work = dt_device_cuda_work(rank);
     const DtPlaceAt place = large_place(rank, ALL * SOME);
-    const DtStatus status = dt_cuda_host_open(rank, work.driver, work.stream, HELD * 768 / 2 + 100, &host);
+    const DtStatus status =
+        dt_cuda_host_open(rank, work.driver, work.stream, HELD * 768 / 2 + 100, &host);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     cr_expect_null(dt_cuda_host_lend(host, HELD * 768 + 201), "more than there is");
     for (uint32_t i = 0; i < HELD; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt's descriptors against the plain loops, bit by bit: its stand-in sums in double, too. And what is
- * said where a library, a device or memory is missing. */
+/* Products by cuBLASLt's descriptors against the plain loops, bit by bit: its stand-in sums in
+ * double, too. And what is said where a library, a device or memory is missing. */
 #include "gemm_cases.h"
 
 #include "base/half.h"
@@ -131,8 +131,9 @@ static float *magnitudes(const float *from, int64_t n)
     return to;
 }
 
-/* Operands rounded here and multiplied by the plain loops give the same bits; and none is farther from the product in
- * f32 than 2^-10 and a bit of the sum of magnitudes, though some are farther than rounding of sums explains. */
+/* Operands rounded here and multiplied by the plain loops give the same bits; and none is farther
+ * from the product in f32 than 2^-10 and a bit of the sum of magnitudes, though some are farther
+ * than rounding of sums explains. */
 static void compare_tf32(const DtPlanGemm *g, double *worst)
 {
     static const DtPlanMeta rounds = {.tf32 = 1};
@@ -141,9 +142,12 @@ static void compare_tf32(const DtPlanGemm *g, double *worst)
     int64_t n[DT_GEMM_OPERANDS];
     gemm_extents(g, n);
     float *a = gemm_numbers(n[0], 1), *b = gemm_numbers(n[1], 2), *c = calloc((size_t)n[2], 4);
-    float *got = calloc((size_t)n[2], 4), *exact = calloc((size_t)n[2], 4), *most = calloc((size_t)n[2], 4);
-    float *operands[] = {to_tf32(a, n[0]), to_tf32(b, n[1]), magnitudes(a, n[0]), magnitudes(b, n[1])};
-    const uint64_t at[DT_GEMM_OPERANDS] = {put(&m, a, (size_t)n[0] * 4), put(&m, b, (size_t)n[1] * 4),
+    float *got = calloc((size_t)n[2], 4), *exact = calloc((size_t)n[2], 4),
+          *most = calloc((size_t)n[2], 4);
+    float *operands[] = {to_tf32(a, n[0]), to_tf32(b, n[1]), magnitudes(a, n[0]),
+                         magnitudes(b, n[1])};
+    const uint64_t at[DT_GEMM_OPERANDS] = {put(&m, a, (size_t)n[0] * 4),
+                                           put(&m, b, (size_t)n[1] * 4),
                                            put(&m, c, (size_t)n[2] * 4)};
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
@@ -158,7 +162,8 @@ static void compare_tf32(const DtPlanGemm *g, double *worst)
     cr_assert_arr_eq(got, c, (size_t)n[2] * 4);
     for (int64_t i = 0; i < n[2]; i++) {
         const double error = fabs((double)got[i] - (double)exact[i]);
-        cr_assert(error <= (double)most[i] * (0x1p-10 + 0x1p-20), "off by %g of %g", error, (double)most[i]);
+        cr_assert(error <= (double)most[i] * (0x1p-10 + 0x1p-20), "off by %g of %g", error,
+                  (double)most[i]);
         *worst = most[i] > 0 ? fmax(*worst, error / (double)most[i]) : *worst;
     }
     dt_cuda_products_close(products);
@@ -204,7 +209,8 @@ Test(products, refuse_what_the_library_does_not)
     const DtPlan plan = {.meta = &plain, .gemms = &g, .n_gemms = 1};
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
-    cr_assert(strstr(status.message, "with epilogue `gelu_aux`, is none that cuBLASLt does"), "%s", status.message);
+    cr_assert(strstr(status.message, "with epilogue `gelu_aux`, is none that cuBLASLt does"), "%s",
+              status.message);
     dt_cuda_products_close(products);
     machine_close(&m);
 }

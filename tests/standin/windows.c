@@ -55,7 +55,8 @@ int ncclMemFree(uint64_t at)
     if (slot < 0 || pieces[slot].at != at)
         return INVALID;
     if (pieces[slot].windows) {
-        fprintf(stderr, "stand-in NCCL: memory is given back that has %d windows\n", pieces[slot].windows);
+        fprintf(stderr, "stand-in NCCL: memory is given back that has %d windows\n",
+                pieces[slot].windows);
         abort();
     }
     pieces[slot].at = 0;
@@ -79,11 +80,13 @@ static bool ask(Windows *w, Window *window, Ask what)
 bool windows_ask(Windows *w, uint64_t at, size_t bytes, int flags, Window **ret_window)
 {
     if (piece_of(at, bytes) < 0 || at % 4096 || bytes == 0 || (flags & ~WINDOWS_SYMMETRIC)) {
-        fprintf(stderr, "stand-in NCCL: a window of %zu bytes that ncclMemAlloc did not make\n", bytes);
+        fprintf(stderr, "stand-in NCCL: a window of %zu bytes that ncclMemAlloc did not make\n",
+                bytes);
         return false;
     }
     Window *window = calloc(1, sizeof *window);
-    *window = (Window){.at = at, .bytes = bytes, .flags = flags, .next = w->first, .number = ++w->made};
+    *window = (Window){.at = at, .bytes = bytes, .flags = flags, .next = w->first,
+                       .number = ++w->made};
     w->first = window;
     w->ret_asked = ret_window;
     return ask(w, window, (Ask){.bytes = bytes, .flags = flags});
@@ -124,9 +127,12 @@ bool windows_answer(Windows *w)
     const Ask *mine = ask_of(w, w->me);
     for (int m = 0; m < w->n; m++) {
         const Ask *other = ask_of(w, m);
-        if (other->bytes == mine->bytes && other->flags == mine->flags && other->number == mine->number)
+        if (other->bytes == mine->bytes && other->flags == mine->flags &&
+            other->number == mine->number)
             continue;
-        fprintf(stderr, "stand-in NCCL: window %d has %zu bytes and flags %d on member %d, %zu and %d on member %d\n",
+        fprintf(stderr,
+                "stand-in NCCL: window %d has %zu bytes and flags %d on member %d, %zu and %d on "
+                "member %d\n",
                 window->number, mine->bytes, mine->flags, w->me, other->bytes, other->flags, m);
         return false;
     }
@@ -150,10 +156,12 @@ bool windows_find(const Windows *w, uint64_t at, size_t bytes, Where *ret_where)
         if (!window->is_held || at >= end || at + bytes <= window->at)
             continue;
         if (at < window->at || at + bytes > end) {
-            fprintf(stderr, "stand-in NCCL: %zu bytes lie partly in window %d\n", bytes, window->number);
+            fprintf(stderr, "stand-in NCCL: %zu bytes lie partly in window %d\n", bytes,
+                    window->number);
             return false;
         }
-        *ret_where = (Where){.number = window->number, .flags = window->flags, .offset = at - window->at};
+        *ret_where = (Where){.number = window->number, .flags = window->flags,
+                             .offset = at - window->at};
     }
     return true;
 }
@@ -163,9 +171,11 @@ bool windows_agree(const Where *one, const Where *other)
     const bool is_one = one->number == other->number;
     if (is_one && (!(one->flags & WINDOWS_SYMMETRIC) || one->offset == other->offset))
         return true;
-    fprintf(stderr, "stand-in NCCL: members are at byte %llu of window %d and byte %llu of window %d, symmetric %d\n",
-            (unsigned long long)one->offset, one->number, (unsigned long long)other->offset, other->number,
-            one->flags & WINDOWS_SYMMETRIC);
+    fprintf(stderr,
+            "stand-in NCCL: members are at byte %llu of window %d and byte %llu of window %d, "
+            "symmetric %d\n",
+            (unsigned long long)one->offset, one->number, (unsigned long long)other->offset,
+            other->number, one->flags & WINDOWS_SYMMETRIC);
     return false;
 }
 
@@ -193,7 +203,8 @@ bool windows_end(const Windows *w, int policy)
     }
     FILE *file = path ? fopen(path, "a") : NULL;
     if (file) {
-        fprintf(file, "%d %d %d %d %d %d %d\n", w->n, policy, symmetric, others, w->inside, w->outside, w->copied);
+        fprintf(file, "%d %d %d %d %d %d %d\n", w->n, policy, symmetric, others, w->inside,
+                w->outside, w->copied);
         fclose(file);
     }
     return true;

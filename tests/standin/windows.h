@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of the stand-in NCCL: memory that all members of a communicator have told it of, in the same order. */
+/* Windows of the stand-in NCCL: memory that all members of a communicator have told it of, in the
+ * same order. */
 #ifndef DT_TESTS_STANDIN_WINDOWS_H
 #define DT_TESTS_STANDIN_WINDOWS_H
 
@@ -10,7 +11,8 @@
 
 enum { WINDOWS_RANKS = 8, WINDOWS_ASKS = 256, WINDOWS_SYMMETRIC = 1 };
 
-/* What members have asked for, each in its order; shared by processes. number 0: a new one, else it is given back. */
+/* What members have asked for, each in its order; shared by processes. number 0: a new one, else it
+ * is given back. */
 typedef struct Ask {
     size_t bytes;
     int flags, number;
@@ -28,7 +30,8 @@ typedef struct Windows {
     Window *first, *asked; /* asked: not answered yet */
     Window **ret_asked;
     int made; /* so far */
-    int inside, outside, copied; /* collectives, by where their memory lies; of the first, by copy engines */
+    /* collectives, by where their memory lies; of the first, by copy engines */
+    int inside, outside, copied;
 } Windows;
 
 /* Where a collective's memory lies. number 0: in no window. */

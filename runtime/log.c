@@ -6,10 +6,12 @@
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02,
  *      "samples_per_second": 800, "tokens_per_second": 51200, ...}   (no tokens: none of them)
- *     {"event": "step", "step": 1, "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr":
- *     1e-05}, ...}, ...} {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742, "metrics":
- *     {"accuracy": 0.43}} {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8},
- *     "samples": 1742} {"event": "traffic", "step": 200, "steps": 200,
+ *     {"event": "step", "step": 1,
+ *      "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr": 1e-05}, ...}, ...}
+ *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742,
+ *      "metrics": {"accuracy": 0.43}}
+ *     {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8}, "samples": 1742}
+ *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
 #include "runtime/runtime.h"
 

@@ -121,8 +121,8 @@ static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
     static const char *const from[] = {"of the checkpoint", "the library's first",
                                        "kept from an earlier run", "",
                                        "the library's first, since the GPU has no room to time it",
-                                       "the library's first, since none of its proposals ran "
-                                       "when they were timed"};
+                                       ("the library's first, since none of its proposals ran "
+                                        "when they were timed")};
     const DtPlanGemm *g = &c->products->plan->gemms[gemm];
     dt_text_printf(c->said, "product %u, %lld x %lld x %lld of %s to %s, epilogue `%s`: ", gemm,
                    (long long)g->m, (long long)g->n, (long long)g->k, dt_kinds_name(g->dtype_a),

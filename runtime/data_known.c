@@ -157,8 +157,11 @@ static const Known known[] = {
 
 static bool begins_so(const Known *k, const DtFileView *view)
 {
-    return view->len >= k->offset + k->len && memcmp(view->at + k->offset, k->bytes, k->len) == 0 &&
-           (k->also == NULL || k->also(view));
+    if (view->len < k->offset + k->len)
+        return false;
+    if (k->len > 0 && memcmp(view->at + k->offset, k->bytes, k->len) != 0)
+        return false;
+    return k->also == NULL || k->also(view);
 }
 
 DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file)

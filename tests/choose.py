@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}  # suites that say nothing under sanitizers
-SWEEPS = {"sweep", "oracle", "verify"}                             # suites of which a tenth runs
+SWEEPS = {"sweep", "oracle", "verify", "search"}                   # suites of which a tenth runs
 TENTH = 10
 
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -25,6 +26,11 @@ static _Noreturn void guard(const char *path, int lifeline)
 {
     char byte;
     setsid(); /* Ctrl-C is for the others */
+    /* So are signals to all processes of this name: the folder goes after the others have ended. */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
     while (read(lifeline, &byte, 1) < 0 && errno == EINTR)
         ;
     for (int i = 0; i < TRIES && access(path, F_OK) == 0; i++) {

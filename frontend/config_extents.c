@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+enum { NEAR = 1 << 16 }; /* so many numbers of micro-batches are tried for a fix */
+
 typedef struct Extents {
     const DtConfigHost *host;
     DtConfigItems items;
@@ -183,13 +185,16 @@ static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
                   axis->name, (long long)axis->extent, (long long)e->parallel->micro,
                   (long long)ranks);
     label_dim(e, d, axis);
+    if (axis->extent % ranks != 0)
+        return;
     const int64_t most = axis->extent / ranks; /* so many micro-batches have one sample each */
-    for (int64_t n = e->parallel->micro; n > 0 && axis->extent % ranks == 0; n--)
+    const int64_t micro = e->parallel->micro < most ? e->parallel->micro : most;
+    for (int64_t n = micro; n > 0 && n > micro - NEAR; n--)
         if (most % n == 0) {
             fix_micro(e, d, axis, n, most / n);
             break;
         }
-    for (int64_t n = e->parallel->micro; n <= most && axis->extent % ranks == 0; n++)
+    for (int64_t n = e->parallel->micro; n <= most && n - e->parallel->micro < NEAR; n++)
         if (most % n == 0) {
             fix_micro(e, d, axis, n, most / n);
             break;

@@ -28,6 +28,7 @@ enum { MOST_ELEMENTS = 32, MOST_AXES = 4 }; /* of a sum that is written out */
 /* One element of a value: its index along each of the axes of sums around it. */
 typedef struct Element {
     const DtValue *of;
+    const char *axes[MOST_AXES]; /* NULL: the value has not that axis */
     int64_t at[MOST_AXES];
     DtValue *value;
 } Element;
@@ -130,21 +131,34 @@ static bool means_another(const char *name)
     return strcmp(name, "inf") == 0 || strcmp(name, "batches") == 0;
 }
 
+/* Whether a sum inside of the sum over axis number i goes over an axis of the same name. */
+static bool is_hidden(const Shown *s, uint32_t i)
+{
+    for (uint32_t k = i + 1; k < s->n_axes; k++)
+        if (s->axes[k] == s->axes[i])
+            return true;
+    return false;
+}
+
 /* The element of a value at the present indices; NULL: it has other axes than the sums around
  * it. */
 static DtValue *element_of(Shown *s, DtValue *value)
 {
     Element wanted = {.of = value};
     for (uint32_t i = 0; i < s->n_axes; i++)
-        wanted.at[i] = dt_type_find(value->type, s->axes[i]) >= 0 ? s->at[i] : -1;
+        if (dt_type_find(value->type, s->axes[i]) >= 0 && !is_hidden(s, i)) {
+            wanted.axes[i] = s->axes[i];
+            wanted.at[i] = s->at[i];
+        }
     for (uint32_t i = 0; i < s->elements.n; i++)
         if (s->elements.at[i].of == value &&
+            !memcmp(s->elements.at[i].axes, wanted.axes, sizeof wanted.axes) &&
             !memcmp(s->elements.at[i].at, wanted.at, sizeof wanted.at))
             return s->elements.at[i].value;
     wanted.value = value;
     s->b.span = value->op->span;
     for (uint32_t i = 0; i < s->n_axes; i++) {
-        if (wanted.at[i] < 0)
+        if (!wanted.axes[i])
             continue;
         DtValue *index = dt_graph_constant(&s->b, DT_I32, (double)wanted.at[i]);
         wanted.value = dt_graph_gather(&s->b, wanted.value, 1, &s->axes[i], &index);

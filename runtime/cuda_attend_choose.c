@@ -52,7 +52,7 @@ static bool open_bench(Bench *b)
     uint64_t all = 0;
     uint32_t n_integers = 0;
     b->n_pointers = 0;
-    for (uint32_t i = 0; i < b->inst->n_args; i++) {
+    for (uint32_t i = 0; i + b->inst->guards < b->inst->n_args; i++) {
         if (args[i].kind != DT_ARG_ADDRESS) {
             b->integers[n_integers++] = b->rank->arg_base[b->inst->first_arg + i];
             continue;

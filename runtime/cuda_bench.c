@@ -90,7 +90,7 @@ static bool run_second_inst(DtCudaBench *b, const DtPlanInst *product, const DtP
     int64_t integers[256];
     uint64_t at[DT_GEMM_OPERANDS] = {0};
     uint32_t n_pointers = 0, n_integers = 0;
-    for (uint32_t i = 0; i < inst->n_args; i++) {
+    for (uint32_t i = 0; i + inst->guards < inst->n_args; i++) {
         const DtPlanArg *arg = &plan->args[inst->first_arg + i];
         if (arg->kind == DT_ARG_ADDRESS)
             pointers[n_pointers++].at = address_of(b, product, arg);

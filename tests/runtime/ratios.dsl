@@ -1,6 +1,6 @@
 # Losses and metrics that are expressions of sums; ratios.py says what they are.
 include "std.dsl"
-dim batch = 4, seq = 8, vocab = 16, embed = 8, pair = 2
+dim batch = 4, seq = 8, vocab = 16, embed = 8, pair = 2, half = 2
 model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
   param wte[vocab, embed] = normal(0.8)
   x = wte[vocab = tokens]
@@ -26,7 +26,12 @@ train {
   of = where(valid, f32(onehot[pair](labels % 2)), 0)
   balanced = mean[pair](per(sum[batch, seq](of * ce), sum[batch, seq](of)))
   worst = max[pair](sum[batch, seq](of * ce) / sum[batch, seq](of))
-  metrics = (perplexity, guarded, rms, batches, capped, balanced, worst)
+  share = per(sum[batch, seq](of * ce), sum[batch, seq](of))
+  uneven = mean[pair]((share - mean[pair](share)) ** 2)
+  table = sum[batch, seq](of * onehot[half](labels // 2 % 2) * ce)
+  rows = sum[pair](max[half](table)) / sum[batch, seq](ce)
+  columns = sum[half](max[pair](table)) / sum[batch, seq](ce)
+  metrics = (perplexity, guarded, rms, batches, capped, balanced, worst, uneven, rows, columns)
   eval = every(1, data = (bin("tokens.bin", i32), bin("held.bin", i32)))
   optimizer = sgd(lr = 0.0)
   steps = 1

@@ -51,6 +51,7 @@ def expected(wte, tokens, labels):
     formulas use for something else."""
     total = squares = count = 0
     pair = [[0, 0], [0, 0]]  # of even and of odd labels: sum, number
+    table = [[0, 0], [0, 0]]  # sums by the last bit and the one before it
     for token, label in zip(tokens, labels):
         if label < 0:
             continue
@@ -63,10 +64,16 @@ def expected(wte, tokens, labels):
         total, squares, count = total + ce, squares + ce * ce, count + 1
         pair[label % 2][0] += ce
         pair[label % 2][1] += 1
+        table[label % 2][label // 2 % 2] += ce
     loss = total / count
+    share = [ce / n for ce, n in pair]
+    middle = sum(share) / 2
     return {"loss": loss, "perplexity": math.exp(loss), "guarded": loss,
             "rms": math.sqrt(squares / len(labels)), "batches": count, "capped": total / 1000,
-            "balanced": sum(ce / n for ce, n in pair) / 2, "worst": max(ce / n for ce, n in pair)}
+            "balanced": middle, "worst": max(share),
+            "uneven": sum((x - middle) ** 2 for x in share) / 2,
+            "rows": sum(max(row) for row in table) / total,
+            "columns": sum(max(column) for column in zip(*table)) / total}
 
 
 def near(got, want):

@@ -261,13 +261,14 @@ static bool agree(DtRank *rank, DtCudaAttends **attends)
 }
 
 /* Times the library and the plan's own kernels on rank 0, which decides for all, where nothing else
- * says who computes attention: neither an option nor a checkpoint. False: the run ends. */
+ * says who computes attention: neither an option nor a checkpoint, whose run had the library where
+ * it does not name one. False: the run ends. */
 static bool time_both(Bench *b, DtCudaAttends **attends, const char *gpu, DtText *ret_said)
 {
     DtRank *rank = b->rank;
     const DtRunOptions *options = rank->options;
     uint64_t library = 1;
-    if (!rank->attention || strcmp(rank->attention, "generated") == 0 || rank->saved_attention ||
+    if (!rank->attention || strcmp(rank->attention, "generated") == 0 || rank->resumes ||
         options->attention != DT_ATTENTION_TIMED || options->algorithms_first)
         return true;
     if (rank->rank == 0)

@@ -263,6 +263,7 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
             continue;
         dt_scale_resume(&rank->scale, &manifest.scale);
         rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
+        rank->resumes = true;
         rank->saved_attention =
             manifest.attention ? dt_arena_printf(rank->memory, "%s", manifest.attention) : NULL;
         if (dt_forms_resume(rank, manifest.epilogues) && !dt_load_instead(rank))

@@ -510,6 +510,7 @@ struct DtRank {
     /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
     const char *attention;
     const char *saved_attention; /* the same in the resumed checkpoint; NULL: it does not say it */
+    bool resumes;                /* the run goes on from a checkpoint */
     void **codes;       /* by code unit: dlopen handles; NULL: its kernels are interpreted */
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* per record of plan->readers; opened when first needed */

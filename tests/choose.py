@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses tests of a build folder, and the programs that they need.
 
-    choose.py BUILD sanitized K    all programs that are tests themselves, and every tenth of the scripts and long
-                                   sweeps, those whose place in the list is K modulo 10
+    choose.py BUILD sanitized K    all programs that are tests themselves, and every tenth of the scripts and
+                                   sweeps (programs among them), those whose place in the list is K modulo 10
     choose.py BUILD complete       checks instead that a plain `ninja` builds whatever a test starts
 
 The first form prints two lines: the names of the tests, and the targets for ninja. ./check builds only these with

@@ -6,7 +6,7 @@
 # set DT_CC_CHECK=none too: nothing is vectorised that could be compared.
 set -eu
 if [ "$1" = --version ]; then
-    cc --version | sed '1s/^/quick /'
+    cc --version | sed '1s/^/quick -Og /'
     exit
 fi
 for argument; do

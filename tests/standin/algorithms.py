@@ -7,7 +7,6 @@ a GPU which takes others than it is told is found shows that this can be seen. A
 checkpoint has, and a later run those that were kept, though others would be the fastest now. What a checkpoint or the
 cache has and this GPU has not is said or passed over, and nothing wrong is used."""
 
-import ctypes
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import shutil
 import sys
 import tempfile
 
+import manifests
 from training import INTERPRETED, ROOT, bytes_of, run
 
 STEPS = 3
@@ -111,16 +111,8 @@ def manifest(folder, steps=STEPS):
 
 
 def forge(folder, steps, products):
-    """The checkpoint with other products, and the digest that it has to have."""
-    library = ctypes.CDLL("libxxhash.so.0")
-    library.XXH3_64bits.restype = ctypes.c_uint64
-    said = manifest(folder, steps)
-    del said["digest"]
-    said["products"] = products
-    text = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
-    said["digest"] = "%016x" % library.XXH3_64bits(text, ctypes.c_size_t(len(text)))
-    with open(os.path.join(saved(folder, steps), "manifest.json"), "w") as file:
-        json.dump(said, file)
+    """The checkpoint with other products."""
+    manifests.rewrite(os.path.join(saved(folder, steps), "manifest.json"), lambda said: said.update(products=products))
 
 
 def check_resumed(t, plain, other):

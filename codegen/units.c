@@ -32,3 +32,13 @@ DtUnits dt_units_spread(DtEmit *e, uint32_t most, size_t bytes)
     }
     return units;
 }
+
+const char *dt_units_text(DtEmit *e, const DtUnits *units, uint32_t unit, DtText *prelude)
+{
+    for (uint32_t i = 0; i < e->kernel_texts.n; i++)
+        if (units->of[i] == unit)
+            dt_text_add(prelude, e->kernel_texts.at[i]);
+    const char *kept = dt_arena_strndup(e->arena, prelude->at, prelude->len);
+    dt_text_free(prelude);
+    return kept;
+}

@@ -17,4 +17,7 @@ typedef struct DtUnits {
  * depend on the machine that compiles it. */
 DtUnits dt_units_spread(DtEmit *e, uint32_t most, size_t bytes);
 
+/* Appends the kernels of the unit to its prelude, and moves the text into the arena. */
+const char *dt_units_text(DtEmit *e, const DtUnits *units, uint32_t unit, DtText *prelude);
+
 #endif

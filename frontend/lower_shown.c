@@ -28,7 +28,7 @@ enum { MOST_ELEMENTS = 32, MOST_AXES = 4 }; /* of a sum that is written out */
 /* One element of a value: its index along each of the axes of sums around it. */
 typedef struct Element {
     const DtValue *of;
-    const char *axes[MOST_AXES]; /* NULL: the value has not that axis */
+    const char *axes[MOST_AXES]; /* NULL: the value lacks that axis */
     int64_t at[MOST_AXES];
     DtValue *value;
 } Element;

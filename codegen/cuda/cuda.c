@@ -84,12 +84,7 @@ static const char *unit_text(DtEmit *e, const DtUnits *units, uint32_t unit)
         attends = attends || (units->of[i] == unit && strstr(e->kernel_texts.at[i], "DT_SHARED"));
     if (attends)
         dt_text_add(&text, dt_cuda_attend);
-    for (uint32_t i = 0; i < e->kernel_texts.n; i++)
-        if (units->of[i] == unit)
-            dt_text_add(&text, e->kernel_texts.at[i]);
-    const char *kept = dt_arena_strndup(e->arena, text.at, text.len);
-    dt_text_free(&text);
-    return kept;
+    return dt_units_text(e, units, unit, &text);
 }
 
 static void say(DtText *said, const DtNvrtcResult *result, const char *machine)

@@ -282,7 +282,33 @@ static const char *set_text(DtArena *arena, const DtIntSet *set)
     return text;
 }
 
-/* A loss over valid labels, of a source that can have none of them. */
+/* A loss over valid labels, of a source that can have none of them: an error. A metric's count of
+ * them: a lint. */
+static void report_idle(const DtConfigHost *host, const DtReader *reader, const char *input,
+                        const DtIntSet *values, const DtIdleSum *idle)
+{
+    DtDiag *d;
+    if (idle->of_loss)
+        d = dt_diag_report(host->diags, E0812, reader->source.span,
+                           "no value of `%s` counts for the loss", input);
+    else
+        d = dt_diag_report(host->diags, L0474, reader->source.span,
+                           "no value of `%s` counts for a metric", input);
+    if (idle->of_loss)
+        dt_diag_label(d, idle->span, "%s",
+                      idle->is_bounded ? "this divisor counts nothing, so nothing is learned"
+                      : idle->divides  ? "this divisor is 0, so the loss is no number"
+                                       : "the loss is 0, whatever the model computes");
+    else
+        dt_diag_label(d, idle->span, "this divisor %s",
+                      idle->is_bounded ? "counts nothing" : "is 0, so the metric is no number");
+    dt_diag_note(d, "the program counts %s; this source has %s",
+                 idle->counts.n ? set_text(host->arena, &idle->counts) : "nothing",
+                 set_text(host->arena, values));
+    dt_diag_help(
+        d, "compare `%s` with a value that the data has, or name the file of its labels", input);
+}
+
 static void check_idle(const DtConfigHost *host, const DtProgram *program, const DtReader *reader)
 {
     DtIntSet values;
@@ -294,18 +320,7 @@ static void check_idle(const DtConfigHost *host, const DtProgram *program, const
         if (!reader->types[i] || reader->types[i]->dtype != DT_I32 ||
             !dt_ranges_idle(program->module, reader->inputs[i], &values, &idle))
             continue;
-        DtDiag *d = dt_diag_report(host->diags, E0812, reader->source.span,
-                                   "no value of `%s` counts for the loss", reader->inputs[i]);
-        dt_diag_label(d, idle.span, "%s",
-                      idle.is_bounded ? "this divisor counts nothing, so nothing is learned"
-                      : idle.divides  ? "this divisor is 0, so the loss is no number"
-                                      : "the loss is 0, whatever the model computes");
-        dt_diag_note(d, "the program counts %s; this source has %s",
-                     idle.counts.n ? set_text(host->arena, &idle.counts) : "nothing",
-                     set_text(host->arena, &values));
-        dt_diag_help(d,
-                     "compare `%s` with a value that the data has, or name the file of its labels",
-                     reader->inputs[i]);
+        report_idle(host, reader, reader->inputs[i], &values, &idle);
         return;
     }
 }

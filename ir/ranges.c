@@ -59,18 +59,21 @@ typedef struct Root {
     uint32_t index;
 } Root;
 
-/* The facts that a call of a function with these facts yields. */
+/* The facts that a call of a function with these facts yields. of_loss: by result, whether a loss
+ * or a state depends on it. */
 typedef struct Seen {
     const DtFunc *func;
     Fact *const *in, *const *results;
+    const bool *of_loss;
 } Seen;
 
-/* A sum that the program divides by, or its loss: 0 if no element of the root is in `some`. */
+/* A sum that the program divides by, or its loss: 0 if no element of the root is in `some`.
+ * of_loss: a loss or a state depends on it, so gradients do; else only a metric may. */
 typedef struct Counted {
     uint32_t root;
     DtIntSet some;
     Sums sums;
-    bool divides;
+    bool divides, of_loss;
     DtSpan span;
 } Counted;
 
@@ -80,9 +83,11 @@ typedef struct Walk {
     DT_VEC(Counted) counted;
     DT_VEC(Seen) seen;
     uint32_t budget;    /* ops; a program that needs more has its other calls unchecked */
+    bool counts;        /* whether divisions of this entry are of interest */
+    bool of_loss;       /* whether a loss or a state depends on the op being walked */
 } Walk;
 
-static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in);
+static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool *of_loss);
 
 /* ---- facts ---- */
 
@@ -408,8 +413,9 @@ static Rule *const rules[DT_OP_COUNT] = {
 
 static void count(Walk *w, const Fact *fact, bool divides, DtSpan span)
 {
-    const Counted counted = {fact->root, fact->yes, fact->sums, divides, span};
-    DT_PUSH(w->scratch, w->counted, counted);
+    const Counted counted = {fact->root, fact->yes, fact->sums, divides, w->of_loss, span};
+    if (w->counts)
+        DT_PUSH(w->scratch, w->counted, counted);
 }
 
 /* The sum over places of values with these facts. */
@@ -589,14 +595,36 @@ static bool any(uint32_t n, Fact *const *facts)
     return false;
 }
 
+/* By value: whether one of the results depends on it that are so marked. */
+static bool *leading_to(Walk *w, const DtFunc *func, const bool *results)
+{
+    bool *leads = DT_NEW_ARRAY(w->scratch, bool, func->n_values + 1);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (results[i])
+            leads[func->results.at[i]->id] = true;
+    for (uint32_t i = func->ops.n; i-- > 0;) {
+        const DtOp *op = func->ops.at[i];
+        bool any_result = false;
+        for (uint32_t k = 0; k < op->n_out; k++)
+            any_result = any_result || leads[op->out[k]->id];
+        for (uint32_t k = 0; any_result && k < op->n_in; k++)
+            leads[op->in[k]->id] = true;
+    }
+    return leads;
+}
+
+/* An iteration's results are operands of the next one, so they count alike. */
 static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
 {
     const DtLoop *loop = op->loop;
+    bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, op->func->results.n + 1);
+    for (uint32_t i = 0; i < op->func->results.n; i++)
+        of_loss[i] = w->of_loss;
     Fact **inner = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 2);
     for (uint32_t i = 0; i < op->n_in; i++)
         inner[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i] : moved(w, op, 1, &in[i]);
     for (uint32_t round = 0;; round++) {
-        Fact **results = walk_func(w, op->func, inner);
+        Fact **results = walk_func(w, op->func, inner, of_loss);
         bool stable = true;
         for (uint32_t i = 0; i < loop->n_carried; i++) {
             Fact *next = met(w, inner[1 + i], results[i]);
@@ -623,12 +651,24 @@ static bool only_moves(const DtOp *op)
            (op->kind == DT_OP_REDUCE && op->reduce != DT_REDUCE_SUM);
 }
 
-static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
+/* leads: by value of the caller, whether a loss or a state depends on it. */
+static void walk_call(Walk *w, const DtOp *op, const bool *leads, Fact *const *in, Fact **out)
 {
+    bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, op->func->results.n + 1);
+    for (uint32_t i = 0; i < op->func->results.n; i++)
+        of_loss[i] = i < op->n_out ? leads[op->out[i]->id] : w->of_loss;
+    memcpy(out, walk_func(w, op->func, in, of_loss), op->n_out * sizeof *out);
+}
+
+static void walk_op(Walk *w, const DtOp *op, const bool *leads, Fact *const *in, Fact **out)
+{
+    w->of_loss = false;
+    for (uint32_t i = 0; i < op->n_out; i++)
+        w->of_loss = w->of_loss || leads[op->out[i]->id];
     if (op->kind == DT_OP_LOOP)
         walk_loop(w, op, in, out);
     else if (op->func)
-        memcpy(out, walk_func(w, op->func, in), op->n_out * sizeof *out);
+        walk_call(w, op, leads, in, out);
     else if (op->kind == DT_OP_GATHER)
         out[0] = gather(w, op, in);
     else if (op->kind == DT_OP_SCATTER_ADD)
@@ -647,9 +687,12 @@ static void walk_op(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
             settle(w, in[i]);
 }
 
-/* facts: by value. input: the name of the `input` that is the root; NULL: none. */
-static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **facts)
+/* facts: by value. input: the name of the `input` that is the root; NULL: none. of_loss: by result
+ * of the function. */
+static void walk_ops(Walk *w, const DtFunc *func, const char *input, const bool *of_loss,
+                     Fact **facts)
 {
+    const bool *leads = leading_to(w, func, of_loss);
     for (uint32_t i = 0; i < func->ops.n && w->budget; i++, w->budget--) {
         const DtOp *op = func->ops.at[i];
         Fact **in = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + op->n_out + 1),
@@ -659,17 +702,18 @@ static void walk_ops(Walk *w, const DtFunc *func, const char *input, Fact **fact
         if (input && op->kind == DT_OP_INPUT && op->text == input)
             out[0] = the_root(w, 0);
         else if (any(op->n_in, in))
-            walk_op(w, op, in, out);
+            walk_op(w, op, leads, in, out);
         for (uint32_t k = 0; k < op->n_out; k++)
             facts[op->out[k]->id] = out[k];
     }
 }
 
-/* in: facts of func's inputs. Returns those of its results. */
-static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in)
+/* in: facts of func's inputs; of_loss: by its result. Returns the facts of its results. */
+static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool *of_loss)
 {
     for (uint32_t i = 0; i < w->seen.n; i++)
-        if (w->seen.at[i].func == func && same_facts(func->inputs.n, w->seen.at[i].in, in))
+        if (w->seen.at[i].func == func && same_facts(func->inputs.n, w->seen.at[i].in, in) &&
+            !memcmp(w->seen.at[i].of_loss, of_loss, func->results.n * sizeof *of_loss))
             return (Fact **)w->seen.at[i].results;
     Fact **results = DT_NEW_ARRAY(w->scratch, Fact *, func->results.n + 1);
     if (!any(func->inputs.n, in))
@@ -677,26 +721,42 @@ static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in)
     Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         facts[func->inputs.at[i]->id] = in[i];
-    walk_ops(w, func, NULL, facts);
+    walk_ops(w, func, NULL, of_loss, facts);
     for (uint32_t i = 0; i < func->results.n; i++)
         results[i] = facts[func->results.at[i]->id];
     Fact **given = DT_NEW_ARRAY(w->scratch, Fact *, func->inputs.n + 1);
     memcpy(given, in, func->inputs.n * sizeof *given);
-    Seen seen = {.func = func, .in = given, .results = results};
+    Seen seen = {.func = func, .in = given, .results = results, .of_loss = of_loss};
     DT_PUSH(w->scratch, w->seen, seen);
     return results;
 }
 
 /* ---- inputs ---- */
 
-static void walk_entry(Walk *w, const DtEntryPoint *entry, const char *input)
+/* The first results of an entry are losses: its objective's, or those of all. */
+static uint32_t n_losses(const DtModule *module, const DtEntryPoint *entry)
+{
+    uint32_t n = entry->kind == DT_ENTRY_LOSS;
+    for (uint32_t i = 0; entry->kind == DT_ENTRY_EVAL && i < module->entries.n; i++)
+        n += module->entries.at[i].kind == DT_ENTRY_LOSS;
+    return n;
+}
+
+static void walk_entry(Walk *w, const DtModule *module, const DtEntryPoint *entry,
+                       const char *input)
 {
     const DtFunc *func = entry->func;
+    const uint32_t losses = n_losses(module, entry);
     Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
-    walk_ops(w, func, input, facts);
+    bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, func->results.n + 1);
+    for (uint32_t i = 0; i < func->results.n; i++)
+        of_loss[i] = i < losses || (i < entry->results.n && entry->results.at[i].store);
+    w->counts = entry->kind == DT_ENTRY_LOSS || entry->kind == DT_ENTRY_EVAL;
+    walk_ops(w, func, input, of_loss, facts);
     for (uint32_t i = 0; i < func->results.n; i++) {
         const Fact *fact = facts[func->results.at[i]->id];
         settle(w, fact);
+        w->of_loss = true;
         if (i == 0 && entry->kind == DT_ENTRY_LOSS && is_sum(fact) && func->results.at[i]->op)
             count(w, fact, false, func->results.at[i]->op->span);
     }
@@ -708,7 +768,7 @@ static Walk walk_module(const DtModule *module, const char *input)
     Root first = {.used = dt_intset_all};
     DT_PUSH(w.scratch, w.roots, first);
     for (uint32_t i = 0; i < module->entries.n; i++)
-        walk_entry(&w, &module->entries.at[i], input);
+        walk_entry(&w, module, &module->entries.at[i], input);
     return w;
 }
 
@@ -750,11 +810,13 @@ bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *v
 {
     const Walk w = walk_module(module, input);
     bool found = false;
-    for (uint32_t i = 0; i < w.counted.n && !found; i++) {
+    for (uint32_t i = 0; i < w.counted.n; i++) {
         const Counted *c = &w.counted.at[i];
         const DtIntSet both = dt_intset_common(&c->some, values);
-        found = !both.n && is_input(&w, c->root);
-        *ret_idle = (DtIdleSum){c->span, c->some, c->divides, c->sums == SUMS_BOUNDED};
+        if (both.n || !is_input(&w, c->root) || (found && (ret_idle->of_loss || !c->of_loss)))
+            continue;
+        found = true;
+        *ret_idle = (DtIdleSum){c->span, c->some, c->divides, c->sums == SUMS_BOUNDED, c->of_loss};
     }
     dt_arena_free(w.scratch);
     return found;

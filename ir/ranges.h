@@ -25,9 +25,11 @@ typedef struct DtIdleSum {
     DtIntSet counts; /* only elements of the input with these values add anything */
     bool divides;    /* it is a divisor */
     bool is_bounded; /* .. which a `max` with a constant keeps from being 0 */
+    bool of_loss;    /* a loss or a state depends on it; else a metric at most */
 } DtIdleSum;
 
-/* Finds one in a program as it was lowered, if the input has only these values. */
+/* Finds one in a program as it was lowered, if the input has only these values; first of all one on
+ * which a loss depends. */
 bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *values,
                     DtIdleSum *ret_idle);
 

@@ -40,3 +40,16 @@ train {
   eval = every(5, data = next_token(bin("b.bin", u8)))
   steps = 10
 }
+# ---- shared
+include "mini/model.dsl"
+fn share[b, t](x, valid) { return sum[b, t](x * valid) / sum[b, t](valid) }
+train {
+  i32 tokens[batch, seq] = synthetic(0, vocab)
+  i32 labels[batch, seq] = bin("labels.bin", u8)
+  z = tiny(tokens)
+  odd = share[batch, seq](z[vocab = labels % size[vocab]], f32(labels > 255))
+  loss = share[batch, seq](z[vocab = labels % size[vocab]], f32(labels > 255)) ** 2
+  metrics = odd
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

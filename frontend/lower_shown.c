@@ -13,8 +13,8 @@
  * The expression ends where a value is a sum of one term per sample (ir/samples.c), or no sample
  * changes it. A sum over a few classes of such expressions is written out, element by element, so
  * that a balanced accuracy has the sums of each class. What cannot be taken apart (a maximum over
- * the batch, what a layer returns) stays a number of the batch. A loss of a step stays as it is,
- * since gradients are derived from it. */
+ * the batch, what a layer returns) stays a number of the batch, which the expression reads next to
+ * the sums. A loss of a step stays as it is, since gradients are derived from it. */
 #include "frontend/lower_internal.h"
 
 #include "base/formula.h"
@@ -40,8 +40,9 @@ typedef struct Shown {
     uint32_t n_kinds;
     DT_VEC(DtValue *) values; /* that the entry is to return, before states */
     DT_VEC(const char *) names;
-    DT_VEC(DtValue *) calls;  /* results of calls that were written out .. */
-    DT_VEC(DtValue *) bodies; /* .. and the copies of the functions' results, by number in
+    DT_VEC(DtValue *) calls; /* results of calls that were written out .. */
+    DT_VEC(DtValue *)
+    bodies;                   /* .. and the copies of the functions' results, by number in
                                * `calls` */
     DT_VEC(Element) elements; /* that were taken out of sums with axes */
     uint32_t n_axes;          /* of the sums around what is being written, ... */
@@ -276,7 +277,7 @@ static const char *joins_few(const Shown *s, const DtOp *op)
 }
 
 /* A reduction over axes that are no samples: `add(add(first, second), third)`. */
-static void add_reduced(Shown *s, const DtOp *op, const char *joins)
+static void add_elements(Shown *s, const DtOp *op, const char *joins)
 {
     const DtType *type = op->in[0]->type;
     const uint32_t outer = s->n_axes;
@@ -299,6 +300,24 @@ static void add_reduced(Shown *s, const DtOp *op, const char *joins)
             dt_text_add(&s->formula, ")");
     }
     s->n_axes = outer;
+}
+
+/* If an element cannot be taken apart, or the text becomes too long, the reduction is a number of
+ * the batch; the rest of the formula stays as it is. */
+static void add_reduced(Shown *s, const DtOp *op, const char *joins)
+{
+    const uint32_t n = s->values.n, n_parts = s->n_parts;
+    const size_t len = s->formula.len;
+    const bool adds = s->adds;
+    add_elements(s, op, joins);
+    if (!s->fails)
+        return;
+    s->values.n = s->names.n = n;
+    s->n_parts = n_parts;
+    s->formula.len = len;
+    s->adds = adds;
+    s->fails = false;
+    add_part(s, op->out[0]);
 }
 
 static void add_value(Shown *s, DtValue *value)

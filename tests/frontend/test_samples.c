@@ -123,3 +123,25 @@ Test(samples, other_numbers_stay)
     expect_formula("max[batch](mean[seq](l))", "");
     expect_formula("exp(max[batch](mean[seq](l)))", "");
 }
+
+/* The sums of the rest are added up all the same. */
+Test(samples, a_part_that_cannot_be_taken_apart)
+{
+    static const struct Mixed { const char *loss, *formula; } mixed[] = {
+        {"sum[batch, seq](l) / sum[vocab](max[batch, seq](z))", "div(loss.0, loss.1)"},
+        {"sum[vocab](max[batch, seq](z)) / sum[batch, seq](l)", "div(loss.0, loss.1)"},
+        {"exp(mean[batch, seq](l)) + sum[vocab](sum[batch, seq](z) / max[batch, seq](z))",
+         "add(exp(loss.0), loss.1)"},
+        {"sum[batch]((mean[seq](l) - mean[batch, seq](l)) ** 2) / mean[batch, seq](l) ** 2",
+         "div(loss.0, mul(loss.1, loss.1))"},
+        {"sum[pool](max[each](mean[seq](l)[batch -> (pool, each)])) / sum[batch, seq](labels < 3)",
+         "div(loss.0, loss.1)"},
+        {"sum[vocab](max[batch, seq](z) + sum[batch, seq](z) ** 2)", ""},
+    };
+    for (size_t i = 0; i < sizeof mixed / sizeof mixed[0]; i++) {
+        char formula[300] = "";
+        const bool rest = lowered("", mixed[i].loss, formula);
+        cr_expect_str_eq(formula, mixed[i].formula, "%s: %s", mixed[i].loss, formula);
+        cr_expect_not(rest);
+    }
+}

@@ -2,7 +2,7 @@
 /* Tasks in child processes. A child is a copy of this process, so nothing needs to be found,
  * started or handed over, and it sends what it makes through a pipe: a status, then bytes; the end
  * of the pipe is the end of the child. Nothing is written to a disk. A child ends with this
- * process, however that ends: it gets the signals of the terminal, too, and the kernel kills it
+ * process, however its parent ends: signals of the terminal reach it, too, and the kernel kills it
  * when its parent is gone.
  *
  * * Of several threads a child has only the one that made it. The C library's own locks (memory,
@@ -104,7 +104,7 @@ static DtStatus begin(Run *run)
     return DT_OK;
 }
 
-/* Waits for its end and returns its exit status as waitpid gives it. */
+/* Waits until the child ends and returns its exit status as waitpid gives it. */
 static int reap(Run *run, Child *of)
 {
     int state = 0;
@@ -150,7 +150,8 @@ static ssize_t take(Child *of)
 /* Waits until a child writes a message. */
 static DtStatus wait_for_one(Run *run)
 {
-    for (uint32_t i = 0; i < run->begun; i++) /* of ended ones none */
+    for (uint32_t i = 0; i < run->begun; i++) /* poll() ignores the entries of children that have
+                                               * ended (-1) */
         run->files[i] = (struct pollfd){.fd = run->children[i].pid ? run->children[i].from : -1,
                                         .events = POLLIN};
     if (poll(run->files, run->begun, -1) < 0)

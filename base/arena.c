@@ -118,7 +118,7 @@ static void free_blocks(Block *block)
     }
 }
 
-/* The blocks of the list become spare ones of another arena. */
+/* Makes the blocks of the list spare blocks of the arena `to`. */
 static void give_back(DtArena *to, Block *block)
 {
     for (Block *next; block; block = next) {
@@ -229,7 +229,7 @@ void *dt_arena_grow(DtArena *arena, void *items, uint32_t *cap, size_t item_byte
     const size_t has = rounded(old * item_bytes), wants = rounded(*cap * item_bytes);
     if (old && (char *)items + has == block->bytes + block->used &&
         wants - has <= block->size - block->used) {
-        take(arena, wants - has); /* the last that was taken */
+        take(arena, wants - has); /* grows in place: items are the newest allocation in the block */
         return items;
     }
     void *copy = dt_arena_alloc(arena, *cap * item_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal errors: what no program, plan or file a user writes may cause, so that it is a mistake
- * in dtc or dtrun. */
+/* Internal errors: states that no program, plan or file written by a user may cause. Reaching one
+ * means a mistake in dtc or dtrun. */
 #ifndef DT_BASE_BUG_H
 #define DT_BASE_BUG_H
 

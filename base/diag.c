@@ -94,7 +94,7 @@ DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char 
     diag->order = diags->counts[DT_SEVERITY_ERROR] + diags->counts[DT_SEVERITY_LINT];
     FORMATTED(diags->arena, format, diag->message);
     if (severity == DT_SEVERITY_LINT && dt_diag_is_allowed(diags, code, span))
-        return diag; /* it is not printed */
+        return diag; /* a `lint: allow` comment silences it */
     diags->counts[severity]++;
     if (diags->held[severity] < DT_DIAG_KEPT) {
         DT_PUSH(diags->arena, diags->kept, diag);
@@ -150,7 +150,7 @@ uint32_t dt_diag_lints(const DtDiags *diags) { return diags->counts[DT_SEVERITY_
 DtDiags *dt_diag_aside(const DtDiags *diags)
 {
     DtDiags *aside = dt_diag_new(diags->arena);
-    aside->files = diags->files; /* shared: a trial adds none */
+    aside->files = diags->files; /* shared: code that tries a fix adds no files */
     return aside;
 }
 

@@ -35,7 +35,7 @@ DtDiags *dt_diag_new(DtArena *arena);
 
 /* Registers a source text (kept by reference, NUL-terminated after len) for spans to point into. */
 uint32_t dt_diag_add_file(DtDiags *diags, const char *path, const char *text, size_t len);
-uint32_t dt_diag_files(const DtDiags *diags); /* how many: they are numbered from 1 */
+uint32_t dt_diag_files(const DtDiags *diags); /* the number of files, which are numbered from 1 */
 const char *dt_diag_path(const DtDiags *diags, uint32_t file);
 /* NULL if there is no such file. */
 const char *dt_diag_source(const DtDiags *diags, uint32_t file, size_t *ret_len);
@@ -64,8 +64,10 @@ typedef struct DtDiagFix {
     uint32_t diag; /* the diagnostic that it belongs to */
 } DtDiagFix;
 bool dt_diag_fix_at(const DtDiags *diags, uint32_t number,
-                    DtDiagFix *ret_fix); /* false: there are not so many */
-/* The fix is not shown; or its text is, without the changed line. */
+                    DtDiagFix *ret_fix); /* Fills ret_fix with the fix of that number; false: there
+                                          * is none. */
+/* dt_diag_fix_drop: the fix is not printed. dt_diag_fix_demote: its words are printed, without the
+ * changed line. */
 void dt_diag_fix_drop(DtDiags *diags, uint32_t number);
 void dt_diag_fix_demote(DtDiags *diags, uint32_t number);
 /* The source text with the fix; NULL if the place is in no file. */
@@ -91,7 +93,8 @@ uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, cons
 void dt_diag_drop(DtDiags *diags, DtDiagCode code);
 /* Whether an error has that code; whether all have. */
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
-bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span); /* at that very place */
+/* Whether there is an error with that code at exactly this place. */
+bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span);
 bool dt_diag_only(const DtDiags *diags, DtDiagCode code);
 /* The error that was reported first. At least one must have been reported. */
 typedef struct DtDiagFirst {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fixes as edits of a source text, for who compiles each of them before it is shown (cli/fixes.c),
- * and the judgement whether one mends its diagnostic. */
+/* Fixes as edits of a source text. cli/fixes.c compiles each fix before it is shown; this file
+ * judges whether a fix mends its diagnostic. */
 #include "base/diag_internal.h"
 
 #include <string.h>

@@ -31,7 +31,7 @@ typedef struct Paint {
 typedef struct Cut {
     uint32_t line; /* 0-based */
     size_t from, to;
-    bool before, after; /* something is left out there */
+    bool before, after; /* text of the line is left out before, after the part */
 } Cut;
 
 static const char *on(const Paint *paint, const char *code) { return paint->color ? code : ""; }

@@ -13,7 +13,7 @@ static crypto_generichash_state *state_of(DtDigest *digest)
 
 void dt_digest_begin(DtDigest *ret_digest)
 {
-    /* this processor's code instead of the plain one; either computes the same */
+    /* lets libsodium choose the code for this processor; the digests are the same without it */
     const int ready = sodium_init();
     (void)ready;
     crypto_generichash_init(state_of(ret_digest), NULL, 0, DT_DIGEST_BYTES);

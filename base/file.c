@@ -264,7 +264,8 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return failed("open", path);
-    int tries = 40; /* a killed process releases the lock a moment later */
+    int tries = 40; /* two seconds: the system may release the lock of a killed process a moment
+                     * late */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK && tries-- > 0) {
             usleep(50000);
@@ -302,7 +303,7 @@ DtStatus dt_file_may_make(const char *path, bool folder)
         return dt_status_fail(DT_EXIT_IO, "wants a name");
     if (stat(above, &stat_of) == 0)
         return may_write(above, &stat_of, folder);
-    do { /* those above it are made */
+    do { /* finds the nearest folder above that exists; missing ones would be made */
         size_t len = strlen(above);
         while (len > 1 && above[len - 1] == '/')
             above[--len] = '\0';
@@ -324,7 +325,7 @@ static DtStatus make_one_folder(const char *path)
         return errno == EEXIST ? DT_OK : failed("make the folder", path);
     DtStatus status = sync_folder_of(path);
     if (!dt_status_ok(&status))
-        rmdir(path); /* else the next attempt would not sync it */
+        rmdir(path); /* so that the next attempt makes the folder and syncs its parent */
     return status;
 }
 

@@ -48,11 +48,11 @@ static double tangent(const double *x) { return tanh(x[0]); }
 static double error(const double *x) { return erf(x[0]); }
 static double negative(const double *x) { return -x[0]; }
 
-/* By the names that ops have in IR text (ir/ops.def). */
+/* The operations, by the names that ops have in IR text (ir/ops.def). */
 static const struct Operation {
     const char *name;
     uint32_t n;
-    double (*run)(const double *x); /* NULL: where */
+    double (*run)(const double *x); /* NULL: `where`, whose operands are evaluated on demand */
 } operations[] = {
     {"add", 2, add},           {"sub", 2, sub},      {"mul", 2, mul},    {"div", 2, divide},
     {"floordiv", 2, floordiv}, {"mod", 2, mod},      {"pow", 2, power},  {"max", 2, larger},

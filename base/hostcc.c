@@ -29,9 +29,9 @@
 
 extern char **environ;
 
-enum { LEAST_ROOM = 8 << 20 }; /* bytes of temporary files that a compiler surely finds enough */
+enum { LEAST_ROOM = 8 << 20 }; /* bytes of temporary files that are always enough for a compiler */
 
-/* These follow the flags of the target and of the flavour. */
+/* Flags that every build has, after those of the target and of the flavour. */
 static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared", "-fPIC",
                                     "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off",
                                     "-fno-asynchronous-unwind-tables", "-fno-ident",
@@ -221,7 +221,7 @@ typedef struct Build {
 typedef struct Unit {
     uint8_t key[DT_DIGEST_BYTES];
     DtHostBytes fast, plain;
-    uint8_t *verdicts;              /* by call of the task */
+    uint8_t *verdicts;              /* DtHostVerdict, by call of the task */
     uint32_t n_wrong, n_not_compared;
 } Unit;
 
@@ -231,7 +231,7 @@ typedef struct Work {
     DtHostResult *result;
     const Target *target;
     bool compares;
-    const char *plain_cc, *plain_version; /* of the plain builds */
+    const char *plain_cc, *plain_version; /* the compiler of the plain builds */
     int cache;
     Unit *units;
     DT_VEC(const char *) wrong;
@@ -307,7 +307,8 @@ static DtStatus end(const Work *work, Build *build)
     DtStatus status = finished(build->pid) ? take(work->arena, build) : refused(build);
     close_files(build);
     build->refused = !dt_status_ok(&status);
-    return build->flavour == PLAIN ? DT_OK : status; /* another compiler may do as well */
+    return build->flavour == PLAIN ? DT_OK : status; /* a failed plain build is no error: the other
+                                                      * compiler may succeed */
 }
 
 /* At most two at once, in order. */
@@ -397,7 +398,7 @@ static void note_wrong(Work *work, uint32_t unit)
         const DtHostCall *call = &work->task->calls[i];
         if (call->unit != unit || work->units[unit].verdicts[i] != DT_HOST_DIFFERS)
             continue;
-        bool known = false; /* a kernel may be called in two ways */
+        bool known = false; /* the list has each kernel once, though several calls may name it */
         for (uint32_t k = 0; k < work->wrong.n; k++)
             known = known || strcmp(work->wrong.at[k], call->symbol) == 0;
         if (known)

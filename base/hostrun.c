@@ -37,7 +37,7 @@
 enum { MAX_POINTERS = 256, MOST_TOUCHED = 1 << 29, TRIALS = 3, GROWTHS = 4, SHORT = 2,
        CRASHES = 4 };
 static const int64_t most_bytes = (int64_t)1 << 40;
-static uint64_t page_bytes; /* of this machine */
+static uint64_t page_bytes; /* the page size of this machine */
 
 typedef void Kernel(char *const *pointers, const int64_t *integers);
 typedef enum Type { FLOAT, BF16, F16, INT, BOOL } Type;
@@ -49,10 +49,11 @@ typedef struct Piece {
     uint32_t arena;
     bool written;
     Type type;
-    /* of the plain and the fast build, with a page on either side; one if nothing is written */
+    /* the memory of the plain and of the fast build, with a page on either side; both share one
+     * piece if the kernel writes nothing to it */
     char *maps[2];
     uint64_t n_pages;
-    uint8_t *known;     /* by page: in the list */
+    uint8_t *known;     /* by page: 1 if the page is in the list `pages` */
     uint32_t *pages, n, cap;
 } Piece;
 

@@ -35,7 +35,7 @@ typedef struct Program Program; /* nvrtcProgram is a pointer to it */
 
 enum { INVALID_OPTION = 5 };
 
-/* How texts are compiled, besides for which machine. */
+/* Options of every compilation; the option for the machine is added. */
 #define OPTIONS \
     "--fmad=false", "--device-as-default-execution-space", "--std=c++17", "--ptxas-options=-v"
 #define MINIMAL "--minimal" /* no textures, surfaces and runtime functions, which are declared in
@@ -204,7 +204,7 @@ static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
     return true;
 }
 
-/* Reads the bytes of write_result; false: they are of something else. */
+/* Reads the bytes of write_result; false: something else wrote them. */
 static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcResult *ret)
 {
     const char *end = memchr(bytes, 0, len);
@@ -286,7 +286,8 @@ static int by_length(const void *a, const void *b)
 static DtStatus compile_missing(DtArena *arena, int folder, DtNvrtcJob **jobs, uint32_t n)
 {
     DtApartBytes *made = DT_NEW_ARRAY(arena, DtApartBytes, n + 1);
-    qsort(jobs, n, sizeof jobs[0], by_length); /* the last to end has begun early */
+    qsort(jobs, n, sizeof jobs[0], by_length); /* longest texts first, so that no long compilation
+                                                * starts last */
     DtStatus status = dt_apart_run(arena, "compiles kernels", compile_job,
                                    (const void *const *)jobs, n, dt_apart_processors(), made);
     for (uint32_t i = 0; i < n && dt_status_ok(&status); i++) {

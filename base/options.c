@@ -34,7 +34,7 @@ static int unknown(DtOptions *o, const char *name, size_t len)
     return DT_OPTIONS_WRONG;
 }
 
-/* The value that the next argument is; WRONG if there is none. */
+/* Takes the next argument as the option's value; WRONG if there is none. */
 static int take_value(DtOptions *o, const DtOptionRow *row, const char *written)
 {
     if (o->next == o->argc) {

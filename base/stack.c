@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of a hundred thousand statements, each using the one before, is that deep for whatever
- * follows uses. The stack of a thread is only asked for: memory is taken as it is used. */
+/* Threads with large stacks. In a program of a hundred thousand statements, each of which uses the
+ * one before, code that follows these uses recurses a hundred thousand calls deep. The stack costs
+ * address space only: the system gives a page memory when it is first touched. */
 #include "base/stack.h"
 
 #include "base/intern.h"

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Starts run(data) in a thread with a stack of 1 GiB, or of less where so much may not be asked for
- * (ulimit -v). False if there is no thread to be had. */
+/* Starts run(data) in a thread with a stack of 1 GiB, or of less if the address space is limited
+ * (ulimit -v). False if the system gives no thread. */
 bool dt_stack_start(void *(*run)(void *data), void *data, pthread_t *ret_thread);
 
 /* Runs work(data) in such a thread, or in the present one if the system gives none, and waits for

@@ -65,7 +65,8 @@ bool dt_stages_has_all(const char *set, uint32_t first, uint32_t more)
             continue;
         if (more <= range.last - first)
             return true;
-        more -= range.last - first + 1; /* two in a row are no range */
+        more -= range.last - first + 1; /* two members in a row are written one by one, not as a
+                                         * range */
         first = range.last + 1;
     }
     return false;

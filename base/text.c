@@ -254,7 +254,8 @@ const char *dt_text_nearest(const char *name, const char *const *candidates, siz
 {
     const size_t len = strlen(name);
     const char *nearest = NULL;
-    size_t least = SIZE_MAX; /* edits, those of case too where edits are equal */
+    size_t least = SIZE_MAX; /* edits between the name and `nearest`; ties are broken by edits that
+                              * count case, too */
     if (len > NEAREST_MAX)
         return NULL;
     for (size_t i = 0; i < n; i++) {

@@ -40,8 +40,8 @@ void dt_text_say(FILE *to, const char *message);
 /* "1.5 GiB", "320 B"; into buf, returned. */
 const char *dt_text_bytes(char buf[32], double bytes);
 
-/* The candidate nearest to name by edit distance, which does not count the case of letters; NULL:
- * of none do 60 % of the letters of the longer one agree. */
+/* The candidate nearest to name by edit distance, ignoring case; NULL: no candidate shares 60 % of
+ * the letters of the longer of the two texts. */
 const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n);
 
 #endif

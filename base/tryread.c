@@ -5,10 +5,10 @@
 #include <setjmp.h>
 #include <signal.h>
 
-/* The read that this thread is in. */
+/* The call of dt_try_read that this thread executes. */
 typedef struct Trial {
     sigjmp_buf back;
-    const uint8_t *from, *to; /* addresses that may be missing */
+    const uint8_t *from, *to; /* addresses at which pages may be missing */
     const uint8_t *volatile missing;
 } Trial;
 

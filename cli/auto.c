@@ -59,7 +59,7 @@ static void search_size(DtAuto *a, const DtSearchHost *host, int64_t devices, Si
     DT_PUSH(a->arena, sizes->tried, size);
 }
 
-/* NULL: nothing will do. */
+/* The fastest of the layouts that fit; NULL: none does. */
 static Size *best_of(const DtProgram *program, const Sizes *sizes)
 {
     Size *best = NULL;
@@ -73,7 +73,7 @@ static Size *best_of(const DtProgram *program, const Sizes *sizes)
     return best;
 }
 
-/* Layouts that will do, as far as is known. */
+/* Counts the sizes for which a layout may fit, as far as the search knows. */
 static uint32_t count(const Sizes *sizes)
 {
     uint32_t n = 0;

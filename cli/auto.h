@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for a layout, with the compiler behind it (auto_compile.c). */
+/* The search for a layout. It compiles candidates with dtc's own passes (auto_compile.c). */
 #ifndef DT_CLI_AUTO_H
 #define DT_CLI_AUTO_H
 
@@ -10,7 +10,7 @@
 typedef struct DtAutoCard {
     DtLayout of;  /* a class, as dt_layout_of_class gives it */
     DtCard card;
-    const char *why; /* NULL, or why there is none */
+    const char *why; /* the plan, or NULL; and the reason why there is none */
 } DtAutoCard;
 
 /* A simulated plan of a layout for all devices, kept since it may win. */
@@ -31,7 +31,8 @@ typedef struct DtAuto {
     DT_VEC(DtAutoKept) kept;
 } DtAuto;
 
-/* Begins the search for a program whose chosen block says `auto`. False after a diagnostic. */
+/* Begins the search for a program whose chosen parallel block says `auto`. False after a
+ * diagnostic. */
 bool dt_auto_begin(DtCli *cli, const DtProgram *program, const char *path, DtAuto *ret_auto);
 
 /* The functions of DtSearchHost; context: the DtAuto. */

@@ -14,7 +14,8 @@
 #include <string.h>
 
 enum { MOST_LOOPS = 2 * DT_SPACE_LOOPS };
-/* of fused kernels is in every layout of a class; some are where pieces meet */
+/* This share of the time of fused kernels is common to all layouts of a class; the rest is in
+ * kernels that only some layouts have, where pieces meet. */
 static const double KERNELS = 0.9;
 
 typedef struct Part { double all, work, products; } Part;
@@ -22,7 +23,8 @@ typedef struct Part { double all, work, products; } Part;
 typedef struct Reader {
     const DtPlan *plan;
     const DtPrice *prices;
-    Part loops[MOST_LOOPS], between[MOST_LOOPS + 1], once; /* between[i]: the part before loop i */
+    Part loops[MOST_LOOPS], between[MOST_LOOPS + 1], once; /* between[i]: the part before loop i;
+                                                            * the last one: after all loops */
     int64_t counts[MOST_LOOPS];
     uint32_t n_loops;
     bool too_many;
@@ -93,7 +95,7 @@ static bool find_entry(const DtPlan *plan, DtPlanStr name, uint32_t *ret_entry)
     return false;
 }
 
-/* Whether the loops are those of the space, forwards and then backwards. */
+/* Whether the loops are those of the search space: in order, then in reverse order (backward). */
 static bool is_palindrome(const Reader *r, const DtSpace *space)
 {
     const uint32_t n = space->n_loops;
@@ -115,7 +117,8 @@ static void fill_parts(const Reader *r, const DtSpace *space, DtCard *card)
     }
     card->front = (DtCardTime){.forward = r->between[0].all, .backward = r->between[2 * n].all,
                                .work = r->between[0].work + r->between[2 * n].work};
-    for (uint32_t i = 1; i < 2 * n; i++) { /* of the head a third is forward */
+    for (uint32_t i = 1; i < 2 * n; i++) { /* a third of the head's time is forward, two thirds are
+                                            * backward */
         card->back.forward += r->between[i].all / 3;
         card->back.backward += r->between[i].all * 2 / 3;
         card->back.work += r->between[i].work;

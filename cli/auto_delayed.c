@@ -16,11 +16,12 @@ enum { SUM = 4, TURNS = 3, MOST_WORK = 1 << 20, NONE = -1 };
 
 typedef struct Delayed {
     DtWalk walk;
-    /* by run: loop i is 2 i + 1, the part before it 2 i; NONE: it does not count */
+    /* by run of an instruction: 2 i + 1 in loop i, 2 i in the part before loop i; NONE: the run
+     * does not count */
     DT_VEC(uint32_t) parts;
     DT_VEC(uint32_t) ends;  /* number of runs at the end of a part, or of an iteration of a loop */
     uint32_t part;
-    bool last, counts;      /* the last micro-batch; of that one turn of each loop counts */
+    bool last, counts;      /* inside the last micro-batch; inside an iteration that counts */
 } Delayed;
 
 static void mark(Delayed *l)
@@ -35,7 +36,7 @@ static int64_t turns_of(const DtPlanSchedule *loop)
     return loop->count < TURNS ? loop->count : TURNS;
 }
 
-/* A loop of micro-batches is register 0, one of layers the next. */
+/* Register 0 counts micro-batches; the loops inside count layers. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
     Delayed *l = w->context;
@@ -65,10 +66,10 @@ static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 
 /* ---- backwards ---- */
 
-/* memory that early and delayed runs read later */
+/* memory that runs of each kind, later in the step, read */
 typedef struct Sets { DtSpans early, delayed; } Sets;
 
-/* DEAD: nothing reads its results: the last iteration passes them on */
+/* DEAD: nothing reads its results, since the last iteration only passes them on */
 typedef enum When { DEAD, EARLY, DELAYED } When;
 
 static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)

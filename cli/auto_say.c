@@ -12,7 +12,7 @@
 
 enum { SHOWN = 4 };
 
-/* Why a trial will not do. */
+/* The reason why the trial's layout was not taken. */
 static const char *why_not(const DtAuto *a, const DtTrial *t)
 {
     char bytes[32];
@@ -22,7 +22,7 @@ static const char *why_not(const DtAuto *a, const DtTrial *t)
                            dt_people_bytes(bytes, (t->bytes - a->space.memory) / t->larger));
 }
 
-/* Nothing was worth a trial, since nothing compiles or divides. */
+/* Reports that no layout was worth a trial: none compiles, or no extents divide. */
 static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
 {
     DtDiag *d =

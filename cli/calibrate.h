@@ -11,8 +11,8 @@ typedef struct DtCalibrator {
     const char *library, *program, *folder, *dtrun;
 } DtCalibrator;
 
-/* Compiles the program of one rank for cli->target and writes its plan. dims: up to one without a
- * name. */
+/* Compiles the program of one rank for cli->target and writes its plan. dims: a list that ends with
+ * an entry without a name. */
 DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption *dims,
                            bool is_bf16, const char *path);
 

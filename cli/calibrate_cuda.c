@@ -31,11 +31,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_DIMS = 7 };                       /* the last one has no name */
+enum { MOST_DIMS = 7 };                       /* the last entry of a list of dims has no name */
 static const double LONGEST = 1, ROOM = 0.85; /* seconds of a step; share of the memory that is
                                                * free */
 
-/* FEW, MANY: operations of steps that are not profiled */
+/* FEW, MANY: few and many operations; both are timed without --profile */
 typedef enum Use { FIT, CHECK, FEW, MANY } Use;
 typedef struct Size {
     Use use;
@@ -46,7 +46,8 @@ typedef struct Size {
 #define SIZE(use, is_f32, b, s, e, h, v, l)                                            \
     {use, is_f32, {{"batch", b}, {"seq", s}, {"embed", e}, {"heads", h}, {"vocab", v}, \
                    {"layers", l}}}
-static const Size sizes[] = { /* each does at most some forty times as much as one before it */
+static const Size sizes[] = { /* each size has at most some forty times the work of the one before
+                               * it */
     SIZE(FEW, false, "1", "32", "64", "1", "64", "1"),
     SIZE(MANY, false, "1", "32", "64", "1", "64", "4"),
     SIZE(FIT, false, "1", "64", "128", "2", "128", "1"),
@@ -139,7 +140,7 @@ static DtStatus read_gpu(Cuda *cuda, const json_t *gpu, const char *name, DtDevi
             "%s has compute capability %d.%d, and code can be made for 8.0 to 8.9, 9.0, 10.0", said,
             (int)capability / 10, (int)capability % 10);
     cuda->gpu = dt_arena_printf(cuda->arena, "%s", said);
-    /* it is given for a stand-in of the driver, which interprets kernels */
+    /* --target is only given for a stand-in of the driver, which interprets kernels */
     if (!cuda->c->cli->target)
         cuda->c->cli->target = target_of(capability);
     cuda->room = ROOM * (double)json_integer_value(json_object_get(gpu, "free"));
@@ -243,12 +244,12 @@ static void count(void *context, const DtPlanInst *inst, int64_t runs, double ra
                 (op.kind == DT_COST_OP_KERNEL && op.kernel.kernels > 1 ? op.kernel.kernels : 1);
 }
 
-/* Without events. */
+/* Times steps without --profile, so that no events are recorded between operations. */
 static DtStatus time_steps(Cuda *cuda, const DtPlan *plan, DtGpuStep *ret_step)
 {
     const char *const argv[] = {cuda->c->dtrun, cuda->plan, "--unproved", "--attention",
                                 "generated", "--quiet", "--steps", "12", "--log", cuda->log, NULL};
-    unlink(cuda->log); /* logs are added to */
+    unlink(cuda->log); /* dtrun appends to an existing log */
     const DtStatus status = dt_calibrate_run(cuda->c, cuda->arena, argv, NULL);
     Count counted = {.plan = plan};
     dt_report_visit_step(plan, count, &counted);

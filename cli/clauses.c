@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    MOST_PARTS = 16, /* values of a part */
+    MOST_PARTS = 16, /* tests of each law */
     TRIES = 2        /* of a law */
 };
 
@@ -203,8 +203,8 @@ static const DtFunc *of_neutral(DtCli *cli, const DtFunc *func, const DtOp *loop
     return end_law(&law, part);
 }
 
-/* Whether it is a beginning that adds nothing: where the whole is compared, that it is the right
- * beginning is known. */
+/* Checks that merging the part before the first block changes nothing. A function that is compared
+ * with its blocks as a whole needs no further check. */
 static void check_neutral(DtCli *cli, const DtFunc *func)
 {
     DtText said = {0};
@@ -228,7 +228,7 @@ static void check_neutral(DtCli *cli, const DtFunc *func)
     module->funcs.n = n_funcs;
 }
 
-/* The merges that functions state, once for all calls. */
+/* Checks each merge that a function of the program states once, however many calls there are. */
 static void check_merges(DtCli *cli, DtModule *module)
 {
     const uint32_t n_funcs = module->funcs.n;
@@ -278,7 +278,8 @@ static bool fails_whole(DtCli *cli, DtFunc *func)
 {
     DtText said = {0};
     const DtFunc *whole = of_whole(cli, func);
-    func->stream = NULL; /* its results count, not where it writes them */
+    func->stream = NULL; /* compares results only: where the function streams them to does not
+                          * matter */
     func->gradient = NULL;
     const bool fails = dt_cli_compare_functions(cli, whole, func, TRIES, &said) == DT_BOX_OTHER;
     dt_text_free(&said);
@@ -297,7 +298,7 @@ static DtFunc *find_stream(const DtModule *module, const char *name)
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why)
 {
     const DtLowerOptions options = dt_cli_lowering(cli, path);
-    /* as it was before the passes */
+    /* the program as lowered, before any pass */
     DtProgram *program = dt_lower(cli->arena, dt_diag_new(cli->arena), &options);
     DtFunc *func = program ? find_stream(program->module, name) : NULL;
     if (!func || func->library)

@@ -178,13 +178,12 @@ typedef enum DtVariant {
 DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options,
                         DtVariant what, uint8_t **ret_bytes, size_t *ret_len);
 
-/* auto.c: chooses the layout that the block leaves open, prints it on stderr, and makes cli->block
- * its text. Not DT_EXIT_OK after a message. */
-struct DtAutoChoice; /* what was chosen from */
+/* auto.c: chooses the layout that the block leaves open, prints it on stderr, and sets cli->block
+ * to the block's text. Returns DT_EXIT_OK, or another code after it has printed a message. */
+struct DtAutoChoice; /* the layouts that the search ranked, from which the next one is taken */
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path,
                 struct DtAutoChoice **ret_choice);
-/* The layout is refused (cli->refused): takes the next one in the same way. False: there is
- * none. */
+/* choice NULL: `auto` chose nothing. */
 bool dt_cli_auto_next(DtCli *cli, struct DtAutoChoice *choice);
 /* choice NULL: there was none. */
 void dt_cli_auto_end(struct DtAutoChoice *choice);

@@ -99,8 +99,8 @@ static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **r
     return program;
 }
 
-/* With the layout that `auto` takes next as long as one is refused. ret_program: the one that
- * counts. */
+/* Compiles the program; while its layout is refused, tries the next one that `auto` offers.
+ * ret_program: the program that was compiled last. */
 static int compile(DtCli *cli, const char *path, struct DtAutoChoice *choice,
                    DtProgram **ret_program)
 {

@@ -27,11 +27,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_DIMS = 6, RUNS = 2 }; /* the last one of a size's dims has no name */
+enum { MOST_DIMS = 6, RUNS = 2 }; /* the last entry of a size's dims has no name */
 
 typedef struct Size {
     DtOption dims[MOST_DIMS];
-    /* is_small: of calibrate_small.dsl; is_check: not fitted on */
+    /* is_small: a program of calibrate_small.dsl; is_check: left out of the fit, to test the
+     * constants */
     bool is_small, is_bf16, is_check;
 } Size;
 
@@ -220,7 +221,7 @@ static double median(const Seconds *list)
 /* The contents of a trace: times of instructions, of steps and updates. */
 typedef struct Trace {
     Seconds *insts;   /* by number */
-    double in_insts;  /* all together */
+    double in_insts;  /* seconds of all instructions together */
     double in_steps;
     double steps;
 } Trace;
@@ -415,7 +416,7 @@ static bool is_name(const char *text)
     return good;
 }
 
-/* The errors that can be reported before anything runs. */
+/* Reports the errors that show before anything runs. */
 static int check(const DtCli *cli, const DtCalibrator *c, const char *name)
 {
     const bool gpu = cli->device && !strcmp(cli->device, "cuda");

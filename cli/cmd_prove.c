@@ -30,7 +30,7 @@ static void prove(void *data)
               dt_certfile_prove(p->arena, p->plan, &p->texts, &p->counts, &p->said);
 }
 
-/* Whether the serial program is this other one. */
+/* Compares the plan's serial program with the one that FILE gives. */
 static void prove_same(void *data)
 {
     Prove *p = data;

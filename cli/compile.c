@@ -48,7 +48,7 @@ typedef struct Watch {
     DtText printed;
     Proof *proof; /* NULL: no proof is wanted */
     const DtTrainConfig *train;
-    bool expands; /* the final program is another than the placed one */
+    bool expands; /* the final program differs from the placed one: `expand` changed it */
 } Watch;
 
 void dt_cli_list_passes(DtText *ret_text)
@@ -158,7 +158,7 @@ static void begin_proof(Proof *proof)
         prove(proof);
 }
 
-/* Waits for it. */
+/* Waits until the thread that proves the layout ends. */
 static void end_proof(Proof *proof)
 {
     if (proof->runs)
@@ -505,8 +505,8 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
         code = dt_cli_write(cli, &text);
     } else if (cli->output && !cli->emit) {
         if (has_model && says_device(&model))
-            add_prediction(cli, &plan, &model, builder, &bytes, &len); /* else it was only to be
-                                                                        * proved */
+            /* without a device the plan was built again only to be proved */
+            add_prediction(cli, &plan, &model, builder, &bytes, &len);
         status = dt_file_write(cli->output, bytes, len);
         if (!dt_status_ok(&status))
             code = dt_cli_fail(status.code, "%s", status.message);
@@ -515,7 +515,7 @@ static int write_results(DtCli *cli, const DtProgram *program, const char *path,
     return code == DT_EXIT_OK && !fits ? DT_EXIT_DOES_NOT_FIT : code;
 }
 
-/* Where the plan is, or will be. */
+/* The path of the plan file, which may not be written yet. */
 static const char *plan_path(const DtCli *cli)
 {
     return cli->against ? cli->words.at[0] : cli->output;

@@ -94,7 +94,8 @@ const char *dt_fit_lacks(const DtProgram *program)
 
 enum { MOST_LINES = 3, MOST_CHANGES = 48, MOST_OF_KIND = 6, SHOWN = 5 };
 
-/* A line to write, and the line that it is in the place of; no file: there is none. */
+/* A line to write into the parallel block, and the line that it replaces (no file: it replaces
+ * none). */
 typedef struct Line { const char *text; DtSpan old; } Line;
 
 typedef struct Change {
@@ -112,10 +113,12 @@ typedef struct Changes {
     DtArena *arena;
     DtCostModel model;
     Change at[MOST_CHANGES];
-    uint32_t n, fits; /* fits: 1 + number of the first that does, 0: none so far */
+    uint32_t n, fits; /* fits: 1 + number of the first change with which the program fits; 0: none
+                       * so far */
 } Changes;
 
-/* Memory of a rank with the change, and whether it fits; 0: there is no such plan. */
+/* Compiles the program with the change and stores the memory of a rank, and whether it fits; 0
+ * bytes: no plan results. */
 static void look_at(const Changes *c, Change *change)
 {
     DtLowerOptions options = dt_cli_lowering(c->cli, c->path);
@@ -448,7 +451,7 @@ static void help(const Changes *c, DtDiag *diag)
 
 bool dt_fit_check(DtCli *cli, const DtProgram *program, const char *path, const DtPlan *plan)
 {
-    /* who asks for that has another machine */
+    /* a user who compiles for processors will run the plan on another machine */
     const bool for_cpu = cli->target && dt_target_is_cpu(cli->target);
     Changes changes = {.cli = cli, .program = program, .plan = plan, .path = path,
                        .arena = cli->arena};

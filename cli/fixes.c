@@ -14,7 +14,7 @@
 
 enum { MOST = 32 }; /* fixes that are compiled; of further ones the words are shown */
 
-/* The layout, of a program that is right so far. */
+/* Runs placement for a program without errors, since it reports errors of the layout. */
 static void lay_out(const DtCli *cli, DtArena *arena, const DtProgram *program)
 {
     const DtParallelConfig *parallel = program->parallel;
@@ -64,8 +64,8 @@ static bool is_in_program(const DtCli *cli, const DtDiagFix *fix)
     return is;
 }
 
-/* Whether the fix is still there afterwards. Of one after which another error shows on its line,
- * which the first one may have hidden, the words remain if they say something by themselves. */
+/* Whether the fix is kept. If another error shows on the changed line (the first one may have
+ * hidden it), only the words of the fix are kept, if they make sense alone. */
 static bool keep(const DtCli *cli, uint32_t number, const DtDiagFix *fix)
 {
     const DtDiagMends how = mends(cli, fix);

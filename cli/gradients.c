@@ -166,7 +166,8 @@ static bool has_surrogate(const DtFunc *func)
     return has;
 }
 
-/* Alone, along directions of the inputs that get something. */
+/* Whether double precision refutes the function's gradient, along directions of the inputs that get
+ * a cotangent. */
 static bool is_refuted(DtCli *cli, const DtFunc *func)
 {
     bool *moves = DT_NEW_ARRAY(cli->arena, bool, func->inputs.n + 1);

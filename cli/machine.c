@@ -372,7 +372,7 @@ static bool collect(DtCliMachine *machine, Run *run)
     return true;
 }
 
-/* Whether this machine cannot run the plan, and the plan need not be wrong: no step was begun. */
+/* Whether this machine cannot run the plan although the plan may be right: no step began. */
 static bool is_lack(const Run *run, int code)
 {
     return !run->memory->began && (code == DT_EXIT_USAGE || code == DT_EXIT_DOES_NOT_FIT ||

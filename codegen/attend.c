@@ -43,7 +43,8 @@
 
 /* ---- one block of queries ---- */
 
-/* A place without the loop axes (registers move it), cut to the block's rows and keys. */
+/* The place of a value without the axes that became loops (registers move it), cut to the block's
+ * rows and keys. */
 static DtPlace cut(const DtTiling *g, DtPlace place)
 {
     DtView *view = &place.view;
@@ -96,7 +97,7 @@ static const DtType *block_type(const DtTiling *g, const DtType *type)
 
 static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
 
-/* The block of a draw: elements count as in all of it. */
+/* Sets the draw's range in the block: its elements are numbered as in the whole draw. */
 static DtValue *block_draw(DtTiling *g, DtBuilder *b, const DtValue *value)
 {
     DtValue wished = *value, *out = &wished;
@@ -137,8 +138,8 @@ static DtValue *make_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtV
                                   : dt_graph_map(b, op->kind, op->n_in, in, wish);
 }
 
-/* A cheap value, of the function or of its caller, computed for the block: positions of queries
- * start at the block's first. clones: by value id, those made already. */
+/* Computes a cheap value, of the function or its caller, for the block: positions of queries start
+ * at the block's first query. clones: by value id, those made already. */
 static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones)
 {
     if (!clones[value->id])
@@ -190,7 +191,8 @@ static DtFunc *block_func(DtTiling *g)
         DtValue wished = *op->out[0], *out = &wished;
         wished.type = block_type(g, op->out[0]->type);
         draft.out = &out;
-        if (g->part[i] == DT_TILE_TOTAL) { /* loops go along the other axes, and the store adds */
+        if (g->part[i] == DT_TILE_TOTAL) { /* points also run along s, whose terms the store adds
+                                            * up; loops cover the other axes */
             draft.axes = &g->s;
             draft.n_axes = dt_op_has_axis(op, g->s);
         }
@@ -199,7 +201,8 @@ static DtFunc *block_func(DtTiling *g)
     return block;
 }
 
-/* A score block that can take value: not taken, of its dtype, with its axes in the same order. */
+/* A score's memory that value can take over: not taken yet, of its dtype, with axes in the same
+ * order. */
 static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, bool *taken,
                                  const DtValue *value)
 {
@@ -329,14 +332,14 @@ static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outpu
 
 /* ---- the whole ---- */
 
-/* Queries at .. at + rows - 1 in one case. */
+/* Emits the blocks of queries at .. at + rows - 1 in one case. */
 typedef struct Block {
     int64_t at, rows;
     DtVisibleCase of;
 } Block;
 
-/* The block that these queries can be added to: the one before them in the same case, if both see
- * one key. most: scores that there is room for. */
+/* The earlier block that these queries can join, or NULL: one just before them in the same case
+ * that sees the same keys. most: rows that a block may have. */
 static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64_t most)
 {
     const DtVisibleCase *of = &these->of;
@@ -362,7 +365,7 @@ static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
                                                   .keys = g->n_t}};
         rows = at + rows_of_all < g->n_s ? rows_of_all : g->n_s - at;
         if (g->masked && g->reach.uses && at < half && at + rows > half)
-            rows = half - at; /* halves of zigzag order look at other keys */
+            rows = half - at; /* the halves of a zigzag order see different keys */
         const uint32_t n_cases = g->masked ? dt_visible_cases(&g->reach, at, rows, most, cases) : 1;
         for (uint32_t i = 0; i < n_cases; i++) {
             const Block these = {at, rows, cases[i]};
@@ -489,7 +492,8 @@ static Left place_outputs(DtTiling *g, int64_t rows, DtPlace *buffers)
         left.flags[i] = left.adds[i] ? DT_NOTE_ADDS : 0;
         if (!adds_up(g, i))
             continue;
-        if (value->type->dtype != DT_F32) { /* the sum over blocks is in f32, and rounded once */
+        if (value->type->dtype != DT_F32) { /* blocks are summed in f32, and the sum is rounded
+                                             * once */
             left.at[i] =
                 dt_place_temporary(e, dt_type_with_dtype(value->type, DT_F32), value->name);
             left.accumulates[i] = false;
@@ -561,7 +565,7 @@ static void emit_tiles(DtTiling *g)
         }
 }
 
-/* The function's op that makes the value of that number, or -1. */
+/* The position of the function's op whose value has that number in the reference program, or -1. */
 static int64_t op_of_number(const DtTiling *g, uint32_t number)
 {
     for (uint32_t i = 0; i < g->func->ops.n; i++)

@@ -34,12 +34,13 @@ typedef struct DtTiling {
     const DtValue *masked_by;  /* the value whose mask hides scores that do not change the result */
     DtVisible reach;
     DtTileWhy why;             /* why dt_tile_analyse returned false */
-    /* by argument: the caller's value if it is cheap to compute again, or NULL */
+    /* by argument: the caller's value if it is cheap enough to compute again in the kernel, or
+     * NULL */
     DtValue **inlined;
     /* the text of the region's kernel depends on the first query of the block */
     bool numbered;
-    int64_t like_rows, like_keys; /* size of the last block, and */
-    uint32_t like; /* 1 + number of its region's kernel */
+    int64_t like_rows, like_keys; /* rows of the last block that was emitted, and */
+    uint32_t like; /* 1 + number of its kernel */
     /* of the current block */
     int64_t at, rows, keys;
     DtValue **clone;           /* by value id: its clone in the block's own function */
@@ -66,8 +67,8 @@ static inline bool dt_tile_is_of_region(const DtTiling *g, uint32_t i)
     return g->part[i] == DT_TILE_REGION || g->part[i] == DT_TILE_TOTAL;
 }
 
-/* is_left: whether the region's kernel writes it as an output; is_output: whether it is an
- * output at all. */
+/* is_left: whether the region's kernel stores op i's result; is_output: whether any instruction of
+ * the block does. */
 static inline bool dt_tile_is_left(const DtTiling *g, uint32_t i)
 {
     return g->part[i] == DT_TILE_TOTAL || g->leaves[i];
@@ -81,8 +82,8 @@ static inline bool dt_tile_is_output(const DtTiling *g, uint32_t i)
 /* Finds axes, roles and mask; false if the function has no such roles. */
 bool dt_tile_analyse(DtTiling *g);
 
-/* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if only for
- * other functions), and its launch. All operands must be in memory. */
+/* attend_kernel.c: whether the target has a kernel for the whole function (lint L0588 if it has
+ * kernels only for other functions); emits its launch. All operands must be in memory. */
 bool dt_attend_has_kernel(DtTiling *g);
 void dt_attend_launch(DtTiling *g);
 

@@ -13,7 +13,7 @@ typedef struct Group {
     uint32_t n_ops, n_outputs;
 } Group;
 
-/* ret: the outputs, without places yet. */
+/* All ops of the function as one group; its outputs get their places later. */
 static Group group_of(DtTiling *g)
 {
     DtEmit *e = g->e;
@@ -35,7 +35,7 @@ static Group group_of(DtTiling *g)
 
 /* ---- the result, for a library ---- */
 
-/* The operand of the casts that make the value. */
+/* The value from which casts make `value`. */
 static const DtValue *uncast(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_CAST)
@@ -43,7 +43,8 @@ static const DtValue *uncast(const DtValue *value)
     return value;
 }
 
-/* Whether a score is made of it and of keys: of a result's gradient. */
+/* Whether a score contracts this value with keys, as the gradient of a result is contracted with
+ * values. */
 static bool is_scored(const DtTiling *g, const DtValue *value)
 {
     for (uint32_t i = 0; i < g->func->ops.n; i++)
@@ -53,7 +54,7 @@ static bool is_scored(const DtTiling *g, const DtValue *value)
     return false;
 }
 
-/* The op whose result comes before, if it is of that kind. */
+/* The op that makes the value, if it has that kind and comes before the scores; else NULL. */
 static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind)
 {
     return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE
@@ -89,8 +90,8 @@ static DtKAttention attention_of(DtTiling *g)
             if (is_dot(g, g->func->ops.at[i]->in[k], &a.result))
                 a.dot = g->func->ops.at[i]->in[k];
     a.result = a.dot ? a.result : NULL;
-    /* The library's function returns neither, and its gradient reads them so; a program's own may
-     * do anything. */
+    /* The library's `attend` hands its row statistics to its own gradient only; a program's
+     * function may use them in any way. */
     a.paired = g->call->func->library == dt_intern("attend");
     return a;
 }
@@ -132,7 +133,8 @@ void dt_attend_launch(DtTiling *g)
             dt_output_write(e, group.outputs[i].value, &group.outputs[i].accumulate);
     e->attention = &attention;
     bool done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
-    if (!done && attention.dot) { /* the result's memory may be written over */
+    if (!done && attention.dot) { /* the kernel may overwrite the memory of the result: tries
+                                   * without reading the result */
         attention.dot = attention.result = NULL;
         done = dt_launch_kernel(e, group.ops, group.n_ops, group.outputs, group.n_outputs);
     }

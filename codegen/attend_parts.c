@@ -54,7 +54,7 @@ static bool leave(DtTiling *g, const DtOp *op)
     return true;
 }
 
-/* Part of one op, or false if the function has another shape. */
+/* Finds the role of one op; false if the function has no shape that tiles allow. */
 static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
 {
     const bool square =
@@ -85,7 +85,8 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
             else if (part != DT_TILE_BEFORE)
                 return differs(g, op, "this product reads what blocks leave");
         }
-        /* away over s and over axes that become loops (the group of grouped queries), or over t */
+        /* the product sums over s and axes that become loops (the group of grouped queries), or
+         * over t alone */
         const bool sums =
             n == 1 && (dt_op_has_axis(op, g->s) ? !dt_op_has_axis(op, g->t)
                                                 : op->n_axes == 1 && dt_op_has_axis(op, g->t));
@@ -163,7 +164,7 @@ static bool find_axes(DtTiling *g)
     return (g->s && g->t) || differs(g, first, DT_TILE_NO_PRODUCT);
 }
 
-/* Whether the blocks of each point of the loops have part i of their own, or a term of it. */
+/* Whether each iteration of the loops makes its own part of op i's result, or a term of its sum. */
 static bool is_of_loops(const DtTiling *g, uint32_t i)
 {
     const DtOp *op = g->func->ops.at[i];
@@ -182,7 +183,8 @@ static bool is_of_loops(const DtTiling *g, uint32_t i)
     return true;
 }
 
-/* Every axis of the scores but s and t becomes a loop; false if there are more than registers. */
+/* Makes every axis of the scores but s and t a loop; false if that needs more registers than there
+ * are. */
 static bool find_loops(DtTiling *g)
 {
     const DtMesh *mesh = &g->e->module->mesh;
@@ -228,7 +230,7 @@ static bool is_closed(DtTiling *g)
     return true;
 }
 
-/* The first mask of positions without whose hidden scores the function is the same. */
+/* Finds the first mask of positions whose hidden scores cannot change the function's results. */
 static void find_mask(DtTiling *g)
 {
     bool *outputs = DT_NEW_ARRAY(g->e->scratch, bool, g->func->ops.n + 1);
@@ -244,13 +246,13 @@ static void find_mask(DtTiling *g)
     }
 }
 
-/* Whether value, which is made for each block, draws along axes that blocks know only. seen: by
- * value id, those that were looked at. */
+/* Whether value, which is computed for each block, draws only along axes that blocks cut. seen: by
+ * value id, values examined already. */
 static bool draws_by_blocks(const DtTiling *g, const DtValue *value, bool *seen)
 {
     const DtOp *op = value->op;
     if (seen[value->id])
-        return true; /* else the answer is known */
+        return true; /* had it drawn that way, the search would have ended with false */
     seen[value->id] = true;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!draws_by_blocks(g, op->in[i], seen))

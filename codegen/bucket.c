@@ -13,7 +13,8 @@ static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)
     return n;
 }
 
-/* Writes, or wishes for, each operand in its part of the bucket. */
+/* Writes each operand to its part of the bucket or, with `wish`, asks for it to be written
+ * there. */
 static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool accumulate, bool wish)
 {
     int64_t offset = 0;

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* The name of the model that entry "predict" runs: its results, or of stages those of one, are
- * "gpt2.0", "gpt2.1" .. */
+/* The name of the model that entry "predict" runs: that of the train block, else the name of its
+ * results without the number, as in "gpt2.0", "gpt2.1". */
 static const char *model_name(const DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
@@ -74,7 +74,7 @@ static bool lacks(const DtModule *module, DtSpan span, const char *what)
     return false;
 }
 
-/* Loops within loops count in registers of the plan. open: loops around the function. */
+/* Whether loops are nested deeper than the plan has registers. open: loops around the function. */
 static bool is_too_deep(const DtModule *module, const DtFunc *func, uint32_t open)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {

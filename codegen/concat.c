@@ -36,7 +36,7 @@ void dt_concat_claim(DtEmit *e)
         const DtWanted *wanted = e->scope->wanted[op->out[0]->id];
         const bool direct = wanted && !wanted->old && !wanted->accumulate && !wanted->packed;
         if (op->kind == DT_OP_RELABEL) {
-            if (direct) /* otherwise it is a part of a later concat */
+            if (direct) /* else a later concat that contains the renamed value places it */
                 give(e, op->out[0], &wanted->place);
             continue;
         }

@@ -12,7 +12,7 @@ void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate
     DtPlace *from = dt_place_find(e, value);
     if (from && dt_place_same(from, to) && !accumulate)
         return;
-    bool wide = from && from->view.dtype != value->type->dtype; /* sums kept in f32 */
+    bool wide = from && from->view.dtype != value->type->dtype; /* sums are kept in f32 */
     if (from && !accumulate && !wide && dt_place_is_dense(from, value->type, &e->module->mesh) &&
         dt_place_is_dense(to, value->type, &e->module->mesh)) {
         DtEArg args[2] = {dt_place_arg(e, to, true), dt_place_arg(e, from, false)};

@@ -174,7 +174,7 @@ static bool emit_view(DtEmit *e, const DtOp *op)
     if (!dt_place_view_of(e, op, dt_copy_require(e, op->in[0]), &place)) {
         if (op->kind != DT_OP_SHARD)
             fail(e, op, "it is said to be a view");
-        /* A place whose address depends on no coordinate. */
+        /* a place without coordinates: the address depends on registers only */
         DtPlace copy = dt_place_temporary(e, op->in[0]->type, op->in[0]->name);
         dt_copy_value(e, op->in[0], &copy, false);
         dt_place_view_of(e, op, &copy, &place);
@@ -197,7 +197,7 @@ static void emit_product(DtEmit *e, const DtOp *op)
     dt_place_set(e, output.value, output.place);
 }
 
-/* Where another op needs it, or a result belongs. */
+/* Copies the operand to where another op or the caller wants the result. */
 static void emit_copy(DtEmit *e, const DtOp *op)
 {
     const DtOutput output = dt_output_of(e, op->out[0]);
@@ -205,8 +205,8 @@ static void emit_copy(DtEmit *e, const DtOp *op)
     dt_place_set(e, op->out[0], output.place);
 }
 
-/* The ops of a call, or of its fused kernels, in place. tiles, not NULL: as attention in tiles,
- * false if it has another shape, and why. */
+/* Emits the ops of a called function (or of its fused form) at the place of the call. tiles: if not
+ * NULL, emits attention in tiles, or returns false and says why there are none. */
 static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtWanted *wanted,
                         DtTileWhy *tiles)
 {
@@ -230,7 +230,7 @@ static bool emit_callee(DtEmit *e, const DtOp *op, const DtFunc *func, const DtW
     return true;
 }
 
-/* A call that outlived inlining. */
+/* Emits a call that inlining left in the program. */
 static void emit_call(DtEmit *e, const DtOp *op)
 {
     const DtFunc *func = op->func;

@@ -43,26 +43,29 @@
 #include "ir/product.h"
 #include "plan/notes.h"
 
-/* A piece of a rank's memory. Temporaries are in frames (ir/frame.h). Those of attention, and
- * copies that an op may need, get an offset in the gaps between frames when the entry is
- * complete. */
+/* A piece of a rank's memory. Temporaries are in frames (ir/frame.h). Buffers that code generation
+ * adds (inside attention, and copies that an op may need) get an offset in the gaps between frames
+ * when the entry is complete. */
 typedef struct DtBuffer {
     const char *name;
     int64_t bytes;
-    bool fixed;            /* no temporary: it lives as long as the plan runs */
+    bool fixed;            /* it lives as long as the plan runs; false: a temporary */
     bool framed;           /* pass `memory` chose its offset */
     uint32_t arena;        /* DtPlanArenaKind */
     int64_t offset;        /* valid if fixed or framed, or once the entry is complete */
-    /* first and last position in the stream that touch it; first > last: none does */
+    /* first and last position in the stream of an item that touches the buffer; first > last: no
+     * item does */
     uint32_t first, last;
 } DtBuffer;
 
-/* The memory of a value: a view, and how its address moves, in bytes, with the registers. */
+/* The memory of a value: a view of a buffer, and the bytes by which its address grows with each
+ * register of the schedule */
 typedef struct DtPlace {
     bool set;
     DtView view;
     int64_t reg[DT_PLAN_ARG_REGS];
-    int64_t coord[DT_MAX_MESH]; /* and with the rank's coordinates on mesh axes of devices */
+    int64_t coord[DT_MAX_MESH]; /* the bytes by which the address grows with the rank's coordinate
+                                 * on each mesh axis of devices */
 } DtPlace;
 
 typedef struct DtEArg {
@@ -119,12 +122,13 @@ typedef struct DtScope {
     const DtFunc *func;
     DtPlace *places;       /* by value id */
     const DtWanted **wanted; /* by value id; NULL: no reader wants it in a certain place */
-    const DtWanted *results; /* of a body, by result: where the loop wants it */
-    uint32_t *number;      /* by value id: its number in the text of the program, for notes */
+    const DtWanted *results; /* of a loop's body: by result, the memory in which the loop wants
+                              * it */
+    uint32_t *number;      /* by value id: the value's number in the final program, for notes */
     DtRead *reads;         /* by value id; NULL until it is needed */
     const DtLoop *loop;    /* NULL: the function is an entry, a branch or called */
     const DtOp *op;        /* the loop, call, when or fused op; NULL: an entry */
-    /* it has a frame, which begins at byte `base` of the arena of temporaries */
+    /* framed: the function has a frame, which begins at byte `base` of the arena of temporaries */
     bool framed;
     int64_t base;
     uint32_t reg;          /* the register of the loop */
@@ -137,8 +141,8 @@ typedef struct DtEInput {
     const DtType *type;
 } DtEInput;
 
-/* Arenas: one of each kind; with a pipeline two more, for memory that is kept per micro-batch in
- * flight. */
+/* Arenas: one of each kind; with a pipeline two more, for memory that is kept for each micro-batch
+ * in flight. */
 enum { DT_EMIT_ARENAS = DT_ARENA_KINDS + DT_PLAN_N_SLOTS };
 
 /* A body of the plan; equal bodies are stored once. */
@@ -155,23 +159,24 @@ typedef struct DtEAxes {
 
 typedef struct DtPipelineEmit DtPipelineEmit; /* pipeline.c */
 
-/* An iota over a block of a split axis: its positions count from the first one of the rank. */
+/* An iota that attention makes for a block along a split axis: its positions count from the rank's
+ * first one. */
 typedef struct DtOrigin {
     const DtOp *iota;
     const DtAxis *axis;
 } DtOrigin;
 
-/* Communication that was started and not waited for yet, by the value that it makes (named as in
- * the function being emitted). */
+/* Communication that was started and not waited for yet. value: the result, as an op of the
+ * function being emitted. */
 typedef struct DtStarted {
     const DtValue *value;
     uint32_t event;        /* number */
     uint32_t to, from;     /* buffers */
 } DtStarted;
 
-/* The events of the slots of a ring buffer. of NULL: of prefetched gathers, number `gather` of
- * each slot. of a loop's body: of the ops that read the slot and make that result. of a loop or
- * function: of the `late` sum in it. */
+/* The events of a ring buffer's slots, or of a late sum. `of` says what they are for. NULL: gather
+ * number `gather` into each slot. A loop's body: the reductions that read the slot and make result
+ * number `gather`. A loop or function: the late sum in it. */
 typedef struct DtSlotEvents {
     const void *of;
     uint32_t gather, slots, first;
@@ -192,7 +197,7 @@ typedef struct DtEmit {
     DT_VEC(DtBuffer) buffers;
     DT_VEC(DtEArg) args;
     DT_VEC(DtItem) items;
-    /* conditions under which the instructions being emitted run */
+    /* conditions under which the instructions emitted at present run */
     DtEArg guards[2];
     uint32_t n_guards;
     double share;                      /* with guards: the fraction of points at which they hold */
@@ -203,9 +208,9 @@ typedef struct DtEmit {
     DtPlanArenaKind temporaries;       /* the arena of that entry's temporaries */
     /* 1 + position of the LOOP over micro-batches that is open; 0: none */
     uint32_t micro_loop;
-    int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: of the stage being emitted */
+    int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: the bytes of the stage being emitted */
     int32_t stage;                     /* the stage being emitted; 0 without a pipeline */
-    /* the stage for which the loops of the entry being emitted are written */
+    /* the first stage of its class, for which the loops' iterations are written */
     int32_t class_first;
     bool in_class;                     /* later stages of its class run the same entry */
     double trips;                      /* how often a step runs the entry being emitted */
@@ -222,11 +227,11 @@ typedef struct DtEmit {
     DT_VEC(DtOrigin) origins;          /* of the iotas made for blocks of attention */
     /* a block of attention is being emitted: notes omit the strides of arguments that are read */
     bool in_blocks;
-    DT_VEC(DtKDraw) draws;             /* the draws made for these blocks */
+    DT_VEC(DtKDraw) draws;             /* the draws made for blocks of attention */
     DT_VEC(uint64_t) kernel_hashes;    /* hashes of kernel texts: equal texts share one kernel */
     DT_VEC(const char *) kernel_texts;
     DT_VEC(DtSpan) kernel_spans;
-    /* 1 + number of the kernel that the next launch uses as well; 0: not known */
+    /* 1 + number of the kernel whose text the next launch shares; 0: not known */
     uint32_t like;
     /* later launches will have the same text, with other addresses */
     bool repeats;
@@ -255,12 +260,13 @@ static inline uint32_t dt_emit_first_device(const DtMesh *mesh)
 
 /* place.c */
 int64_t dt_place_bytes(const DtEmit *e, const DtType *type); /* bytes of a rank's part */
-int64_t dt_place_aligned(int64_t bytes);                     /* up to a multiple of DT_PLAN_ALIGN */
-/* a temporary */
+/* rounded up to a multiple of DT_PLAN_ALIGN */
+int64_t dt_place_aligned(int64_t bytes);
+/* Adds a temporary buffer. */
 uint32_t dt_place_buffer(DtEmit *e, const char *name, int64_t bytes);
 /* records that the next item touches the buffer */
 void dt_place_touch(DtEmit *e, uint32_t buffer);
-/* appended to an arena */
+/* Adds a buffer at the end of an arena. */
 uint32_t dt_place_fixed(DtEmit *e, const char *name, DtPlanArenaKind arena, int64_t bytes);
 DtPlace dt_place_dense(DtEmit *e, const DtType *type, uint32_t buffer);
 DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
@@ -269,16 +275,16 @@ DtPlace dt_place_temporary(DtEmit *e, const DtType *type, const char *name);
 DtPlace dt_place_own(DtEmit *e, const DtValue *value);
 uint32_t dt_place_framed(DtEmit *e, const DtValue *value, const char *name, int64_t base,
                          int64_t bytes);
-/* in the current scope; NULL if it has none */
+/* the value's place, looked up in the current scope; NULL if it has none there */
 DtPlace *dt_place_find(DtEmit *e, const DtValue *value);
 void dt_place_set(DtEmit *e, const DtValue *value, DtPlace place);
 /* Whether the place is contiguous, in the type's own order. */
 bool dt_place_is_dense(const DtPlace *place, const DtType *type, const DtMesh *mesh);
 bool dt_place_same(const DtPlace *a, const DtPlace *b);
-/* Appends bytes to key that are equal for equal places, buffers apart. A DtPlace itself has
- * padding between its fields. */
+/* Appends bytes to key that are equal for places that differ in their buffers only. (A DtPlace has
+ * undefined padding between its fields, so its own bytes do not serve.) */
 void dt_place_key(const DtPlace *place, DtText *key);
-/* whether they have no byte in common, for all values of the registers */
+/* whether the places share no byte, whatever the values of the registers */
 bool dt_place_apart(const DtPlace *a, const DtPlace *b);
 /* The result of an axis op as a view of its operand; false if no strides describe it. */
 bool dt_place_view_of(DtEmit *e, const DtOp *op, const DtPlace *in, DtPlace *ret_place);
@@ -310,12 +316,12 @@ uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);
 uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages);
 
 /* scope.c */
-/* inside of e->scope */
+/* A scope for func inside of e->scope. */
 DtScope *dt_scope_new(DtEmit *e, const DtFunc *func, const DtLoop *loop, const char *path);
-/* The same for the function that an op runs in a frame of its own: a loop, a `when`, or a call
- * that is not attention. */
+/* A scope for the function that an op runs in a frame of its own: a loop, a `when`, or a call that
+ * is not attention. */
 DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path);
-/* Says where the first n results of the scope's function are wanted, before it is emitted. */
+/* Records, before the function of the scope is emitted, where its first n results are wanted. */
 void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted);
 /* After the function is emitted: checks that its first n results are where they are wanted.
  * (Copies are ops of the program, made by pass `memory`.) */
@@ -324,17 +330,17 @@ void dt_scope_check(DtEmit *e, uint32_t n, const DtWanted *wanted);
 uint32_t dt_scope_reads(DtEmit *e, const DtValue *value);
 /* whether the value is a result that is still to be written to its wanted place */
 bool dt_scope_is_result(const DtEmit *e, const DtValue *value);
-/* the `done` that waits for it; NULL: it is in another function */
+/* the `done` op that waits for a started collective; NULL: it is in another function */
 const DtOp *dt_scope_done(DtEmit *e, const DtValue *started);
 
 /* copy.c */
-/* the place of a value that an op reads from memory */
+/* The place of a value that an op reads from memory; the value must have one. */
 DtPlace *dt_copy_require(DtEmit *e, DtValue *value);
 /* The same for operands of a streaming function, which may or may not run in tiles: a value that
  * kernels compute where they read it is computed into memory first. In other functions such a
  * copy is an op of the program (pass `memory`). */
 DtPlace *dt_copy_settle(DtEmit *e, DtValue *value);
-/* any layout to any layout */
+/* Copies a value to a place, from any layout to any layout. */
 void dt_copy_value(DtEmit *e, DtValue *value, const DtPlace *to, bool accumulate);
 
 /* emit.c */
@@ -353,9 +359,9 @@ void dt_bucket_pack(DtEmit *e, const DtOp *op);
 void dt_concat_claim(DtEmit *e);
 bool dt_concat_emit(DtEmit *e, const DtOp *op);
 
-/* attend.c: emits the call of a streaming function, or of its gradient, in tiles, in the scope
- * of the callee. False, with nothing emitted, if the function has no such roles: ret_why says
- * why, and which op is to blame (or NULL). */
+/* attend.c: emits the call of a streaming function, or of its gradient, in tiles, in the scope of
+ * the callee. False, with nothing emitted, if its ops do not have the roles that tiles need:
+ * ret_why says why, and which op is to blame (or NULL). */
 typedef struct DtTileWhy {
     const char *why;
     const DtOp *at;
@@ -383,7 +389,7 @@ typedef struct DtReplay {
     DtText key;
     DT_VEC(uint32_t) buffers;          /* in the order of the key */
     uint64_t hash;
-    uint32_t item, arg, buffer;        /* the first ones of the stretch */
+    uint32_t item, arg, buffer;        /* the first item, argument and buffer of the stretch */
     size_t note;
 } DtReplay;
 void dt_replay_add(DtReplay *replay, const void *bytes, size_t n);
@@ -406,12 +412,14 @@ typedef struct DtVisible {
     DtEmit *e;
     const DtScope *scope;              /* the scope of the mask */
     const DtValue *mask;
-    const char *axis[2];               /* names and local extents of the axes of queries and keys */
+    const char *axis[2];               /* names and local extents of the axes of queries and of
+                                        * keys */
     int64_t n[2];
-    /* mesh axes on which positions depend; loops on which they depend, by register */
+    /* uses: bits of the mesh axes on which positions depend; loops on which they depend, by
+     * register */
     uint16_t uses;
     const DtLoop *loops[DT_VISIBLE_REGS];
-    DtVisibleNumber numbers[DT_VISIBLE_NUMBERS]; /* the ones on which positions depend */
+    DtVisibleNumber numbers[DT_VISIBLE_NUMBERS]; /* rank numbers on which positions depend */
     uint32_t n_numbers;
     int64_t grain;                     /* numbers of keys are rounded up to a multiple of this */
     int64_t n_points, least, most;     /* number of points; range of the values of sums */
@@ -421,7 +429,7 @@ typedef struct DtVisible {
     /* values evaluated so far for this block, to bound the work */
     uint32_t visits;
 } DtVisible;
-/* rank number minus loop iteration; -1: without that term */
+/* A guard compares this sum: rank number minus loop iteration; -1: without that term. */
 typedef struct DtVisibleSum {
     int number, reg;
 } DtVisibleSum;
@@ -431,7 +439,7 @@ typedef struct DtVisibleCase {           /* the points where first <= value of s
     bool is_first, is_last;
     int64_t first, last, keys, points;
 } DtVisibleCase;
-/* Begins the analysis of a mask; false if nothing is known of it: then every block takes all
+/* Begins the analysis of a mask; false if nothing is known of the mask. Then every block takes all
  * keys. */
 bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, const char *queries,
                       int64_t n_queries, const char *keys, int64_t n_keys, DtVisible *ret_reach);
@@ -452,13 +460,14 @@ void dt_entry_emit_all(DtEmit *e);
 void dt_entry_store(DtEmit *e, const DtStore *store);
 /* begins an entry, which lasts until dt_finish_entry */
 void dt_entry_begin(DtEmit *e, DtEntryKind kind);
-/* The arena of the entry's temporaries. Those of "predict" are apart, since a run that only
- * trains allocates none. */
+/* The arena of the entry's temporaries. Temporaries of "predict" have an arena of their own, which
+ * a run that only trains does not allocate. */
 static inline DtPlanArenaKind dt_entry_temporaries(DtEntryKind kind)
 {
     return kind == DT_ENTRY_PREDICT ? DT_ARENA_PREDICT : DT_ARENA_ACTIVATIONS;
 }
-/* Where each result of the entry is wanted; name: of the plan's entry. */
+/* Finds the memory in which each result of the entry is wanted. name: the name of the entry in the
+ * plan. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted);
 /* emits the readers that fill inputs of func; NULL: all readers */
 void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval);
@@ -474,7 +483,7 @@ void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtTyp
 /* slots.c: the slots of one stage in one run */
 typedef struct DtSlots {
     int64_t depth[DT_PLAN_N_SLOTS]; /* slots of each group; 0: the group does not exist */
-    int64_t bytes[DT_PLAN_N_SLOTS]; /* of one slot */
+    int64_t bytes[DT_PLAN_N_SLOTS]; /* bytes of one slot, by group */
     int64_t single;                 /* bytes of memory that needs one slot only */
 } DtSlots;
 void dt_slots_place(DtEmit *e, const DtPipelineRun *run, DtSlots *ret_slots);
@@ -491,15 +500,17 @@ typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
     bool accumulate;
-    bool wished;           /* a reader wants it in this place */
+    bool wished;           /* `place` is where a reader wants the value */
     const DtValue *old;    /* the value whose contents are there now */
     bool block;            /* it is a block of attention's output */
 } DtOutput;
-/* Where `value` may be written directly: where it is wanted, if that memory is free or belongs
- * to DtValue.over; else a temporary. dt_output_write also records the value as written. */
+/* Finds where `value` may be written directly: the place where it is wanted, if that memory is free
+ * or belongs to DtValue.over; else a temporary. dt_output_write also records the place as the
+ * value's. */
 DtOutput dt_output_of(DtEmit *e, DtValue *value);
 DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate);
-/* Makes a temporary the memory of DtValue.over, if the value has one. */
+/* If the output takes the memory of another value (DtValue.over), gives that value's contents a
+ * temporary */
 void dt_output_take(DtEmit *e, DtOutput *output);
 
 /* launch.c: kernels, one text per distinct kernel */
@@ -513,7 +524,7 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
                               const DtOutput *outputs, uint32_t n_outputs);
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs);
 
-/* event.c: events, and slots of ring buffers.
+/* event.c: events, and slots of ring buffers. Functions are named after what they do:
  *   take   n consecutive events, none below `from`
  *   of     the event of gather number `gather` in slot 0 of a ring buffer, or of the function
  *   set    gives the last instruction its event, which grows by `step` with each slot
@@ -535,17 +546,18 @@ void dt_event_turn(DtEmit *e, const DtType *ringbuf, bool begins);
  * that the entry, a piece of a pipeline, returns while they are in flight. */
 bool dt_exchange_emit(DtEmit *e, const DtOp *op);
 void dt_exchange_finish(DtEmit *e, const DtEntryPoint *entry);
-/* The reduction over `mesh` of two dense places of equal length, in place if they are equal. op
- * may be NULL. */
-/* Makes the last instruction, a message, asynchronous under this event, or the wait for it;
- * *event 0: takes a new event. */
+/* dt_exchange_sum: the reduction over `mesh` of two dense places of equal length, in place if they
+ * are equal. op may be NULL. */
+/* Makes the last instruction, a message, asynchronous under this event, or makes it the wait for
+ * the event; *event 0: takes a new event. */
 void dt_exchange_message(DtEmit *e, uint32_t *event);
 void dt_exchange_sum(DtEmit *e, const DtPlace *to, const DtPlace *from, uint16_t mesh,
                      DtReduce reduce, const DtOp *op);
 
-/* inflight.c: reductions in flight at the end of an iteration. is: whether op is one, and which
- * result of the function it is. turn: the ring buffer moves on; waits for what was started on
- * the slot that becomes the front one. finish: a `done` of a loop's result. */
+/* inflight.c: asynchronous reductions in flight at the end of an iteration. is: whether op is such
+ * a reduction, and which result of the function it makes. turn: moves the ring buffer on by one
+ * slot, and waits for the reduction that was started on the slot which is now the front one.
+ * finish: emits a `done` of a loop's result. */
 bool dt_inflight_is(const DtFunc *func, const DtOp *op, uint32_t *ret_number);
 uint32_t dt_inflight_event(DtEmit *e, const DtFunc *body, uint32_t result);
 void dt_inflight_turn(DtEmit *e, const DtOp *turn);
@@ -561,37 +573,39 @@ DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf);
  * register. */
 bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value);
 
-/* gemm.c: emits the contraction as a GEMM if dtypes and strides allow. */
+/* gemm.c: emits the contraction as a GEMM; false if dtypes or strides do not allow one. */
 bool dt_gemm_emit(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out,
                   bool accumulate);
-/* Lint L0587 of one that is none, if it is large. */
+/* Reports lint L0587 for a large contraction that cannot be a GEMM. */
 void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out);
-/* into c */
+/* The GEMM whose result goes into c. */
 DtPlanGemm dt_gemm_of(const DtProduct *product, const DtView *const operands[2], const DtView *c);
 uint32_t dt_gemm_record(DtEmit *e, DtPlanGemm gemm); /* its number in the plan */
 
-/* Copies operands so that it is true, if that pays: of a product that says `copies`. */
+/* For a product that says `copies`: copies operands so that dt_gemm_of applies, if the copies cost
+ * less than they save. */
 void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const DtPlace *out);
 
 /* epilogue.c: a product with the epilogue that its library computes, as one instruction. */
 typedef struct DtJoin {
     const DtOp *op;
-    DtScope *inner;        /* of the op's function */
+    DtScope *inner;        /* the scope of the op's function */
     DtJoinedParts parts;
     DtOutput *outputs;     /* by result */
     bool swapped;          /* the product's A is the second operand */
 } DtJoin;
 void dt_epilogue_emit(DtEmit *e, const DtOp *op);
 /* instead.c: the second form of the instruction that was just emitted, gemm: a product without an
- * epilogue, and a kernel; args: of the instruction, C's is the third. note: where its note begins,
- * which gets a FORMS in front. Nothing if it has one form. */
+ * epilogue, and a kernel; args: the arguments of that instruction, the third of which is C's. note:
+ * the offset of its note, in front of which a FORMS is inserted. A product with one form only gets
+ * no second one. */
 void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *args, size_t note);
 
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
-/* finish.c */
+/* finish.c: records of the plan */
 /* remarks.c. attention: the record of an attention kernel. peak: the item at which temporaries of
- * the entry need most memory; live 0: it has none. */
+ * the entry need most memory; live 0: the entry has no temporaries. */
 void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
 uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak);
 
@@ -599,40 +613,42 @@ uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *te
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);
 
-/* note.c: notes of plan/notes.h, in the order of items. numbers: of the function's values. A read
- * or written argument is value, in the present function. place: the place of the whole value. over:
- * the result overwrites old. */
+/* note.c: writes notes (plan/notes.h), in the order of items. numbers: by value id, the numbers of
+ * the function's values. dt_note_read and dt_note_write say which value of the present function an
+ * argument holds; place: where all of that value is. over: the result overwrites the value
+ * `old`. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func);
 void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted);
 void dt_note_op(DtEmit *e, uint32_t kind, const DtOp *op);
 void dt_note_carry(DtEmit *e, const DtOp *loop, uint32_t number);
-/* the instructions up to RETURN gather for that later iteration */
+/* The instructions up to RETURN gather for a later iteration, which `of` names. */
 void dt_note_ahead(DtEmit *e, const DtAheadOf *of);
-/* The instructions up to RETURN belong to the iteration `number` before the present one; or, after
- * the loop has ended, to that iteration of it. */
+/* The instructions up to RETURN belong to an earlier iteration: the one `number` iterations before
+ * the present one or, after the loop has ended, iteration number `number`. */
 void dt_note_behind(DtEmit *e, const DtOp *loop, int64_t number);
 void dt_note_store(DtEmit *e, uint32_t kind, const DtStore *store);
 void dt_note_sum(DtEmit *e, uint32_t n, const DtStore *const *stores); /* NULL: a named result */
-void dt_note_part(DtEmit *e, const DtValue *value); /* the terms that micro-batches have added to a
-                                                     * result, in its memory */
+void dt_note_part(DtEmit *e, const DtValue *value); /* records that a result's memory holds the
+                                                     * terms that micro-batches have added so far */
 void dt_note_forms(DtEmit *e, size_t first,
-                   size_t second); /* notes of two forms, which begin there */
+                   size_t second); /* inserts a FORMS before the notes of a product's two forms,
+                                    * which begin at these offsets */
 void dt_note_do(DtEmit *e, const DtOp *const *ops, uint32_t n);
 void dt_note_read(DtEmit *e, const DtValue *value);
-/* By a kernel that is made for this view. */
+/* Records a read by a kernel that is compiled for this view. */
 void dt_note_read_as(DtEmit *e, const DtValue *value, const DtView *view, uint32_t flags);
-/* in flags: a block of a place whose strides were noted */
+/* a flag: the argument is a block of a place whose strides were noted before */
 enum { DT_NOTE_OF_BLOCK = DT_NOTE_FLAGS };
 void dt_note_write(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags);
 void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_t flags,
                   const DtValue *old);
 void dt_note_integer(DtEmit *e, const DtKInt *value);
-/* mask: NULL, or the mask by which blocks may omit keys. */
+/* mask: the mask by which blocks may leave out keys, or NULL. */
 void dt_note_tiles(DtEmit *e, uint32_t n_loops, const char *const *loops, const char *queries,
                    const char *keys, const DtValue *mask);
 void dt_note_words(DtEmit *e, uint32_t n, const int64_t *words);
 
-/* stacked.c: section SAVE. */
+/* stacked.c: writes section SAVE. */
 void dt_stacked_records(DtEmit *e);
 
 #endif

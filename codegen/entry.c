@@ -70,7 +70,7 @@ static void mark_stores(DtEmit *e)
     }
 }
 
-/* The memory of a store that is part of no other; the same each time. */
+/* The buffer of a store that is no part of a bucket; made at the first call. */
 static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
     const DtType *type = dt_store_memory_type(store);
@@ -81,9 +81,9 @@ static uint32_t memory_of(DtEmit *e, const DtStore *store)
     return e->stores[store->index].view.buffer;
 }
 
-enum { LOOK_BACK = 256 }; /* records among which an equal one is looked for */
+enum { LOOK_BACK = 256 }; /* how many of the last records are searched for an equal one */
 
-/* Where the elements of a store in a bucket are; returns 1 + the number of the record. */
+/* Records where the elements of a store are in its bucket; returns 1 + the number of the record. */
 static uint32_t plan_pack(DtEmit *e, const DtStore *store)
 {
     const DtType *bucket = store->bucket->type;
@@ -101,7 +101,8 @@ static uint32_t plan_pack(DtEmit *e, const DtStore *store)
     return e->plan->packs.n;
 }
 
-/* A parameter's gradient and moments share its axes. */
+/* Records the axes of a store; the record of a parameter's axes serves its gradient and moments
+ * too. */
 static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
 {
     for (uint32_t i = e->axes.n; i-- > 0 && i + LOOK_BACK > e->axes.n;) {
@@ -123,7 +124,7 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
         axes->step = store->first_step;
     }
     for (uint32_t i = e->axes.n; n_axes && i-- > 0 && i + LOOK_BACK > e->axes.n;) {
-        uint32_t at = e->axes.at[i].at; /* of another type with equal axes */
+        uint32_t at = e->axes.at[i].at; /* the record of another type whose axes are equal */
         if (e->axes.at[i].type->rank != n_axes ||
             memcmp(e->plan->axes.at + at, axes, n_axes * sizeof *axes) != 0)
             continue;
@@ -136,7 +137,7 @@ static void store_axes(DtEmit *e, const DtStore *store, DtPlanStore *record)
                        record->first_axis}));
 }
 
-/* A store in a bucket has a record of its own; the bucket has none. */
+/* Adds the record of a store, or of each member of a bucket; the bucket itself has no record. */
 void dt_entry_store(DtEmit *e, const DtStore *store)
 {
     const DtType *type = store->type;
@@ -183,7 +184,7 @@ static void add_input(DtEmit *e, const DtOp *op)
     DT_PUSH(e->arena, e->inputs, ((DtEInput){op->text, dt_place_dense(e, type, buffer), type}));
 }
 
-/* Scalars that the runtime writes when a step begins, used or not. */
+/* Adds the scalars that the runtime writes when a step begins, whether an op reads them or not. */
 static void add_scalars(DtEmit *e)
 {
     const DtTrainConfig *train = e->program->train;
@@ -233,8 +234,8 @@ static const DtEInput *find_input(const DtEmit *e, const char *name)
 
 /* ---- readers ---- */
 
-/* The type with which a rank has an input that no entry uses: its samples, as those of the reader's
- * others. */
+/* The type of an input that no entry uses: on each rank it has the samples that the reader's other
+ * inputs have there. */
 static const DtType *unused_type(const DtEmit *e, const DtReader *reader, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -268,7 +269,8 @@ static void plan_values(DtEmit *e, const DtInputRange *range, DtPlanInput *input
     input->draw_hi = range->hi;
     if (!range->axis)
         return;
-    input->n_ranges = range->allowed.n ? range->allowed.n : 1; /* 0 .. -1: no value is allowed */
+    /* no allowed value: the range 0 .. -1 */
+    input->n_ranges = range->allowed.n ? range->allowed.n : 1;
     memcpy(input->lo, range->allowed.lo, sizeof input->lo);
     memcpy(input->hi, range->allowed.hi, sizeof input->hi);
     input->indexed = dt_write_str(e->plan, range->axis);
@@ -364,7 +366,7 @@ void dt_entry_metric(DtEmit *e, const char *name, const char *entry, const DtTyp
     DT_PUSH(e->plan->arena, e->plan->metrics, metric);
 }
 
-/* The value that the function reads of the store; NULL: it reads none. */
+/* The value that the function reads from the store; NULL: it does not read the store. */
 static const DtValue *read_of(const DtFunc *func, const DtStore *store)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -382,7 +384,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
         const DtType *type = func->results.at[i]->type;
         DtWanted *wanted = &ret_wanted[i];
         if (result->store && result->store->kind == DT_STORE_RINGBUF)
-            continue; /* it is there */
+            continue; /* a ring buffer is written where it is */
         wanted->set = true;
         wanted->accumulate = result->accumulate && (e->n_micro > 1 || e->module->pipeline);
         if (result->name && result->name[0] == '@') {
@@ -397,13 +399,13 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
                 continue;
             }
             const DtValue *value = func->results.at[i];
-            /* results that are tensors are among the activations */
+            /* tensors that `predict` returns are among the temporaries */
             bool predicts = entry->kind == DT_ENTRY_PREDICT;
             uint32_t buffer = predicts && type->rank
                                   ? dt_place_framed(e, value, result->name, 0, bytes)
                                   : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
             wanted->place = dt_place_dense(e, type, buffer);
-            if (!predicts) /* emit_predict names them in their order, once they have their place */
+            if (!predicts) /* emit_predict names results in their order, after all have places */
                 dt_entry_metric(e, result->name, name, type, buffer);
         }
     }
@@ -416,11 +418,11 @@ void dt_entry_complete(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wan
     uint16_t time = dt_emit_first_device(&e->module->mesh) ? 1 : 0;
     DtPlace run = {0};
     uint16_t run_mesh = 0;
-    DT_VEC(const DtStore *) stores = {0}; /* in the run */
+    DT_VEC(const DtStore *) stores = {0}; /* the stores of the run of gradients so far */
     for (uint32_t i = 0; i < entry->results.n; i++) {
         const DtType *type = entry->func->results.at[i]->type;
         const DtStore *store = entry->results.at[i].store;
-        uint16_t later = store ? store->type->partial : 0; /* the update does these */
+        uint16_t later = store ? store->type->partial : 0; /* the update completes these sums */
         uint16_t mesh = (uint16_t)(type->partial & ~time & ~later);
         if (!mesh)
             continue;
@@ -472,7 +474,7 @@ void dt_entry_body(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
 
 void dt_entry_begin(DtEmit *e, DtEntryKind kind)
 {
-    e->items.n = e->args.n = 0; /* those before are records of the plan */
+    e->items.n = e->args.n = 0; /* items of earlier entries are records of the plan already */
     e->notes.len = 0;
     e->entry_buffer = e->buffers.n; /* temporaries of an entry are its own */
     e->temporaries = dt_entry_temporaries(kind);
@@ -494,7 +496,7 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
         e->micro_loop = e->items.n;
     }
     const DtTrainConfig *train = e->program->train;
-    /* inputs that this loss needs */
+    /* with several losses, reads only the inputs of this loss */
     dt_entry_reads(e, train && train->objectives.n > 1 ? entry->func : NULL, eval);
     dt_entry_body(e, entry, wanted);
     if (e->n_micro > 1) {
@@ -540,8 +542,8 @@ static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
     dt_entry_body(e, entry, wanted);
     dt_entry_complete(e, entry, wanted);
     for (uint32_t i = 0; i < entry->results.n; i++)
-        e->buffers.at[wanted[i].place.view.buffer].last = e->items.n; /* read when the entry has
-                                                                       * run */
+        /* kept to the end: the runtime reads it after the entry */
+        e->buffers.at[wanted[i].place.view.buffer].last = e->items.n;
     dt_finish_entry(e, entry->name);
     for (uint32_t i = 0; i < entry->results.n; i++)
         if (!entry->results.at[i].store)
@@ -576,7 +578,7 @@ void dt_entry_emit_all(DtEmit *e)
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
         const DtEntryPoint *entry = &e->module->entries.at[i];
         if (entry->part != DT_PART_WHOLE)
-            continue; /* a prologue: with its entry */
+            continue; /* a prologue is emitted with its entry */
         if (entry->kind == DT_ENTRY_GRAD)
             emit_batch(e, entry, false);
         else if (entry->kind == DT_ENTRY_UPDATE)

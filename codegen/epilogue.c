@@ -24,7 +24,7 @@ static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
     return output ? &output->place : &j->inner->places[value->id];
 }
 
-/* The number of the op's text in the plan: DtPlanEpilogue. */
+/* The epilogue of the op's text, as the plan numbers them (DtPlanEpilogue). */
 static uint32_t kind_of(const DtOp *op)
 {
     uint32_t k = 0;

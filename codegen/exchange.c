@@ -53,7 +53,8 @@ static bool is_plain(const DtEmit *e, const DtPlanBlocks *blocks, int64_t count)
     return true;
 }
 
-/* 1 + number of the record, 0 for a plain order. */
+/* Adds a record of the blocks and returns 1 + its number; 0: members' blocks are contiguous and in
+ * order. */
 static uint32_t record_of(DtEmit *e, DtPlanBlocks blocks, int64_t count, bool one_sided)
 {
     if (one_sided && is_plain(e, &blocks, count))
@@ -92,8 +93,8 @@ static void add_blocks(DtEmit *e, const DtOp *op, DtPlanInstKind kind, const DtP
  * a use of both buffers, and emit.c does not reuse memory that is still read (DtRead.held).
  * inflight.c handles starts that end after their iteration, ring.c the numbers of events. */
 
-/* Number of ops of its kind before it. An iteration reads slots of the ring in the order in which
- * they were written. */
+/* How many ops of op's kind come before it. This numbers the slots: an iteration reads slots of the
+ * ring buffer in the order in which they were written. */
 static uint32_t place_among(const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
@@ -131,7 +132,9 @@ static void start_event(DtEmit *e, const DtOp *op, const DtPlace *to, const DtPl
     const DtOp *put = dt_graph_put(e->scope->func, op->out[0]);
     if (!put)
         DT_BUG("`%s` is started and nobody waits for it", dt_op_info[op->kind].text);
-    if (e->buffers.at[from->view.buffer].fixed) /* else it may be gone when the slot is read */
+    /* a temporary may be overwritten before the slot is read, so only other memory is gathered
+     * asynchronously */
+    if (e->buffers.at[from->view.buffer].fixed)
         dt_event_set(e,
                      dt_event_of(e, NULL, place_among(e->scope->func, put),
                                  dt_event_slots(put->out[0]->type)),
@@ -158,7 +161,7 @@ static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, cons
     return dt_event_of(e, loop ? (const void *)loop : func, n, 1);
 }
 
-/* Sums a rank's run of the memory over all ranks. */
+/* Reduces in place: each rank sums its own part of the memory over all ranks. */
 static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
 {
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
@@ -186,7 +189,7 @@ static void emit_late(DtEmit *e, const DtOp *op)
         dt_event_wait(e, op, event, 0);
     const DtPlanSchedule last = {.kind = DT_SCHED_WHEN, .first = (int32_t)e->n_micro - 1,
                                  .count = 1};
-    /* up to a CLOSE */
+    /* the condition lasts up to a CLOSE */
     DT_PUSH(e->arena, e->items, ((DtItem){.kind = DT_ITEM_SCHED, .loop = last}));
     if (op->kind == DT_OP_REDUCE_SCATTER)
         cut_in_place(e, op, &wanted->place);

@@ -27,8 +27,8 @@ static int larger_first(const void *a, const void *b)
                                 : (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The ranges of temporaries that are in frames, or of the others. offset: of these, their
- * number. */
+/* Lists the memory ranges of temporaries that are in frames or (framed false) of the others. offset
+ * of a range outside frames: the number of its buffer. */
 static uint32_t list_ranges(const DtEmit *e, bool framed, DtFrameRange *ret_ranges)
 {
     uint32_t n = 0;
@@ -122,7 +122,7 @@ static double gemm_flops(const DtPlanGemm *g)
     return flops;
 }
 
-/* Ranks that run the entry. */
+/* The number of ranks that run the entry. */
 static double ranks_of(const DtEmit *e)
 {
     const DtPipelineSchedule *pipeline = e->module->pipeline;
@@ -249,7 +249,8 @@ void dt_finish_entry(DtEmit *e, const char *name)
                          .stage = e->module->pipeline ? e->stage : DT_PLAN_NONE};
     double trips[DT_PLAN_MAX_DEPTH + 2] = {e->trips * turns_of(e, name)};
     const bool counts = dt_plan_name(name).run == DT_PLAN_STEP;
-    uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2]; /* WHEN items */
+    /* positions of the WHEN items that are open */
+    uint32_t depth = 0, n_open = 0, open[DT_PLAN_MAX_DEPTH + 2];
     place_temporaries(e);
     for (uint32_t i = 0; i < e->items.n; i++) {
         const DtItem *item = &e->items.at[i];
@@ -292,8 +293,9 @@ void dt_finish_entry(DtEmit *e, const char *name)
 
 /* ---- arguments ---- */
 
-/* The first of n arguments equal to args among those that are kept already, else they are kept too.
- * slots: as those of spans, of 1 + number of an instruction that is done. */
+/* Finds the instruction's arguments among those kept so far, and keeps them if no equal sequence is
+ * there; returns the first. slots: a hash table like that of spans, of 1 + number of an instruction
+ * whose arguments are kept. */
 static uint32_t keep_args(DtPlanBuilder *plan, uint32_t inst, uint32_t *slots, uint32_t n_slots,
                           uint32_t *n_kept)
 {
@@ -340,7 +342,7 @@ static bool is_shared(const DtEmit *e, uint32_t arena)
         if (inst->kind < DT_INST_ALL_REDUCE || inst->kind == DT_INST_SEND ||
             inst->kind == DT_INST_RECV)
             continue;
-        /* in these collectives only the owner writes `to` */
+        /* these collectives write `to` on its own rank only */
         bool own = inst->kind >= DT_INST_ALL_GATHER && inst->kind <= DT_INST_SHIFT_BACK;
         for (uint32_t a = own ? 1 : 0; a < inst->n_args; a++) {
             const DtPlanArg *arg = &e->plan->args.at[inst->first_arg + a];
@@ -376,7 +378,7 @@ static void add_arenas(DtEmit *e)
                     ((DtPlanArenaSize){dt_pipeline_arena(e, i, s)}));
 }
 
-/* A plan has room for memory that machines have. */
+/* Refuses plans that need more memory than any machine has. */
 static DtStatus check_arenas(const DtEmit *e)
 {
     char need[32], most[32];

@@ -49,7 +49,7 @@ void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const Dt
         }
 }
 
-/* How many products each element of the operand is part of. */
+/* How many multiplications each element of the operand takes part in. */
 static int64_t uses_of(const DtView *x, const DtView *c)
 {
     int64_t uses = 1;

@@ -41,7 +41,7 @@ static void add_slot(DtEmit *e, uint32_t result, const DtPlace *memory, const Dt
     dt_copy_value(e, value, to, true);
 }
 
-/* The place of an iteration's part, `turns` iterations before it. */
+/* The place of the part that belongs to the iteration `turns` before the present one. */
 static DtPlace part_before(const DtScope *scope, DtPlace place, int64_t turns)
 {
     const int64_t away = scope->loop->reverse ? turns : -turns;
@@ -49,7 +49,8 @@ static DtPlace part_before(const DtScope *scope, DtPlace place, int64_t turns)
     return place;
 }
 
-/* To the part of the iteration that had this slot before, unless this is the first that has it. */
+/* Adds the reduced sum to the part of the iteration that used this slot before, unless no iteration
+ * did. */
 static void add_before(DtEmit *e, const DtOp *turn, uint32_t result)
 {
     const DtScope *scope = e->scope;

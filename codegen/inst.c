@@ -44,7 +44,7 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages)
     uint32_t first = dt_emit_first_device(m);
     const DtPipelineSchedule *pipeline = e->module->pipeline;
     if (pipeline && dt_stages_count(stages) == pipeline->n_stages)
-        stages = NULL; /* all of them */
+        stages = NULL; /* all stages: the same as no list of stages */
     DtPlanGroup group = {.mask = (uint32_t)mesh >> first, .size = 1, .queue = 1};
     group.stages = stages ? dt_write_str(e->plan, stages) : 0;
     for (uint32_t i = first; i < m->n; i++)
@@ -55,7 +55,8 @@ uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages)
         if (e->plan->groups.at[i].mask == group.mask &&
             e->plan->groups.at[i].stages == group.stages)
             return i;
-    for (uint32_t i = 0; i < e->plan->groups.n; i++) { /* a queue for each set of mesh axes */
+    for (uint32_t i = 0; i < e->plan->groups.n; i++) { /* groups over the same mesh axes share a
+                                                        * queue */
         const DtPlanGroup *other = &e->plan->groups.at[i];
         if (other->mask == group.mask) {
             group.queue = other->queue;

@@ -11,7 +11,7 @@
 
 #include "plan/kinds.h"
 
-/* How much was emitted so far, to return to. */
+/* The lengths of the streams at some moment, to remove later items again. */
 typedef struct Mark {
     uint32_t items, args;
     size_t notes;
@@ -31,8 +31,8 @@ static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
     return value && !output_of(j, value) ? &j->inner->places[value->id] : NULL;
 }
 
-/* The place for the result of the product alone: its own place, if it is a result itself; C; or
- * memory with the layout of C. */
+/* The place for the result of the product alone: that of its value if other ops read it; else C's,
+ * or other memory with the layout of C. */
 static DtPlace product_place(DtEmit *e, const DtJoin *j, const DtPlace *c)
 {
     const DtPlace *vector = place_of(j, j->parts.vector), *matrix = place_of(j, j->parts.matrix);
@@ -71,7 +71,7 @@ static void emit_product(DtEmit *e, const DtJoin *j, const DtEArg *args, const D
     dt_note_write(e, dot->out[0], to, c && c->accumulate ? DT_NOTE_ADDS : 0);
 }
 
-/* All but the product. */
+/* Emits all ops of the epilogue but the product as a kernel. */
 static bool emit_kernel(DtEmit *e, const DtJoin *j)
 {
     const DtFunc *func = j->op->func;
@@ -103,7 +103,7 @@ static bool emit_form(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg 
         return false;
     for (uint32_t i = first; i < e->items.n; i++)
         e->items.at[i].instead = true;
-    /* GELU's operand is the product */
+    /* The derivative's matrix is the product itself here, so its row stride becomes C's. */
     const bool is_kept = j->parts.matrix == j->parts.dot->out[0];
     gemm.c_row = is_kept ? gemm.matrix_row : gemm.c_row;
     gemm.epilogue = DT_PLAN_EPILOGUE_NONE;

@@ -61,7 +61,7 @@ static uint32_t integer(DtKBuild *b, DtKInt value)
     return b->k->ints.n - 1;
 }
 
-/* Mesh axes of devices that an argument depends on: DT_PLAN_COORDS at most. */
+/* How many mesh axes of devices the argument depends on; DT_PLAN_COORDS at most are possible. */
 static uint32_t coords_of(const DtKBuild *b, const DtKInt *bases)
 {
     uint32_t n = 0;
@@ -71,8 +71,8 @@ static uint32_t coords_of(const DtKBuild *b, const DtKInt *bases)
     return n;
 }
 
-/* The argument that gives the first local index of a split axis, times multiplier; DT_KNONE if
- * unsplit. */
+/* Adds the first local index of a split axis, times multiplier, to the terms of an argument;
+ * nothing if the axis is not split. */
 static void add_base(DtKInt *bases, const DtAxis *axis, int64_t multiplier)
 {
     if (axis->n_split == 0)
@@ -192,8 +192,8 @@ static void space_of(DtKBuild *b)
     }
 }
 
-/* For one axis op, orders the loops along the memory that it writes, which may differ from the
- * order of its type. */
+/* For a kernel of one axis op: orders the loops as the memory that it writes, which may differ from
+ * the order of the type's axes. */
 static void order_space(DtKBuild *b)
 {
     DtKernel *k = b->k;
@@ -286,7 +286,7 @@ uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_
                                        .op = b->op});
 }
 
-/* The same over the outer axes, row by row. */
+/* The same over the outer axes: adds up row by row. */
 static uint32_t reduction_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg)
 {
     const uint32_t all = (1u << b->k->n_axes) - 1, outer = (1u << b->k->n_outer) - 1;
@@ -309,7 +309,7 @@ static uint32_t iota_node(DtKBuild *b, const DtOp *op)
     return dt_kernel_node(b, node);
 }
 
-/* Whether all values of the argument are multiples of n: each rank's, micro-batch's and block's. */
+/* Whether the argument is a multiple of n on every rank, in every micro-batch and block. */
 static bool is_multiple(const DtKBuild *b, const DtKInt *value, int64_t n)
 {
     bool good = value->first * value->per_first % n == 0;
@@ -325,7 +325,7 @@ static bool is_multiple(const DtKBuild *b, const DtKInt *value, int64_t n)
     return good;
 }
 
-/* The elements before a block of a draw that depend on where the block is along axis. */
+/* Adds to the number of a draw's first element what depends on the block's position along axis. */
 static void add_block(DtKInt *element, const DtKDraw *draw, const char *axis, int64_t stride)
 {
     element->first = draw->first;
@@ -355,10 +355,10 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     }
     DtKInt bases = {.kind = DT_KINT_BASES};
     int64_t stride = 1;
-    for (uint32_t i = type->rank; i-- > 0;) { /* an axis is split by 4 mesh axes at most */
+    for (uint32_t i = type->rank; i-- > 0;) { /* at most four mesh axes split an axis */
         const DtAxis *axis = &type->axes[order[i]];
         int at = dt_kernel_axis(b, axis->name);
-        if (at >= 0) { /* else the block has one element along it */
+        if (at >= 0) { /* an axis that the space lacks has one element here */
             node.coef[at] = stride;
             node.axes |= 1u << at;
         }
@@ -391,7 +391,7 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     return dt_kernel_node(b, node);
 }
 
-/* The same axis of the space, as an index. */
+/* The index that reads along an axis of the space unchanged. */
 DtKIndex dt_kernel_identity(const DtKBuild *b, const char *axis)
 {
     DtKIndex index = {.node = DT_KNONE, .bases = DT_KNONE};
@@ -481,7 +481,7 @@ static uint32_t op_node(DtKBuild *b, const DtOp *op)
         case DT_OP_EXPAND: node = dt_kernel_value(b, op->in[0]); break;
         case DT_OP_REDUCE: {
             uint32_t arg = dt_kernel_value(b, op->in[0]);
-            if (op->n_axes == 0) /* of a block that has one element along them */
+            if (op->n_axes == 0) /* the block has one element along the summed axes */
                 node = arg;
             else if (b->in->attention && op->axes[0] != b->in->attention->keys)
                 node = dt_kernel_attend_total(b, op, arg);
@@ -598,7 +598,8 @@ static void build_outputs(DtKBuild *b)
         uint32_t node = dt_kernel_value(b, op->in[0]);
         for (uint32_t i = 0; i < b->in->n_outputs; i++) {
             DtKStore store = {.node = node};
-            if (op->kind == DT_OP_TOPK) { /* stride of the result axis c stands at the inner axis */
+            if (op->kind == DT_OP_TOPK) { /* axis c of the result has its stride at the inner
+                                           * axis */
                 DtView *view = DT_NEW(b->in->arena, DtView);
                 *view = *b->in->outputs[i].view;
                 for (uint32_t d = 0; d < view->rank; d++)
@@ -643,7 +644,8 @@ static DtKPattern pattern_of(const DtKernel *k)
         const DtKNode *node = &k->nodes.at[k->stores.at[i].node];
         if ((node->axes & inner) || node->phase > 1)
             return DT_KPATTERN_ROW;
-        for (uint32_t a = k->n_outer; a < k->n_axes; a++) /* an expanded value */
+        for (uint32_t a = k->n_outer; a < k->n_axes; a++) /* the store has elements along an inner
+                                                           * axis: an expanded value */
             if (k->stores.at[i].stride[a])
                 return DT_KPATTERN_ROW;
     }

@@ -25,8 +25,9 @@
 
 #include "ir/view.h"
 
-/* A 64-bit integer argument of a kernel, evaluated at each run: sum of multiplier x first local
- * index of an axis (which depends on rank and micro-batch), or the step, or the loop iteration. */
+/* A 64-bit integer argument of a kernel, evaluated at each run. It is a sum of terms multiplier x
+ * first local index of an axis (which depends on rank and micro-batch); or the number of the step;
+ * or that of a loop's iteration. */
 typedef enum DtKIntKind {
     DT_KINT_BASES,
     DT_KINT_STEP,
@@ -55,10 +56,11 @@ enum { DT_KPIECE_LANES = 16, /* lanes to which the pieces of a reduction are ass
 /* Index into one dimension of a buffer: ((base + sum coef[a] * i_a) / div) % mod, or the value of a
  * node. */
 typedef struct DtKIndex {
-    int64_t stride;                  /* elements of the buffer per step of this index */
+    int64_t stride;                  /* distance in the buffer, in elements, for one step of this
+                                      * index */
     int64_t base;
-    int64_t coef[DT_MAX_RANK];       /* per space axis */
-    int64_t div, mod;                /* 0: absent */
+    int64_t coef[DT_MAX_RANK];       /* factor of the index of each axis of the space */
+    int64_t div, mod;                /* 0: no division, no remainder */
     bool exact;                      /* the index is valid only if div divides evenly */
     bool guard;                      /* the index is valid only if 0 <= index < extent */
     int64_t extent;
@@ -82,35 +84,36 @@ typedef struct DtKNode {
     DtDtype dtype;
     DtOpKind map;                    /* MAP */
     uint32_t n_args, args[4];        /* MAP, REDUCE */
-    /* CONST: the value; LOAD: the value read where the index is not valid */
+    /* CONST: the number; LOAD: the value where an index is invalid */
     double number;
-    uint32_t integer;                /* IOTA: first index; INT: the value; RNG: first element; or
-                                      * DT_KNONE */
+    uint32_t integer;                /* integer argument, or DT_KNONE. IOTA: first index; INT: the
+                                      * value; RNG: number of the first element */
     uint32_t step, iteration;        /* RNG: integer arguments */
-    uint32_t more[4], n_more;        /* RNG: further terms of the number of the first element */
-    uint64_t key;                    /* RNG */
+    uint32_t more[4], n_more;        /* RNG: further integer arguments, added to the number of the
+                                      * first element */
+    uint64_t key;                    /* RNG: the key of the generator */
     uint32_t draws;                  /* RNG: elements that one call of the generator gives: 1, 4 */
-    /* RNG: the first element is always the first one of its call */
+    /* RNG: the first element is always the first one of a call */
     bool begins;
-    int64_t coef[DT_MAX_RANK];       /* per space axis: IOTA and RNG the index, LOAD the elements */
+    int64_t coef[DT_MAX_RANK];       /* factor of each axis of the space: in the index (IOTA, RNG)
+                                      * or in elements (LOAD) */
     uint32_t pointer;                /* LOAD */
     int64_t offset;                  /* LOAD: elements */
     /* LOAD: dimensions that need more than an affine index within range */
     uint32_t n_index;
     DtKIndex *index;
     DtReduce reduce;
-    bool after_rows;                       /* a sum over outer axes, or a value that depends on such
-                                            * a sum */
+    bool after_rows;                       /* a sum over outer axes, or computed from such a sum */
     uint32_t axes;                   /* bit set of the space axes on which this node depends */
-    uint32_t phase;                  /* how many reductions are on the way to it */
+    uint32_t phase;                  /* how many reductions the longest path to it contains */
     const DtOp *op;                  /* for comments and diagnostics */
 } DtKNode;
 
 typedef struct DtKStore {
     uint32_t node, pointer;
     int64_t offset;
-    int64_t stride[DT_MAX_RANK];     /* per space axis; axes that the node lacks are skipped */
-    bool accumulate;                 /* += */
+    int64_t stride[DT_MAX_RANK];     /* strides per space axis; 0 for axes that the node lacks */
+    bool accumulate;                 /* adds to the contents */
 } DtKStore;
 
 /* A pointer argument: reads or writes the buffer of this value. */
@@ -118,7 +121,7 @@ typedef struct DtKPointer {
     const DtValue *value;
     const DtView *view;
     bool written;
-    /* every address that it gets is a multiple of so many bytes; 0: nothing is known */
+    /* every address that the argument may have is a multiple of this many bytes; 0: not known */
     uint32_t align;
 } DtKPointer;
 
@@ -143,7 +146,7 @@ typedef struct DtKRows {
 } DtKRows;
 
 typedef struct DtKScore {
-    uint32_t node;                     /* SCORE */
+    uint32_t node;                     /* SCORE: the two operands */
     DtDtype dtype;                     /* dtype of the factors */
     DtKRows query, key;
 } DtKScore;
@@ -158,14 +161,14 @@ typedef struct DtKSum {
 } DtKSum;
 
 typedef struct DtKAttend {
-    uint32_t queries, keys;            /* axes of the space */
-    /* node that is false for keys that do not count; or DT_KNONE */
+    uint32_t queries, keys;            /* numbers of these axes of the space */
+    /* number of the node that is false for hidden keys, or DT_KNONE */
     uint32_t mask;
     /* pointer: for each query the dot product of the result with its gradient; or DT_KNONE */
     uint32_t dot;
-    /* that result, for a library (the kernel does not read it); valid if there is `dot` */
+    /* that result, read by a library only; valid if there is `dot` */
     DtKRows result;
-    /* of a row's stored maximum m and sum l only m + log l is read */
+    /* readers of a row's stored maximum m and sum l use m + log l only */
     bool paired;
     DT_VEC(DtKScore) scores;
     DT_VEC(DtKSum) sums;
@@ -204,7 +207,8 @@ typedef struct DtKernel {
     DtKIndex *target;
     uint32_t n_target;
     DtKAttend *attend;               /* ATTEND */
-    const struct DtPlanSdpa *sdpa;   /* the same for a library (DtTargetRow.library), or NULL */
+    const struct DtPlanSdpa *sdpa;   /* the attention as a library's call (DtTargetRow.library), or
+                                      * NULL */
     /* work of the kernel (kernel_price.c, which has the unit of special_flops: exponentials and
      * the like) */
     double flops, bytes, special_flops;
@@ -227,13 +231,14 @@ typedef struct DtKDraw {
     uint32_t n_loops, reg;
 } DtKDraw;
 
-/* Says that the group is attention: the ops of a function, and which of its arguments are values
- * of its caller that are cheap to compute again. */
+/* Describes a group that is attention: the streaming function, its axes, and the arguments that are
+ * cheap values of the caller, to be computed again. */
 typedef struct DtKAttention {
     const DtFunc *func;
     const char *queries, *keys;
-    DtValue *const *inlined;           /* by argument, or NULL */
-    const DtValue *mask;               /* or NULL */
+    DtValue *const *inlined;           /* by argument: the caller's value to compute again, or
+                                        * NULL */
+    const DtValue *mask;               /* the mask, or NULL */
     /* the product that `dot` of DtKAttend stands for, and the result that it is of; or NULL */
     const DtValue *dot, *result;
     bool paired;                       /* as in DtKAttend */
@@ -245,22 +250,23 @@ typedef struct DtKernelInput {
     uint64_t seed;
     /* instance path of the function, for rng sites; "" at the top */
     const char *path;
-    /* the view of a value from outside the group */
+    /* returns the view of a value from outside the group */
     const DtView *(*view)(void *context, const DtValue *value);
-    /* whether the value is the iteration number of the innermost loop */
+    /* returns whether the value is the iteration number of the innermost loop */
     bool (*is_index)(void *context, const DtValue *value);
-    /* The split axis within which a block's positions count, or NULL. */
+    /* returns the split axis within which an iota's positions count, or NULL */
     const DtAxis *(*origin)(void *context, const DtOp *iota);
-    /* NULL: the draw is not cut into blocks */
+    /* returns the block of a draw; NULL: the draw is not cut into blocks */
     const DtKDraw *(*draw)(void *context, const DtOp *draw);
     void *context;
     const DtOp *const *ops;                      /* the group, in order */
     uint32_t n_ops;
-    const char *const *rows;                     /* the outer axes, if an op `fused` says so */
+    const char *const *rows;                     /* the outer axes, if an op `fused` states them;
+                                                  * else NULL */
     uint32_t n_rows;
     const DtKOutput *outputs;
     uint32_t n_outputs;
-    const DtKAttention *attention;               /* NULL: it is none */
+    const DtKAttention *attention;               /* NULL: the group is not attention */
     void (*choose_order)(DtKernel *kernel);       /* DtTargetRow.order */
 } DtKernelInput;
 

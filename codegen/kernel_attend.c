@@ -33,7 +33,7 @@ static bool add(DtKernel *k, const char *axis, int64_t extent)
     return true;
 }
 
-/* Axes of the scores, then queries, then keys. */
+/* Finds the axes of the space: those of the scores, then queries, then keys. */
 static bool find_space(DtKBuild *b)
 {
     const DtKAttention *a = b->in->attention;
@@ -58,8 +58,8 @@ static bool find_space(DtKBuild *b)
     return queries > 0 && keys > 0 && add(b->k, a->queries, queries) && add(b->k, a->keys, keys);
 }
 
-/* Whether nodes can stand for all of the group: no value has further axes, but those that products
- * sum or leave. */
+/* Whether each op can become a node: values have no axes outside the space, except those that
+ * products sum or leave. */
 static bool fits(const DtKBuild *b)
 {
     for (uint32_t i = 0; i < b->in->n_ops; i++) {
@@ -77,7 +77,8 @@ static bool fits(const DtKBuild *b)
 
 /* ---- products ---- */
 
-/* Rows of a view: at most one axis is none of the space, and that is theirs. written: a result. */
+/* Describes the view as rows: it has at most one axis outside of the space, which runs along its
+ * rows. written: the view is a result. */
 static bool rows_of(DtKBuild *b, const DtValue *value, const DtView *view, bool written,
                     DtKRows *ret)
 {
@@ -162,7 +163,7 @@ static void price(DtKBuild *b)
         k->flops += 2 * points * k->attend->sums.at[i].of.depth;
 }
 
-/* The number of the pointer that reads the value; all: there is none. */
+/* The number of the pointer that reads the value; the number of pointers if none does. */
 static uint32_t reads(const DtKBuild *b, const DtValue *value)
 {
     uint32_t i = 0;
@@ -172,7 +173,7 @@ static uint32_t reads(const DtKBuild *b, const DtValue *value)
     return i;
 }
 
-/* The result that a library wants: the last pointer. */
+/* Appends a pointer to the result of attention, which a library's backward function needs. */
 static void add_result(DtKBuild *b)
 {
     const DtKAttention *a = b->in->attention;

@@ -31,10 +31,11 @@ uint32_t dt_kernel_load(DtKBuild *b, const DtValue *value, const DtView *view,
  * not split. */
 uint32_t dt_kernel_base(DtKBuild *b, const DtType *type, const char *axis);
 
-/* The argument with the address of value; the stored value of an output, and its address. */
+/* dt_kernel_pointer_in: the argument with the address of a value; dt_kernel_pointer_out: of an
+ * output, with the value that is stored. */
 uint32_t dt_kernel_pointer(DtKBuild *b, const DtValue *value, const DtView *view, bool written);
 DtKStore dt_kernel_store(DtKBuild *b, const DtKOutput *out, uint32_t node);
-/* Sum of a node that has these axes of the space: over the others. */
+/* The reduction of a node over all its axes but these. */
 uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_t axes);
 /* kernel_pieces.c; pieces of rows have a multiple of so many elements */
 void dt_kernel_pieces(DtKernel *k, int64_t unit);
@@ -43,7 +44,7 @@ void dt_kernel_price(DtKernel *k, const DtMesh *mesh);
 
 /* kernel_attend.c: the kernel of attention; false: no kernel supports it. */
 bool dt_kernel_attend(DtKBuild *b);
-/* a sum over other axes than keys */
+/* in attention, a sum over other axes than keys */
 uint32_t dt_kernel_attend_total(DtKBuild *b, const DtOp *op, uint32_t arg);
 
 /* relabel, slice, pad, window, concat, gather: a load of the operand with other indices. */

@@ -112,7 +112,8 @@ uint32_t dt_kernel_fold(DtKBuild *b, const DtOp *op)
     return dt_kernel_load(b, op->in[0], view, indices, 0);
 }
 
-/* The row-major number that the entry's new axes spell, as an index into nothing yet. */
+/* The row-major number that the new axes of the relabel entry form, as an index without a dimension
+ * yet. */
 static DtKIndex spelled(DtKBuild *b, const DtOp *op, const DtRelabel *entry)
 {
     DtKIndex index = constant_index(0);
@@ -204,7 +205,7 @@ static uint32_t gather(DtKBuild *b, const DtOp *op)
 uint32_t dt_kernel_index_map(DtKBuild *b, const DtOp *op)
 {
     switch (op->kind) {
-    case DT_OP_RELABEL: /* another order of axes is none of elements */
+    case DT_OP_RELABEL: /* reordering axes moves no elements */
         return op->n_relabels ? relabel(b, op) : dt_kernel_value(b, op->in[0]);
     case DT_OP_SLICE: return slice(b, op);
     case DT_OP_PAD: return pad(b, op);

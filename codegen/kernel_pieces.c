@@ -4,10 +4,10 @@
  * piece of a row has a multiple of the elements that lanes process at once. */
 #include "codegen/kernel_internal.h"
 
-/* Points of a piece of a column, or of a row, at least; how many pieces of columns, or of rows of
- * so many lanes, are enough for any machine. */
+/* COLUMN_PIECE: the least points of a piece of a column, or of a row. ENOUGH_COLUMNS, ENOUGH_ROWS:
+ * so many pieces keep any machine busy. */
 enum { COLUMN_PIECE = 64, ENOUGH_COLUMNS = 1 << 17, ENOUGH_ROWS = 1 << 14, LEAST_PIECES = 4 };
-/* The same of rows that are added up; how many elements all pieces of their sums have at most. */
+/* The same for sums over rows. MOST_ELEMENTS: of all pieces of all sums together. */
 enum { ROWS_PIECE = 16, ENOUGH_PIECES = 1024, MOST_ELEMENTS = 1 << 24 };
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }

@@ -15,7 +15,8 @@
 
 #include <stdlib.h>
 
-enum { WIDTH = 8, /* lanes of an instruction */
+enum { WIDTH = 8, /* lanes of a reduction along a row: WIDE for LONG elements or more, else
+                   * NARROW */
        /* lanes of a reduction along a row of LONG elements or more, or fewer */
        WIDE = 64, NARROW = 16, LONG = 128 };
 
@@ -78,7 +79,7 @@ static double times_of(const DtKernel *k, uint32_t axes, bool after_rows, double
 {
     const uint32_t v = lanes_of(k);
     double times = 1, inside = 1;
-    /* in the order of loops: that of a column's lanes is the innermost */
+    /* in the order of loops: a column's lanes are the innermost loop */
     for (uint32_t i = 0; i < k->n_axes; i++) {
         const uint32_t a = k->pattern != DT_KPATTERN_COLUMN || i < v ? i
                            : i + 1 < k->n_axes                       ? i + 1
@@ -93,7 +94,7 @@ static double times_of(const DtKernel *k, uint32_t axes, bool after_rows, double
     return times;
 }
 
-/* Whether neighbours along axis a are neighbours in memory, or one element. */
+/* Whether a step along axis a moves the node's address by one element, or not at all. */
 static bool is_beside(const DtKernel *k, const DtKNode *node, uint32_t a)
 {
     int64_t step = node->coef[a];
@@ -236,7 +237,7 @@ static void add_store(DtKernel *k, const DtKStore *store)
     k->special_flops += alone ? of.scattered * times : units(each * lanes);
 }
 
-/* Around the loops over rows; a reduction begins with so many lanes, and combines them. */
+/* Adds the work around the loops over rows: reductions initialise their lanes and combine them. */
 static void add_rows(DtKernel *k)
 {
     const bool reduces = k->n_outer < k->n_axes;

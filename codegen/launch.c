@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct Views { /* context of the kernel builder's questions */
+typedef struct Views { /* context of the callbacks of the kernel builder */
     DtEmit *e;
 } Views;
 
@@ -26,7 +26,8 @@ static const DtView *view_of(void *context, const DtValue *value)
 static bool is_index(void *context, const DtValue *value)
 {
     const DtScope *scope = ((Views *)context)->e->scope;
-    if (scope->func->kind == DT_FUNC_KERNEL) { /* its operand */
+    if (scope->func->kind == DT_FUNC_KERNEL) { /* an input of a kernel's function stands for the
+                                                * op's operand */
         value = scope->op->in[value->index];
         scope = scope->parent;
     }
@@ -124,7 +125,8 @@ static DtEArg bases_arg(DtEmit *e, const DtKInt *value)
  * consecutive stages with equally many iterations share the instruction. */
 static int64_t first_step(const DtEmit *e, const DtLoop *loop)
 {
-    if (!e->module->pipeline || loop->axis[0] == '@') /* the compiler's own: not cut into stages */
+    if (!e->module->pipeline || loop->axis[0] == '@') /* loops made by the compiler are not cut into
+                                                       * stages */
         return 0;
     return e->in_class ? loop->first_step : loop->count;
 }
@@ -200,16 +202,17 @@ static uint64_t hash_code(const char *text, uint64_t seed)
     return seed;
 }
 
-/* Its text, unless a kernel before it has the same one, whose number is returned; else the number
- * that it gets. */
+/* Prints the kernel's text, unless an earlier kernel has the same text; returns the number of the
+ * kernel that has it. */
 static uint32_t print_kernel(DtEmit *e, DtKernel *k)
 {
     DtText text = {0};
     const char *symbol = dt_arena_printf(e->arena, "dt_k%u", e->kernel_hashes.n);
-    k->symbol = e->target->says_lines ? "dt_k" : symbol; /* it is printed again, if it is new */
+    k->symbol = e->target->says_lines ? "dt_k" : symbol; /* a new kernel is printed again with its
+                                                          * own symbol */
     size_t body = e->target->print(k, e->module->diags, false, &text);
     uint64_t hash = hash_code(text.at + body, dt_hash_text(k->name, 0));
-    /* so that the same kernels are one for all targets */
+    /* hashes what differs by target, too, so that all targets number kernels alike */
     for (uint32_t i = 0; i < k->pointers.n; i++)
         hash = dt_hash_bytes(&k->pointers.at[i].align, sizeof k->pointers.at[i].align, hash);
     if (k->sdpa)
@@ -339,13 +342,13 @@ const char *dt_launch_refuses(DtEmit *e, const DtOp *const *ops, uint32_t n_ops,
     return k ? e->target->attends(k) : "it is not made of rows of queries and keys";
 }
 
-/* Finds the library call that may replace the kernel. Without one, the values that only the library
- * reads are not arguments. */
+/* Looks for a library call that may replace the kernel. If there is none, the kernel does not take
+ * the arguments that only the library would read. */
 static void find_library(DtEmit *e, DtKernel *k)
 {
     if (!k->attend || !e->target->library)
         return;
-    if (!e->options->no_texts) /* nobody runs a plan without */
+    if (!e->options->no_texts) /* a plan without texts of kernels is never run */
         k->sdpa = e->target->library(k, e->arena);
     if (k->sdpa || k->attend->dot == DT_KNONE)
         return;
@@ -388,7 +391,7 @@ bool dt_launch_kernel(DtEmit *e, const DtOp *const *ops, uint32_t n_ops, const D
     return true;
 }
 
-/* Emits its ops in a scope whose inputs are at the places of its operands. */
+/* Emits the ops of op's function in a scope whose inputs have the places of op's operands. */
 bool dt_launch_fused(DtEmit *e, const DtOp *op, const DtOutput *outputs, uint32_t n_outputs)
 {
     const DtFunc *func = op->func;

@@ -14,7 +14,7 @@ typedef struct Follow {
     const DtFunc *func;
     const DtValue *mask;
     const char *queries, *keys;
-    Hidden *hidden; /* by value id */
+    Hidden *hidden; /* by value id: what is known of the value where the mask hides a score */
 } Follow;
 
 static bool has(const DtValue *value, const char *axis)
@@ -48,7 +48,8 @@ static Hidden of_op(const Follow *f, const DtOp *op)
     case DT_OP_EXP: return x == LOWEST ? ZERO : ANYTHING;
     case DT_OP_MUL: return x == ZERO || y == ZERO ? ZERO : ANYTHING;
     case DT_OP_SUB:
-        if (x == LOWEST) /* a value below everything, unless a key can make it infinite */
+        if (x == LOWEST) /* minus infinity, or nearly: subtraction leaves it so, unless the second
+                          * operand has keys and may be infinite */
             return has(op->in[1], f->keys) ? ANYTHING : LOWEST;
         return x == ZERO && y == ZERO ? ZERO : ANYTHING;
     case DT_OP_ADD: return x == ZERO && y == ZERO ? ZERO : ANYTHING;

@@ -28,7 +28,7 @@ static uint32_t number_of(const DtEmit *e, const DtValue *value)
     return e->scope->number[value->id];
 }
 
-/* As the final program counts. */
+/* By value id, the numbers that the final program gives to the function's values. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
     uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;
@@ -72,7 +72,7 @@ void dt_note_entry(DtEmit *e, const DtEntryPoint *entry, const DtWanted *wanted)
     word(e, DT_NOTE_ENTRY);
     word(e, e->module->pipeline && entry->part != DT_PART_PROLOGUE
                 ? 0
-                : 1 + index); /* pieces may be shared */
+                : 1 + index); /* several stages may share a piece */
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
         const DtOp *op = entry->func->ops.at[i];
         if (op->kind == DT_OP_PARAM && has_slots(op->store))
@@ -205,7 +205,7 @@ void dt_note_over(DtEmit *e, const DtValue *value, const DtPlace *place, uint32_
     const DtMesh *mesh = &e->module->mesh;
     const DtView *view = &place->view;
     bool whole = view->rank == value->type->rank &&
-                 !(flags & DT_NOTE_OF_BLOCK); /* a block of it has fewer axes */
+                 !(flags & DT_NOTE_OF_BLOCK); /* a block has fewer axes than the whole value */
     flags &= DT_NOTE_FLAGS - 1;
     if (whole && !dt_place_is_dense(place, value->type, mesh))
         flags |= DT_NOTE_STRIDES;
@@ -249,7 +249,8 @@ void dt_note_integer(DtEmit *e, const DtKInt *value)
 
 /* ---- attention ---- */
 
-/* A value that has the axis, and which of its axes that is. */
+/* Writes where the axis is: the number of a value that has it, and its position in that value's
+ * type. */
 static void axis_word(DtEmit *e, const char *axis)
 {
     const DtFunc *func = e->scope->func;

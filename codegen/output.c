@@ -34,8 +34,8 @@ DtPlace dt_output_write(DtEmit *e, DtValue *value, bool *ret_accumulate)
     return output.place;
 }
 
-/* Whether a temporary is the value and nothing else, in the order of its type; between rows there
- * may be gaps. */
+/* Whether a temporary's memory holds this value and nothing else, in the order of its type; rows
+ * may have gaps between them. */
 static bool is_whole(DtEmit *e, const DtValue *value, const DtPlace *place)
 {
     DtPlace whole = dt_place_dense(e, value->type, place->view.buffer);

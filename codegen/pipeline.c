@@ -32,13 +32,13 @@ typedef struct Emitted {
     DtText key;
     uint32_t entry;      /* of the plan */
     int64_t temporaries; /* bytes */
-    double flops;        /* of a step, all ranks */
+    double flops;        /* flops of a step on all ranks that run the entry */
 } Emitted;
 
 typedef DT_VEC(const DtStore *) Stores;
 
-/* All results of the stage's pieces in a run, each place once, as if one function computed them:
- * those that begin at zero, and those that are completed at the end. */
+/* The results of all pieces of the stage in a run, each place once, as if one function computed
+ * them: those that begin at zero, and those that a sum over ranks completes at the end. */
 typedef struct Results {
     DtFunc func;
     DtEntryPoint entry;
@@ -48,20 +48,21 @@ typedef struct Results {
 struct DtPipelineEmit {
     DT_VEC(Emitted) emitted;
     DT_VEC(Named) named;
-    int64_t *bytes;      /* [stage * DT_EMIT_ARENAS + arena] */
-    uint32_t *channels;  /* of the run: the plan's first channel of each of its channels */
-    uint32_t *events;    /* by channel of the plan, of its receiving, its sending end: 1 + the
-                          * event; 0: none yet */
-    bool *is_called;     /* by entry of the module: by the stage, in the run */
-    uint32_t *called;    /* by entry of the module: the entry of the plan that it is */
+    int64_t *bytes;      /* the size of each arena of each stage: [stage * DT_EMIT_ARENAS +
+                          * arena] */
+    uint32_t *channels;  /* by channel of the run: the first of its channels in the plan */
+    uint32_t *events;    /* by channel of the plan, for its receiving and its sending end: 1 + the
+                          * event of messages there; 0: none yet */
+    bool *is_called;     /* by entry of the module: whether the stage calls it in the run */
+    uint32_t *called;    /* by entry of the module: its number in the plan */
     DtSlots slots;
-    Stores *stores;      /* of each stage, in their order, but those with slots */
+    Stores *stores;      /* by stage: the stores that it has, except those with slots */
     DtWanted *wanted;      /* by result of the current entry */
-    int64_t class_bytes[DT_EMIT_ARENAS]; /* of the stores of the class */
-    Results results;       /* of the run that is emitted */
+    int64_t class_bytes[DT_EMIT_ARENAS]; /* bytes of the stores that all stages of the class have */
+    Results results;       /* the results of the run being emitted */
 };
 
-/* On the stage being emitted; true without a pipeline. */
+/* Whether the store is on the stage being emitted; true without a pipeline. */
 static bool is_here(const DtEmit *e, const DtStore *store)
 {
     return !e->module->pipeline || dt_pipeline_on(store->stage, store->more, e->stage);
@@ -93,7 +94,7 @@ DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const 
         if (strcmp(known->entry, entry) == 0 && known->name == name)
             return known->place;
     }
-    /* "predict" alone returns tensors */
+    /* only "predict" has results that are tensors */
     DtPlanArenaKind arena = type->rank ? DT_ARENA_PREDICTED : DT_ARENA_SCALARS;
     uint32_t buffer = dt_place_fixed(e, name, arena, dt_place_bytes(e, type));
     Named named = {entry, name, type, dt_place_dense(e, type, buffer)};
@@ -167,8 +168,8 @@ static void emit_transfer(DtEmit *e, const DtPipelineRun *run, const DtAction *a
 
 /* ---- schedules ---- */
 
-/* Contents of the registers for micro-batch and slots: micro-batch first + step x the counter of
- * the repetition; inside a period plus the counter of the period. */
+/* What registers for micro-batch and slots contain, if that is known: micro-batch first + step x
+ * the counter of the innermost loop (plus, inside a period, the counter of the period). */
 typedef struct Flow {
     bool in_period, known;
     int64_t first, step;
@@ -226,7 +227,8 @@ static void end_loop(DtEmit *e, uint32_t reg)
     push_item(e, DT_ITEM_END, (DtPlanSchedule){.kind = DT_SCHED_END, .reg = reg});
 }
 
-/* Where the same comes several times in a row, micro-batches advancing evenly, it is a loop. */
+/* Emits the actions of a list. Actions that repeat with evenly advancing micro-batches become a
+ * loop. */
 static void emit_list(DtEmit *e, const DtPipelineRun *run, const DtAction *actions, uint32_t n,
                       bool in_period)
 {
@@ -346,7 +348,7 @@ static void add_place(DtEmit *e, const DtPlace *place, DtText *key)
     dt_place_key(place, key);
 }
 
-/* Sets the places of the stores and inputs that the function reads. */
+/* Finds the places of the stores and inputs that the function reads, and adds them to the key. */
 static void add_sources(DtEmit *e, const DtFunc *func, DtText *key)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -421,8 +423,8 @@ static void emit_or_repeat(DtEmit *e, const DtEntryPoint *entry, const DtPipelin
     e->arena_bytes[arena] = others > emitted->temporaries ? others : emitted->temporaries;
 }
 
-/* Each twin of the entry of this kind of a piece that is called; all of them together run it as
- * often as one would. */
+/* Emits the entries for this phase (F, B or W) of a piece: every twin that some action calls. All
+ * twins together run as often as a single entry would. */
 static void emit_phase(DtEmit *e, const DtPipelineRun *run, uint32_t piece, uint32_t kind)
 {
     DtAction action = {.kind = kind, .unit = piece};
@@ -508,7 +510,8 @@ static void share_scalars(DtEmit *e, const char *name)
     }
 }
 
-/* The part of an entry that this stage, or its class, has; NULL: none. */
+/* The entry of this kind and part that belongs to the stage being emitted, or its class; NULL:
+ * there is none. */
 static const DtEntryPoint *entry_here(const DtEmit *e, DtEntryKind kind, DtEntryPart part)
 {
     for (uint32_t i = 0; i < e->module->entries.n; i++) {
@@ -597,7 +600,7 @@ static void emit_update(DtEmit *e)
     emit_or_repeat(e, entry, NULL, "update");
 }
 
-/* A store of every stage is on all lists. */
+/* Lists the stores of each stage; a store that every stage has is on all lists. */
 static void list_stage_stores(DtEmit *e)
 {
     const uint32_t n_stages = e->module->pipeline->n_stages;

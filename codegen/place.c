@@ -51,7 +51,7 @@ void dt_place_extend(DtEmit *e, uint32_t begin)
     }
 }
 
-/* Stacked results are written slice by slice inside: they begin with the loop. */
+/* Stacked results are written slice by slice inside the loop: their live ranges begin with it. */
 void dt_place_begin(DtEmit *e, const DtPlace *place)
 {
     DtBuffer *buffer = &e->buffers.at[place->view.buffer];

@@ -137,7 +137,8 @@ static const char *c_number(DtPrint *c, DtDtype dtype, double value)
     return dt_arena_printf(c->arena, "%af", (double)(float)value);
 }
 
-/* Defines x<k>_<d>, the index of dimension d of load k, and returns its guard, or NULL. */
+/* Prints the definition of x<k>_<d>, the index of dimension d of load k; returns the condition
+ * under which it is valid, or NULL if it always is. */
 static const char *index_line(DtPrint *c, uint32_t k, uint32_t d, const DtKIndex *index)
 {
     const char *name = dt_arena_printf(c->arena, "x%u_%u", k, d);
@@ -168,7 +169,8 @@ static const char *index_line(DtPrint *c, uint32_t k, uint32_t d, const DtKIndex
     return guard ? dt_arena_printf(c->arena, "%s && %s", guard, range) : range;
 }
 
-/* "768 * i0 + 64 * x3_0", and when that is inside: NULL, always. */
+/* Text of the load's index, "768 * i0 + 64 * x3_0", and of the condition under which it is valid;
+ * NULL: always. */
 static const char *load_address(DtPrint *c, uint32_t k, const char **ret_guard)
 {
     const DtKNode *node = &c->k->nodes.at[k];
@@ -219,8 +221,8 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
     const char *outside = guard ? c_number(c, node->dtype, node->number) : NULL;
     if (!guard) {
         line(c, "const %s n%u = %s(p%u[%s]);", type, k, wide, node->pointer, address);
-    } else if (c->narrow) { /* a load that always happens, since gcc confuses some that depend on a
-                             * condition */
+    } else if (c->narrow) { /* the load is always executed, at index 0 if the guard is false, since
+                             * gcc miscompiles some conditional loads */
         line(c, "const int g%u = %s;", k, guard);
         line(c, "const %s n%u = %s(g%u, %s(p%u[g%u ? %s : 0]), %s);", type, k,
              dt_print_pick(node->dtype), k, wide, node->pointer, k, address, outside);
@@ -230,7 +232,7 @@ static void load_lines(DtPrint *c, uint32_t k, const DtKNode *node)
     }
 }
 
-/* Prints positions as the lane's number plus a base, as an int if possible. With 64-bit indices
+/* Prints a position as the lane's number plus a base, in an int if possible. With 64-bit indices
  * compilers need two vectors for a vector of positions, and seven instructions instead of one. */
 static void iota_line(DtPrint *c, uint32_t k, const DtKNode *node)
 {
@@ -268,14 +270,15 @@ void dt_print_node(DtPrint *c, uint32_t k)
     case DT_KNODE_RNG: c->draw(c, k); break;
     case DT_KNODE_LOAD: load_lines(c, k, node); break;
     case DT_KNODE_MAP: line(c, "const %s n%u = %s;", type, k, dt_print_map(c, node)); break;
-    case DT_KNODE_REDUCE: case DT_KNODE_SCORE: break; /* defined where its lanes are combined, or
-                                                       * its products made */
+    case DT_KNODE_REDUCE: case DT_KNODE_SCORE: break; /* defined where lanes are combined (REDUCE)
+                                                       * or products computed (SCORE) */
     }
 }
 
 void dt_print_store(DtPrint *c, const DtKStore *store)
 {
-    const uint32_t s = c->wide_stores ? (uint32_t)(store - c->k->stores.at) : 0; /* its number */
+    /* the store's number */
+    const uint32_t s = c->wide_stores ? (uint32_t)(store - c->k->stores.at) : 0;
     const DtDtype dtype = c->k->pointers.at[store->pointer].view->dtype;
     const bool wide = c->wide_stores && c->wide_stores[s],
                half = dtype == DT_F16 || dtype == DT_BF16;
@@ -303,7 +306,7 @@ void dt_print_store(DtPrint *c, const DtKStore *store)
 
 /* ---- random numbers ---- */
 
-/* "(uint64_t)(q[1] + 768 * i0 + i1)" */
+/* The element's number in the draw, for example "(uint64_t)(q[1] + 768 * i0 + i1)". */
 const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef)
 {
     const char *base =
@@ -359,7 +362,7 @@ static const char *in_comment(DtPrint *c, const char *path)
     return copy;
 }
 
-/* Before the nodes of another line of the program. */
+/* Prints a comment before the first node that comes from another line of the program. */
 static void line_of(DtPrint *c, const DtKNode *node)
 {
     uint32_t row = 0, column = 0;

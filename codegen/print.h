@@ -9,11 +9,12 @@
 
 #include "codegen/kernel.h"
 
-/* recompute; compute and keep in a row; read from the row */
+/* a node with a costly function: computed anew at each use; computed, and kept in a row; read from
+ * that row */
 enum { DT_PRINT_ANEW, DT_PRINT_KEEP, DT_PRINT_KEPT };
 
-/* Whether a thread holds the value of a load that is made once per row: not yet; it loads it in
- * the next phase that needs it; it holds it. */
+/* The state of a load that is made once per row: the thread has not loaded it; it loads it in the
+ * next phase that needs it; it has loaded it. */
 typedef enum DtHeld { DT_HELD_NOT, DT_HELD_NEXT, DT_HELD_THERE } DtHeld;
 
 /* The state of printing one kernel. */
@@ -26,7 +27,7 @@ typedef struct DtPrint {
     uint8_t *kept;         /* by node: DT_PRINT_ANEW .. */
     const char *kept_at;   /* text of the index into a kept row: "i1" */
     uint8_t *held;         /* by node, DtHeld; NULL if no node is held */
-    bool held_in_block;    /* held in memory of the block, not in registers */
+    bool held_in_block;    /* loads are held in memory of the block, not in registers */
     uint32_t *store_axes;  /* space axes that a store runs over */
     uint32_t *store_phase;
     uint32_t last_phase;
@@ -45,12 +46,13 @@ typedef struct DtPrint {
     uint8_t *draws;
     /* Text of the number of iterations of a loop over the whole axis: "7". */
     const char *(*extent)(struct DtPrint *c, uint32_t axis);
-    /* bit set of the axes whose index is fixed per thread; the others need loops */
+    /* bit set of the axes whose index is set before the text; others need loops */
     uint32_t known;
-    /* text of the index along lane_axis as an int: "(int)j + l"; NULL: it is not available */
+    /* text of the index along lane_axis as an int, "(int)j + l", or NULL */
     const char *lane;
     uint32_t lane_axis;
-    /* by node, by store: it is element l of the vector v<k>, o<s> or w<s>; NULL: no vectors */
+    /* by node, by store: the element is read from (written to) entry l of a vector v<k>, o<s> or
+     * w<s>; NULL: no vectors */
     bool *wide, *wide_stores;
     struct DtPrintLoops *loops; /* target "cpu": state of its printer */
 } DtPrint;
@@ -63,20 +65,20 @@ void dt_print_arguments(DtPrint *c); /* the argument list p0, p1, ... with their
 void dt_print_line(DtPrint *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Opens loops over the axes that are not `known`; returns how many braces are open then. */
 uint32_t dt_print_open(DtPrint *c, uint32_t axis);
-void dt_print_close(DtPrint *c, uint32_t n); /* closes n braces */
+void dt_print_close(DtPrint *c, uint32_t n); /* prints the braces that close n loops */
 /* Whether a loop over that axis runs over the indices `from` to `to` of a piece only. */
 bool dt_print_in_pieces(const DtPrint *c, uint32_t axis);
-/* aborts: the kernel has no text */
+/* aborts: there is no text for the kernel */
 _Noreturn void dt_print_fail(const DtPrint *c, const char *what);
 
-const char *dt_print_type(const DtPrint *c, DtDtype dtype); /* type in memory */
-/* Type of a scalar in a register: booleans are ints, so that lanes have one width; 16-bit floats
- * are widened when loaded and rounded when stored. */
+const char *dt_print_type(const DtPrint *c, DtDtype dtype); /* the C type of an element in memory */
+/* The C type of a scalar in a register: booleans are ints, so that lanes have one width; 16-bit
+ * floats are widened when loaded and rounded when stored. */
 const char *dt_print_register(DtDtype dtype);
-/* "off + 768 * i0 + i2" */
+/* text of an affine index: "off + 768 * i0 + i2" */
 const char *dt_print_affine(DtPrint *c, int64_t base, const int64_t *coef);
 
-void dt_print_node(DtPrint *c, uint32_t k);  /* the statement that defines n<k> */
+void dt_print_node(DtPrint *c, uint32_t k);  /* prints the statement that defines n<k> */
 void dt_print_store(DtPrint *c, const DtKStore *store);
 /* Prints the statements for the indices of load k, which has no guard, and returns the text of
  * the element that it reads. */
@@ -85,7 +87,8 @@ const char *dt_print_address(DtPrint *c, uint32_t k);
  * arguments of the generator's call after the key. */
 const char *dt_print_element(DtPrint *c, const DtKNode *node, const int64_t *coef);
 const char *dt_print_counters(DtPrint *c, const DtKNode *node);
-void dt_print_draw(DtPrint *c, uint32_t k);  /* the statement, with a call for this element alone */
+void dt_print_draw(DtPrint *c, uint32_t k);  /* prints the definition of a draw by a call of the
+                                              * generator for this element alone */
 
 /* Which nodes are defined where. need: marks node k and the nodes that it is made of, as far as
  * they are not defined; define: prints the marked ones whose axes are within mask, in order.
@@ -132,7 +135,7 @@ void dt_print_special(DtPrint *c);
 /* print_map.c */
 const char *dt_print_map(DtPrint *c, const DtKNode *node);
 const char *dt_print_pick(DtDtype dtype);
-/* whether recomputing it costs more than keeping a row of it */
+/* whether the function costs more than keeping a row of its values */
 bool dt_print_is_dear(const DtKNode *node);
 
 #endif

@@ -201,7 +201,8 @@ void dt_print_special_live(DtPrint *c)
 {
     for (uint32_t t = 0; t < c->k->n_target; t++)
         c->live[c->k->target[t].node] = true;
-    for (uint32_t n = c->k->nodes.n; n-- > 0;) /* nodes come after their operands */
+    for (uint32_t n = c->k->nodes.n; n-- > 0;) /* a node's operands come before it, so one pass
+                                                * backwards marks all */
         if (c->live[n]) {
             const DtKNode *node = &c->k->nodes.at[n];
             for (uint32_t i = 0; i < node->n_args; i++)

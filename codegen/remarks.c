@@ -20,13 +20,13 @@ typedef struct Mask {
     const DtEmit *e;
     const DtKernel *k;
     int64_t index[DT_MAX_RANK]; /* per space axis */
-    int64_t block_q, block_k;   /* of the axes of queries and keys: which block of the ranks' */
-    int64_t turn;               /* of a ring */
-    bool known;                 /* nothing was met that cannot be evaluated */
-    bool turns;                 /* the step of a ring was used */
+    int64_t block_q, block_k;   /* which of the ranks' blocks of queries, of keys */
+    int64_t turn;               /* the step of a ring, in which ranks hold other blocks of keys */
+    bool known;                 /* false: a node was met that cannot be evaluated here */
+    bool turns;                 /* evaluation used the step of a ring */
 } Mask;
 
-/* Ranks that split an axis. */
+/* The number of ranks that split the axis. */
 static int64_t parts_of(const DtEmit *e, const DtAxis *axis)
 {
     int64_t n = 1;
@@ -37,8 +37,8 @@ static int64_t parts_of(const DtEmit *e, const DtAxis *axis)
     return n;
 }
 
-/* An axis begins with the block of a rank; axes that are not that of keys are split as queries are,
- * also the one of a ring's ranks. Other integers are 0. */
+/* The index at which a rank's block begins. Axes other than that of keys are split as queries are,
+ * including the axis of a ring's ranks. Other integers are taken as 0. */
 static double integer_of(Mask *m, uint32_t number)
 {
     if (number == DT_KNONE)
@@ -130,7 +130,7 @@ static int64_t blocks_of(const DtEmit *e, const DtKernel *k, bool keys, bool *re
     return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 
-/* The mean over blocks of keys that a rank has, and over the turns of a ring. */
+/* The mean share of visible scores over a rank's blocks of keys and the steps of a ring. */
 static double share_of_rank(Mask *m, int64_t keys, int64_t ranks)
 {
     double sum = 0;
@@ -193,7 +193,8 @@ static int in_order(const void *a, const void *b)
     const Touch *x = a, *y = b;
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
-    return (x->bytes < 0) - (y->bytes < 0); /* at equal places buffers begin before others end */
+    return (x->bytes < 0) - (y->bytes < 0); /* at one position, buffers that begin come before
+                                             * buffers that end */
 }
 
 static void add_largest(const DtBuffer *buffer, DtPlanPeak *peak)
@@ -240,7 +241,7 @@ uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak)
     DtPlanPeak *peak = ret_peak;
     *peak = (DtPlanPeak){.entry = 0};
     const uint32_t at = find_peak(e, &peak->live);
-    uint32_t item = at; /* the instruction there, or the first one after the beginning of a loop */
+    uint32_t item = at; /* the position of an instruction, or of the first one inside a loop */
     while (item + 1 < e->items.n && e->items.at[item].kind != DT_ITEM_INST)
         item++;
     for (uint32_t i = e->entry_buffer; i < e->buffers.n; i++) {

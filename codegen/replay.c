@@ -15,10 +15,12 @@
 struct DtReplayed {
     uint64_t hash;
     DtText key;
-    uint32_t n_known, n_new, n_items; /* buffers of the key; temporaries */
-    DtBuffer *buffers;                 /* those temporaries */
-    DtItem *items;                   /* first_arg: in args */
-    DtEArg *args;                      /* buffer: a number of the key, or a temporary after those */
+    uint32_t n_known, n_new, n_items; /* buffers that the key names; temporaries that the stretch
+                                       * made */
+    DtBuffer *buffers;                 /* the temporaries that the stretch made */
+    DtItem *items;                   /* first_arg of an item counts in args */
+    DtEArg *args;                      /* buffer: its number in the key, or that of a temporary
+                                        * after those */
     const char *notes;
     size_t n_notes;
 };
@@ -103,7 +105,8 @@ bool dt_replay_repeat(DtEmit *e, DtReplay *replay)
     return false;
 }
 
-/* The buffer as the key, or the list of temporaries, has it; false: it is neither's. */
+/* Replaces the buffer by its number in the key or in the list of temporaries; false: it is in
+ * neither. */
 static bool number_of(const DtReplay *replay, uint32_t *buffer)
 {
     for (uint32_t i = 0; i < replay->buffers.n; i++)
@@ -117,7 +120,7 @@ static bool number_of(const DtReplay *replay, uint32_t *buffer)
     return true;
 }
 
-/* Whether the argument asks for a loop's iteration. */
+/* Whether the argument depends on the number of a loop's iteration. */
 static bool counts(const DtEArg *arg)
 {
     bool found = arg->base != 0;

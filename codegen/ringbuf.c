@@ -25,7 +25,7 @@ static const DtOp *maker_of(const DtScope **scope, const DtValue *value)
     while (!value->op && (*scope)->op && (*scope)->parent) {
         const uint32_t operand = value->index - ((*scope)->loop ? 1u : 0u);
         if (operand >= (*scope)->op->n_in)
-            break; /* the number of the iteration */
+            break; /* an operand that the loop itself supplies: the iteration's number */
         value = (*scope)->op->in[operand];
         *scope = (*scope)->parent;
     }
@@ -38,7 +38,7 @@ bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value)
     return op && op->kind == DT_OP_TURN;
 }
 
-/* How many iterations of a loop, or micro-batches, came before. */
+/* The counter of a `turn` op: how many iterations of a loop, or micro-batches, came before. */
 static Counter counter_of(const DtScope *scope, const DtValue *value)
 {
     const DtOp *op = maker_of(&scope, value);
@@ -62,7 +62,7 @@ static void push_when(DtEmit *e, const DtRange *range, Counter counter)
                                   .first = (int32_t)first, .count = (int32_t)range->n});
 }
 
-/* The element of x's leading axis. */
+/* Emits `at`: the element of x's leading axis that a counter selects. */
 static void emit_at(DtEmit *e, const DtOp *op)
 {
     const DtRange *range = op->ranges;
@@ -88,7 +88,7 @@ DtPlace dt_ringbuf_memory(DtEmit *e, const DtValue *ringbuf)
 {
     const DtPlace place = dt_place_own(e, ringbuf);
     DtBuffer *buffer = &e->buffers.at[place.view.buffer];
-    if (e->micro_loop) /* there in all micro-batches */
+    if (e->micro_loop) /* its live range covers all micro-batches */
         buffer->first = buffer->last = e->micro_loop - 1;
     return place;
 }
@@ -116,7 +116,7 @@ static void emit_put(DtEmit *e, const DtOp *op)
 {
     const DtPlace memory = *dt_copy_require(e, op->in[0]);
     const DtPlace slot = dt_event_put(e, op, &memory);
-    dt_copy_value(e, op->in[1], &slot, false); /* nothing, if it was written there */
+    dt_copy_value(e, op->in[1], &slot, false); /* does nothing if the operand was computed there */
     dt_place_set(e, op->out[0], memory);
 }
 
@@ -160,7 +160,7 @@ bool dt_ringbuf_emit(DtEmit *e, const DtOp *op)
     case DT_OP_RINGBUF:
         dt_place_set(e, op->out[0],
                      op->n_in ? *dt_copy_require(e, op->in[0]) : dt_ringbuf_memory(e, op->out[0]));
-        /* for a loop that carries the ring buffer, its whole memory is in use */
+        /* a loop that carries the ring buffer uses all of its memory */
         dt_place_touch(e, dt_place_find(e, op->out[0])->view.buffer);
         dt_event_turn(e, op->out[0]->type, true);
         return true;

@@ -30,8 +30,8 @@ DtScope *dt_scope_run(DtEmit *e, const DtOp *op, const char *path)
     return scope;
 }
 
-/* The late sum that it is, or the `done` of, whose term is wanted where the result is; NULL: it is
- * none. */
+/* For a result that is a late sum, or a `done` of one: the late sum, whose terms are added where
+ * the result is wanted. Else NULL. */
 static const DtOp *late_of(const DtValue *result)
 {
     const DtOp *op = result->op;
@@ -53,7 +53,7 @@ void dt_scope_want(DtScope *scope, uint32_t n, const DtWanted *wanted)
             scope->wanted[late->in[0]->id] = &wanted[i];
     }
     for (uint32_t i = 0; i < n;
-         i++) { /* the memory holds more than the value that the other result is */
+         i++) { /* a value that is also accumulated elsewhere: that memory holds older terms too */
         const DtWanted **slot = &scope->wanted[results[i]->id];
         if (*slot && *slot != &wanted[i] && (*slot)->accumulate)
             *slot = NULL;
@@ -83,7 +83,7 @@ static const DtRead *read_of(DtEmit *e, const DtValue *value)
     for (uint32_t i = 0; i < func->ops.n; i++)
         for (uint32_t j = 0; j < func->ops.at[i]->n_in; j++) {
             DtRead *read = &reads[func->ops.at[i]->in[j]->id];
-            read->n += !func->ops.at[i]->late; /* that is in the result's memory */
+            read->n += !func->ops.at[i]->late; /* a late sum reads the result's own memory */
             if (func->ops.at[i]->kind == DT_OP_DONE)
                 read->done = func->ops.at[i];
         }

@@ -62,7 +62,7 @@ static Stores list_stores(const DtEmit *e, const DtPipelineRun *run)
     return stores;
 }
 
-/* The group with at least that many slots: of all groups the one with the fewest. */
+/* The group with the fewest slots that has at least `depth`. */
 static uint32_t group_of(const DtSlots *slots, int64_t depth)
 {
     uint32_t best = DT_PLAN_N_SLOTS;

@@ -4,8 +4,8 @@
 #include "codegen/emit.h"
 
 /* Whether a stacked result is saved for a backward loop: of this function, of the function that
- * contains this loop, or of another piece of a pipeline. States, which the program itself keeps,
- * are results of an entry instead. */
+ * contains this loop, or of another piece of a pipeline. Results of an entry are no such values:
+ * they are states, which the program itself keeps. */
 static bool is_saved(const DtModule *module, const DtFunc *func, const DtValue *out)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)

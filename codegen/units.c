@@ -17,7 +17,7 @@ DtUnits dt_units_spread(DtEmit *e, uint32_t most, size_t bytes)
         all += sizes[i] = strlen(dt_hostcache_code(e->arena, e->kernel_texts.at[i]));
     const size_t wanted = all / bytes;
     units.n = wanted < 1 ? 1 : wanted > most ? most : (uint32_t)wanted;
-    /* the longest kernel first, each to the unit that is the shortest */
+    /* takes the longest kernel first, and gives each to the shortest unit so far */
     for (uint32_t done = 0; done < n; done++) {
         uint32_t longest = n, least = 0;
         for (uint32_t i = 0; i < n; i++)

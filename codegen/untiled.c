@@ -4,7 +4,7 @@
  * reports it: a program that fits in memory with tiles may not fit without. */
 #include "codegen/emit.h"
 
-enum { LEAST = 1 << 20 }; /* bytes that are worth a word */
+enum { LEAST = 1 << 20 }; /* bytes from which on a lint is reported */
 
 static double bytes_of(const DtEmit *e, const DtType *type)
 {

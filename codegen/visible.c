@@ -16,8 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-/* widths: of blocks, whose kernels differ. visits: a value used twice is visited twice, so that n
- * lines may be 2^n visits; beyond these nothing is known. The certificate's limit
+/* MOST_WIDTHS: numbers of keys that blocks may have, each of which needs a kernel of its own.
+ * MOST_VISITS: evaluated nodes per block. (A value used twice is visited twice, so n lines may cost
+ * 2^n visits; with more, nothing is known of the mask.) The certificate's limit
  * (verify/plan_mask.c) is larger. */
 enum { MOST_POINTS = 4096, MOST_SUMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
@@ -27,14 +28,14 @@ typedef struct Range {
     int64_t lo, hi;
 } Range;
 
-/* Indices along the two axes of the scores, as they are called where a value is looked at; NULL: it
- * has none. */
+/* The ranges of indices of a block along the two axes of the scores, under the names that these
+ * axes have where the value is evaluated; NULL: the value lacks the axis. */
 typedef struct Area {
     const char *axis[2];
     int64_t first[2], last[2];
 } Area;
 
-/* A function that is looked into: a scope, or the callee of a call in another. */
+/* Where a value is: in a scope, or in the callee of a call in another function. */
 typedef struct Inside {
     const DtScope *scope;
     const DtOp *call;
@@ -74,7 +75,8 @@ static Range of_input(DtVisible *r, const Inside *in, const DtValue *value, Area
     return range_of(r, &outer, scope->op->in[at], block);
 }
 
-/* A number that positions depend on; of too many the first count. */
+/* Records a rank number on which positions depend; if there are too many, only the first are
+ * recorded. */
 static void note_number(DtVisible *r, uint32_t n, const uint8_t *mesh)
 {
     DtVisibleNumber number = {.n = (uint8_t)n};
@@ -100,7 +102,7 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
         r->uses |= (uint16_t)(1u << axis->split[s]);
         number = number * m->size + r->coord[axis->split[s]];
     }
-    if (r->n_points == 0) /* sums are listed before points */
+    if (r->n_points == 0) /* numbers are recorded before any point is evaluated */
         note_number(r, axis->n_split, axis->split);
     for (uint32_t k = 0; k < 2; k++)
         if (block->axis[k] == op->axes[0])
@@ -108,8 +110,7 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
     return of(number * length + first, number * length + last);
 }
 
-/* Of the named axes the one that is longer than 1 on a rank; "" if there is none, NULL if there are
- * several. */
+/* The one of the named axes that is longer than 1 on a rank; "" if none is, NULL if several are. */
 static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names,
                             uint32_t n)
 {
@@ -219,7 +220,7 @@ static Range of_op(DtVisible *r, const Inside *in, const DtOp *op, const Area *b
     }
     if (!x[0].known || (op->n_in > 1 && !x[1].known)) {
         if (op->kind == DT_OP_AND && ((x[0].known && !x[0].hi) || (x[1].known && !x[1].hi)))
-            return of(0, 0); /* hidden by one part of the mask */
+            return of(0, 0); /* one part of the mask hides all of the block */
         return op->out[0]->type->dtype == DT_BOOL ? of(0, 1) : any;
     }
     switch (op->kind) {
@@ -279,8 +280,8 @@ static bool is_hidden(DtVisible *r, Area block)
     return seen.known && seen.hi == 0;
 }
 
-/* Keys of each query in this half of them at the point that is set, if both halves of keys are seen
- * by all of these queries or by none; else 0: blocks differ. */
+/* How many keys each query of half q sees at the current point, if all its queries see the same
+ * halves of the keys and see these whole; else 0: blocks differ. */
 static int64_t keys_of_half(DtVisible *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
@@ -303,7 +304,8 @@ static int64_t keys_of_half(DtVisible *r, uint32_t q)
                               : r->n[1];
 }
 
-/* The same for a block of queries at point p. */
+/* The keys that queries at .. at + rows - 1 see at point p, if both halves that they touch see
+ * equally many; else 0. */
 static int64_t keys_of_whole(const DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     const int64_t *of_half = &r->of_half[2 * p], half = r->n[0] / 2;
@@ -337,7 +339,7 @@ static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
 
 /* ---- points and sums ---- */
 
-/* Sets the point with this number; false: there are no more. */
+/* Makes the point with this number the current one; false: there are no more points. */
 static bool set_point(DtVisible *r, int64_t number)
 {
     const DtMesh *mesh = &r->e->module->mesh;
@@ -356,7 +358,7 @@ static bool set_point(DtVisible *r, int64_t number)
 
 static int64_t size_of(const DtVisible *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
 
-/* The multiplier of its mesh axis k in the number. */
+/* The factor of the coordinate on the number's mesh axis k. */
 static int64_t weight_of(const DtVisible *r, const DtVisibleNumber *number, uint32_t k)
 {
     int64_t weight = 1;
@@ -370,7 +372,7 @@ static int64_t ranks_of(const DtVisible *r, const DtVisibleNumber *number)
     return number->n ? weight_of(r, number, 0) * size_of(r, number->mesh[0]) : 1;
 }
 
-/* At the point that is set. */
+/* The value of the sum at the current point. */
 static int64_t value_of(const DtVisible *r, const DtVisibleSum *sum_of)
 {
     int64_t value = sum_of->reg < 0 ? 0 : -r->step[sum_of->reg];
@@ -391,7 +393,7 @@ static uint32_t sums_of(const DtVisible *r, DtVisibleSum *ret_sums)
     return n;
 }
 
-/* A number of one mesh axis each, in the order of the mesh, before those of several. */
+/* Orders the recorded numbers: those of one mesh axis first, in the order of the mesh. */
 static void list_numbers(DtVisible *r)
 {
     DtVisibleNumber several[DT_VISIBLE_NUMBERS];
@@ -456,7 +458,7 @@ bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, cons
     return true;
 }
 
-/* Joins neighbours among the cases until they are few, those first that lose least. */
+/* Joins neighbouring cases until at most `most` are left, first those that add the least work. */
 static uint32_t join(DtVisibleCase *cases, uint32_t n, uint32_t most)
 {
     while (n > most) {
@@ -520,7 +522,7 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
     return n;
 }
 
-/* sum - from, or (upwards) to - sum */
+/* The guard's value, which must not be negative: sum - than, or than - sum for sign -1. */
 static DtEArg guard_of(const DtVisible *r, const DtVisibleSum *sum_of, int64_t sign, int64_t than)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};

@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-static const double FOUR_OF_FIVE = 1.2816; /* standard deviations of a normal distribution */
+/* four of five values of a normal distribution are within so many standard deviations */
+static const double FOUR_OF_FIVE = 1.2816;
 
 double dt_cost_within(const DtCostModel *model, DtCostKind kind)
 {

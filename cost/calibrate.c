@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Least squares of a processor's constants. Times are sums there, so the unknowns are seconds for
- * each operation, byte, special function and call, none below 0: all subsets of them that may be 0
- * are tried, which with four unknowns is the whole search. What is squared is the logarithm of
- * predicted to measured: twice as long is as wrong as half as long, else sums of many times would
- * come out too short. It is the error to a scale that makes derivatives those of the logarithm, at
- * the solution before; so it is solved again until that stays. */
+/* Least squares of a processor's constants. A processor's times are sums, so the unknowns are
+ * seconds for each operation, byte, special function and call. None may be negative: every subset
+ * of the four is tried with the others fixed at 0. The fit minimises squares of log(predicted /
+ * measured), for which twice as long is as wrong as half as long; squares of plain relative errors
+ * would favour predictions that are too short. Linear least squares are solved again and again,
+ * each time with the error divided by a scale from the last solution that makes its derivatives
+ * those of the logarithm, until the solution no longer changes. */
 #include "cost/calibrate.h"
 
 #include <math.h>
@@ -12,14 +13,15 @@
 #include <string.h>
 
 enum { UNKNOWNS = 4, LEAST_TIMINGS = 8, ROUNDS = 40 };
-static const double FREE = 1e6; /* times the bandwidth: bytes that cost nothing */
+static const double FREE = 1e6; /* a bandwidth so many times the usual one: bytes that cost
+                                 * nothing */
 
-/* t = sum of x[i] of[i], x[i] >= 0; scale: what its error is relative to; weight: of the square of
- * the error */
+/* One equation t = sum of x[i] of[i], with x[i] >= 0. scale: what its error is divided by; weight:
+ * of the square of that */
 typedef struct Equation { double of[UNKNOWNS], t, scale, weight; } Equation;
 typedef struct Solution { double x[UNKNOWNS], off; } Solution;
 
-/* Gaussian elimination of n unknowns; false: they are not independent. */
+/* Gaussian elimination for n unknowns; false: the equations are not independent. */
 static bool eliminate(double a[UNKNOWNS][UNKNOWNS + 1], int n)
 {
     for (int c = 0; c < n; c++) {
@@ -61,7 +63,7 @@ static double error_of(const Equation *e, size_t n, const double x[UNKNOWNS])
     return sum;
 }
 
-/* Root mean square of logarithms. */
+/* Root mean square of the logarithms of predicted to measured. */
 static double spread_of(const Equation *e, size_t n, const double x[UNKNOWNS])
 {
     double sum = 0, weights = 0;
@@ -128,7 +130,7 @@ static Solution solve(Equation *e, size_t n)
 {
     Solution best = {.off = HUGE_VAL};
     double scale[UNKNOWNS];
-    for (int k = 0; k < UNKNOWNS; k++) { /* so that all unknowns are near 1 */
+    for (int k = 0; k < UNKNOWNS; k++) { /* scales the unknowns to about 1 */
         double sum = 0;
         for (size_t i = 0; i < n; i++)
             sum += e[i].of[k] / e[i].t;
@@ -189,7 +191,7 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
         return false;
     static const DtCostDtype dtypes[2] = {DT_COST_F32, DT_COST_F16};
     double reached = 0;
-    /* one constant for both: the peak of the second follows from it */
+    /* calls of both dtypes share one constant, from which the second peak follows */
     for (int k = 0; k < 2; k++) {
         const double rate = s.x[k] > 0 ? fmin(1 / s.x[k], 4 * best[k]) : best[k];
         if (best[k] <= 0)
@@ -225,7 +227,7 @@ static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtC
     if (!enough)
         return false;
     const double before = device->memory_rate;
-    /* a peak is at least what was measured */
+    /* the fitted peak is raised to the highest measured rate */
     device->memory_rate = at_least(fmin(1 / s.x[0], FREE * before), before);
     device->at[DT_COST_product_memory].value *= before / device->memory_rate;
     set(device, DT_COST_memory, fmin(1 / (s.x[0] * device->memory_rate), 1), s.off);
@@ -241,7 +243,8 @@ bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double be
                   DtCalibration *ret_calibration)
 {
     *ret_calibration = (DtCalibration){0};
-    device->memory_rate = at_least(device->memory_rate, 1e9); /* at least what was measured */
+    /* the fitted bandwidth is raised to the highest measured one */
+    device->memory_rate = at_least(device->memory_rate, 1e9);
     const bool products = fit_products(device, timings, n, ret_calibration);
     const bool good = fit_kernels(device, timings, n, ret_calibration) || products;
     if (good)

@@ -13,19 +13,18 @@ typedef struct DtTiming {
     DtCostProduct product;
     DtCostKernel kernel;
     double seconds;
-    double weight; /* how much its relative error counts; 0: 1 */
+    double weight; /* weight of its relative error; 0 means 1 */
 } DtTiming;
 
 typedef struct DtCalibration {
-    size_t products, kernels;       /* timings of each that were used */
-    double product_off, kernel_off; /* root mean square of the logarithms of predicted to measured,
-                                     * by weight */
+    size_t products, kernels;       /* how many timings of products and of kernels were used */
+    double product_off, kernel_off; /* root mean square of log(predicted / measured), weighted */
 } DtCalibration;
 
 /* Fits peaks, bandwidth, and the constants of products and kernels of a processor (is_gpu false,
  * l2_bytes unchanged), with the least relative errors. A constant with too few timings (8 of a
- * kind) stays. beside: seconds of a step outside of products and kernels. False: neither kind has
- * enough timings. */
+ * kind) stays. beside: seconds of a step in which neither products nor kernels run. False: neither
+ * kind has enough timings. */
 bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double beside,
                   DtCalibration *ret_calibration);
 
@@ -37,14 +36,15 @@ typedef struct DtGpuTiming {
     double seconds;
 } DtGpuTiming;
 
-/* A step without such events, of operations so small that it takes as long as starting them
- * does. */
+/* Measures a step without events, whose operations are so small that it takes the time of starting
+ * them. */
 typedef struct DtGpuStep {
     double seconds, operations;
 } DtGpuStep;
 
 typedef struct DtGpuCalibration {
-    size_t n[DT_COST_OPS];   /* timings of each kind; too few of a kind and its constants stay */
+    size_t n[DT_COST_OPS];   /* timings of each kind; the constants of a kind with too few timings
+                              * stay unchanged */
     double off[DT_COST_OPS]; /* root mean square of relative errors */
     double start;            /* seconds of an operation that does nothing, as events see it */
 } DtGpuCalibration;

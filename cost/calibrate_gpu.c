@@ -14,9 +14,10 @@
 #include <stdlib.h>
 
 enum { LEAST = 8, ROUNDS = 60, SECTIONS = 48 };
-static const double GOLDEN = 0.61803398874989484820, NOTHING = 1e-3; /* of the error: no change */
+/* a relative change of the error that counts as none */
+static const double GOLDEN = 0.61803398874989484820, NOTHING = 1e-3;
 
-/* A number of the device that is looked for, and where. */
+/* An unknown: a number of the device, and the range to search. */
 typedef struct Unknown {
     double *value, lo, hi;
     DtCostEstimate *constant; /* NULL: it is a peak */
@@ -29,7 +30,7 @@ static Unknown constant(DtDevice *device, DtCostConstantId id, double lo, double
                      .constant = &device->at[id]};
 }
 
-/* Timings that an unknown is fitted to. */
+/* The timings to which an unknown is fitted. */
 typedef struct Sample {
     const DtGpuTiming *at;
     size_t n;
@@ -86,7 +87,7 @@ static double error_at(const DtDevice *device, const Sample *sample, const Unkno
     return error_of(device, sample);
 }
 
-/* Leaves the number where the error is least; false: as it was, since that is no better. */
+/* Sets the number where the error is least; false: leaves it unchanged, since nothing is better. */
 static bool improve(const DtDevice *device, const Sample *sample, const Unknown *unknown)
 {
     const double before = *unknown->value, error = error_of(device, sample);
@@ -131,7 +132,7 @@ static void fit(const DtDevice *device, const Sample *sample, Unknown *unknowns,
                  free = timings - (double)n;
     for (size_t i = 0; i < n; i++)
         if (unknowns[i].changed && unknowns[i].constant) {
-            if (free > 0) /* else there is no estimate of the error */
+            if (free > 0) /* too few timings to estimate the error */
                 unknowns[i].constant->within = fmax(off * sqrt(timings / free), 0.01);
             unknowns[i].constant->source = "measured on this machine";
         }
@@ -197,7 +198,7 @@ static bool has_lengths(const Sample *sample)
     return most > least;
 }
 
-/* One constant describes how rates grow with the length, for both directions. */
+/* One constant fits both directions: how rates grow with the number of keys. */
 static void fit_attention(DtDevice *device, const Sample *forward, const Sample *backward)
 {
     Unknown unknowns[] = {constant(device, DT_COST_attention_forward, 1e-4, 1),

@@ -32,7 +32,7 @@ typedef enum DtCostConstantId {
 
 typedef enum DtCostOrigin { DT_COST_FIT, DT_COST_READ, DT_COST_CHOSEN } DtCostOrigin;
 
-/* A row of constants.def. */
+/* A row of constants.def. within: relative standard uncertainty */
 typedef struct DtCostConstant {
     const char *name;
     double value, within; /* within: relative standard uncertainty */
@@ -44,25 +44,26 @@ extern const DtCostConstant dt_cost_constants[DT_COST_CONSTANTS];
 
 typedef struct DtCostEstimate {
     double value, within;
-    const char *source; /* NULL: as in constants.def */
+    const char *source; /* values in place of those of constants.def; NULL: the table's */
 } DtCostEstimate;
 
 typedef struct DtCostLink {
-    double bytes_per_second; /* one way, of one device; 0: there is none */
-    double seconds;          /* of an empty message, 0: as constants say */
+    double bytes_per_second; /* bytes per second in one direction, of one device; 0: there is no
+                              * such link */
+    double seconds;          /* seconds of an empty message; 0: as in constants.def */
 } DtCostLink;
 
 typedef struct DtDevice {
     const char *name, *description, *source; /* source: of the data sheet's numbers */
-    /* the device whose constants it inherits in the end; its own name; NULL: not known */
+    /* the device at the end of the chain of `like`; its own name without one; NULL: not known */
     const char *family;
     bool is_gpu;
     double units;                 /* multiprocessors, or cores */
     double flops[DT_COST_DTYPES]; /* dense peak; 0: the device has no such products */
     double memory_bytes;          /* 0: not known (the host's) */
     double memory_rate, l2_bytes; /* l2_bytes: of the second cache; 0: not known */
-    DtCostLink link;              /* inside a node */
-    DtCostLink nic;               /* to other nodes, the share of one device */
+    DtCostLink link;              /* link inside a node */
+    DtCostLink nic;               /* link to other nodes, as the share of one device */
     double host_rate;             /* to the memory of the host; 0: not known */
     int64_t node;                 /* devices of a usual node */
     DtCostEstimate at[DT_COST_CONSTANTS];
@@ -73,7 +74,7 @@ typedef struct DtDevices {
     size_t n;
 } DtDevices;
 
-/* A device without a data sheet whose constants are those of constants.def. */
+/* A device with that name and without a data sheet, whose constants are those of constants.def. */
 DtDevice dt_device_new(const char *name);
 /* The one of that name; NULL if there is none. */
 const DtDevice *dt_device_find(DtDevices devices, const char *name);
@@ -89,7 +90,7 @@ typedef enum DtStackFlag {
 
 typedef struct DtStackRow {
     const char *name, *meaning;
-    /* for which part of a plan's price the flag is already true: "" all, NULL none */
+    /* the part of a plan's price that already contains the flag's effect: "" all, NULL none */
     const char *in_plan;
 } DtStackRow;
 extern const DtStackRow dt_stack_rows[DT_STACK_FLAGS];
@@ -99,7 +100,8 @@ extern const DtStackRow dt_stack_rows[DT_STACK_FLAGS];
 typedef struct DtStack {
     const char *name, *description;
     bool has[DT_STACK_FLAGS];
-    const char *source[DT_STACK_FLAGS]; /* of a flag that is set; NULL: not given */
+    const char *source[DT_STACK_FLAGS]; /* by flag that is set: where the effect is known from;
+                                         * NULL: not given */
 } DtStack;
 
 extern const DtStack dt_stack_ours;
@@ -114,7 +116,7 @@ typedef struct DtCostModel {
     const DtDevice *device; /* the device whose times are asked for */
     const DtStack *stack; /* NULL: ours */
     int64_t nodes, ranks_per_node;
-    DtCostLink link, nic; /* links of the cluster itself; bytes_per_second 0: the device's */
+    DtCostLink link, nic; /* replaces the device's links; bytes_per_second 0: the device's own */
     /* nodes of several kinds, in the order of ranks, `device` being that of the first kind;
      * n_kinds 0: all nodes have `device` */
     DtCostNodes kinds[DT_COST_NODE_KINDS]; uint32_t n_kinds;
@@ -124,7 +126,7 @@ static inline uint32_t dt_cost_kinds(const DtCostModel *model)
 {
     return model->n_kinds ? model->n_kinds : 1;
 }
-/* The model with all nodes of that kind. */
+/* The model as if all nodes were of that kind. */
 DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind);
 /* The kinds of nodes with ranks first .. first + n - 1, as a bit set. */
 uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n);
@@ -137,15 +139,16 @@ double dt_cost_constant(const DtCostModel *model, DtCostConstantId id);
 /* batch products [m, k] x [k, n] -> [m, n]. */
 typedef struct DtCostProduct {
     int64_t m, n, k, batch; /* batch 0 counts as 1 */
-    DtCostDtype dtype;      /* of the operands */
-    double result_bytes;    /* of an element of the result; 0: as the operands */
-    bool accumulates;       /* adds to a result that is read first */
+    DtCostDtype dtype;      /* dtype of the operands */
+    double result_bytes;    /* bytes of an element of the result; 0: like the operands */
+    bool accumulates;       /* adds to the contents of the result, which are read first */
     double extra_bytes;     /* bytes of the epilogue's own operands and results, for the whole op */
     /* strides or addresses are unsuitable for tensor cores; extents are checked anyway */
     bool is_unaligned;
 } DtCostProduct;
 double dt_cost_product(const DtCostModel *model, DtCostProduct op);
-double dt_cost_product_bytes(DtCostProduct op); /* read and written, each tensor once */
+double dt_cost_product_bytes(DtCostProduct op); /* bytes read and written, counting each tensor
+                                                 * once */
 /* Bytes that a product on a CPU copies between its caches: operands are copied to where the
  * inner loops read them; the result is cleared, read and written. Operands of 16 bits are first
  * converted to f32, and the result is rounded from f32. */
@@ -171,12 +174,12 @@ double dt_cost_kernel_bytes(const DtDevice *device, double bytes);
 /* softmax(q k / sqrt(head)) v: q is [batch, heads, queries, head], k and v [batch, kv_heads, keys,
  * head]. */
 typedef struct DtCostAttention {
-    int64_t batch, heads, kv_heads, head, queries, keys; /* of this rank */
+    int64_t batch, heads, kv_heads, head, queries, keys; /* batch and heads of this rank */
     /* fraction of the scores that masks leave, 0..1 */
     double visible;
     DtCostDtype dtype;
     bool backward;
-    bool dropout; /* of the weights */
+    bool dropout; /* bytes of the dropout mask of the weights */
 } DtCostAttention;
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op);
 
@@ -189,7 +192,7 @@ typedef enum DtCostOpKind {
 } DtCostOpKind;
 typedef struct DtCostOp {
     DtCostOpKind kind;
-    DtCostProduct product; /* only the member of its kind is used */
+    DtCostProduct product; /* valid only for the operation's kind */
     DtCostKernel kernel;
     DtCostAttention attention;
 } DtCostOp;
@@ -218,19 +221,19 @@ DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes);
 /* From one device to another. */
 double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_nodes);
 
-/* Seconds of computing and communicating at the same time: the longer of both, plus the
- * computing speed that the collective costs. */
+/* Seconds of computing and communicating at the same time: the longer of the two, plus the time by
+ * which a running collective slows down computing. */
 double dt_cost_beside(const DtCostModel *model, double compute, double communication);
 
 /* The update of the parameters that the rank owns; bytes: read and written per parameter, 0: as
  * in constants.def. */
 double dt_cost_optimizer(const DtCostModel *model, double parameters, double bytes);
 
-/* Fixed seconds of a step of that many ranks, on the slowest nodes. step: seconds of the rest of
- * the step, to which jitter is proportional. */
+/* Fixed seconds of a step of that many ranks, at the pace of the slowest nodes. step: seconds of
+ * the rest of the step, to which jitter is proportional. */
 double dt_cost_step_fixed(const DtCostModel *model, int64_t ranks, double step);
-/* The constant for that, depending on the stack: the host starts each step, or only collects
- * results. */
+/* The constant for the host's work in a step, which depends on the stack: the host starts each
+ * operation of a step, or only collects results. */
 DtCostConstantId dt_cost_step_constant(const DtCostModel *model);
 
 /* ---- how sure ---- */

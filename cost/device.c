@@ -48,7 +48,7 @@ DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind)
 uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n)
 {
     uint32_t kinds = 0;
-    int64_t from = 0; /* the kind's first rank */
+    int64_t from = 0; /* the first rank on nodes of that kind */
     for (uint32_t k = 0; k < model->n_kinds; k++) {
         const int64_t to =
             k + 1 < model->n_kinds ? from + model->kinds[k].n * model->ranks_per_node : INT64_MAX;

@@ -27,13 +27,12 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
     const double rate =
         fmax(model->device->flops[DT_COST_F32], 1) * dt_cost_constant(model, DT_COST_arithmetic);
     const double launch = kernels * dt_cost_constant(model, DT_COST_launch);
-    /* A GPU has other warps to run while one waits for memory; loops of a core that wait do nothing
-     * else. */
+    /* A GPU hides the latency of memory behind other warps; a loop on a core waits for memory. */
     return (model->device->is_gpu ? fmax(bytes, work / rate) : bytes + work / rate) + launch;
 }
 
-/* Passes over the scores, in addition to the two products: masked softmax and dropout, forward and
- * backward. */
+/* How many passes over the scores an eager stack makes besides the two products: masked softmax and
+ * dropout, forward and backward. */
 static double scores_kernels(const DtCostModel *model, const DtCostAttention *op)
 {
     const double scores = (double)(op->batch * op->heads) * (double)op->queries * (double)op->keys;
@@ -44,7 +43,8 @@ static double scores_kernels(const DtCostModel *model, const DtCostAttention *op
     return dt_cost_kernel(model, (DtCostKernel){.bytes = bytes, .kernels = op->dropout ? 2 : 1});
 }
 
-/* Scores in memory: a product, a softmax, a product; backward four products. */
+/* Seconds of attention with the scores in memory: a product, a softmax, a product; backward four
+ * products. */
 static double written_out(const DtCostModel *model, const DtCostAttention *op)
 {
     const int64_t batch = op->batch * op->heads, q = op->queries, k = op->keys, d = op->head;
@@ -57,8 +57,9 @@ static double written_out(const DtCostModel *model, const DtCostAttention *op)
     return seconds + scores_kernels(model, op);
 }
 
-/* Rates grow with the visible keys of a row and with the head: half at each of the two constants,
- * scaled to be 1 for long rows of heads of 128. Larger heads gain little more. */
+/* The rate of attention relative to products, which grows with the visible keys of a row and with
+ * the size of the head. Either constant is the length at which half the rate is reached; the rate
+ * is 1 for long rows and heads of 128. Larger heads gain little more. */
 static double saturation(const DtCostModel *model, const DtCostAttention *op)
 {
     const bool fa2 = dt_cost_has(model, DT_STACK_fa2);

@@ -6,12 +6,11 @@
  * a lower bound. */
 #include "cost/cost.h"
 
-enum { LARGEST = DT_COST_CONSTANTS }; /* has no constant: its rate is 1 */
+enum { LARGEST = DT_COST_CONSTANTS }; /* the largest tile, whose rate is 1 by definition */
 
 typedef struct Tile {
     int64_t m, n;
-    /* DtCostConstantId of its rate relative to the largest: smaller ones read more for each
-     * operation */
+    /* the tile's rate relative to the largest tile, which reads less memory for each operation */
     int rate;
 } Tile;
 
@@ -29,7 +28,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* Multiprocessors' rate for a dtype that the device may have no tensor cores for. */
+/* The rate of the multiprocessors for products of a dtype; devices without tensor cores for the
+ * dtype use their other units. */
 static double peak_of(const DtDevice *device, DtCostDtype dtype)
 {
     static const DtCostDtype next[DT_COST_DTYPES] = {

@@ -49,7 +49,7 @@ double dt_cost_collective(const DtCostModel *model, DtCostCollective op)
     const double ring = steps * hop + share * op.bytes / bus;
     if (op.kind != DT_COST_ALL_REDUCE && op.kind != DT_COST_BROADCAST)
         return start + ring;
-    /* a tree, and back */
+    /* along a tree, which an all_reduce goes up and down again */
     const double depth = ceil(log2(n)), way = op.kind == DT_COST_ALL_REDUCE ? 2 : 1;
     return start + fmin(ring, way * (depth * hop + op.bytes / bus));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Common subexpressions.
  *
- * Purpose: merges ops of one function that compute the same thing, then removes what nobody uses.
+ * Purpose: merges ops of one function that compute the same thing, then removes what nobody
+ * uses.
  *
  *   %a = exp(%x) ; %b = exp(%x) ; f(%a, %b)   =>   %a = exp(%x) ; f(%a, %a)
  *
@@ -10,8 +11,8 @@
  * makes them under one site. A call is merged only if its function is a library function, which
  * cannot draw.
  *
- * A value that a loop hands out, or is given, twice, because two became one in its body or before
- * it, is handed out and given once.
+ * If merged values make a loop return, or take, one value twice, it returns or takes the value
+ * once.
  *
  * Requires: a verified module. Establishes: no two equal ops in a function, no dead op. Breaks:
  * nothing. */
@@ -93,7 +94,7 @@ bool dt_cse_same(const DtOp *a, const DtOp *b)
     return may_merge(a) && may_merge(b) && same_attributes(a, b);
 }
 
-/* The value that replaces it. */
+/* The value that replaces this one. */
 static const DtValue *now(DtValue *const *map, const DtValue *value)
 {
     return map[value->id] != NULL ? map[value->id] : value;
@@ -135,7 +136,7 @@ static Table make_table(DtArena *arena, const DtFunc *func)
     return table;
 }
 
-/* The op equal to op that is there already, or NULL; then op is there. */
+/* An op equal to `op` that was recorded before, or NULL; then `op` is recorded. */
 static DtOp *find_or_add(Table *table, DtOp *op)
 {
     uint32_t i = (uint32_t)hash_op(table->map, op) & table->mask;
@@ -231,8 +232,8 @@ static bool hands_out_twice(const DtFunc *func)
     return false;
 }
 
-/* Inputs of the body that stand for one value become one; those that are left over go when the loop
- * is pruned. */
+/* Merges inputs of the body that stand for one value; the ones that become unused are removed when
+ * the loop is pruned. */
 static bool join_operands(DtOp *op)
 {
     const DtLoop *loop = op->loop;
@@ -260,8 +261,8 @@ static bool join_operands(DtOp *op)
     return joined;
 }
 
-/* One round in func and its loops, in order; returns whether anything was merged. Bodies belong to
- * their loops. */
+/* One round in func and its loops, in order; returns whether anything was merged. No two loops
+ * share a body. */
 static bool join_loops(DtFunc *func)
 {
     bool joined = false;

@@ -9,16 +9,15 @@
  *
  * Where a call stood that placement must know of, `bind` ops remain (bound.c).
  *
- * A call of a function that streams stays.
- * What depends on where it stands keeps its full name: the label of a call goes in front of
- * the paths of ops, the sites of random draws, and the labels of loops and of calls that stay.
- * Every op remembers the calls that it came through (DtOp.caller), and the name that a call's
- * result had becomes one more name of the value (DtOp.aliases): `remat` is written in terms of
- * both.
+ * A call of a function that streams stays. Names keep their context: the label of a call becomes a
+ * prefix of the paths of ops, of the sites of random draws, and of the labels of loops and of calls
+ * that stay. Every op remembers the calls that it came through (DtOp.caller), and the name that a
+ * call's result had becomes one more name of the value (DtOp.aliases): `remat` is written in terms
+ * of both.
  *
- * Requires: a verified module. Establishes: only functions that an entry reaches are left; no call
- * but of those. Breaks: DtFunc.primal may name a function that is no longer in the
- * module. */
+ * Requires: a verified module. Establishes: only functions that an entry reaches are left; the only
+ * calls left are of functions that stream. Breaks: DtFunc.primal may name a function that is no
+ * longer in the module. */
 #include "passes/place/bound.h"
 
 #include "base/intern.h"
@@ -46,7 +45,7 @@ bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func)
     return func->stream != NULL && !(context && context->inline_streams);
 }
 
-/* The copy of op (of the callee) stands under the call's label and path now. */
+/* Prefixes the copied op's path and labels with those of the call. */
 static void relocate(Inliner *inliner, DtOp *op, const DtOp *call)
 {
     const char *label = call->text;
@@ -74,10 +73,11 @@ static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCa
     return caller;
 }
 
-/* The callers of one callee's ops, as seen in the callee and outside. */
+/* The records of callers (DtCaller) of one callee's ops, before and after the present call is put
+ * in front of them. */
 typedef struct Callers {
     const DtCaller *call;
-    DtMap outside; /* by the one inside */
+    DtMap outside; /* by the callee's record: the new one */
 } Callers;
 
 static const DtCaller *caller_outside(Inliner *inliner, Callers *callers, const DtCaller *inside)
@@ -148,7 +148,7 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     }
 }
 
-/* A call that stays, its arguments and results marked. */
+/* Keeps a call, and adds `bind` ops that mark its arguments and results. */
 static void keep_call(Inliner *inliner, DtFunc *func, DtOp *call, DtValue **map)
 {
     const bool bound = dt_bound_is_wanted(inliner->context, call);

@@ -45,7 +45,8 @@ DtFunc *dt_loops_copy_func(DtFunc *func)
 void dt_loops_own(DtModule *module)
 {
     DT_VEC(DtFunc *) owned = {0};
-    const uint32_t n_funcs = module->funcs.n; /* copies are new and their own */
+    const uint32_t n_funcs = module->funcs.n; /* the copies of bodies are new, so no other loop
+                                               * shares them */
     for (uint32_t f = 0; f < n_funcs; f++)
         for (uint32_t i = 0; i < module->funcs.at[f]->ops.n; i++) {
             DtOp *op = module->funcs.at[f]->ops.at[i];
@@ -188,7 +189,7 @@ static bool prune_operands(DtOp *op)
     const bool any = n < op->n_in;
     op->n_in = n;
     body->inputs.n = body->n_args = 1 + n;
-    body->params.n = 0; /* inputs of the body follow from the loop's operands */
+    body->params.n = 0; /* inputs of the body are in the order of the loop's operands */
     return any;
 }
 

@@ -13,13 +13,13 @@ DtFunc *dt_loops_copy_func(DtFunc *func);
 /* Gives every loop of the module a body of its own. */
 void dt_loops_own(DtModule *module);
 
-/* stacked: the type outside of a loop for a type inside: with the loop axis first. slice: the
- * inverse. */
+/* dt_loops_stacked: the type of a value of the body as it is outside of the loop, with the loop's
+ * axis in front. dt_loops_slice: the inverse. */
 const DtType *dt_loops_stacked(const DtLoop *loop, const DtType *type);
 const DtType *dt_loops_slice(const DtType *stacked);
 
-/* The body's input for `outside`, a value of the function with the loop: whole, or one slice per
- * iteration. An existing input, or a new one. */
+/* The input of the body for `outside`, a value of the function that contains the loop; stacked: the
+ * body gets one slice per iteration. Reuses an existing input if there is one. */
 DtValue *dt_loops_take(DtOp *loop, DtValue *outside, bool is_stacked, const char *name);
 
 /* The stacked result of the loop in func that carries `inside`, a value of the body, out of it:

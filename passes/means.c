@@ -8,9 +8,8 @@
  * copy has the op's number, wherever it is and however it is placed. Ops that a pass makes anew
  * have no number, unless the pass sets one.
  *
- * Requires: no later pass changes the meaning of the program. An op that replaced an inlined
- * call means what it did in the function. Establishes: DtValue.means is a number in the text
- * before it (ir/means.c). Breaks: nothing. */
+ * Requires: no later pass changes the meaning of the program. Establishes: DtValue.means is a
+ * number in the text before it (ir/means.c). Breaks: nothing. */
 #include "passes/passes.h"
 
 bool dt_pass_means(DtModule *module, const DtPassContext *context)

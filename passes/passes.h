@@ -10,12 +10,12 @@
 
 /* Input of a pass besides the module. */
 typedef struct DtPassContext {
-    const DtTrainConfig *train;       /* NULL: no train block */
-    const DtParallelConfig *parallel; /* NULL: one rank */
-    const DtClusterConfig *cluster;   /* NULL: this machine; its links */
+    const DtTrainConfig *train;       /* the train block; NULL: the program has none */
+    const DtParallelConfig *parallel; /* the layout; NULL: one rank */
+    const DtClusterConfig *cluster;   /* the cluster; NULL: this machine */
     DtTargetKind target; /* the target for which the program is lowered */
-    /* bit set of DtEpilogue: functions that products compute in the same call (dt_target_limits has
-     * the target's) */
+    /* bit set of DtEpilogue: epilogues that the library computes with a product (dt_target_limits
+     * has the target's) */
     uint32_t epilogues;
     bool inline_streams; /* calls of streaming functions are inlined too: for tests */
     bool unfused;    /* every op is a kernel of its own: slow, the reference for tests */
@@ -33,7 +33,7 @@ static inline bool dt_pass_joins_biases(const DtPassContext *context)
  * dynamic. */
 #define DT_LOSS_SCALE_INPUT "@loss_scale"
 
-/* False: the module is as it was. */
+/* False: the pass left the module as it was. */
 typedef bool DtPassRun(DtModule *module, const DtPassContext *context);
 
 /* How the certificate treats a pass; passes of one kind are adjacent, in this order. See
@@ -85,7 +85,7 @@ bool dt_library_is_whole(const DtFunc *func);
 
 /* Inlines all calls in one function, in functions that it calls and in bodies of its loops. */
 void dt_inline_calls(DtFunc *func, const DtPassContext *context);
-/* Whether calls of func are not inlined, because the target has a kernel for the function. */
+/* Whether calls of func stay calls, because the target has a kernel for the function. */
 bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func);
 
 /* Removes functions that no entry reaches; sorts callees before callers. */
@@ -93,10 +93,11 @@ void dt_inline_drop(DtModule *module);
 
 /* Merges equal ops of one function and removes dead ones; returns how many were removed. */
 uint32_t dt_cse_func(DtFunc *func);
-/* Whether two ops, of one function or two, compute the same from the same operands, and may be
- * merged. */
+/* Whether two ops, of one function or of two, compute the same from the same operands, so that one
+ * can replace the other. */
 bool dt_cse_same(const DtOp *a, const DtOp *b);
-/* By value id: the first equal value, made by another op; NULL: there is none. */
+/* By value id: the first value that is equal to it, though another op makes it; NULL: there is
+ * none. */
 DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena);
 
 #endif

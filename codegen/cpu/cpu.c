@@ -14,7 +14,8 @@ static const char *machine(const char *name)
     return strcmp(name, "cpu") == 0 ? dt_hostcc_native() : name;
 }
 
-/* A block's scores of all keys fit the cache; more blocks than these make plans long. */
+/* Rows of a block, so that its scores for all keys fit the cache; at most MAX_BLOCKS, since each
+ * block adds instructions to the plan. */
 enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };
 
 static int64_t block_rows(int64_t n)

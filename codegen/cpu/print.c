@@ -29,7 +29,8 @@ const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
                                  : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
-/* ---- lanes of pieces ---- */
+/* Printed after each piece: adds its result to the piece's lane. at: text of the lane's index
+ * within the row or column; lane: "piece % 16"; result: "s3[l]". */
 
 /* Adds the result of a piece to its lane. at: index of the point of a row, or of the column, "l";
  * lane: "piece % 16"; result: "s3[l]". */
@@ -145,7 +146,7 @@ static void lanes_begin(DtPrint *c, uint32_t phase, uint32_t lanes)
         }
 }
 
-/* s<k>, as one. */
+/* Text that combines the lanes s<k> to one value. */
 static const char *tree(DtPrint *c, uint32_t k, uint32_t lanes)
 {
     const char *name = dt_print_reduce(&c->k->nodes.at[k]);
@@ -167,7 +168,7 @@ static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
 
 #define IN_TURN "piece % 16" /* the lane of the loop's piece */
 
-/* points: that are reduced to at once. */
+/* points: how many results the pieces reduce to at once. */
 static void pieces_begin(DtPrint *c, uint32_t points)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -186,7 +187,7 @@ static void pieces_begin(DtPrint *c, uint32_t points)
          (long long)c->k->piece);
 }
 
-/* ---- ROW ---- */
+/* Whether store s writes along the row in that phase. */
 
 /* Stores along the row, in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
@@ -256,7 +257,7 @@ static void lanes_close(DtPrint *c)
     dt_print_close(c, 1);
 }
 
-/* n points of the row, from that one on. */
+/* Prints the code for n points of the row, from index `first` on. */
 static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, const char *first,
                       uint32_t n)
 {
@@ -268,7 +269,7 @@ static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, 
     lanes_close(c);
 }
 
-/* most: lanes of reductions. */
+/* most: the lanes that a reduction has. */
 static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner,
                         bool reduces, uint32_t most)
 {
@@ -321,7 +322,7 @@ static void uses(DtPrint *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t
 {
     const DtKNode *node = &c->k->nodes.at[k];
     if (node->kind == DT_KNODE_REDUCE || (first[k] <= phase && phase <= last[k]))
-        return; /* noted already, and so for its operands */
+        return; /* this phase is within the recorded range already, for the operands too */
     if (first[k] > phase)
         first[k] = (uint8_t)phase;
     if (last[k] < phase)
@@ -591,7 +592,8 @@ static void trips_lines(DtPrint *c)
 
 /* ---- a whole kernel ---- */
 
-/* Returns where the text begins that neither source nor symbol decides. */
+/* Returns the offset of the text after comments and the symbol, which two kernels with equal code
+ * may have different. */
 static size_t head(DtPrint *c, const DtDiags *diags)
 {
     const DtKernel *k = c->k;

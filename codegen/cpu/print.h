@@ -11,26 +11,29 @@ struct DtPrintLoops {
     uint8_t *keep_phase;
     uint8_t *draw_axis;    /* print_draw.c: for a draw, 1 + the axis along which the four elements
                             * of a call are neighbours, or 0 */
-    bool *drawn;           /* its elements are there, at w<k> */
-    bool trips[DT_MAX_RANK]; /* of a long axis: e<a> says how often its loops run */
-    bool piece_trips;        /* `pieces` says how often that over pieces runs */
+    bool *drawn;           /* by node: the loop's draws have been computed and are at w<k> */
+    bool trips[DT_MAX_RANK]; /* by long axis: the text reads how often the axis' loops run from
+                              * e<a> */
+    bool piece_trips;        /* the text reads from `pieces` how often the loop over pieces runs */
 };
 
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis);
-int64_t dt_print_c_vector_axis(const DtKernel *k); /* along which lanes run; -1: none */
-uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* of a reduction along a row: 16, 64, or as many
-                                                    * as a GPU has */
+int64_t dt_print_c_vector_axis(const DtKernel *k); /* the axis along which vector lanes run; -1:
+                                                    * none */
+uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* lanes of a reduction along a row: 16, 64, or
+                                                    * as many as a GPU's kernel has */
 
 /* print_draw.c */
-/* at the head of a kernel, once it is known which nodes are live */
+/* Printed at the head of a kernel, once it is known which nodes are live. */
 void dt_print_c_draws_begin(DtPrint *c);
 bool dt_print_c_is_across(const DtPrint *c, uint32_t k);
 /* Printed after the head of the loop of that axis: computes the draws whose neighbours are along
  * it; if needed is set, only needed nodes. width: of a column's chunk of lanes, or NULL. */
 void dt_print_c_draws_axis(DtPrint *c, uint32_t axis, const char *width, bool needed);
-bool dt_print_c_draws_along(const DtPrint *c); /* whether a needed one is along the lanes */
-/* Before a loop over n lanes, DT_PRINT_LANES at most or as many as rows have, whose first has that
- * index along the lanes' axis. */
+bool dt_print_c_draws_along(const DtPrint *c); /* whether the axis of the lanes has the neighbours
+                                                * of a needed draw */
+/* Printed before a loop over n lanes (at most DT_PRINT_LANES, or the lanes of a row). first: the
+ * index of the first lane along its axis. */
 void dt_print_c_draws_lanes(DtPrint *c, const char *first, long long n);
 void dt_print_c_draws_end(DtPrint *c, uint32_t axis); /* printed after the loops of that axis and of
                                                        * later axes */

@@ -160,7 +160,8 @@ static const char *place(DtPrint *c, const DtKNode *node, uint32_t axis)
     return is_column(c->k) ? dt_arena_printf(c->arena, "%s + l", text) : text;
 }
 
-/* Computes four rounds of draw k at once, and points w<k> at this round's quarter. */
+/* Computes the elements of draw k for four rounds at once, and points w<k> at the quarter for the
+ * present round. */
 static void rounds(DtPrint *c, uint32_t k, uint32_t axis, const char *width)
 {
     const DtKNode *node = &c->k->nodes.at[k];

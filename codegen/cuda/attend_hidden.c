@@ -80,8 +80,8 @@ static bool map(Bounds *b, uint32_t k, const DtKNode *node)
     return false;
 }
 
-/* Says a<k> and b<k>; false: nothing is known of it, and they are not there, unless it is a
- * decision. */
+/* Prints the bounds a<k> and b<k> of node k; those of a boolean are 0 and 1 if nothing else is
+ * known. False: no bounds are known, and none are printed. */
 static bool bound(Bounds *b, uint32_t k)
 {
     DtPrint *c = b->a->c;

@@ -23,7 +23,7 @@ static int64_t count(const DtKernel *k, const Lists *lists, uint32_t from, uint3
     return n;
 }
 
-/* Which axes there are; false: not all of K and V lack the same. */
+/* Fills the lists of axes; false: K and V do not lack the same axes. */
 static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *values,
                       Lists *ret_lists)
 {
@@ -42,7 +42,8 @@ static bool list_axes(const DtKernel *k, const DtKRows *keys, const DtKRows *val
     return true;
 }
 
-/* The single stride of axes from .. to - 1. none: the stride if there are no such axes. */
+/* Finds the single stride with which axes from .. to - 1 can be merged; false: there is none. none:
+ * the stride to give if there are no such axes. */
 static bool join(const DtKernel *k, const DtKRows *rows, const Lists *lists, uint32_t from,
                  uint32_t to, int64_t none, int64_t *ret_stride)
 {

@@ -23,15 +23,16 @@ typedef struct Attempt {
     const DtKernel *k;
     DtArena *arena;
     DtExact *value[KEYS];                /* by key, by node */
-    DtExact score[2][KEYS], weight[KEYS]; /* weight: how many keys it is */
+    DtExact score[2][KEYS], weight[KEYS]; /* weight: how many equal keys the key stands for */
     DtExact load[MOST_LOADS];            /* by number among row_of */
-    uint32_t row_of[MOST_LOADS], n_rows; /* nodes that read a number for each query */
-    DtExact scale;                       /* and as a double: */
+    uint32_t row_of[MOST_LOADS], n_rows; /* nodes that read one number for each query */
+    DtExact scale;                       /* the same scale as a double */
     double number;
-    uint32_t z;                          /* which score is that of queries and keys */
+    uint32_t z;                          /* the index of the SCORE node that multiplies queries and
+                                          * keys */
     bool causal;
     int64_t window;                      /* 0: none */
-    DtExact m, l;                        /* of the row: maximum and sum */
+    DtExact m, l;                        /* the row's maximum and sum */
 } Attempt;
 
 static bool has_keys(const DtKernel *k, uint32_t node)
@@ -124,7 +125,8 @@ static void try_row(Attempt *t, uint64_t seed)
         t->score[1][j] = dt_exact_draw(seed++);
         t->weight[j] = dt_exact_draw(seed++);
     }
-    for (uint32_t i = 0; i < t->n_rows; i++) { /* alike where the same is read */
+    for (uint32_t i = 0; i < t->n_rows; i++) { /* nodes that read the same pointer get the same
+                                                * number */
         t->load[i] = dt_exact_draw(seed++);
         for (uint32_t o = 0; o < i; o++)
             if (t->k->nodes.at[t->row_of[o]].pointer == t->k->nodes.at[t->row_of[i]].pointer)
@@ -161,7 +163,8 @@ static void statistics(Attempt *t)
         t->l = dt_exact_map(DT_OP_ADD, t->l, times(t->weight[j], power(t, j)));
 }
 
-/* Whether the node is exp(scale z - m) / l for each key, and bounded values are m, or l. */
+/* Whether the node is exp(scale z - m) / l for each key, where values bounded by max(x, c) are m or
+ * l. */
 static bool is_softmax(const Attempt *t, uint32_t node)
 {
     bool is = true, max = false;
@@ -207,8 +210,8 @@ static bool is_forward_row(Attempt *t, uint32_t *ret_max)
 /* ---- backward ---- */
 
 typedef struct Backward {
-    uint32_t dq, dk, dv;    /* numbers of sums */
-    uint32_t max, sum, dot; /* numbers of row_of */
+    uint32_t dq, dk, dv;    /* indices of the SUM nodes that make dq, dk and dv */
+    uint32_t max, sum, dot; /* indices in row_of of the row's maximum, sum and `dot` */
 } Backward;
 
 static bool is_backward(const DtKernel *k, Backward *ret)
@@ -229,7 +232,8 @@ static bool is_backward(const DtKernel *k, Backward *ret)
     return n == 2;
 }
 
-/* The gradient of the scores: scale p (dp - dot), of the number of the row that the kernel says. */
+/* Whether ds is the gradient of the scores, scale p (dp - dot), where `dot` is a number that the
+ * kernel reads for each row. b->dot gets its index. */
 static bool is_slope(const Attempt *t, uint32_t p, uint32_t ds, Backward *b)
 {
     bool is = true;
@@ -260,7 +264,7 @@ static bool is_backward_row(Attempt *t, Backward *b)
     return false;
 }
 
-/* ---- all rows ---- */
+/* The value of the mask's node `at` for one query and key. */
 
 /* The mask's node for one query and key. */
 static double mask_of(const Attempt *t, uint32_t at, int64_t query, int64_t key)
@@ -316,7 +320,7 @@ static bool find_mask(Attempt *t)
     return good && from < n && (a->mask == DT_KNONE || masks_all(t, a->mask));
 }
 
-/* All draws, with this scale. */
+/* Whether the forward kernel is the library's with this scale, in all draws. */
 static bool try_forward(Attempt *t, uint32_t *ret_max)
 {
     bool good = true;
@@ -329,7 +333,8 @@ static bool try_forward(Attempt *t, uint32_t *ret_max)
 
 static bool try_backward(Attempt *t, Backward *b)
 {
-    for (uint32_t other = 0; other < 4; other++) { /* which score, which sum is which */
+    for (uint32_t other = 0; other < 4; other++) { /* tries both assignments of scores and of
+                                                    * sums */
         Backward attempt = other & 1 ? (Backward){.dq = b->dq, .dk = b->dv, .dv = b->dk} : *b;
         bool good = true;
         t->z = other >> 1;
@@ -345,7 +350,8 @@ static bool try_backward(Attempt *t, Backward *b)
     return false;
 }
 
-/* The scales that there may be: 1, and of each number of the kernel itself and 1 through it. */
+/* Sets candidate i for the scale: 1, then each constant of the kernel and its reciprocal. False if
+ * node i is no constant. */
 static bool take_scale(Attempt *t, uint32_t i)
 {
     const DtKNode *node = i ? &t->k->nodes.at[(i - 1) / 2] : NULL;
@@ -409,7 +415,7 @@ static bool lay_forward(const Attempt *t, uint32_t max, DtPlanSdpa *s)
     return dt_cuda_lay(k, parts, s);
 }
 
-/* Whether it sums over just those heads that share one of these keys. */
+/* Whether the sum adds up exactly the query heads that share one head of these keys. */
 static bool sums_shared(const DtKernel *k, const DtKSum *sum, const DtKRows *keys)
 {
     bool does = true;

@@ -29,7 +29,8 @@ static bool is_known(const DtAttendPrint *a, uint32_t node)
     return n->phase == 0 && !(n->axes >> a->role->cols & 1);
 }
 
-/* Whether the node is the reduction, or the maximum of it and the known value. */
+/* Whether the node is the reduction, or the maximum of the reduction and a value that is known
+ * before any column. */
 static bool grows_with(const DtAttendPrint *a, uint32_t node, uint32_t max)
 {
     const uint32_t *args = a->c->k->nodes.at[node].args;
@@ -71,7 +72,8 @@ static bool find_sums(const DtAttendPrint *a, DtOnline *o)
     return o->n_sums > 0;
 }
 
-/* Whether the product takes e of one of the sums, or e divided by something of its row. */
+/* Whether the product's operand is e of one of the sums, or that e divided by a value of its
+ * row. */
 static bool takes(const DtAttendPrint *a, DtOnline *o, uint32_t node)
 {
     const DtKernel *k = a->c->k;
@@ -172,7 +174,7 @@ static void print_tile(DtAttendPrint *a, const DtOnline *o, uint32_t eights)
     dt_attend_print_sums(a);
 }
 
-/* Values of rows that do not depend on the keys seen. */
+/* Prints the values of rows that do not depend on the keys seen so far. */
 static void print_known(DtAttendPrint *a, const DtOnline *o)
 {
     dt_print_forget(a->c);

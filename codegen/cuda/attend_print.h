@@ -35,7 +35,7 @@ typedef struct DtAttendPrint {
  * the last tile is processed even if all tiles before it were hidden. */
 void dt_attend_print_hidden(DtAttendPrint *a, bool keep);
 
-/* Whether the role can go along its columns once; and that, up to its results. */
+/* Whether the role's columns can be processed in one pass; prints that pass, up to the results. */
 bool dt_attend_is_online(DtAttendPrint *a, DtOnline *ret_online);
 void dt_attend_print_online(DtAttendPrint *a, const DtOnline *online);
 

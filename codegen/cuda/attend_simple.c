@@ -31,7 +31,8 @@ static bool is_tried(const DtKernel *k, const DtKNode *node)
     return known;
 }
 
-/* Whether it is a sum or the like of positions; how often that of the key is in it is added up. */
+/* Whether the node is computed from positions by sums, differences, products, negations and maxima
+ * alone; adds to n_keys how often the position of the key occurs in it. */
 static bool is_position(const DtKernel *k, uint32_t at, uint32_t *n_keys)
 {
     static const DtOpKind maps[] = {DT_OP_ADD, DT_OP_SUB, DT_OP_MUL, DT_OP_NEG, DT_OP_MAX};
@@ -48,8 +49,8 @@ static bool is_position(const DtKernel *k, uint32_t at, uint32_t *n_keys)
     return is;
 }
 
-/* There are at most two comparisons, and only of positions of queries and keys. The key occurs in
- * one place of each, so a comparison that holds for two keys holds between them. */
+/* The mask may have at most two comparisons, of positions of queries and keys only. The key occurs
+ * in one place of each, so a comparison that holds for two keys holds between them. */
 bool dt_cuda_is_simple(const DtKernel *k)
 {
     uint32_t n = 0;

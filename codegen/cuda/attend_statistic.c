@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between a library's statistic of a row, s = m + log l, and the maximum and sum that functions
- * hand on: forward it leaves s as the maximum and 1 as the sum, which say the same; backward any m
- * and l are one s, those of the kernel here too. */
+/* Converts between a library's statistic of a row, s = m + log l, and the maximum m and sum l that
+ * functions hand on. Forward, the kernel stores s as the maximum and 1 as the sum, since exp(s) * 1
+ * = exp(m) * l. Backward, the kernel combines whatever m and l it reads to one s, also those that
+ * other kernels stored. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/print.h"
 

@@ -32,7 +32,8 @@ static uint32_t registers_of(const DtKernel *k, const DtRole *role)
     return n;
 }
 
-/* The role of that kind that has room, or a new one; NULL: there are too many. */
+/* The role with these properties that has registers left, or a new one; NULL: there are too many
+ * roles. */
 static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bool single,
                        uint32_t away, uint32_t registers)
 {
@@ -53,7 +54,7 @@ static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bo
     return role;
 }
 
-/* A reduction along keys needs all of them. */
+/* A reduction along keys needs all keys of a row. */
 static bool reduces(const DtKernel *k, uint32_t node)
 {
     const DtKNode *n = &k->nodes.at[node];
@@ -132,7 +133,7 @@ static void need(const DtKernel *k, uint32_t node, bool *needed)
             need(k, k->nodes.at[node].index[d].node, needed);
 }
 
-/* Whether the node is made of memory, for each column, and of no row. */
+/* Whether the node is computed from memory for each column, and depends on no row. */
 static bool is_of_column(const DtKernel *k, const DtRole *role, uint32_t node)
 {
     const DtKNode *n = &k->nodes.at[node];

@@ -11,7 +11,7 @@ struct DtPrint;
  * threads have much work. */
 size_t dt_cuda_print(const DtKernel *kernel, DtDiags *diags, bool lines, DtText *ret_text);
 
-/* print.c: how it is started. */
+/* print.c: blocks, threads and shared memory with which the kernel is launched. */
 DtPlanLaunch dt_cuda_launch(const DtKernel *kernel);
 
 /* Texts around kernels: the beginning of a unit on the device and on a processor, which precedes
@@ -26,9 +26,10 @@ const char *dt_cuda_attends(const DtKernel *kernel);
 /* attend_library.c: the description of attention for cuDNN, or NULL. attend_laid.c: the strides of
  * its tensors in cuDNN's layout. */
 const DtPlanSdpa *dt_cuda_library(const DtKernel *kernel, DtArena *arena);
-typedef struct DtCudaPart { /* rows of one part, or values of queries alone: depth 0 */
+typedef struct DtCudaPart { /* The rows of one operand or result; depth 0: one number per query. */
     DtKRows rows;
-    bool is_there, of_keys, of_kv; /* a row for each key; without heads of queries that share one */
+    bool is_there, of_keys, of_kv; /* of_keys: it has a row for each key; of_kv: it lacks the axis
+                                    * of query heads that share a head of keys */
 } DtCudaPart;
 bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS],
                  DtPlanSdpa *ret_sdpa);
@@ -36,7 +37,8 @@ bool dt_cuda_lay(const DtKernel *kernel, const DtCudaPart parts[DT_SDPA_PARTS],
  * positions alone; and the value of a MAP node for these arguments. */
 bool dt_cuda_is_simple(const DtKernel *k);
 double dt_cuda_map(const DtKNode *node, const double x[4]);
-/* attend_statistic.c: the kernel that makes the statistic of m and l or, forward, m and l of it. */
+/* attend_statistic.c: prints the kernel that converts between a library's statistic of rows and m
+ * and l. */
 void dt_cuda_statistic_print(struct DtPrint *c);
 
 #endif

@@ -10,7 +10,7 @@
  * which a thread has several elements; else n_axes. */
 uint32_t dt_draws_axis(const DtKernel *kernel, const bool *live);
 
-/* Says how draws are printed from now on. */
+/* Prepares printing: records the draws of the kernel, and how each is computed. */
 void dt_draws_begin(DtPrint *c, const DtTile *tile);
 bool dt_draws_has(const DtPrint *c, uint32_t k); /* whether calls compute node k in advance */
 

@@ -34,7 +34,8 @@ void dt_items_indices(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* Item and piece of number u; in a row that is none, to ends it at once. */
+/* Prints item and piece of group number u. `here` false at run time: the group has no row, and `to`
+ * = `from` makes its piece empty. */
 void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *here)
 {
     const long long items = (long long)tile->items, extent = c->k->extent[c->k->piece_axis],
@@ -45,7 +46,8 @@ void dt_items_piece(DtPrint *c, const DtTile *tile, const char *u, const char *h
          (long long)tile->pieces - 1, extent, of);
 }
 
-/* All, or those of sums over rows, if others are stored with the rows. */
+/* Marks the nodes that stores need: all stores, or only those of sums over rows if the others are
+ * done with the rows. */
 void dt_items_need_stores(DtPrint *c)
 {
     dt_print_forget(c);
@@ -63,7 +65,7 @@ void dt_items_stores(DtPrint *c)
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
-/* lanes: of this thread. */
+/* lanes: of each reduction, in this thread. */
 void dt_items_lanes(DtPrint *c, uint32_t phase, uint32_t lanes)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)

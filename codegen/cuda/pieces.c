@@ -16,7 +16,8 @@ uint32_t dt_pieces_before(const DtPrint *c, uint32_t k)
     return n;
 }
 
-/* How many results reductions in pieces have: rows, columns, or elements of a row. */
+/* How many results the reductions in pieces have: the number of rows, of columns, or of elements of
+ * a row. */
 int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
 {
     int64_t n = 1;
@@ -27,7 +28,7 @@ int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
     return c->k->pieces_of == DT_KPIECES_ROWS ? n : tile->items;
 }
 
-/* Where the workspace has result r of a piece. */
+/* Text of the element of the workspace that holds result r of a piece. */
 const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 {
     const char *type = dt_print_register(c->k->nodes.at[k].dtype);

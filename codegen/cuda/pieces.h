@@ -6,14 +6,15 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* nodes before k that are reduced in pieces */
+/* how many nodes before k are reduced in pieces */
 uint32_t dt_pieces_before(const DtPrint *c, uint32_t k);
-/* of each: rows, columns, or elements of a row */
+/* results of each such node: the number of rows, of columns, or of elements of a row */
 int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile);
-/* result r of a piece, in the workspace */
+/* text of result r of a piece, in the workspace */
 const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k);
-uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile); /* bytes */
-void dt_pieces_print(DtPrint *c, const DtTile *tile);             /* the second kernel */
-uint32_t dt_pieces_blocks(const DtPrint *c, const DtTile *tile);  /* its launch's */
+uint64_t dt_pieces_workspace(const DtPrint *c, const DtTile *tile); /* bytes of the workspace */
+void dt_pieces_print(DtPrint *c, const DtTile *tile);             /* prints the second kernel */
+/* blocks and threads of the second kernel */
+uint32_t dt_pieces_blocks(const DtPrint *c, const DtTile *tile);
 
 #endif

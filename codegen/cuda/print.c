@@ -46,7 +46,7 @@ static void print_points(DtPrint *c, const DtTile *tile)
         dt_print_close(c, 1);
         return;
     }
-    /* the same for all of the thread's that are in a row */
+    /* nodes that all rows of the thread share */
     const uint32_t same = (1u << (c->k->n_axes - 1)) - 1;
     dt_draws_begin(c, tile);
     dt_items_need_stores(c);
@@ -69,8 +69,8 @@ static void print_points(DtPrint *c, const DtTile *tile)
     dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
-/* Kernels whose order of work is part of their meaning: in each thread, that of the target
- * "cpu". */
+/* Kernels whose order of work is part of their meaning: each thread does its items in the order of
+ * the target "cpu". */
 static void print_special(DtPrint *c, const DtTile *tile)
 {
     open_items(c, tile);
@@ -149,7 +149,7 @@ static void lint(const DtKernel *k, const DtTile *tile, DtDiags *diags)
     dt_diag_note(diag, "kernel `%s`, for GPUs", k->name);
 }
 
-/* Prepares printing, with the nodes that are computed at all; the caller frees c->arena. */
+/* Prepares printing and marks live nodes; the caller frees c->arena. */
 static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTile *ret_attend)
 {
     dt_print_begin(kernel, text, c);
@@ -164,7 +164,7 @@ static DtTile begin(const DtKernel *kernel, DtText *text, DtPrint *c, DtAttendTi
         dt_print_special_live(c);
     const DtTile tile =
         dt_tile_of(kernel, c->live, kernel->pattern == DT_KPATTERN_ROW ? dt_rows_uses(c) : NULL);
-    if (!tile.threads) /* limits of the target leave none */
+    if (!tile.threads) /* the limits of the target leave no number of threads */
         dt_print_fail(c, "sums over rows that a block has no room for");
     return tile;
 }

@@ -21,13 +21,14 @@
 
 enum { WARP = 32 };
 
-/* All threads of a row get there. */
+/* Prints a barrier of all threads that have the row. */
 static void meet(DtPrint *c, const DtTile *tile)
 {
     line(c, tile->group > WARP ? "dt_block();" : "dt_warp();");
 }
 
-/* Stores along the row, or once for it, in that phase. */
+/* Whether store s happens in that phase, for each point along the row or (along false) once for the
+ * row. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
     const uint32_t inner = ((1u << c->k->n_axes) - 1) & ~((1u << c->k->n_outer) - 1);
@@ -35,7 +36,7 @@ static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
            !dt_print_is_row_sum_store(c, s);
 }
 
-/* Whether each group of a block has a row whenever one of them has. */
+/* Whether no block has groups with a row together with groups without one. */
 static bool all_are_here(const DtPrint *c, const DtTile *tile)
 {
     const int64_t groups = tile->threads / tile->group;
@@ -247,7 +248,7 @@ static void row_phases(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* Names of the block's memory, before the rows. */
+/* Prints declarations of the block's shared memory, before the loop over rows. */
 static void open_rows(DtPrint *c, const DtTile *tile)
 {
     const uint32_t *uses = dt_rows_uses(c);
@@ -288,8 +289,8 @@ void dt_rows_print(DtPrint *c, const DtTile *tile)
     dt_print_close(c, tile->rows > 1 ? 2 : 1);
 }
 
-/* For each sum over rows, a loop over the elements that a thread has of it, or its group: s<k>[at]
- * is element r. */
+/* Opens (or with `ends` closes), for each sum over rows, a loop over the elements that this thread
+ * or its group adds up; s<k>[at] is element r. */
 static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
 {
     const bool registers = tile->hold == DT_HOLD_REGISTERS;
@@ -313,7 +314,7 @@ static void each_sum(DtPrint *c, const DtTile *tile, bool ends)
     dt_print_close(c, 1);
 }
 
-/* Where they are. */
+/* Declares the registers or shared memory of sums over rows. */
 static void declare_sums(DtPrint *c, const DtTile *tile)
 {
     const uint32_t sums = dt_pieces_before(c, c->k->nodes.n);

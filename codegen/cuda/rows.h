@@ -6,9 +6,10 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* By node: in how many phases the elements of a row need it. */
+/* By node: the number of phases in which the elements of a row need the node. */
 const uint32_t *dt_rows_uses(DtPrint *c);
 void dt_rows_print(DtPrint *c, const DtTile *tile);
-void dt_rows_print_summed(DtPrint *c, const DtTile *tile); /* with sums over rows */
+void dt_rows_print_summed(DtPrint *c, const DtTile *tile); /* whether the kernel has sums over
+                                                            * rows */
 
 #endif

@@ -57,7 +57,7 @@ static int64_t item_blocks(const DtTile *tile)
     return (tile->items + tile->threads - 1) / tile->threads;
 }
 
-/* Axes that the result has as they are. */
+/* The axes of the result that are not indexed. */
 static uint32_t free_of(const DtKernel *k)
 {
     uint32_t free = 0;
@@ -66,7 +66,7 @@ static uint32_t free_of(const DtKernel *k)
     return free;
 }
 
-/* Indices are the same for all items. */
+/* Whether all items share the same indices, so that one list of points serves the block. */
 static bool is_listed(const DtKernel *k)
 {
     const uint32_t free = free_of(k);
@@ -111,7 +111,7 @@ bool dt_scatter_tile(const DtKernel *k, DtTile *tile)
 
 static void define(DtPrint *c) { dt_print_define(c, UINT32_MAX, false); }
 
-/* at and place of a point, or the next one. */
+/* Prints `at` and `place` of the point, or skips the point if an index is out of range. */
 static void print_place(DtPrint *c)
 {
     const DtKernel *k = c->k;
@@ -161,7 +161,7 @@ static void print_list(DtPrint *c, const DtTile *tile)
     line(c, "const int all = counts[%u];", threads - 1);
 }
 
-/* Where the result has the thread's item of that place, "low + own". */
+/* Text of the address of the thread's item at a place, given as "low + own". */
 static void print_address(DtPrint *c, const char *place)
 {
     const DtKernel *k = c->k;
@@ -175,7 +175,8 @@ static void print_address(DtPrint *c, const char *place)
     }
 }
 
-/* The value that a piece has for the thread's item of that place. */
+/* Text of the element of the workspace that holds a piece's sum for the thread's item at that
+ * place. */
 static const char *part(DtPrint *c, const DtTile *tile)
 {
     const DtDtype dtype = c->k->pointers.at[c->k->stores.at[0].pointer].view->dtype;

@@ -62,7 +62,8 @@ static uint32_t vector_of(const DtKernel *k, const bool *live)
     return (uint32_t)(ACCESS / size);
 }
 
-/* Points of a thread. A thread that has several of few would leave others idle. */
+/* How many points a thread has: several only if there are so many points that no thread is left
+ * idle. */
 static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
 {
     const uint32_t n = vector_of(k, live);
@@ -71,8 +72,8 @@ static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
                : 1;
 }
 
-/* Axes that items differ in: of a sum by index those that the result has as they are, so that no
- * two threads add to one element. */
+/* The axes that number the items. In a sum by index these are the axes that the result has
+ * unchanged, so that no two threads add to one element. */
 static uint32_t free_of(const DtKernel *k, const bool *live)
 {
     uint32_t free = 0, n = k->special || reduces(k, live) ? k->n_outer : k->n_axes;
@@ -101,7 +102,7 @@ void dt_tile_order(DtKernel *k)
         return;
     const bool one_axis = k->n_outer + 1 == k->n_axes;
     k->row_each = vector_of(k, NULL);
-    /* the others wait for these */
+    /* fewer than FEW_LANES lanes would be idle while others work */
     while (!one_axis && k->row_each > 1 && row_of(k) < FEW_LANES * (int64_t)k->row_each)
         k->row_each /= 2;
     const int64_t wanted = (row_of(k) + k->row_each - 1) / k->row_each;
@@ -134,7 +135,8 @@ static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_
     }
 }
 
-/* Whole accesses of a thread; the next row is aligned again. */
+/* Bytes of shared memory for a row of that load, rounded up to whole accesses, so that the next row
+ * is aligned again. */
 int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
 {
     const int64_t elements = (k->extent[k->n_axes - 1] + each - 1) / each * each;

@@ -15,14 +15,14 @@ typedef enum DtHold {
 typedef struct DtTile {
     uint32_t threads;   /* of a block */
     uint32_t lanes;     /* of each reduction along a row; 0: there is none */
-    uint32_t group;     /* neighbouring threads that have an item together, a block if they are more
-                         * than a warp; */
-                        /* 1: each has its own */
+    uint32_t group;     /* neighbouring threads that share an item; 1: each thread has its own
+                         * item; */
+                        /* more than a warp: the whole block */
     DtHold hold;        /* where threads keep the elements of a row that they have loaded, and
                          * add up over rows */
     /* neighbouring elements of the last axis that a thread has: lanes of a row, or points */
     uint32_t vector;
-    /* so many neighbours of that axis are a thread's, in turn: 4 for draws, or 1 */
+    /* a thread handles so many neighbours along rows_axis in turn: 4 for draws, else 1 */
     uint32_t rows, rows_axis;
     uint32_t free;      /* bits: axes of the space that number the items; each item loops over the
                          * other axes */

@@ -18,7 +18,8 @@ static double tolerance_of(const DtJudgeCase *c, double *ret_least)
     return 16 * (dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : 0x1p-24);
 }
 
-/* Size of the perturbation relative to the value, and number of runs; see moves_by_itself. */
+/* shake: the relative size of a perturbation; SHAKES: how many perturbed runs there are; see
+ * moves_by_itself. */
 static const double shake = 2e-14;
 enum { SHAKES = 4 };
 /* Largest difference, relative to a value's norm, that may be excused as rounding, however much the
@@ -88,7 +89,7 @@ static double norm(const DtTensor *tensor)
     return sqrt(squares);
 }
 
-/* Norm of all gradients among the results. */
+/* The norm of all gradients together, among the results. */
 static double gradient_norm(const DtEntryPoint *entry, DtTensor *const *results)
 {
     double squares = 0;
@@ -136,7 +137,7 @@ const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t ele
     return *text ? dt_arena_printf(arena, "[%s]", text) : "";
 }
 
-/* The first rank that holds an element of a value of this placed type. */
+/* The lowest rank that holds the element of a value with this placed type. */
 static uint32_t holder_of(const DtJudge *j, const DtType *type, int64_t element)
 {
     uint32_t rank = 0;
@@ -147,15 +148,15 @@ static uint32_t holder_of(const DtJudge *j, const DtType *type, int64_t element)
     return rank;
 }
 
-/* A value of both sides. */
+/* A value as the serial program computes it (`want`) and as the ranks do (`got`). */
 typedef struct Pair {
     const char *what; /* "gradient of `h.attention.wq.w`" */
     DtSpan span;
     const DtTensor *want;
     DtTensor *got;
     const DtType *placed; /* how ranks hold it */
-    double all;           /* norm of all gradients, or 0 */
-    uint32_t number;      /* among the entry's results */
+    double all;           /* norm of all gradients if the value is a gradient; else 0 */
+    uint32_t number;      /* its number among the entry's results */
 } Pair;
 
 static double distance(const DtTensor *a, const DtTensor *b)
@@ -351,7 +352,7 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     return good && !j->out->problem.len;
 }
 
-/* Every loss has its turn, also if its `every` would skip this step. */
+/* Runs every loss once, including losses that `every` would leave out of this step. */
 static bool run_step(DtJudge *j)
 {
     bool good = true;

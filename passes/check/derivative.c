@@ -58,15 +58,15 @@ static DtStore *find_store(const DtModule *module, DtStoreKind kind, const DtSto
 typedef struct Learned {
     const DtStore *store; /* of the differentiated program */
     const DtTensor *gradient;
-    DtTensor *along; /* its part of the direction */
+    DtTensor *along; /* the parameter's part of the direction */
 } Learned;
 
 typedef struct Along {
     DtJudge *j;
-    const DtEntryPoint *entry; /* that made the gradients */
-    DtArena *arena; /* of one run */
+    const DtEntryPoint *entry; /* the entry that computed the gradients */
+    DtArena *arena; /* freed after each run */
     Learned *params;
-    uint32_t n, first, last; /* parameters first <= i < last move */
+    uint32_t n, first, last; /* the direction moves parameters first <= i < last only */
     uint32_t shakes;
 } Along;
 
@@ -81,7 +81,7 @@ static DtTensor *shaken(const Along *a, DtTensor *tensor)
     return made;
 }
 
-/* The store of the differentiated program that is this one of the program before. */
+/* The store of the differentiated program that corresponds to this store of the program before. */
 static const DtStore *same_store(const Along *a, const DtStore *store)
 {
     const DtModule *serial = a->j->of->serial;
@@ -92,8 +92,8 @@ static const DtStore *same_store(const Along *a, const DtStore *store)
     return NULL;
 }
 
-/* The same numbers as a value of that op: before, a parameter may be stored wider than it is read
- * (pass `narrow`). */
+/* The parameter's values in the dtype of that op's result: before pass `narrow` a parameter may be
+ * stored wider than layers read it. */
 static DtTensor *as_read(const Along *a, const DtTensor *tensor, const DtOp *op)
 {
     DtTensor *made = DT_NEW(a->arena, DtTensor);
@@ -134,7 +134,7 @@ static double loss_scale(const DtJudge *j)
                                  : 1;
 }
 
-/* How the loss moves along the direction, as gradients have it: scaled. */
+/* The derivative of the loss along the direction, times the loss scale, as gradients have it. */
 static double forward(Along *a)
 {
     const DtEntryPoint *loss = dt_entry_whole(a->j->of->loss, DT_ENTRY_LOSS, a->entry->objective);
@@ -164,7 +164,7 @@ static double inner(const Along *a, DtTensor *const *gradients)
     return sum;
 }
 
-/* The gradients again, of parameters changed in their last digits. */
+/* Computes the gradients again, from parameters changed in their last digits. */
 static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
 {
     DtArena *outer = a->arena;
@@ -186,7 +186,8 @@ static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
     return sum;
 }
 
-/* The amount by which both ways differ from themselves under noise: see compare.c. */
+/* How much the two derivatives, forward and by gradients, each change under such noise: see
+ * compare.c. */
 static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backward, double forwards)
 {
     double most = 0;
@@ -337,7 +338,7 @@ typedef struct Reference {
     DtJudge *j;
     const DtEntryPoint *entry;
     DtTensor *const *results;
-    double unscale, norm; /* unscale: 1 / loss scale */
+    double unscale, norm; /* unscale: the reciprocal of the loss scale */
 } Reference;
 
 static const DtTensor *held(const Reference *r, const DtStore *store)
@@ -401,7 +402,7 @@ static DtTensor *number(const Reference *r, double value)
     return tensor;
 }
 
-/* f32[..] with the same numbers, each times a factor. */
+/* A tensor in f32 with the elements of x times a factor. */
 static DtTensor *times(const Reference *r, const DtTensor *x, double factor)
 {
     DtTensor *tensor = dt_interp_tensor(r->j->arena, dt_type_with_dtype(x->type, DT_F32));
@@ -419,7 +420,7 @@ static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
     return NULL;
 }
 
-/* Whether the entry is about the store. */
+/* Whether the entry computes or updates something for the store. */
 static bool is_read(const Reference *r, const DtStore *store)
 {
     const DtFunc *func = r->entry->func;

@@ -25,12 +25,12 @@ typedef struct Alone {
     DtArena *arena;
     uint64_t seed;
     uint32_t step, n_drawn;
-    double lo, hi;     /* floats among operands */
-    double ones;       /* the share of booleans and integers that are 1 */
-    const bool *moves; /* by input: NULL, all do */
+    double lo, hi;     /* the range of float operands */
+    double ones;       /* the share of booleans and integers that are 1 (the others are 0) */
+    const bool *moves; /* by input: the direction moves it; NULL: it moves all inputs */
 } Alone;
 
-/* Floats between lo and hi; integers 0 and 1, booleans. */
+/* A random tensor: floats between lo and hi; integers and booleans are 0 or 1. */
 static DtTensor *drawn(Alone *a, const DtType *type, double lo, double hi)
 {
     DtTensor *tensor = dt_interp_tensor(a->arena, type);
@@ -50,7 +50,8 @@ static double inner(const DtTensor *x, const DtTensor *y)
     return sum;
 }
 
-/* <cotangent, how func(in) moves along the direction> */
+/* The inner product of the cotangents with the forward derivative of func(in) along the
+ * direction. */
 static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in,
                        DtTensor *const *along, DtTensor *const *cotangents)
 {
@@ -64,7 +65,8 @@ static double forwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor 
     return sum;
 }
 
-/* <func's backward function of the cotangents, direction> */
+/* The inner product of the direction with the results of func's backward function for the
+ * cotangents. */
 static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor *const *in,
                         DtTensor *const *along, DtTensor *const *cotangents)
 {
@@ -84,7 +86,7 @@ static double backwards(Alone *a, DtInterp *interp, const DtFunc *func, DtTensor
     return sum;
 }
 
-/* The derivative along one random direction, forward and backward. */
+/* Compares the derivative along one random direction, forward and backward. */
 static void try_alone(Alone *a, const DtFunc *func, double *ret_forward, double *ret_backward)
 {
     DtInterp interp = {.arena = a->arena, .seed = a->seed, .step = a->step, .path = ""};
@@ -111,8 +113,8 @@ static bool is_right(Alone *a, const DtFunc *func)
     return !(fabs(x - y) > tolerance * fmax(1, fmax(fabs(x), fabs(y))));
 }
 
-/* Whether it states a surrogate gradient, or something in it does: its own forward derivative says
- * nothing then. */
+/* Whether the function, or one that it calls, states a surrogate gradient, which differs from the
+ * forward derivative on purpose. */
 static bool has_surrogate(const DtFunc *func)
 {
     bool has = func->gradient && func->gradient->is_surrogate;
@@ -125,7 +127,8 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
 {
     if (!func || !func->bwd || !func->fwd || func->bwd->primal != func)
         return false;
-    const DtFunc *before = dt_graph_find(j->of->loss, func->name); /* where it still states one */
+    /* the function before differentiation, with the gradients that it states */
+    const DtFunc *before = dt_graph_find(j->of->loss, func->name);
     if (before && has_surrogate(before))
         return false;
     Alone alone = {.arena = dt_arena_new(), .seed = j->seed, .step = j->step, .lo = 0.3, .hi = 1.3,
@@ -135,7 +138,7 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
     return !right;
 }
 
-/* A function that func calls, or loops over, and that is wrong; or NULL. */
+/* A wrong function that func calls or loops over; or NULL. */
 static const DtFunc *wrong_callee(DtJudge *j, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -175,7 +178,7 @@ static double work_of(const DtFunc *func)
     return work;
 }
 
-/* between which operands are drawn */
+/* ranges from which operands are drawn */
 static const double ends[][2] = {{0.3, 1.3}, {-1.3, 1.3}, {-4, 4}};
 
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
@@ -195,8 +198,8 @@ bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most)
 
 /* ---- two functions ---- */
 
-/* Element by element, within roundings of the largest or of 1; ret_finite: set if any number was
- * compared. */
+/* Compares two tensors element by element, allowing roundings of the largest element or of 1; sets
+ * ret_finite if any element was finite. */
 static bool are_alike(const DtTensor *x, const DtTensor *y, bool *ret_finite)
 {
     const int64_t n = dt_type_elements(x->type);

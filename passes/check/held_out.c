@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Held-out data in files: numbers by chance in place of those that the program names, and which of
- * them a sample has, from the manual (docs/data.md). A part of a stream is cut into windows in the
- * order of the file; `next_token` has one number more, the last label. The part ends with that
- * number, or just before one more window; the samples fill no whole batches.
+/* Held-out data in files. The trial gets files of random numbers in place of those that the program
+ * names. This file knows from the manual (docs/data.md), not from the runtime, which numbers each
+ * sample consists of. A part of a stream is cut into windows in the order of the file; `next_token`
+ * has one number more, the last label. The part ends with that number, or just before one more
+ * window; the samples fill no whole batches.
  *
  *   .  .  . [0  1  2  3][4  5  6  7][8  9 10 11] 12  .     part, windows of 4, labels one later
- */
+ * */
 #include "passes/check/internal.h"
 
 #include "base/hash.h"
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A stream that is so much longer than it must be is none. */
+/* A test needs no longer stream; a program that requires one is not covered. */
 enum { MOST_NUMBERS = 1 << 20 };
 
 static bool is_file(const DtSource *source)
@@ -32,7 +33,8 @@ static const DtReader *reader_of(const DtTrainConfig *train, const char *input)
     return NULL;
 }
 
-/* Whether a stream of `total` numbers has its part where every way of rounding has it. */
+/* Whether part * total is so far from a boundary between whole numbers that every way of rounding
+ * begins the part at the same number. */
 static bool is_exact(double part, int64_t total)
 {
     const double at = part * (double)total;
@@ -69,7 +71,7 @@ static void draw(const DtReader *synthetic, uint64_t seed, DtJudgeFile *file)
     }
 }
 
-/* False: what the source says is not covered. */
+/* False: this test does not cover sources with these settings. */
 static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtReader *reader,
                       int64_t samples, bool longer, DtJudgeFile *ret_file)
 {
@@ -80,7 +82,7 @@ static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtRe
         (!is_stream && reader->kind != DT_SAMPLE_RAW))
         return false;
     const int64_t row = dt_type_elements(reader->types[0]) / reader->types[0]->axes[0].extent;
-    /* a source by itself has whole samples */
+    /* a source that is no stream consists of whole samples */
     const int64_t least = row * samples + (is_stream ? 1 + longer * (row - 1) : 0);
     const int64_t total = total_of(source, is_stream ? 1 : row, least);
     if (!total)
@@ -113,7 +115,7 @@ uint32_t dt_judge_files(DtArena *arena, const DtTrainConfig *synthetic, const Dt
             return 0;
         for (uint32_t k = 0; k < n; k++)
             if (strcmp(files[k].name, files[n].name) == 0)
-                return 0; /* it may be read in two ways */
+                return 0; /* one file with two descriptions is not covered */
         n++;
     }
     *ret_files = files;

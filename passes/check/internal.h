@@ -8,17 +8,17 @@
 /* A result of an entry of the placed module, with the sums completed that its store or metric
  * requires. */
 typedef struct DtSettled {
-    const char *name; /* or */
+    const char *name; /* the name of the result, or NULL; then it has a store */
     DtStore *store;
     const DtType *type;
     DtTensor **at; /* by rank; NULL on ranks of other pipeline stages */
 } DtSettled;
 
-/* A slot of a SAVED or CHANNEL store. */
+/* A slot of a SAVED or CHANNEL store in the simulation of ranks. */
 typedef struct DtSlot {
-    int64_t micro; /* the micro-batch whose values it holds; -1: it is empty */
+    int64_t micro; /* the micro-batch whose values are in the slot; -1: none */
     DtTensor **at;
-    bool sending;  /* a message that was started reads it */
+    bool sending;  /* a message that has started, and not ended, reads the slot */
 } DtSlot;
 
 /* An all_reduce over pipeline stages: the operands that ranks gave when they last reached it. */
@@ -37,7 +37,7 @@ typedef struct DtJudge {
     uint32_t step;
     uint64_t seed;
     DtTensor **serial; /* by number of the serial store; NULL: not written yet */
-    DtTensor **before; /* the same before the current entry */
+    DtTensor **before; /* their contents before the current entry */
     const DtEntryPoint *entry; /* the current entry of the serial program */
     /* not 0: parameters are perturbed in their last digits, differently for each number */
     uint32_t shakes;
@@ -47,7 +47,7 @@ typedef struct DtJudge {
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
     /* by number of the placed store: contents of a ring buffer, by rank of the first micro-batch */
     DtTensor ***rings;
-    int64_t micro;     /* of the current action of a pipeline; -1: all at once */
+    int64_t micro;     /* the micro-batch of the action that is evaluated; -1: all at once */
     /* results of prologues, by name of the input that they become */
     DT_VEC(DtSettled) early;
     DT_VEC(DtSettled) named, stored; /* results of the current run */
@@ -58,32 +58,36 @@ typedef struct DtJudge {
 
 /* ---- life.c ---- */
 
-/* A run as far as it has come. is_life: losses take their turns; else every step takes all. */
+/* A run up to the present event. is_life: each loss is taken in its own steps; else every step
+ * takes all losses. */
 typedef struct DtJudgeLife {
     const DtTrainConfig *train;
     bool is_life, began;
-    int64_t number; /* of the step, or of the last one */
+    int64_t number; /* the number of the current step, or the last one */
     double loss_scale;
-    int64_t good;                       /* good updates since the scale changed */
-    int64_t updates[DT_MAX_OBJECTIVES]; /* made so far, by number of the objective */
-    uint32_t taken;                     /* bits of the objectives that the event takes */
+    int64_t good;                       /* updates with finite gradients since the loss scale last
+                                         * changed */
+    int64_t updates[DT_MAX_OBJECTIVES]; /* updates made so far, by number of the objective */
+    uint32_t taken;                     /* the losses that the event trains: bits by number of the
+                                         * objective */
 } DtJudgeLife;
 
-/* The events of a life, at most DT_JUDGE_EVENTS; returns how many. saves: there is a place for
- * checkpoints. */
+/* Writes the events of a life and returns their number, DT_JUDGE_EVENTS at most. saves: there is a
+ * folder for checkpoints, so the run may save and resume. */
 uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEvent *ret_script);
-/* Called before an event; and after it with the ranks' report: NULL, or an error in it. */
+/* dt_judge_life_next is called before an event. dt_judge_life_went is called after it with what the
+ * ranks reported; it returns NULL, or what is wrong. */
 void dt_judge_life_next(DtJudgeLife *life, const DtJudgeEvent *event);
 const char *dt_judge_life_went(DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event);
 
 /* ---- held_out.c ---- */
 
-/* Files for the held-out data of `train`, which `synthetic` has random numbers for, with at least
- * so many samples; 0: there are none, or they are not covered. longer: a number less than a window
- * follows the last one. */
+/* Writes files for the held-out data of `train`, which are random numbers otherwise. Each has at
+ * least so many samples. 0: the program has none, or this test does not cover them. longer: the
+ * stream ends one number before a further window would be complete. */
 uint32_t dt_judge_files(DtArena *arena, const DtTrainConfig *synthetic, const DtTrainConfig *train,
                         int64_t samples, bool longer, DtJudgeFile **ret_files);
-/* A batch of an input that is read from one of them; false: it is not. */
+/* Fills a batch of an input that is read from one of the files; false: it is read from none. */
 bool dt_judge_file_input(const DtJudgeFile *files, uint32_t n, const char *name, int64_t batch,
                          DtTensor *ret_tensor);
 
@@ -105,7 +109,7 @@ void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 /* ---- derivative.c ---- */
 
 /* Whether the results of the serial entries "grad" and "update" agree with the derivative of the
- * loss and with the optimizer; false after a problem of the serial program. */
+ * loss and with the optimizer; false after a problem, which is then the serial program's. */
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 
@@ -121,11 +125,12 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j);
 bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective);
 
 /* evaluate: evaluates an entry on the ranks with coordinates at[] on the mesh axes of `fixed`;
- * raw[i * n + rank] is result i. settle: stores the results, once all ranks are evaluated. */
+ * raw[i * n + rank] is result i. dt_judge_settle stores the results once all ranks are
+ * evaluated. */
 void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
                        DtTensor **raw);
 bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
-/* Keeps ring buffers for the next entry. */
+/* Keeps the contents of ring buffers for the next entry. */
 void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
 /* Makes the named results of a prologue inputs of its entry. */
 void dt_judge_keep_early(DtJudge *j);
@@ -143,7 +148,7 @@ const char *dt_judge_rank(const DtJudge *j, uint32_t rank);
 bool dt_judge_run_staged(DtJudge *j, DtEntryKind kind);
 /* The value of a SAVED or CHANNEL store for the current micro-batch. */
 DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank);
-/* The sum of an all_reduce over stages, as far as its terms are known. */
+/* The sum of an all_reduce over pipeline stages: of the terms that are known so far. */
 DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint32_t rank);
 
 /* ---- program.c ---- */
@@ -157,7 +162,7 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
 
 /* ---- shrink.c ---- */
 
-/* Options of a smaller program whose dims have at least `least` elements where they had more. */
+/* Options for a smaller program; dims keep at least `least` elements if they had more. */
 DtLowerOptions dt_judge_shrink(DtArena *arena, const DtJudgeProgram *task, const DtProgram *program,
                                int64_t least, DtText *ret_shrunk);
 

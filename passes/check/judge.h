@@ -31,18 +31,18 @@
 #include "frontend/lower.h"
 #include "ir/interp_ranks.h"
 
-/* The comparison of one entry. */
+/* What the comparison of one entry found. */
 typedef struct DtJudgeRow {
     const char *entry;
-    uint32_t values; /* tensors */
-    uint32_t zeros;  /* of them nothing but zeros, or roundings of zero, in the serial program:
-                      * these prove little */
+    uint32_t values; /* tensors that were compared */
+    uint32_t zeros;  /* tensors that are zero in the serial program, apart from rounding: these
+                      * prove little */
     int64_t elements;
     double worst;      /* largest relative difference */
     const char *where; /* name of the value; NULL without any difference */
-    uint32_t magnified; /* that differ by more than 1e-10, and by less than the serial program on
-                         * changed parameters */
-    double most;        /* by how much at most */
+    uint32_t magnified; /* tensors that differ by more than 1e-10, but less than the serial
+                         * program's own result under changed parameters */
+    double most;        /* the largest of these differences, relative */
 } DtJudgeRow;
 
 typedef struct DtJudgement {
@@ -54,13 +54,14 @@ typedef struct DtJudgement {
     double work; /* of a step of it: multiplications and moved elements of all ranks, about */
     bool not_serial; /* it is the serial program itself that is wrong: its gradients or its
                       * update */
-    bool not_stated; /* and that since a gradient that the program states is wrong */
+    bool not_stated; /* the reason: a gradient that the program states is wrong */
     uint32_t learned;  /* parameters whose gradients were compared with forward derivatives of the
                         * loss; 0: none were */
-    double derivative; /* the difference along a random direction, of a parameter's part of it */
+    double derivative; /* the difference of the two derivatives along a random direction, relative
+                        * to the part of one parameter */
     uint32_t updated;  /* values that the update left and that were compared with the optimizer's
                         * formulas */
-    double update;     /* the largest difference, of the largest value of its tensor */
+    double update;     /* the largest difference, relative to the largest element of its tensor */
     /* a difference above the bound is no larger than the change of the serial result when
      * parameters are perturbed in digit 13, so it proves nothing */
     bool not_stable;
@@ -79,27 +80,30 @@ typedef struct DtJudgeCase {
     bool rounds;
 } DtJudgeCase;
 
-/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: of those
- * inputs that move. Where evaluating it takes more than `most` products, nothing is. */
+/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: along
+ * directions of the inputs marked in moves. False without a test if evaluating func takes more than
+ * `most` products. */
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most);
 
-/* Whether two functions of the same inputs make the same of numbers by chance, in double precision.
- * NOT_TRIED: it takes more than `most` products, or they make nothing that is finite. */
+/* Whether two functions of the same inputs compute the same from random numbers, in double
+ * precision. NOT_TRIED: evaluating them takes more than `most` products, or no result is finite. */
 typedef enum DtJudgeAlike { DT_JUDGE_ALIKE, DT_JUDGE_UNLIKE, DT_JUDGE_NOT_TRIED } DtJudgeAlike;
 DtJudgeAlike dt_judge_alike(const DtFunc *x, const DtFunc *y, double most);
 
-/* Whether they agree; ret_judgement says how well (free its problem). */
+/* Whether the serial and the placed module agree; ret_judgement has the details (free its
+ * problem). */
 bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
 
 /* ---- programs (program.c, shrink.c) ---- */
 
-/* A program as it would be compiled. */
+/* A program and the options with which it would be compiled. */
 typedef struct DtJudgeProgram {
     const DtLowerOptions *options;
     uint32_t steps;
     bool as_it_is; /* never shrink */
     bool rounds;
-    /* with which machine code is made (DtPassContext): biases may have copies */
+    /* the epilogues of products in machine code (DtPassContext): with these, biases may have
+     * rounded copies */
     uint32_t epilogues;
 } DtJudgeProgram;
 
@@ -132,29 +136,30 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);
 typedef struct DtJudgeWhen {
     double step, updates; /* from 0; the number of the update, from 1 */
     double loss_scale;
-    bool own_rates; /* those of the program; else a large one that never changes */
+    bool own_rates; /* own_rates: the program's rates and loss scale; else a large rate and a scale
+                     * that never change */
 } DtJudgeWhen;
 
 typedef enum DtJudgeEventKind {
-    DT_JUDGE_TRAIN,    /* a step */
+    DT_JUDGE_TRAIN,    /* TRAIN: a step */
     DT_JUDGE_EVALUATE, /* over several batches of held-out data */
     DT_JUDGE_SAVE,
     DT_JUDGE_RESUME    /* the ranks lose all that they hold, and load the newest checkpoint */
 } DtJudgeEventKind;
 
-/* An event in the life of a run, and the ranks' report of the run after it (plan/trial.h has the
- * same). */
+/* An event in the life of a run, and what the ranks report of it (the same as in plan/trial.h). */
 typedef struct DtJudgeEvent {
     DtJudgeEventKind kind;
-    uint32_t batches;  /* EVALUATE: that it takes; 0: all held-out data */
-    int64_t number;    /* TRAIN: of the step, and: */
-    double loss_scale; /* before it; 0: as it is */
-    int64_t good;      /* good updates since the scale changed; -1: as they are */
+    uint32_t batches;  /* EVALUATE: number of batches; 0: all held-out data */
+    int64_t number;    /* TRAIN: the number of the step, */
+    double loss_scale; /* the loss scale before it (0: unchanged), */
+    int64_t good;      /* and the number of good updates since the scale changed (-1: unchanged) */
     double loss_scale_after;
     int64_t good_after;
-    int64_t steps_after; /* finished */
+    int64_t steps_after; /* finished steps */
     int64_t updates_after[DT_MAX_OBJECTIVES];
-    uint32_t taken, skipped; /* bits by number of the objective */
+    uint32_t taken, skipped; /* losses that the step took, and skipped: bits by number of the
+                              * objective */
 } DtJudgeEvent;
 
 enum { DT_JUDGE_EVENTS = 24 };
@@ -169,16 +174,19 @@ typedef struct DtJudgeFile {
     int64_t row, first, samples;
 } DtJudgeFile;
 
-/* Events that real ranks go through from given values. */
+/* A trial: events that real ranks go through, beginning with given values. */
 typedef struct DtJudgeTrial {
-    const DtModule *serial; /* whose stores have these values, in their own dtypes: */
-    DtTensor **initial;     /* by number of the store; NULL: no step begins with it */
-    double lr;              /* of all steps, but in a life: */
-    bool is_life;           /* rates are the program's, losses take their turns */
-    int64_t held_out;       /* samples that the held-out data have */
+    const DtModule *serial; /* the serial program, whose stores begin with `initial` */
+    DtTensor **initial;     /* by number of the store, in the store's dtype; NULL: no step reads its
+                             * first value */
+    double lr;              /* the rate of all steps, unless is_life is set */
+    bool is_life;           /* a life: the program's own rates; each loss is taken in its own
+                             * steps */
+    int64_t held_out;       /* number of held-out samples */
     /* one rank resumes the checkpoint of the previous trial; else the program's layout runs */
     bool is_resumed;
-    /* in place of the program's; n 0: all data are synthetic, else those of training */
+    /* files in place of the program's; n 0: synthetic data everywhere; else training data are
+     * synthetic */
     const DtJudgeFile *files;
     uint32_t n_files;
     uint32_t events;
@@ -191,7 +199,7 @@ typedef struct DtJudgeTrial {
      * is no such scalar. */
     bool (*scalar)(const struct DtJudgeTrial *trial, uint32_t event, const char *entry,
                    const char *name, bool shown, double *ret_value);
-    void *data; /* of `scalar` */
+    void *data; /* first argument of `scalar` */
 } DtJudgeTrial;
 
 /* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not
@@ -199,19 +207,22 @@ typedef struct DtJudgeTrial {
 typedef struct DtJudgeRunner {
     bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options,
                 DtJudgeTrial *trial);
-    bool saves;  /* there is a place for checkpoints */
-    bool failed; /* the last run began, and failed */
+    bool saves;  /* there is a folder for checkpoints */
+    bool failed; /* the last run failed after it had begun */
 } DtJudgeRunner;
 
 typedef struct DtJudgeMachine {
-    uint32_t ranks, steps, values; /* that were compared, per value and step */
-    uint32_t life, skipped;        /* steps of the life, and of those skipped by the loss scale */
-    uint32_t resumed;              /* resumes: by the same layout, by one rank */
-    uint32_t evaluated;            /* samples of the life's evaluation */
-    uint32_t windows;              /* of files, that were evaluated */
-    uint32_t vague;                /* of them that roundings move by a tenth and more: these prove
-                                    * little */
-    double worst;                  /* largest difference, of a value's norm; of others than these */
+    uint32_t ranks, steps, values; /* what was compared: each value after each step */
+    uint32_t life, skipped;        /* steps of the life, and how many of them the loss scale
+                                    * skipped */
+    uint32_t resumed;              /* how often the run was resumed: in the same layout, by one
+                                    * rank */
+    uint32_t evaluated;            /* samples that the life evaluated */
+    uint32_t windows;              /* windows of files that were evaluated */
+    uint32_t vague;                /* values that roundings change by a tenth or more: their
+                                    * comparison proves little */
+    double worst;                  /* the largest difference of the other values, relative to the
+                                    * value's norm */
     const char *where;             /* name of the value; NULL without any difference */
     DtText problem;                /* free it */
 } DtJudgeMachine;

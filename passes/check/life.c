@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a run beside the interpreter: which events are tried, and what a run must do in them
- * apart from numbers. Written from the manual (docs/checkpoints.md, language.md), without sight of
- * the runtime: which losses a step takes, which number an update has, how the loss scale moves, and
- * that an evaluation, a save and a resume leave steps, updates and scale as they were.
+/* The life of a run: which events the trial has, and how the run's state must change with each,
+ * apart from the values of tensors. Written from the manual (docs/checkpoints.md, language.md),
+ * without sight of the runtime: which losses a step takes, which number an update has, how the loss
+ * scale moves, and that an evaluation, a save and a resume leave steps, updates and scale as they
+ * were.
  *
  * The script has the first and last steps of the run and of its warm-up, a step that a loss leaves
  * out and one that it takes. After the second step the run is saved and resumed, and all held-out
@@ -23,7 +24,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Keeps ret_numbers in order, each once. */
+/* Adds a step's number to ret_numbers in ascending order, if it is not there. */
 static uint32_t add_number(const DtTrainConfig *train, double number, int64_t *numbers, uint32_t n)
 {
     uint32_t at = 0;
@@ -43,7 +44,7 @@ static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
     uint32_t n = add_number(train, 0, ret_numbers, 0);
     n = add_number(train, (double)train->steps - 1, ret_numbers, n);
     n = add_number(train, 1, ret_numbers, n);
-    n = add_number(train, 2, ret_numbers, n); /* the one after the resume */
+    n = add_number(train, 2, ret_numbers, n); /* the step after the resume */
     for (uint32_t i = 0; i < train->objectives.n; i++)
         for (int k = 1; k <= 2 && train->objectives.at[i].every > 1; k++)
             n = add_number(train, (double)train->objectives.at[i].every - k, ret_numbers, n);
@@ -53,7 +54,7 @@ static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
     return n;
 }
 
-/* After how many steps the run is saved and resumed, and evaluated. */
+/* After which steps the run is saved and resumed, and after which it is evaluated. */
 enum { RESUMED = 2, EVALUATED = 3 };
 
 static bool evaluates(const DtTrainConfig *train)
@@ -119,7 +120,7 @@ static void update(DtJudgeLife *life, uint32_t objective, bool skipped)
     life->loss_scale *= life->loss_scale < overflows ? 2 : 1;
 }
 
-/* Finished steps and updates of the run. */
+/* Checks how many steps and updates the run has finished. */
 static const char *counts_went(const DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event)
 {
     if (event->steps_after != life->number + 1)

@@ -25,20 +25,21 @@
 #include <math.h>
 #include <string.h>
 
-/* Runs that measure how far a value moves, and how many times the most of them ranks may be off:
- * they add up in another order, and in blocks, so that some intermediate sums are larger than any
- * value of the program. */
+/* NOISES: runs with noise, which measure how far rounding moves a value. TIMES: ranks may differ by
+ * so many times the largest of these moves, since they add in another order and in blocks, whose
+ * sums may be larger than any value of the program. */
 enum { NOISES = 4, TIMES = 16 };
 /* A difference of so many roundoffs of the norm counts as 0, for values of any size. */
 enum { FREE = 4 };
 /* A bound above this part of the value's norm would find no fault. */
 static const double vague = 0.1;
-/* In double precision any power of two does: nothing overflows. */
+/* Any power of two would do: in double precision nothing overflows. */
 static const double usual_scale = 1024;
 enum { TRIES = 3 };
-/* Held-out data are so many batches and samples: not a whole number of batches, if one has two. */
+/* The held-out data have this many batches and further samples; with two samples a batch, the rest
+ * is a whole batch. */
 enum { BATCHES = 2, REST = 2 };
-/* Batch k of an evaluation draws as step 2^31 + k. */
+/* Batch k of an evaluation uses the random numbers of step 2^31 + k. */
 static const uint32_t EVAL_DRAWS = (uint32_t)1 << 31;
 
 typedef struct Machine {
@@ -47,24 +48,24 @@ typedef struct Machine {
     const DtModule *serial;
     DtJudgeMachine *out;
     uint64_t seed;
-    uint32_t step, noise; /* step: its number */
+    uint32_t step, noise; /* step: the number of the step that is evaluated */
     DtJudgeLife life;
     uint32_t at;      /* number of the event in the script */
     uint32_t updates; /* bits of the objectives that the step updates */
-    int64_t before;   /* updates of the objective at hand before the step; of all: */
+    int64_t before;   /* the current objective's updates before the step, */
     int64_t made[DT_MAX_OBJECTIVES];
     bool evaluates;  /* inputs are held-out data */
-    int64_t only;    /* the sample of the batch that all of its samples are; -1: each its own */
-    int64_t batch, held_out; /* samples */
-    DtJudgeFile *files; /* of held-out data; n 0: these are synthetic */
+    int64_t only;    /* if not -1: all samples of the batch are replaced by this one */
+    int64_t batch, held_out; /* numbers of samples */
+    DtJudgeFile *files; /* the files of held-out data; n_files 0: held-out data are synthetic */
     uint32_t n_files;
     DtTensor **held; /* by number of the serial store */
-    DtTensor **saved; /* the same when the run was saved, and: */
+    DtTensor **saved; /* their values when the run was saved, */
     DtJudgeLife saved_life;
     DtInterp *interp;
 } Machine;
 
-/* A result of an entry of the plan that is no store; is_shown: a run prints it under that name. */
+/* A result of an entry of the plan without a store; is_shown: the run prints it under that name. */
 typedef struct Named {
     const char *name, *entry;
     bool is_shown;
@@ -95,7 +96,8 @@ static const DtStore *master_of(const DtModule *module, const DtStore *param)
     return NULL;
 }
 
-/* As memory of its dtype holds it. A parameter is its master copy, rounded. */
+/* The initial value of a store, rounded to its dtype. A parameter's is its master copy, rounded
+ * again. */
 static DtTensor *initial(const Machine *m, const DtStore *store, uint32_t attempt)
 {
     const DtStore *master = master_of(m->serial, store);
@@ -120,7 +122,7 @@ static DtTensor **all_initial(const Machine *m, uint32_t attempt)
 
 /* ---- the interpreter's side ---- */
 
-/* All samples of the batch become the one. */
+/* Replaces all samples of the batch by sample m->only. */
 static void repeat_sample(const Machine *m, DtTensor *tensor)
 {
     const int64_t batch = tensor->type->axes[0].extent,
@@ -211,7 +213,7 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     return false;
 }
 
-/* Losses and metrics that the run prints are expressions of the entry's results. */
+/* Adds the losses and metrics that the run prints, which are expressions of the entry's results. */
 static void add_shown(Machine *m, const char *entry, double batches, Left *left)
 {
     const Names names = {left, entry, batches};
@@ -246,8 +248,7 @@ static void run_step(Machine *m, Left *left)
     }
 }
 
-/* Adds the batch's results, or those of one of its samples, `weight` times to those of earlier
- * batches. */
+/* Adds `weight` times the results of a batch to those of earlier batches. only: as in Machine. */
 static void add_batch(Machine *m, uint32_t number, int64_t only, double weight, Left *left)
 {
     Left batch = {.stores = left->stores};
@@ -291,7 +292,7 @@ static void run_evaluation(Machine *m, const DtJudgeEvent *event, Left *left)
     add_shown(m, "eval", (double)samples / (double)m->batch, left);
 }
 
-/* An event from m->held, which stays. */
+/* Evaluates an event, beginning with the values in m->held, which it leaves unchanged. */
 static void run_once(Machine *m, uint32_t noise, const DtJudgeEvent *event, Left *ret_left)
 {
     DtTensor **before = m->held;
@@ -309,7 +310,7 @@ static void run_once(Machine *m, uint32_t noise, const DtJudgeEvent *event, Left
 
 /* ---- the measure ---- */
 
-/* An event of the serial program, and the same with noise, made when it is first asked for. */
+/* An event of the serial program; its runs with noise are made when a value first needs them. */
 typedef struct Step {
     Machine *m;
     const DtJudgeEvent *event;
@@ -317,7 +318,7 @@ typedef struct Step {
     Left *noisy;
 } Step;
 
-/* A value of a step: of a store, or by name. */
+/* A value after an event: that of a store, or a named result. */
 typedef struct Where {
     const DtStore *store;
     uint32_t name;
@@ -438,7 +439,7 @@ static const char *why_kept(const Machine *m, const DtJudgeEvent *event)
     }
 }
 
-/* Nothing in the event writes the store. */
+/* Checks that the event left the store's bits unchanged. */
 static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *store,
                          const DtTensor *got)
 {
@@ -472,7 +473,7 @@ static bool compare_course(Machine *m, const DtJudgeEvent *event)
     return wrong == NULL;
 }
 
-/* Both sides continue with the values of the ranks. */
+/* Sets the values of both sides to those of the ranks, for the next event. */
 static void go_on(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
     const uint32_t n = m->serial->stores.n;
@@ -485,7 +486,7 @@ static void go_on(Machine *m, const DtJudgeTrial *trial, uint32_t at)
     m->saved_life = m->life;
 }
 
-/* at: number in the script. */
+/* at: the event's number in the script. */
 static bool compare_event(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
     const DtJudgeEvent *event = &trial->script[at];
@@ -658,14 +659,15 @@ static DtJudgeVerdict try_files(Machine *m, const DtProgram *real, bool longer,
     const DtJudgeVerdict verdict = try_values(m, options, runner);
     m->out = out;
     if (verdict == DT_JUDGE_REJECTED && !runner->failed)
-        return DT_JUDGE_EQUAL; /* there need not be such a plan */
+        return DT_JUDGE_EQUAL; /* a plan for one rank with these files is not always possible */
     out->problem = files.problem;
     out->values += files.values;
     out->windows = files.evaluated;
     return verdict;
 }
 
-/* Of files that end with a window, and just before another one, if the program reads such. */
+/* Tries files that end with a window, and files that end just before one, if the program reads
+ * any. */
 static DtJudgeVerdict try_all_files(Machine *m, const DtLowerOptions *options,
                                     DtJudgeRunner *runner)
 {

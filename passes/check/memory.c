@@ -27,7 +27,7 @@ static DtTensor **slices(DtJudge *j, const DtTensor *whole, const DtStore *store
     return parts;
 }
 
-/* The elements that both types have, and zeros. */
+/* A tensor of `type` with the elements that both types have, and zeros elsewhere. */
 static DtTensor *resized(DtJudge *j, const DtTensor *tensor, const DtType *type)
 {
     DtTensor *made = dt_interp_tensor(j->arena, type);
@@ -56,8 +56,8 @@ static DtTensor *initial(DtJudge *j, const DtStore *store)
     return logical.type == store->type ? tensor : resized(j, tensor, store->type);
 }
 
-/* The op that packs a bucket, or takes one store out of it; only its attributes and types
- * matter. */
+/* A `pack` op of the bucket, or an `unpack` of one store. The interpreter needs its attributes and
+ * types only. */
 static DtOp bucket_op(DtJudge *j, DtOpKind kind, const DtType *bucket, int64_t offset)
 {
     DtOp op = {.kind = kind,
@@ -88,7 +88,7 @@ static DtTensor *run_bucket_op(DtJudge *j, DtOp *op, DtTensor *const *in, const 
     return made;
 }
 
-/* A bucket that holds the initial values of its stores. */
+/* The contents of a bucket at the start: the initial values of its stores. */
 static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 {
     const DtModule *module = j->of->placed;
@@ -170,7 +170,7 @@ static bool fits(const DtType *placed, const DtType *serial, const DtStore *stor
     return same;
 }
 
-/* Puts a part of the iterations into the whole; seen: elements that another stage has given. */
+/* Copies one stage's iterations into the whole tensor; seen: elements that were copied before. */
 static bool add_range(DtJudge *j, const DtStore *store, const DtTensor *part, DtTensor *whole,
                       bool *seen)
 {
@@ -212,7 +212,7 @@ DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_
             return NULL;
     }
     if (!*ret_placed && serial->kind == DT_STORE_GRAD)
-        return whole; /* zero all over: pieces of a pipeline do not keep it */
+        return whole; /* a gradient of zeros: pieces of a pipeline do not store it */
     for (int64_t i = 0; i < n; i++)
         if (!seen[i]) {
             dt_judge_problem(j, "no rank holds element %lld of `%s`%s", (long long)i, serial->path,

@@ -55,7 +55,7 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
     return program;
 }
 
-/* As lowered: with entry "loss". NULL: the program has none. */
+/* The program as lowered, with entry "loss". NULL: it has none. */
 static const DtModule *loss_of(DtArena *arena, const DtLowerOptions *options)
 {
     const DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);

@@ -66,13 +66,13 @@ static void note_copies(DtJudge *j, const DtRanks *ranks, const char *entry)
 
 /* ---- running ---- */
 
-/* Micro-batches of a rank share its ring. */
+/* The index of a rank's ring buffer, which all of its micro-batches share. */
 static uint32_t ring_rank(const DtJudge *j, uint32_t rank)
 {
     return j->time ? dt_ranks_move(j->mesh, rank, 0, 0) : rank;
 }
 
-/* Its content, at first undefined. */
+/* The contents of a ring buffer before anything is written: undefined values. */
 static DtTensor *ring(DtJudge *j, const DtStore *store, uint32_t rank)
 {
     DtTensor **parts = j->rings[store->index], *held = parts ? parts[ring_rank(j, rank)] : NULL;
@@ -185,7 +185,7 @@ static bool is_split_over(const DtType *type, uint16_t bits)
     return false;
 }
 
-/* The values after the last micro-batch, for all of them. */
+/* Gives every micro-batch of a rank the values after the last micro-batch. */
 static DtTensor **of_last_micro(DtJudge *j, DtTensor *const *parts)
 {
     DtTensor **made = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
@@ -227,7 +227,7 @@ bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw
         DtSettled settled;
         const DtStore *store = entry->results.at[i].store;
         if (store && (store->depth || store->kind == DT_STORE_RINGBUF))
-            continue; /* a slot or a ring, which was filled at once */
+            continue; /* a slot or a ring buffer was stored when the op ran */
         if (!settle(j, entry, i, raw + i * j->n, &settled))
             return false;
         if (settled.store)
@@ -255,7 +255,7 @@ static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
     return sum;
 }
 
-/* Copies results to their stores; several results of one store are terms of a sum. */
+/* Copies results to their stores; results that have the same store are terms of a sum. */
 static void commit(DtJudge *j)
 {
     for (uint32_t i = 0; i < j->stored.n; i++)
@@ -284,7 +284,7 @@ static bool run_all(DtJudge *j, const DtEntryPoint *entry)
         return dt_judge_settle(j, entry, raw);
     }
     int64_t at[DT_MAX_MESH] = {0};
-    /* one micro-batch hands the ring to the next */
+    /* micro-batches run in turn, since each passes the ring buffer on */
     for (; at[0] < j->mesh->axes[0].size; at[0]++) {
         j->micro = at[0];
         dt_judge_evaluate(j, entry, j->time, at, raw);

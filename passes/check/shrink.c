@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A smaller program of the same kind. Nothing here knows what a dim means: smaller extents are
  * tried one dim after the other, and kept if the program still lowers, passes all passes, and no
- * dim that counted more than one is left with one element (an axis of extent 1 is not split, which
- * would be another layout). */
+ * dim that counted more than one is left with one element (mesh axes do not split an axis of extent
+ * 1, so the layout would be another one). */
 #include "passes/check/internal.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static DtLowerOptions options_of(const Shrink *s)
     return options;
 }
 
-/* Every dim that had more than one element still has. */
+/* Whether every dim that had more than one element still has more than one. */
 static bool keeps_axes(const Shrink *s, const DtProgram *program)
 {
     for (uint32_t i = 0; i < s->original->dims.n; i++)
@@ -79,8 +79,9 @@ static void set(Shrink *s, const char *block, const char *name, int64_t value)
     DT_PUSH(s->arena, s->sets, option);
 }
 
-/* Every axis of the mesh that has more becomes 2, the number of micro-batches too; nothing of that
- * if the program is then refused (a schedule may need as many micro-batches as stages, say). */
+/* Every axis of the mesh that has more becomes 2, the number of micro-batches too; if the program
+ * is refused then (a schedule may need as many micro-batches as stages, say), all keep their
+ * sizes. */
 static void shrink_mesh(Shrink *s, DtText *ret_shrunk)
 {
     const DtParallelConfig *parallel = s->original->parallel;
@@ -117,7 +118,7 @@ static void shrink_mesh(Shrink *s, DtText *ret_shrunk)
 
 /* ---- dims ---- */
 
-/* Tries smaller extents, smallest first; the one that was there stays if none works. */
+/* Tries smaller extents for a dim, smallest first; if none works, the dim keeps its extent. */
 static void shrink_dim(Shrink *s, uint32_t option)
 {
     static const int64_t tries[] = {2,  3,  4,  5,  6,  8,  9,  10, 12, 16,

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A placed module that is cut into pipeline stages: every stage works through its own list of
- * actions, one action of any stage that can go on at a time. An action is evaluated by the ranks of
- * its stage, of one micro-batch. A send waits for a free place in its channel and a receive for a
- * full one, so a schedule that would block shows as stages that cannot go on. Slots remember whose
- * micro-batch they hold: one that is used again too early is a problem even where its values do not
- * matter. So is one that is written while a message that was started reads it; what was started to
- * be received is there when it is done, and until then nothing. */
+ * actions, and the simulation executes one action at a time, of any stage that need not wait. The
+ * ranks of the stage evaluate it for one micro-batch. A send waits for a free place in its channel
+ * and a receive for a full one, so a schedule that would block shows as stages that cannot go on.
+ * Slots remember which micro-batch they hold. A slot that is reused too early is a problem even if
+ * its values do not matter; so is a slot that is written while a message that has started reads it.
+ * A slot is empty from the start of a receive until its end. */
 #include "passes/check/internal.h"
 
 #include "ir/pipeline.h"
 
 #include <string.h>
 
-/* A message on the way. */
+/* A message in transit. */
 typedef struct Message {
     int64_t micro;
-    DtTensor ***at; /* per store of the channel: parts, already on the receiving ranks */
+    DtTensor ***at; /* by store of the channel: its parts, by receiving rank */
 } Message;
 
 typedef struct Transit {
-    DT_VEC(Message) messages; /* from `first` on still on the way */
+    DT_VEC(Message) messages; /* messages from number `first` on are in transit */
     uint32_t first;
 } Transit;
 
@@ -27,9 +27,9 @@ typedef struct Staged {
     DtJudge *j;
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    Transit *transit; /* per channel */
+    Transit *transit; /* by stage: the number of actions done */
     int64_t *done;    /* per stage: actions */
-    DtTensor ***raw;  /* per entry of the module: results by rank, of all micro-batches */
+    DtTensor ***raw;  /* by entry of the module: results by rank, for all micro-batches */
 } Staged;
 
 /* ---- slots ---- */
@@ -44,7 +44,8 @@ static DtSlot *slot_of(DtJudge *j, const DtStore *store, int64_t micro)
     return &j->slots[store->index][micro % store->depth];
 }
 
-/* The parts that a slot holds for this micro-batch; NULL after a problem. */
+/* The parts that the slot holds for this micro-batch; NULL: it holds another one, which is a
+ * problem. */
 static DtTensor **held(DtJudge *j, const DtStore *store, int64_t micro)
 {
     DtSlot *slot = slot_of(j, store, micro);
@@ -135,7 +136,8 @@ static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *
 }
 
 /* "update": every stage's part, again and again until all sums over stages are those of final
- * values. A round has the final terms of at least one sum more, which the next one adds up. */
+ * values. Each round completes the terms of at least one more sum, whose value the next round
+ * uses. */
 static bool run_update(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found = 0;
@@ -148,7 +150,7 @@ static bool run_update(DtJudge *j, DtEntryKind kind)
     return found > 0 || dt_judge_problem(j, "no stage has an entry %s", dt_entry_kind_name(kind));
 }
 
-/* On the stages that read its results. */
+/* Runs each stage's part of the prologue on that stage. */
 static bool run_prologues(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found;
@@ -198,7 +200,7 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action)
     return !j->out->problem.len && keep_slots(s, entry, micro, s->raw[number]);
 }
 
-/* False: it has to wait. */
+/* Sends a message; false: the channel has no free slot. */
 static bool send(Staged *s, const DtAction *action)
 {
     DtJudge *j = s->j;
@@ -240,7 +242,7 @@ static bool receive(Staged *s, const DtAction *action)
     return true;
 }
 
-/* Nothing is in its slots until it is done. */
+/* Starts a receive: the slots are empty until it is done. */
 static bool start_receive(Staged *s, const DtAction *action)
 {
     const DtChannel *channel = &s->run->channels.at[action->unit];
@@ -257,7 +259,7 @@ static bool end_send(Staged *s, const DtAction *action)
     return true;
 }
 
-/* False: it has to wait. */
+/* Receives a message; false: there is none yet. */
 static bool transfer(Staged *s, const DtAction *action)
 {
     switch (action->kind) {
@@ -267,7 +269,7 @@ static bool transfer(Staged *s, const DtAction *action)
     }
 }
 
-/* Takes a stage as far as it gets; true if that is any further than before. */
+/* Runs a stage until it must wait; true if any action was done. */
 static bool advance(Staged *s, uint32_t stage)
 {
     const DtStageActions *actions = &s->run->stages[stage];

@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-/* apart from initialisers (iteration words) and dropout (steps) */
+/* counter words that neither initialisers (iterations) nor dropout (steps) use */
 enum { NOISE = 77, DT_JUDGE_SETTINGS = 128 };
 
-/* u is uniform in [0, 1). Second moments are positive, and large enough that the update is
- * smooth. */
+/* The initial value of an element: noise from u, which is uniform in [0, 1). Second moments are
+ * positive, and large enough that the update is smooth. */
 static double noise(DtStoreKind kind, double u)
 {
     switch (kind) {
@@ -67,7 +67,7 @@ static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t e
     return floor(lo) + (range ? (double)(bits % range) : 0);
 }
 
-/* Labels are the stream of the tokens, one later. */
+/* Labels are the numbers of the same stream as tokens, one position later. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
                     DtTensor *ret_tensor)
 {
@@ -90,8 +90,8 @@ bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step,
     return reader != NULL || !train;
 }
 
-/* Both sides use a large rate and a loss scale in place of the program's (passes/check/machine.c
- * passes them to the run). */
+/* Rate and loss scale that both sides use in place of the program's; passes/check/machine.c passes
+ * them to the run. */
 double dt_judge_scalar(const DtTrainConfig *train, const char *name, uint32_t step)
 {
     const DtJudgeWhen when = {.step = step, .updates = step + 1.0, .loss_scale = 1024};

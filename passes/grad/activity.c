@@ -71,13 +71,15 @@ static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
         wanted = dt_activity_of(diff, op->func, in, out)->wanted;
     else if (op->kind == DT_OP_LOOP)
         wanted =
-            dt_activity_loop(diff, op, in, out).body->wanted + 1; /* input 0 is the iteration */
+            /* skips input 0 of the body, the iteration number */
+            dt_activity_loop(diff, op, in, out).body->wanted + 1;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (wanted[i])
             a->useful[op->in[i]->id] = true;
 }
 
-/* A gradient function written in the program relates each float result to each active input. */
+/* A gradient function written in the program is taken to relate each float result to each active
+ * input. */
 static void by_statement(DtActivity *a)
 {
     bool active = false, useful = false;

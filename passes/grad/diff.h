@@ -27,7 +27,8 @@ typedef struct DtVjp DtVjp;
 
 typedef struct DtActivity {
     const DtFunc *func;
-    const bool *active_in, *seeded; /* the question: per input, per result */
+    const bool *active_in, *seeded; /* func is differentiated with respect to the inputs in
+                                     * active_in, given cotangents of the results in seeded */
     bool *active, *useful;          /* per value id */
     bool *active_out;               /* per result: depends on an active input */
     bool *wanted;                   /* per input: active, and a seeded result depends on it */
@@ -41,7 +42,8 @@ typedef struct DtLoopActivity {
     bool *active_in, *seeded; /* of the body */
 } DtLoopActivity;
 
-/* The activity of func's values. seeded NULL: forward only. Equal calls return the same object. */
+/* The activity of func's values. seeded NULL: finds active values only. Equal calls return the same
+ * object. */
 const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
                                  const bool *seeded);
 /* active_in: per operand of op; seeded: per result, or NULL. */
@@ -64,7 +66,7 @@ struct DtDiff {
     DtArena *arena;
     DtActivity *activities;
     DtDerivative *derivatives;
-    bool adds; /* the target's library adds vectors to products */
+    bool adds; /* the target's library adds biases to products */
 };
 
 /* State of differentiation for one value of the primal function. */
@@ -72,19 +74,20 @@ struct DtCell {
     DtValue *primal;
     DtValue *cotangent; /* in bwd; NULL: none yet */
     DtValue
-        *placeholder; /* input of bwd that stands for the value until it is known how to get it */
+        *placeholder; /* stands for the value in bwd until saved.c decides where it comes from */
     DtValue *handed;  /* the input of bwd through which fwd hands it over */
-    DtValue *made;    /* the value in bwd, once it exists */
+    DtValue *made;    /* the value in bwd that replaces the placeholder, once it exists */
     DtValue *forward; /* the value in fwd */
-    DtCell *root;     /* saved.c: the cell from which it is recomputed; NULL: it is free */
-    bool is_free;     /* saved.c: it can be recomputed from nothing that is saved */
-    bool is_input;    /* handed over although it is no result of fwd */
+    DtCell *root;     /* saved.c: the cell from which it is recomputed; NULL: it is free (see
+                       * saved.c) */
+    bool is_free;     /* saved.c: it can be recomputed from inputs, constants and draws alone */
+    bool is_input;    /* passed to bwd as it was to the function */
     bool is_result;   /* a result of the function, which the caller can hand over */
     bool needed, saved;
-    bool derived; /* needed as a root, and recomputed from other saved values */
+    bool derived; /* the backward function needs it, and computes it from other saved values */
 };
 
-/* Identifies a made-up value: the k-th result beyond op's own. */
+/* The key of an extra value: result number k of op's forward function after op's own results. */
 typedef struct DtExtra {
     const DtOp *op;
     uint64_t k;
@@ -96,10 +99,12 @@ struct DtReverse {
     DtDerivative *derivative;
     DtFunc *func, *bwd;
     const DtActivity *activity;
-    bool whole; /* a library or streaming function: its inputs and `kept` are saved, nothing else */
-    DT_VEC(const DtValue *) kept; /* values of func that are saved in any case */
-    DT_VEC(DtCell *) cells; /* by id of the primal value, then made-up values */
-    DtMap extras;           /* the cells of made-up values, by DtExtra */
+    bool whole; /* a library or streaming function: bwd gets its inputs and `kept`, and computes
+                 * everything else again */
+    DT_VEC(const DtValue *) kept; /* values of func that are saved although func is differentiated
+                                   * as a whole */
+    DT_VEC(DtCell *) cells; /* by id of the primal value; then the cells of extra values */
+    DtMap extras;           /* cells of extra values, by DtExtra */
     DtDerivative **of_op;   /* per op of func: derivative of the callee or body, NULL if unused */
     uint32_t n_seeds;
     DT_VEC(DtCell *) placeholders; /* by input of bwd, from n_seeds on */
@@ -107,15 +112,15 @@ struct DtReverse {
 
 /* The differentiation of one op in the backward function. */
 struct DtVjp {
-    DtBuilder b; /* in bwd; span and path of op */
+    DtBuilder b; /* builds bwd with the span and path of op */
     DtReverse *reverse;
     const DtOp *op;
     uint32_t op_index;   /* in func->ops */
     DtValue **cotangent; /* per result; NULL: zero */
     const bool *active;  /* per operand: needs a cotangent */
     DtValue *
-        *ret; /* per operand. May lack axes of the operand (then it is constant along them), have
-                                * more (they are summed), in any order */
+        *ret; /* per operand, as the handler left it: it may lack axes of the operand (then it is
+               * constant along them), have more (they are summed), in any order */
 };
 
 typedef void DtVjpRun(DtVjp *v);
@@ -131,13 +136,13 @@ DtValue *dt_diff_out(DtVjp *v, uint32_t i);
 DtValue *dt_diff_extra(DtVjp *v, const DtType *type, uint32_t k);
 
 DtValue *dt_diff_zeros(DtBuilder *b, const DtType *type);
-/* pads.c: returns sum, or an equal value with pads replaced by a concatenation. b: where ops are
- * added. */
+/* pads.c: returns sum, or an equal value with pads replaced by a concatenation. b: where it may add
+ * ops. */
 DtValue *dt_diff_join_pads(DtBuilder b, DtValue *sum);
-DtCell *dt_diff_cell(DtReverse *r, DtValue *primal); /* a new one, of a value of the function */
+DtCell *dt_diff_cell(DtReverse *r, DtValue *primal); /* a new cell for a value of the function */
 DtValue *dt_diff_placeholder(DtReverse *r, DtCell *cell);
 
-/* NULL: no derivative. */
+/* The handler that differentiates ops of this kind; NULL: they have no derivative. */
 DtVjpRun *dt_diff_handler(DtOpKind kind);
 
 #define DT_OP(NAME, text, inputs, class, shape, gradient, ...) DtVjpRun dt_vjp_##gradient;

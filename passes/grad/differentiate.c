@@ -2,8 +2,8 @@
 /* Reverse-mode differentiation.
  *
  * Purpose: replaces entry "loss" by entry "grad": the loss, the new values of states, and one
- * gradient per parameter store. Every function is differentiated once per use it is put to
- * (reverse.c):
+ * gradient per parameter store. Every function is differentiated once for each set of active inputs
+ * and seeded results (reverse.c):
  *
  *   func f(%x, %w)            func f.fwd(%x, %w)        func f.bwd(%x, %w, %h, %dy)
  *     %h = dot[e](%x, %w)       %h = dot[e](%x, %w)       %dh = mul(%dy, cos(%h))
@@ -37,8 +37,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An entry whose sources have become inputs, each store and name once, so that it is a function
- * like any. */
+/* An entry turned into an ordinary function: each store or named input that it reads has become one
+ * input. */
 typedef struct Step {
     DtFunc *func;
     DT_VEC(const DtOp *) sources; /* one per input of func */
@@ -94,9 +94,10 @@ typedef struct Grad {
     DtModule *module;
     DtBuilder b;
     Step step;
-    bool *trains; /* by number of the store: a parameter that this entry gives the gradient of */
+    bool *trains; /* by number of the store: whether this entry returns a gradient of the
+                   * parameter */
     const DtDerivative *derivative; /* NULL: the loss depends on no parameter */
-    DtValue **in, **out;            /* of the step's forward function */
+    DtValue **in, **out;            /* of the step's forward function: operands and results */
     DtValue **gradients;            /* results of its backward function */
 } Grad;
 
@@ -253,7 +254,7 @@ static bool has_ring(const DtPassContext *context)
     return any;
 }
 
-/* Without rings nothing merges parts. */
+/* Removes merge functions, which only rings use. */
 static void drop_merges(DtModule *module)
 {
     uint32_t n = 0;
@@ -295,13 +296,13 @@ static bool drop_meanings(DtModule *module)
 
 bool dt_pass_differentiate(DtModule *module, const DtPassContext *context)
 {
-    bool said = false, any = false; /* none: a model without train block */
+    bool said = false, any = false; /* any: there is a train block */
     for (DtEntryPoint *entry = NULL; (entry = dt_entry_next(module, DT_ENTRY_LOSS, entry));
          any = true)
         differentiate(module, entry, context);
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         said = said || module->funcs.at[i]->gradient || module->funcs.at[i]->stream;
-        module->funcs.at[i]->gradient = NULL; /* it has been used and is not needed any more */
+        module->funcs.at[i]->gradient = NULL; /* used by differentiation only */
     }
     if (said && !has_ring(context))
         drop_merges(module);

@@ -2,10 +2,9 @@
 /* Weights are rounded once a step.
  *
  * Purpose: a weight that is stored wider than layers read it would be cast at each use, in each
- * micro-batch,
- * forward and backward. If only such casts read it, it is stored in their dtype. The update,
- * which alone
- * needs more, uses a master copy (passes/grad/optimizer.c) as if `precision` had asked for one:
+ * micro-batch, forward and backward. If only such casts read it, it is stored in their dtype. The
+ * update, which alone needs more, uses a master copy (passes/grad/optimizer.c) as if `precision`
+ * had asked for one:
  *
  *   grad:   %1 = param() : f32[k, n] store=w      =>    %1 = param() : bf16[k, n] store=w
  *           %2 = cast(%1) : bf16[k, n]                  dot(%x, %1)
@@ -14,16 +13,14 @@
  *           return .. %3                                return .. %3, cast(%3)
  *             result store=w                              result store=w's master, result store=w
  *
- * Checkpoints and initial values are those of the copy, in the dtype of `params`; the parameter
- * is always its
- * rounding. This pays if the cast must be in memory. Gains and biases, whose casts only kernels
- * compute,
- * stay as they are; an exception is a bias that the target's library adds to a product.
+ * Checkpoints and initial values are those of the copy, in the dtype of `params`; the parameter is
+ * always its rounding. This pays if the cast must be in memory. Gains and biases, whose casts only
+ * kernels compute, stay as they are; an exception is a bias that the target's library adds to a
+ * product.
  *
- * A parameter may pass through inputs of functions and loops' bodies. An input can be narrow if
- * all calls
- * pass narrow values, and only casts and such inputs read it: others are removed until nothing
- * changes.
+ * A parameter may pass through inputs of functions and loops' bodies. An input can be narrow if all
+ * calls pass narrow values, and only casts and narrow inputs read it. All inputs are candidates at
+ * first; those that fail are removed until nothing changes.
  *
  * Requires: entries "grad" and "update". Establishes: see above. Breaks: nothing. */
 #include "passes/passes.h"
@@ -31,13 +28,14 @@
 
 typedef struct Narrow {
     DtModule *module;
-    bool *updates;     /* by function: that of an entry that updates */
-    DtDtype dtype;     /* in which layers compute */
-    bool adds;         /* the target's library adds vectors to products */
-    bool **input;      /* by function, by input: can be narrow */
+    bool *updates;     /* by function: whether it is (part of) an entry "update" */
+    DtDtype dtype;     /* the dtype in which layers compute */
+    bool adds;         /* the target's library adds biases to products */
+    bool **input;      /* by function, by input: whether it can be narrow */
     bool **pays;       /* whether some cast of the value is stored in memory */
-    bool **in_memory;  /* by function, by value id: others than kernels of maps and sums read it */
-    bool *store;       /* by number */
+    bool **in_memory;  /* by function, by value id: ops other than kernels of maps and sums read the
+                        * value */
+    bool *store;       /* by number of the store: whether it can be narrow */
     bool changed;
 } Narrow;
 
@@ -46,7 +44,8 @@ static bool is_wider(const Narrow *n, const DtType *type)
     return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) > dt_dtype_size(n->dtype);
 }
 
-/* Where it stands whether the value of function f can be narrow, NULL: it is no parameter. */
+/* The flag that says whether a value can be narrow; NULL: the value is neither a parameter nor an
+ * input. */
 static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
 {
     if (n->updates[f])
@@ -104,8 +103,8 @@ static void look_at_all(Narrow *n)
 
 /* ---- which parameters pay ---- */
 
-/* Whether op, which reads a value as operand k, is something else than a kernel of maps and sums,
- * or hands the value to such. */
+/* Whether op reads operand k from memory: it is no kernel of maps and sums, or passes the value to
+ * ops that read it so. */
 static bool reads_memory(const Narrow *n, uint32_t f, const DtOp *op, uint32_t k)
 {
     const int64_t input = input_of(op, k);
@@ -135,8 +134,8 @@ static void find_memory(Narrow *n)
     }
 }
 
-/* Marks parameters, and inputs that parameters are passed to, of which some cast is stored in
- * memory; ret_stores: by number. */
+/* Marks the parameters, and inputs that parameters are passed to, whose cast would be stored in
+ * memory for some reader. */
 static void find_what_pays(Narrow *n, bool *ret_stores)
 {
     find_memory(n);
@@ -164,7 +163,8 @@ static void find_what_pays(Narrow *n, bool *ret_stores)
 
 /* ---- doing it ---- */
 
-/* Gives the function's inputs and parameters the dtype of their casts, and removes these casts. */
+/* Changes the dtype of narrow inputs and parameters of the function to that of their casts, and
+ * removes the casts. */
 static void narrow_func(Narrow *n, uint32_t f)
 {
     DtFunc *func = n->module->funcs.at[f];
@@ -172,7 +172,7 @@ static void narrow_func(Narrow *n, uint32_t f)
     bool any = false;
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
-        /* of the cast's operand */
+        /* the dtype of the cast's operand */
         const bool *state = op->kind == DT_OP_CAST ? state_of(n, f, op->in[0]) : NULL;
         for (uint32_t k = 0; k < op->n_in; k++)
             if (now[op->in[k]->id])
@@ -273,7 +273,7 @@ static void begin(Narrow *n, const DtPassContext *context)
         }
 }
 
-/* Whether there are any in this entry. */
+/* Changes the entry's updates of narrow parameters; returns whether there are any. */
 static bool update_masters(const Narrow *n, DtEntryPoint *update)
 {
     bool any = false;

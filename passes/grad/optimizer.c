@@ -22,8 +22,8 @@
  *
  * Results: parameters and moments, each to its store, then states, then the metric "grad_norm"
  * (before clipping). A store NEXT holds the value that entry "grad" assigns to a state until this
- * entry runs. So all reads of a step see the value before the step, in whatever order micro-batches
- * and pipeline stages run. Scalars of the step are inputs.
+ * entry runs. So every op of a step reads the value that the state had before it, whatever the
+ * order of micro-batches and pipeline stages. Scalars of the step are inputs.
  *
  * Keys of `precision` add:
  *   master       if it is wider than the parameter, the optimizer works on a copy of that dtype
@@ -59,12 +59,13 @@ typedef struct Update {
     const DtOptimizer *optimizer;
     const DtPrecision *precision;
     DtBuilder b;
-    const DtEntryPoint *grad; /* whose gradients it applies */
+    const DtEntryPoint *grad; /* the entry whose gradients are applied */
     DtEntryPoint entry;
-    DT_VEC(DtValue *) scalars; /* inputs, and results of rules on such and on numbers */
+    DT_VEC(DtValue *) scalars; /* scalars: inputs, and results of rules computed from scalars and
+                                * numbers alone */
     DtValue *norm;
     const DtTrainConfig *train;
-    DtValue **norms; /* by group: norm of the gradients that its rules get */
+    DtValue **norms; /* by group: the norm that its rules get as `grad_norm` */
     DtValue *unscale; /* 1 / loss scale; NULL: 1 */
     DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
@@ -119,7 +120,7 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
     return value;
 }
 
-/* In f32, unscaled, so that its squares do not overflow. */
+/* The gradient in f32 and divided by the loss scale, so that its squares do not overflow. */
 static DtValue *read_gradient(Update *u, const Updated *one)
 {
     DtValue *g = dt_graph_cast(&u->b, one->grad_value, DT_F32);
@@ -165,7 +166,7 @@ static void make_norms(Update *u, uint32_t n, Updated *all)
         all[i].squares = squares(u, &all[i]);
     }
     u->norm = norm_of(u, n, all, NULL);
-    const uint32_t n_groups = u->train->groups.n; /* 0: all are in one */
+    const uint32_t n_groups = u->train->groups.n; /* 0: all parameters are in one group */
     u->norms = DT_NEW_ARRAY(u->module->arena, DtValue *, n_groups + 1);
     for (uint32_t i = 0; i <= n_groups; i++) {
         const DtParamGroup *group = i < n_groups ? &u->train->groups.at[i] : NULL;
@@ -283,7 +284,7 @@ static void read_loss_scale(Update *u)
     }
 }
 
-/* States take the values that "grad" made for them, unless the step is skipped. */
+/* Sets states to the values that "grad" computed for them, unless the step is skipped. */
 static void update_states(Update *u)
 {
     for (uint32_t i = 0; i < u->grad->results.n; i++) {
@@ -292,7 +293,7 @@ static void update_states(Update *u)
             continue;
         DtStore *next = beside(u->module, state, DT_STORE_NEXT, state->type->dtype);
         next->init = (DtInit){.kind = DT_INIT_CONST};
-        if (u->grad->objective) { /* two losses may assign one state */
+        if (u->grad->objective) { /* two losses may assign the same state */
             next->path = dt_intern_printf("%s@%s", next->path, u->grad->objective);
             next->pattern = dt_intern_printf("%s@%s", next->pattern, u->grad->objective);
         }
@@ -302,7 +303,8 @@ static void update_states(Update *u)
     }
 }
 
-/* One per gradient; their values, first all parameters', so that the text reads in groups. */
+/* One record per gradient. Reads all parameters first, then all gradients, so that the text has
+ * them in groups. */
 static Updated *list_updated(Update *u, uint32_t *ret_n)
 {
     DtModule *module = u->module;
@@ -360,12 +362,12 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
 {
     const DtTrainConfig *train = context->train;
     if (train == NULL || (!train->optimizer.rules.n && !train->optimizer.span.file))
-        return false; /* no optimizer was written */
+        return false; /* the program has no optimizer */
     const DtPrecision *precision = &train->precision;
     if (dt_dtype_is_float(precision->reduce) && precision->reduce != precision->grads)
         module->crossing = precision->reduce;
     const uint32_t n_entries = module->entries.n;
-    for (uint32_t i = 0; i < n_entries; i++) { /* which grow meanwhile */
+    for (uint32_t i = 0; i < n_entries; i++) { /* the loop adds entries */
         const DtEntryPoint grad = module->entries.at[i];
         if (grad.kind == DT_ENTRY_GRAD && grad.part == DT_PART_WHOLE)
             add_update(module, train, &grad);

@@ -33,7 +33,8 @@ static bool list_terms(DtValue *sum, Terms *ret)
     return true;
 }
 
-/* Along one axis, elements side by side, zeros around them. */
+/* The pad op that makes the term, if it pads one axis with zeros, without gaps between elements;
+ * else NULL. */
 static const DtOp *pad_of(const DtValue *term, const DtType *type)
 {
     const DtOp *op = term->op;
@@ -55,8 +56,8 @@ static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const D
     return i;
 }
 
-/* The parts of an axis that pads among the terms are, from its first element to its last; false if
- * they are not. */
+/* Finds pads among the terms that together cover the axis from its first element to its last,
+ * without overlap; false: there are none. */
 static bool cover(const Terms *terms, const char *axis, const DtType *type, DtValue **ret_parts,
                   uint32_t *ret_n, bool *ret_used)
 {

@@ -13,23 +13,24 @@
  *     %dh = mul(%dy, cos(%hs))                  %h = dot[e](%xs, %w)
  *     ...                                       %dh = mul(%dy, cos(%h))
  *
- * Of every value that the backward loop takes over from the forward one, the line decides whether
- * it is kept (remat_names.c). One that is not is computed in the backward body, just before its
- * first use, by copies of the forward ops: back to kept values, to the iteration number, and to
- * what the body was given, which is handed over as it was given to the forward loop. Only what it
- * was carried into an iteration has to be saved for that. A kept value that is needed but was not
- * saved so far is saved, unless cheap ops make it of saved ones. Random draws repeat, since both
- * loops have one label and one iteration number. A loop inside the body is run again with its
- * iterations. A loop to be rematerialised may itself stand in the body of another whose forward and
- * backward parts are two loops: what passes between them then passes through those too.
+ * For every value that the backward loop takes from the forward loop, the line decides whether it
+ * is kept (remat_names.c). A value that is not kept is computed in the backward body, just before
+ * its first use, by copies of the forward ops, which begin with kept values, the iteration number,
+ * and the inputs of the forward body. The backward loop gets invariant and stacked inputs as the
+ * forward loop did; carried inputs must be saved in each iteration. A kept value that was not saved
+ * so far is saved if the backward body needs it, unless cheap ops compute it from saved values.
+ * Random draws give the same numbers again, since both loops have the same label and iteration
+ * numbers. An inner loop of the body is recomputed as a loop. If the named loop is itself inside
+ * the body of another loop, values that pass from its forward to its backward part also pass from
+ * that loop's forward part to its backward part.
  *
- * Loops without a line save products instead of what kernels make of them on the way
- * (remat_roots.c), and nothing that the backward part can make of the rest at no cost
+ * A loop that no line names saves results of products instead of values that kernels compute from
+ * them (remat_roots.c), and does not save what its backward part can recompute at no cost
  * (remat_made.c).
  *
  * Requires: calls inlined, loops of entry "grad" as differentiate makes them. Establishes: the
- * backward loops of the named loops take over kept values only; DtOp.recomputed tells what they
- * would have been given. Breaks: nothing. */
+ * backward loops of the named loops take over kept values only; DtOp.recomputed records what they
+ * would have taken over without the line. Breaks: nothing. */
 #include "passes/grad/remat.h"
 
 #include "base/intern.h"
@@ -39,17 +40,18 @@
 
 /* A forward loop and its backward loop. */
 typedef struct Pair {
-    const struct Pair *outer; /* the pair in whose bodies they stand; NULL: both in one function */
-    DtFunc *forward_func;     /* where the forward loop stands */
+    const struct Pair *outer; /* the pair in whose bodies both loops are; NULL: they are in one
+                               * function */
+    DtFunc *forward_func;     /* the function that contains the forward loop */
     DtOp *forward, *backward;
 } Pair;
 
 typedef struct Remat {
     const DtPassContext *context;
     DtArena *arena;
-    bool *is_label; /* per line: some loop is labelled so */
-    bool is_trial;  /* nothing is changed yet */
-    bool found;     /* something to change */
+    bool *is_label; /* by `remat` line: some loop has its label */
+    bool is_trial;  /* only looks for changes, makes none */
+    bool found;     /* a change was found */
 } Remat;
 
 /* State of one pair of loops while its backward body is rebuilt. */
@@ -57,8 +59,9 @@ typedef struct Redo {
     const Pair *pair;
     DtArena *arena;
     DtRematChoice choice;
-    DtValue **made;     /* per value id of the forward body: the value in the backward body */
-    /* per value id: whether cheap ops can make it from values at hand; 0: not known yet */
+    DtValue **made;     /* by value id of the forward body: the same value in the backward body */
+    /* by value id: 1 if cheap ops compute it from values that the backward body has, -1 if not, 0
+     * if not known yet */
     signed char *cheap;
     bool by_kernels;    /* recomputed values stay inside kernels and are never stored in memory */
 } Redo;
@@ -76,7 +79,8 @@ static DtValue *origin(const Pair *outer, DtValue *value)
 {
     if (outer == NULL)
         return value;
-    if (value->op != NULL) { /* a saved value that is renamed outside the body, and back in it */
+    if (value->op != NULL) { /* a saved value that is renamed outside of the body, and renamed back
+                              * inside */
         const DtValue *from = is_rename(value->op) ? origin(outer, value->op->in[0]) : NULL;
         const bool back = from != NULL && from->op != NULL && is_rename(from->op) &&
                           from->op->in[0]->type == value->type;
@@ -124,9 +128,9 @@ static bool is_pair(const Pair *pair)
 
 /* ---- inputs of the backward body ---- */
 
-/* The value of the forward body that a result is: itself, or the operand of its renaming. A value
- * may have an axis with the loop's name, which is renamed because the result is stacked along the
- * loop's axis. */
+/* The value of the forward body that a result stands for: itself or, if it is a renaming, its
+ * operand. A stacked value that has an axis with the loop's name leaves the body under another
+ * name. */
 static DtValue *behind_result(const Pair *pair, DtValue *result)
 {
     const DtOp *op = result->op;
@@ -151,7 +155,7 @@ static DtValue *as_result(const Pair *pair, DtValue *value)
     return dt_graph_rename(&b, value, axis, dt_intern_printf("%s.again", axis), NULL);
 }
 
-/* Back in the backward body, before all its ops. */
+/* Renames an input back to the name inside the loop, before all ops of the backward body. */
 static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *result,
                              const DtType *type)
 {
@@ -198,7 +202,8 @@ static bool is_given(const Redo *r, const DtValue *value)
            (value->index == 0 || value->index > r->pair->forward->loop->n_carried);
 }
 
-/* Whether cheap ops compute value from values that the backward body has anyway. */
+/* Whether cheap ops compute the value from values that the backward body has without saving
+ * more. */
 static bool is_cheaply_made(Redo *r, const DtValue *value)
 {
     const uint32_t id = value->id;
@@ -216,7 +221,7 @@ static bool is_cheaply_made(Redo *r, const DtValue *value)
 
 static DtValue *recompute(Redo *r, DtValue *value);
 
-/* In a copy of an inner loop, values saved of its iterations are passed in. */
+/* Passes values that were saved in the iterations of an inner loop into its copy. */
 static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
 {
     for (uint32_t i = op->loop->n_carried; i < op->n_out; i++) {
@@ -244,7 +249,7 @@ static void copy_op(Redo *r, const DtOp *op)
     for (uint32_t i = 0; i < op->n_out; i++) {
         const uint32_t id = op->out[i]->id;
         if (r->choice.is_saved[id] && r->choice.kept[id])
-            continue; /* it is brought, also to the copy of an inner loop that makes it */
+            continue; /* it is saved: the copy of the inner loop takes it as an input, too */
         if (r->made[id] == NULL)
             r->made[id] = copy->out[i];
         if (r->choice.is_saved[id] && !r->by_kernels && i < 32)
@@ -253,12 +258,13 @@ static void copy_op(Redo *r, const DtOp *op)
     if (op->kind != DT_OP_LOOP)
         return;
     copy->func = dt_loops_copy_func(op->func);
-    r->pair->backward->func->ops.n--; /* take_inner adds inputs, which must come before it */
+    r->pair->backward->func->ops.n--; /* removes the copy while take_inner appends inputs, which
+                                       * must come first */
     take_inner(r, op, copy);
     DT_PUSH(r->arena, r->pair->backward->func->ops, copy);
 }
 
-/* The value in the backward body. */
+/* The value in the backward body, recomputed if need be. */
 static DtValue *recompute(Redo *r, DtValue *value)
 {
     DtValue **made = &r->made[value->id];
@@ -397,8 +403,8 @@ static void redo_line(const Remat *remat, const Pair *pair, const DtRemat *line)
     redo(&r);
 }
 
-/* Per value id of the forward body: the backward body has it read by more than kernels, or hands it
- * on. */
+/* By value id of the forward body: whether the backward body needs the value in memory, for ops
+ * other than kernels or to pass it on. */
 static bool *find_needed(const Pair *pair, DtArena *arena)
 {
     const DtFunc *body = pair->backward->func;
@@ -434,7 +440,7 @@ static const DtValue **find_same(const Pair *pair, DtArena *arena)
     return same;
 }
 
-/* Without a line. */
+/* Decides for a loop that no `remat` line names. */
 static void redo_free(Remat *remat, const Pair *pair)
 {
     Redo r = {.pair = pair, .arena = remat->arena, .by_kernels = true};
@@ -490,7 +496,8 @@ static void visit_pair(Remat *remat, const Pair *pair)
           pair->backward->func); /* forward loops that are run again */
 }
 
-/* Every pair of a loop of one function and one of the other, outer ones first. */
+/* Visits each pair of a forward loop in one function and its backward loop in the other, outer
+ * pairs first. */
 static void visit(Remat *remat, const Pair *outer, DtFunc *forward, DtFunc *backward)
 {
     DT_VEC(Pair) pairs = {0};

@@ -22,10 +22,11 @@ enum { FEW = 16 }; /* times fewer elements than the value has: a gain, a bias */
 typedef struct Made {
     const DtRematChoice *choice;
     const DtLoop *loop;
-    bool *in_backward; /* per value id of the forward body: the backward body computes it too */
+    bool *in_backward; /* by value id of the forward body: whether the backward body computes it
+                        * too */
     bool *seen;  /* values whose bytes are counted already */
     double bytes;
-    const DtValue *of; /* the value under consideration */
+    const DtValue *of; /* the value that would be recomputed */
 } Made;
 
 static double bytes_of(const DtValue *value)
@@ -68,7 +69,7 @@ static void find_in_backward(Made *m, const DtFunc *body, const DtFunc *backward
 
 /* ---- operands of a value ---- */
 
-/* The backward body has value, in memory. */
+/* Whether the backward body has the value in memory. */
 static bool is_there(const Made *m, const DtValue *value)
 {
     while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1 &&
@@ -79,7 +80,8 @@ static bool is_there(const Made *m, const DtValue *value)
     return value->index == 0 || value->index > m->loop->n_carried || m->choice->is_saved[value->id];
 }
 
-/* Whether maps at no cost compute value from values in memory; adds up the bytes of those. */
+/* Whether maps at no cost compute the value from values in memory; adds the bytes of these to the
+ * count. */
 static bool is_made(Made *m, const DtValue *value)
 {
     if (m->seen[value->id])

@@ -48,7 +48,7 @@ static bool inside(const Path *path, uint32_t n, const DtCaller *caller, const N
 {
     uint32_t depth = nest->n;
     for (; n > 0; caller = caller->outer) {
-        while (caller == NULL && depth > 0) { /* around the loop that we are in */
+        while (caller == NULL && depth > 0) { /* a loop around the present one */
             const DtOp *loop = nest->loop[--depth];
             if (n > 0 && loop->loop->label == path->part[n - 1])
                 n--;
@@ -199,7 +199,8 @@ void dt_remat_choose(const DtRemat *line, const DtFunc *body, const DtLoop *loop
         for (uint32_t k = 0; k < body->ops.n; k++)
             mark_op(&marks, body->ops.at[k]);
     }
-    for (uint32_t i = 0; i < body->ops.n; i++) /* results of calls are bound outside of the call */
+    for (uint32_t i = 0; i < body->ops.n; i++) /* names of a call's results belong to the scope
+                                                * outside of the call */
         if (body->ops.at[i]->kind == DT_OP_BIND && named[body->ops.at[i]->in[0]->id])
             named[body->ops.at[i]->out[0]->id] = true;
     choice->kept = DT_NEW_ARRAY(arena, bool, body->n_values + 1);

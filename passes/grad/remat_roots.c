@@ -36,7 +36,8 @@ static bool is_saved_only(const DtFunc *body, const DtLoop *loop, const DtValue 
     return dt_remat_read_by_kernels(body, value);
 }
 
-/* Computed from constants and from inputs that the backward body gets as well. */
+/* Whether the value is computed from constants and from inputs that the backward body gets as
+ * well. */
 static bool is_at_hand(const DtValue *value, const DtLoop *loop)
 {
     if (!value->op)
@@ -47,8 +48,8 @@ static bool is_at_hand(const DtValue *value, const DtLoop *loop)
     return is;
 }
 
-/* The product from which maps make value, with values at hand as other operands; NULL: there is
- * none, or recomputing it would save nothing. */
+/* The product from which maps compute the value, with other operands at hand; NULL: there is none,
+ * or recomputing the value would save nothing. */
 static const DtOp *product_behind(const DtValue *value, const DtLoop *loop)
 {
     const DtValue *at = value;
@@ -72,7 +73,8 @@ static const DtOp *product_behind(const DtValue *value, const DtLoop *loop)
     return at->op && is_map && bytes_of(at) <= bytes_of(value) ? at->op : NULL;
 }
 
-/* Whether ranks may have parts of the sum: saved, it would have to be completed again. */
+/* Whether ranks have only terms of the product's sum: a saved one would have to be summed over
+ * ranks again. */
 static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
 {
     for (uint32_t s = 0; parallel && s < parallel->shards.n; s++)
@@ -83,7 +85,7 @@ static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
     return true;
 }
 
-/* Whether value is something added to the product's result, which the product may do itself. */
+/* Whether value adds a bias to the product's result, which the library may do in the same call. */
 static bool is_joined(const DtPassContext *context, const DtValue *value, const DtOp *dot)
 {
     bool is = false;

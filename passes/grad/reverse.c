@@ -28,7 +28,7 @@ DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
 
 /* ---- one function ---- */
 
-/* All that was added up to it; NULL: nothing. */
+/* The sum of all cotangents of the value so far; NULL: none. */
 static DtValue *cotangent_of(DtBuilder b, DtCell *cell)
 {
     if (cell->cotangent)
@@ -76,7 +76,7 @@ static void run_op(DtReverse *r, uint32_t index)
                           dt_graph_fit(&v.b, v.ret[i], op->in[i]->type));
 }
 
-/* The gradient that the function states, instead of those of its ops. */
+/* Uses the gradient that the function states, instead of the derivatives of its ops. */
 static void run_stated(DtReverse *r)
 {
     const DtCustomGradient *stated = r->func->gradient;
@@ -97,7 +97,7 @@ static void run_stated(DtReverse *r)
             DT_PUSH(r->diff->arena, r->kept, value);
     }
     DtValue **out = dt_graph_call(&b, stated->func, NULL, in)->out;
-    /* of a result that is an input: it is in the statement */
+    /* a result that is an input: its cotangent is part of the stated gradient */
     for (uint32_t i = 0; i < r->cells.n; i++)
         r->cells.at[i]->cotangent = NULL;
     for (uint32_t i = 0; i < r->func->inputs.n; i++)

@@ -13,16 +13,16 @@
  *
  *   h = x @embed w ; u = h + b ; y = gelu(u)   saves h; u and the inside of gelu come from it
  *
- * Of a value that nothing reads but a relabel that merges its axes in another order than they lie
- * in, the relabel's result is saved: the value can be made in that order, and is read so, and
- * neither part need copy it.
+ * If the only reader of a value is a relabel that merges its axes in another order than they have
+ * in memory, the relabel's result is saved: the op can write the value in that order, readers use
+ * that order, and no copy is needed.
  *
  * Where the target's library adds the bias to the product (DtPassContext.epilogues), u lies in
  * memory, and is saved.
  *
- * Library functions that are differentiated as a whole (library.def), and those that stream, save
- * their inputs, and of what a gradient that they state reads what lacks the axis of the stream;
- * they compute all else again.
+ * Library functions that are differentiated as a whole (library.def) and functions that stream save
+ * their inputs. If such a function states a gradient, it also saves the values read by that
+ * gradient which lack the axis of the stream. It computes everything else again.
  *   In the body of a loop, what was carried in is saved like a computed value; the iteration,
  * invariants and stacked operands are handed over. A saved value that has an axis named like the
  * loop's own leaves the body under another name, since it will be stacked along that axis. */
@@ -91,7 +91,7 @@ static void move_root(DtReverse *r, DtCell *from, DtCell *to)
             r->cells.at[c]->root = to;
 }
 
-/* Whether it merges axes in another order than they have in memory. */
+/* Whether the relabel merges axes in another order than they have in memory. */
 static bool turns(const DtOp *op)
 {
     bool does = false;
@@ -202,8 +202,8 @@ static uint32_t index_of_op(const DtReverse *r, const DtOp *op)
     return i;
 }
 
-/* A call in a function that saves nothing of its own: the forward function gives the callee's
- * extras too. */
+/* For a call in a function that is differentiated as a whole: the forward function returns the
+ * callee's extra values too. */
 static DtOp *recompute(DtReverse *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     const DtDerivative *d = op->kind == DT_OP_CALL ? r->of_op[index_of_op(r, op)] : NULL;
@@ -216,7 +216,7 @@ static DtOp *recompute(DtReverse *r, DtBuilder *b, const DtOp *op, DtValue *cons
     return call;
 }
 
-/* The value of a cell in the backward function, with ops that compute it appended if need be. */
+/* The value of a cell in the backward function. Ops that compute it are appended as needed. */
 static DtValue *materialise(DtReverse *r, DtCell *cell)
 {
     if (cell->made != NULL)
@@ -288,7 +288,8 @@ static void replace_placeholders(DtReverse *r)
     }
 }
 
-/* Where the saved value comes from; extras are numbered after the results of func. */
+/* Where the forward function gets the saved value: extras are numbered after the results of
+ * func. */
 static DtSaved origin(const DtReverse *r, const DtCell *cell, uint32_t *n_extra)
 {
     const DtFunc *func = r->func;
@@ -301,7 +302,8 @@ static DtSaved origin(const DtReverse *r, const DtCell *cell, uint32_t *n_extra)
     return (DtSaved){.index = func->results.n + (*n_extra)++};
 }
 
-/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. Placeholders go.
+/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. The placeholders
+ * are removed.
  * */
 static uint32_t order_inputs(DtReverse *r)
 {

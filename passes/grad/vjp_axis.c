@@ -59,7 +59,8 @@ void dt_vjp_concat(DtVjp *v)
     }
 }
 
-void dt_vjp_expand(DtVjp *v) { v->ret[0] = v->cotangent[0]; } /* the driver sums the new axes */
+/* the caller sums over axes that expand added */
+void dt_vjp_expand(DtVjp *v) { v->ret[0] = v->cotangent[0]; }
 
 void dt_vjp_window(DtVjp *v)
 {

@@ -13,7 +13,7 @@ static DtValue *dot_operand(DtVjp *v, const DtType *type, DtValue *other)
     for (uint32_t i = 0; i < other->type->rank; i++)
         if (dt_type_find(type, other->type->axes[i].name) < 0)
             axes[n++] = other->type->axes[i].name;
-    if (n == 0) /* an outer product: no sum, so no dot */
+    if (n == 0) /* an outer product needs no sum, so a product of maps does */
         return dt_graph_binary(&v->b, DT_OP_MUL, g, other);
     return dt_graph_dot(&v->b, g, other, n, axes, type->dtype, type);
 }
@@ -26,7 +26,7 @@ void dt_vjp_dot(DtVjp *v)
         v->ret[1] = dot_operand(v, v->op->in[1]->type, dt_diff_in(v, 0));
 }
 
-/* Positions are i32, and the largest one means none. */
+/* Positions are i32; the largest i32 stands for "no position". */
 static bool is_countable(const DtType *type, uint32_t n, const char *const *axes)
 {
     double elements = 1;
@@ -53,8 +53,8 @@ static DtValue *position(DtVjp *v, const DtType *type, uint32_t n, const char *c
 }
 
 /* True at the first element of x, in row-major order of the axes, that equals `extreme`, the
- * maximum or minimum over them. More elements than can be counted: the first along the first axis
- * whose own extreme is that one, and there the first along the rest. */
+ * maximum or minimum over them. If there are too many elements to number: the first along the first
+ * axis whose own extreme is that one, and there the first along the rest. */
 static DtValue *first_equal(DtVjp *v, DtValue *x, DtValue *extreme, uint32_t n,
                             const char *const *axes)
 {
@@ -74,7 +74,8 @@ static DtValue *first_equal(DtVjp *v, DtValue *x, DtValue *extreme, uint32_t n,
 
 void dt_vjp_reduce(DtVjp *v)
 {
-    v->ret[0] = v->cotangent[0]; /* a sum: constant along the axes that the driver adds */
+    v->ret[0] = v->cotangent[0]; /* the cotangent of a sum is constant along the summed axes, which
+                                  * the caller adds */
     if (v->op->reduce != DT_REDUCE_SUM) {
         DtValue *zero = dt_graph_constant(&v->b, v->cotangent[0]->type->dtype, 0);
         DtValue *first =

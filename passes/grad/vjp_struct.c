@@ -58,14 +58,15 @@ typedef struct Backward {
     const DtDerivative *d; /* of its body */
     const bool *seeded;    /* carried and stacked results that have cotangents */
     DtFunc *step;          /* the body */
-    DtBuilder b;           /* in step */
+    DtBuilder b;           /* adds ops to `step` */
     DtLoop loop;
     DT_VEC(DtValue *) in; /* operands of the loop */
     DtValue **saved;      /* in step: operands of d->bwd */
     DtValue **seeds;
     int32_t
-        *carried; /* per carried value of op: place among the carried of the backward loop, or -1 */
-    int32_t *sums; /* per invariant of op: likewise, its sum */
+        *carried; /* by carried value of op: its number among the values that the backward loop
+                   * carries, or -1 */
+    int32_t *sums; /* by invariant of op: the number of its cotangents' sum among these, or -1 */
 } Backward;
 
 static DtArena *arena_of(const Backward *l) { return l->v->reverse->diff->arena; }
@@ -212,8 +213,8 @@ void dt_vjp_loop(DtVjp *v)
     l.loop = (DtLoop){.label = op->loop->label,
                       .axis = op->loop->axis,
                       .count = op->loop->count,
-                      .reverse = !op->loop->reverse}; /* a program's loops run forwards; IR may hold
-                                                       * others */
+                      .reverse = !op->loop->reverse}; /* loops of programs run forwards, but IR may
+                                                       * contain others */
     l.saved = DT_NEW_ARRAY(arena, DtValue *, d->bwd->saved.n + 1);
     l.seeds = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     l.carried = DT_NEW_ARRAY(arena, int32_t, op->loop->n_carried + 1);

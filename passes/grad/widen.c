@@ -3,20 +3,21 @@
  *
  * Purpose: the gradient of a parameter that a layer reads in 16 bits is a product of that dtype,
  * which is cast to that of `grads`: it would be rounded, lie in memory until it is cast, and be
- * written again. A product accumulates in f32 anyway, and gives what it has; so does a sum that was
- * rounded:
+ * written again. A product accumulates in f32 anyway, so it can return the f32 sum; so can a sum
+ * that was rounded:
  *
  *   %4 = dot[b](%x, %dy) : bf16[k, n]    =>    %4 = dot[b](%x, %dy) : f32[k, n]
  *   %5 = cast(%4) : f32[k, n]
  *
- * So does a sum by index (of the rows of a table that were looked up), which would be rounded each
- * time something is added, and what adds up such values: a table that is looked up, and multiplies
- * too.
+ * The same holds for a sum by index (the gradient of a table whose rows are looked up), which would
+ * be rounded at each addition, and for sums of such values (a table that is both looked up and
+ * multiplied).
  *
- * Functions and loops hand over what they make so, if all that call them cast it: a result can be
- * wide if it is a product, a rounded sum, a sum by index, what adds these up, or such a result of
- * what is called, and nothing but a cast, or the same of a caller, reads it. What cannot is crossed
- * out until nothing changes. Only what entries "grad" give to stores of gradients is looked at.
+ * Through functions and loops: a result of a function can be wide if it is a product, a rounded
+ * sum, a sum by index, a sum of these, or a wide result of a function that it calls; and if in
+ * every caller only a cast, or a wide result, reads it. All results are candidates at first; those
+ * that fail are removed until nothing changes. Only values that entries "grad" write to stores of
+ * gradients are considered.
  *
  * Requires: entry "grad". Establishes: see above. Breaks: nothing; gradients lose a rounding
  * (docs/language.md, dtypes). */
@@ -25,8 +26,8 @@
 
 typedef struct Widen {
     DtModule *module;
-    bool **reached; /* by function, by result: a gradient */
-    bool **result;  /* in 16 bits, and is to be wide */
+    bool **reached; /* by function, by result: whether it is a gradient */
+    bool **result;  /* whether it has 16 bits and can be wide */
     bool changed;
 } Widen;
 
@@ -67,7 +68,7 @@ static void reach(Widen *w, const DtValue *value)
 
 /* ---- which results can be wide ---- */
 
-/* Whether the value, which is read once, can be had in f32. */
+/* Whether the value, which has one reader, can be computed in f32. */
 static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -84,8 +85,7 @@ static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value
     }
 }
 
-/* Whether only a cast reads result `index` of op, or nothing, or it is a result of func that is
- * wide itself. */
+/* Whether result `index` of op has no reader but a cast, or is itself a wide result of func. */
 static bool is_cast_only(const Widen *w, uint32_t f, const DtOp *op, uint32_t index)
 {
     const DtFunc *func = w->module->funcs.at[f];
@@ -142,7 +142,7 @@ static void reach_gradients(Widen *w)
 
 /* ---- doing it ---- */
 
-/* The value in f32: itself, or the operand of its rounding. */
+/* The value in f32: itself, or the operand of the cast that rounds it. */
 static DtValue *wide(DtValue *value)
 {
     DtOp *op = value->op;
@@ -165,7 +165,7 @@ static void replace(DtFunc *func, const DtValue *old, DtValue *new)
             func->results.at[i] = new;
 }
 
-/* Whether the value is a gradient that func gives its caller, or a store. */
+/* Whether the value is a gradient that func returns to its caller or writes to a store. */
 static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
 {
     const DtFunc *func = w->module->funcs.at[f];

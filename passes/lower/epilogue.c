@@ -27,7 +27,8 @@
 
 enum { DRAWS = 2, MOST_DEPTH = 3 };
 
-/* The values that the ops read in addition to the product, and write in addition to the result. */
+/* Tensors that the ops read in addition to the product's operands (vector, matrix) and write in
+ * addition to the result (aux). */
 typedef struct Leaves {
     const DtValue *vector, *matrix, *aux;
     bool good;
@@ -36,15 +37,17 @@ typedef struct Leaves {
 typedef struct Epilogues {
     const DtFusion *f;       /* producers and readers of values */
     const DtFunc *func;
-    uint32_t allowed;        /* of DtEpilogue, as bits */
-    bool *taken;             /* by position: in a product already */
-    /* of the product under consideration */
+    uint32_t allowed;        /* bits: values of DtEpilogue */
+    bool *taken;             /* by position: the op is part of a product's epilogue already */
+    /* the product that is examined */
     const DtOp *dot;
-    bool *reached, *inside;  /* by position: computed from it; of the ops that are tried */
+    bool *reached, *inside;  /* by position: reached: computed from the product; inside: among the
+                              * ops being compared */
     uint32_t at[DT_EPILOGUE_OPS], n;           /* the product, and the ops reached from it */
-    /* the ops inside the epilogue, in the function's order */
+    /* positions of the ops being compared, in the function's order */
     uint32_t tried[DT_EPILOGUE_OPS], n_tried;
-    /* ops on the matrix alone are inside too, as in the derivative of a function at the matrix */
+    /* also compares ops that depend on the matrix alone, as in the derivative of a function at the
+     * matrix */
     bool deep;
     DtExact *number;         /* by value id */
     DtExact sum;             /* x + v */
@@ -59,7 +62,9 @@ typedef struct Row {
     DtExact (*meaning)(DtExact x, DtExact v, DtExact m, int sign);
 } Row;
 
-static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
+/* Programs contain sqrt(2 / pi) rounded: to a double, perhaps computed by a division or two, or
+ * to the usual ten digits. As f32 all of these are the same number. */
+static const double root = 0.79788456080286535588, cubic = 0.044715;
 
 /* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as
  * is usual. Both are the same f32. */
@@ -127,20 +132,20 @@ static bool is_zero(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x +
- * v. */
+/* Whether the first operand is less, or not more; or the larger one. One operand is zero, the other
+ * is x + v. */
 static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
 {
     const bool zero = is_zero(op->in[0]);
     const DtExact of = zero ? b : a;
-    const int more = zero ? e->sign : -e->sign; /* of b */
+    const int more = zero ? e->sign : -e->sign; /* the sign of b, the other operand */
     if (zero == is_zero(op->in[1]) || of.p != e->sum.p || of.q != e->sum.q)
         return dt_exact_unknown;
     return op->kind == DT_OP_MAX ? (more > 0 ? b : a)
                                  : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
 }
 
-/* The cast of a float; of a decision, 1 or 0. */
+/* A cast of a float leaves its value; a cast of a boolean gives 1 or 0. */
 static DtExact cast(const DtOp *op, DtExact x)
 {
     const DtDtype from = op->in[0]->type->dtype;
@@ -166,7 +171,7 @@ static DtExact compute(const Epilogues *e, const DtOp *op)
     }
 }
 
-/* Made of numbers alone, by few ops. */
+/* Whether few ops compute the value from numbers alone. */
 static bool is_constant(const DtOp *op, uint32_t depth)
 {
     bool is = op->kind == DT_OP_CONST || (depth > 0 && dt_op_is_pointwise(op->kind));
@@ -225,7 +230,7 @@ static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtVa
 
 /* ---- which ops ---- */
 
-/* Whether an op is another one of those that are tried. */
+/* Whether the op that makes the value is among the ops being compared. */
 static bool goes_inside(const Epilogues *e, const DtValue *value)
 {
     const uint32_t at = e->f->position[value->id];
@@ -236,7 +241,8 @@ static bool goes_inside(const Epilogues *e, const DtValue *value)
             !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
 }
 
-/* Marks the ops between the product and value; returns the other values that they read. */
+/* Marks the ops between the product and value as compared; returns the values that they read from
+ * outside. */
 static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
 {
     const uint32_t at = e->f->position[value->id];
@@ -304,8 +310,7 @@ static bool fits(const Epilogues *e, const Leaves *leaves, const DtValue *result
                                 fits_vector(e->dot, leaves->vector, type)));
 }
 
-/* Whether a kernel would have to write the value for others: no kernel that reads it could compute
- * it on the way. */
+/* Whether the value would be in memory in any case, because an op that is no kernel reads it. */
 static bool stays(const Epilogues *e, const DtValue *value)
 {
     bool lies = e->f->is_result[value->id];
@@ -323,7 +328,8 @@ static void forget(Epilogues *e)
     e->n_tried = 0;
 }
 
-/* The row that ops up to the one at `end` are, or NULL; they are tried then. */
+/* The row of ir/epilogues.def that the ops up to the one at `end` compute, or NULL. Leaves these
+ * ops marked as compared. */
 static const Row *match(Epilogues *e, uint32_t end, bool deep)
 {
     const DtValue *result = e->func->ops.at[end]->out[0];
@@ -350,7 +356,8 @@ static const Row *match(Epilogues *e, uint32_t end, bool deep)
     return NULL;
 }
 
-/* The ops that are computed from the product element by element, as many as fit. */
+/* Lists the ops that are computed from the product element by element, as many as there is room
+ * for. */
 static void reach(Epilogues *e, uint32_t first)
 {
     e->n = 0;
@@ -365,7 +372,7 @@ static void reach(Epilogues *e, uint32_t first)
                 continue;
             e->reached[at] = true;
             uint32_t to = e->n++;
-            for (; to > i + 1 && e->at[to - 1] > at; to--) /* in the order of the function */
+            for (; to > i + 1 && e->at[to - 1] > at; to--) /* keeps the order of the function */
                 e->at[to] = e->at[to - 1];
             e->at[to] = at;
         }
@@ -381,7 +388,7 @@ static void join(Epilogues *e, const char *text, uint32_t n, const uint32_t *at,
     }
 }
 
-/* As many ops as one row describes. */
+/* Finds the row that covers the most ops. */
 static bool join_maps(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 {
     uint32_t ops[DT_EPILOGUE_OPS], n = 0;

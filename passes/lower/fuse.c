@@ -10,15 +10,16 @@
  *
  * Its operands are what it reads from memory, its results what others read. What is made of
  * constants and positions only is computed again in each kernel. An op that stays alone is a kernel
- * of its own, a view, a product, or whatever else code generation makes of it; that groups nothing.
+ * of its own, a view, a product, or whatever else code generation makes of it; that groups
+ * nothing.
  *
  * A called function with a product may be attention, which runs in tiles: it stays as it is, and
- * has a second function for where no tiles fit (DtFunc.fused). What is drawn for such calls alone
- * is drawn where it is read.
+ * has a second function for where no tiles fit (DtFunc.fused). Random values that only such calls
+ * read are drawn inside of them.
  *
- * requires     that nothing behind this reads values that a group keeps to itself
- * establishes  each kernel is one op; ops stand in the order in which they run
- * breaks       numbers of values. Each op says which one it had (DtValue.final): the plan is proved
+ * requires that no later pass reads values inside of a group establishes each kernel is one op; ops
+ * stand in the order in which they run breaks numbers of values. Each op says which one it had
+ * (DtValue.final): the plan is proved
  *              against the program before this pass, and its notes (plan/notes.h) count as that one
  *              does */
 #include "passes/lower/fuse.h"
@@ -38,17 +39,19 @@ typedef DT_VEC(DtFunc *) Funcs;
 typedef struct Fuse {
     DtArena *arena, *scratch;
     DtFunc *func;
-    Funcs *made;        /* all functions, each after its kernels */
+    Funcs *made;        /* functions in their new order: each one's kernels, and then the
+                         * function */
     uint32_t *group;    /* by position in func->ops */
     DtFuseRows *rows;   /* by group */
     uint32_t *group_of; /* by value id: group of its op; UINT32_MAX: an input */
     bool *outside;      /* by value id: a result, or another group reads it */
     DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
     DtValue **copy;     /* by value id: in the kernel being made */
-    DT_VEC(uint32_t) copied; /* ids that have one */
+    DT_VEC(uint32_t) copied; /* ids of the values that have a copy */
     DtFuseRecompute **recomputed; /* by value id */
-    DtValue *const **operands; /* by value id: of the op that makes it, as they were */
-    bool *is_dead;      /* by position in func->ops: no op reads its results */
+    DtValue *const **operands; /* by value id: the operands of the op that makes it, before kernels
+                                * were made */
+    bool *is_dead;      /* by position in func->ops: no op reads the op's results */
     uint32_t n_kernels;
 } Fuse;
 
@@ -57,7 +60,7 @@ typedef struct Fuse {
 typedef struct Kernel {
     DtFunc *func;
     DtBuilder b;
-    DT_VEC(DtValue *) in; /* its operands, in func */
+    DT_VEC(DtValue *) in; /* values of func that the kernel reads */
 } Kernel;
 
 static void keep_copy(Fuse *f, const DtValue *value, DtValue *copy)
@@ -66,7 +69,7 @@ static void keep_copy(Fuse *f, const DtValue *value, DtValue *copy)
     DT_PUSH(f->scratch, f->copied, value->id);
 }
 
-/* A value that comes from outside, as the kernel's argument. */
+/* The kernel's argument for a value that it reads from memory. */
 static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
 {
     if (!f->copy[value->id]) {
@@ -83,7 +86,8 @@ static bool is_recomputed(const Fuse *f, const DtValue *value, uint32_t group)
 
 static DtValue *recompute(Fuse *f, Kernel *k, const DtValue *value, uint32_t group);
 
-/* An operand of the kernel: another kernel's result, an argument, or a recomputed value. */
+/* Operand i of an op in the kernel: the copy of a value computed in the kernel, an argument, or a
+ * recomputed value. */
 static DtValue *operand(Fuse *f, Kernel *k, const DtOp *op, uint32_t i, uint32_t group)
 {
     DtValue *value = f->operands[op->out[0]->id][i];
@@ -107,7 +111,7 @@ static DtValue *recompute(Fuse *f, Kernel *k, const DtValue *value, uint32_t gro
     return op->out[0];
 }
 
-/* The op moves into the kernel. */
+/* Moves the op into the kernel. */
 static void move_op(Fuse *f, Kernel *k, DtOp *op, uint32_t group)
 {
     DtValue **in = DT_NEW_ARRAY(f->arena, DtValue *, op->n_in + 1);
@@ -138,7 +142,8 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
     op->axes = f->rows[group].axes;
     op->n_axes = f->rows[group].n;
     for (uint32_t i = 0; f->rows[group].product && i < n; i++)
-        ops[i]->copies = ops[i]->kind == DT_OP_DOT; /* if it is done alone after all */
+        ops[i]->copies = ops[i]->kind == DT_OP_DOT; /* code generation may do the product alone
+                                                     * after all */
     op->text = f->rows[group].product ? dt_intern(f->rows[group].product) : NULL;
     for (uint32_t i = 0; i < op->n_out; i++) {
         op->out[i]->name = k.func->results.at[i]->name;
@@ -150,7 +155,8 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
 
 /* ---- one function ---- */
 
-/* Marks a value that `group` needs; for a value that the group recomputes, its operands instead. */
+/* Marks a value as needed by `group`; if the group recomputes the value, marks the value's operands
+ * instead. */
 static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
 {
     if (!is_recomputed(f, value, group)) {
@@ -162,7 +168,8 @@ static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
         need(f, value->op->in[i], group, needed);
 }
 
-/* Values that are stored in memory, and values no longer needed because readers recompute them. */
+/* Marks the values that are stored in memory, and those that no op needs any more because readers
+ * recompute them. */
 static void find_outside(Fuse *f)
 {
     const DtFunc *func = f->func;
@@ -193,7 +200,7 @@ static void keep_op(Fuse *f, DtOp *op)
     DT_PUSH(f->arena, f->func->ops, op);
 }
 
-/* Cheap values that only kernels have read. */
+/* Removes cheap ops whose readers all recompute them in kernels. */
 static void drop_unread(Fuse *f)
 {
     DtFunc *func = f->func;
@@ -225,7 +232,7 @@ static bool reads_recomputed(const Fuse *f, const DtOp *op, uint32_t group)
     return false;
 }
 
-/* Ops by groups: ret_end[g] of them are in groups up to g. */
+/* Sorts the ops by groups: ops before ret_end[g] are in groups up to g. */
 static DtOp **sort_ops(Fuse *f, uint32_t n_groups, uint32_t *ret_end)
 {
     const DtFunc *func = f->func;
@@ -265,7 +272,7 @@ static int64_t find_spare(const DtModule *module)
     return bytes / SPARE;
 }
 
-/* Returns the number of groups. */
+/* Assigns each op to a group; returns the number of groups. */
 static uint32_t find_groups(DtFunc *func, const DtPassContext *context, int64_t spare,
                             DtArena *scratch, Fuse *ret_fuse)
 {
@@ -358,7 +365,7 @@ static void copy_called(const DtFunc *func)
     }
 }
 
-/* Whether op only makes another value of one that is drawn, element by element. */
+/* Whether op computes its result from drawn values alone, element by element. */
 static bool is_of_draws(const DtOp *op, const bool *drawn)
 {
     bool any = op->kind == DT_OP_RNG;

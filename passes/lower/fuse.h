@@ -13,7 +13,7 @@ typedef struct DtFuseRows {
     const char *product; /* the epilogue of the library call (epilogue.c); NULL: it is a kernel */
 } DtFuseRows;
 
-/* A group that recomputes a value of another group instead of reading it. */
+/* An entry of the list of groups that recompute a value of another group instead of reading it. */
 typedef struct DtFuseRecompute {
     uint32_t group;
     struct DtFuseRecompute *next;
@@ -32,12 +32,12 @@ static inline bool dt_fuse_computes(const DtFuseRecompute *recomputed, uint32_t 
  * position of the first copy. Returns how many sums have copies. */
 typedef struct DtFuseCopied {
     DtOp *sum;
-    DtValue **in; /* its operands before fusion */
+    DtValue **in; /* operands of the sum before fusion */
     uint32_t first;
 } DtFuseCopied;
 uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_copied);
-/* Whether every copy is in the group of its sum and the originals are not stored; group: by
- * position. drop_copies undoes copy_known. */
+/* dt_fuse_keeps_copies: whether every copy is in its sum's group and no original is stored; group:
+ * by position. dt_fuse_drop_copies undoes dt_fuse_copy_known. */
 bool dt_fuse_keeps_copies(const DtFunc *func, const DtFuseCopied *copied, uint32_t n,
                           const uint32_t *group);
 void dt_fuse_drop_copies(DtFunc *func, const DtFuseCopied *copied, uint32_t n);

@@ -11,7 +11,7 @@ struct DtFuseRecord {
     struct DtFuseRow {
         const DtOp *op;
         DtOpKind kind;
-        uint32_t n_in, *in; /* numbers of operands */
+        uint32_t n_in, *in; /* numbers of its operands (DtValue.final) */
     } *rows; /* by DtValue.final of an op's first result */
 };
 
@@ -43,7 +43,7 @@ DtFuseRecord *dt_fuse_record(const DtFunc *func, DtArena *arena)
     return record;
 }
 
-/* fused: around op; NULL: it has no kernel. */
+/* fused: the op whose function contains `op`; NULL: op is in no kernel */
 static void check_op(const DtFuseRecord *record, const DtOp *op, const DtOp *fused)
 {
     const uint32_t number = op->n_out ? op->out[0]->final : 0;

@@ -12,7 +12,7 @@ bool dt_fuse_listed(const char *axis, const char *const *list, uint32_t n)
     return false;
 }
 
-/* Whether type has just these axes of the group's space. */
+/* Whether the axes of type are exactly these axes of the group's space. */
 bool dt_fuse_has_axes(const DtType *type, const DtFuseGroup *g, DtFuseAxes axes)
 {
     uint32_t n = 0;
@@ -90,22 +90,24 @@ static const DtValue *stored(const DtValue *value)
     return value;
 }
 
-/* Whether the last group to read value, but a and b, runs before position. */
+/* Whether every group that reads the value, other than a and b, runs before the position. */
 static bool is_done_before(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b,
                            uint32_t position)
 {
-    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX; /* inputs stay */
+    /* inputs live to the end */
+    bool done = !f->is_result[value->id] && f->position[value->id] != UINT32_MAX;
     for (uint32_t i = f->reader[value->id]; done && i < f->reader[value->id + 1]; i++)
         done = dt_fuse_in_union(f, f->readers[i], a, b) ||
                f->groups[f->group_of[f->readers[i]]].last < position;
     return done;
 }
 
-/* a weight's gradient is made, rounded, packed into a bucket, added up over ranks */
+/* the most groups in a row that may be delayed: a weight's gradient is computed, rounded, packed
+ * into a bucket, summed over ranks */
 enum { LINKS = 4 };
 
 /* Bytes of other groups' values that stay alive until position only because group g reads them;
- * `from` is delayed too. */
+ * reads by `from`, which is delayed too, do not count. */
 static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b,
                     uint32_t position)
 {
@@ -124,8 +126,8 @@ static int64_t held(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t
 }
 
 /* Whether group g, which reads from `from`, may move after position. It may if it computes a
- * weight's gradient and values of that alone, which no other op reads before. Adds the bytes that
- * are then alive at position in addition. */
+ * weight's gradient, or values from that alone, and no other op reads these before. Adds the bytes
+ * that become live at position through the move. */
 static bool may_wait(DtFusion *f, uint32_t g, uint32_t from, uint32_t a, uint32_t b,
                      uint32_t position, uint32_t links, int64_t *ret_bytes)
 {
@@ -179,7 +181,7 @@ void dt_fuse_measure(DtFusion *f)
     }
 }
 
-/* Whether all readers of value, which group a computes, before position can be delayed too. */
+/* Whether all readers before position of a value that group a computes can be delayed too. */
 static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b,
                          uint32_t position, int64_t *ret_bytes)
 {
@@ -226,8 +228,8 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
                                           f->spare + f->peak - f->live[to->last]);
 }
 
-/* Sets axis to that of neighbouring elements of one more value of full size. False: earlier values
- * have another one. */
+/* Sets axis to the one along which neighbouring elements of one more value of full size lie. False:
+ * for earlier values it was another axis. */
 static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value,
                  const char **axis)
 {

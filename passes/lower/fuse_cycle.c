@@ -39,7 +39,7 @@ static void number_tree(DtFusion *f)
     }
 }
 
-/* Whether one of b's operands outside a and b hangs below an op of a. */
+/* Whether b reads, from outside of a and b, an op that is below an op of a in the tree. */
 static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *above = &f->groups[a], *group = &f->groups[b];
@@ -57,8 +57,8 @@ static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Adds the groups that g reads from and that come after a, but b, to those that are to be searched;
- * true: it reads a. */
+/* Adds the groups that g reads from, and that are after a in the list, to the groups to search (b
+ * is left out); true: g reads a. */
 static bool add_sources(DtFusion *f, uint32_t g, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *group = &f->groups[g];
@@ -102,7 +102,7 @@ static void number_all(DtFusion *f)
 
 void dt_fuse_begin_order(DtFusion *f)
 {
-    const uint32_t n = f->func->ops.n; /* also the list's head */
+    const uint32_t n = f->func->ops.n; /* the list's head is entry number n */
     number_tree(f);
     f->label = DT_NEW_ARRAY(f->arena, uint64_t, n + 1);
     f->next = DT_NEW_ARRAY(f->arena, uint32_t, n + 1);
@@ -120,7 +120,7 @@ static void take_out(DtFusion *f, uint32_t g)
     f->before[f->next[g]] = f->before[g];
 }
 
-/* b stands where a stood. */
+/* In the list, puts b where a is now. */
 static void take_place(DtFusion *f, uint32_t b, uint32_t a)
 {
     f->next[b] = f->next[a];
@@ -135,7 +135,7 @@ static int by_label(const void *x, const void *y)
     return a->label < b->label ? -1 : a->label > b->label;
 }
 
-/* The ops between them that b depends on move before a, in their order. */
+/* Moves the groups between a and b that b depends on before a, in their order. */
 static void reorder(DtFusion *f, uint32_t a)
 {
     DtFusePlaced *placed = f->placed;

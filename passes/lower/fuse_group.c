@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ops share a kernel. Every op starts as a group of its own; in order, each is merged with
  * the groups of its operands, and then groups that read the same with each other, as long as the
- * union is still one loop nest, no path leaves the union and comes back, and bytes are saved: what
- * one makes and the other reads need not be read (nor written, if nobody else wants it), what both
- * read is read once. Groups of which neither reads the other stay apart if more would lie in memory
- * while the earlier one waits; a weight's gradient that reads what it makes may wait, too. This is
- * done once more, with what nobody else reads first, and then from the last op to the first, so
- * that an update waits for its norm as a whole: what moves less is kept.
+ * union is still one loop nest, no path leaves the union and comes back, and bytes are saved: a
+ * value that one group makes and the other reads need not be read (nor written, if no other group
+ * reads it), and operands of both are read once. Two groups of which neither reads the other are
+ * not merged if delaying the earlier one would need more memory; a weight's gradient that reads the
+ * earlier one may be delayed with it. Then all merging is done a second time in another order:
+ * first values with a single reader, then from the last op to the first, so that a whole update
+ * waits for its norm. Of the two results, the one that moves fewer bytes is kept.
  *
  *   maps over the same axes                                 x * y + z
  *   an optimizer's step and what becomes of its results     where(ok, new, old), the rounded copy
@@ -21,8 +22,8 @@
  *   users: the map is a load; scatter_add that sums
  *   nothing: a choice                                       the gradient of cross-entropy
  *
- * If nobody else wants what is summed over rows, a kernel of such sums alone goes through it column
- * by column instead. Views (renames, splits, slices) cost nothing and stay apart. */
+ * A kernel of nothing but sums over rows, of values that it does not store, works column by column
+ * instead. Views (renames, splits, slices) cost nothing and stay apart. */
 #include "passes/lower/fuse_internal.h"
 
 #include "base/bug.h"
@@ -31,8 +32,9 @@
 #include <string.h>
 
 enum {
-    FEW = 16,  /* times fewer elements than a kernel has points: computed again */
-    TRIES = 8, /* groups that one is tried with because they read the same */
+    FEW = 16,  /* A map with so many times fewer elements than a kernel has points is recomputed per
+                * point. */
+    TRIES = 8, /* a group is tried with at most so many groups that read the same value */
 };
 
 static bool is_index_map(const DtOp *op)
@@ -50,7 +52,8 @@ static bool is_fusable(const DtOp *op)
            is_index_map(op) || dt_op_is_one_hot(op);
 }
 
-/* Sets the inner axes of a kernel: of rows the summed axes, of columns the kept ones. */
+/* Sets the inner axes of the group: for a reduction along rows the axes summed, for one along
+ * columns the axes kept. */
 static void start_reduction(DtFusion *f, DtFuseGroup *g, const DtOp *op)
 {
     g->full = op->in[0]->type;
@@ -98,7 +101,8 @@ static const DtType *space_of(const DtOp *op)
     return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
 }
 
-/* A map of a few elements that nobody outside reads: computed for each point rather than stored. */
+/* Whether op is a map of few elements that no other group reads: the kernel recomputes it for each
+ * point instead of storing it. */
 static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joined, uint32_t a,
                      uint32_t b)
 {
@@ -115,8 +119,8 @@ static bool is_light(const DtFusion *f, const DtOp *op, const DtFuseGroup *joine
     return dt_type_local_elements(type, mesh) * FEW <= dt_type_local_elements(joined->full, mesh);
 }
 
-/* Ops of the union; those that make the same, as a value that is computed again and one of its own
- * derivative, count once, since the kernel does it once (codegen/kernel.c). */
+/* The number of ops in the union. Equal ops count once, since the kernel computes them once
+ * (codegen/kernel.c): a recomputed value and one that a derivative has are often equal. */
 static uint32_t count_ops(DtFusion *f, uint32_t a, uint32_t b)
 {
     const uint32_t n_both = f->groups[a].ops.n + f->groups[b].ops.n;
@@ -134,13 +138,14 @@ static uint32_t count_ops(DtFusion *f, uint32_t a, uint32_t b)
     return n;
 }
 
-/* The union's space: that of whichever reduces, or the larger one. */
+/* Finds the space of the union: that of the group that reduces, or else the larger one. False: the
+ * spaces do not fit. */
 static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_union)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
     if (!from->full || !to->full || count_ops(f, a, b) > f->limits->kernel_ops)
         return false;
-    /* readers of the known sum would be delayed */
+    /* groups that need a known sum would wait for products */
     if ((from->sum_known && to->behind) || (from->behind && to->sum_known))
         return false;
     const bool first =
@@ -166,7 +171,8 @@ static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_uni
     return true;
 }
 
-/* An index map reads its operand from memory at other indices, so that must come from outside. */
+/* Whether index maps of the union read operands from memory only: they read at other indices than
+ * the kernel computes. */
 static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
@@ -182,7 +188,7 @@ static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
     return true;
 }
 
-/* No value of full size is wanted outside. */
+/* Whether no value of full size in the union is read outside or is a result. */
 static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
@@ -261,8 +267,8 @@ static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined,
     return elements <= f->limits->row_sums_most;
 }
 
-/* Whether rows are short, or so many that each may be reduced as a whole, or no value of full size
- * leaves. */
+/* Whether rows are short; or so many that parallelism over rows suffices; or no value of full size
+ * is stored. */
 static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -274,7 +280,7 @@ static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, u
     return rows >= f->limits->few_rows || row <= f->limits->long_row || is_closed(f, joined, a, b);
 }
 
-/* Whether the union's reductions of columns can be done. */
+/* Whether one kernel can do the union's reductions of columns. */
 static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     joined->apart = !joined->rows && is_closed(f, joined, a, b);
@@ -301,7 +307,7 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     dt_fuse_joined(f, a, b, keep);
 }
 
-/* b reads a, or comes after it. */
+/* Whether a and b can be one kernel. b reads a, or comes after it. */
 static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
@@ -309,14 +315,15 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
            (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !dt_fuse_makes_cycle(f, a, b);
 }
 
-/* b reads a, or comes after it, and merging saves bytes. */
+/* Whether the merge of a and b is possible and saves bytes. b reads a, or comes after it. */
 static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     const int64_t saved = dt_fuse_saved(f, a, b);
     return saved > 0 && can_merge(f, a, b, ret_joined) && dt_fuse_alike(f, ret_joined, a, b, saved);
 }
 
-/* all: also with groups whose value others read too. */
+/* Merges op i's group with groups of its operands. all: also if other groups read the operand
+ * too. */
 static void merge_operands(DtFusion *f, uint32_t i, bool all)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -331,7 +338,7 @@ static void merge_operands(DtFusion *f, uint32_t i, bool all)
     }
 }
 
-/* Whether type has many elements compared with the points that g runs over. */
+/* Whether values of this type are large compared with the points of g. */
 static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -353,7 +360,7 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
     f->groups[a < b ? a : b].beside += beside;
 }
 
-/* Groups that read value, each with a few before it. */
+/* Merges groups that read value, each with some of the readers just before it. */
 static void merge_readers(DtFusion *f, const DtValue *value)
 {
     const uint32_t *readers = f->readers + f->reader[value->id],
@@ -374,7 +381,7 @@ static void merge_readers(DtFusion *f, const DtValue *value)
 
 /* ---- all ---- */
 
-/* Fills reader and readers, one entry for each operand. */
+/* Fills the index of readers, with one entry for each operand. */
 static void index_readers(DtFusion *f)
 {
     const DtFunc *func = f->func;
@@ -403,7 +410,7 @@ static void index_readers(DtFusion *f)
             f->readers[at[value->id]++] = i;
 }
 
-/* The axes over which a group adds up row by row: its outer ones. */
+/* The axes over which the group sums row by row: its outer axes. None: rows.n is 0. */
 static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
 {
     DtFuseRows rows = {.product = g->product};
@@ -416,7 +423,7 @@ static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
     return rows;
 }
 
-/* Makes a group of a product and its epilogue, which nothing else joins. */
+/* Makes a product and its epilogue a group, with which no other group is merged. */
 static void join_product(DtFusion *f, const DtFuseProduct *product)
 {
     for (uint32_t i = 1; i < product->n; i++) {
@@ -428,7 +435,7 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
         if (dt_fuse_makes_cycle(f, a, b)) {
             if (i > 1)
                 DT_BUG("what is done to a product goes through something else");
-            return; /* a sum on which the other operand depends */
+            return; /* the other operand of that op depends on the sum over stages */
         }
         merge(f, a, b, (DtFuseGroup){.product = product->text});
     }

@@ -11,7 +11,7 @@ typedef struct DtFuseGroup {
     DT_VEC(uint32_t) ops;      /* positions in the function, ascending */
     /* a type with the axes of the whole space; NULL: the op cannot be fused */
     const DtType *full;
-    bool rows, columns;        /* has such reductions */
+    bool rows, columns;        /* rows: has reductions along rows; columns: has sums over rows */
     /* has only column reductions and stores no value of full size: it works column by column */
     bool apart;
     const char **inner;
@@ -38,11 +38,12 @@ typedef struct DtFusion {
     const DtTargetLimits *limits;
     const DtFunc *func;
     int64_t spare;                   /* bytes by which a shared kernel may increase temporaries */
-    /* live: by position, bytes of temporaries before groups that read the same values are merged */
+    /* live: by position, the bytes of temporaries before merging groups that read the same values;
+     * peak: their maximum */
     int64_t *live, peak;
-    DtValue **equals;                /* dt_cse_equals */
+    DtValue **equals;                /* by value id: an equal value (dt_cse_equals) */
     DtFuseGroup *groups;             /* by position of the first op; merged ones are empty */
-    uint32_t *group_of;        /* by position */
+    uint32_t *group_of;        /* by position of an op: its group */
     uint32_t *position;        /* by value id: position of the op that makes it; UINT32_MAX: an
                                 * input */
     uint32_t *reader, *readers; /* value id v is read by ops readers[reader[v] .. reader[v + 1]] */
@@ -50,22 +51,25 @@ typedef struct DtFusion {
     DtFuseKnown *known;        /* by position */
     /* by position, of a union being examined: computed from sums over rows */
     bool *after_rows;
-    /* value: by value id. sum: by position, for a sum over stages: the sum before it, else NULL */
+    /* value: by value id. sum: by position of a sum over stages, the previous sum over stages; else
+     * NULL */
     DtValue **value, **sum;
-    uint32_t *seen, n_seen;    /* by value id: the count in which it was last seen */
-    /* by position: number in the tree of latest operands, and how many nodes are below it */
+    uint32_t *seen, n_seen;    /* by value id: number of the last traversal that saw the value */
+    /* by position: the op's number in the tree of latest operands, and the number of ops below it
+     * there */
     uint32_t *tree, *below;
-    /* by group: a list in which each group comes after the groups that it reads; its head is */
+    /* by group: links of a list in which each group comes after the groups that it reads; */
     uint32_t *next, *before;
-    uint64_t *label;           /* the number of ops. Labels ascend along the list */
+    uint64_t *label;           /* the list's head is entry `number of ops`. Labels ascend along the
+                                * list */
     uint32_t *stamp, now;      /* by group: number of the search that visited it last */
     uint32_t *found, n_found;  /* groups found by the last search */
     DtFusePlaced *placed;
     DtFuseRecompute **recomputed;       /* by value id: groups that recompute it */
 } DtFusion;
 
-/* The operands of op i: operand j, and after these the previous sum over stages, since all stages
- * must reach these sums in one order. NULL: j is past the end. */
+/* What op i waits for: operand j and, after the operands, the previous sum over stages, since all
+ * stages must do these sums in the same order. NULL: j is past the end. */
 static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -74,9 +78,9 @@ static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j
 
 /* ---- fuse_known.c ---- */
 
-/* By position, how the op relates to products: it depends on one (or on a sum over stages); it is
- * known before any product; or it is such a known sum, or computed from or for one. Requires the
- * index of readers. */
+/* By position, how an op relates to products: it depends on one (or on a sum over stages); it is
+ * known before any product; or it is such a known sum, or only serves to compute or use one.
+ * Requires the index of readers. */
 DtFuseKnown *dt_fuse_known(const DtFusion *f);
 
 /* ---- fuse_cost.c ---- */
@@ -94,8 +98,9 @@ bool dt_fuse_in_union(const DtFusion *f, uint32_t position, uint32_t a, uint32_t
 /* Whether an op outside of groups a and b reads the value, or the value is a result. */
 bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_t b);
 
-int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh); /* of a rank's part */
-/* By how many bytes the union of both groups moves less than the two of them. */
+/* bytes of a rank's part of a value */
+int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh);
+/* How many bytes less the union moves than both groups alone. */
 int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b);
 /* Fills f->live and f->peak. */
 void dt_fuse_measure(DtFusion *f);

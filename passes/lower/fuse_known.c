@@ -33,9 +33,10 @@ enum { FEW = 16,
 
 typedef struct Known {
     const DtFunc *func;
-    bool *known;  /* by value id: made of an entry's inputs by maps, sums and exchanges alone */
-    bool *behind; /* by value id: something that is not known reads it */
-    bool *waited; /* by value id: something that is not known is made of it */
+    bool *known;  /* by value id: computed from an entry's inputs by maps, sums and exchanges
+                   * alone */
+    bool *behind; /* by value id: an op that is not known reads it */
+    bool *waited; /* by value id: a value that is not known depends on it */
     int64_t most; /* elements of the largest value that is not known */
 } Known;
 
@@ -89,8 +90,8 @@ static Known known_of(const DtFunc *func, DtArena *scratch)
     return k;
 }
 
-/* A known sum that a value after products depends on, small compared with its maps, as these are
- * compared with that value. */
+/* Whether op is a known sum on which a value after products depends. The sum must be small compared
+ * with its operands, and these with that value (FEW). */
 static bool is_sum(const Known *k, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && k->known[op->out[0]->id] && k->waited[op->out[0]->id] &&
@@ -98,7 +99,7 @@ static bool is_sum(const Known *k, const DtOp *op)
            elements(k, op->in[0]) * FEW <= k->most;
 }
 
-/* A map over all that the sum adds up. */
+/* Whether the value is a map over all points that the sum adds up. */
 static bool is_map(const DtValue *value, const DtOp *sum)
 {
     const DtType *type = sum->in[0]->type;
@@ -109,7 +110,7 @@ static bool is_map(const DtValue *value, const DtOp *sum)
     return is;
 }
 
-/* Whether an op that is not known also reads the value, or a map that it is made from. */
+/* Whether an op that is not known reads the value, or a map from which the value is computed. */
 static bool is_shared(const Known *k, const DtValue *value, const DtOp *sum, uint32_t depth)
 {
     const bool map = is_map(value, sum) && depth > 0;
@@ -165,7 +166,7 @@ uint32_t dt_fuse_copy_known(DtFunc *func, DtArena *scratch, DtFuseCopied **ret_c
     return n;
 }
 
-/* Whether all that read the value of the op at the position are in its kernel. */
+/* Whether all readers of the op at the position are in its own group. */
 static bool stays_inside(const DtFunc *func, uint32_t position, const uint32_t *group)
 {
     const DtValue *value = func->ops.at[position]->out[0];
@@ -232,7 +233,7 @@ static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown 
     return is;
 }
 
-/* Whether only such sums, and values made for them, need the op. */
+/* Whether only known sums, or values computed for them, read the op. */
 static bool is_for_sums(const DtFusion *f, const DtFuseKnown *known, const DtOp *op)
 {
     const uint32_t id = op->out[0]->id;

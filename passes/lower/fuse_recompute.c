@@ -14,8 +14,8 @@
 
 enum { DEEP = 8, MOST = 16 };
 
-/* The ops that a group would execute, and the bytes that it would read, to have its own copy of
- * a value. */
+/* An attempt to give a group its own copy of a value: the ops that it would execute and the bytes
+ * that it would read. */
 typedef struct Attempt {
     DtFusion *f;
     uint32_t group;
@@ -55,7 +55,7 @@ static int64_t bytes_of(const DtFusion *f, const DtValue *value)
 
 /* ---- readers of values ---- */
 
-/* Whether the group reads the value from memory, also as an operand of an op that it recomputes. */
+/* Whether the group reads the value from memory, for its own ops or for ops that it recomputes. */
 static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
@@ -67,7 +67,7 @@ static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
     return false;
 }
 
-/* Whether an op outside of the group that makes it needs it in memory. */
+/* Whether an op outside of the value's own group reads the value from memory. */
 static bool is_written(const DtFusion *f, const DtValue *value)
 {
     const uint32_t own = f->group_of[f->position[value->id]];
@@ -110,7 +110,8 @@ static bool is_row(const Attempt *a, const DtValue *value)
                dt_type_local_elements(a->f->groups[a->group].full, mesh);
 }
 
-/* An operand of the value that is recomputed. */
+/* Adds what the copy needs for one operand; false: the operand is no value that the group can
+ * have. */
 static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
     const DtFusion *f = a->f;
@@ -141,7 +142,8 @@ static bool make(Attempt *a, const DtValue *value, uint32_t depth)
     return true;
 }
 
-/* Each of the group's ops that read the value does so point by point, and at all points. */
+/* Whether every op of the group that reads the value reads each element at its own point, at all
+ * points. */
 static bool reads_points(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     const DtFuseGroup *g = &f->groups[group];
@@ -175,7 +177,7 @@ static void keep(const Attempt *a)
 
 /* ---- one value in all groups ---- */
 
-/* Number of groups that read the value from memory; more than MOST count as MOST + 1. */
+/* How many groups read the value from memory; more than MOST count as MOST + 1. */
 typedef struct Readers {
     uint32_t at[MOST + 1], n;
 } Readers;
@@ -202,8 +204,8 @@ static Readers readers_of(const DtFusion *f, const DtValue *value)
     return readers;
 }
 
-/* Whether nobody needs to write the value if each of these groups computes it, which costs less
- * than it saves. */
+/* Whether recomputing the value in each of these groups makes writing it unnecessary, at a cost
+ * below the savings. */
 static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers,
                     Attempt *ret_attempts)
 {

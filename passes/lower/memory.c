@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory: results that are written over values that nobody reads any more (memory_over.c); in which
- * order the axes of others lie (memory_lies.c), which depends on how the values around them do
- * (memory_walk.c); what is made where it belongs in something larger (memory_parts.c); what is
- * copied since an op needs it to lie otherwise (memory_copy.c), and what is copied to where results
- * belong (memory_results.c); and where all that has memory of its own lies (memory_frame.c).
+/* memory: decides the memory of each value. Results may overwrite values that no later op reads
+ * (memory_over.c). Other results get an order of axes in memory (memory_lies.c), which depends on
+ * the layout of the values around them (memory_walk.c). A part of a concatenation or bucket is
+ * computed at its place in the whole (memory_parts.c). Ops that need an operand in another layout
+ * get a copy (memory_copy.c), and results are copied to where callers want them (memory_results.c).
+ * Values with memory of their own get offsets (memory_frame.c).
  *
  *   before                                       after
  *   body(%i, %x, %w)                             body(%i, %x, %w)
@@ -12,18 +13,18 @@
  *     %3 = dot(%2, %w)                             %3 = dot(%2, %w) over(%3=%x)
  *     return %3, carried like %x                   return %3
  *
- * What a loop carries and what an update stores belongs where the value of before lay: it is
- * computed there if that one is read for the last time earlier, or by the same kernel, element by
- * element as it writes. Otherwise it is computed elsewhere and copied there at the end. Any other
- * result of a kernel, or of a sum over ranks, takes the memory of an operand of its type that dies
- * there, unless it has a place already: as a result of the function, in a bucket, in a ring buffer,
- * or as part of a concat. Where the operand lies with its axes in another order, or as part of
- * something, the result gets memory of its own after all.
+ * The next value that a loop carries, or that an update stores, belongs where the old value is. It
+ * is computed there if the old value is last read by an earlier op, or by the same kernel, element
+ * by element as it writes. Otherwise it is computed elsewhere and copied there at the end. Any
+ * other result of a kernel, or of a sum over ranks, takes the memory of an operand of its type
+ * whose last reader the op is, unless the result has a place already: as a result of the function,
+ * in a bucket, in a ring buffer, or as part of a concat. If the operand has its axes in another
+ * order, or is part of a larger value, the result gets memory of its own after all.
  *
  * A kernel may write over x if each element of x is read only with the element that is written: x
- * reaches maps and reductions only, and no other result needs one reduction more, since its loops
- * come after those of this one. In a function that may run in tiles, what is outside of them in two
- * parts, x has no other reader.
+ * reaches maps and reductions only, and no other result of the kernel depends on one reduction
+ * more, since its loops would run after this result's. In a function that may run in tiles, whose
+ * other ops run before and after the tiles, x has no other reader.
  *
  * Requires: the order of ops is that in which they run. Establishes: DtValue.over, DtValue.lies,
  * DtValue.at, DtFunc.frame, DtOp.base, DtOp.holds, DtOp.copies, ops `copy`. Breaks: numbers of
@@ -36,7 +37,8 @@ static const uint32_t at_end = UINT32_MAX;
 
 /* ---- readers of values, places of results ---- */
 
-/* An op that was started reads its operands until it is done. */
+/* Lists the readers of values. An op that starts communication reads its operands until its
+ * `done`. */
 static void list_reads(DtMemory *m)
 {
     const DtFunc *func = m->func;
@@ -45,7 +47,7 @@ static void list_reads(DtMemory *m)
         DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++) {
             const DtValue *in = op->in[k];
-            m->reads[in->id] += !op->late; /* that is in the result's memory */
+            m->reads[in->id] += !op->late; /* a late sum reads the result's own memory */
             m->folded[in->id] = m->folded[in->id] || op->kind == DT_OP_FOLD;
             m->last[dt_op_viewed(in)->id] = i;
         }
@@ -79,7 +81,7 @@ static void list_wishes(DtMemory *m)
         else if (entry && !wish->accumulate)
             wish->old = dt_memory_param(m->func, entry->results.at[i].store);
         const DtOp *late = dt_memory_late(value);
-        if (late) /* its term is added there */
+        if (late) /* a late sum's term is added at the result's place */
             m->wish[late->in[0]->id] = *wish;
     }
 }
@@ -101,7 +103,7 @@ static void write_over(DtMemory *m)
     }
 }
 
-/* Reports nothing. */
+/* Removes what an earlier run of the pass decided about the function. */
 static void forget(DtFunc *func)
 {
     func->frame = 0;
@@ -132,8 +134,8 @@ static bool is_unnumbered(const DtFunc *func)
     return true;
 }
 
-/* Operands and values that the function has besides, if all products that do more are ops again:
- * each operand may be copied. */
+/* How many operands and values the function has once all products with epilogues are split into
+ * single ops. */
 static size_t count_operands(const DtFunc *func)
 {
     size_t n = 0;
@@ -147,7 +149,7 @@ static size_t count_operands(const DtFunc *func)
 static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassContext *context)
 {
     DtArena *arena = dt_arena_child(kept);
-    const size_t n = func->n_values + 1 + count_operands(func); /* each may be copied */
+    const size_t n = func->n_values + 1 + count_operands(func); /* each operand may get a copy */
     DtMemory memory = {.func = func,
                        .limits = &dt_target_limits[context->target],
                        .call = dt_memory_call(calls, kept, func),

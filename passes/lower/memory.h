@@ -15,13 +15,13 @@
 /* Marks unknown strides: callers of the function disagree. */
 extern const int64_t dt_memory_unknown[];
 
-/* The place to which a value should be written: that of the first result of the function that it
- * is, or of the larger value that it is part of. */
+/* The place to which a value should be written: that of the function's first result that is this
+ * value, or a part of a larger value. */
 typedef struct DtMemoryWish {
-    bool set, accumulate; /* an entry's result that accumulates over micro-batches */
-    bool adds;            /* is added to the old contents */
-    /* cannot be used: the op cannot write there, or the value would be added to the old contents
-     * while it is another result too */
+    bool set, accumulate; /* accumulate: the result of an entry, to which micro-batches add */
+    bool adds;            /* each execution adds to the old contents */
+    /* the place cannot be used: the op cannot write there, or it would add to old contents although
+     * the value is another result too */
     bool drops;
     bool part, packed;    /* part: of a concat, a `pack` or a ring buffer; packed: of a `pack` */
     DtValue *old;         /* the value that occupies the place until then */
@@ -31,13 +31,14 @@ typedef struct DtMemoryWish {
 /* Layouts that the callers of a function determine: strides of its inputs and of the places of its
  * results; NULL: dense. */
 typedef struct DtMemoryCall {
-    const DtLoop *loop;        /* NULL: it is no loop body */
-    const DtEntryPoint *entry; /* NULL: it is no entry */
-    bool called, *adds;        /* adds: by result, whether it is added to the old contents */
-    bool leaves;               /* for a `when`: results stay where they are */
-    /* it has a frame inside the frame of its caller, or is an entry (ir/frame.h) */
+    const DtLoop *loop;        /* the loop; NULL: the function is no loop body */
+    const DtEntryPoint *entry; /* the entry; NULL: the function is none */
+    bool called, *adds;        /* adds: by result, whether the function adds it to the old
+                                * contents */
+    bool leaves;               /* for a `when`: results stay at their places */
+    /* the function has a frame inside its caller's frame, or is an entry (ir/frame.h) */
     bool framed;
-    bool inside;               /* it has no frame: its values are in its caller's */
+    bool inside;               /* the function has no frame: its values are in its caller's frame */
     const int64_t **inputs, **results;
 } DtMemoryCall;
 
@@ -46,8 +47,8 @@ typedef struct DtMemory {
     DtFunc *func;
     const DtTargetLimits *limits;
     const DtMemoryCall *call;
-    DtMap *calls;              /* by function */
-    DtArena *arena, *kept;     /* arena: for this function; kept: for all functions */
+    DtMap *calls;              /* by function: its DtMemoryCall */
+    DtArena *arena, *kept;     /* arena: freed after this function; kept: lives for all functions */
     /* false: every value has the layout of its type, and memory of its own */
     bool fuses;
     bool changed;
@@ -69,27 +70,27 @@ typedef struct DtMemory {
 } DtMemory;
 
 /* memory_parts.c: finds operands that can be computed at their place in a larger value
- * (DtOp.holds), and their wishes. */
+ * (DtOp.holds), and records that place as their wish. */
 void dt_memory_parts(DtMemory *m);
 /* The op cannot write the value at the wished place: the value is copied there instead. */
 void dt_memory_drop(DtMemory *m, const DtValue *value);
-/* Whether ops of this kind belong to prefetches, which come before everything else in an
+/* Whether ops of this kind belong to prefetches, which come before all other ops of an
  * iteration. */
 bool dt_memory_is_ahead(DtOpKind kind);
 
-/* memory_over.c: whether the result is also a stacked input of the iteration: then it is copied
- * before all ops. */
+/* memory_over.c: whether the result is also a stacked input of the iteration. Such a result is
+ * copied before all other ops. */
 bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
-/* Lets results of op that have no memory yet overwrite operands whose last reader it is. */
+/* Lets results of op that have no memory yet overwrite operands that no later op reads. */
 void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op);
 /* Whether result `out` of the op at the position can overwrite `old`. */
 bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
                         const DtValue *old);
-/* The store's value at the beginning of the function; NULL: nobody reads it. */
+/* The value that the function reads from the store; NULL: it reads none. */
 DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
 
-/* The result of op; for asynchronous communication, started by op or by iterations, the value
- * after its `done`. */
+/* Result `out` of op; for communication that op or iterations of a loop start, the value after its
+ * `done`. */
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 
 /* memory_walk.c: determines the layout of all values of m's function once DtValue.over is known,
@@ -102,8 +103,8 @@ DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func);
 
 /* memory_view.c: the value's present strides; dense if none are known. */
 DtView dt_memory_view(const DtMemory *m, const DtValue *value);
-/* strided: the view of a type with these strides. strides: the strides of a view, NULL if it is
- * dense. */
+/* dt_memory_strided: the view of a type with these strides. dt_memory_strides: the strides of a
+ * view, NULL if it is dense. */
 DtView dt_memory_strided(const DtMemory *m, const DtType *type, const int64_t *strides);
 const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const DtView *view);
 
@@ -121,21 +122,22 @@ void dt_memory_exchange(DtMemory *m, DtOp *op);
 /* memory_product.c: whether the library can do a product with this epilogue in the layouts of
  * its operands and results. */
 bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *parts);
-/* Splits a product into its single ops, as many as its function has; op number i gets position
- * DT_MEMORY_INSIDE + i. */
+/* Splits a product with an epilogue into the ops of its function. While these are processed, op
+ * number i counts as position DT_MEMORY_INSIDE + i. */
 void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops);
-enum { DT_MEMORY_INSIDE = INT32_MAX }; /* no function is as long */
+enum { DT_MEMORY_INSIDE = INT32_MAX }; /* larger than any position in a function */
 
-/* memory_frame.c. mark: sets DtValue.at of values with memory of their own to 1 for now. frame:
- * assigns offsets in the function's frame; its callees have theirs. */
+/* memory_frame.c. dt_memory_mark: provisionally sets DtValue.at to 1 for values with memory of
+ * their own. dt_memory_frame: assigns offsets in the function's frame; the functions that it runs
+ * must have theirs already. */
 void dt_memory_mark(DtMemory *m);
 void dt_memory_frame(DtFunc *func, DtArena *kept);
 
 /* memory_results.c: inserts copies of results that are not at their place. */
 void dt_memory_results(DtMemory *m);
-/* Whether the op writes the value directly to its final place. */
+/* Whether the op that computes the value writes it directly to its final place. */
 bool dt_memory_lands(const DtMemory *m, const DtValue *value);
-/* The `late` sum, if the result is one or its `done`; else NULL. */
+/* The late sum, if the result is one or the `done` of one; else NULL. */
 const DtOp *dt_memory_late(const DtValue *result);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, where an op needs what it reads to lie otherwise than it does, or to lie anywhere: they
- * are ops of the program.
+/* Copies, where an op needs an operand in another layout than it has, or in memory at all. They are
+ * ops of the program.
  *
  *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
  *                                              %3 = dot[a, b](%1, %4)
@@ -28,7 +28,7 @@ static DtValue *copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtVi
     DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
     DtValue *copy = dt_graph_copied(&b, op->in[operand]);
     const DtOp *made = dt_op_made(op->in[operand])->op;
-    DtOp *by = m->func->ops.at[--m->func->ops.n]; /* it stands elsewhere */
+    DtOp *by = m->func->ops.at[--m->func->ops.n]; /* it is inserted at another position below */
     if (made)
         by->span = made->span, by->path = made->path;
     if (view)
@@ -99,7 +99,7 @@ void dt_memory_exchange(DtMemory *m, DtOp *op)
     const bool can = op->copies || can_exchange(m, op, &from, &to);
     if (!can && !is_dense(m, in->type, &from))
         copy_operand(m, op, 0, NULL);
-    /* the loop's next iteration uses it, in place */
+    /* the loop's next iteration waits for it, where it is */
     const bool left = op->starts && !m->done[op->out[0]->id];
     const bool lands = there && (op->copies ? left : can || is_dense(m, out->type, &to));
     if (!lands && !op->late)
@@ -142,12 +142,13 @@ static bool takes_address(const DtOp *op, uint32_t operand)
     }
 }
 
-/* In a function that may run in tiles it is found out by each call. */
+/* Copies operands that op needs in memory; in a function that may run in tiles, each call decides
+ * that. */
 static void settle(DtMemory *m, DtOp *op)
 {
     for (uint32_t i = 0; !m->func->fused && i < op->n_in; i++) {
         DtValue **settled = &m->settled[op->in[i]->id];
-        /* kernels count for themselves */
+        /* a kernel computes the iteration's number itself */
         const bool is_number = m->call->loop && op->in[i] == m->func->inputs.at[0];
         if (!(is_number ? op->kind != DT_OP_FUSED : dt_op_is_inline(op->in[i])) ||
             !takes_address(op, i))

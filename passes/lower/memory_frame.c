@@ -10,8 +10,8 @@
  *
  * The functions that a function runs are laid out first; the frame of one is a range in use while
  * the op runs it. So a function has one layout, wherever it is run from. Ranges get their offsets
- * one after the other, each the lowest that is free; of four orders that one is taken with which
- * the frame is smallest, which is rarely larger than the most bytes in use at once.
+ * one after the other, each the lowest that is free. Of four orders the pass takes the one with the
+ * smallest frame, which is rarely larger than the most bytes in use at once.
  *
  * Not laid out are functions of attention: what they need depends on whether the target does them
  * in one kernel or in tiles, which code generation finds out (codegen/attend.c). Neither is memory
@@ -33,15 +33,15 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether the value is written directly to the place where a reader wants it. Results are; copies
- * of them are written to the result's place. */
+/* Whether the value is written directly to the place where a reader wants it. So are results,
+ * directly or by a copy. */
 static bool is_wanted(const DtMemory *m, const DtValue *value)
 {
     return value->id < m->n_walked ? dt_memory_is_direct(m, value) : is_result(m->func, value);
 }
 
-/* Whether an op that holds its operands in place is itself at a wanted place. It cannot overwrite
- * old contents there, nor be added to while it is read. */
+/* Whether an op that holds its operands in place is itself written to a wanted place. That is
+ * impossible if it would overwrite old contents, or add to contents that it reads. */
 static bool is_whole_wanted(const DtMemory *m, const DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
@@ -54,7 +54,7 @@ static bool has_readers(const DtMemory *m, const DtValue *value)
     return m->reads[value->id] || m->last[value->id] == UINT32_MAX || is_result(m->func, value);
 }
 
-/* Whether result number i of the op has memory of its own; done: the result, or that of its
+/* Whether result number i of the op has memory of its own. done: the result, or the result of its
  * `done`. */
 static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtValue *done)
 {
@@ -90,7 +90,7 @@ static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtVa
     return !done->over && !is_wanted(m, done);
 }
 
-/* Values that an entry returns to its caller without a store. */
+/* Marks values that an entry returns to its caller without a store. */
 static void mark_predicted(DtMemory *m)
 {
     const DtEntryPoint *entry = m->call->entry;
@@ -125,11 +125,11 @@ void dt_memory_mark(DtMemory *m)
 
 /* ---- orders ---- */
 
-enum { TRIES = 40 }; /* of each order */
+enum { TRIES = 40 }; /* placements tried for each order */
 
 typedef struct Choice {
     DtFrameRange range;
-    int64_t need; /* most bytes in use at once while it is */
+    int64_t need; /* the most bytes in use at any op at which the range is in use */
 } Choice;
 
 static int by_size(const void *a, const void *b)
@@ -162,7 +162,7 @@ static int by_time(const void *a, const void *b)
 
 /* ---- offsets ---- */
 
-/* ret: the most bytes in use at once. */
+/* Finds each range's `need`; returns the most bytes in use at once. */
 static int64_t find_needs(DtArena *arena, Choice *choices, uint32_t n)
 {
     uint32_t end = 0;
@@ -183,11 +183,11 @@ static int64_t find_needs(DtArena *arena, Choice *choices, uint32_t n)
 /* A frame while its ranges are placed. */
 typedef struct Layout {
     DtArena *arena;
-    Choice *choices;             /* in the order in which they are placed */
-    /* ranges in order of placement; best: their places in the smallest frame so far */
+    Choice *choices;             /* the ranges to place, in order of placement */
+    /* the same as ranges with offsets; best: those of the smallest frame so far */
     DtFrameRange *ranges, *best;
     uint32_t n;
-    int64_t bytes;               /* of that one */
+    int64_t bytes;               /* bytes of that frame */
 } Layout;
 
 static int64_t end_of(const DtFrameRange *range) { return range->offset + range->bytes; }
@@ -210,7 +210,7 @@ static uint32_t try_order(Layout *l)
     return highest;
 }
 
-/* The range that ended highest is placed first. */
+/* Places the range that ended highest first in the next attempt. */
 static void move_to_front(Layout *l, uint32_t i)
 {
     const Choice moved = l->choices[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of axes of temporaries. A temporary lies as its type says, but for the ops of a
- * convolution, which is a window and a contraction over the window's axis, the kernel's and the
- * channels':
+/* The order of axes of temporaries in memory. A temporary has the order of its type, except around
+ * the ops of a convolution, which is a window and a contraction over the window's axis, the
+ * kernel's and the channels':
  *
  *     win = window[width, kw](window[height, kh](x))     type [batch, height, width, chan, kh, kw]
  *     y = win @(kh, kw, chan) w                          w [kh, kw, chan, out]
@@ -16,10 +16,10 @@
  * Other windows keep the operand's innermost axis innermost, and what a fold reads (the gradient of
  * a pooling) has its short axes, the windows', before the last long one.
  *
- * What only kernels and products touch, and a product as a matrix, has rows that begin at multiples
- * of bytes that the target says, unless they are short (197 keys of a block of attention): 50257
- * logits of a token take the room of 50260 in f32. What enters or leaves a function lies without
- * gaps. */
+ * In values that only kernels and products read or write, and products as matrices, rows begin at
+ * multiples of a number of bytes that the target states, unless they are short (197 keys of a block
+ * of attention): 50257 logits of a token take the room of 50260 in f32. What enters or leaves a
+ * function lies without gaps. */
 #include "passes/lower/memory.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, co
     return NULL;
 }
 
-/* Operands that op, or the kernel that contains it, reads in the function to make value. */
+/* The operand of op (or of the op inside the kernel) from which value is made. */
 static const DtValue *operand_of(const DtOp *op, const DtValue *value)
 {
     const DtValue *in = op->in[0];
@@ -115,7 +115,7 @@ static void dot_order(const DtMemory *m, const DtOp *op, Order *ret_order)
         if (dt_type_find(first, type->axes[d].name) >= 0)
             add(ret_order, type->axes[d].name);
     if (ret_order->n + 2 > type->rank)
-        return; /* at most one axis of columns: the type gives the layout */
+        return; /* with at most one axis of columns the type's order is good */
     Order columns = order_of(m, op->in[1]);
     for (uint32_t i = 0; i < columns.n; i++)
         if (dt_type_find(type, columns.axis[i]) >= 0)
@@ -131,7 +131,7 @@ static void fold_order(const DtMemory *m, const DtOp *op, const DtValue *value, 
 }
 
 /* If the axes of a concat are merged next, the layout of its parts makes that merge a view: (two,
- * half) is stored as [half, two]. */
+ * half) is stored as [half, two]; here the order of the parts is found. */
 static void concat_order(const DtFunc *func, const DtValue *value, Order *ret_order)
 {
     const DtOp *reader = NULL;
@@ -166,7 +166,7 @@ static void folded_order(const DtMemory *m, const DtValue *value, Order *ret_ord
 
 /* ---- rows of matrices ---- */
 
-/* Whether the op accesses its matrices by strides, so that rows may have gaps between them. */
+/* Whether the op accesses its matrices by strides, so that rows may have gaps after them. */
 static bool takes_gaps(const DtOp *op)
 {
     return op->kind == DT_OP_DOT || op->kind == DT_OP_FUSED || op->kind == DT_OP_REDUCE ||
@@ -182,7 +182,8 @@ static bool act_alike(const DtOp *dot, const char *x, const char *y)
     return dt_op_has_axis(dot, x) == dt_op_has_axis(dot, y);
 }
 
-/* Where in the value's type the axes of a row begin, as the product sees it; 0: it sees no rows. */
+/* The number of the first axis in type that belongs to a row of the matrix, as the product sees it;
+ * 0: it sees no rows. */
 static uint32_t row_in(const DtOp *dot, const DtType *type)
 {
     uint32_t first = type->rank - 1;
@@ -191,8 +192,8 @@ static uint32_t row_in(const DtOp *dot, const DtType *type)
     return first;
 }
 
-/* The same for all products that compute or read value; 0 also if another op requires contiguous
- * rows. */
+/* The same, as all products that compute or read value agree on it; 0 if they do not, or if another
+ * op requires rows without gaps. */
 static uint32_t row_of(const DtFunc *func, const DtValue *value)
 {
     uint32_t first =
@@ -246,7 +247,7 @@ static void align_rows(const DtMemory *m, DtValue *value)
     value->lies = lies;
 }
 
-/* In that order, if that is another one than the type's. */
+/* Sets value's order of axes, if it differs from that of its type. */
 static void lie(const DtMemory *m, DtValue *value, const Order *order)
 {
     DtLies lies = {.row = 0};
@@ -271,7 +272,7 @@ void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view)
     uint32_t from[DT_MAX_RANK];
     for (uint32_t d = 0; d < view->rank; d++) {
         uint32_t at = order.n++;
-        /* of equal strides the longer axis is outside of those that have one place */
+        /* of axes with equal strides, those of extent 1 come last */
         for (; at > 0; at--) {
             const uint32_t other = from[at - 1];
             if (view->stride[other] > view->stride[d] ||

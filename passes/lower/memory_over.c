@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be written over what: a kernel over an operand that it reads for the last time, element
- * by element as it writes; a result over the value whose place it takes. */
+/* Which value an op's result may overwrite: a kernel may overwrite an operand that it reads for the
+ * last time, element by element as it writes; a result may overwrite the value whose place it
+ * takes. */
 #include "passes/lower/memory.h"
 #include "passes/lower/order.h"
 #include "passes/passes.h"
@@ -54,8 +55,8 @@ static bool sums_rows(const DtOp *fused, const DtOp *op)
     return false;
 }
 
-/* Finds the phases of the values of a kernel's function, and those that depend on input x; false if
- * it contains other ops than maps and reductions. */
+/* Finds the phases of the values of a kernel's function, and which values depend on input x; false
+ * if the function contains other ops than maps and reductions. */
 static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
 {
     const DtFunc *func = fused->func;
@@ -91,7 +92,7 @@ static bool may_write_over(const DtMemory *m, const DtOp *op, uint32_t out, cons
             return false;
         at = i;
     }
-    /* only the operand that the product adds to shares the place of its result */
+    /* a product's result can only be in the memory of the operand that it adds to */
     if (dt_op_is_product(op))
         return at != UINT32_MAX && op->in[at]->type == op->out[out]->type && dt_op_adds(op, at);
     if (op->kind != DT_OP_FUSED || at == UINT32_MAX)
@@ -140,7 +141,8 @@ bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, ui
 static bool has_place(const DtMemory *m, const DtValue *value)
 {
     const DtMemoryWish *wish = &m->wish[value->id];
-    const bool comes_later = wish->old || (wish->accumulate && m->reads[value->id]); /* by a copy */
+    /* a copy writes it there later */
+    const bool comes_later = wish->old || (wish->accumulate && m->reads[value->id]);
     return value->over || (wish->set && !comes_later);
 }
 
@@ -164,7 +166,7 @@ static bool is_taken(const DtOp *op, const DtValue *x)
     return false;
 }
 
-/* Whether the operand x dies with the op. For a `done` the op that it completes may read x. */
+/* Whether no op reads x after op. For a `done`: the op whose end it is may read x. */
 static bool dies(const DtMemory *m, uint32_t position, const DtOp *op, const DtValue *x)
 {
     const bool alone = m->reads[x->id] == 1 && m->last[x->id] != at_end;

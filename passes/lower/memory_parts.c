@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in what: values that are made only to be joined, by a `pack`, a `concat` or a ring
- * buffer, are written where they belong in the result by whatever computes them, also through
- * renames. So are the halves of a rotary embedding and a U-net's skips. What lies elsewhere already
- * is copied there; so is what has another reader, but for packs and ring buffers; and a library
- * writes no matrix without neighbours in memory. */
+/* Values inside of others. A value that is only made to be joined by a `pack`, a `concat` or a ring
+ * buffer is written to its place in the result by the op that computes it, also through renames.
+ * Examples are the halves of a rotary embedding, and a U-net's skips. A value that has memory
+ * elsewhere already is copied there; so is a value with another reader, except in packs and ring
+ * buffers, and a matrix that a library cannot write because it would have no neighbours in
+ * memory. */
 #include "passes/lower/memory.h"
 
 static void hold(const DtMemory *m, DtOp *op)
@@ -12,13 +13,13 @@ static void hold(const DtMemory *m, DtOp *op)
         op->holds = DT_NEW_ARRAY(m->func->module->arena, bool, op->n_in + 1);
 }
 
-/* Whether some reader requires a place for the value. */
+/* Whether a usable place is wished for the value. */
 static bool is_wished(const DtMemory *m, const DtValue *value)
 {
     return m->wish[value->id].set && !m->wish[value->id].drops;
 }
 
-/* Whether an op computes the value when it runs, and can write it to a given place. */
+/* Whether some op writes the value to memory when it runs, and can write it to a given place. */
 static bool is_made(const DtValue *value)
 {
     return value->op && !dt_op_is_inline(value) &&
@@ -42,7 +43,7 @@ void dt_memory_drop(DtMemory *m, const DtValue *value)
 
 /* ---- buckets ---- */
 
-/* A stacked temporary is left to the pack itself. */
+/* Parts of a stacked temporary are not placed; the pack copies them. */
 static void join_pack(DtMemory *m, DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
@@ -99,7 +100,8 @@ static void join_put(DtMemory *m, DtOp *op)
 
 /* ---- concat ---- */
 
-/* Whether neighbours in memory are neighbours in the part: a library writes matrices so. */
+/* Whether the part has an axis whose neighbours are neighbours in memory: a library writes only
+ * such matrices. */
 static bool has_unit_stride(const DtView *view)
 {
     for (uint32_t d = 0; d < view->rank; d++)
@@ -203,7 +205,8 @@ static void join_concat(DtMemory *m, DtOp *op)
 void dt_memory_parts(DtMemory *m)
 {
     const DtFunc *func = m->func;
-    if (func->fused) { /* in a function of tiles, or a kernel, only results have given places */
+    if (func->fused) { /* in a function that runs in tiles, and in kernels, only results get
+                        * places */
         for (uint32_t i = 0; i < func->results.n; i++)
             if (m->fuses && func->results.at[i]->op &&
                 func->results.at[i]->op->kind == DT_OP_RELABEL)

@@ -30,7 +30,8 @@ bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *par
     return dt_joined_find(m->limits, parts, views, &found);
 }
 
-/* If `by` computes the op's result from `inner`, makes the result an output of `by`. */
+/* If result r of the op stands for `inner`, makes it a result of `by`, the op that replaces
+ * `inner`. */
 static DtValue *result_of(const DtOp *op, const DtValue *inner, DtOp *by)
 {
     for (uint32_t r = 0; r < op->n_out; r++) {
@@ -39,7 +40,7 @@ static DtValue *result_of(const DtOp *op, const DtValue *inner, DtOp *by)
             continue;
         for (uint32_t i = 0; out->over && i < op->n_in; i++)
             if (dt_op_viewed(op->in[i]) == out->over)
-                out->over = NULL; /* others of the ops may read it later */
+                out->over = NULL; /* another of the separate ops may still read it */
         out->op = by, out->index = 0;
         out->final = inner->final;
         out->lies = NULL;
@@ -51,9 +52,10 @@ static DtValue *result_of(const DtOp *op, const DtValue *inner, DtOp *by)
 void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops)
 {
     const DtFunc *func = op->func;
-    const uint32_t first = m->func->n_values; /* values computed here, except results */
+    const uint32_t first = m->func->n_values; /* ids of values that these ops compute, except
+                                               * results */
     DtValue **now = DT_NEW_ARRAY(m->arena, DtValue *, func->n_values + 1);
-    /* an operand's first reader was counted as the op */
+    /* the first read of an operand was counted as one by the op itself */
     bool *met = DT_NEW_ARRAY(m->arena, bool, func->n_values + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         now[func->inputs.at[i]->id] = op->in[i];
@@ -69,7 +71,7 @@ void dt_memory_part(DtMemory *m, const DtOp *op, DtOp **ret_ops)
                 m->last[dt_op_viewed(in[k])->id] = DT_MEMORY_INSIDE + i;
         }
         ret_ops[i] = dt_graph_copy(&b, inner, in);
-        m->func->ops.n--; /* it stands elsewhere */
+        m->func->ops.n--; /* it is inserted at another position later */
         now[inner->out[0]->id] = result_of(op, inner->out[0], ret_ops[i]);
     }
     for (uint32_t r = 0; r < op->n_out; r++)

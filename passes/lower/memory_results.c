@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies results to their places, if the ops that compute them do not write them there. The
- * copies are at
- * the end, in an order in which nothing is overwritten that is still read.
+/* Copies results to their places, if the ops that compute them do not write them there. The copies
+ * are at the end, in an order in which no copy overwrites a value that a later one reads.
  *
  *     body(%i, %x, %y)                     body(%i, %x, %y)
  *       %1 = fused(%x, %y)                   %2 = copy(%x)
@@ -12,14 +11,13 @@
  *                                            return %4, %5, %2
  *
  * The third result is stacked: an input is copied before all ops, so that a carried value may
- * overwrite it.
- * Carried values and stores are copied last, since other results may be their old contents. If
- * one of them
- * is the old content of another's place, or is there in another order, it is read before any is
- * written. */
+ * overwrite it. Carried values and stores are copied last, since other results may be the old
+ * contents of their places. If a carried value or store is the old content of another's place, or
+ * of its own in another order of axes, it is copied to a temporary before any is written. */
 #include "passes/lower/memory.h"
 
-/* No op computes it, but it exists: carried and stored values stay in place. */
+/* Whether the value is in its place already without an op that computes it: a carried or stored
+ * value that stays unchanged. */
 static bool stays(const DtMemory *m, const DtValue *value, const DtValue *old)
 {
     const DtMesh *mesh = &m->func->module->mesh;
@@ -85,7 +83,7 @@ static DtValue *copy_of(DtMemory *m, DtValue *value, DtValue *over)
     return copy;
 }
 
-/* The old value in the place of result i, which the result overwrites; NULL: there is none. */
+/* The value whose place result i overwrites; NULL: there is none. */
 static DtValue *old_of(const DtMemory *m, uint32_t i)
 {
     const DtEntryPoint *entry = m->call->entry;
@@ -106,7 +104,8 @@ static bool is_overwritten(const DtMemory *m, DtValue *const *old, const bool *c
     return false;
 }
 
-/* After the buffers of gathers that run ahead, before all other values. */
+/* Copies result i at the beginning of the function: after the ops of gathers that run ahead, before
+ * all other ops. */
 static void copy_first(DtMemory *m, uint32_t i, uint32_t at)
 {
     m->func->results.at[i] = copy_of(m, m->func->results.at[i], NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How values lie by now, as views and as strides. */
+/* The present layouts of values, as views and as strides. */
 #include "passes/lower/memory.h"
 
 #include <string.h>

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Determines layouts op by op, as a function runs. Views have strides of their operands. Results
- * with a
- * place that the caller wants have that place's. Other results have memory of their own, in the
- * order that
- * memory_lies.c chooses. Callers are visited first, so that a function knows the layout of its
- * operands. If
- * two disagree, the function does what is right for all layouts: a concat or merge copies such
- * operands. */
+ * with a place that the caller wants have that place's. Other results have memory of their own, in
+ * the order that memory_lies.c chooses. Callers are visited first, so that a function knows the
+ * layout of its operands. If two callers disagree, the function is compiled for any layout of these
+ * operands: a concat or merge copies them. */
 #include "passes/lower/memory.h"
 
 #include <string.h>
@@ -45,7 +42,7 @@ bool dt_memory_is_direct(const DtMemory *m, const DtValue *value)
            (!wish->adds || m->reads[value->id] == (wish->packed ? 1 : 0));
 }
 
-/* Whether the op adds to the content of the place. */
+/* Whether the op adds the value to the old contents of its place. */
 static bool adds(const DtMemory *m, const DtValue *value)
 {
     return dt_memory_is_direct(m, value) && m->wish[value->id].adds;
@@ -99,8 +96,7 @@ static void say_call(const DtMemory *m, const DtOp *op, const DtFunc *func)
 
 /* ---- results ---- */
 
-/* Whether a value whose strides these are is all that its memory holds, in the order of its
- * type. */
+/* Whether the value fills its memory densely, in the order of its type. */
 static bool is_whole(const DtMemory *m, const DtValue *value)
 {
     const DtView dense = dt_view_dense(value->type, &m->func->module->mesh, 0);
@@ -128,7 +124,7 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     } else if (old && old->op && old->op->kind != DT_OP_PARAM && is_whole(m, old)) {
         m->at[value->id] = m->at[old->id];
     } else if (m->fuses) {
-        value->over = NULL; /* it has another layout, or the place cannot be used */
+        value->over = NULL; /* the layout differs, or the wished place cannot be used */
         dt_memory_lies(m, value);
         place_own(m, value);
     } else {
@@ -137,8 +133,8 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     m->at[op->out[i]->id] = m->at[value->id];
 }
 
-/* A value that contains its operands: it is in its final place only if that was empty, and is
- * not added to. */
+/* Decides where an op puts its result that contains its operands: at the final place only if the
+ * place is free before and nothing is added to. */
 static void place_whole(DtMemory *m, const DtOp *op)
 {
     const DtValue *out = op->out[0];
@@ -160,14 +156,14 @@ static bool is_always_view(const DtOp *op)
     return true;
 }
 
-/* A view, if strides can say it; else it is copied. */
+/* Makes the result a view, if strides can describe it; else the op copies. */
 static bool place_view(DtMemory *m, DtOp *op)
 {
     DtView view = dt_memory_view(m, op->in[0]);
     const bool known = m->at[op->in[0]->id] != dt_memory_unknown;
     if (op->kind == DT_OP_AT)
         dt_view_drop(&view, 0);
-    else if (op->kind == DT_OP_BIND) /* only where there are errors */
+    else if (op->kind == DT_OP_BIND) /* `bind` ops remain only in programs with errors */
         return true;
     else if (known ? !dt_view_through(op, &m->func->module->mesh, &view) : !is_always_view(op))
         op->copies = m->changed = true;

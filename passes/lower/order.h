@@ -11,12 +11,12 @@
 #include "ir/pipeline.h"
 #include "passes/passes.h"
 
-/* A loop as it was before the pass. */
+/* A loop that prefetches, as it was before the pass. */
 typedef struct DtOrderLoop {
-    DtOp *op;             /* will be the loop that reads the ring buffer */
+    DtOp *op;             /* the op, which becomes the loop that reads the ring buffer */
     DtLoop loop;
     const DtFunc *body;
-    DtValue *const *in;   /* its operands */
+    DtValue *const *in;   /* the op's operands */
     uint32_t final;       /* DtValue.final of its first result */
 } DtOrderLoop;
 
@@ -28,17 +28,19 @@ typedef struct DtOrderChain {
     struct DtOrderChain *next; /* the chain before this one in the function */
 } DtOrderChain;
 
-/* The ring buffer that is passed to a chain, and its contents after the chain. */
+/* The ring buffer that earlier micro-batches or pieces pass to a chain; and what the chain leaves
+ * in it. */
 typedef struct DtOrderHanded {
-    /* of the ring buffer; NULL: the chain has a ring buffer of its own */
+    /* the store of the ring buffer; NULL: the chain has a ring buffer of its own */
     DtStore *store;
-    /* > 0: the first gathers run in the first micro-batch only; its last loop prefetches for the
-     * first loop of the next micro-batch */
+    /* > 0: only the first micro-batch runs the first gathers; in each micro-batch the last loop
+     * prefetches for the first loop of the next one */
     int64_t n_micro;
-    bool goes_on;              /* the first gathers were prefetched by another piece */
+    bool goes_on;              /* otherwise: the loop that the next piece on the stage begins with;
+                                * NULL: none */
     /* otherwise: the first loop of the next piece on the stage, NULL: none */
     const DtOrderLoop *next;
-    uint32_t piece, kind;      /* of that piece, as in DtAheadOf */
+    uint32_t piece, kind;      /* the piece and phase of that loop, as in DtAheadOf */
 } DtOrderHanded;
 
 /* ---- order_chain.c ---- */
@@ -50,8 +52,8 @@ bool dt_order_uses(const DtFunc *func);
  * parameters as stored, and no other prefetch in the function: then the ring buffer can be
  * passed on. */
 DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whole);
-/* Whether the gathered value is read by an op other than a further gather: then it needs a place
- * in the ring buffer. */
+/* Whether an op other than a further gather reads the gathered value, which then needs a place in
+ * the ring buffer. */
 bool dt_order_is_kept(const DtFunc *body, const DtValue *value);
 /* Whether a prefetched gather reads input number `input` of the body. */
 bool dt_order_is_gathered(const DtFunc *body, uint32_t input);
@@ -97,7 +99,7 @@ void dt_order_carry(DtModule *module);
 /* Whether results of an entry may accumulate over runs of it in the same step. */
 bool dt_order_adds(const DtModule *module);
 
-/* Whether no other op uses the body. */
+/* Whether no other op runs the body. */
 bool dt_order_is_alone(const DtModule *module, const DtFunc *body);
 
 /* ---- order_late.c ---- */

@@ -46,17 +46,19 @@
 
 #include <string.h>
 
-/* Results of a body that go on. */
+/* A loop whose body reduces buckets in each iteration, and lets the reductions run on in the
+ * next. */
 typedef struct Carry {
     DtModule *module;
     const DtEntryPoint *entry;
-    DtFunc *func; /* which has the loop */
+    DtFunc *func; /* the function that contains the loop */
     DtOp *loop;
-    bool adds; /* adds to results of other micro-batches: sums go into the slot too */
+    bool adds; /* adds: results accumulate over micro-batches, so the reduced sums go into the slot
+                * too */
     DT_VEC(DtOp *) moves;
-    const DtType *ring; /* that the loop carries already; NULL: none */
-    int64_t from, bytes; /* of a slot: bytes before the buckets; all bytes */
-    uint16_t splits;    /* mesh axes on which it holds different things */
+    const DtType *ring; /* the type of the ring buffer that the loop carries already; NULL: none */
+    int64_t from, bytes; /* bytes of a slot: before the buckets; in all */
+    uint16_t splits;    /* mesh axes on which ranks have different contents in the slot */
 } Carry;
 
 static uint32_t number_of(const DtFunc *func, const DtOp *op)
@@ -67,7 +69,8 @@ static uint32_t number_of(const DtFunc *func, const DtOp *op)
     return n;
 }
 
-/* Whether an asynchronous op runs from this op until its function ends. */
+/* Whether some op of the body that other queues can overlap with runs between this op and the end
+ * of the function. */
 static bool has_beside(const DtFunc *body, const DtOp *op)
 {
     bool has = false;
@@ -76,7 +79,7 @@ static bool has_beside(const DtFunc *body, const DtOp *op)
     return has;
 }
 
-/* Whether an op after this one reads from a slot that the ring buffer reuses there. */
+/* Whether an op after this one still reads a slot of the ring buffer, which the op would reuse. */
 static bool is_read_behind(const DtFunc *body, const DtOp *op)
 {
     bool is = false;
@@ -190,7 +193,7 @@ static bool goes_on(const Carry *c, const DtOp *op)
     return false;
 }
 
-/* The body continues with its own ring buffer. */
+/* Adds to the body the ring buffer that its loop carries. */
 static DtValue *add_ring(const Carry *c, const DtType *type, DtBuilder *b)
 {
     DtFunc *body = c->loop->func;
@@ -261,7 +264,7 @@ static void widen(DtFunc *func, const DtType *from, const DtType *to)
     }
 }
 
-/* How many ring buffers of the type are made there. */
+/* How many ring buffers of this type the function, and functions that it runs, make. */
 static uint32_t count_rings(const DtFunc *func, const DtType *type)
 {
     uint32_t n = 0;
@@ -295,7 +298,8 @@ static Carry look(DtEntryPoint *entry, DtOp *op)
     return carry;
 }
 
-/* The buckets left in slots of the loop's ring are summed: from here on another one uses them. */
+/* Adds the buckets left in the slots of the loop's ring to the result, before another loop uses the
+ * slots. */
 static void finish(const Carry *carry, DtBuilder *b)
 {
     for (uint32_t i = 0; i < carry->func->results.n && carry->adds; i++) {
@@ -305,7 +309,7 @@ static void finish(const Carry *carry, DtBuilder *b)
     }
 }
 
-/* Each loop has its own ring buffer. */
+/* Gives each loop a ring buffer of its own. */
 static void carry_alone(DtEntryPoint *entry)
 {
     DtFunc *func = entry->func;
@@ -336,15 +340,15 @@ static void carry_alone(DtEntryPoint *entry)
 
 typedef DT_VEC(Carry) Carries;
 
-/* Whether a ring turns there, or another one begins, which then is the one that turns. */
+/* Whether op turns a ring buffer, or begins another one, which then is the one that turns. */
 static bool takes_ring(const DtOp *op)
 {
     return op->kind == DT_OP_RINGBUF || (op->func && dt_order_uses(op->func)) ||
            (op->n_in && ring_among(op->in, op->n_in) >= 0);
 }
 
-/* Before the next op of the ring, the parts left in its slots are summed; for those left at the
- * end, see order_start.c. */
+/* Adds the parts left in a ring's slots before the next op that uses a ring; for those left at the
+ * end of the function, see order_start.c. */
 static void finish_early(const Carry *carry)
 {
     DtFunc *func = carry->func;
@@ -356,7 +360,8 @@ static void finish_early(const Carry *carry)
     DtBuilder b = {.func = func, .span = carry->loop->span, .path = carry->loop->path};
     const uint32_t n = func->ops.n;
     finish(carry, &b);
-    for (uint32_t i = n; i < func->ops.n; i++, at++) { /* they come after all other ops */
+    for (uint32_t i = n; i < func->ops.n; i++, at++) { /* the ops just added are at the end of the
+                                                        * function; moves them here */
         DtOp *done = func->ops.at[i];
         memmove(func->ops.at + at + 1, func->ops.at + at, (i - at) * sizeof done);
         func->ops.at[at] = done;
@@ -364,7 +369,7 @@ static void finish_early(const Carry *carry)
     dt_graph_renumber(func);
 }
 
-/* Loops of an entry that carry a ring of this type. */
+/* Lists the loops of an entry that carry a ring of this type. */
 static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_list)
 {
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
@@ -374,8 +379,8 @@ static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_l
     }
 }
 
-/* The type of a ring with slots that have room for all of them, each in bytes of its own, unless it
- * is done before the next one turns it. */
+/* The type of a ring whose slots have room for the buckets of all these loops. Loops share bytes if
+ * all reductions of one are done before the next one turns the ring. */
 static const DtType *larger(const Carries *list)
 {
     const DtType *ring = list->at[0].ring;
@@ -401,7 +406,7 @@ static void change_all(const Carries *list, const DtType *type)
     }
 }
 
-/* A ring that the entry makes, and keeps to itself. */
+/* Treats the loops that carry a ring buffer made by the entry and used by it alone. */
 static void carry_with(DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
@@ -429,7 +434,7 @@ static bool has_ring(const DtEntryPoint *entry, const DtStore *store)
     return has;
 }
 
-/* A ring that micro-batches, or pieces, hand to each other. */
+/* Treats the loops that carry a ring buffer which micro-batches or pieces pass on. */
 static void carry_handed(DtModule *module, DtStore *store)
 {
     Carries list = {0};
@@ -446,8 +451,8 @@ static void carry_handed(DtModule *module, DtStore *store)
     change_all(&list, type);
 }
 
-/* Whether other pieces of the entry's stage pass a ring to each other. Another ring that turned in
- * between would lose its front slot. */
+/* Whether other pieces of the entry's stage pass a ring buffer to each other: a further ring that
+ * turned in between would make them lose the front slot. */
 static bool is_beside_ring(const DtModule *module, const DtEntryPoint *entry)
 {
     bool is = false;

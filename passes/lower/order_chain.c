@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which loops gather ahead, and share a ring buffer: those of one function with equal `ahead` that
- * run one behind the other, with nothing between them in which another ring turns. Their iterations
+/* Which loops gather ahead, and share a ring buffer: the loops of one function that have equal
+ * `ahead` and run one after the other, if no other ring buffer turns between them. Their iterations
  * are numbered through, across the ends of loops; so a chain takes no more memory than its
  * hungriest loop. All but the first gather parameters as stored, which are there long before the
  * loop. */
@@ -11,7 +11,7 @@
 
 bool dt_order_is_ahead(const DtOp *op) { return op->kind == DT_OP_ALL_GATHER && op->ahead > 0; }
 
-/* By how many gathers a function's own ops run ahead, 0: none does. */
+/* The `ahead` of the gathers in the function's own ops; 0: none gathers ahead. */
 static int64_t ahead_of(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -64,7 +64,7 @@ int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type)
     return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
 }
 
-/* Adds the contents of a body's slot to those of its chain. */
+/* Makes the slots of the chain large enough for what the body puts into one. */
 static void add_slot(DtOrderChain *chain, const DtFunc *body)
 {
     int64_t bytes = 0;
@@ -87,7 +87,7 @@ DtOrderChain *dt_order_chains(DtArena *arena, const DtFunc *func, bool *ret_whol
     for (uint32_t i = 0; i < func->ops.n; i++) {
         DtOp *op = func->ops.at[i];
         const int64_t ahead = op->kind == DT_OP_LOOP ? ahead_of(op->func) : 0;
-        if (!ahead) { /* one ring buffer at a time turns */
+        if (!ahead) { /* only one ring buffer can turn at a time */
             const bool takes = op->func && dt_order_uses(op->func);
             *ret_whole = *ret_whole && !takes;
             goes_on = goes_on && !takes;

@@ -17,11 +17,12 @@ typedef struct Writer {
     DtModule *module;
     DtFunc *func;
     DtBuilder b;
-    const DtOrderHanded *handed; /* of the present chain; NULL: nothing */
-    const DtType *ringbuf;          /* its type */
-    /* the ring buffer as it is now; number of the micro-batch, NULL: no op reads it */
+    const DtOrderHanded *handed; /* what is passed to the present chain; NULL: nothing */
+    const DtType *ringbuf;          /* the type of the ring buffer */
+    /* state: the ring buffer, as the last op left it; micro: the number of the micro-batch, or NULL
+     * if no op reads it */
     DtValue *state, *micro;
-    DT_VEC(const DtOp *) early;  /* params that stand before the loops that they were made for */
+    DT_VEC(const DtOp *) early;  /* params that were copied to before the loops that need them */
 } Writer;
 
 DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
@@ -35,13 +36,13 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
 
 /* ---- the gathers of an iteration, as a function ---- */
 
-/* Its counter, or NULL: of iteration `turn`. */
+/* An iteration: `turn` after the one that a counter has or (counts false) number `turn`. */
 typedef struct Turn {
     bool counts;
-    int64_t turn; /* number of the iteration after the counter's, or of all */
+    int64_t turn; /* added to the counter, or the number itself */
 } Turn;
 
-/* The part that it reads of the loop's operand number i. */
+/* The part of the loop's operand number i that the gather of an iteration reads. */
 static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand,
                              DtValue *counter, int64_t turn)
 {
@@ -55,7 +56,7 @@ static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, Dt
     return operand;
 }
 
-/* Whether another gather reads it. */
+/* Whether another gather reads the value. */
 static bool is_gathered_on(const DtFunc *body, const DtValue *value)
 {
     for (uint32_t i = 0; i < body->ops.n; i++)
@@ -64,8 +65,8 @@ static bool is_gathered_on(const DtFunc *body, const DtValue *value)
     return false;
 }
 
-/* (counter,) ring buffer, operands -> ring buffer. starts: gathers go on until the iteration reads
- * the slot. */
+/* Makes a branch that gathers for an iteration: from (counter,) ring buffer and operands to the
+ * ring buffer. starts: the gathers run on until the iteration reads the slot. */
 static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bool starts)
 {
     const DtFunc *body = of->body;
@@ -104,7 +105,8 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bo
 
 /* ---- who calls it ---- */
 
-/* The operand at the op's place; a parameter of another entry is read there as well. */
+/* The operand where the gathers are; a parameter is read there again if the value is another
+ * entry's. */
 static DtValue *find_operand(Writer *w, DtValue *value)
 {
     if (!value->op || value->op->kind != DT_OP_PARAM)
@@ -120,7 +122,7 @@ static DtValue *find_operand(Writer *w, DtValue *value)
     return made;
 }
 
-/* The operands of a branch after counter and ring buffer. */
+/* The operands that a branch takes after counter and ring buffer. */
 static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
 {
     for (uint32_t i = 1; i < of->body->inputs.n; i++)
@@ -128,7 +130,7 @@ static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
             DT_PUSH(w->module->arena, *ret_list, find_operand(w, of->in[i - 1]));
 }
 
-/* The first gathers: ring buffer -> ring buffer */
+/* Writes the gathers of a chain's first iterations into the ring buffer; returns it. */
 static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, DtValue *ringbuf,
                             const Values *operands)
 {
@@ -146,7 +148,7 @@ static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, 
     return ringbuf;
 }
 
-/* The same in the first micro-batch alone. */
+/* The same, in the first micro-batch only. */
 static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ringbuf)
 {
     DtFunc *func =
@@ -169,7 +171,7 @@ static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue 
     return dt_graph_when(&w->b, func, &(DtRange){.lo = 0, .n = 1}, NULL, in.at)->out[0];
 }
 
-/* Makes the ring buffer before the first loop, with its content. */
+/* Makes the ring buffer before the first loop, with its first contents. */
 static void write_begin(Writer *w, const DtOrderChain *chain)
 {
     const DtOrderHanded *handed = w->handed;
@@ -196,18 +198,18 @@ static void write_begin(Writer *w, const DtOrderChain *chain)
 
 /* ---- loops ---- */
 
-/* A new body of a loop under construction: its further operands, and the old body. */
+/* The new body of a loop while it is built, and the operands that it takes in addition. */
 typedef struct Body {
     const DtOrderChain *chain;
     /* next: the loop whose first gathers the last iterations of `of` perform; NULL: none */
     const DtOrderLoop *of, *next;
-    DtAheadOf whose;              /* next */
-    Values outer;                 /* new invariants */
+    DtAheadOf whose;              /* for `next` */
+    Values outer;                 /* invariants that the loop takes in addition */
     DtFunc *func;
     DtBuilder b;
-    DtValue **map;                /* by id of the old body's values */
+    DtValue **map;                /* by value id of the old body: the value in the new one */
     DtValue *turn, *ringbuf;
-    DtValue **inner;              /* of outer */
+    DtValue **inner;              /* the inputs of the body for `outer` */
 } Body;
 
 static void add_outer(Writer *w, Body *body, DtValue *value)
@@ -234,7 +236,8 @@ static bool is_read(const DtFunc *body, const DtValue *value)
     return read;
 }
 
-/* Whether the new loop keeps operand i of the old one. */
+/* Whether the new loop keeps operand i of the old one; operands that only prefetched gathers read
+ * are dropped. */
 static bool stays(const DtOrderLoop *of, uint32_t i)
 {
     return i < of->loop.n_carried + of->loop.n_invariant ||
@@ -335,7 +338,7 @@ static void write_fetches(Writer *w, Body *body)
     body->ringbuf->name = dt_intern("ringbuf");
 }
 
-/* The reads of the ring buffer in the iteration, and the rest of the old body. */
+/* Writes the iteration's reads of the ring buffer, and the rest of the old body. */
 static void write_rest(Writer *w, Body *body)
 {
     const DtFunc *old = body->of->body;

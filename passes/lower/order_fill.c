@@ -21,9 +21,9 @@ typedef struct Fill {
     DtFunc *func;
     DtArena *arena;
     DtOrderLive live;
-    uint32_t *number; /* by value id: of the op that makes it */
-    uint32_t at, window; /* the exchange, and the op that reads its result */
-    bool *goes;       /* by op: with the product */
+    uint32_t *number; /* by value id: number of the op that makes it */
+    uint32_t at, window; /* numbers of the exchange, and of the first op that reads its result */
+    bool *goes;       /* by op: moves with the product */
 } Fill;
 
 static bool is_product(const DtOp *op) { return op->kind == DT_OP_DOT || op->kind == DT_OP_CALL; }
@@ -49,14 +49,14 @@ static bool is_filled(const Fill *f)
     return is;
 }
 
-/* Whether the op can move before the window, together with the ops that it depends on. Each op is
- * tested once. */
+/* Whether op number `at` can move before the window, together with the ops that it depends on. The
+ * search visits each op once. */
 static bool may_go(Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
     bool may = true;
     if (f->goes[at])
-        return true; /* else the answer is known */
+        return true; /* an op that may not move would have ended the search */
     f->goes[at] = true;
     for (uint32_t k = 0; may && k < op->n_in; k++) {
         const DtValue *in = op->in[k];

@@ -21,7 +21,7 @@ static void lasts(DtOrderLive *live, const DtValue *value, uint32_t until)
     *last = *last < until ? until : *last;
 }
 
-/* Backwards, so that a joined value lives as long as the value it is joined into. */
+/* Fills `last`. Goes backwards, so that a part of a value lives as long as the whole. */
 static void find_last(DtOrderLive *live, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->results.n; i++)
@@ -43,7 +43,7 @@ static bool is_elsewhere(const DtValue *value)
            dt_op_is_inline(value);
 }
 
-/* 0: it is no memory of the function's own. */
+/* Bytes of the value in the function's own memory; 0: it has none there. */
 static int64_t bytes_of(const DtOrderLive *live, const DtFunc *func, const DtValue *value)
 {
     if (live->last[value->id] == func->ops.n || is_elsewhere(value))
@@ -52,7 +52,8 @@ static int64_t bytes_of(const DtOrderLive *live, const DtFunc *func, const DtVal
     return n < 0 ? 0 : n * (int64_t)dt_dtype_size(value->type->dtype);
 }
 
-/* Bytes that the results of op number `at` find in operands which die there. */
+/* Bytes of results of op number `at` that can take the memory of operands of which the op is the
+ * last reader. */
 static int64_t taken(const DtOrderLive *live, const DtFunc *func, uint32_t at)
 {
     const DtOp *op = func->ops.at[at];

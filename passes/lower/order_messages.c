@@ -33,34 +33,36 @@
 
 typedef DT_VEC(uint32_t) Numbers;
 
-enum { WORK = 16, TRANSIT = 1 }; /* how long an F lasts, and a message is on its way */
+enum { WORK = 16, TRANSIT = 1 }; /* simulated time that an F lasts, and that a message takes */
 
-/* The end of a channel on a stage. */
+/* One end of a channel, on one stage. */
 typedef struct End {
     uint32_t channel;
     bool sends;
-    int64_t depth;    /* slots of its stores there */
-    /* actions (piece x 3 + kind) that write the sent value, or read the received one */
+    int64_t depth;    /* slots of its stores on this stage */
+    /* actions (numbered piece x 3 + kind) that write the sent value, or read the received one */
     Numbers users;
-    Numbers through;  /* ends at the other side of the stage that have a store in common */
-    int64_t made;     /* messages that there are to send */
-    int64_t next;     /* micro-batch of the message that is, or will be, started */
-    bool open;        /* it is: */
-    int64_t arrives;  /* when it is there */
-    uint32_t at;      /* where in the list */
+    Numbers through;  /* for a value that the stage receives and sends on: the ends on its other
+                       * side that use the same store */
+    int64_t made;     /* messages that the stage has computed and can send */
+    int64_t next;     /* micro-batch of the message that is in flight or comes next */
+    bool open;        /* a message is in flight, from time and position: */
+    int64_t arrives;  /* when the message arrives */
+    uint32_t at;      /* where its start is in the list */
 } End;
 
-/* A stage on its way through its actions. */
+/* A stage while the simulation runs its actions. */
 typedef struct Line {
     const DtStageActions *from;
-    uint32_t part, at;      /* in `from`: prologue, period, epilogue; in that */
-    int64_t turn;           /* of the period */
+    uint32_t part, at;      /* position: in the prologue, period or epilogue of `from`, and in that
+                             * list */
+    int64_t turn;           /* repetition of the period */
     DT_VEC(End) ends;
-    int32_t *end_of[2];     /* by channel: its receiving, its sending end here; -1: it is
-                             * elsewhere */
-    Numbers *used_by;       /* by action: ends of channels that it uses */
-    int64_t *done;          /* by action: micro-batches */
-    DtActions list;         /* as it becomes */
+    int32_t *end_of[2];     /* by channel: number in `ends` of its receiving and sending end here;
+                             * -1: it is on another stage */
+    Numbers *used_by;       /* by action: the ends of channels whose slots it uses */
+    int64_t *done;          /* by action: number of micro-batches done */
+    DtActions list;         /* the new list of actions, so far */
     DtAction now;           /* the action in progress; DT_ACTION_KINDS: a message in flight to this
                              * stage */
 } Line;
@@ -71,10 +73,11 @@ typedef struct Messages {
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
     Line *lines;        /* by stage */
-    int64_t *until;     /* by stage: end of the action in progress; INT64_MAX: there is none */
-    uint8_t *may_go_on; /* by stage: 1 if something that it may wait for came about */
-    uint8_t *may_start; /* by channel: 1 if something that its next message may wait for did */
-    DT_VEC(End *) sent; /* ends whose messages are on their way */
+    int64_t *until;     /* by stage: end of the action in progress; INT64_MAX: it has none */
+    uint8_t *may_go_on; /* by stage: 1 if something that it may wait for has happened */
+    uint8_t *may_start; /* by channel: 1 if something that its next message may wait for has
+                         * happened */
+    DT_VEC(End *) sent; /* ends whose messages are in flight */
     int64_t time;
 } Messages;
 
@@ -142,7 +145,7 @@ static void find_users(Messages *m, Line *line, uint32_t piece, uint32_t kind)
             add_user(m, line, piece * 3 + kind, entry->results.at[i].store, true);
 }
 
-/* Values that are both received and sent on. */
+/* Finds the values that a stage both receives and sends on. */
 static void find_through(Messages *m, Line *line)
 {
     for (uint32_t i = 0; i < line->ends.n; i++)
@@ -174,7 +177,7 @@ static void find_ends(Messages *m, Line *line)
     find_through(m, line);
 }
 
-/* How long the list becomes at most: messages are two actions. */
+/* The most actions that the new list may have: a message takes two, start and end. */
 static uint32_t most_actions(const DtStageActions *from)
 {
     const DtActions *lists[] = {&from->prologue, &from->period, &from->epilogue};
@@ -210,8 +213,8 @@ static Line *line_of(Messages *m, const End *end)
     return &m->lines[end->sends ? channel->from : channel->to];
 }
 
-/* Marks actions as ready that wait for this end to be done with a message, or for that message
- * to arrive. */
+/* Wakes the stage and the channels that may wait for this end's message, after it has ended or
+ * arrived. */
 static void wake(Messages *m, const End *end)
 {
     m->may_start[end->channel] = 1;
@@ -219,8 +222,7 @@ static void wake(Messages *m, const End *end)
         m->may_start[line_of(m, end)->ends.at[end->through.at[i]].channel] = 1;
 }
 
-/* The next channel or stage of the list from `at` on that may continue; removes its mark. n: there
- * is none. */
+/* The next marked channel or stage in the list from `at` on; removes the mark. n: there is none. */
 static uint32_t next_woken(uint8_t *woken, uint32_t at, uint32_t n)
 {
     uint8_t *next = at < n ? memchr(woken + at, 1, n - at) : NULL;
@@ -248,8 +250,8 @@ static void open_end(Messages *m, Line *line, End *end)
     m->may_go_on[number_of(m, line)] = 1;
 }
 
-/* Marks the message that this end has started as finished. If no action follows its start in the
- * list, start and finish become one action. */
+/* Ends the message that this end has started. If no action of the list follows the start, start and
+ * end become one action. */
 static void close_end(Messages *m, Line *line, End *end)
 {
     if (end->at + 1 < line->list.n)
@@ -270,7 +272,8 @@ static bool has_arrived(const Messages *m, const End *end)
  * same slot on must have received their message. */
 static bool is_free(const Messages *m, const Line *line, const End *end)
 {
-    const int64_t least = end->next - end->depth + 1; /* so many micro-batches have left the slot */
+    const int64_t least = end->next - end->depth + 1; /* the message before the last `depth` has
+                                                       * left its slot */
     bool is = !end->open;
     for (uint32_t i = 0; is && i < end->users.n; i++)
         is = line->done[end->users.at[i]] >= least;
@@ -304,7 +307,7 @@ static bool start(Messages *m, uint32_t channel)
 
 /* ---- actions ---- */
 
-/* The next one of the stage. False: there is none. */
+/* The next action of the stage. False: there is none. */
 static bool look(Line *line, DtAction *ret_action)
 {
     for (; line->part < 3; line->part++, line->at = 0) {
@@ -331,7 +334,7 @@ static void occupy(Messages *m, Line *line, DtAction with, int64_t until)
     m->until[number_of(m, line)] = until;
 }
 
-/* The message has gone by micro-batch `least`; false: not yet. */
+/* Whether this end's message of micro-batch `least` is done; false: it must be waited for. */
 static bool is_over(Messages *m, Line *line, End *end, int64_t least)
 {
     if (end->next > least)
@@ -352,7 +355,7 @@ static int64_t length_of(const Messages *m, const DtAction *action)
     return is_whole ? 2 * WORK : WORK;
 }
 
-/* Begins to compute, once the slots that this writes have been sent. */
+/* Begins an F, B or W, once messages have been sent from the slots that it overwrites. */
 static bool compute(Messages *m, Line *line, const DtAction *action)
 {
     const Numbers *ends = &line->used_by[action->unit * 3 + action->kind];
@@ -365,7 +368,7 @@ static bool compute(Messages *m, Line *line, const DtAction *action)
     return true;
 }
 
-/* As far as the stage comes now. */
+/* Runs the stage's actions as far as they can go now. */
 static void go_on(Messages *m, Line *line)
 {
     const int64_t *until = &m->until[number_of(m, line)];
@@ -399,8 +402,8 @@ static void finish(Messages *m, Line *line)
         m->may_start[line->ends.at[line->used_by[action].at[i]].channel] = 1;
 }
 
-/* Advances the time to the next end of an action, or arrival of a message; false: no stage
- * works. */
+/* Advances time to the next end of an action or arrival of a message; false: nothing is in
+ * progress. */
 static bool pass_time(Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;
@@ -418,7 +421,7 @@ static bool pass_time(Messages *m)
     return true;
 }
 
-/* Runs all stages together. False: not all come to their ends. */
+/* Simulates all stages together. False: some stage cannot finish. */
 static bool run_stages(Messages *m)
 {
     const uint32_t n_stages = m->pipeline->n_stages, n_channels = m->run->channels.n;
@@ -465,7 +468,7 @@ static DtStageActions list_of(DtArena *arena, const Line *line)
 
 /* ---- one thing at a time ---- */
 
-/* A channel: how many messages its ends have begun, by whether they send. */
+/* How many messages each end of a channel has begun: n[sends]. */
 typedef struct Begun {
     uint32_t n[2];
 } Begun;
@@ -473,13 +476,13 @@ typedef struct Begun {
 typedef struct Drain {
     const Messages *m;
     Begun *channels;
-    uint32_t *at; /* by stage: how far it has come in its list */
-    bool *begun;  /* by stage: the message there has */
-    Numbers ready; /* stages that may go on */
+    uint32_t *at; /* by stage: its position in the list */
+    bool *begun;  /* by stage: it has begun the message at its position */
+    Numbers ready; /* stages that may be able to go on */
 } Drain;
 
-/* Runs the stage as far as possible. Stages that wait for messages which it starts may then
- * continue. */
+/* Runs the stage as far as possible, and lists the stages that waited for messages which it
+ * begins. */
 static void advance(Drain *d, uint32_t stage)
 {
     const DtActions *list = &d->m->lines[stage].list;
@@ -500,8 +503,8 @@ static void advance(Drain *d, uint32_t stage)
     }
 }
 
-/* Whether all stages finish if each does one thing at a time, and a message goes only when both of
- * its ends have reached its start. */
+/* Whether all stages finish if each does one thing at a time, and a message is transferred only
+ * when both of its ends have reached its start. */
 static bool drains(const Messages *m)
 {
     const uint32_t n = m->pipeline->n_stages;

@@ -1,32 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers ahead in a pipeline: in its last loop a piece gathers for the first loop of the piece
- * that its
- * stage runs next, for whichever micro-batch. The next piece depends on the place in the
- * schedule. So an
- * entry gets *twins*: one for each piece that may follow, and one more for the first action of a
- * run, which
- * finds no gathers in the ring. Actions name the twin that they call.
+/* Gathers ahead in a pipeline: the last loop of a piece gathers for the first loop of the piece
+ * that its stage runs next, in the same micro-batch or another. The next piece depends on the place
+ * in the schedule. So an entry gets *twins*: one for each piece that may follow, and one more for
+ * the first action of a run, which finds no gathers in the ring. Actions name the twin that they
+ * call.
  *
- * The ring buffer is a store of the stage, one for each run. All gathers ahead on a stage must
- * have the
- * same distance, in one chain per entry; otherwise each entry has a ring buffer of its own. So
- * has each
- * entry in "predict", where one micro-batch alone goes through the pieces. */
+ * The ring buffer is a store of the stage, one for each run. All gathers ahead on a stage must have
+ * the same distance, in one chain per entry; otherwise each entry has a ring buffer of its own. So
+ * does each entry of "predict", where one micro-batch alone goes through the pieces. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"
 
 #include <string.h>
 
-/* The properties of its entry that an action needs. */
+/* What is known of the entry that an action runs. */
 typedef struct Twin {
-    int32_t next;               /* entry that comes next, -1: none */
-    uint32_t next_piece, kind;  /* as in DtAheadOf */
+    int32_t next;               /* the entry that runs next on the stage; -1: none */
+    uint32_t next_piece, kind;  /* the piece and phase of that entry, as in DtAheadOf */
     bool goes_on;
 } Twin;
 
 typedef struct Entry {
-    DtOrderChain *chain; /* NULL: it gathers nothing, or not for others */
+    DtOrderChain *chain; /* the entry's chain; NULL: it gathers nothing ahead, or cannot share a
+                          * ring buffer */
     DtStore *ringbuf;
     DT_VEC(Twin) twins;
 } Entry;
@@ -35,7 +32,7 @@ typedef struct Pieces {
     DtModule *module;
     const DtPipelineSchedule *pipeline;
     Entry *entries;      /* by entry of the module */
-    DtPipelineRun *run;  /* the present one */
+    DtPipelineRun *run;  /* the stage being processed */
     uint32_t stage;
 } Pieces;
 
@@ -46,7 +43,7 @@ static bool is_on(const DtEntryPoint *entry, const DtStore *store)
     return store->stage == entry->stage && store->more == entry->more;
 }
 
-/* The entry of that kind of a piece, -1: it has none, or it is on another stage. */
+/* The entry of that kind for a piece; -1: the piece has none, or is on another stage. */
 static int32_t entry_here(const Pieces *p, uint32_t piece, uint32_t kind)
 {
     return p->pipeline->stage_of[piece] == p->stage
@@ -77,7 +74,7 @@ static bool can_share(Pieces *p, DtOrderChain *ret_all)
     return ret_all->ahead > 0;
 }
 
-/* The store that the stage's entries of the run share, those of a class all at once. */
+/* The store of the ring buffer that entries of the stage, or of its class, share in the run. */
 static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderChain *all)
 {
     DtModule *module = p->module;
@@ -94,7 +91,7 @@ static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderCh
     return store;
 }
 
-/* Which entries of the stage share a ring buffer in the run; false: none do. */
+/* Finds the entries of the stage that share a ring buffer in the run; false: none do. */
 static bool find_rings(Pieces *p)
 {
     DtOrderChain all;
@@ -113,7 +110,7 @@ static bool find_rings(Pieces *p)
 
 /* ---- the next action with gathers ---- */
 
-/* The entry that an action calls and that shares a ring buffer, -1: it is none. */
+/* The number of the entry that an action calls, if it shares a ring buffer; else -1. */
 static int32_t sharer(const Pieces *p, const DtAction *action)
 {
     const bool moves = action->kind == DT_ACTION_SEND || action->kind == DT_ACTION_RECV;
@@ -122,7 +119,7 @@ static int32_t sharer(const Pieces *p, const DtAction *action)
     return number >= 0 && p->entries[number].chain ? number : -1;
 }
 
-/* The first action that gathers, NULL: none does. */
+/* The first action that runs gathers ahead; NULL: none does. */
 static DtAction *first_of(const Pieces *p, const DtActions *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
@@ -140,9 +137,9 @@ static void append(const Pieces *p, DtActions *list, const DtActions *more, int6
     }
 }
 
-/* A copy of the stage's actions, which may differ by turn. The first turn of the period becomes
- * part of the prologue if no action before it gathers. The last turn becomes part of the epilogue
- * if the actions after it do not begin as the period does. */
+/* A copy of the stage's actions in which the first and last repetition of the period can name other
+ * twins. The first one becomes part of the prologue if no action before it gathers. The last one
+ * becomes part of the epilogue if the actions after it do not begin as the period does. */
 static DtStageActions list_turns(const Pieces *p, const DtStageActions *all)
 {
     DtStageActions list = {.count = all->count, .step = all->step};
@@ -163,7 +160,7 @@ static DtStageActions list_turns(const Pieces *p, const DtStageActions *all)
     return list;
 }
 
-/* The place of a piece among those of its stage that have an entry of this kind. */
+/* The number of a piece among the pieces of its stage that have an entry of this kind. */
 static uint32_t place_of(const Pieces *p, uint32_t piece, uint32_t kind)
 {
     uint32_t place = 0;
@@ -218,7 +215,7 @@ static void order_stage(Pieces *p)
     const DtAction *first = first_of(p, &list.prologue), *begin = first_of(p, &list.period);
     DtAction next = {.kind = DT_ACTION_KINDS};
     if (!first)
-        first = first_of(p, &list.epilogue); /* then the period has none */
+        first = first_of(p, &list.epilogue); /* then no action of the period gathers */
     name_twins(p, &list.epilogue, &next, first);
     if (begin)
         next = *begin;
@@ -317,7 +314,8 @@ void dt_order_pieces(DtModule *module, bool *done)
     for (uint32_t r = 0; r < p->pipeline->runs.n; r++) {
         p->run = &module->pipeline->runs.at[r];
         DtStageActions *own = DT_NEW_ARRAY(module->arena, DtStageActions, p->pipeline->n_stages);
-        memcpy(own, p->run->stages, p->pipeline->n_stages * sizeof *own); /* runs may share them */
+        /* several runs may share the entry */
+        memcpy(own, p->run->stages, p->pipeline->n_stages * sizeof *own);
         p->run->stages = own;
         for (p->stage = 0; p->stage < p->pipeline->n_stages; p->stage++)
             order_stage(p);

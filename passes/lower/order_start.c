@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Overlaps exchanges between ranks with computation: starts them as soon as their operand is
- * computed, and
- * waits for them before their first reader.
+ * computed, and waits for them before their first reader.
  *
  *   before                                     after
  *     %3 = fused(..)      term of a sum          %3 = fused(..)
@@ -10,38 +9,36 @@
  *     %6 = fused(%5, ..)                         %7 = done(%5)
  *                                                %6 = fused(%7, ..)
  *
- * Exchanges whose result is no longer than their operand move up: sums, and all_to_all. They
- * move as far as
- * the function's peak stays (order_live.c), and end before their operand would be kept too long.
- * A gather
- * stays in place, since its result is longer; `ahead` moves it. Sums over stages of a pipeline
- * stay too, as
- * all stages must reach them in one order. Views of a result wait for their readers. If an
- * exchange would
- * overlap with nothing, order_fill.c looks for work.
+ * Exchanges whose result is no longer than their operand move up: sums, and all_to_all. They move
+ * up as far as the function's peak of live bytes allows (order_live.c), and end before keeping
+ * their operand alive would raise the peak. A gather stays in place, since its result is longer;
+ * `ahead` moves it. Sums over stages of a pipeline stay too, as all stages must reach them in one
+ * order. Views of a result wait for their readers. If an exchange would overlap with nothing,
+ * order_fill.c looks for work.
  *
- * A gather into a ring buffer is done where an iteration reads it, wherever it was started.
+ * The end of a gather into a ring buffer is where an iteration reads it, wherever it was
+ * started.
  *
  * An exchange without overlap is not started. Ranks compute the same, in the order of the ops; a
- * device
- * with queues only waits at `done`. */
+ * device with queues only waits at `done`. */
 #include "passes/lower/order.h"
 
 typedef struct Starts {
     DtFunc *func;
     DtBuilder b;
-    uint16_t pipe;        /* bit of the mesh axis whose coordinate is the stage */
-    bool rings;           /* the content of ring buffers is not complete yet */
-    DtOp *const *ops;     /* as they were */
+    uint16_t pipe;        /* bit of the mesh axis of pipeline stages */
+    bool rings;           /* ring buffers do not have their final contents yet */
+    DtOp *const *ops;     /* the ops in their old order */
     uint32_t n;
     DtOrderLive live;
-    uint32_t *to;         /* by op: number of the op before which it is placed */
-    DT_VEC(uint32_t) open; /* ops that were started .. */
-    uint32_t *until;      /* .. and before which op, by op, they have to be done */
+    uint32_t *to;         /* by op: number of the op before which it moves */
+    DT_VEC(uint32_t) open; /* ops that are started */
+    uint32_t *until;      /* by such an op: the position before which its `done` must be */
     /* by value: number of the first op that reads it; n: only a result; 0: never read */
     uint32_t *first_use;
-    DtValue **done;       /* by value: the result of its `done`, which readers use */
-    DtOp **unread;          /* by value: the view that makes it and still waits for a reader */
+    DtValue **done;       /* by value: the result of its `done`, which its readers read instead */
+    DtOp **unread;          /* by value: the view that makes it, if it waits for the view's first
+                             * reader */
 } Starts;
 
 bool dt_order_exchanges(const DtOp *op)
@@ -49,7 +46,7 @@ bool dt_order_exchanges(const DtOp *op)
     return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->kind != DT_OP_SHARD;
 }
 
-/* Whether a device does something for the op. */
+/* Whether a device has work to do for the op; a view needs none. */
 static bool works(const DtOp *op)
 {
     const DtOpInfo *info = &dt_op_info[op->kind];
@@ -63,7 +60,8 @@ bool dt_order_is_beside(const DtOp *op, const DtOp *exchange)
     return works(op) && !(dt_order_exchanges(op) && op->mesh == exchange->mesh);
 }
 
-/* The function's ops are s->ops now, and it has none until they are given back. */
+/* Takes the ops out of the function, so that they can be appended to it one by one in the new
+ * order. */
 static void take_ops(Starts *s)
 {
     s->ops = s->func->ops.at;
@@ -82,8 +80,8 @@ static bool may_rise(const Starts *s, const DtOp *op)
     return maker && op->kind != DT_OP_ALL_GATHER && !(op->mesh & s->pipe) && works(maker);
 }
 
-/* Bytes for an early start of op number i: those of its result, unless an all_reduce overwrites its
- * operand. */
+/* Bytes that become live if op number i starts early: those of its result, unless an all_reduce
+ * overwrites its operand. */
 static int64_t cost_of(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->func->ops.at[i];
@@ -92,8 +90,8 @@ static int64_t cost_of(const Starts *s, uint32_t i)
     return over ? 0 : s->live.bytes[op->out[0]->id];
 }
 
-/* The number of the op before which op number i is placed: just after the op that computes its
- * operand, or as far up as there is room. */
+/* The number of the op before which op number i moves: just after the op that computes its operand,
+ * or as far up as the peak allows. */
 static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
 {
     const uint32_t maker = number[s->func->ops.at[i]->in[0]->id];
@@ -106,7 +104,7 @@ static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
     return to;
 }
 
-/* Places the moved ops before their targets, in their order. */
+/* Moves ops before their targets, keeping their order. */
 static void give_ordered(Starts *s)
 {
     DtArena *arena = s->func->module->arena;
@@ -219,8 +217,8 @@ static bool is_carried(const DtFunc *func, const DtValue *value)
            (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
 
-/* The values that a reader reads: the value, or the result of a `done` before it; then views of
- * it. */
+/* Makes a reader read the results of `done` ops in place of started values, and emits views that
+ * waited for a reader. */
 static DtValue *read_done(Starts *s, DtValue *value)
 {
     DtOp *op = value->op;
@@ -235,7 +233,7 @@ static DtValue *read_done(Starts *s, DtValue *value)
     return s->done[value->id] = dt_graph_done(&s->b, value);
 }
 
-/* The exchanges that must be done before op number i. */
+/* Emits the `done` of every exchange that must be done before op number i. */
 static void finish(Starts *s, uint32_t i)
 {
     uint32_t n = 0;
@@ -290,7 +288,7 @@ static bool has_any(const DtFunc *func, bool rings)
     return any && func->kind != DT_FUNC_KERNEL;
 }
 
-/* Whether gathers into ring buffers are started. */
+/* Whether the function starts gathers into ring buffers. */
 static bool starts_rings(const DtModule *module)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)

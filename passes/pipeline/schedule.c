@@ -16,9 +16,9 @@
  *                     Bubble time (p-1)(F&B + B - 3W), F&B the time of such a pair, B of a whole
  *                     backward; 2p+1 pieces
  *
- * Then transfers go around each action: RECV just before what needs it, SEND just behind what makes
- * it. Since that is local to an action, the repetition that is found in the plain list holds for
- * the whole one. */
+ * Then transfers are inserted: RECV just before the action that needs its data, SEND just after the
+ * action that computes it. Since this depends on single actions only, a repetition found in the
+ * list without transfers is one of the whole list too. */
 #include "passes/pipeline/schedule.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ struct DtLister {
     uint32_t p, v, stage;
     bool there_and_back;
     int64_t m;
-    int64_t next[3][DT_PIPELINE_CHUNKS]; /* micro-batch of the next F, B, W per chunk */
+    int64_t next[3][DT_PIPELINE_CHUNKS]; /* micro-batch of the next F, B and W of each chunk */
     DtActions list;
 };
 
@@ -51,7 +51,8 @@ static void put(DtLister *l, uint32_t kind, uint32_t chunk, int64_t micro)
         DT_PUSH(l->arena, l->list, ((DtAction){.kind = kind, .unit = piece, .micro = micro}));
 }
 
-/* The next micro-batch of that action. Forms may go on past the last one; that leaves nothing. */
+/* Appends an action of that kind on the chunk's next micro-batch. Nothing is appended after the
+ * last micro-batch, so the patterns below may go on past it. */
 static void next(DtLister *l, uint32_t kind, uint32_t chunk)
 {
     put(l, kind, chunk, l->next[kind][chunk]++);
@@ -72,7 +73,8 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- the kinds ---- */
 
-/* Pieces in order, so that a run without backward drains even where one stage has several. */
+/* Takes the pieces in order for each group of micro-batches, so that a run without backward drains
+ * even if a stage has several pieces. */
 static void list_forward(DtLister *l)
 {
     for (int64_t first = 0; first < l->m; first += l->p)
@@ -108,8 +110,9 @@ static int64_t round_size(const DtLister *l, int64_t number)
     return l->m / rounds + (number < l->m % rounds);
 }
 
-/* The next action of that kind, after i of its round, which starts with micro-batch `first`: each
- * chunk in turn takes the whole round, forward from the first chunk, backward from the last. */
+/* Position in an interleaved list, for one kind of action: action i of round `number`, which starts
+ * with micro-batch `first`. In a round each chunk in turn runs all micro-batches of the round:
+ * forward from the first chunk on, backward from the last. */
 typedef struct Round {
     int64_t number, first, i;
 } Round;
@@ -187,7 +190,8 @@ static void list_zb_v(DtLister *l)
         W(l, 0);
 }
 
-/* The eight steps of DeepSeek's DualPipeV. W actions that wait stand in the order of their B. */
+/* The eight steps of DeepSeek's DualPipeV. Waiting W actions are in a queue in the order of their
+ * B. */
 typedef struct Waiting {
     uint32_t chunk[4 * DT_PIPELINE_STAGES];
     uint32_t first, n;
@@ -209,7 +213,8 @@ static void dualpipe_end(DtLister *l, Waiting *waiting)
     const uint32_t p = l->p, s = l->stage, half = (s + 1) / 2;
     bool delayed = false;
     for (uint32_t i = 0; i < s + 1; i++) {
-        for (uint32_t chunk = 2; chunk-- > 0;) { /* the middle of these is where lateness begins */
+        for (uint32_t chunk = 2; chunk-- > 0;) { /* W actions are delayed from the middle of these
+                                                  * on */
             delayed = delayed || (i == half && chunk == s % 2);
             if (delayed)
                 delayed_W(l, waiting, chunk);
@@ -281,13 +286,13 @@ uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32
 
 /* ---- compression ---- */
 
-/* Whether b is the action a, `step` micro-batches later. */
+/* Whether b is action a with a micro-batch that is `step` later. */
 static bool is_later(const DtAction *a, const DtAction *b, int64_t step)
 {
     return dt_pipeline_same(a, b) && a->micro + step == b->micro;
 }
 
-/* Where the list stands in its steady part: half-way between the first B and the last F. */
+/* An index in the steady part of the list: half-way between the first B and the last F. */
 static uint32_t middle(const DtActions *list)
 {
     uint32_t lo = 0, hi = list->n;
@@ -300,7 +305,8 @@ static uint32_t middle(const DtActions *list)
     return lo + (hi - lo) / 2;
 }
 
-/* The actions [lo, hi) of a list are equal to those n actions later, `step` micro-batches on. */
+/* A repetition: the actions [lo, hi) of a list equal the actions n further on, with micro-batches
+ * `step` later. */
 typedef struct Repeat {
     uint32_t lo, hi, n;
     int64_t step;
@@ -321,7 +327,8 @@ static Repeat repeat_of(const DtActions *list, uint32_t at, uint32_t n)
     return r;
 }
 
-/* The longest one around the middle; of equally long ones the one that repeats most often. */
+/* The longest repetition around the middle; of equally long ones the one with the shortest
+ * period. */
 static Repeat find_repeat(const DtActions *list)
 {
     const uint32_t at = middle(list);
@@ -355,9 +362,9 @@ void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions)
 
 /* ---- transfers ---- */
 
-/* The channels at each piece's ends, -1: none. */
+/* By piece, the channels that it receives from and sends to; -1: none. */
 typedef struct Ends {
-    int32_t *receive[2], *send[2]; /* of F, of B */
+    int32_t *receive[2], *send[2]; /* [0]: for F, [1]: for B */
 } Ends;
 
 static Ends find_ends(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPipelineRun *run)
@@ -431,7 +438,8 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                            .stage = s,
                            .m = pipeline->n_micro};
         DtStageActions *actions = &run->stages[s], plain;
-        /* `forward` stands in for every kind, where that put the pieces */
+        /* the kind `forward` is used with the pieces of any other kind, also those that go there
+         * and back */
         lister.there_and_back = pipeline->n_pieces > p && pipeline->stage_of[p] == p - 1 && p > 1;
         kind->list(&lister);
         dt_schedule_compress(&lister.list, &plain);
@@ -440,7 +448,7 @@ bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
         actions->epilogue = with_transfers(arena, &ends, &plain.epilogue);
         actions->count = plain.count;
         actions->step = plain.step;
-        list = lister.list; /* its memory is for the next one */
+        list = lister.list; /* the list's memory is used again for the next stage */
         list.n = 0;
     }
     dt_arena_free(scratch);

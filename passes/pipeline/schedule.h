@@ -10,7 +10,7 @@
 typedef struct DtLister DtLister;
 
 typedef struct DtScheduleKind {
-    const char *name; /* as in `pipeline h on pipe (schedule = ...)` */
+    const char *name; /* name in the program: `pipeline h on pipe (schedule = ...)` */
     bool splits;      /* gradients of parameters (W) are separate actions */
     bool
         there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod
@@ -29,8 +29,8 @@ uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                       const DtScheduleKind *kind, DtPipelineRun *run, DtText *ret_problem);
 
-/* In how many micro-batches at once a value is live: from the end of action `write` to the end
- * of `read`. Each occurs once per micro-batch on the stage, in order of micro-batches
+/* In how many micro-batches at once a value is live, from the end of action `write` to the end of
+ * action `read`. On the stage each of the two runs once per micro-batch, in order of micro-batches
  * (DtAction.micro is not read). */
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read);
 
@@ -44,8 +44,9 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
 void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions);
 
 typedef struct DtScheduleTimes {
-    const double *f, *b, *w; /* per piece; w is unused if there are no W actions */
-    double transfer;         /* from SEND to the earliest end of RECV */
+    const double *f, *b, *w; /* seconds of each piece's F, B and W; w is unused if there are no W
+                              * actions */
+    double transfer;         /* time from a SEND to the earliest end of its RECV */
     /* > 0: an F directly followed by the backward of another piece (dualpipe_v) runs as one
      * action of that length, as on devices that overlap them */
     double pair;
@@ -83,8 +84,9 @@ void dt_schedule_equal(DtArena *arena, const DtPipelineSchedule *pipeline, const
 void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 
 typedef struct DtPicture {
-    const DtTimeline *line; /* in seconds; NULL: that of equal times */
-    const char *times;      /* where the times come from, for readers; NULL: the times are equal */
+    const DtTimeline *line; /* in seconds; NULL: the time line with equal times */
+    const char *times;      /* where the times come from, as text in the picture; NULL: equal
+                             * times */
     /* draws only the time in which these micro-batches are in the pipeline; -1: all */
     int64_t first, last;
 } DtPicture;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline's schedule as a picture: `dtc --emit=schedule-svg`. A row for each stage and a box for
- * each F, B and W with its micro-batch; what is left grey is the bubble. Below is the time, in
- * seconds if the line of times is in them.
+/* A pipeline's schedule as a picture: `dtc --emit=schedule-svg`. Each stage has a row, and each F,
+ * B and W a box with its micro-batch; grey parts are the bubble. Below is an axis of time, in
+ * seconds if the time line is in seconds.
  *
  *   zb_h1, 4 stages, 8 micro-batches: bubble 10.3 %
  *   [] forward  [] backward  [] gradients  [] waiting          times: a step simulated for a100-80g
@@ -10,9 +10,9 @@
  *            |----+----|----+----|
  *            0        10 ms     20 ms
  *
- * What is too wide for a viewer is first drawn smaller, down to 4 pixels for a forward; if that is
- * not enough the middle is left out, and the picture says how much: warm-up and cool-down stay, as
- * far as they fit. */
+ * A picture that is too wide for viewers is first drawn smaller, down to 4 pixels for a forward; if
+ * that is not enough the middle is left out, and the picture says how much: warm-up and cool-down
+ * stay, as far as they fit. */
 #include "passes/pipeline/schedule.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 enum { WIDEST = 4000, LEFT = 70, RIGHT = 30, TOP = 62, BELOW = 50, GAP = 60, BOX = 24, LEAST = 4,
        ROW = 30, ROWS = 64, TICK = 110 };
 
-/* Part of the time, from pixel x on. */
+/* A part of the time line, drawn from pixel x on. */
 typedef struct Span {
     double from, to, x;
 } Span;
@@ -29,9 +29,9 @@ typedef struct Drawing {
     const DtPipelineSchedule *pipeline;
     const DtTimeline *line;
     bool seconds;
-    double scale; /* pixels for a unit of time */
+    double scale; /* pixels per unit of time */
     Span spans[2];
-    uint32_t n_spans, row; /* row: pixels of a stage */
+    uint32_t n_spans, row; /* row: height of a stage, in pixels */
     DtText *text;
 } Drawing;
 
@@ -53,7 +53,8 @@ static double mean_forward(const DtTimeline *line)
     return sum > 0 ? sum / n : 1;
 }
 
-/* Until every stage has begun with backward, and from where one stage is done with forward. */
+/* Finds the ramps: warm-up ends when every stage has begun its first backward; cool-down begins
+ * when the first stage has finished its last forward. */
 static void find_ramps(const Drawing *d, DtArena *arena, double *ret_warm, double *ret_cool)
 {
     const uint32_t n = d->pipeline->n_stages;
@@ -74,7 +75,7 @@ static void find_ramps(const Drawing *d, DtArena *arena, double *ret_warm, doubl
     }
 }
 
-/* From the first action of these micro-batches to the end of the last one. */
+/* The time from the first action of these micro-batches to the end of their last one. */
 static Span window_of(const DtTimeline *line, const DtPicture *picture)
 {
     Span window = {line->end, 0, LEFT};
@@ -107,7 +108,8 @@ static void choose_spans(Drawing *d, DtArena *arena, const DtPicture *picture)
     d->scale = length * LEAST / unit <= inner ? fmax(d->scale, LEAST / unit) : d->scale;
     if (length * d->scale <= inner)
         return;
-    if (!all && length * LEAST / unit <= inner) { /* smaller, but the whole schedule is requested */
+    if (!all && length * LEAST / unit <= inner) { /* the whole schedule was requested, so it is
+                                                   * drawn smaller */
         d->scale = inner / length;
         return;
     }
@@ -177,7 +179,8 @@ static void draw_stages(const Drawing *d)
 
 /* ---- time ---- */
 
-/* "12.5 ms", with as many digits as steps of that size need; or a number of units. */
+/* A text of a time: "12.5 ms" with as many digits as a scale with steps of that size needs, or a
+ * number of units. */
 static void add_time(const Drawing *d, double time, double step)
 {
     static const struct { double size; const char *name; } units[] = {{1, "s"}, {1e-3, "ms"},
@@ -222,7 +225,7 @@ static void draw_axis(const Drawing *d)
                    d->seconds ? "time" : "forwards");
 }
 
-/* Dotted lines, and how much is not there. */
+/* Draws dotted lines where a part is left out, and its length. */
 static void draw_gap(const Drawing *d)
 {
     const double x = d->spans[1].x - GAP, missing = d->spans[1].from - d->spans[0].to;

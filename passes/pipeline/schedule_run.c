@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules at work: whether they drain, how long they take, what they hold. Both machines
- * here run every stage's total order as its ranks do; the first counts only, and runs on every
- * compilation, the second keeps times. A stage stops at an action that must wait and is tried again
- * later; since waiting for one thing never takes another away, whatever order the stages are tried
- * in, they come equally far. */
+/* Pipeline schedules at work: whether they drain, how long they take, what they hold. Both
+ * simulators here run every stage's total order as its ranks do. The first only counts messages,
+ * and runs on every compilation; the second keeps times. A stage stops at an action that must wait
+ * and is tried again later. Waiting takes nothing away from other stages, so the result does not
+ * depend on the order in which stages are tried. */
 #include "passes/pipeline/schedule.h"
 
 /* ---- walking along a stage's actions ---- */
 
 typedef struct Walk {
     const DtStageActions *actions;
-    uint32_t part, i; /* of prologue, period, epilogue; index in it */
-    int64_t turn;     /* of the period */
+    uint32_t part, i; /* number of the list (prologue, period, epilogue); index in it */
+    int64_t turn;     /* repetition of the period */
 } Walk;
 
 static const DtActions *part_of(const Walk *walk)
@@ -20,7 +20,7 @@ static const DtActions *part_of(const Walk *walk)
     return walk->part == 0 ? &a->prologue : walk->part == 1 ? &a->period : &a->epilogue;
 }
 
-/* Steps over ends of lists; false after the last action. */
+/* Moves on from the end of a list to the next action; false after the last one. */
 static bool settle(Walk *walk)
 {
     while (walk->part < 3) {
@@ -47,10 +47,10 @@ static DtAction action_at(const Walk *walk)
 typedef struct Drain {
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    int64_t *done[3];          /* micro-batches whose F, B, W of the piece have run */
+    int64_t *done[3];          /* by channel: messages so far */
     int64_t *sent, *received;  /* per channel */
-    const DtChannel **into[2]; /* per piece: the channel that its F, its B waits for, or NULL */
-    int64_t *arrived[2];       /* per piece: into's received */
+    const DtChannel **into[2]; /* by piece: the channel from which its F, its B receives, or NULL */
+    int64_t *arrived[2];       /* by piece: the `received` of that channel */
 } Drain;
 
 static bool has(const Drain *d, uint32_t piece, uint32_t kind)
@@ -63,8 +63,8 @@ static bool is_done(const Drain *d, uint32_t kind, uint32_t piece, int64_t micro
     return !has(d, piece, kind) || d->done[kind][piece] > micro;
 }
 
-/* Whether a neighbour's F (B), if it is on the same stage, has run; from another stage it was
- * received. */
+/* Whether the result of the neighbouring piece's F (B) is here: it has run, if it is on this stage,
+ * or the stage has received it. */
 static bool has_come(const Drain *d, uint32_t kind, uint32_t piece, uint32_t neighbour,
                      int64_t micro)
 {
@@ -148,8 +148,9 @@ static Walk *walks_of(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     return walks;
 }
 
-/* Runs a stage until it must wait or is done; how many actions it got on, -1: one came too early.
- */
+/* Runs a stage until it must wait or is done; returns the number of actions run; -1: one ran before
+ * its inputs were there.
+ * */
 static int64_t advance(Drain *d, Walk *walk, uint32_t stage, DtText *ret_problem)
 {
     int64_t n = 0;
@@ -215,7 +216,8 @@ typedef struct Span {
     DtAction write, read;
 } Span;
 
-/* How many are between begin and end at once. All turns of the period change their number alike. */
+/* The largest number of memories in use at once. Each repetition of the period changes the number
+ * alike. */
 static int64_t most_at_once(const Span *span, uint32_t stage)
 {
     const DtStageActions *a = &span->run->stages[stage];
@@ -279,10 +281,11 @@ typedef struct Clock {
     DtArena *arena;
     const DtPipelineRun *run;
     const DtScheduleTimes *times;
-    double **sent, **received; /* per channel: when each micro-batch was */
+    double **sent, **received; /* by channel and micro-batch: time at which the message was sent,
+                                * received */
     int64_t *n_sent, *n_received;
-    double *now;  /* per stage */
-    double *made; /* per stage: end of the last F, B or W, when its result is sent */
+    double *now;  /* by stage: its present time */
+    double *made; /* by stage: end of its last F, B or W, whose result can be sent then */
     bool *started;
     DtTimeline *line;
 } Clock;
@@ -303,7 +306,7 @@ static double arrival(const Clock *c, const DtAction *a)
     return c->n_sent[a->unit] > a->micro ? c->sent[a->unit][a->micro] + c->times->transfer : -1;
 }
 
-/* When a SEND's place in the channel is free; negative: not known yet. */
+/* The time from which the channel has a free slot for a SEND; negative: not known yet. */
 static double free_place(const Clock *c, const DtAction *a)
 {
     const int64_t first = a->micro - c->run->channels.at[a->unit].slots;
@@ -322,8 +325,9 @@ static void run_slice(Clock *c, uint32_t stage, const DtAction *a, double start,
     DT_PUSH(c->arena, line->slices, ((DtScheduleSlice){stage, *a, start, end}));
 }
 
-/* If F is followed by the backward of another piece: how many actions (with RECVs and SENDs
- * between) make that pair; 0: none. ret_start: when its inputs are there; negative: not yet. */
+/* If the F at walk is followed by the backward of another piece: how many actions, including RECVs
+ * and SENDs between, the pair consists of; else 0. ret_start: the time when the pair's inputs are
+ * there; negative: not known yet. */
 static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
 {
     const DtAction f = action_at(&walk);
@@ -346,8 +350,8 @@ static uint32_t find_pair(const Clock *c, Walk walk, double *ret_start)
     return seen;
 }
 
-/* The actions of a pair: one slice of F and one of B, from start to end. Their results are sent at
- * the end, if channels have room. */
+/* Runs the actions of a pair, as one F and one B that both last from start to end. Their results
+ * are sent at the end, if channels have free slots. */
 static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double start)
 {
     const double begin = later(start, c->now[stage]), end = begin + c->times->pair;
@@ -363,7 +367,7 @@ static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double st
     c->line->busy[stage] += c->times->pair;
 }
 
-/* False: the action must wait for another stage. */
+/* Runs the stage's next action; false: it must wait for another stage. */
 static bool run_action(Clock *c, Walk *walk, uint32_t stage)
 {
     const DtAction a = action_at(walk);

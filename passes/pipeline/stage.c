@@ -36,7 +36,7 @@ static bool make_pipeline(DtStager *s)
     DtPipelineSchedule *pipeline = s->pipeline = DT_NEW(s->arena, DtPipelineSchedule);
     const int mesh = dt_mesh_find(&module->mesh, s->line->on);
     if (mesh < 0)
-        return false; /* the frontend has reported it */
+        return false; /* the frontend has reported the missing axis */
     pipeline->schedule = s->line->schedule;
     pipeline->mesh = (uint8_t)mesh;
     if (module->mesh.axes[mesh].size > DT_PIPELINE_STAGES || s->line->chunks > DT_PIPELINE_CHUNKS) {
@@ -55,7 +55,7 @@ static bool make_pipeline(DtStager *s)
     s->copies = DT_NEW_ARRAY(s->arena, DtStageCopies, module->stores.n + 1);
     for (uint32_t i = 0; i < module->stores.n; i++) {
         s->loop_of[i] = -1;
-        module->stores.at[i]->stage = -1; /* copies stand on stages */
+        module->stores.at[i]->stage = -1; /* only the copies on stages have a stage */
     }
     return true;
 }
@@ -126,8 +126,8 @@ static bool cut_entries(DtStager *s)
     return !update || dt_stage_update(s, update);
 }
 
-/* Cuts all entries, stages of one class as one. Diagnostics are reported only when every stage is
- * separate, since before that the class may be the reason. */
+/* Cuts all entries, stages of one class as one. Reports diagnostics only once every stage is a
+ * class of its own, since a class of several stages may be the reason for an error. */
 static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, bool by_stage,
                    DtStager *ret_stager)
 {

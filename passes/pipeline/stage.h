@@ -26,7 +26,7 @@ typedef struct DtStageLoop {
 
 /* A copy of a parameter, state, gradient or moment on a stage. */
 typedef struct DtStageCopy {
-    DtStore *store; /* its `of` is set at the end */
+    DtStore *store; /* the copy; its `of` is set at the end */
     int32_t range;  /* the piece whose iterations it holds, -1: the store is not cut */
 } DtStageCopy;
 typedef DT_VEC(DtStageCopy) DtStageCopies;
@@ -37,20 +37,22 @@ typedef struct DtStager {
     const DtPassContext *context;
     const DtPipeline *line;
     const DtScheduleKind *kind;
-    DtPipelineSchedule *pipeline; /* by class once dt_stage_classes has run */
-    DtPipelineSchedule *whole;    /* then: by stage */
-    /* per class: its first stage, and how many stages follow it */
+    DtPipelineSchedule *pipeline; /* stages are classes from dt_stage_classes on */
+    DtPipelineSchedule *whole;    /* from then on, the schedule stage by stage */
+    /* by class: its first stage, and the number of its other stages */
     uint32_t *class_first, *class_more;
-    uint32_t *piece_first;        /* per piece: its number on the first stage of its class */
-    bool *apart;                  /* per stage: it must be a class of its own */
-    bool *differs, unequal;       /* per class: its stages turned out to differ; some class did */
+    uint32_t *piece_first;        /* by piece: its number on the first stage of its class */
+    bool *apart;                  /* by stage: the stage must be a class of its own */
+    bool *differs, unequal;       /* differs: by class, its stages turned out to differ; unequal:
+                                   * some class did */
     DtDiags *diags;
     DT_VEC(DtStageLoop) loops; /* in the order of the program; without loops of named cuts */
     uint32_t *
         segment_piece; /* per segment (the part before loop i; the part after the last one): its
                         * piece */
-    int32_t *loop_of;  /* per store of the module: number of the loop whose cuts it has, -1 */
-    DtStageCopies *copies;        /* per store of the module */
+    int32_t *loop_of;  /* by store of the module: number of the loop by whose cuts it is cut, or
+                        * -1 */
+    DtStageCopies *copies;        /* by store of the module: its copies on stages */
     DT_VEC(DtStore *) slots;      /* SAVED and CHANNEL stores */
     DT_VEC(DtEntryPoint) entries; /* entries made so far */
     bool failed;
@@ -66,13 +68,14 @@ static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece)
 
 /* ---- stage_cut.c ---- */
 
-/* Per op: whether the results marked in `wanted` depend on it. */
+/* By op of func: whether a result that is marked in `wanted` depends on it. */
 bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted);
-/* Per result of an entry: it is not a gradient. */
+/* By result of the entry: true if it is no gradient. */
 bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
 /* Number of the named loop of which op is a forward or backward loop, or -1. */
 int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
-/* Finds the named loops in the first entry that is cut, and cuts them; false after a diagnostic. */
+/* Finds the named loops in the first entry that is cut, and distributes their iterations over
+ * pieces; false after a diagnostic. */
 bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
 
 /* ---- stage_class.c ---- */
@@ -80,12 +83,14 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
 /* Joins stages whose pieces are equally long ranges of the same loops into classes: s->pipeline
  * and the ranges of loops are by class from then on. */
 void dt_stage_classes(DtStager *s);
-/* Records that the stages of a class differ (if there are several): the pass starts over. */
+/* Records that the stages of a class differ, if it has several; the pass then starts over with
+ * other classes. */
 void dt_stage_differ(DtStager *s, uint32_t class);
-/* Splits classes that differ: first their ends, where loops begin and end; all stages if they
- * still differ. */
+/* Splits classes whose stages differ: first separates the stages in which loops begin or end; if
+ * they still differ, separates all. */
 void dt_stage_take_apart(DtStager *s);
-/* By how many iterations a cut loop begins later on the next stage of the class. */
+/* How many iterations later than on the first stage of the class a cut loop begins on the next
+ * one. */
 int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece);
 /* The run by stage; entries remain those of the classes. Finds what CHANNEL stores receive
  * within their class. */
@@ -100,16 +105,17 @@ void dt_stage_settle_classes(DtStager *s);
 
 typedef struct DtExpandedResult {
     DtValue *value;
-    DtEntryResult to; /* store: in the module as it was */
-    int32_t range;    /* piece whose iterations it has, -1: all */
-    uint32_t piece;   /* the piece that gives it; set by dt_stage_assign */
+    DtEntryResult to; /* store: as in the module before the pass */
+    int32_t range;    /* the piece whose iterations the result has; -1: all iterations */
+    uint32_t piece;   /* the piece that computes it; set by dt_stage_assign */
 } DtExpandedResult;
 
-/* place[i]: the piece in whose part of the program op i of func is, counted as forward. */
+/* place[i]: the piece that op i of func belongs to by its position in the program's forward
+ * part. */
 typedef struct DtExpanded {
     DtFunc *func;
     DT_VEC(uint32_t) place;
-    DT_VEC(bool) fixed; /* place[i] is fixed, as the op is part of a cut loop */
+    DT_VEC(bool) fixed; /* fixed[i]: place[i] is final, since op i is part of a cut loop */
     DT_VEC(DtExpandedResult) results;
 } DtExpanded;
 
@@ -126,8 +132,8 @@ DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, cons
 
 /* ---- stage_assign.c ---- */
 
-/* In which part an op goes: none (it is dead), the part of each reader (it is recomputed there),
- * F or B of a piece. */
+/* Where an op goes: nowhere (it is dead); to every part that reads it (it is recomputed there); to
+ * F or to B of a piece. */
 typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
 
 typedef struct DtOpHome {
@@ -135,9 +141,10 @@ typedef struct DtOpHome {
     uint32_t piece; /* F, B */
 } DtOpHome;
 
-/* Whether the pieces that read an op's results recompute them, and from what. */
+/* Whether pieces that read an op's results recompute them: no; from constants, positions and draws;
+ * or from parameters. */
 typedef enum DtRecompute { DT_RECOMPUTE_NO, DT_RECOMPUTE_FREE, DT_RECOMPUTE_PARAM } DtRecompute;
-/* of_value: of the op's operands, by id. */
+/* of_value: by value id, the answers for the op's operands. */
 DtRecompute dt_stage_recompute(const DtOp *op, const uint8_t *of_value);
 
 /* Assignment of the ops of an expanded function to pieces. */
@@ -158,7 +165,7 @@ bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const Dt
 
 /* The copy on that stage; range: the piece whose iterations it holds if the store is cut. */
 DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
-/* The same, NULL if it does not exist. */
+/* The same, without making a copy; NULL: there is none. */
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
 DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
                        uint32_t stage, DtStore *of);

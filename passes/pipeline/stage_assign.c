@@ -25,21 +25,22 @@ typedef struct Assigner {
     DtStager *s;
     DtExpanded *e;
     DtAssigned *to;
-    uint32_t words; /* of a set of pieces */
+    uint32_t words; /* 64-bit words of a set of pieces */
     const bool *forward;
-    uint8_t *recompute, *value_recompute; /* per op, and per value: DtAgain */
-    uint64_t *value_homes; /* per value: the pieces whose forward part has it */
-    uint64_t *store_homes; /* per store: the pieces whose forward part reads it */
-    uint8_t *known;        /* per op: Known */
-    bool *early;           /* per op: a backward one that is done in F */
-    int32_t *goal;         /* per value: the parameter of whose gradient alone it is part, UNUSED,
-                            * MORE */
-    bool restart;      /* more of them were found */
+    uint8_t *recompute, *value_recompute; /* by op, and by value: DtRecompute */
+    uint64_t *value_homes; /* by value: the set of pieces whose forward part computes or receives
+                            * it */
+    uint64_t *store_homes; /* by store: the set of pieces whose forward part reads it */
+    uint8_t *known;        /* by op: whether it depends on no cotangent */
+    bool *early;           /* by op: a backward op that runs in F */
+    int32_t *goal;         /* by value: the one parameter whose gradient depends on it; UNUSED:
+                            * none; MORE: several */
+    bool restart;      /* further early ops were found: assigns all ops again */
 } Assigner;
 
 enum { UNUSED = -1, MORE = -2 };
 
-/* whether it depends on no cotangent */
+/* whether an op depends on no cotangent */
 typedef enum Known { KNOWN_NOT_ASKED, KNOWN_NO, KNOWN_YES } Known;
 
 static DtArena *arena_of(const Assigner *a) { return a->s->arena; }
@@ -119,7 +120,7 @@ static void read_forward(const Assigner *a, const DtOp *op, uint32_t piece)
 
 /* ---- pieces ---- */
 
-/* The piece of a backward op that could run in piece `piece`: see above. */
+/* The piece in which a backward op runs that could run in piece `piece`: see above. */
 static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
 {
     for (bool moved = true; moved;) {
@@ -140,7 +141,7 @@ static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
     return piece;
 }
 
-/* Whether the op makes something of one cotangent, and of nothing else that travels. */
+/* Whether the op has one cotangent as operand, and no other operand that would have to travel. */
 static bool is_of_cotangent(const Assigner *a, const DtOp *op)
 {
     uint32_t n = 0;
@@ -153,7 +154,8 @@ static bool is_of_cotangent(const Assigner *a, const DtOp *op)
     return n == 1;
 }
 
-/* The piece of a backward op, not above the lowest of the cotangents that it reads. */
+/* The piece in which a backward op runs: at most the lowest piece of the cotangents that it
+ * reads. */
 static uint32_t backward_piece(const Assigner *a, const DtOp *op, uint32_t lowest)
 {
     const uint32_t piece = pull_down(a, op, lowest);
@@ -189,7 +191,7 @@ static bool is_known(Assigner *a, uint32_t i)
     return a->known[i] == KNOWN_YES;
 }
 
-/* Assigns the op and its operands to the early part. */
+/* Moves the op, and backward ops that it reads, to F. */
 static void make_early(Assigner *a, uint32_t i)
 {
     if (a->recompute[i] != DT_RECOMPUTE_NO || a->forward[i] || a->early[i])
@@ -199,7 +201,7 @@ static void make_early(Assigner *a, uint32_t i)
         make_early(a, number_of(a, op_at(a, i)->in[k]));
 }
 
-/* Whether all that the op reads from lower pieces than its own can be made early. */
+/* Whether all operands that come from lower pieces than the op's own can be computed in F. */
 static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
 {
     bool good = true;
@@ -214,8 +216,8 @@ static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
     return good;
 }
 
-/* The piece for an early op: the last one that computes something from an operand of it, else the
- * one to which it would be pulled down. */
+/* The piece for an op that moves to F: the last piece that computes one of its operands, or else
+ * the piece where it would run in the backward part. */
 static uint32_t early_piece(const Assigner *a, const DtOp *op)
 {
     int64_t piece = -1;
@@ -252,7 +254,8 @@ static bool assign_op(Assigner *a, uint32_t i, bool live)
         }
     }
     if (home.home >= DT_HOME_F && !a->e->fixed.at[i])
-        dt_stage_differ(a->s, dt_stage_of(a->s, home.piece)); /* it stands on one piece only */
+        /* an op on a single stage cannot be in a class of several */
+        dt_stage_differ(a->s, dt_stage_of(a->s, home.piece));
     note_op(a, i, home);
     return true;
 }
@@ -265,7 +268,7 @@ typedef struct Term {
 } Term;
 typedef DT_VEC(Term) Terms;
 
-/* Ops that were given to the end of the function belong to B of that piece. */
+/* Assigns ops without a piece, which come at the end of the function, to B of that piece. */
 static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
 {
     note_op(a, a->e->func->ops.n - 1, (DtOpHome){DT_HOME_B, piece});
@@ -292,8 +295,7 @@ static bool is_done_by_terms(const DtOp *op)
     }
 }
 
-/* The operand in which the op is linear while nothing else of it depends on data that travels; -1:
- * none. */
+/* The operand in which the op is linear, if no other operand has to travel; -1: none. */
 static int32_t linear_in(const Assigner *a, const DtOp *op)
 {
     int32_t found = -1;
@@ -306,11 +308,11 @@ static int32_t linear_in(const Assigner *a, const DtOp *op)
     }
     if (found < 0 || !dt_op_is_linear(op, (uint32_t)found) || !is_done_by_terms(op))
         return -1;
-    if (op->kind == DT_OP_CAST) /* each term rounded is another sum */
+    if (op->kind == DT_OP_CAST) /* rounding each term would change the sum */
         return dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype)
                    ? found
                    : -1;
-    if (op->kind == DT_OP_WHERE) /* zero where it is not the value */
+    if (op->kind == DT_OP_WHERE) /* the other branch is zero */
         return dt_stage_is_zero(op->in[3 - found]) ? found : -1;
     return dt_op_is_joint(op, (uint32_t)found) ? -1 : found;
 }
@@ -323,13 +325,13 @@ static bool in_one_piece(const Terms *terms)
     return terms->n > 0;
 }
 
-/* The terms of a gradient, by the pieces that make them. */
+/* Splits a gradient into the terms that each piece computes. */
 static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
 {
     const uint32_t number = number_of(a, value);
     DtOp *op = value->op;
     Terms inner = {0};
-    DtValue *rest = NULL; /* that no piece's gradient is part of */
+    DtValue *rest = NULL; /* the part of the sum that no piece's gradient contains */
     const bool is_sum = op->kind == DT_OP_ADD;
     const int32_t linear = is_sum ? -1 : linear_in(a, op);
     if (a->to->ops.at[number].home != DT_HOME_B)
@@ -360,14 +362,15 @@ static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
     }
 }
 
-/* The piece for a gradient without operands: one on a stage that has the parameter. */
+/* A piece for a gradient that has no operands: one on a stage that has the parameter. */
 static uint32_t piece_of_constant(const Assigner *a, const DtStore *grad)
 {
     const int64_t home = largest(a, a->store_homes, grad->of->index, a->s->pipeline->n_pieces - 1);
     return home >= 0 ? (uint32_t)home : 0;
 }
 
-/* One result per piece that adds to the gradient; none where it is zero. */
+/* Makes one result per piece that computes a term of the gradient; pieces whose term is zero give
+ * none. */
 static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpanded *to)
 {
     Terms terms = {0};
@@ -394,7 +397,7 @@ static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpand
     }
 }
 
-/* Results that no op reads any more since gradients were split. */
+/* Marks ops as dead that no op reads since gradients were split. */
 static void drop_dead(const Assigner *a)
 {
     bool *wanted = DT_NEW_ARRAY(arena_of(a), bool, a->e->func->n_values + 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the entries of a run: per piece one for F and one for B, or B and W. First the ops of each
- * part are copied into a function of its own; what it reads from elsewhere becomes an argument with
- * the store that holds it on its stage. A value that a part reads
+ * part are copied into a function of its own; a value that the part reads from another part becomes
+ * an argument, with the store that holds the value on the part's stage. A value that a part
+ * reads
  *
  *   of its own piece         is in a SAVED store, to which the part that makes it gives it
  *   of a piece before it     comes with F, piece by piece: a CHANNEL store on each stage on the way
@@ -17,7 +18,7 @@
 
 #include <string.h>
 
-/* Where a value is on its way. */
+/* A place at which a value is stored on its way from piece to piece. */
 typedef struct Stop {
     uint32_t piece;
     DtStore *store;
@@ -25,17 +26,17 @@ typedef struct Stop {
 typedef DT_VEC(Stop) Stops;
 
 typedef struct PartResult {
-    DtValue *value; /* of the part */
+    DtValue *value; /* a value of the part */
     DtEntryResult to;
 } PartResult;
 
 typedef struct Part {
-    DtFunc *func;             /* NULL: nothing to do */
-    DT_VEC(DtStore *) stores; /* of its arguments */
+    DtFunc *func;             /* NULL: the piece has no work in this phase */
+    DT_VEC(DtStore *) stores; /* by argument: its store */
     DT_VEC(PartResult) results;
 } Part;
 
-/* The actions of its stage that write a slot, and that read it. */
+/* How long a slot is in use: the action that writes it, and those that read it. */
 typedef struct Life {
     DtAction write;
     DT_VEC(DtAction) reads;
@@ -46,20 +47,21 @@ typedef struct Build {
     const char *name;
     const DtExpanded *e;
     const DtAssigned *a;
-    DtPipelineRun run, unfolded; /* by classes and by stages */
-    Part *parts[2]; /* F, B; per piece */
-    DtValue **made; /* per value of e: in the part that makes it */
-    Stops *stops;   /* per value of e */
+    DtPipelineRun run, unfolded; /* the run by classes, and by stages */
+    Part *parts[2]; /* by F and B, and by piece */
+    DtValue **made; /* by value of e: the same value in the part that computes it */
+    Stops *stops;   /* by value of e */
     uint32_t first_slot;
-    DT_VEC(Life) lives; /* per slot of the run */
+    DT_VEC(Life) lives; /* by slot of the run */
     /* of the part being built */
     Part *part;
     DtBuilder b;
     uint32_t phase, piece, turn;
     uint32_t *order,
-        *first[3]; /* the ops of F, then of B, by pieces; where each piece's begin; results' */
+        *first[3]; /* order: the ops of F, then of B, by pieces; first: where each piece's ops (and
+                    * results) begin */
     uint32_t *result_order;
-    DtValue **here; /* per value of e: argument or copy in this part */
+    DtValue **here; /* by value of e: the argument or copy in the part being built */
     uint32_t *here_turn;
 } Build;
 
@@ -122,7 +124,7 @@ static DtStore *saved_at_home(Build *w, DtValue *value)
     return slot;
 }
 
-/* The store that holds the value where that piece is. */
+/* The store that holds the value on the stage of that piece. */
 static DtStore *store_at(Build *w, DtValue *value, uint32_t piece)
 {
     const DtOpHome *home = home_of(w, value);
@@ -189,7 +191,7 @@ static DtOp *copy_op(Build *w, const DtOp *op)
     return copy;
 }
 
-/* The value in the part being built. */
+/* The value in the part being built: a copy, or an argument. */
 static DtValue *take(Build *w, DtValue *value)
 {
     const DtOpHome *home = home_of(w, value);
@@ -237,7 +239,8 @@ static void give_results(Build *w)
         if (given.to.store)
             given.to.store = dt_stage_copy(w->s, given.to.store, dt_stage_of(w->s, w->piece),
                                            result->range < 0 ? 0 : (uint32_t)result->range);
-        given.to.accumulate = given.to.accumulate || gradient; /* pieces of a stage may share it */
+        /* pieces on one stage may share the store */
+        given.to.accumulate = given.to.accumulate || gradient;
         DT_PUSH(arena_of(w), w->part->results, given);
     }
 }
@@ -295,7 +298,7 @@ static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint3
     dt_graph_renumber(func);
 }
 
-/* The part of the run for each piece and action: the function becomes an entry; returns its
+/* Makes an entry of the function, for this piece and kind of action of the run; returns its
  * number. */
 static int32_t add_entry(Build *w, DtFunc *func, uint32_t kind, uint32_t piece,
                          DtStore *const *stores, uint32_t n_results, const DtEntryResult *results)
@@ -331,14 +334,15 @@ static bool is_delayed(const PartResult *result)
     return result->to.store && result->to.store->kind == DT_STORE_GRAD;
 }
 
-/* Gives the results of bwd_x from n_early on, which are the arguments of bwd_w, their stores. */
+/* Gives the results of bwd_x from n_early on their stores; these results are the arguments of
+ * bwd_w. */
 static void settle_crossing(Build *w, DtFunc *x, uint32_t n_early, uint32_t piece,
                             DtStore *const *stores, DtEntryResult *results, DtStore **ret_stores)
 {
     uint32_t kept = n_early;
     for (uint32_t i = n_early; i < x->results.n; i++) {
         DtValue *value = x->results.at[i];
-        if (!value->op) { /* an argument of both */
+        if (!value->op) { /* an argument of bwd_x that bwd_w reads too */
             ret_stores[i - n_early] = stores[value->index];
             continue;
         }
@@ -386,11 +390,12 @@ static void finish_split(Build *w, uint32_t piece)
 
 /* ---- the run ---- */
 
-/* Most slots of a piece are filled and read at the same places: the last ones. */
+/* The last result of the search for depths. Most slots of a piece are written and read by the same
+ * actions, so it is often needed again. */
 typedef struct LastDepth {
     DtAction write, read;
     uint32_t class;
-    int64_t *depths; /* per stage of the class; NULL: none so far */
+    int64_t *depths; /* by stage of the class; NULL: there is no last result yet */
 } LastDepth;
 
 /* How many slots each stage of a class needs between two actions. */
@@ -437,7 +442,7 @@ static void settle_depths(Build *w)
     }
 }
 
-/* The lowest piece with something backward to do; n_pieces: none has. */
+/* The lowest piece that has backward work; n_pieces: no piece has any. */
 static uint32_t lowest_backward(const Build *w)
 {
     uint32_t lowest = w->s->pipeline->n_pieces;
@@ -452,7 +457,7 @@ static uint32_t lowest_backward(const Build *w)
     return lowest;
 }
 
-/* Runs without backward that join the same pieces have one schedule. */
+/* Gives runs without backward that connect the same pieces one schedule. */
 static bool share_schedule(Build *w)
 {
     const DtPipelineSchedule *pipeline = w->s->whole;

@@ -10,9 +10,9 @@
  * (ir/pipeline_unfold.c) says it stage by stage.
  *
  * Stages can be of one class if each of their pieces is a range of one loop and nothing else,
- * equally long on all. That is decided beforehand. Whether they are equal shows while they are
- * cut: nothing may stand on a single one of them, and what a stage receives must be what it sends
- * on, one iteration's range later:
+ * equally long on all. That is decided beforehand. Cutting then shows whether the stages are equal:
+ * no op may run on only one of them, and a stage must send what it receives, for the next range of
+ * iterations:
  *
  *   carried value i of the loop      comes as the loop's operand i, goes as its result i
  *   what passes through              comes and goes unchanged
@@ -26,7 +26,7 @@
 
 /* ---- which stages ---- */
 
-/* The loop of whose iterations the piece consists, NULL: it has others, or something else. */
+/* The loop that the piece consists of iterations of; NULL: it has other ops, or several loops. */
 static const DtStageLoop *only_loop(const DtStager *s, uint32_t piece)
 {
     const DtStageLoop *only = NULL;
@@ -44,7 +44,7 @@ static const DtStageLoop *only_loop(const DtStager *s, uint32_t piece)
     return only;
 }
 
-/* Both its neighbours are on other stages. */
+/* Whether both neighbours of the piece are on other stages. */
 static bool stands_alone(const DtPipelineSchedule *pipeline, uint32_t piece)
 {
     const uint32_t stage = pipeline->stage_of[piece];
@@ -85,7 +85,8 @@ static void find_classes(DtStager *s, uint32_t *ret_n)
 
 /* ---- the pipeline by classes ---- */
 
-/* Piece numbers by classes for those by stages: of pieces whose stage is alone in its class. */
+/* Replaces the pieces of segments by their numbers among the classes. Such pieces are on stages
+ * that are alone in their class. */
 static void renumber_segments(DtStager *s)
 {
     for (uint32_t i = 0; i <= s->loops.n; i++)
@@ -118,7 +119,8 @@ void dt_stage_classes(DtStager *s)
     by_class->stage_of = DT_NEW_ARRAY(s->arena, uint32_t, by_class->n_pieces);
     s->piece_first = DT_NEW_ARRAY(s->arena, uint32_t, by_class->n_pieces);
     uint32_t *next = DT_NEW_ARRAY(s->arena, uint32_t,
-                                  by_class->n_stages); /* piece of each first stage to look at */
+                                  by_class->n_stages); /* by class: the next piece of its first
+                                                        * stage */
     for (uint32_t g = 0; g < by_class->n_pieces; g++) {
         const uint32_t class = dt_schedule_stage(s->kind, by_class->n_stages, g);
         by_class->stage_of[g] = class;
@@ -149,13 +151,13 @@ void dt_stage_take_apart(DtStager *s)
     }
 }
 
-/* Whether more than one stage has such a piece. */
+/* Whether the piece is on a class of several stages. */
 static bool is_many(const DtStager *s, uint32_t piece)
 {
     return s->class_more[dt_stage_of(s, piece)] > 0;
 }
 
-/* The piece of a class on one of its stages. */
+/* The piece (by stages) that a piece of a class is on one of the class's stages. */
 static uint32_t piece_on(const DtStager *s, uint32_t piece, uint32_t stage)
 {
     return dt_pipeline_like(s->whole, s->piece_first[piece], stage);
@@ -184,7 +186,8 @@ static const DtChannel *channel_of(const DtPipelineRun *run, uint32_t piece, boo
     return NULL;
 }
 
-/* Whether a loop of the entry takes `in` as the carried value that it leaves in `out`. */
+/* Whether some loop of the entry takes the contents of `in` as a carried value and leaves that
+ * carried value in `out`. */
 static bool carries(const DtEntryPoint *entry, const DtStore *in, const DtStore *out)
 {
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {

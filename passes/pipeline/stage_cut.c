@@ -4,8 +4,8 @@
  * items. Their costs are counted in flops: contractions 2mnk, everything else a fixed number per
  * byte that it reads or writes, since such ops run at the speed of memory. Where the nodes of a
  * cluster are of several kinds, an op costs a stage as many times more as it takes longer on its
- * device than on the fastest (cost/). Of all ways to cut, the stage with most is made as cheap as
- * can be, counting all of its pieces, and then the largest piece (ir/cuts.h).
+ * device than on the fastest (cost/). Cuts are chosen such that the most expensive stage (with all
+ * of its pieces) is as cheap as possible, and then the most expensive piece (ir/cuts.h).
  *   A model without loops is cut before named instances: a piece starts at the first op with that
  *   path. */
 #include "passes/pipeline/stage.h"
@@ -63,7 +63,7 @@ static double bytes_of(const DtModule *module, const DtValue *value)
            (double)dt_dtype_size(value->type->dtype);
 }
 
-/* In flops of the fastest device, on each kind of nodes of the cluster. */
+/* A cost in flops of the fastest device, on each kind of the cluster's nodes. */
 typedef struct Cost { double at[DT_NODE_KINDS]; } Cost;
 
 static Cost cost_of_func(const DtStager *s, const DtFunc *func);
@@ -74,7 +74,7 @@ static void add_cost(Cost *sum, Cost cost)
         sum->at[k] += cost.at[k];
 }
 
-/* Cost in seconds on the fastest device; seconds: on each kind, 0: all nodes are alike. */
+/* cost: on the fastest device; seconds: on each kind of nodes, 0: all nodes are alike. */
 static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
 {
     double least = INFINITY;
@@ -86,7 +86,7 @@ static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
     return ret;
 }
 
-/* By kind of node; false: all nodes are alike. */
+/* The cost model of nodes of that kind; false: all nodes are alike. */
 static bool model_of(const DtStager *s, uint32_t kind, DtCostModel *ret_model)
 {
     const DtClusterConfig *cluster = s->context->cluster;
@@ -192,7 +192,7 @@ static const uint32_t *kinds_of_stages(const DtStager *s)
     return kinds;
 }
 
-/* On the slowest of these. */
+/* The cost on the slowest of these kinds of nodes. */
 static double cost_on(const Cost *cost, uint32_t kinds)
 {
     double most = 0;
@@ -204,9 +204,9 @@ static double cost_on(const Cost *cost, uint32_t kinds)
 /* ---- items ---- */
 
 typedef struct Item {
-    int32_t loop; /* -1: ops outside of named loops */
+    int32_t loop; /* number of the loop; -1: ops outside of named loops */
     int64_t iteration;
-    uint32_t segment; /* loop -1: its number */
+    uint32_t segment; /* loop -1: number of the segment */
     Cost cost;
 } Item;
 
@@ -346,7 +346,7 @@ static void set_pieces(DtStager *s, const ItemList *items, const int64_t *first)
         }
         DtStageLoop *loop = &s->loops.at[item->loop];
         for (; filled <= (uint32_t)item->loop;
-             filled++) /* nothing that costs stands before the loop */
+             filled++) /* segments before the loop that cost nothing */
             s->segment_piece[filled] = piece;
         if (loop->hi[piece] == 0)
             loop->lo[piece] = item->iteration;

@@ -13,10 +13,10 @@
  *
  * Carried values go from range to range. Stacked ones are cut: a parameter becomes one `param` per
  * range, what another cut loop stacked is taken range by range, and ops that treat all iterations
- * alike are made once per range; anything else is sliced, and what needs all iterations at once
- * gets them concatenated. A carried value that a backward loop only adds to, from zero, and that
- * ends in gradients of parameters alone, starts from zero in every range: its parts are added where
- * the gradient is used, not sent along. */
+ * alike are made once per range. All other values are sliced, and ops that need all iterations at
+ * once get the parts concatenated. A carried value that a backward loop only adds to, from zero,
+ * and that ends in gradients of parameters alone, starts from zero in every range: its parts are
+ * added where the gradient is used, not sent along. */
 #include "passes/pipeline/stage.h"
 
 #include <string.h>
@@ -27,17 +27,18 @@ typedef struct Expander {
     const DtFunc *func;
     DtExpanded *to;
     DtBuilder b;
-    uint32_t place; /* place of the next op */
+    uint32_t place; /* the piece of the op that is made next */
     bool fixed;
-    DtValue **whole;  /* per value of func */
-    DtValue ***parts; /* per value of func: per named loop and piece; NULL: not cut so far */
+    DtValue **whole;  /* by value of func: the value as a whole; NULL: not made yet */
+    DtValue ***parts; /* by value of func, by named loop and piece: its part; NULL: not cut so
+                       * far */
 } Expander;
 
 /* ---- making ops ---- */
 
 static DtArena *arena_of(const Expander *x) { return x->s->arena; }
 
-/* Moves ops that were appended to the function to the current position. */
+/* Records the present piece for the ops that were just appended. */
 static void stamp(Expander *x)
 {
     while (x->to->place.n < x->b.func->ops.n) {
@@ -84,7 +85,8 @@ static bool has_axis(const DtType *type, const DtStageLoop *loop)
 static DtValue *whole(Expander *x, const DtValue *value);
 static DtValue *part(Expander *x, const DtValue *value, int32_t loop, uint32_t piece);
 
-/* Ops that do the same in every iteration, whose results can be made range by range. */
+/* Whether the op does the same in every iteration, so that its result can be made range by
+ * range. */
 static bool is_alike(const DtOp *op, const DtStageLoop *loop)
 {
     const DtOpClass kind = dt_op_info[op->kind].op_class;
@@ -132,8 +134,8 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
     return dt_stage_copy_range(&x->b, op, in, loop->axis, loop->count, n)->out[value->index];
 }
 
-/* Where the part of a piece of a loop is kept: one value may be of several loops, as a gradient of
- * zeros. */
+/* The place in which x keeps a piece's part of a value, for one loop. A value may be cut for
+ * several loops, as a gradient of zeros is. */
 static DtValue **part_at(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
 {
     DtValue ***parts = &x->parts[value->id];
@@ -174,7 +176,7 @@ static DtValue *whole(Expander *x, const DtValue *value)
         if (!made)
             continue;
         for (uint32_t k = 0; k <= x->s->class_more[class];
-             k++) /* if it is used, the stages differ */
+             k++) /* any stage of the class may read it; then the stages differ */
             in[n++] = made;
     }
     x->whole[value->id] =
@@ -192,7 +194,7 @@ bool dt_stage_is_zero(const DtValue *value)
     return op && op->kind == DT_OP_CONST && op->number == 0;
 }
 
-/* The body only adds to carried value i. */
+/* Whether the body does nothing with carried value i but add to it. */
 static bool is_added_to(const DtFunc *body, uint32_t i)
 {
     const DtValue *input = body->inputs.at[1 + i], *at = body->results.at[i];
@@ -204,7 +206,8 @@ static bool is_added_to(const DtFunc *body, uint32_t i)
         uses += body->results.at[k] == input;
     while (
         at !=
-        input) { /* down the first operands of adds, or the second ones where they are the input */
+        input) { /* follows the adds: along their first operands, or the second one if that is the
+                  * input */
         if (!at->op || at->op->kind != DT_OP_ADD)
             return false;
         at = at->op->in[1] == input ? input : at->op->in[0];
@@ -212,7 +215,7 @@ static bool is_added_to(const DtFunc *body, uint32_t i)
     return uses == 1;
 }
 
-/* Whether all that depends on the value are linear ops and gradients of parameters. */
+/* Whether only linear ops and gradients of parameters depend on the value. */
 static bool ends_in_gradients(const Expander *x, const DtValue *value, uint32_t from)
 {
     const DtFunc *func = x->func;
@@ -370,7 +373,7 @@ static void expand_results(Expander *x)
     }
 }
 
-/* The parameters that value is made of range by range. seen: per value. */
+/* Finds the parameters from which value is computed range by range. seen: by value id. */
 static void find_stacked(DtStager *s, const DtValue *value, int32_t number, bool *seen)
 {
     const DtStageLoop *loop = &s->loops.at[number];

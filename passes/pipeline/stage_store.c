@@ -16,7 +16,8 @@ DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t sta
     const uint32_t n = copies->n, likely = range < 0 || (uint32_t)range < n
                                                ? (uint32_t)(range < 0 ? 0 : range)
                                                : n - 1;
-    for (uint32_t k = 0; k < n; k++) { /* made in order of pieces, so close to there */
+    for (uint32_t k = 0; k < n; k++) { /* copies are made in the order of pieces: begins the search
+                                        * close to the right one */
         const DtStageCopy *copy = &copies->at[(likely + n - k) % n];
         if (copy->store->stage == (int32_t)stage && copy->range == range)
             return copy->store;
@@ -51,7 +52,7 @@ DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_
     if (loop >= 0)
         cut_store(s, &s->loops.at[loop], piece, store);
     else
-        dt_stage_differ(s, stage); /* its first stage counts it, the others do not */
+        dt_stage_differ(s, stage); /* the store would be on the first stage of the class only */
     DT_PUSH(s->arena, s->copies[from->index], ((DtStageCopy){store, range}));
     if (from->of)
         dt_stage_copy(s, from->of, stage, piece);

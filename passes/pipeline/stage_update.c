@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts entry "update" into one per stage. What belongs to one parameter (its gradient's squares,
- * its update) is copied for every copy of it that the stage holds, with the copy's iterations; the
- * rest (learning rate, clipping) is copied once. Three things need other stages:
+/* Cuts entry "update" into one per stage. Ops that belong to one parameter (the squares of its
+ * gradient, its update) are copied for every copy of the parameter that the stage holds, with the
+ * copy's iterations; all other ops (learning rate, clipping) are copied once. Three things need
+ * other stages:
  *
  *   %g = all_reduce[pipe; stages 0, 3](%d_w)   a parameter on several stages: its gradient is the
  *                                              sum of theirs
@@ -25,36 +26,37 @@ typedef struct Updater {
     DtStager *s;
     const DtEntryPoint *entry;
     const DtFunc *func;
-    DT_VEC(const DtValue *) norms; /* square roots of sums of squares */
-    int32_t *owner;         /* per value: the parameter store that it depends on, NOBODY, SEVERAL */
-    bool **stages;          /* per parameter or state store that is not cut: where it is, by
-                             * stage */
-    const char **members;   /* the same as a set; NULL: one stage or none */
-    bool *has_terms;        /* per parameter or state store: some stage makes its gradient or next
-                             * value */
-    /* of the stage being built */
+    DT_VEC(const DtValue *) norms; /* square roots of sums of squares: the norms */
+    int32_t *owner;         /* by value: the parameter store that it depends on, or NOBODY,
+                             * SEVERAL */
+    bool **stages;          /* by parameter or state store that is not cut, by stage: whether it is
+                             * there */
+    const char **members;   /* the same as a set of stages; NULL: one stage or none */
+    bool *has_terms;        /* by parameter or state store: whether some stage computes its gradient
+                             * or next value */
+    /* what follows belongs to the stage being built */
     uint32_t stage, turn;
     DtBuilder b;
-    DtValue **sums_of; /* by norm: the complete sum of squares; of the stage being built */
+    DtValue **sums_of; /* by norm: the complete sum of squares, on the stage being built */
     DtValue **shared,
-        **own; /* per value: the copy on this stage, for the present copy of a parameter */
+        **own; /* by value: its copy on this stage; own: for the present copy of a parameter */
     uint32_t *own_turn;
-    int32_t range;  /* of that copy */
-    int32_t loop;   /* whose iterations it has; -1: none */
-    DtValue **sums; /* per parameter or state store: its gradient or next value, added over
+    int32_t range;  /* the piece whose iterations the present copy has */
+    int32_t loop;   /* the loop whose iterations the present copy has; -1: none */
+    DtValue **sums; /* by parameter or state store: its gradient or next value, summed over
                      * stages */
 } Updater;
 
 static const DtStore *param_of(const DtStore *store) { return store->of ? store->of : store; }
 
-/* Sums that the stages leave for the update, with the terms of each. */
+/* Whether stages leave terms in the store that the update adds up. */
 static bool is_total(const DtStore *store)
 {
     return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT;
 }
 
-/* Number of the norm that contains the value, or NOBODY. A sum of squares may be part of another
- * norm as well. */
+/* The number of a norm whose sum contains the value, or NOBODY. One sum of squares may be part of
+ * several norms. */
 static int32_t norm_of(const Updater *u, const DtValue *value)
 {
     for (uint32_t i = 0; i < u->norms.n; i++)
@@ -96,11 +98,12 @@ static const char *several(const Updater *u, const bool *stages)
     return dt_stages_count(set) > 1 ? set : NULL;
 }
 
-/* The sum of the stages' values; gradients: they are such, else numbers that a norm is made of. */
+/* Sums the value over the stages. gradients: it is a gradient, else a number from which a norm is
+ * computed. */
 static DtValue *across(Updater *u, DtValue *value, const char *stages, bool gradients)
 {
     if (!stages)
-        return value; /* one stage */
+        return value; /* a single stage: nothing to sum */
     DtOp draft = {
         .kind = DT_OP_ALL_REDUCE, .mesh = (uint16_t)(1u << u->s->pipeline->mesh), .stages = stages,
         .gradients = gradients};
@@ -159,7 +162,7 @@ static DtValue *read_store(Updater *u, const DtOp *op)
     if (store) {
         value = dt_graph_source(&u->b, DT_OP_PARAM, store->type, op->text, store);
         value->name = op->out[0]->name;
-    } else { /* no piece of this stage adds to it */
+    } else { /* no piece of this stage computes a term */
         const DtStore *copy = dt_stage_find_copy(u->s, param, u->stage, u->range);
         value = zeros(u, dt_type_with_dtype(copy->type, op->store->type->dtype));
     }
@@ -193,7 +196,7 @@ static DtValue *copy_value(Updater *u, const DtValue *value)
 
 /* ---- the norm ---- */
 
-/* From now on, this copy of a parameter. */
+/* Begins the ops of another copy of a parameter. */
 static void begin_copy(Updater *u, const DtStore *param, const DtStageCopy *copy)
 {
     u->turn++;
@@ -224,14 +227,14 @@ static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
     return !x ? y : !y ? x : dt_graph_binary(&u->b, DT_OP_ADD, x, y);
 }
 
-/* The term that this stage adds to a parameter's value; NULL: none. */
+/* The term of the value that this stage computes for its own parameters; NULL: none. */
 static DtValue *own_part(Updater *u, const DtValue *value)
 {
     const int32_t param = u->owner[value->id];
     DtValue *sum = NULL;
     for (uint32_t i = 0; i < u->stage && u->s->loop_of[param] < 0; i++)
         if (u->stages[param][i])
-            return NULL; /* a lower stage has it too */
+            return NULL; /* a lower stage counts the shared parameter */
     const DtStageCopies *copies = &u->s->copies[param];
     for (uint32_t i = 0; i < copies->n; i++) {
         if (copies->at[i].store->stage != (int32_t)u->stage)
@@ -249,7 +252,7 @@ static DtValue *part_of_sum(Updater *u, const DtValue *value)
     if (u->owner[value->id] >= 0)
         return own_part(u, value);
     if (u->owner[value->id] == NOBODY)
-        return NULL; /* of no gradient: a zero to begin with */
+        return NULL; /* the zero with which a sum begins */
     DtValue **in = DT_NEW_ARRAY(u->s->arena, DtValue *, op->n_in + 1);
     uint32_t parts = 0;
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -311,7 +314,7 @@ static void update_stage(Updater *u, uint32_t stage)
         u->sums_of[i] = across(u, mine ? mine : zeros(u, squares->type), all, false);
     }
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {
-        const DtStore *param = u->s->module->stores.at[i]; /* or a state */
+        const DtStore *param = u->s->module->stores.at[i]; /* a parameter or a state */
         const bool is_updated = param->kind == DT_STORE_PARAM || param->kind == DT_STORE_STATE;
         for (uint32_t k = 0; is_updated && k < u->s->copies[i].n; k++)
             if (u->s->copies[i].at[k].store->stage == (int32_t)stage)

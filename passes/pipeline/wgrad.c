@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A backward function in two parts, so that a schedule may put the gradients of parameters later.
+/* A backward function in two parts, so that a schedule may compute the gradients of parameters
+ * later.
  *
  * Purpose: bwd_x computes the cotangents of arguments, bwd_w those of parameters, from what bwd_x
  * leaves it.
@@ -29,8 +30,8 @@ typedef enum Part { PART_DEAD, PART_EARLY, PART_DELAYED, PART_BOTH, PART_SPLIT }
 
 typedef struct Slice Slice;
 
-/* A value that crosses: one of the function, or (value NULL) extra result number `extra` of the
- * early half of the loop that is op number `op`. */
+/* A value that the delayed part takes from the early one: a value of the function or, if `value` is
+ * NULL, extra result number `extra` of the early half of the loop that is op number `op`. */
 typedef struct Cross {
     const DtValue *value;
     uint32_t op, extra;
@@ -45,8 +46,8 @@ struct Slice {
     Part *part;         /* per op */
     Slice **sub;        /* per op: of a split loop's body */
     DT_VEC(Cross) cross;
-    /* while building */
-    DtValue **value[2];  /* per value id: in the early and in the delayed function */
+    /* by value id: the same value in the early, in the delayed function */
+    DtValue **value[2];  /* by op: the extra results of a split loop */
     DtValue ***extra[2]; /* per op: the extras of a split loop */
 };
 
@@ -106,7 +107,7 @@ static void demand(bool *by_id, const DtOp *op)
         by_id[op->in[i]->id] = true;
 }
 
-/* The operands of a split loop, each for the part that takes it. */
+/* Records for the operands of a split loop which of its halves read them. */
 static void demand_of_loop(Slice *s, const DtOp *op, const Slice *sub)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -291,7 +292,8 @@ static void build_ops(Slice *s, int half, DtFunc *func)
     }
 }
 
-/* The type of a crossing value in the early function (or its body), as seen in the delayed one. */
+/* Adds an input for each crossing value to the delayed function. Inside a loop's body, an axis with
+ * the loop's name has another name there. */
 static void take_cross(Slice *s, DtFunc *func)
 {
     DtBuilder b = {.func = func, .span = s->func->span};

@@ -10,8 +10,8 @@
  *                                          %b = dot[embed](%a, %w)
  *                                          %y = bind(%b) text=wq:linear
  *
- * Cotangents of these values are bound alike. Parameters, saved values and new states are not:
- * they follow their stores, or what reads them. */
+ * Cotangents of these values are bound in the same way. Parameters, saved values and new states are
+ * not: they follow their stores, or what reads them. */
 #include "passes/place/bound.h"
 
 #include "base/intern.h"
@@ -52,11 +52,12 @@ const char *dt_bound_place(const DtOp *call)
     return call->text && *call->text ? dt_intern_printf("%s:%s", call->text, name) : name;
 }
 
-/* Layers do not bind saved values; a function that a line names binds saved arguments too. */
+/* Whether operand i is bound. Layers bind arguments only; a function that a line names also binds
+ * saved values that are arguments. */
 bool dt_bound_input(const DtOp *call, uint32_t i)
 {
     const DtFunc *func = call->func, *primal = primal_of(func);
-    if (func->seeds.n == 0) /* forward */
+    if (func->seeds.n == 0) /* a forward function: binds its arguments */
         return i < primal->n_args;
     if (i >= func->saved.n)
         return func->seeds.at[i - func->saved.n] < primal->n_returns;

@@ -6,15 +6,15 @@
 
 #include "passes/passes.h"
 
-/* Whether placement needs marks for this call's arguments and results. */
+/* Whether placement needs marks at this call's arguments and results, since lines may name them. */
 bool dt_bound_is_wanted(const DtPassContext *context, const DtOp *call);
 
 /* The name of the call in `shard` lines: "wq:linear"; "attend" if the call has no label, "" for
  * the body of a loop. Interned. */
 const char *dt_bound_place(const DtOp *call);
 
-/* Whether operand i is an argument (or a cotangent of a result), and result i a result (or a
- * cotangent of an argument). */
+/* dt_bound_input: whether operand i is an argument of the call, or a cotangent of a result.
+ * dt_bound_result: whether result i is a result of the function, or a cotangent of an argument. */
 bool dt_bound_input(const DtOp *call, uint32_t i);
 bool dt_bound_result(const DtOp *call, uint32_t i);
 

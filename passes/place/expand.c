@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expansion.
  *
- * Purpose: what a program means and what ranks do is one thing for most ops. For ring calls
- * (ring.h), relays among them (relay.h), and ops along an axis in zigzag order (zigzag.h) it is
- * two; here each becomes a call of a function that says what ranks do, for the back end and the
- * interpreter of all ranks.
+ * Purpose: ranks execute most ops of a placed program as they are written. Ring calls (ring.h),
+ * which include relays (relay.h), and ops along an axis in zigzag order (zigzag.h) only say what
+ * the result is. Here each of these becomes a call of a function that says what every rank does,
+ * for the back end and the interpreter of all ranks.
  *
  *     %o = call[kseq](%q, %k, %v) func=attend.2 mesh={context}
  *     %t = shard(%x) : i32[batch, seq/context~] mesh={context}
@@ -15,18 +15,18 @@
  * Masks made of positions in zigzag order are made inside the library calls that take them: outside
  * they would be as large as the scores.
  *
- * The certificate reads the program before this pass; that each of these functions does what the op
- * did whose place it takes is proved apart, by evaluating both (verify/box.h).
+ * The certificate reads the program before this pass; a separate proof shows that each new function
+ * equals the op that it replaces, by evaluating both (verify/box.h).
  *
- * Requires: a placed program. Establishes: no ring calls; no op but relabels and elementwise ones
- * needs to know the order of a split. Breaks: nothing. */
+ * Requires: a placed program. Establishes: no ring calls; only relabels and elementwise ops are
+ * left along axes in zigzag order. Breaks: nothing. */
 #include "passes/passes.h"
 
 #include "passes/place/relay.h"
 #include "passes/place/ring.h"
 #include "passes/place/zigzag.h"
 
-/* op becomes the call of func with these operands, which has its results. */
+/* Turns op into a call of func with these operands; the results stay op's. */
 static void become_call(DtOp *op, DtFunc *func, DtValue **in)
 {
     const char *text = op->kind == DT_OP_CALL ? op->text : NULL;
@@ -47,9 +47,9 @@ static void become_call(DtOp *op, DtFunc *func, DtValue **in)
 /* ---- masks along an axis in zigzag order ---- */
 
 typedef struct Lift {
-    DtBuilder b;                           /* of the new function */
-    const DtValue *positions[DT_MAX_RANK]; /* one per axis */
-    DtValue *inputs[DT_MAX_RANK];          /* that take their place */
+    DtBuilder b;                           /* adds ops to the new function */
+    const DtValue *positions[DT_MAX_RANK]; /* the positions found, one value per axis */
+    DtValue *inputs[DT_MAX_RANK];          /* the inputs of the new function that replace them */
     uint32_t n;
 } Lift;
 
@@ -68,8 +68,8 @@ static bool is_lifted(const DtValue *value)
     return dt_ring_is_positional(value) && in_zigzag(value);
 }
 
-/* Whether a library call takes a mask or the like that is made of such positions: outside it would
- * be as large as the scores. */
+/* Whether a library call has an operand computed from such positions, as a mask is. Computed before
+ * the call, the mask would be as large as the scores. */
 static bool lifts(const DtOp *op)
 {
     bool any = false;
@@ -102,7 +102,8 @@ static DtValue *copy_inside(Lift *lift, const DtValue *value)
     return dt_graph_copy(&lift->b, op, in)->out[0];
 }
 
-/* The function with these masks made inside, of positions that it takes. ret_in: the operands. */
+/* A function that computes these masks itself, from positions that it takes as operands; ret_in:
+ * its operands. */
 static DtFunc *lift_positions(const DtOp *op, DtModule *module, DtValue **ret_in)
 {
     const DtFunc *func = op->func;
@@ -151,7 +152,7 @@ typedef DtFunc *Make(const DtOp *op, DtModule *module, DtValue **ret_in);
 
 static DtFunc *make_zigzag(const DtOp *op, DtModule *module, DtValue **ret_in)
 {
-    (void)ret_in; /* its operands stay */
+    (void)ret_in; /* the call has op's operands */
     return dt_zigzag_expand(op, module);
 }
 
@@ -184,11 +185,12 @@ bool dt_pass_expand(DtModule *module, const DtPassContext *context)
 {
     (void)context;
     bool any = expand(module, dt_relay_is, dt_relay_expand);
-    /* the first two look at how masks are made */
+    /* rings and masks are recognised by how masks are computed, so zigzag order is expanded after
+     * them */
     any = expand(module, dt_ring_is, dt_ring_expand) || any;
     any = expand(module, lifts, lift_positions) || any;
     any = expand(module, dt_zigzag_is, make_zigzag) || any;
-    for (uint32_t i = 0; i < module->funcs.n; i++) { /* parts were for rings */
+    for (uint32_t i = 0; i < module->funcs.n; i++) { /* only rings need `part` */
         DtFunc *func = module->funcs.at[i];
         any = any || (func->stream && func->stream->part);
         if (func->stream)

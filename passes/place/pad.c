@@ -2,20 +2,21 @@
 /* Padding.
  *
  * Purpose: rounds the extents of the axes that a `shard` line with `(pad = n)` names up to a
- * multiple of n and of the line's ranks, and keeps what is behind the logical extent harmless.
+ * multiple of n and of the line's ranks, and ensures that elements after the logical extent (the
+ * padding) never change a result.
  *
  *   vocab = 50257, shard vocab on tensor (pad = 128):
  *   %m = reduce max[vocab](%x)   =>   %c = lt(iota[vocab=50304], 50257)
  *                                     %y = where(%c, %x, -inf) ; %m = reduce max[vocab](%y)
  *
- * Values whose axis has the logical extent get the physical one. What reduces, contracts, gathers
- * from or adds away a padded axis reads the identity of its reduction there, by selection:
- * elsewhere padding may hold anything, also NaN. Parameters, gradients, moments and states hold
- * zeros there, so what reads a parameter outside of loops needs no selection. An op that has no
- * such rule (it cuts, renames, scans or windows the axis, or is a library kernel) gets its operands
- * without their padding, and what it makes is padded again: right, but the axis is then whole
- * there. Inputs and outputs of the program keep their logical extents. Each value is masked once
- * per identity.
+ * Values whose axis has the logical extent get the physical one. An op that reduces, contracts,
+ * gathers from or scatters along a padded axis reads the identity of its reduction in the padding,
+ * which a `where` puts there. For other ops the padding may hold anything, even NaN. Parameters,
+ * gradients, moments and states have zeros as padding, so ops that read a parameter outside of
+ * loops need no `where`. An op without such a rule (it slices, renames, scans or windows the axis,
+ * or is a library kernel) gets its operands without padding, and its result is padded again: this
+ * is correct, but no rank has only a part of the axis there. Inputs and outputs of the program keep
+ * their logical extents. For each value and identity there is one `where`.
  *
  * Requires: inlined entries, before anything is placed. Establishes: DtModule.padded, and types
  * with physical extents, also of stores. Breaks: nothing. */
@@ -27,7 +28,7 @@
 /* A value with its padding replaced by an identity, in one function. */
 typedef struct Masked {
     const DtValue *of;
-    uint64_t axes; /* bits of the axes of its type */
+    uint64_t axes; /* bits: axes of its type whose padding is replaced */
     DtReduce fill;
     DtValue *value;
 } Masked;
@@ -43,9 +44,9 @@ typedef struct Scope {
     DtFunc *func;
     DtBuilder b;
     DT_VEC(Masked) masked;
-    DtValue **now; /* by old number */
-    bool *zero;    /* by old number: the padding of now is zero */
-    bool *positive; /* the same: it is above zero */
+    DtValue **now; /* by id of the old values: the value in the new function */
+    bool *zero;    /* by id of the old values: the new value has zeros as padding */
+    bool *positive; /* by id of the old values: the padding of the new value is above zero */
 } Scope;
 
 /* ---- extents ---- */
@@ -103,7 +104,7 @@ static DtValue *identity(DtBuilder *b, DtDtype dtype, DtReduce fill)
                                                         : -2147483648.0);
 }
 
-/* value with the padding of these axes of its type replaced. */
+/* A value equal to `value`, but with `fill`'s identity as padding of these axes of its type. */
 static DtValue *masked(Scope *s, DtValue *value, uint64_t axes, DtReduce fill)
 {
     axes &= padded_axes(s->p->module, value->type);
@@ -172,7 +173,7 @@ static bool relabels_padded(const DtModule *module, const DtOp *op, const DtType
     return false;
 }
 
-/* Whether the op works on physical extents once operand() has seen to its operands. */
+/* Whether the op can work on physical extents, with operands as operand() gives them. */
 static bool has_rule(const Scope *s, const DtOp *op)
 {
     const DtModule *module = s->p->module;
@@ -182,7 +183,8 @@ static bool has_rule(const Scope *s, const DtOp *op)
     case DT_OP_INPUT:
     case DT_OP_CALL: return false;
     case DT_OP_FLOORDIV:
-    case DT_OP_MOD: return dt_dtype_is_float(out->dtype); /* padding may divide by 0 */
+    case DT_OP_MOD: return dt_dtype_is_float(out->dtype); /* integer division by padding could be a
+                                                           * division by 0 */
     case DT_OP_RELABEL: return !relabels_padded(module, op, in, out);
     case DT_OP_SLICE:
     case DT_OP_PAD:
@@ -214,8 +216,8 @@ static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
     return zero && fill == DT_REDUCE_SUM ? value : masked(s, value, axes, fill);
 }
 
-/* Whether the operand is zero in the padding of the result. It is not along axes that it lacks,
- * where maps repeat it; scalar factors do not matter. */
+/* Whether operand k is zero wherever the result has padding. An operand that lacks the padded axis
+ * is repeated along it, so it is not zero there; scalar factors do not matter. */
 static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const DtType *out)
 {
     const DtValue *value = s->now[op->in[k]->id];
@@ -234,7 +236,7 @@ static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const Dt
     return true;
 }
 
-/* Whether the padding is a number above zero: that and zeros. */
+/* Whether the op adds a number above zero to a value whose padding is zero. */
 static bool is_positive(const Scope *s, const DtOp *op)
 {
     for (uint32_t k = 0; op->kind == DT_OP_ADD && k < 2; k++) {
@@ -253,7 +255,8 @@ static bool is_zero(const Scope *s, const DtOp *op, const DtValue *out)
     if (op->kind == DT_OP_DIV)
         return is_zero_operand(s, op, 0, out->type) && s->positive[op->in[1]->id];
     bool zero = dt_op_keeps_zero(op);
-    for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++) /* its branches */
+    /* from operand 1 on: the branches */
+    for (uint32_t k = op->kind == DT_OP_WHERE; k < op->n_in; k++)
         zero = zero && is_zero_operand(s, op, k, out->type);
     return zero;
 }
@@ -308,7 +311,8 @@ static Scope open_scope(Padder *p, DtFunc *func)
     return s;
 }
 
-/* Results to the program's user have no padding, those to stores zeros. */
+/* Returns results of the program without padding, and results that go to stores with zeros as
+ * padding. */
 static void pad_results(Scope *s, const DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < s->func->results.n; i++) {
@@ -340,7 +344,7 @@ static void pad_ops(Padder *p, DtFunc *func, const DtEntryPoint *entry)
     dt_graph_renumber(func);
 }
 
-/* The body of a loop, once. */
+/* Pads a function; a loop's body, which several loops may run, only once. */
 static void pad_func(Padder *p, DtFunc *func)
 {
     for (uint32_t i = 0; i < p->done.n; i++)
@@ -373,7 +377,7 @@ static bool refuse(DtModule *module, const DtShard *line, const char *axis, cons
     return false;
 }
 
-/* Largest extent that values have on the axis: its dim's. */
+/* The extent of the axis, which is the largest that values have: that of its dim. */
 static int64_t extent_of(const DtModule *module, const char *name)
 {
     int64_t extent = 0;
@@ -417,7 +421,7 @@ bool dt_pass_pad(DtModule *module, const DtPassContext *context)
     for (uint32_t i = 0; c && i < c->shards.n; i++)
         for (uint32_t k = 0; c->shards.at[i].pad && k < c->shards.at[i].n_axes; k++)
             if (!add_axis(module, c, &c->shards.at[i], c->shards.at[i].axes[k])) {
-                module->padded.n = 0; /* as it was */
+                module->padded.n = 0; /* leaves the module as it was */
                 return true;
             }
     if (!module->padded.n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Place: gives every value its placement on the mesh and inserts the conversions that makes
- * necessary.
+/* Place: gives every value its placement on the mesh, and inserts the conversions between
+ * placements.
  *
  *     mesh data = 2, tensor = 2; shard ffn on tensor; shard seq on tensor; shard batch on data
  *
@@ -16,15 +16,15 @@
  * where the rule refuses the operands, they are converted in the cheapest way (place_choose.c,
  * place_convert.c), op by op in program order, looking ahead to the result's rule placement. A sum
  * over a split axis stays pending through linear ops; it is completed into the rule placement of
- * its value. Micro-batches are a split over time, the major-most of the batch: nothing
- * communicates over it but the one final sum of the entry's results (place_lazy.c). Whatever is
- * chosen, the verifier's local rules make the placed module mean what the serial one means; the
- * choice only costs bytes.
+ * its value. Micro-batches are a split of the batch over time, its major-most one: the only
+ * communication over it is the final sum of the entry's results (place_lazy.c). Whatever is chosen,
+ * the verifier's local rules make the placed module mean what the serial one means; the choice only
+ * costs bytes.
  *
  * Requires: calls inlined but library calls; `bind` ops; no placement. Establishes: types carry
  * splits and pending sums, those of stores too (loop axes never split); module->mesh; no `bind`.
- * The gradient of a parameter is its entry's result with its sums pending, which end with the
- * step. Breaks: nothing. */
+ * The gradient of a parameter is its entry's result with its sums pending, which end with the step.
+ * Breaks: nothing. */
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"
@@ -41,8 +41,9 @@ typedef struct Work {
     DtPlaceScope s;
     const DtFunc *func;
     DtValue **map;  /* by id of the old values */
-    uint32_t *uses; /* the same; by ops and as results */
-    bool *later;    /* the same; inner sums of a chain of `+`, placed with the last one */
+    uint32_t *uses; /* by id of the old values: how often ops and results read it */
+    bool *later;    /* by id of the old values: an inner sum of a chain of `+`, placed together with
+                     * the last sum */
 } Work;
 
 static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const *types,
@@ -67,7 +68,7 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
                              : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
 }
 
-/* Sums and marks that only another sum uses. */
+/* Marks sums whose only reader is another sum, as inner sums of a chain. */
 static void find_chains(Work *w)
 {
     const DtFunc *func = w->func;
@@ -96,7 +97,7 @@ static DtFunc *finish(Work *w)
     return copy;
 }
 
-/* type with its pending reduction replaced by one over these mesh axes. */
+/* The type with its pending reduction over these mesh axes instead of its own. */
 static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_t bits,
                                   DtReduce reduce)
 {
@@ -131,7 +132,7 @@ static bool is_made_of_positions(DtPlaceScope *s, const DtOp *op)
     return true;
 }
 
-/* The copy of op on placed operands. */
+/* Copies op with placed operands. */
 static DtOp *copy_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtArena *arena = s->p->module->arena;
@@ -145,7 +146,7 @@ static DtOp *copy_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
         wished[i]->type = dt_placechoose_wish(s->p, s->like, op, i, types);
     }
     DtOp draft = *op;
-    draft.out = wished; /* their types are the wishes of the copy */
+    draft.out = wished; /* results of these types are what the copy should have */
     DtOp *copy = dt_graph_copy(&s->b, &draft, in);
     for (uint32_t i = 0; i < copy->n_out; i++) {
         copy->out[i]->name = op->out[i]->name;
@@ -160,8 +161,8 @@ static const char *place_in(const DtPlaceScope *s, const char *place)
     return !*s->place ? place : !*place ? s->place : dt_intern_printf("%s.%s", s->place, place);
 }
 
-/* A bound value takes its rule placement on the mesh axes over which nothing is pending; on the
- * others the placement that it gets at last is noted. */
+/* Converts a bound value to its rule placement on all mesh axes over which it has no pending sum;
+ * records that placement for the other mesh axes, for when the sum is completed. */
 static DtValue *place_bind(DtPlaceScope *s, const DtOp *op, DtValue *x)
 {
     const char *place = place_in(s, op->text);
@@ -181,7 +182,7 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
     else
         type = dt_placerule_of(s->p, type, NULL, 0);
     for (uint32_t d = 1; op->kind == DT_OP_INPUT && d < type->rank;
-         d++) /* readers deliver whole rows */
+         d++) /* readers deliver whole rows: only the first axis stays split */
         for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
             if (dt_placerule_state(type, m) == (int)d)
                 type = dt_placerule_with(s->p, type, m, DT_PLACE_WHOLE);
@@ -194,7 +195,8 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
 
 static bool place_ops(Work *w);
 
-/* Sums that may stay pending in a library function: none. */
+/* Places a called function for operands of these types; no sum stays pending inside a library
+ * function. */
 static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types, bool is_ring)
 {
     for (uint32_t i = 0; i < p->made.n; i++)
@@ -227,8 +229,8 @@ static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in, const DtP
                       : dt_graph_call(&s->b, func, op->text, in);
 }
 
-/* The copy of value that the loop's backward part should find: one that has moved to where it is
- * used, if a rank's part is as large there. */
+/* The copy of value that is saved for the loop's backward part: one that was moved to where it is
+ * used, if it takes no more memory on a rank. */
 static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
 {
     if (value->type->partial)
@@ -242,8 +244,8 @@ static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
     return value;
 }
 
-/* Places the body on inputs of these types. NULL after a diagnostic, or if carried results are
- * pending over more mesh axes than their inputs: types then contains these. */
+/* Places a loop's body for inputs of these types. NULL after a diagnostic; or if carried results
+ * are pending over more mesh axes than the inputs, and then types has those. */
 static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **types,
                           const bool *lazy, const bool *waits)
 {
@@ -271,7 +273,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
             stable = false;
         } else if (carried) {
             value = dt_placeconvert_to(&w.s, value, types[1 + i]);
-        /* placed where the state is; a pending sum may be added up at the end of the step */
+        /* a state's next value is placed like the state; its sum may stay pending until the end of
+         * the step */
         } else if (state) {
             value = dt_placeconvert_to(
                 &w.s, value,
@@ -287,8 +290,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
     return stable ? finish(&w) : NULL;
 }
 
-/* Finds carried values that only accumulate in the body, without other readers; all others are
- * cleared in waits. Returns the lazy values of the body for these. */
+/* Keeps only those values marked in waits whose old value the body does nothing with but add to.
+ * Returns the lazy values of the body for these. */
 static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
 {
     for (;;) {
@@ -302,7 +305,8 @@ static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
     }
 }
 
-/* Values that every iteration reads are gathered before the loop where no rule splits them. */
+/* Gathers a value that every iteration reads, once before the loop, on mesh axes by which no rule
+ * splits it. */
 static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
 {
     const DtType *type = value->type;
@@ -368,7 +372,7 @@ static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
     while (!body && !p->failed) {
         uint32_t n = p->module->funcs.n, n_made = p->made.n;
         body = place_body(s, op, types, lazy, waits);
-        if (!body) { /* removes the attempt and its conversions */
+        if (!body) { /* the failed attempt's functions and conversions are removed */
             p->module->funcs.n = n;
             p->made.n = n_made;
         }
@@ -425,7 +429,7 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 
 static void place_one(Work *w, const DtOp *op);
 
-/* Places the delayed ops that value depends on, in their order. */
+/* Places the inner sums that were put off and on which value depends, in their order. */
 static void place_now(Work *w, const DtValue *value)
 {
     if (!w->later[value->id] || w->map[value->id])
@@ -455,12 +459,12 @@ static bool find_terms(const Work *w, const DtValue *value, Chain *chain)
     return true;
 }
 
-/* Terms of a chain that are pending over the same ranks, and their sum. */
+/* The terms of a chain that are pending over the same ranks, and their sum. */
 typedef struct Group {
     uint16_t bits;
     uint32_t n;
     DtValue *sum;
-    const DtValue *old; /* one of the terms */
+    const DtValue *old; /* sum: the first term, then the sum */
 } Group;
 
 static uint32_t find_groups(const Work *w, const Chain *chain, Group *groups)
@@ -491,7 +495,8 @@ static void add_term(Work *w, const DtOp *op, Group *group, DtValue *value, cons
     group->old = made ? op->out[0] : old;
 }
 
-/* `x + a + b` with a and b pending: they are added, the sum is completed once, then x is added. */
+/* Places a chain such as `x + a + b` with a and b pending: a and b are added, the sum is completed
+ * once, and x is added to it. */
 static void place_chain(Work *w, const DtOp *op, const Chain *chain, uint32_t n_groups,
                         Group *groups)
 {
@@ -588,7 +593,7 @@ static bool is_sample_axis(const DtFunc *func, const char *axis)
     return false;
 }
 
-/* An output has all but its samples whole. */
+/* Checks that an output is whole on all axes but that of its samples. */
 static const DtType *output_type(DtPlaceScope *s, const DtFunc *func, const DtValue *value)
 {
     const DtType *type = settled(s, value, dt_placeconvert_rule(s, value), s->p->time);
@@ -600,7 +605,7 @@ static const DtType *output_type(DtPlaceScope *s, const DtFunc *func, const DtVa
     return type;
 }
 
-/* The op that made value, in the body of a loop if need be. */
+/* The op that computed value; for a result of a loop, the op in the loop's body. */
 static const DtOp *origin(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_LOOP)
@@ -636,7 +641,8 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     }
     if (is_grad && p->time && !(value->type->partial & p->time))
         value = dt_placelazy_keep_first(&w->s, value,
-                                        p->time); /* held whole by every micro-batch: added once */
+                                        p->time); /* each micro-batch has the whole value, so only
+                                                   * one may add it */
     if (!is_update)
         result->accumulate = (value->type->partial & p->time) != 0 || (is_grad && !p->time);
     return value;
@@ -648,7 +654,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         waits[i] = entry->kind != DT_ENTRY_PREDICT && entry->kind != DT_ENTRY_UPDATE;
-    /* sums of an update are small; an optimizer marks the whole tensors that it needs */
+    /* sums in an update are small; an optimizer marks the tensors that it needs whole */
     p->lazy = entry->kind == DT_ENTRY_UPDATE;
     Work w;
     begin(&w, p, func, NULL, dt_placelazy_of(func, waits, p->module->arena), "");
@@ -666,7 +672,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     return !p->failed;
 }
 
-/* Parameters with their gradients and moments, and states. */
+/* Places parameters with their gradients and moments, and states. */
 static void place_stores(DtPlacer *p)
 {
     for (uint32_t i = 0; i < p->module->stores.n; i++) {
@@ -698,8 +704,8 @@ static bool place_entries(DtPlacer *p)
     return true;
 }
 
-/* An operand or result without room for the axes that the ranks of an op in zigzag order need; or
- * NULL. */
+/* The type of an operand or result that has no room for the additional axes that pass `expand`
+ * needs to expand op; or NULL. */
 static const DtType *without_room(const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {

@@ -114,17 +114,17 @@ const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const D
 
 /* ---- one mesh axis ---- */
 
-typedef struct Choice { /* of the states of all operands on one mesh axis */
+typedef struct Choice { /* the choice of the operands' states on one mesh axis */
     DtPlaceScope *s;
     const DtOp *op;
     DtValue *const *in;
-    const DtType **wanted; /* of the operands, by the mesh axes before this one */
+    const DtType **wanted; /* by operand: the type chosen on the mesh axes before m */
     uint32_t m;
     uint32_t n_out;
-    const char *axes[DT_MAX_RANK]; /* candidates for a split */
+    const char *axes[DT_MAX_RANK]; /* axes of operands that mesh axis m may split */
     uint32_t n_axes;
-    int *best, *now; /* per operand */
-    double least;    /* INFINITY: none found */
+    int *best, *now; /* by operand: its present state and the best one */
+    double least;    /* the least cost so far; INFINITY: none accepted */
     uint32_t most_by_rule;
     bool is_bound; /* a combination was found that gives the result in its rule placement */
     const DtType **types, **out;
@@ -135,9 +135,9 @@ static bool may_wait(const DtPlaceScope *s, const DtOp *op)
     return s->p->lazy || (op->n_out == 1 && s->lazy[op->out[0]->id]);
 }
 
-/* From the result to its rule placement. A sum that may wait until the end costs nothing on the
- * way. Those of a library call may end split under another name; that every rank does the whole
- * call counts as if its result were exchanged. */
+/* The cost from the result to its rule placement. A sum that may wait until the end costs nothing
+ * yet. Results of a library call may end with a split under another name of the axis; that every
+ * rank does the whole call counts as much as exchanging its result. */
 static double behind(const Choice *c)
 {
     const bool calls = c->op->kind == DT_OP_CALL;
@@ -164,8 +164,8 @@ static double behind(const Choice *c)
     return cost;
 }
 
-/* Whether the result is in its rule placement on the mesh axis, or a sum that will be whole:
- * wanted of a contraction, so that activations move and not parameters. */
+/* Whether the result gets its rule placement on the mesh axis, or is a sum that will be whole. A
+ * contraction should do so, so that activations move and not parameters. */
 static bool gives_rule(const Choice *c)
 {
     const DtType *rule = dt_placerule_of(c->s->p, c->op->out[0]->type, NULL, 0);
@@ -210,8 +210,8 @@ static void add_axis(Choice *c, const DtType *type, int state)
     c->axes[c->n_axes++] = type->axes[state].name;
 }
 
-/* Axes that something splits by this mesh axis: operands now, operands and results by rule. A
- * library call tries all axes of its operands. */
+/* Lists the axes that this mesh axis splits in some operand now, or in an operand or result by
+ * rule. For a library call lists all axes of its operands. */
 static void find_axes(Choice *c)
 {
     for (uint32_t i = 0; i < c->op->n_in; i++) {
@@ -227,7 +227,7 @@ static void find_axes(Choice *c)
     }
 }
 
-/* The state of operand i that splits this axis; DT_PLACE_WHOLE if it cannot. */
+/* The state in which mesh axis m splits this axis of operand i; DT_PLACE_WHOLE if it cannot. */
 static int split_state(const Choice *c, uint32_t i, const char *axis)
 {
     const DtType *type = c->in[i]->type;
@@ -253,7 +253,7 @@ static uint32_t options_of(const Choice *c, uint32_t i, int *ret)
             ret[n++] = state;
     }
     if (c->now[i] == DT_PLACE_WHOLE && dt_op_is_joint(c->op, i) && may_wait(c->s, c->op))
-        ret[n++] = DT_PLACE_PENDING; /* kept on the first rank */
+        ret[n++] = DT_PLACE_PENDING; /* the first rank keeps the value, the others zero */
     return n;
 }
 
@@ -271,7 +271,8 @@ static void try_all(Choice *c)
     }
 }
 
-/* All operands alike: those that have the axis are split along it, the others are whole. */
+/* Tries each candidate axis for all operands: those that have the axis are split along it, the
+ * others are whole. */
 static void try_alike(Choice *c)
 {
     int *states = DT_NEW_ARRAY(c->s->p->module->arena, int, c->op->n_in);
@@ -293,8 +294,8 @@ static void try_alike(Choice *c)
         consider(c, states);
 }
 
-/* Under a line with `ring`, queries keep their split and the choice gathers keys at any cost; the
- * ring then replaces that gather. */
+/* For a line with `ring`: tries a choice in which queries keep their split and keys are gathered,
+ * whatever that costs. The ring will replace the gather. */
 static bool try_ring(Choice *c)
 {
     const char *queries = dt_placering_queries(c->s->p, c->op, c->in, c->m);
@@ -313,8 +314,9 @@ static bool accepts_now(Choice *c)
     return !dt_placechoose_derive(c->s, c->op, c->types, c->out);
 }
 
-/* Nothing can be exchanged over time. The first micro-batch keeps whole terms of sums, values
- * computed from positions are recomputed, and other sums must be known before. */
+/* Settles operands on the time axis, over which nothing can be exchanged: a term of a sum is kept
+ * in the first micro-batch only, values computed from positions are recomputed, and other sums must
+ * be completed by the prologue. */
 static bool settle_time(Choice *c, DtValue **in)
 {
     DtPlacer *p = c->s->p;
@@ -336,14 +338,14 @@ static bool settle_time(Choice *c, DtValue **in)
             c->best[i] = split_state(c, i, in[split]->type->axes[c->now[split]].name);
     }
     for (uint32_t i = c->op->n_in;
-         sums && !joins && i-- > 0 && !accepts_now(c);) /* the last first: x / sum */
+         sums && !joins && i-- > 0 && !accepts_now(c);) /* the last operand first, as for x / sum */
         if (c->now[i] == DT_PLACE_PENDING && !(in[i] = dt_placelazy_before_all(c->s, in[i], c->op)))
             return false;
-    dt_placelazy_meet_sums(c->s, in, c->op->n_in); /* x * x of a sum */
+    dt_placelazy_meet_sums(c->s, in, c->op->n_in); /* for x * x, where x is a sum */
     return !p->failed;
 }
 
-/* Decides for mesh axis m; states of all operands in c->best. */
+/* Decides the states of all operands on mesh axis m; they are left in c->best. */
 static bool choose_axis(Choice *c, DtValue **in)
 {
     const bool always = dt_op_info[c->op->kind].op_class == DT_CLASS_INDEX;
@@ -363,7 +365,7 @@ static bool choose_axis(Choice *c, DtValue **in)
         try_all(c);
     else
         try_alike(c);
-    return true; /* there is none; changes along other mesh axes may help */
+    return true; /* no choice is accepted; changes along other mesh axes may help */
 }
 
 /* ---- all together ---- */
@@ -391,7 +393,8 @@ static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **
     return reason ? first : NULL;
 }
 
-/* Ops that are written otherwise than they are called in the program as compiled. */
+/* The name under which the op appears in programs, where the compiled program has another op for
+ * it. */
 static const char *as_written(const DtOp *op)
 {
     static const struct {
@@ -404,7 +407,7 @@ static const char *as_written(const DtOp *op)
     return dt_op_info[op->kind].text;
 }
 
-/* The axis that time cuts in a value, NULL if there is none. */
+/* The axis of the value that micro-batches split, NULL if there is none. */
 static const char *cut_by_time(const DtPlacer *p, const DtType *type)
 {
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {
@@ -415,8 +418,8 @@ static const char *cut_by_time(const DtPlacer *p, const DtType *type)
     return NULL;
 }
 
-/* Samples of a micro-batch that meet those of others, which are cut by another name of the
- * batch. */
+/* Reports an op in which samples of a micro-batch meet samples of others, because another name of
+ * the batch axis is split. */
 static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *first = NULL, *other = NULL;
@@ -441,7 +444,7 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
-/* The loop along this axis that computed the value, or a value that it depends on; or NULL. Inside
+/* The loop along this axis that computed the value or a value on which it depends; or NULL. Inside
  * the loop, the axis has a name of its own. */
 static const DtOp *loop_along(const DtValue *value, const char *axis)
 {
@@ -564,7 +567,7 @@ bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPl
         for (uint32_t i = 0; i < op->n_in; i++) {
             if (m == 0 && (p->time & 1) && c.now[i] == DT_PLACE_PENDING &&
                 !(in[i]->type->partial & 1))
-                wanted[i] = in[i]->type; /* completed by the prologue, over the ranks too */
+                wanted[i] = in[i]->type; /* the prologue has completed it, over the ranks as well */
             else if (c.best[i] != c.now[i])
                 wanted[i] = dt_placerule_with(p, wanted[i], m, c.best[i]);
         }

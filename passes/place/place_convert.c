@@ -8,11 +8,11 @@
  *   reduce_scatter  pending -> split       all_gather  split -> whole
  *   all_to_all      split -> split
  *
- * What makes a value smaller comes first. A mesh axis that stands more minor than one to be
- * dropped is moved away or gathered before. All copies of a value in different placements form a
- * ring, and a conversion starts from the copy from which it costs least: `wq`, `wk` and `wv` share
- * one gather. Values made of constants and positions are made anew instead; what was expanded or
- * renamed is converted before that. */
+ * What makes a value smaller comes first. If a mesh axis must no longer split an axis, more minor
+ * mesh axes on the same axis are moved away or gathered first. All copies of a value in different
+ * placements form a ring, and a conversion starts from the copy from which it costs least: `wq`,
+ * `wk` and `wv` share one gather. Values computed from constants and positions are computed again
+ * instead; for a value that was expanded or renamed, the operand is converted. */
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"
@@ -34,7 +34,7 @@ DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value)
 static void join(DtPlaceScope *s, DtValue *value, DtValue *copy)
 {
     DtPlaceInfo *b = dt_placeconvert_info(s, copy), *a = dt_placeconvert_info(s, value);
-    b = dt_placeconvert_info(s, copy); /* the first one may have moved */
+    b = dt_placeconvert_info(s, copy); /* the call before may have moved the list */
     DtValue *next = a->next;
     a->next = b->next;
     b->next = next;
@@ -53,10 +53,11 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value)
 typedef struct Step {
     DtOpKind kind;
     uint16_t mesh;
-    const DtType *type; /* of the result */
+    const DtType *type; /* the type of the result */
 } Step;
 
-/* Whether the splits of a are the first ones of b, in the same order of blocks. */
+/* Whether the mesh axes that split a are the first ones of those that split b, in the same order of
+ * blocks. */
 static bool is_prefix(const DtAxis *a, const DtAxis *b)
 {
     if (a->n_split > b->n_split || (a->n_split && a->zigzag != b->zigzag))
@@ -67,7 +68,7 @@ static bool is_prefix(const DtAxis *a, const DtAxis *b)
     return true;
 }
 
-/* The axis of `to` whose next split, where that of `from` ends, is by m; or -1. */
+/* The axis of `to` whose next split (after the splits that `from` has there) is by m; or -1. */
 static int next_axis(const DtType *from, const DtType *to, uint32_t m)
 {
     for (uint32_t d = 0; d < to->rank; d++) {
@@ -79,7 +80,8 @@ static int next_axis(const DtType *from, const DtType *to, uint32_t m)
     return -1;
 }
 
-/* Whole (is_pending false) or pending values become split. */
+/* The step by which a mesh axis that holds the value whole (or, is_pending, as a pending sum)
+ * splits it. */
 static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending,
                       Step *ret)
 {
@@ -102,7 +104,8 @@ static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, b
     return false;
 }
 
-/* The minor-most split of an axis that must lose it moves to another axis (move) or is gathered. */
+/* The step by which the minor-most split of an axis that loses one moves to another axis (move) or
+ * is gathered. */
 static bool drop_split(const DtType *from, const DtType *to, bool move, Step *ret)
 {
     for (uint32_t d = 0; d < from->rank; d++) {
@@ -138,7 +141,8 @@ static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, S
     uint16_t completed = from->partial & (uint16_t)~to->partial;
     for (uint32_t m = 0; m < p->module->mesh.n; m++)
         if (from->pending == DT_REDUCE_SUM && dt_placerule_state(to, m) >= 0)
-            completed &= (uint16_t) ~(1u << m); /* reduce_scatter, once the axis is ready for it */
+            completed &= (uint16_t) ~(1u << m); /* a reduce_scatter completes this one once its axis
+                                                 * can be split */
     if (completed) {
         *ret = (Step){DT_OP_ALL_REDUCE, completed, NULL};
         ret->type = dt_type_make(from->dtype, from->rank, from->axes,
@@ -174,7 +178,7 @@ static double step_cost(const DtPlacer *p, const DtType *from, const Step *step)
     }
 }
 
-/* Infinite if a mesh axis of time would have to be crossed. */
+/* Seconds of the conversion; infinite if it would have to cross a mesh axis of time. */
 static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
 {
     double cost = 0;
@@ -191,7 +195,7 @@ static double path_cost(const DtPlacer *p, const DtType *from, const DtType *to)
     return cost;
 }
 
-/* Whether an op only names or orders axes anew, one for one. */
+/* Whether the op only renames or reorders axes. */
 static bool is_rename(const DtOp *op)
 {
     bool ok = op->kind == DT_OP_RELABEL;
@@ -208,7 +212,7 @@ const char *dt_placeconvert_name_before(const DtOp *op, const char *axis)
     return dt_type_find(op->in[0]->type, axis) >= 0 ? axis : NULL;
 }
 
-/* Operands of expand and rename are converted before. */
+/* The cost of converting the operand of an expansion or renaming instead of its result. */
 static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
 {
     const DtValue *x = value->op->in[0];
@@ -264,8 +268,8 @@ static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type
     return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* A value made of constants and positions, an expanded or a renamed one, again in another
- * placement. */
+/* Computes the value again in another placement: one made of constants and positions, or an
+ * expansion or renaming of a converted operand. */
 static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
 {
     const DtOp *op = value->op;
@@ -316,7 +320,7 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
     return dt_intern(kind);
 }
 
-/* The entry of a relabel that makes this axis, or NULL. */
+/* The entry of a relabel that makes this axis from several, or splits it; NULL: there is none. */
 static const DtRelabel *maker_of(const DtOp *op, const char *axis)
 {
     for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
@@ -332,8 +336,8 @@ static bool is_split_so(const DtValue *x, const char *axis, uint32_t m)
     return d >= 0 && x->type->axes[d].name == axis;
 }
 
-/* Whether m splits the axis of x because x was computed from another split axis, and not by an
- * exchange or a source. Arguments of a function count as computed. */
+/* Whether m splits the axis of x because ops computed x from a value with a split axis; not because
+ * an exchange or a source split it. Arguments of a function count as computed. */
 static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
 {
     while (x->op) {
@@ -358,7 +362,7 @@ bool dt_placeconvert_are_parts(const char *axis)
     return n > end && !strcmp(axis + n - end, DT_BLOCKS);
 }
 
-/* Reports a gather of an axis whose split no line asked for, but which inherited it. */
+/* Reports the gather of an axis that no line splits but that inherited its split. */
 static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
 {
     DtPlacer *p = s->p;

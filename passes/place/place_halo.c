@@ -26,7 +26,7 @@ typedef struct Halo {
     /* block: "@axis", one place per rank; part: "@axis.part", a rank's rows */
     const char *axis, *block, *part;
     uint16_t mesh;
-    int64_t parts, rows, windows; /* rows, windows: of one part */
+    int64_t parts, rows, windows; /* rows, windows: of one rank's part */
     /* rows needed from the neighbours before and after; behind < 0: the last -behind rows are not
      * read */
     int64_t before, behind;
@@ -69,7 +69,8 @@ static const Why
     of_rank = {"the window has as many axes as a value can have, and needs one for the ranks",
                "merge two of its axes"};
 
-/* How the ranks' parts overlap: NULL; or why they cannot. */
+/* Measures how far windows reach into the neighbours' parts; returns NULL, or why ranks cannot
+ * exchange these rows. */
 static const Why *measure(const DtPlacer *p, const DtOp *op, const DtAxis *axis, Halo *ret)
 {
     const DtRange *r = &op->ranges[0];
@@ -143,7 +144,8 @@ static DtValue *cut(DtPlaceScope *s, const Halo *h, DtValue *x, int64_t lo, int6
                : dt_graph_slice(&s->b, x, h->part, lo, 1, n);
 }
 
-/* x with the axis cut into one part per rank, or (merge) put together again; `rows`: of a part. */
+/* x with the axis cut into one part per rank, or (merge) with the parts put together again; `rows`:
+ * of a part. */
 static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, int64_t rows)
 {
     DtRelabel entry = {.n_from = 1,
@@ -160,7 +162,7 @@ static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, in
     return dt_graph_relabel(&s->b, x, 1, &entry, NULL);
 }
 
-/* x, but fill on the rank at that end. */
+/* x, but with `fill` on the first or last rank. */
 static DtValue *but_at(DtPlaceScope *s, const Halo *h, DtValue *x, bool last, double fill)
 {
     DtBuilder *b = &s->b;
@@ -171,7 +173,7 @@ static DtValue *but_at(DtPlaceScope *s, const Halo *h, DtValue *x, bool last, do
     return dt_graph_map(b, DT_OP_WHERE, 3, in, x->type);
 }
 
-/* The rows of the neighbour: of the previous one, or (back) of the next one. */
+/* The neighbour's rows: those that the previous rank sends, or (back) the next rank. */
 static DtValue *shift(DtPlaceScope *s, const Halo *h, DtValue *x, bool back)
 {
     DtValue *y = dt_graph_comm(&s->b, DT_OP_SHIFT, x, h->mesh, x->type);
@@ -197,7 +199,8 @@ static DtValue *make_window(DtPlaceScope *s, const DtOp *op, const Halo *h, DtVa
     return parts(s, h, y, true, h->windows);
 }
 
-/* Gradients of a neighbour's rows go back to it, to the edge of its part; zero at the ends. */
+/* Sends gradients of a neighbour's rows back to it, to the edge of its part; ranks at the ends get
+ * zeros. */
 static DtValue *home(DtPlaceScope *s, const Halo *h, DtValue *edge, bool back, int64_t lo,
                      int64_t hi)
 {

@@ -7,7 +7,7 @@
  *   place_choose.c   the placements that an op needs for its operands
  *   place_convert.c  converts a value from one placement to another
  *   place_ring.c     calls of attention as rings
- *   place_ringless.c the cause why a line with `ring` makes none
+ *   place_ringless.c why a line with `ring` made no ring
  *   place_relay.c    loops over blocks that ranks share
  *   place_halo.c     windows over a split axis
  *   place_refuse.c   diagnostics for layouts that are impossible
@@ -17,19 +17,20 @@
 
 #include "passes/passes.h"
 
-/* For a line with `ring`: the first call that streams over one of its axes, and its operands before
- * placement. */
+/* What keeps the first call that could use a line with `ring` from being a ring; recorded before
+ * the call's operands are placed. */
 typedef struct DtPlaceRingless {
     const char *axis; /* the axis of the line that the call streams over; NULL: no call does */
-    const char *func; /* which function is called */
-    int64_t extent, physical; /* of the axis; with its padding, 0 if it has none */
+    const char *func; /* name of the called function */
+    int64_t extent, physical; /* of the axis: its extent, and that with padding (0: it has no
+                               * padding) */
     const char *queries;      /* an axis of queries and results that keys lack; or NULL */
-    uint16_t queries_on;      /* the mesh axes that split it */
+    uint16_t queries_on;      /* the mesh axes that split `queries` */
     const char *taken_by;     /* another axis of the keys, split over one of the line; or NULL */
-    uint8_t taken;            /* that mesh axis */
+    uint8_t taken;            /* the mesh axis of the line that splits `taken_by` */
 } DtPlaceRingless;
 
-/* A `shard` line with its mesh axes as numbers; `micro` is the first one. */
+/* A `shard` line with mesh axes as numbers. The line for `micro` is the first one. */
 typedef struct DtPlaceLine {
     const char *place[8];
     uint32_t n_place; /* 0: the line names no place and holds for all values */
@@ -39,7 +40,7 @@ typedef struct DtPlaceLine {
     uint32_t n_mesh;
     DtSpan span;
     bool is_used;  /* a value at its place has one of its axes */
-    bool gives;    /* and this line, not an earlier one, gave it a mesh axis */
+    bool gives;    /* this line, and no earlier one, gave such an axis a mesh axis */
     bool zigzag;   /* its splits use zigzag order */
     bool ring;     /* calls of `attend` become rings over its axes instead of gathers */
     bool has_rung; /* some call became a ring */
@@ -47,14 +48,14 @@ typedef struct DtPlaceLine {
     const char *overflows; /* an axis that more mesh axes would split than is possible; or NULL */
 } DtPlaceLine;
 
-/* What placement knows about a value of the function being made. Copies of one value in several
- * placements form a ring list; they have the same meaning. */
+/* What placement knows about a value of the function being built. All copies of one value, in
+ * several placements, are linked in a circle; they have the same meaning. */
 typedef struct DtPlaceInfo {
-    DtValue *next;       /* next in the ring list; itself if alone */
+    DtValue *next;       /* next copy in the circle; itself if there is none */
     const DtType *bound; /* the rule placement from a line with a place, or NULL */
     bool is_free;        /* made of constants and positions: any placement costs nothing */
     uint8_t made_of;     /* see place_lazy.c */
-    DtValue *clone;      /* its copy in the prologue, or NULL */
+    DtValue *clone;      /* the same value in the prologue, or NULL */
 } DtPlaceInfo;
 
 typedef struct DtPlaceKnown {
@@ -76,11 +77,12 @@ typedef struct DtPlacer {
     /* the program's lines, then those derived for axes that were split or merged from others */
     DT_VEC(DtPlaceLine) lines;
     uint32_t n_written;          /* how many lines the program has */
-    double seconds[DT_MAX_MESH]; /* per byte received over each mesh axis */
-    uint16_t time;               /* bit of the time axis, 0 if there is one micro-batch */
+    double seconds[DT_MAX_MESH]; /* seconds per byte that a rank receives over each mesh axis */
+    uint16_t time;               /* bit of the time axis of micro-batches; 0: there is only one
+                                  * micro-batch */
     bool failed;
     DtFunc *top; /* the copy of the entry being placed */
-    bool lazy;   /* in `top` all sums may stay pending and all gathers are allowed (update) */
+    bool lazy;   /* all sums in `top` may stay pending and all gathers are allowed: for updates */
     /* The part of `top` that depends on the data alone and runs before the first micro-batch; or
      * NULL. completed: pending values of top -> the inputs of top that hold their completed
      * sums. more: prologues of finished entries. */
@@ -90,25 +92,26 @@ typedef struct DtPlacer {
     DT_VEC(DtPlaceMade) made;
 } DtPlacer;
 
-/* The arguments of a library function: new axes in it are split like theirs. */
+/* The arguments of a library function: axes that the function makes are split like axes of
+ * these. */
 typedef struct DtPlaceLike {
     const DtType *const *types;
     uint32_t n;
 } DtPlaceLike;
 
-/* A function being made. */
+/* A function being built. */
 typedef struct DtPlaceScope {
     DtPlacer *p;
     const DtPlaceLike *like; /* set in a library function, otherwise NULL */
-    /* in a function of a ring: the ring completes sums over its mesh axes */
+    /* the function of a ring: the ring completes sums over its mesh axes */
     bool is_ring;
     DtBuilder b;
     DT_VEC(DtPlaceInfo) info; /* by id of the new values */
-    uint32_t n_looked;        /* how many of the new ops were examined for made_of */
+    uint32_t n_looked;        /* number of new ops whose made_of is known */
     const bool *lazy;         /* by id of the old values */
     const uint32_t *uses;     /* by id of the old values: how often they are read */
-    const char *place;        /* labels of the loops around, "" outside of loops */
-    const char *why;          /* the reason of the next conversion, for messages */
+    const char *place;        /* the labels of enclosing loops; "" outside of loops */
+    const char *why;          /* the reason that messages give for the next conversion */
     const DtOp *op;           /* the op being placed */
 } DtPlaceScope;
 
@@ -122,12 +125,12 @@ typedef struct DtPlaceRing {
 
 /* ---- place_rule.c ---- */
 
-/* Fills lines and seconds, and the module's mesh; false after a diagnostic that says what is not
- * supported. */
+/* Reads the program's lines: fills lines and seconds, and the module's mesh. False after a
+ * diagnostic that says what is not supported. */
 bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
 
-/* type with the splits from the lines instead of its own. place: of the argument or result, a
- * parameter's path, or NULL. The first n_loops axes stay whole. */
+/* The type with the splits that the lines give it, instead of its own. place: the name of the
+ * argument or result, a parameter's path, or NULL. The first n_loops axes stay whole. */
 const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
                               uint32_t n_loops);
 
@@ -137,11 +140,11 @@ bool dt_placerule_check_fits(DtPlacer *p);
 /* Reports a lint for each line with a place that matched no value. */
 void dt_placerule_check_used(const DtPlacer *p);
 
-/* Whether a line with a place matches this one. */
+/* Whether this line with a place holds for the place. */
 bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
 
-/* The preferred type of result i of op for these operands' types: the order of its axes, and
- * splits of axes that no operand has. */
+/* The preferred type of result i of op, if its operands have these types: the order of its axes,
+ * and the splits of axes that no operand has. */
 const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i,
                                 const DtType *const *in);
 
@@ -157,17 +160,17 @@ void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
 enum {
     DT_PLACE_WHOLE = -1,
     DT_PLACE_PENDING = -2
-}; /* otherwise the number of the axis that it splits */
+}; /* a state that is none of these is the number of the axis that the mesh axis splits */
 
 int dt_placerule_state(const DtType *type, uint32_t m);
-uint16_t dt_placerule_bits(const DtType *type); /* the mesh axes that split it */
-/* type with all mesh axes but m removed */
+uint16_t dt_placerule_bits(const DtType *type); /* bits of the mesh axes that split the type */
+/* the type with splits and sums over mesh axis m only */
 const DtType *dt_placerule_project(const DtType *type, uint32_t m);
-/* type in that state on mesh axis m; unchanged on the others */
+/* the type with this state on mesh axis m */
 const DtType *dt_placerule_with(const DtPlacer *p, const DtType *type, uint32_t m, int state);
 /* Whether the lines split the axis by m in zigzag order. */
 bool dt_placerule_is_zigzag(const DtPlacer *p, const char *axis, uint32_t m);
-/* type without zigzag splits, which stores do not have */
+/* the type with plain splits in place of zigzag ones: stores have no zigzag splits */
 const DtType *dt_placerule_stored(const DtPlacer *p, const DtType *type);
 /* Whether mesh axis m can split axis number a of type in addition to the present splits. */
 bool dt_placerule_divides(const DtPlacer *p, const DtType *type, uint32_t a, uint32_t m);
@@ -197,8 +200,8 @@ void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of);
 
 /* ---- place_ring.c ---- */
 
-/* Whether the call, whose operands are wanted in these placements, can be a ring by some line;
- * then `wanted` is changed for operands that travel. False after a diagnostic. */
+/* Whether the call, whose operands are wanted in these placements, can be a ring by some line; if
+ * so, changes `wanted` for operands that travel around the ring. False after a diagnostic. */
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                        DtPlaceRing *ret_ring);
 
@@ -219,7 +222,8 @@ void dt_placeringless_check(const DtPlacer *p);
 /* The mesh axes over which the loop becomes a relay, 0: none; then stacked operands are
  * converted to the ranks' blocks. */
 uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in);
-/* The loop as a relay over mesh; its results are those of op, unread ones aside. */
+/* Builds the relay over `mesh` that replaces the loop op. Its results are those of op, without
+ * values for results that no op reads. */
 DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t mesh,
                          DtValue *const *in);
 
@@ -230,14 +234,14 @@ DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t
 bool dt_placeconvert_are_parts(const char *axis);
 
 DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value);
-/* The name that an axis of the result has in op's first operand, for an expansion or a renaming;
- * NULL: a new axis. */
+/* The name in op's first operand of an axis of its result, if op expands or renames; NULL: the axis
+ * is new. */
 const char *dt_placeconvert_name_before(const DtOp *op, const char *axis);
 /* Seconds to convert value, or one of its copies, to this state on mesh axis m. */
 double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state);
 /* value in this placement; value itself if it has it already */
 DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type);
-/* The placement of the value once it is complete. */
+/* The type to which the value is converted once its sum is complete. */
 const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
 
 /* ---- place_choose.c ---- */
@@ -247,12 +251,12 @@ const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
  * blocks. */
 bool dt_placechoose_operands(DtPlaceScope *s, const DtOp *op, DtValue **in, DtPlaceRing *ret_ring);
 
-/* Why the op is refused for operands of these types in this scope, or NULL and its result types. */
+/* Returns why the op's rule refuses operands of these types, or NULL and its result types. */
 const char *dt_placechoose_derive(const DtPlaceScope *s, const DtOp *op, const DtType *const *in,
                                   const DtType **ret_out);
 
-/* The preferred type of result i of op: by the rules (dt_placerule_wish), or in a library
- * function after its arguments, `like`. */
+/* The preferred type of result i of op: by the lines (dt_placerule_wish), or in a library function
+ * by the splits of its arguments. */
 const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, const DtOp *op,
                                   uint32_t i, const DtType *const *in);
 
@@ -260,12 +264,13 @@ const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, co
 
 /* Whether op is a window or fold along a split axis of its operand x. */
 bool dt_placehalo_is(const DtOp *op, const DtType *x);
-/* The type of its operand with that axis whole, */
+/* The type of the op's operand with that axis whole. */
 const DtType *dt_placehalo_whole(const DtOp *op, const DtType *x);
-/* and the result's type for it from the one for x; or why ranks cannot exchange halos. */
+/* Derives the result's type for the split operand from the one for the whole operand; returns why
+ * ranks cannot exchange halos, or NULL. */
 const char *dt_placehalo_derive(const DtPlacer *p, const DtOp *op, const DtType *x,
                                 const DtType **out);
-/* Builds the ops that compute op on x; returns the last one. */
+/* Builds the ops by which ranks compute op on the split x; returns the last one. */
 DtOp *dt_placehalo_make(DtPlaceScope *s, const DtOp *op, DtValue *x);
 /* False after a diagnostic if a window's operand would be gathered (before -> after) although
  * its result is to be split. */

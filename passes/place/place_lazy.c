@@ -2,13 +2,13 @@
 /* Placement: sums that may wait, and sums over time.
  *
  * A sum over ranks that is needed only at the end, once per step, stays pending until then: a
- * parameter's gradient, the loss. Where such a sum meets a term that is whole, the term is kept on
- * the first rank and is zero elsewhere, so that it is added once. Which values may wait is found
- * backwards from the results, through linear ops.
+ * parameter's gradient, the loss. Where a term is added to such a sum that every rank has whole,
+ * the first rank keeps the term and the others take zero, so that it counts once. Which values may
+ * wait is found backwards from the results, through linear ops.
  *
  * Over time, the micro-batches, nothing can be completed in the middle of the step. What the data
- * alone decide (the number of valid labels, say) is computed by a pass over all micro-batches
- * ahead of the first: the prologue. */
+ * alone decide (the number of valid labels, say) is computed by a pass over all micro-batches ahead
+ * of the first: the prologue. */
 #include "passes/place/place_internal.h"
 
 #include "base/intern.h"
@@ -18,9 +18,9 @@
 
 /* ---- sums that may wait ---- */
 
-/* Whether a sum may stay pending through the op. It must be linear in it, and not read each element
- * many times, since completing it before exchanges fewer bytes. (`expand` mostly repeats a scalar
- * of the loss.) */
+/* Whether a sum may stay pending through the op: the op must be linear in it, and must not read
+ * each element many times, since completing the sum before the op then exchanges fewer bytes.
+ * (`expand` is allowed: it mostly repeats a scalar of the loss.) */
 static bool may_wait(const DtOp *op, uint32_t operand)
 {
     switch (op->kind) {
@@ -38,7 +38,8 @@ static void clear(bool *lazy, const DtOp *op)
         lazy[op->in[i]->id] = false;
 }
 
-/* The sum of a carried value may be delayed if its uses in the body and after the loop allow it. */
+/* Marks the loop's carried operands whose sums may stay pending, judging by their uses in the body
+ * and after the loop. */
 static void loop_operands(bool *lazy, const DtOp *op, DtArena *arena)
 {
     const DtFunc *body = op->func;
@@ -101,7 +102,7 @@ DtValue *dt_placelazy_keep_first(DtPlaceScope *s, DtValue *x, uint16_t bits)
         DtValue *first = dt_graph_binary(b, DT_OP_EQ, rank, dt_graph_constant(b, DT_I32, 0));
         x = dt_graph_where(b, first, x, dt_graph_constant(b, dtype, 0));
         x = dt_graph_reduce(b, DT_REDUCE_SUM, x, 1,
-                            &axis.name); /* of one element on each rank: exact */
+                            &axis.name); /* of one element on each rank, so it is exact */
         x = dt_graph_cast(b, x, dtype);
     }
     return x;
@@ -113,7 +114,8 @@ static bool is_of_prologue(const DtOp *op) { return op->kind == DT_OP_INPUT && o
 
 static bool is_plain(const DtOp *op)
 {
-    if (op->kind == DT_OP_LOOP) { /* along an axis of the data, as the advantages of PPO are made */
+    if (op->kind == DT_OP_LOOP) { /* a loop along an axis of the data, such as the one for PPO's
+                                   * advantages */
         bool plain = !op->func->params.n && !op->func->writes.n;
         for (uint32_t i = 0; plain && i < op->func->ops.n; i++)
             plain = is_plain(op->func->ops.at[i]);
@@ -123,8 +125,8 @@ static bool is_plain(const DtOp *op)
            dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }
 
-/* What a value of the entry depends on: parameters and other values that a step changes; sums of
- * the prologue, and data; data alone. */
+/* What a value of the entry depends on. OF_MORE: parameters or other values that a step changes.
+ * OF_SUMS: data and sums that the prologue completes. OF_DATA: data alone. */
 enum { OF_MORE, OF_SUMS, OF_DATA };
 
 /* Visits the ops made since the last call in their order, each once. */
@@ -158,8 +160,8 @@ static void clone_op(DtPlaceScope *s, DtBuilder *b, const DtOp *op)
         dt_placeconvert_info(s, op->out[i])->clone = copy->out[i];
 }
 
-/* x in the prologue, with all that it is made of: operands first, by a list, since programs may be
- * long chains. */
+/* Copies x, and the values from which it is computed, to the prologue. Uses a list instead of
+ * recursion, since programs may be long chains of ops. */
 static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
 {
     DT_VEC(const DtValue *) todo = {0};
@@ -180,7 +182,7 @@ static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
     return dt_placeconvert_info(s, x)->clone;
 }
 
-/* x as an input that the entry's prologue has completed. */
+/* x as an input that the entry's prologue has computed completely. */
 static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
 {
     DtPlacer *p = s->p;

@@ -27,8 +27,8 @@ typedef struct Lint {
     DT_VEC(const DtFunc *) funcs;
 } Lint;
 
-/* A function being looked at. By id of its values: the parameter that it is, as it is or moved, or
- * NULL; and the ops that read it: readers[first[id] .. first[id + 1]]. */
+/* A function being checked. By value id: stores: the parameter that the value is (perhaps moved or
+ * cast), or NULL; readers[first[id] .. first[id + 1]]: the ops that read it. */
 typedef struct Scope {
     Lint *lint;
     const DtFunc *func;
@@ -74,7 +74,8 @@ static bool is_comm(const DtOp *op)
            op->n_out == 1 && op->kind != DT_OP_SHIFT;
 }
 
-/* An op on one mesh axis after which it does not split the axis that it has split. */
+/* Whether op gathers or moves a split, so that its mesh axis no longer splits the axis that it
+ * split. */
 static bool takes_away(const DtOp *op)
 {
     return is_comm(op) && (op->kind == DT_OP_ALL_GATHER || op->kind == DT_OP_ALL_TO_ALL) &&
@@ -117,8 +118,8 @@ static const char *in_units(const Lint *lint, double bytes)
 
 /* ---- L0510 ---- */
 
-/* Whether value, or a map of it, is converted so that m no longer splits this axis. left: number of
- * readers that may still be visited. */
+/* Whether value, or a map of it, is later converted so that m no longer splits this axis. left:
+ * number of readers that the search may still visit. */
 static bool moves_back(const Scope *s, const DtValue *value, const char *axis, uint32_t m,
                        uint32_t *left)
 {
@@ -179,7 +180,8 @@ static void check_move(const Scope *s, const DtOp *op, const DtOp *comm)
 
 /* ---- L0520 ---- */
 
-/* comm hands mesh axis m to an axis from which another exchange, on the way here, has taken it. */
+/* Reports an exchange that moves mesh axis m to an axis from which an earlier exchange of the same
+ * value took it away. */
 static void check_order(const Scope *s, const DtOp *comm)
 {
     Lint *lint = s->lint;
@@ -226,7 +228,7 @@ static const char *renamed(const DtOp *op, const char **ret_to)
     return op->relabels[0].from[0];
 }
 
-/* Bytes of contractions of value with parameters; negative: there are other readers. */
+/* The bytes of products of value with parameters; negative: the value has other readers. */
 static double contracted(const Scope *s, const DtValue *value, const char *axis, int depth)
 {
     double sum = 0;
@@ -315,7 +317,7 @@ static void check_func(Lint *lint, const DtFunc *func, const DtStore *const *inp
 
 /* ---- L0524 ---- */
 
-/* The name of the axis before op renamed it; the axis itself if op did not. */
+/* The name of the axis before op renamed it; the same name if op did not rename it. */
 static const char *renamed_from(const DtOp *op, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
@@ -325,14 +327,15 @@ static const char *renamed_from(const DtOp *op, const char *axis)
     return axis;
 }
 
-/* The axis of the loop's stacked operand that the loop's own axis stands for. */
+/* The axis of the loop's stacked operand along which the loop runs, under its name before
+ * relabels. */
 static const char *taken_along(const DtValue *value, const char *axis)
 {
     const DtOp *op = value->op;
     for (int depth = 0; op && op->n_in && depth < 16; depth++) {
         if (op->kind == DT_OP_GATHER && op->n_axes == 1 && op->in[1]->type->rank == 1 &&
             op->in[1]->type->axes[0].name == axis)
-            axis = op->axes[0]; /* put in another order */
+            axis = op->axes[0]; /* a gather that only reorders elements along the axis */
         else if (op->kind != DT_OP_RELABEL && op->kind != DT_OP_SLICE && op->kind != DT_OP_PAD &&
                  !is_comm(op))
             break;
@@ -371,7 +374,7 @@ static void check_loop(Lint *lint, const DtOp *op)
     }
 }
 
-/* A value that is a parameter still, but elsewhere or in another dtype. */
+/* Whether op leaves a parameter a parameter: it casts, renames or moves it. */
 static bool is_same(const DtOp *op)
 {
     return op->kind == DT_OP_CAST || op->kind == DT_OP_RELABEL || is_comm(op);
@@ -404,6 +407,7 @@ void dt_placelint_check(const DtPlacer *p)
 {
     Lint lint = {.p = p};
     for (uint32_t i = 0; i < p->module->entries.n; i++)
-        if (p->module->entries.at[i].kind != DT_ENTRY_PREDICT) /* whose results are whole */
+        /* results of predictions are whole in any case */
+        if (p->module->entries.at[i].kind != DT_ENTRY_PREDICT)
             check_func(&lint, p->module->entries.at[i].func, NULL);
 }

@@ -17,7 +17,8 @@ static bool is_stacked(const DtOp *op, uint32_t i)
     return i >= op->loop->n_carried + op->loop->n_invariant;
 }
 
-/* How the ranks' iterations are divided; none: NULL, or values disagree. */
+/* The axis that says how ranks split the loop's iterations; NULL: they do not, or operands
+ * disagree. */
 static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
 {
     const DtAxis *block = NULL;
@@ -30,7 +31,8 @@ static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
         block = axis;
     }
     for (uint32_t s = 1; block && s < block->n_split; s++)
-        if (block->split[s - 1] > block->split[s]) /* ranks hand on in the order of the mesh */
+        if (block->split[s - 1] > block->split[s]) /* a relay goes through ranks in the order of the
+                                                    * mesh */
             return NULL;
     return block;
 }
@@ -40,7 +42,7 @@ static uint16_t bits_of(const DtType *type)
     return (uint16_t)(dt_placerule_bits(type) | type->partial);
 }
 
-/* Whether lines split axes inside the body over these mesh axes as well. */
+/* Whether the lines also split axes inside the body by these mesh axes. */
 static bool is_split_inside(const DtPlacer *p, const DtFunc *body, uint16_t bits)
 {
     bool any = false;
@@ -57,7 +59,8 @@ static double bytes_of(const DtPlacer *p, const DtType *type)
            (double)dt_dtype_size(type->dtype);
 }
 
-/* Whether the carried values are smaller than the operands that would be gathered. */
+/* Whether the carried values have fewer bytes than the operands that would be gathered
+ * otherwise. */
 static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     double carried = 0, gathered = 0;
@@ -70,7 +73,7 @@ static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return carried < gathered;
 }
 
-/* One rank has no successor. */
+/* Whether all these mesh axes have one rank, so that there is no neighbour. */
 static bool is_one_rank(const DtMesh *mesh, uint16_t bits)
 {
     for (uint32_t m = 0; m < mesh->n; m++)
@@ -105,7 +108,7 @@ uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in)
     return bits;
 }
 
-/* type with the iterations of all ranks. */
+/* The type with the iterations of all ranks. */
 static const DtType *whole(const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -130,7 +133,7 @@ DtOp *dt_placerelay_make(DtPlaceScope *s, const DtOp *op, DtFunc *body, uint16_t
     *made = *op;
     made->out = DT_NEW_ARRAY(arena, DtValue *, op->n_out + 1);
     for (uint32_t i = 0; i < op->n_out; i++) {
-        made->out[i] = DT_NEW(arena, DtValue); /* results that no op reads */
+        made->out[i] = DT_NEW(arena, DtValue); /* a placeholder for results that no op reads */
         if (s->uses[op->out[i]->id])
             dt_graph_return(func, loop->out[i]);
     }

@@ -8,16 +8,16 @@
  *  =>
  *     %o = call[kseq](%q, %k, ...) func=attend.2 mesh={context}
  *
- * What the call's operands should be is decided as for any call (place_choose.c); where that keeps
- * the keys in blocks, or gives every rank all queries, there is nothing to pass on. Of several mesh
- * axes that split the keys only some may be the ring's; the others are gathered before, if they are
- * the minor ones. */
+ * The placement of the call's operands is decided as for any call (place_choose.c). If that leaves
+ * the keys split, or gives every rank all queries, no ring is needed. Of several mesh axes that
+ * split the keys only some may be the ring's; the others are gathered before, if they are the minor
+ * ones. */
 #include "passes/place/place_internal.h"
 
 #include "ir/shape.h"
 #include "passes/place/ring.h"
 
-/* Whether a line makes keys travel along axis over mesh axis m. */
+/* Whether the line makes keys travel along `axis` over mesh axis m. */
 static bool is_written(const DtPlaceLine *line, const char *axis, uint32_t m)
 {
     bool has = false, over = false;
@@ -36,8 +36,8 @@ static bool is_any_written(const DtPlacer *p, const char *axis, uint32_t m)
     return false;
 }
 
-/* The mesh axes over which lines with `ring` make operand type `now` travel along its axis d where
- * `wanted` is gathered. One rank has all the keys there are. */
+/* The mesh axes over which lines with `ring` make an operand travel: they split axis d of its type
+ * `now`, and `wanted` would gather it. Mesh axes of one rank do not count. */
 static uint16_t ring_of(const DtPlacer *p, const DtType *now, uint32_t d, const DtType *wanted)
 {
     uint16_t bits = 0;
@@ -76,7 +76,7 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
     return travels ? queries : NULL;
 }
 
-/* axis split by the ring's mesh axes only. */
+/* The axis with the ring's mesh axes as its only splits. */
 static DtAxis block_of(const DtAxis *axis, uint16_t ring)
 {
     DtAxis block = *axis;
@@ -87,7 +87,7 @@ static DtAxis block_of(const DtAxis *axis, uint16_t ring)
     return block;
 }
 
-/* type, in which this axis is whole, with the axis in blocks. */
+/* The type with this axis, which is whole in it, split as `block` is. */
 static const DtType *with_axis(const DtType *type, const DtAxis *block)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -96,7 +96,7 @@ static const DtType *with_axis(const DtType *type, const DtAxis *block)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* type with this axis whole: the function does all keys of a block. */
+/* The type with this axis whole: the function works on all keys of a block. */
 static const DtType *without_splits(const DtPlacer *p, const DtType *type, const char *axis)
 {
     const int d = dt_type_find(type, axis);
@@ -105,7 +105,7 @@ static const DtType *without_splits(const DtPlacer *p, const DtType *type, const
     return type;
 }
 
-/* The mesh axes that every result uses, so that no rank repeats the work of another. 0 if the
+/* The mesh axes over which every result is split, so that no rank repeats another's work. 0 if the
  * function does not accept these operands. */
 static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *const *types)
 {
@@ -119,8 +119,9 @@ static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *c
 }
 
 /* The mesh axes over which the keys of some operand are to travel: queries, and so all results, are
- * split over them. 0 if there are none. What is made of positions is made anew for every block and
- * has no say. ret_block: how they lie; ret_types: what the function takes. */
+ * split over them. 0 if there are none. Operands computed from positions do not matter, since every
+ * block computes them again. ret_block: the keys' axis with its splits; ret_types: the types that
+ * the function takes. */
 static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in,
                             const DtType **wanted, DtAxis *ret_block, const DtType **ret_types)
 {
@@ -137,8 +138,8 @@ static uint16_t find_blocks(DtPlaceScope *s, const DtOp *op, DtValue *const *in,
     return ring;
 }
 
-/* Whether an operand of type `now` travels around the ring: mesh axes of the ring split its axis,
- * and none of them splits `wanted`. */
+/* Whether an operand travels around the ring: mesh axes of the ring split its axis in its type
+ * `now`, and none of them splits it in `wanted`. */
 static bool travels(const DtType *now, const DtType *wanted, const DtAxis *block, uint16_t ring)
 {
     const int d = dt_type_find(now, block->name);
@@ -164,7 +165,8 @@ bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, cons
         return refuse(s, op, keys.name, why);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (travels(in[i]->type, wanted[i], &block, ring))
-            wanted[i] = with_axis(wanted[i], &block); /* all in the same */
+            wanted[i] = with_axis(wanted[i], &block); /* all travelling operands get the same
+                                                       * blocks */
     *ret_ring = (DtPlaceRing){.axis = keys.name, .mesh = ring, .types = types};
     for (uint32_t i = 0; i < p->n_written; i++)
         for (uint32_t s2 = 0; s2 < block.n_split; s2++)

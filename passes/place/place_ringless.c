@@ -33,7 +33,8 @@ static bool has_pad(const DtModule *module, const DtAxis *axis, int64_t *ret_phy
     return false;
 }
 
-/* Operand with the axis that is not made of positions alone; NULL if there is none. */
+/* The type of an operand that has the axis and is not computed from positions alone; NULL: there is
+ * none. */
 static const DtType *keys_of(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -104,7 +105,7 @@ static uint16_t mesh_of(const DtPlacer *p, const DtPlaceLine *line)
     return bits;
 }
 
-/* The bytes of the line; NULL if the command line gave it. */
+/* The line's text in the program; NULL if the command line gave it. */
 static const char *text_of(const DtPlacer *p, DtSpan span, size_t *ret_len)
 {
     size_t len;
@@ -121,7 +122,7 @@ static const char *find_in(const char *text, size_t len, const char *word)
     return NULL;
 }
 
-/* The line without `ring = true`; NULL if it is not written so. */
+/* The text of the line without `ring = true`; NULL if that is not written in it. */
 static const char *without_ring(const DtPlacer *p, const DtPlaceLine *line)
 {
     static const char *const forms[] = {" (ring = true)", "(ring = true)", "ring = true, ",
@@ -204,7 +205,7 @@ static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
     fix_without(p, line, diag);
 }
 
-/* Every rank has all queries. */
+/* Reports a line whose call has all queries on every rank. */
 static void lint_queries(const DtPlacer *p, const DtPlaceLine *line)
 {
     const DtPlaceRingless *why = &line->ringless;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rule placement: what the `shard` lines say of a value.
+/* Rule placement: the placement that the `shard` lines give a value.
  *
  * The lines are walked in order, and within a line its axes in the order written; each axis that
  * the value has takes those of the line's mesh axes that no earlier axis of this value took. So
- * `shard heads, ffn on tensor` before `shard seq on tensor` splits seq only where neither heads
- * nor ffn is. An axis of extent 1, or one that the mesh axis does not divide, stays whole. A
- * limited line counts only for values of its place. `micro` is the first line, so that time is the
+ * `shard heads, ffn on tensor` before `shard seq on tensor` splits seq only where neither heads nor
+ * ffn is. An axis of extent 1, or one that the mesh axis does not divide, stays whole. A limited
+ * line counts only for values of its place. `micro` is the first line, so that time is the
  * major-most split of the batch.
  *
- * A rename inherits nothing, but the axes that a split or merge of a split axis makes keep what
- * they inherit, as if a last line said so. */
+ * A renamed axis inherits no split. Axes that result from splitting or merging a split axis keep
+ * its mesh axes, as if a further line at the end said so. */
 #include "passes/place/place_internal.h"
 
 #include "base/bug.h"
@@ -25,7 +25,8 @@ typedef struct Part {
     size_t len;
 } Part;
 
-/* The last component of a place whose first n characters are left; n becomes what is before it. */
+/* The last component of the first n characters of a place; n becomes the length of what is before
+ * it. */
 static Part last_part(const char *place, size_t *n)
 {
     size_t end = *n, begin = end;
@@ -40,7 +41,8 @@ static bool is_text(Part part, const char *text)
     return strlen(text) == part.len && memcmp(part.at, text, part.len) == 0;
 }
 
-/* "0" of "s.0.c1": the number of an unrolled loop's iteration, which paths of lines leave out. */
+/* Whether the component is a number, as "0" in "s.0.c1": the number of an unrolled loop's
+ * iteration, which places in lines leave out. */
 static bool is_number(Part part)
 {
     for (size_t i = 0; i < part.len; i++)
@@ -49,7 +51,7 @@ static bool is_number(Part part)
     return part.len > 0;
 }
 
-/* "wq:linear" is `wq` and is `linear`. */
+/* Whether text names the component: "wq:linear" is named by `wq` and by `linear`. */
 static bool is_part(Part part, const char *text)
 {
     const char *colon = memchr(part.at, ':', part.len);
@@ -179,7 +181,7 @@ bool dt_placerule_check_fits(DtPlacer *p)
     return true;
 }
 
-/* A general line that splits nothing. */
+/* Reports a line without a place that splits nothing. */
 static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
 {
     const DtPlaceLine *before = NULL;
@@ -231,7 +233,7 @@ bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m)
     return false;
 }
 
-/* The line of `micro` holds for what the samples are called now, too. */
+/* Adds the present name of the samples' axis to the line for `micro`. */
 static void learn_time(DtPlacer *p, const DtAxis *axis)
 {
     DtPlaceLine *line = &p->lines.at[0];
@@ -262,8 +264,8 @@ void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type)
     }
 }
 
-/* How early the lines give mesh axis m to this axis; those that do not, come last in the order of
- * the mesh. */
+/* How early the lines give mesh axis m to this axis, by line and position in it; mesh axes that no
+ * line gives come last, in the order of the mesh. */
 static uint32_t order_of(const DtPlacer *p, const char *axis, uint32_t m)
 {
     for (uint32_t i = 0; i < p->lines.n; i++)
@@ -385,7 +387,7 @@ static bool not_yet(DtPlacer *p, DtSpan span, const char *what)
     return false;
 }
 
-/* Whether inputs have a row per place of the axis. */
+/* Whether the axis is the first one of some input: it counts samples. */
 static bool is_sample_axis(const DtModule *module, const char *axis)
 {
     for (uint32_t e = 0; e < module->entries.n; e++)
@@ -422,7 +424,8 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     return true;
 }
 
-/* The operands, and which other ones split the axes of a line in zigzag order. */
+/* Reports an axis of the line, in zigzag order, that counts samples or that another line splits
+ * into plain blocks; returns false then. */
 static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
 {
     for (uint32_t k = 0; k < line->n_axes; k++) {

@@ -28,7 +28,7 @@ typedef struct Reduce {
 
 /* ---- one function ---- */
 
-/* op in the dtype, and a cast back that makes op's result. */
+/* Makes op sum in the dtype `reduce`, between two casts; the second one has op's result. */
 static void narrow_sum(const Reduce *r, DtFunc *func, DtOp *op)
 {
     DtBuilder b = {.func = func, .span = op->span, .path = op->path};
@@ -39,12 +39,12 @@ static void narrow_sum(const Reduce *r, DtFunc *func, DtOp *op)
     draft.out = &wish;
     DtValue *sum = dt_graph_copy(&b, &draft, &x)->out[0];
     DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);
-    out->op = wide->op; /* who reads out, reads it still */
+    out->op = wide->op; /* readers of `out` now read the result of the cast */
     out->index = 0;
     wide->op->out[0] = out;
 }
 
-/* A gradient as it is read: its pending sum is completed here, for all who read it. */
+/* Completes the pending sum of a gradient where the update reads it, for all readers. */
 static void complete(const Reduce *r, DtFunc *func, DtOp *op)
 {
     DtBuilder b = {.func = func, .span = op->span, .path = op->path};
@@ -73,7 +73,7 @@ static void rewrite(const Reduce *r, DtFunc *func)
         DtOp *op = ops[i];
         if (op->kind == DT_OP_LOOP)
             rewrite(r, op->func);
-        /* the norm has no mesh */
+        /* sums for the norm have no mesh axes */
         const bool sum = op->gradients && op->mesh && op->in[0]->type->dtype != r->dtype;
         const bool read = op->kind == DT_OP_PARAM && op->out[0]->type != op->store->type;
         if (sum)

@@ -25,12 +25,12 @@ enum { MOST = 16 };
 typedef struct Relay {
     DtArena *arena;
     const DtOp *call;
-    const DtOp *op; /* the loop, as the function has it */
+    const DtOp *op; /* the loop, as in the relay's function */
     DtRingRanks ranks;
-    DtBuilder b; /* of the function being made, or of the body of its loop */
-    DtFunc *own; /* the body of a rank's iterations */
-    int64_t length; /* of these */
-    uint32_t n;     /* carried values */
+    DtBuilder b; /* adds ops to the function being built, or to the body of its loop */
+    DtFunc *own; /* the body of the loop over a rank's own iterations */
+    int64_t length; /* number of a rank's iterations */
+    uint32_t n;     /* number of carried values */
 } Relay;
 
 bool dt_relay_is(const DtOp *op)
@@ -41,7 +41,7 @@ bool dt_relay_is(const DtOp *op)
 
 /* ---- what can be one ---- */
 
-/* By value id: what depends on the values carried. */
+/* By value id of the body: whether the value depends on carried values. */
 static bool *find_dependents(const DtOp *loop, DtArena *arena)
 {
     const DtFunc *body = loop->func;
@@ -57,7 +57,7 @@ static bool *find_dependents(const DtOp *loop, DtArena *arena)
     return depends;
 }
 
-/* Whether value is x and terms in which nothing carried is. */
+/* Whether value is x plus terms that do not depend on carried values. */
 static bool is_sum_with(const DtValue *value, const DtValue *x, const bool *depends)
 {
     while (value != x) {
@@ -96,7 +96,7 @@ bool dt_relay_takes(const DtOp *op)
 
 /* ---- a rank's iterations ---- */
 
-/* type with the ranks' axis first. */
+/* The type with the axis of ranks in front. */
 static const DtType *of_ranks(const Relay *r, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -111,7 +111,7 @@ static bool is_of_ranks(const Relay *r, const DtValue *x)
     return dt_type_find(x->type, r->ranks.axis.name) >= 0;
 }
 
-/* x for each rank; as it is if they have it so. */
+/* x as one value per rank (repeated if it is not); expects `type` on each. */
 static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType *type)
 {
     if (!is_of_ranks(r, x))
@@ -119,7 +119,7 @@ static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType
     return dt_graph_reorder(b, x, of_ranks(r, type));
 }
 
-/* Copies op; the copy works on each rank's own part. */
+/* Copies op; the copy computes with each rank's own values. */
 static DtValue *copy_op(const Relay *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     bool any = false;
@@ -163,7 +163,8 @@ static DtFunc *make_own(const Relay *r)
     return own;
 }
 
-/* The loop over a rank's iterations that begins with these values; in: the other operands. */
+/* Runs the loop over a rank's own iterations, beginning with these carried values; others: the
+ * remaining operands. */
 static const DtOp *run_own(Relay *r, DtValue *const *carried, DtValue *const *others)
 {
     DtValue *in[MOST];
@@ -191,7 +192,7 @@ static DtValue *cross(Relay *r, DtOpKind kind, DtValue *x, const DtType *type)
     return y;
 }
 
-/* x of the ranks before this one, added up. */
+/* For each rank, the sum of x over the ranks before it. */
 static DtValue *before(Relay *r, DtValue *x)
 {
     DtAxis axes[DT_MAX_RANK], from = r->ranks.axis;
@@ -207,7 +208,7 @@ static DtValue *before(Relay *r, DtValue *x)
     const bool reverse = r->op->loop->reverse;
     DtValue *mask = dt_graph_binary(&r->b, DT_OP_LT, reverse ? me : them, reverse ? them : me);
     DtValue *some = dt_graph_where(&r->b, mask, all, dt_graph_constant(&r->b, x->type->dtype, 0));
-    /* of 16-bit floats: in f32 */
+    /* the reduction adds 16-bit floats up in f32 */
     DtValue *sum = dt_graph_reduce(&r->b, DT_REDUCE_SUM, some, 1, &name);
     return dt_graph_reorder(&r->b, dt_graph_cast(&r->b, sum, x->type->dtype), x->type);
 }
@@ -290,13 +291,13 @@ static DtValue *take_stacked(Relay *r, DtValue *x)
                                          (DtReduce)x->type->pending));
 }
 
-/* The values at the end of the last rank, on all ranks. */
+/* The values at the end of the last rank's iterations, on all ranks. */
 static DtValue *last(Relay *r, DtValue *x, const DtType *type)
 {
     DtValue *mine =
         dt_graph_where(&r->b, is_end(r, false), x, dt_graph_constant(&r->b, x->type->dtype, 0));
     DtValue *sum = dt_graph_reduce(&r->b, DT_REDUCE_SUM, mine, 1, &r->ranks.axis.name);
-    sum = dt_graph_cast(&r->b, sum, type->dtype); /* one term is not zero */
+    sum = dt_graph_cast(&r->b, sum, type->dtype); /* exact: only one term is not zero */
     sum = cross(r, DT_OP_ALL_REDUCE, sum, type);
     sum->op->reduce = DT_REDUCE_SUM;
     return sum;
@@ -306,7 +307,7 @@ static void make_results(Relay *r, const DtOp *own)
 {
     const DtFunc *func = r->call->func;
     for (uint32_t i = 0; i < func->results.n; i++) {
-        const uint32_t k = func->results.at[i]->index; /* of the loop */
+        const uint32_t k = func->results.at[i]->index; /* its number among the loop's results */
         const DtType *type = r->call->out[i]->type;
         dt_graph_return(r->b.func, k < r->n
                                        ? last(r, own->out[k], type)
@@ -329,7 +330,8 @@ DtFunc *dt_relay_expand(const DtOp *call, DtModule *module, DtValue **ret_in)
     r->b = (DtBuilder){.func = made, .span = call->span, .path = call->path};
     for (uint32_t i = 0; i < func->inputs.n; i++)
         dt_graph_arg(made, call->in[i]->type, func->inputs.at[i]->name);
-    for (uint32_t i = 0; i < op->n_in; i++) { /* operands are the inputs, in their order */
+    for (uint32_t i = 0; i < op->n_in; i++) { /* the loop's operands are the function's inputs, in
+                                               * order */
         DtValue *x = made->inputs.at[op->in[i]->index];
         if (i < r->n)
             start[i] = for_ranks(r, &r->b, x, x->type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring calls: which functions can be one. A function says how it streams (DtStream); here it is
- * decided whether what it says can be done in a ring. */
+/* Ring calls: decides which functions can be computed in a ring, from the clauses by which they say
+ * how they stream (DtStream). */
 #include "passes/place/ring_internal.h"
 
 #include "base/intern.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { MOST_OPS = 256 }; /* of a mask that is made anew for every block */
+enum { MOST_OPS = 256 }; /* of a mask that every block computes again */
 
 DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint16_t mesh,
                    DtValue *const *in)
@@ -24,7 +24,7 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
     return dt_graph_copy(b, &draft, in);
 }
 
-/* left: how many ops may still be visited */
+/* left: how many ops the search may still visit */
 static bool is_positional(const DtValue *value, uint32_t *left)
 {
     const DtOp *op = value->op;
@@ -54,7 +54,7 @@ static bool has(const DtValue *value, const char *axis)
     return dt_type_find(value->type, axis) >= 0;
 }
 
-/* Whether op sums, or takes the largest, over t. */
+/* Whether op takes a sum or a maximum over t. */
 static bool reduces(const DtOp *op, const char *t)
 {
     for (uint32_t i = 0; (op->kind == DT_OP_REDUCE || op->kind == DT_OP_DOT) && i < op->n_axes; i++)
@@ -122,7 +122,8 @@ static bool is_row(const DtRingFacts *f, const DtValue *value)
            has(value, f->t);
 }
 
-/* Sums over t that nothing with t reads, made of rows. */
+/* Finds the sums over t that the backward part returns: no op with t may read them, and they are
+ * sums of rows. */
 static bool find_sums(DtRingFacts *f, DtArena *arena)
 {
     for (uint32_t i = 0; i < f->func->ops.n; i++) {
@@ -148,8 +149,8 @@ static bool find_sums(DtRingFacts *f, DtArena *arena)
     return true;
 }
 
-/* Finds the inputs of a block's part; part has the function's inputs. types: of these, if axes
- * other than t are summed; NULL: unknown. */
+/* Finds the inputs that the function of a block's part reads. types: the types of these inputs, if
+ * known; they matter if axes other than t are summed. */
 static bool is_part(DtRingFacts *f, const DtFunc *part, const DtType *const *types)
 {
     if (part->results.n > DT_RING_PARTS)
@@ -219,8 +220,8 @@ bool dt_ring_is_major(const DtAxis *axis, uint16_t mesh)
     return true;
 }
 
-/* Whether values have room for the axes that ring_build.c adds: one for the ranks, and one for the
- * blocks of operands and results with all keys; parts: for the mesh axes one by one. */
+/* Whether types have room for the axes that ring_build.c adds: one for ranks, and one for blocks in
+ * operands and results that have all keys. parts: axes for the mesh axes one by one. */
 static bool has_room(const DtFunc *func, const char *t, uint32_t parts)
 {
     bool room = true;

@@ -26,12 +26,12 @@ static inline bool dt_ring_is(const DtOp *op) { return op->kind == DT_OP_CALL &&
 DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *axis, uint16_t mesh,
                    DtValue *const *in);
 
-/* Whether the mesh axes of a ring are the major ones that split axis, or all, or none: then its
- * parts are blocks of the remaining extent. */
+/* Whether the mesh axes of a ring come first among those that split axis (or are all of them, or
+ * none). Then the axis' parts are blocks of what the others leave. */
 bool dt_ring_is_major(const DtAxis *axis, uint16_t mesh);
 
 /* Whether value is made of constants and positions by so few elementwise ops that it may be
- * recomputed wherever it is read. An op that several of them read counts for each. */
+ * recomputed wherever it is read. An op counts once for each of its readers. */
 bool dt_ring_is_positional(const DtValue *value);
 
 /* Why a call of func with operands of these types, in which axis is whole, cannot be a ring over
@@ -42,11 +42,11 @@ const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *
 /* Whether the op works block by block along an axis, or sums over it. */
 bool dt_ring_takes(const DtOp *op);
 
-/* By number of the module's function: whether it is part of a streaming function, so that its
- * types are that function's. */
+/* By number of the module's function: whether it belongs to a streaming function (its part, merge
+ * or finish), whose types it uses. */
 const bool *dt_ring_functions(const DtModule *module);
 
-/* The stream of a function without the parts that only rings need. */
+/* The stream's clauses without those that only rings need. */
 const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream);
 
 /* Builds the ops of a ring call: a new function from the operands in ret_in (which has room for

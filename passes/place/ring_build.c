@@ -28,8 +28,8 @@ enum { MAX_IN = 32 };
 typedef enum Role { STAYS, TRAVELS, SELECTED, POSITIONS } Role;
 typedef struct Argument {
     Role role;
-    DtValue *value;     /* outside; POSITIONS: NULL */
-    const DtType *type; /* in the block */
+    DtValue *value;     /* the value outside of the block; POSITIONS: NULL */
+    const DtType *type; /* type inside the block */
     const char *axis;   /* the axis whose positions it is, or NULL */
 } Argument;
 
@@ -39,33 +39,36 @@ typedef struct Ring {
     const DtFunc *func;
     const DtRingFacts *facts;
     DtRingRanks ranks;
-    int64_t n, length; /* ranks; keys of a block */
+    int64_t n, length; /* n: ranks; length: keys of a block */
     const char *t;
-    const DtAxis *blocks; /* of t, in the ranks' order of blocks */
-    DtBuilder b;          /* of the function being made, or of the loop's body in it */
+    const DtAxis *blocks; /* the axis t, split in the order of the ranks' blocks */
+    DtBuilder b;          /* adds ops to the function being built, or to the body of its loop */
     DtFunc *made;
-    DtValue **local;       /* by input of func: its part; NULL until it is requested */
-    DtValue **outside;     /* by value id of func: known, of all blocks */
-    DtValue **results;     /* of func, by number: known, of all blocks; NULL: follows from
+    DtValue **local;       /* by input of func: this rank's part; NULL: not made yet */
+    DtValue **outside;     /* by value id of func: the value for all blocks, if it is known
+                            * already */
+    DtValue **results;     /* by result of func: its value for all blocks; NULL: computed from
                             * `outside` */
-    const DtValue **keyed; /* results of func that have t */
+    const DtValue **keyed; /* the results of func that have t */
     uint32_t n_keyed;
 } Ring;
 
-/* A round: the block function and where its arguments come from. */
+/* A round: all blocks pass once. It has a function for one block, and the sources of that
+ * function's arguments. */
 typedef struct Round {
     Ring *g;
-    const DtFunc *func; /* the function whose ops a block repeats; it has the inputs of the ring's
+    const DtFunc *func; /* a block computes ops of this function, which has the inputs of the ring's
                          * function */
     DtFunc *block;
-    DtValue **clone; /* by its value id, in the block */
+    DtValue **clone; /* by value id of func: the same value in the block function */
     Argument args[MAX_IN];
     uint32_t n_args;
 } Round;
 
 /* ---- types ---- */
 
-/* A value of func as a rank has it: with the ring's axis first if ranks differ in it. */
+/* The type of a value of func as a rank has it: with the ring's axis in front if ranks have
+ * different values. */
 static const DtType *local_type(const Ring *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -97,8 +100,8 @@ static DtValue *with(Ring *g, DtOpKind kind, DtValue *x, int64_t n)
     return binary(g, kind, x, y);
 }
 
-/* Numbers of ranks in the order of the mesh as numbers of their blocks, which count in the order in
- * which the mesh axes split the keys. */
+/* The number of a rank's block of keys. Ranks count in the order of the mesh, blocks in the order
+ * in which the mesh axes split the keys. */
 static DtValue *block_number(Ring *g, DtValue *rank)
 {
     const DtAxis *ring = &g->ranks.axis;
@@ -107,7 +110,7 @@ static DtValue *block_number(Ring *g, DtValue *rank)
         return rank;
     for (uint32_t s = 0; s < ring->n_split; s++) {
         const int64_t size = g->ranks.mesh->axes[g->blocks->split[s]].size;
-        int64_t stride = 1; /* of this mesh axis in the order of the mesh */
+        int64_t stride = 1; /* the stride of this mesh axis in the number of a rank */
         for (uint32_t k = ring->n_split; ring->split[k - 1] != g->blocks->split[s]; k--)
             stride *= g->ranks.mesh->axes[ring->split[k - 1]].size;
         DtValue *digit = stride > 1 ? with(g, DT_OP_FLOORDIV, rank, stride) : rank;
@@ -117,7 +120,7 @@ static DtValue *block_number(Ring *g, DtValue *rank)
     return number;
 }
 
-/* Number of the block that visits in this round: i32[@ring]. */
+/* The number of the block that is at this rank in this step of the round: i32[@ring]. */
 static DtValue *visitor(Ring *g, DtValue *step)
 {
     DtValue *me = dt_graph_iota(&g->b, g->ranks.axis);
@@ -136,11 +139,12 @@ static DtValue *positions(Ring *g, DtValue *step)
 
 /* ---- blocks of values that are whole along the keys ---- */
 
-/* t as blocks, and in zigzag order halves: which of them belong to a visitor. */
+/* t as an axis of blocks (or of halves of blocks, in zigzag order), and which of these belong to a
+ * visiting block. */
 typedef struct Cut {
     const char *block, *half;
     int64_t n, each;
-    DtValue *index; /* [@ring], [@ring, @half] */
+    DtValue *index; /* by rank: [@ring] or [@ring, @half] */
 } Cut;
 
 static Cut cut_of(Ring *g, DtValue *step)
@@ -171,7 +175,7 @@ static DtValue *merge_axis(Ring *g, DtValue *x, const char *major, int64_t exten
     return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
 }
 
-/* The visitor's keys of x, in this type. */
+/* The elements of x that belong to the visiting block's keys, in this type. */
 static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
 {
     Cut cut = cut_of(g, step);
@@ -182,7 +186,7 @@ static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
     return dt_graph_reorder(&g->b, x, type);
 }
 
-/* x, of the visitor's keys, at its place among zeros for all others. */
+/* A value of x's type for all keys: x at the visiting block's keys, zeros elsewhere. */
 static DtValue *spread(Ring *g, DtValue *x, DtValue *step)
 {
     Cut cut = cut_of(g, step);
@@ -203,8 +207,8 @@ static bool reduces_keys(const Ring *g, const DtOp *op)
     return false;
 }
 
-/* op with the result type that it has on a rank; wide: a sum over keys stays in f32 until it is
- * complete. */
+/* A draft of op with the result type that it has on one rank; wide: a sum over keys stays in f32
+ * until it is complete. */
 static const DtOp *like_local(Ring *g, const DtOp *op, bool wide)
 {
     DtOp *like = DT_NEW(g->arena, DtOp);
@@ -239,7 +243,7 @@ static DtValue *positions_along(const Round *round, const char *axis)
     return NULL;
 }
 
-/* Adds arguments for the operands of a value that is computed from positions. */
+/* Adds arguments for the positions from which a value is computed. */
 static void add_positions(Round *round, const DtValue *value)
 {
     Ring *g = round->g;
@@ -282,7 +286,7 @@ static void add_input(Round *round, uint32_t i)
     round->clone[input->id] = add_argument(round, role, g->local[i], type, input->name);
 }
 
-/* By value id: whether the wanted values depend on it, up to the given ones. */
+/* By value id: whether the wanted values depend on the value other than through the given ones. */
 static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted,
                         uint32_t n_wanted, const DtValue *const *given, uint32_t n_given)
 {
@@ -300,8 +304,8 @@ static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const
     return needed;
 }
 
-/* The block function of a round that makes the wanted values of func; of the given ones the value
- * outside is known. */
+/* Builds the function of a block that computes the wanted values of func; the given values are
+ * known outside and become arguments. */
 static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *wanted,
                          uint32_t n_wanted, const DtValue *const *given, uint32_t n_given)
 {
@@ -340,8 +344,8 @@ static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *want
 
 /* ---- rounds ---- */
 
-/* Calls the block function in this step (NULL: the first, own keys). values: of the arguments where
- * the call stands. */
+/* Calls the block function in this step (NULL: the first step, with the rank's own keys). values:
+ * by argument, its value here. */
 static DtOp *call_block(Round *round, DtValue *step, DtValue *const *values)
 {
     Ring *g = round->g;
@@ -363,7 +367,7 @@ static DtValue *shift(Ring *g, DtValue *x)
     return y;
 }
 
-/* The state that a round keeps of the blocks so far, and how a block joins it. */
+/* What a round keeps of the blocks so far; `join` adds a block to it. */
 typedef struct State {
     DtValue *at[MAX_IN];
     bool travels[MAX_IN];
@@ -378,14 +382,15 @@ typedef struct Turn {
     uint32_t n;
 } Turn;
 
-/* x of outside as an input of the body. */
+/* Makes x, a value outside of the loop, an input of the body. */
 static DtValue *enter(Turn *turn, DtValue *x)
 {
     turn->in[turn->n++] = x;
     return dt_graph_arg(turn->body, x->type, x->name);
 }
 
-/* Arguments of these roles as inputs of the body: values[i] becomes that of argument i. */
+/* Makes the arguments with these roles inputs of the body; values[i] becomes the input for argument
+ * i. */
 static void enter_arguments(Turn *turn, const Round *round, bool travelling, DtValue **values)
 {
     for (uint32_t i = 0; i < round->n_args; i++)
@@ -393,7 +398,7 @@ static void enter_arguments(Turn *turn, const Round *round, bool travelling, DtV
             values[i] = enter(turn, values[i]);
 }
 
-/* The body: travelling values move on by one rank, then a block joins the state. */
+/* Fills the body: travelling values move on by one rank, then the block is joined to the state. */
 static void make_body(Round *round, Join *join, State *state, Turn *turn, DtValue **values)
 {
     Ring *g = round->g;
@@ -412,8 +417,8 @@ static void make_body(Round *round, Join *join, State *state, Turn *turn, DtValu
         dt_graph_return(turn->body, state->at[i]);
 }
 
-/* All n blocks: the first where we are, the others in a loop. join gets an empty state for the
- * first. */
+/* Runs all n steps: the first at the current place, the others in a loop. join gets an empty state
+ * in the first step. */
 static void go_round(Round *round, Join *join, State *state)
 {
     Ring *g = round->g;
@@ -449,7 +454,7 @@ static void go_round(Round *round, Join *join, State *state)
 
 /* ---- parts ---- */
 
-/* type with the axes that func's inputs have of these names: split as those are. */
+/* The type with axes split as the axes of the same name are in func's inputs. */
 static const DtType *placed(const Ring *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -465,7 +470,7 @@ static const DtType *placed(const Ring *g, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* A function of the stream, of unplaced types, as placed as func is. */
+/* Copies a function of the stream, whose types are not placed, with types placed as func's are. */
 static const DtFunc *place_func(const Ring *g, const DtFunc *func)
 {
     DtFunc *made = DT_NEW(g->arena, DtFunc);
@@ -495,7 +500,7 @@ static const DtFunc *place_func(const Ring *g, const DtFunc *func)
     return made;
 }
 
-/* x with the axes of type, and with the ring's if it has that. */
+/* x expanded to the axes of type, and to the ring's axis if x has it. */
 static DtValue *expanded(Ring *g, DtValue *x, const DtType *type)
 {
     const char *ring = g->ranks.axis.name;
@@ -508,8 +513,7 @@ static DtValue *expanded(Ring *g, DtValue *x, const DtType *type)
     return dt_graph_expand(&g->b, x, dt_type_plain(x->type->dtype, n, axes));
 }
 
-/* Results of a function that works element by element, of values that ranks have, at the end of
- * g->b. */
+/* Computes an elementwise function on the ranks' values `in`, appending its ops to g->b. */
 static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret_results)
 {
     DtValue **map = DT_NEW_ARRAY(g->arena, DtValue *, func->n_values + 1);
@@ -525,14 +529,14 @@ static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret
             op->kind == DT_OP_CONST     ? dt_graph_constant(&g->b, type->dtype, op->number)
             : op->kind == DT_OP_CAST    ? dt_graph_cast(&g->b, of[0], type->dtype)
             : op->kind == DT_OP_EXPAND  ? expanded(g, of[0], type)
-            : op->kind == DT_OP_RELABEL ? of[0] /* another order of axes only */
+            : op->kind == DT_OP_RELABEL ? of[0] /* only reorders axes */
                                         : dt_graph_map(&g->b, op->kind, op->n_in, of, NULL);
     }
     for (uint32_t i = 0; i < func->results.n; i++)
         ret_results[i] = map[func->results.at[i]->id];
 }
 
-/* Results of the block: the parts. */
+/* Joins the results of a block that are parts. */
 static void join_parts(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
     const DtFunc *merge = g->func->stream->merge;
@@ -548,7 +552,7 @@ static void join_parts(Ring *g, State *state, const DtOp *block, DtValue *step)
         state->at[i] = step ? dt_graph_fit(&g->b, made[i], state->at[i]->type) : made[i];
 }
 
-/* The round in which a function streams: then its results are known. */
+/* Runs the round of the streaming function; then the function's results are known. */
 static void stream(Ring *g)
 {
     const DtStream *s = g->func->stream;
@@ -573,7 +577,7 @@ static void stream(Ring *g)
 
 /* ---- values without keys ---- */
 
-/* A value of func without keys, from values known outside. */
+/* Computes a value of func without the keys' axis from values known outside. */
 static DtValue *outside(Ring *g, const DtValue *value)
 {
     if (g->outside[value->id])
@@ -589,7 +593,7 @@ static DtValue *outside(Ring *g, const DtValue *value)
 
 /* ---- the gradients ---- */
 
-/* Results of the block: finals, then results that have t. They add up. */
+/* Joins the results of a block that are sums: `finals`, and then results that have t. */
 static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
     const DtRingFacts *f = g->facts;
@@ -639,7 +643,7 @@ static const DtAxis *travelling_axis(const DtOp *call)
     return NULL;
 }
 
-/* Inputs that nothing reads go; ret_in: the call's operands for the others. */
+/* Removes inputs that no op reads; ret_in: the call's operands for the others. */
 static void drop_inputs(Ring *g, DtValue **ret_in)
 {
     DtFunc *func = g->made;

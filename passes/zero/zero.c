@@ -4,9 +4,9 @@
  * Purpose: `zero n on axes` splits optimizer state (1), then gradients (2), then parameters (3)
  * over mesh axes on which a parameter is whole. The unit is a bucket: the local elements of several
  * parameters, one after another, padded, as one flat axis that the mesh axes split into equal runs
- * (ops pack and unpack, ir/shape_pack.c). Parameters that several loop iterations have are stacked
- * buckets, one bucket per iteration. Buckets replace the stores of their members, which remain as
- * records of each member's offset (DtStore.bucket).
+ * (ops pack and unpack, ir/shape_pack.c). Stacked parameters, of which each loop iteration has a
+ * slice, form stacked buckets: one bucket per iteration. Buckets replace the stores of their
+ * members, which remain as records of each member's offset (DtStore.bucket).
  *
  *   zero 1 on data      before                      after
  *   store w, b          f32[e, f], f32[f]           @bucket0 f32[@bucket=N], w and b inside
@@ -14,8 +14,9 @@
  *   their moments       f32[e, f], f32[f]           @bucket0 f32[@bucket=N/data]
  *   update              one per parameter           reduce_scatter, one per bucket, all_gather
  *
- * A parameter whose elements the update does not treat one by one (its norm, its rows, a product of
- * matrices) has a bucket of its own, so that it can be gathered where it is needed whole.
+ * A parameter whose update is not elementwise (it uses the norm or rows of the parameter, or
+ * multiplies matrices) has a bucket of its own, so that it can be gathered where the update needs
+ * it whole.
  *
  * A bucket holds parameters that are alike to the update (dtypes, decay, splits, pending sums,
  * loops, pipeline stage), in the order in which backward completes their gradients, up to `bucket`
@@ -46,24 +47,23 @@
 #include <string.h>
 
 enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
-/* Stages of a pipeline, at most, for which each stage sums gradients during its last backward. That
- * backward visits all stages in turn, and the sums slow each of them down; sums after it run on all
- * stages at once. So overlap pays only with few stages. Simulated, a step of Megatron's 39 billion
- * parameters in 2 stages takes 6 % less, 76 in 4 stages 2 %, 146 in 8 stages 1 % more, 310 in 16
- * stages 7 % more (bench/auto.py). */
+/* The largest number of pipeline stages for which each stage sums gradients over ranks during its
+ * last backward. The last backward passes through all stages in turn, and the sums slow down each
+ * of them; sums after it would run on all stages at once. So overlap pays only with few stages.
+ * Simulated, a step of Megatron's 39 billion parameters in 2 stages takes 6 % less, 76 in 4 stages
+ * 2 %, 146 in 8 stages 1 % more, 310 in 16 stages 7 % more (bench/auto.py). */
 enum { MOST_STAGES = 4 };
 
 /* A trained parameter and the properties that decide its bucket. */
 typedef struct Member {
     DtStore *store;
-    uint64_t key;            /* hash of all properties that members of a bucket share */
-    uint32_t entry, op, at;  /* where its gradient is made: number of the entry, the op, the
-                              * result */
+    uint64_t key;            /* hash of everything that members of a bucket have in common */
+    uint32_t entry, op, at;  /* the entry, op and result that compute its gradient */
     uint16_t pending;
-    /* alone: the update does not work on it element by element, so it has its own bucket */
+    /* alone: its update is not elementwise, so it has a bucket of its own */
     bool usable, alone;
-    bool several;            /* several entries or stages add to its gradient, or there are too many
-                              * stages: it is summed after the last micro-batch */
+    bool several;            /* summed only after the last micro-batch, since several entries or
+                              * stages add to its gradient, or there are too many stages */
 } Member;
 
 typedef struct Zero {
@@ -71,9 +71,9 @@ typedef struct Zero {
     const DtParallelConfig *config;
     bool for_cpu;
     Member *members; /* by index of the parameter's store */
-    /* by index of the parameter's store: the first store that belongs to it, itself included */
+    /* by index of the parameter's store: the first store of its list, itself included */
     DtStore **tensors;
-    DtStore **next;  /* by index of a store: the next that belongs to the same parameter */
+    DtStore **next;  /* by index of a store: the next store of the same parameter */
     uint16_t time;
 } Zero;
 
@@ -110,14 +110,14 @@ static void mix(uint64_t *key, const void *bytes, size_t n)
 }
 static void mix_number(uint64_t *key, uint64_t number) { mix(key, &number, sizeof number); }
 
-/* Whether the store's elements are in the parameter's order. A state with only some of the
- * parameter's axes is not, and stays outside of buckets. */
+/* Whether the store's elements correspond to the parameter's. A state that lacks some of the
+ * parameter's axes has others, and stays outside of buckets. */
 static bool lies_alike(const DtStore *store)
 {
     return dt_zero_lie_alike(store->type, store->of->type);
 }
 
-/* The parameter that a store belongs to, NULL if it is none that is trained. */
+/* The trained parameter that a store belongs to; NULL: it belongs to none. */
 static DtStore *owner_of(const DtStore *store)
 {
     if (store->kind == DT_STORE_PARAM)
@@ -154,8 +154,8 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     mix(&m->key, &op->number, sizeof op->number);
 }
 
-/* The other operand next to a member's tensors in an op: a number, or one scalar for all
- * members. */
+/* The operand of an op other than a member's tensors: a number, or a scalar that is the same for
+ * all members. */
 static void mix_other(Member *m, const DtValue *other)
 {
     m->alone = m->alone || other->type->rank > 0;
@@ -170,15 +170,16 @@ static bool is_zero(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-/* Finds parameters whose update uses a sum of their elements other than in the sum over all
- * parameters, as for the norm. A value that all ranks have is added by one of them: where(iota ==
- * 0, sum, 0), summed over the ranks. sums: by value, the parameter that it is a sum of; several: of
- * more than one. */
+/* Finds parameters whose update uses a sum of their own elements, other than as a term of a sum
+ * over all parameters (the norm). If all ranks have such a sum, only one of them adds it to the
+ * total: where(iota == 0, sum, 0), summed over the ranks. sums: by value, the parameter that it is
+ * a sum of; several: of more than one. */
 static void read_sums(const DtOp *op, Member *several, Member **sums)
 {
     const bool adds = op->kind == DT_OP_ADD || op->kind == DT_OP_ALL_REDUCE ||
                       op->kind == DT_OP_REDUCE || (op->kind == DT_OP_WHERE && is_zero(op->in[2]));
-    const bool is_norm = op->kind == DT_OP_SQRT && op->gradients; /* perhaps of one parameter */
+    /* a norm, perhaps of one parameter */
+    const bool is_norm = op->kind == DT_OP_SQRT && op->gradients;
     Member *of = NULL;
     for (uint32_t k = 0; k < op->n_in; k++) {
         Member *m = sums[op->in[k]->id];
@@ -191,20 +192,19 @@ static void read_sums(const DtOp *op, Member *several, Member **sums)
         sums[op->out[0]->id] = of;
 }
 
-/* The ops of the update on each parameter's tensors, as part of its key. */
+/* Adds to each parameter's key the ops of the update on its tensors. */
 static void read_update(Zero *z, const DtFunc *func)
 {
     Member several = {0}, **sums = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
-    /* By value: a tensor of this parameter. */
+    /* By value: whether it is a tensor computed from this parameter's. */
     Member **of = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
-    /* Its number among the values that are made of the parameter's tensors. */
+    /* The number of the value among the values computed from the parameter's tensors. */
     uint32_t *number = DT_NEW_ARRAY(z->buckets.arena, uint32_t, func->n_values + 1);
     uint32_t *made = DT_NEW_ARRAY(z->buckets.arena, uint32_t, z->buckets.module->stores.n + 1);
     for (uint32_t i = 0; i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         Member *owner = NULL;
-        /* a number belongs to no bucket: values computed from it belong to the bucket of their
-         * other operand */
+        /* an op with a number: its result belongs to the bucket of the other operand */
         if (op->kind == DT_OP_PARAM && owner_of(op->store) && op->out[0]->type->rank > 0) {
             owner = &z->members[owner_of(op->store)->index];
             mix_number(&owner->key, (uint64_t)op->store->kind);
@@ -234,7 +234,7 @@ static void read_update(Zero *z, const DtFunc *func)
 static void read_gradients(Zero *z, uint32_t number)
 {
     const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
-    /* By value: its op, from 1. */
+    /* By value: 1 + the position of its op. */
     uint32_t *number_of = DT_NEW_ARRAY(z->buckets.arena, uint32_t, entry->func->n_values + 1);
     for (uint32_t i = 0; i < entry->func->ops.n; i++)
         for (uint32_t k = 0; k < entry->func->ops.at[i]->n_out; k++)
@@ -258,7 +258,8 @@ static void read_gradients(Zero *z, uint32_t number)
         mix_number(&m->key, number);
         mix_number(&m->key, pending);
         if (value->op && value->op->kind == DT_OP_LOOP && store->n_loops)
-            mix_number(&m->key, m->op); /* the gradients of one loop can be packed in it */
+            mix_number(&m->key, m->op); /* all of them come from one loop, in which they can be
+                                         * packed */
     }
 }
 
@@ -290,7 +291,7 @@ static void mix_stores(Zero *z)
     }
 }
 
-/* Equal paths together, in the order of stores. */
+/* Sorts parameters by paths, equal ones in the order of stores. */
 static int by_path(const void *a, const void *b)
 {
     const DtStore *x = *(const DtStore *const *)a, *y = *(const DtStore *const *)b;
@@ -311,9 +312,9 @@ static void part_alone(Zero *z)
             mix_number(&z->members[i].key, 1);
 }
 
-/* A parameter on several pipeline stages has a bucket of its own, so that the buckets that stages
- * add up hold the same; none if some stage computes no gradient of it, and adds zeros of the
- * parameter's own type. */
+/* A parameter on several pipeline stages has a bucket of its own, since stages can only add up
+ * buckets with equal contents. It has none if some stage does not compute its gradient, and adds
+ * zeros of the parameter's own type instead. */
 static void part_shared(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -352,7 +353,7 @@ static int by_completion(const void *a, const void *b)
     return x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
 }
 
-/* Whether the parameter's gradient crosses ranks as it is. */
+/* Whether the gradient is summed over ranks in its own dtype. */
 static bool crosses(const Zero *z, const DtStore *param)
 {
     const DtDtype crossing = z->buckets.module->crossing;
@@ -364,10 +365,10 @@ static bool crosses(const Zero *z, const DtStore *param)
 }
 
 /* Chooses the mesh axes that split the bucket's stores: axes of `zero` lines over which the
- * parameter is whole, those of the highest level first, in the order of the mesh within a level. A
- * gradient without accumulation is reduced and sharded where it is computed, if one exchange does
- * that, so the exchange overlaps with the rest of backward. With several micro-batches the last one
- * does that, unless nested loops or several pieces of a pipeline compute the gradient. */
+ * parameter is whole, those of the highest level first, in the order of the mesh within a level. If
+ * gradients do not accumulate, one exchange reduces and shards a gradient where it is computed, so
+ * that it overlaps with the rest of backward. With several micro-batches the last one does so,
+ * unless nested loops or several pieces of a pipeline compute the gradient. */
 static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
 {
     const DtStore *param = member->store;
@@ -415,7 +416,7 @@ static int64_t limit_of(const Zero *z)
     return limit ? limit : DEFAULT_BYTES;
 }
 
-/* Whether stores of this kind are in the bucket. */
+/* Whether the bucket replaces stores of this kind. */
 static bool holds(const DtBucket *bucket, const DtStore *store)
 {
     return !bucket->plain || store->kind == DT_STORE_GRAD;
@@ -436,7 +437,8 @@ static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
     bucket->bytes += n * (int64_t)dt_dtype_size(store->type->dtype);
 }
 
-/* Members in the order of completion go to the last bucket of their key that has room. */
+/* Adds members, in the order in which backward completes their gradients, to the last bucket with
+ * their key that has room. */
 static void fill_buckets(Zero *z, Member **list, uint32_t n)
 {
     DtBuckets *b = &z->buckets;
@@ -457,7 +459,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
             choose_mesh(z, bucket, list[i]);
             if (bucket->plain &&
                 (!bucket->pending || (z->buckets.module->pipeline && list[i]->several)))
-                continue; /* split over all of these mesh axes by its axes */
+                continue; /* the parameter's own splits use all of these mesh axes already */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
         }
@@ -467,7 +469,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
 
 /* ---- stores ---- */
 
-/* The type of the bucket's store that stands for stores like this member's. */
+/* The type of the bucket's store that replaces stores like this member's. */
 static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtStore *like)
 {
     const DtMesh *mesh = &z->buckets.module->mesh;
@@ -493,7 +495,7 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     return dt_type_make(like->type->dtype, n, axes, partial, DT_REDUCE_SUM);
 }
 
-/* "h.#." of "h.#.attention.w", and the number of the bucket after it. */
+/* The path of a bucket: "h.#." of "h.#.attention.w", and "@bucket" with its number. */
 static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number,
                                bool marks)
 {
@@ -525,7 +527,7 @@ static void make_stores(Zero *z, DtBucket *bucket, uint32_t number)
     int64_t unit = 1;
     for (uint32_t i = 0; i < bucket->n_mesh; i++)
         unit *= mesh->axes[bucket->mesh[i]].size;
-    /* every run begins aligned */
+    /* every rank's run begins at an aligned element */
     unit *= ALIGN / (int64_t)dt_dtype_size(bucket->members.at[0]->type->dtype);
     bucket->extent = (bucket->extent + unit - 1) / unit * unit;
     for (DtStore *like = z->tensors[bucket->members.at[0]->index]; like;
@@ -580,8 +582,8 @@ static bool not_yet(const Zero *z, const char *what)
     return false;
 }
 
-/* Whether all parameters that `zero` lines name can be in buckets; a scalar need not. Others are
- * completed as they are. */
+/* Whether all parameters that `zero` lines name can be in buckets; a scalar need not. Parameters
+ * that cannot are completed without buckets. */
 static bool check_members(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -597,7 +599,7 @@ static bool check_members(Zero *z)
     return true;
 }
 
-/* On the CPU the host's memory is the device's. */
+/* a processor's own memory is the host's */
 static void note_offload(const Zero *z)
 {
     DtDiags *diags = z->buckets.module->diags;
@@ -612,7 +614,7 @@ static void note_offload(const Zero *z)
 
 /* ---- gathers ahead of their iterations ---- */
 
-/* As far as the lines ask for. */
+/* The mesh axes of a level that the lines ask for. */
 static uint32_t wanted_ahead(const DtParallelConfig *config)
 {
     int64_t most = 0;
@@ -624,9 +626,9 @@ static uint32_t wanted_ahead(const DtParallelConfig *config)
     return most < INT32_MAX ? (uint32_t)most : INT32_MAX;
 }
 
-/* Of nested loops the innermost gathers ahead, but no further than its number of iterations. count:
- * iterations of the loop whose body func is, 0: it is an entry. True if func or a loop in it
- * gathers ahead. */
+/* Sets how far ahead the gathers of a function run. In nested loops only the innermost one gathers
+ * ahead, at most by its number of iterations. count: iterations of the loop whose body func is, 0:
+ * it is an entry. True if func or a loop in it gathers ahead. */
 static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
 {
     bool inside = false, here = false;
@@ -662,7 +664,7 @@ static void note_ahead(const Zero *z, bool any, bool nested)
                     : "`prefetch` is for loops, and none gathers in two iterations or more");
             continue;
         }
-        if (!z->for_cpu) /* it receives while it computes */
+        if (!z->for_cpu) /* a processor receives while it computes anyway */
             continue;
         DtDiag *diag = dt_diag_report(
             diags, L0595, line->span,
@@ -684,7 +686,7 @@ static bool cuts(const DtBucket *bucket, const DtMesh *mesh, const DtZero *line)
     return false;
 }
 
-/* A line that cuts nothing: all parameters are split over its mesh axes already, or there is no
+/* Reports a line without effect: its mesh axes already split all parameters, or there is no
  * optimizer state. */
 static void note_cuts_nothing(const Zero *z)
 {
@@ -710,7 +712,7 @@ static void note_cuts_nothing(const Zero *z)
     }
 }
 
-/* Whether ranks can have as many iterations each of one of the loops. */
+/* Whether some loop's iterations can be dealt out to the ranks in equal numbers. */
 static bool divides(const Zero *z, const DtBucket *bucket)
 {
     const int64_t ranks = z->buckets.module->mesh.axes[bucket->mesh[0]].size;
@@ -720,8 +722,8 @@ static bool divides(const Zero *z, const DtBucket *bucket)
     return is;
 }
 
-/* Why a rank has no share of the matrix: it is no iteration of a loop, ranks cannot have as many
- * each, or several of them meet in the update. */
+/* Why ranks do not share the matrix products of this update: the parameter is no stack of loop
+ * iterations; iterations cannot be dealt out equally; or an op of the update combines several. */
 static const char *why_alike(const Zero *z, const DtBucket *bucket)
 {
     const DtMeshAxis *axis = &z->buckets.module->mesh.axes[bucket->mesh[0]];
@@ -734,7 +736,7 @@ static const char *why_alike(const Zero *z, const DtBucket *bucket)
                            (long long)axis->size, axis->name);
 }
 
-/* Products of matrices in an update (`muon`) that every rank makes for itself. */
+/* Reports products of matrices in an update (`muon`) that every rank computes for itself. */
 static void note_alike(const Zero *z)
 {
     enum { SHOWN = 4 };

@@ -11,47 +11,49 @@
  *                                                             %w = unpack(%q) : f32[a, b] .. }
  *
  * With `prefetch = k` such a gather says `ahead=k`: pass `order` does it k iterations before its
- * own, so that the buckets of k + 1 iterations are whole at a time. A loop gathers no more ahead
- * than it has iterations behind the first, and only one of loops that are nested does, the
- * innermost that gathers.
+ * own, so that the buckets of k + 1 iterations are whole at a time. A loop gathers at most as far
+ * ahead as it has iterations after the first. Of nested loops only the innermost one that gathers
+ * does so ahead.
  *
- * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: reduced
- * and cut there. If all come stacked out of one loop and nobody else reads them, that happens in
- * its body, so that no more than one iteration's gradients are whole. */
+ * The gradients of a bucket are packed behind the op that makes the last of them. Level 2: the
+ * packed bucket is reduced and sharded there. If all gradients of a bucket are stacked results of
+ * one loop and have no other readers, the loop's body does this, so that only one iteration's
+ * gradients are whole at a time. */
 #include "passes/zero/zero_internal.h"
 
 #include "base/intern.h"
 
 #include <string.h>
 
-/* A bucket of parameters as a function sees it. */
+/* A bucket of parameters in one function. */
 typedef struct Held {
     DtBucket *bucket;
-    DtValue *run;   /* as stored: an op of the entry, or an input of a body */
-    DtValue *whole; /* gathered here, NULL: not yet */
+    DtValue *run;   /* the bucket as stored: a `param` op of the entry, or an input of a body */
+    DtValue *whole; /* the gathered bucket; NULL: not gathered yet */
 } Held;
 
-/* The gradients of a bucket, to become one value. */
+/* A job: the gradients of a bucket, which become one value. */
 typedef struct Job {
     DtBucket *bucket;
-    DtValue **values;  /* of the old function, one per member */
-    uint32_t number;   /* of the entry's results */
+    DtValue **values;  /* by member: its gradient in the old function */
+    uint32_t number;   /* by member: number of the gradient among the entry's results */
     const DtOp *after; /* the loop that computes all of them, or the op after which they are packed;
-                        * NULL: at the end */
-    bool inside;       /* in the body of that loop */
+                        * NULL: they are packed at the end */
+    bool inside;       /* by member: the value in the body of that loop */
     DtValue *result;
 } Job;
 typedef DT_VEC(Job *) Jobs;
 
-/* A function being rebuilt. */
+/* A function while it is rewritten on buckets. */
 typedef struct Scope {
     DtBuckets *z;
     const DtFunc *from;
     DtBuilder b;
-    uint32_t depth;         /* loops around it */
-    DtValue **map;          /* by value id; NULL: not made yet, or lazy */
-    const DtStore **lazy;   /* by value id: the parameter that this value is, if it has not been
-                             * unpacked */
+    uint32_t depth;         /* number of loops around it */
+    DtValue **map;          /* by id of the old values: the new value; NULL: not made yet, or made
+                             * when it is first read */
+    const DtStore **lazy;   /* by id of the old values: the parameter that the value is, not
+                             * unpacked so far; or NULL */
     DT_VEC(Held) held;
     Jobs jobs;
 } Scope;
@@ -89,7 +91,7 @@ static const DtType *slice_type(const DtType *type, uint32_t depth)
                         (DtReduce)type->pending);
 }
 
-/* The gathers between an iteration's slice of the bucket and all of it. */
+/* Gathers the bucket from an iteration's slice of it. */
 static void mark_ahead(const Scope *s, const Held *held)
 {
     for (DtValue *value = held->whole; !held->run->op && value != held->run;
@@ -120,7 +122,7 @@ static DtValue *value_of(Scope *s, const DtValue *value)
     return s->map[value->id];
 }
 
-/* Whether a loop may take the bucket's slice in place of this operand's. */
+/* Whether a loop may take the bucket's slice instead of this operand. */
 static bool is_sliced(const Scope *s, const DtValue *value)
 {
     const DtStore *store = s->lazy[value->id];
@@ -132,7 +134,8 @@ static bool is_sliced(const Scope *s, const DtValue *value)
 
 /* ---- gradients ---- */
 
-/* Do all values come stacked out of one loop, and go nowhere but into the bucket? */
+/* Whether all gradients of the job are stacked results of one loop, with the bucket as their only
+ * reader. */
 static bool of_one_loop(const Scope *s, const Job *job)
 {
     const DtOp *loop = job->values[0]->op;
@@ -185,10 +188,11 @@ static void copy_ops(Scope *s);
 
 typedef struct NewLoop {
     const DtOp *op;
-    Jobs jobs;                 /* packed in its body */
-    bool *is_slice;            /* by operand: its bucket's slice comes instead */
-    DT_VEC(DtValue *) in;      /* of the new loop */
-    DT_VEC(DtBucket *) sliced; /* buckets among its stacked operands, the last ones */
+    Jobs jobs;                 /* jobs whose gradients the body packs */
+    bool *is_slice;            /* by operand of the loop: the bucket whose slice replaces it; else
+                                * NULL */
+    DT_VEC(DtValue *) in;      /* by operand and result of the new loop */
+    DT_VEC(DtBucket *) sliced; /* buckets that the new loop takes as its last stacked operands */
 } NewLoop;
 
 static bool packs(const NewLoop *loop, uint32_t result)
@@ -208,8 +212,8 @@ static void add_sliced(Scope *s, NewLoop *loop, DtBucket *bucket)
     DT_PUSH(s->z->arena, loop->sliced, bucket);
 }
 
-/* The body of the new loop: arguments that stay, then a slice of each bucket; results that stay,
- * then a bucket per job. */
+/* Builds the body of the new loop. Its arguments: those that remain, then a slice of each bucket;
+ * its results: those that remain, then one packed bucket per job. */
 static DtFunc *new_body(Scope *outer, NewLoop *loop)
 {
     const DtOp *op = loop->op;
@@ -293,8 +297,8 @@ static bool same_packed(const DtPackedBody *a, const DtPackedBody *b)
 }
 
 /* The loop's new body. Late sums (order_late.c) are equal in all pieces of a pipeline, so these
- * share bodies. Starts that end in the next iteration (order_carry.c) change each body for its own
- * loop. */
+ * share bodies. If reductions run on in the next iteration (order_carry.c), each loop needs a body
+ * of its own. */
 static DtFunc *body_of(Scope *s, NewLoop *loop)
 {
     bool shares = loop->sliced.n == 0 && s->z->module->pipeline;
@@ -400,7 +404,7 @@ static DtBucket **buckets_of(const DtBuckets *z, const DtEntryPoint *entry, uint
     return list;
 }
 
-/* The gradients of a bucket among the results of the entry. */
+/* Finds the gradients of a bucket among the results of the entry. */
 static Job *job_of(Scope *s, const DtEntryPoint *entry, DtBucket *bucket)
 {
     Job *job = DT_NEW(s->z->arena, Job);
@@ -439,7 +443,8 @@ void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry)
             if (s.jobs.at[k]->bucket == bucket && s.jobs.at[k]->number == i)
                 value = s.jobs.at[k]->result;
         if (!value)
-            continue; /* of another member of a bucket */
+            continue; /* the gradient of another member of a bucket, which is packed with the first
+                       * one */
         if (bucket)
             result.store = bucket->stores[DT_STORE_GRAD];
         dt_graph_return(made.func, value);

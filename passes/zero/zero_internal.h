@@ -13,24 +13,27 @@ enum { DT_ZERO_KINDS = 16, DT_ZERO_LEVELS = 4 };
  * n_split[level] of the mesh axes, where level is the ZeRO level that splits stores of its kind. */
 typedef struct DtBucket {
     DT_VEC(DtStore *) members;         /* parameters, in the order in which the bucket holds them */
-    DtStore *stores[DT_ZERO_KINDS];    /* by DtStoreKind; NULL where members have none */
-    uint8_t mesh[DT_MAX_SPLIT];        /* major to minor */
+    DtStore *stores[DT_ZERO_KINDS];    /* by DtStoreKind: the bucket's store; NULL: members have no
+                                        * such store */
+    uint8_t mesh[DT_MAX_SPLIT];        /* mesh axes that split the bucket, major to minor */
     uint32_t n_mesh, n_split[DT_ZERO_LEVELS];
-    /* mesh axes of devices over which a micro-batch's gradients are pending sums */
+    /* mesh axes of devices over which the gradients of a micro-batch are pending sums */
     uint16_t pending;
-    bool alike;                        /* in the update every rank computes the same with it */
-    /* the update may store values other than zero after the members */
+    bool alike;                        /* every rank does the bucket's whole update, on gathered
+                                        * values */
+    /* the update may leave values other than zero after the members */
     bool filled;
-    /* nothing is split: a bucket of gradients only, so that one collective sums them */
+    /* nothing is split; the bucket only serves to sum its gradients by one collective */
     bool plain;
-    /* its gradients are completed where they are made, by one collective */
+    /* one collective completes its gradients where they are computed */
     bool at_once;
-    /* by one collective in the last micro-batch (DtStore.terms) */
+    /* one collective completes its gradients in the last micro-batch (DtStore.terms) */
     bool terms;
     /* the member whose ops in an update represent those of all members */
     uint32_t leader;
     uint32_t n_loops, index;           /* index: in the list of buckets */
-    /* of one iteration on one rank, before the mesh axes split it: with padding, without */
+    /* elements of one iteration on one rank, before mesh axes split the bucket: with padding,
+     * without */
     int64_t extent, bytes;
     DtSpan span;
 } DtBucket;
@@ -40,8 +43,8 @@ typedef struct DtBucket {
 typedef struct DtPackedBody {
     const DtFunc *from;
     DtFunc *made;
-    const DtBucket *const *buckets;    /* n of them, in the order of their results */
-    /* results of the old body: the members of all buckets, one bucket after the other */
+    const DtBucket *const *buckets;    /* the n buckets, in the order of their results */
+    /* by member of all buckets, one bucket after the other: number of its result in the old body */
     const uint32_t *results;
     uint32_t n;
 } DtPackedBody;
@@ -52,24 +55,25 @@ typedef struct DtBuckets {
     DT_VEC(DtBucket *) list;
     /* by index of a member store of any kind; NULL: it is in no bucket */
     DtBucket **of;
-    uint32_t ahead;                    /* by how many iterations loops prefetch their gathers */
+    uint32_t ahead;                    /* how many iterations ahead loops gather */
     bool once;                         /* a step has one micro-batch */
     DT_VEC(DtPackedBody) packed;
 } DtBuckets;
 
 /* zero.c */
-int dt_zero_level(DtStoreKind kind);   /* 1, 2 or 3: which level splits stores of this kind */
+int dt_zero_level(DtStoreKind kind);   /* the level (1, 2 or 3) from which on stores of this kind
+                                        * are split */
 
-/* whether they have the same axes, split alike */
+/* whether two types have the same axes with the same splits */
 bool dt_zero_lie_alike(const DtType *a, const DtType *b);
 
-/* zero_move.c: changes the placement of a bucket: its flat axis is split by the first `from` of
- * its mesh axes, and then by the first `to`. It is gathered or sliced, or reduce-scattered if a
- * sum is pending. why: the reason that collectives give. */
+/* zero_move.c: changes the placement of a bucket whose flat axis the first `from` of its mesh axes
+ * split: afterwards the first `to` split it. It is gathered or sliced, or reduce-scattered if a sum
+ * is pending. why: the reason that reports give for the collectives. */
 enum { DT_ZERO_AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
 DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to,
                       const char *why);
-/* Sums x over those of these mesh axes over which it is still pending. */
+/* Sums x over those of these mesh axes over which its sum is pending. */
 DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why);
 
 /* zero_entry.c, zero_update.c */

@@ -19,12 +19,12 @@ static DtValue *comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh, con
     DtValue *y = dt_graph_comm(b, kind, x, mesh,
                                dt_type_make(type->dtype, type->rank, axes, partial, DT_REDUCE_SUM));
     y->op->text = why;
-    y->op->gradients = kind == DT_OP_REDUCE_SCATTER; /* nothing else is pending in a bucket */
+    y->op->gradients = kind == DT_OP_REDUCE_SCATTER; /* a bucket has no other pending sums */
     return y;
 }
 
-/* Mesh axes from..i may go in one collective: ascending, so that members of the group are in the
- * order of the blocks, and all pending or none. */
+/* Mesh axes from..i may go in one collective: Their numbers must ascend, so that the group's ranks
+ * are in the order of blocks, and a sum must be pending over all of them or none. */
 static bool joins(const DtBucket *bucket, const DtType *type, uint32_t from, uint32_t i)
 {
     return i - from < DT_ZERO_AT_ONCE && bucket->mesh[i] > bucket->mesh[i - 1] &&
@@ -73,7 +73,7 @@ DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *w
     DtValue *sum = dt_graph_comm(b, DT_OP_ALL_REDUCE, x, mesh, whole);
     sum->op->reduce = (DtReduce)type->pending;
     sum->op->text = why;
-    sum->op->gradients = type->rank > 0; /* a scalar is part of the norm */
+    sum->op->gradients = type->rank > 0; /* a scalar is a term of the norm */
     sum->name = x->name;
     return sum;
 }

@@ -14,14 +14,14 @@
  *                                                %p' of shard[data](%p) likewise
  *                                                result all_gather[data](%p')    levels 1 and 2
  *
- * Values that depend on the other members' tensors are *absent*. A sum of an absent scalar and
- * another becomes the other.
+ * Values that depend on other members' tensors are *absent* from the new entry. The sum of an
+ * absent scalar and another one becomes the other one.
  *
  * Ops that do not work element by element (a product of matrices) need their parameter whole; it is
- * the only member of its bucket. If iterations of a loop have the parameter, each rank *owns* some
- * iterations. An all-to-all, once for each value, gives the rank all elements of its iterations,
- * and the rank computes the ops for these. A second all-to-all turns the result into runs if an op
- * combines it with runs:
+ * the only member of its bucket. If the parameter is stacked, with a slice for each iteration of a
+ * loop, each rank *owns* some iterations. An all-to-all, once for each value, gives the rank all
+ * elements of its iterations, and the rank computes the ops for these. A second all-to-all turns
+ * the result into runs if an op combines it with runs:
  *
  *   %x = dot[b](%m', %m')    =>   %q = unpack(all_to_all[data](%m')) : f32[h=8/data, a, b],
  *                                 %x = dot[b](%q, %q)
@@ -43,23 +43,24 @@
 
 #include <string.h>
 
-/* How a rank holds a value: in a bucket split by iterations it owns some iterations, each whole. */
+/* How a rank holds a value: whole; as its run of a bucket; or, in a bucket that is dealt out by
+ * iterations, as the whole slices of the iterations that it owns. */
 typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
-/* The value of the padding of a run. */
+/* What is known of the padding in a run. */
 typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
 
-/* The new value of a value of the old entry. */
+/* What replaces a value of the old entry. */
 typedef struct Now {
     Shape shape;
-    DtValue *value;   /* NULL if absent */
-    DtBucket *bucket; /* the bucket of a run of owned elements */
-    Fill fill;        /* of a run */
-    DtValue *as[ABSENT]; /* the same in other shapes; NULL: not yet */
+    DtValue *value;   /* NULL: the value is absent */
+    DtBucket *bucket; /* the bucket to which the run, or the owned elements, belong */
+    Fill fill;        /* PADDING of a run */
+    DtValue *as[ABSENT]; /* the value in other forms, made when first needed; else NULL */
 } Now;
 
-/* Which iterations of a bucket a rank owns: of loop number `loop`, dealt out over n of the bucket's
- * mesh axes, the major ones. n = 0: ranks cannot own as many each. */
+/* How iterations of a bucket are owned: those of loop number `loop` are dealt out over the first n
+ * of the bucket's mesh axes. n = 0: ranks cannot own equally many. */
 typedef struct Deal {
     uint32_t loop, n;
 } Deal;
@@ -68,7 +69,7 @@ typedef struct Update {
     DtBuckets *z;
     DtBuilder b;
     Now *now; /* by value id */
-    DtBucket **of; /* by value id: the bucket that a tensor is made of; NULL: of none */
+    DtBucket **of; /* by value id: the bucket from which the tensor is computed; NULL: none */
 } Update;
 
 _Noreturn static void fail(const DtOp *op, const char *why)
@@ -85,7 +86,7 @@ static DtValue *complete(Update *u, DtValue *x)
 
 /* ---- sources ---- */
 
-/* A gradient out of a bucket that nothing cuts. */
+/* The gradient of a member, unpacked from a bucket that is not split. */
 static Now take(Update *u, const DtBucket *bucket, const DtOp *op)
 {
     DtStore *store = bucket->stores[DT_STORE_GRAD];
@@ -128,8 +129,8 @@ static Deal deal_of(const Update *u, const DtBucket *bucket)
             const uint8_t axis = bucket->mesh[deal.n];
             ranks *= mesh->axes[axis].size;
             if (member->axes[l].n_split || member->axes[l].extent % ranks != 0 ||
-                (deal.n > 0 && axis < bucket->mesh[deal.n - 1])) /* blocks come in the order of the
-                                                                  * ranks */
+                /* requires blocks in the order of ranks */
+                (deal.n > 0 && axis < bucket->mesh[deal.n - 1]))
                 break;
         }
         if (deal.n > best.n)
@@ -138,7 +139,7 @@ static Deal deal_of(const Update *u, const DtBucket *bucket)
     return best;
 }
 
-/* type with the loop's axis dealt out. */
+/* The type with the loop's axis split over the owners. */
 static const DtType *dealt(const DtBucket *bucket, Deal deal, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -162,7 +163,7 @@ static DtValue *convert(Update *u, DtOpKind kind, const DtBucket *bucket, Deal d
     return y;
 }
 
-/* A bucket whose flat axis the first n of its mesh axes split, or none. */
+/* A bucket whose flat axis is split by the first n of its mesh axes (n may be 0). */
 static const DtType *flat_over(const DtBucket *bucket, uint32_t n, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -176,7 +177,7 @@ static const DtType *flat_over(const DtBucket *bucket, uint32_t n, const DtType 
 
 static const char needed[] = "needed whole by the optimizer", updated[] = "updated by `zero`";
 
-/* The member as the old entry had it, at a value that became something else. */
+/* The member's value as the old entry had it, from one that was replaced by a run. */
 static DtValue *whole(Update *u, const DtValue *old)
 {
     Now *now = &u->now[old->id];
@@ -196,7 +197,7 @@ static DtValue *whole(Update *u, const DtValue *old)
     return now->as[PLAIN];
 }
 
-/* The iterations that this rank owns, of a value with the loop's axis. */
+/* The iterations that this rank owns of a value with the loop's axis. */
 static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -218,7 +219,7 @@ static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
     return now->as[OWNED] = x;
 }
 
-/* A rank's run of a tensor with the layout of the bucket's member. */
+/* A rank's run of a tensor that has the axes of the bucket's member. */
 static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -242,7 +243,7 @@ static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
     return now->as[RUN];
 }
 
-/* Whether a type is one number for each iteration of the bucket's loops, or for all. */
+/* Whether a type has one number for each iteration of the bucket's loops, or a single number. */
 static bool is_factor(const DtBucket *bucket, const DtType *type)
 {
     const DtType *member = bucket->members.at[0]->type;
@@ -254,15 +255,15 @@ static bool is_factor(const DtBucket *bucket, const DtType *type)
     return is;
 }
 
-/* Can the op, one of whose operands is a run, be done on runs? */
+/* Whether the op, one of whose operands is a run, can be done on runs. */
 static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
 {
     const DtType *member = bucket->members.at[0]->type;
     const Now *first = &u->now[op->in[0]->id];
     if (op->kind == DT_OP_REDUCE)
         return op->reduce == DT_REDUCE_SUM && !op->out[0]->type->rank && first->fill == ZERO &&
-               op->in[0]->op->kind == DT_OP_MUL; /* whose padding the certificate knows to be
-                                                  * zero */
+               op->in[0]->op->kind == DT_OP_MUL; /* the certificate knows of these that their
+                                                  * padding is zero */
     bool can = dt_op_info[op->kind].op_class == DT_CLASS_MAP;
     for (uint32_t i = 0; can && i < op->n_in; i++) {
         const DtType *type = op->in[i]->type;
@@ -277,8 +278,8 @@ static bool is_above_zero(const DtValue *x)
     return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0;
 }
 
-/* The padding of the op's result, from that of its operands. It is unknown for a number, unless the
- * number is known. */
+/* The padding of the op's result, from that of its operands. An operand that is a scalar has
+ * unknown padding, unless it is a constant. */
 static Fill fill_of(const Update *u, const DtOp *op)
 {
     Fill fill[DT_UPDATE_OPERANDS] = {ANYTHING};
@@ -323,7 +324,7 @@ static void set_all(Update *u, const DtOp *op, Now now)
         u->now[op->out[i]->id] = now;
 }
 
-/* Some operand is absent. */
+/* Whether some operand is absent. */
 static void skip(Update *u, const DtOp *op)
 {
     Now now = {.shape = ABSENT};
@@ -338,8 +339,8 @@ static void skip(Update *u, const DtOp *op)
 }
 
 /* Replaces a collective of the serial update by one over the axes that are still pending in its
- * operand. Types do not show sums between pipeline stages: the stages' terms of the norm are
- * complete on each, as for tensors without a bucket. */
+ * operand. Types do not show sums between pipeline stages: within a stage the term of the norm is
+ * complete, as it is without buckets. */
 static void copy_comm(Update *u, const DtOp *op)
 {
     Now now = u->now[op->in[0]->id];
@@ -359,7 +360,7 @@ static void copy_comm(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
-/* The op on the iterations that this rank owns, if it treats each by itself. */
+/* Does the op on the iterations that this rank owns, if the op treats each iteration by itself. */
 static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
 {
     const Deal deal = deal_of(u, bucket);
@@ -370,8 +371,8 @@ static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
     for (uint32_t i = 0; i < op->n_out; i++)
         wish[i] = dealt(bucket, deal, op->out[i]->type);
     for (uint32_t i = 0; i < op->n_out; i++)
-        if (!deal.n || wish[i] == op->out[i]->type) /* without the loop's axis: it is over
-                                                     * iterations */
+        if (!deal.n || wish[i] == op->out[i]->type) /* a reduction over the loop's axis would
+                                                     * combine iterations */
             return false;
     for (uint32_t i = 0; i < op->n_in; i++)
         in[i] = owned(u, op->in[i], bucket);
@@ -395,7 +396,7 @@ static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
     return true;
 }
 
-/* An op that needs a bucket's member whole: as it was. */
+/* Does an op that needs a member whole, on the member as the old entry had it. */
 static void copy_whole(Update *u, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
@@ -539,7 +540,8 @@ void dt_zero_update(DtBuckets *z, DtEntryPoint *entry)
     made.func->span = func->span;
     u->b = (DtBuilder){.func = made.func, .span = func->span};
     rewrite(u, func);
-    /* the next step finds it there; no bucket is made of another, so once is enough */
+    /* Later steps read these values. No bucket's contents depend on another bucket's, so a second
+     * rewrite is enough. */
     if (note_filled(u, entry))
         rewrite(u, func);
     for (uint32_t i = 0; i < entry->results.n; i++) {

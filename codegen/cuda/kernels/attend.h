@@ -220,7 +220,7 @@ DT_TENSOR(f16)
 #define DT_PUT_32(name, m, ld, pair, x) \
     m[(lane / 4 + 8 * h) * ld + 8 * u + 2 * (lane % 4) + j] = (x), (void)pair
 
-/* Four threads have the columns of a row. */
+/* Combines the values of the four threads that share a row of a tile. */
 #define DT_QUAD(type, name, combine, shuffle) \
     DT_INLINE type name##_quad(type x)        \
     {                                         \

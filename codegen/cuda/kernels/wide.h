@@ -33,8 +33,8 @@ DT_INLINE void dt_put2(uint32_t *v, int l, unsigned short x)
 DT_INLINE void dt_put4(uint32_t *v, int l, int x) { v[l] = (uint32_t)x; }
 DT_INLINE void dt_putf(uint32_t *v, int l, float x) { v[l] = (uint32_t)dt_float_bits(x); }
 
-/* The same at the end of a row, of whose n elements so many are left: those that are none are
- * zeros, and stay. */
+/* The same at the end of a row, where `left` of the n elements exist: loads give zeros for the
+ * others, and stores leave them unchanged. */
 #define DT_SOME(size, type)                                                                     \
     DT_INLINE void dt_take_some##size(uint32_t *v, const void *p, int n, int64_t left)          \
     {                                                                                           \

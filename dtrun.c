@@ -131,6 +131,7 @@ static bool read_gemm(CommandLine *line, const char *text)
 
 static bool read_algorithms(CommandLine *line, const char *text)
 {
+    line->run.algorithms_given = true;
     line->run.algorithms_first = strcmp(text, "first") == 0;
     return line->run.algorithms_first || strcmp(text, "timed") == 0 ||
            wrong(line, "--algorithms wants timed or first, not `%.60s`", text);
@@ -138,6 +139,7 @@ static bool read_algorithms(CommandLine *line, const char *text)
 
 static bool read_attention(CommandLine *line, const char *text)
 {
+    line->run.attention_given = true;
     line->run.attention = strcmp(text, "cudnn") == 0       ? DT_ATTENTION_CUDNN
                           : strcmp(text, "generated") == 0 ? DT_ATTENTION_GENERATED
                                                            : DT_ATTENTION_TIMED;
@@ -148,6 +150,7 @@ static bool read_attention(CommandLine *line, const char *text)
 static bool read_epilogues(CommandLine *line, const char *text)
 {
     const bool is_timed = strcmp(text, "timed") == 0;
+    line->run.epilogues_given = true;
     line->run.epilogues = strcmp(text, "all") == 0    ? DT_EPILOGUES_FUSED
                           : strcmp(text, "none") == 0 ? DT_EPILOGUES_APART
                                                       : DT_EPILOGUES_TIMED;

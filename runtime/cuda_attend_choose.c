@@ -201,19 +201,34 @@ static void generate(DtRank *rank, DtCudaAttends **attends)
     rank->attention = "generated";
 }
 
+/* `--attention timed --resume`: the user asks for times, whatever the checkpoint has. A restart of
+ * such a run keeps what its own checkpoint has. */
+static bool times_anew(const DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    return options->attention == DT_ATTENTION_TIMED && options->attention_given &&
+           !options->algorithms_first && rank->shared->attempt == 0;
+}
+
 /* A run that goes on keeps the plan's own kernels where its checkpoint has them, unless --attention
- * names the library. Where the library is another one than the checkpoint's, or is not here, a note
- * says it. */
+ * says otherwise. */
 static void keep(DtRank *rank, DtCudaAttends **attends)
+{
+    const char *saved = rank->saved_attention;
+    if (saved && rank->attention && strcmp(saved, "generated") == 0 && !times_anew(rank) &&
+        strcmp(rank->attention, "generated") != 0 && rank->options->attention == DT_ATTENTION_TIMED)
+        generate(rank, attends);
+}
+
+/* The library may be another one than the checkpoint's, or is not here, or the user asks for
+ * something else. */
+static void note_change(DtRank *rank)
 {
     const char *saved = rank->saved_attention;
     if (!saved || !rank->attention || strcmp(saved, rank->attention) == 0)
         return;
     const bool library = strcmp(rank->attention, "generated") != 0;
-    if (strcmp(saved, "generated") == 0 && rank->options->attention == DT_ATTENTION_TIMED &&
-        library)
-        generate(rank, attends);
-    else if (rank->rank == 0)
+    if (rank->rank == 0)
         dt_text_say(stderr, dt_arena_printf(
                                 rank->memory,
                                 "dtrun: note: attention is computed by %s (%s), and was by %s "
@@ -261,15 +276,16 @@ static bool agree(DtRank *rank, DtCudaAttends **attends)
 }
 
 /* Times the library and the plan's own kernels on rank 0, which decides for all, where nothing else
- * says who computes attention: neither an option nor a checkpoint, whose run had the library where
- * it does not name one. False: the run ends. */
+ * says who computes attention: neither an option nor a checkpoint (which counts unless --attention
+ * timed is given), whose run had the library where it does not name one. False: the run ends. */
 static bool time_both(Bench *b, DtCudaAttends **attends, const char *gpu, DtText *ret_said)
 {
     DtRank *rank = b->rank;
     const DtRunOptions *options = rank->options;
     uint64_t library = 1;
-    if (!rank->attention || strcmp(rank->attention, "generated") == 0 || rank->resumes ||
-        options->attention != DT_ATTENTION_TIMED || options->algorithms_first)
+    if (!rank->attention || strcmp(rank->attention, "generated") == 0 ||
+        (rank->resumes && !times_anew(rank)) || options->attention != DT_ATTENTION_TIMED ||
+        options->algorithms_first)
         return true;
     if (rank->rank == 0)
         library = is_faster(b, gpu, ret_said);
@@ -287,5 +303,8 @@ bool dt_cuda_attends_agree(DtRank *rank, DtCudaAttends **attends, const DtCudaDr
     if (!agree(rank, attends))
         return false;
     Bench bench = {.rank = rank, .attends = *attends, .driver = driver, .stream = stream};
-    return time_both(&bench, attends, gpu, ret_said);
+    if (!time_both(&bench, attends, gpu, ret_said))
+        return false;
+    note_change(rank);
+    return true;
 }

@@ -173,6 +173,7 @@ static bool find_kept(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 
 static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
+    const DtRunOptions *options = c->rank->options;
     const DtAlgorithms *recorded = &c->rank->recorded;
     const DtChoice *found = dt_algorithms_find(recorded, choice->key);
     if (!found) {
@@ -183,6 +184,10 @@ static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
         c->n_unfit++;
         return false;
     }
+    const DtAlgorithm *first = &c->products->rows[gemm].algorithm;
+    if (options->algorithms_given && c->rank->shared->attempt == 0)
+        c->n_held += !options->algorithms_first ||
+                     memcmp(&found->algorithm, first, sizeof *first) != 0;
     choice->algorithm = found->algorithm;
     return true;
 }
@@ -251,6 +256,10 @@ static bool decide(DtChoosing *c)
     note(c, c->n_unfit, "product",
          "have an algorithm in the checkpoint that this GPU does not do them by: they are "
          "chosen anew");
+    note(c, c->n_held, "product",
+         "stay with the algorithm of the checkpoint, not with what --algorithms asks for");
+    note(c, c->n_held_forms, "epilogue",
+         "of products stay as they are in the checkpoint, not as --epilogues asks for");
     note(c, c->n_untimed, "product",
          "are not timed, since the GPU has no room beside the plan's memory: the library's "
          "first algorithm is used");

@@ -45,6 +45,8 @@ typedef struct DtChoosing {
     uint32_t n_lost, n_unfit,
         n_untimed;          /* products that the checkpoint lacks, has wrong, that had no room */
     uint32_t n_refused;     /* epilogues that the library does not do */
+    uint32_t n_held, n_held_forms; /* algorithms and forms that the checkpoint has and options do
+                                    * not ask for */
 } DtChoosing;
 
 /* cuda_forms.c: after all algorithms are chosen, a form for each product that has two. False: the

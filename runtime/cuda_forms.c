@@ -88,6 +88,16 @@ static bool find_kept(const DtChoosing *c, const uint8_t key[DT_DIGEST_BYTES], u
     return true;
 }
 
+/* Whether an option asks for something else than this form of a checkpoint. */
+static bool overrules(const DtRank *rank, bool second)
+{
+    const DtRunOptions *options = rank->options;
+    if (!options->epilogues_given || rank->shared->attempt > 0)
+        return false;
+    return options->epilogues == DT_EPILOGUES_TIMED ||
+           second != (options->epilogues == DT_EPILOGUES_APART);
+}
+
 static Source decide_form(DtChoosing *c, uint32_t gemm, Times *ret_times)
 {
     const DtRunOptions *options = c->rank->options;
@@ -101,6 +111,7 @@ static Source decide_form(DtChoosing *c, uint32_t gemm, Times *ret_times)
     }
     if (recorded) {
         choice->second = recorded->second;
+        c->n_held_forms += overrules(c->rank, recorded->second);
         return RECORDED;
     }
     choice->second = options->epilogues == DT_EPILOGUES_APART;

@@ -93,8 +93,9 @@ bool dt_forms_resume(DtRank *rank, DtEpilogueWish saved)
 {
     if (saved == DT_EPILOGUES_TIMED || dt_forms_kept(rank) == DT_EPILOGUES_TIMED)
         return false;
-    const DtEpilogueWish wish = rank->options->epilogues;
-    if (rank->rank == 0 && wish != DT_EPILOGUES_TIMED && wish != saved)
+    const DtEpilogueWish wish = rank->options->epilogues,
+                         form = wish == DT_EPILOGUES_TIMED ? DT_EPILOGUES_FUSED : wish;
+    if (rank->rank == 0 && rank->options->epilogues_given && form != saved)
         fprintf(stderr,
                 "dtrun: note: the run goes on with --epilogues %s, which its checkpoint was "
                 "trained with, and not %s\n",

@@ -97,6 +97,9 @@ typedef struct DtRunOptions {
     bool share_gpu;            /* several ranks may share a GPU */
     bool windows;              /* NCCL gets windows of the memory that collectives use */
     bool algorithms_first;     /* take the GPU library's first proposals, without timing */
+    /* the command line has these options, also with their defaults, which a checkpoint's choice
+     * would overrule silently */
+    bool algorithms_given, attention_given, epilogues_given;
     bool graph;                /* capture instructions once and start them as graphs */
     bool sync;                 /* wait for each instruction before the next one begins */
     const char *comm;          /* "shm", "nccl"; NULL: by device */

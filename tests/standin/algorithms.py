@@ -142,7 +142,9 @@ def check_resumed(t, plain, other):
         t.train("fast=0", "--resume", begun + "/saved", wants=5)
         assert "manifest.json is damaged: its digest or a field is wrong" in t.said, t.said
     forge(begun, 1, recorded)
-    assert tensors(t.train("fast=0", "--resume", begun + "/saved")) == tensors(other)
+    assert "stay with" not in t.said, t.said
+    assert tensors(t.train("fast=0", "--resume", begun + "/saved", "--algorithms", "first")) == tensors(other)
+    assert "note: %d products stay with the algorithm of the checkpoint" % lines in t.said, t.said
 
 
 def check_kept(t, plain, other):

@@ -295,6 +295,8 @@ def timed(tools):
         chosen = not more or "timed" in more
         assert said.startswith(by) if chosen else said == "", (n, said)
         assert not chosen or ("kept from an earlier run" in said) == (n == 4) and (" us by the library" in said) == (n != 4), (n, said)
+    got, attention, said = attend("cudnn_slow=1", "--resume", "begun.cudnn", "--attention", "timed")  # the faster, whatever it had
+    assert attention == "generated" and got[1] != wanted["cudnn"][1] and said.startswith("attention: by the plan's own kernels; "), said
     for standin in ("cudnn_bytes1=1000000", "cudnn_scores1=1000000"):  # GPU 1 lacks all kernels of the library, or one
         got, attention, said = attend(standin)
         assert (got, attention, said) == (wanted["generated"], "generated", ""), (standin, attention, said)

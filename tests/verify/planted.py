@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Bugs planted into the compiler, and what finds them: planted.py DTC JUDGED [--build FOLDER] [NAME...]
-planted.py --texts: only whether each row's text stands once in its file.
+planted.py --texts: only whether each row's text stands once in its file, and whether the copied folders are those that
+meson.build builds.
 planted.py --runtime [--build FOLDER] [--search] [NAME...]: the bugs of planted_runtime.py and
     planted_library.py.
 
@@ -34,6 +35,8 @@ import planted_runtime
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FOLDERS = "base cli codegen cost frontend ir kir lib passes plan runtime scripts search verify".split()
+UNBUILT = "examples lib scripts".split()  # builds and tests read them
+TESTS = "bench examples tests".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
 LIMIT = 120  # seconds of processor time that a process may take
 PATIENCE = 3600  # seconds after which a command that takes no processor time is ended
@@ -52,7 +55,7 @@ class Tree:
 
     def __init__(self, folder, tests=False):
         self.folder, self.build = os.path.join(folder, "tree"), os.path.join(folder, "build")
-        for name in FOLDERS + (["bench", "examples", "tests"] if tests else []):
+        for name in FOLDERS + (TESTS if tests else []):
             shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True)
         for name in FILES:
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.folder, name))
@@ -232,15 +235,25 @@ def runtime_bugs(words, kept, searches):
     return 1 if failed else 0
 
 
+def missing_folders():
+    """Names in which FOLDERS and meson.build differ."""
+    with open(os.path.join(ROOT, "meson.build")) as file:
+        text = file.read()
+    listed = re.search(r"foreach folder : \[(.*?)\]", text, re.S)[1]
+    built = set(re.findall(r"'(\w+)[/']", listed)) | set(re.findall(r"subdir\('(\w+)'\)", text))
+    return sorted(set(FOLDERS + TESTS) ^ (built | set(UNBUILT)))
+
+
 def texts():
-    wrong = []
+    differ = missing_folders()
+    wrong = ["FOLDERS are not those of meson.build: " + ", ".join(differ)] if differ else []
     rows = planted_bugs.BUGS + planted_runtime.BUGS + planted_library.BUGS
     for what, file, old, *_ in rows:
         with open(os.path.join(ROOT, file)) as source:
             n = source.read().count(old)
         wrong += ["%s: the old text stands %d times in %s" % (what, n, file)] if n != 1 else []
     print("".join("FAIL %s\n" % row for row in wrong), end="")
-    print("%d passed, %d failed" % (len(rows) - len(wrong), len(wrong)))
+    print("%d passed, %d failed" % (len(rows) + 1 - len(wrong), len(wrong)))
     return 1 if wrong else 0
 
 

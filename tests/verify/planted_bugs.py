@@ -300,7 +300,7 @@ BUGS = [
     ("a tied parameter's gradient of another stage is lost", "passes/pipeline/stage_update.c",
      "    if (!stages)\n        return value;", "    if (!stages || gradients)\n        return value;", ["tied", "pipeline"], "certificate"),
     ("clipping counts a tied parameter on each of its stages", "passes/pipeline/stage_update.c",
-     "        return NULL; /* a lower stage has it too */", "        (void)0;", ["tied", "pipeline"], "certificate"),
+     "        return NULL; /* a lower stage counts the shared parameter */", "        (void)0;", ["tied", "pipeline"], "certificate"),
     ("a stage's norm is of its own gradients", "passes/pipeline/stage_update.c",
      "u->sums_of[i] = across(u, mine ? mine : zeros(u, squares->type), all, false);",
      "u->sums_of[i] = mine ? mine : zeros(u, squares->type);", ["tied", "pipeline"], "certificate"),
@@ -338,9 +338,9 @@ BUGS = [
      "DtValue *sum = dt_graph_comm(&b, DT_OP_ALL_REDUCE, x, (uint16_t)(pending->partial & -pending->partial),",
      ["narrow"], "abort"),
     ("gradients that cross ranks in bf16 are added twice", "passes/place/reduce.c",
-     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* who",
+     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* readers",
      "    sum = dt_graph_binary(&b, DT_OP_ADD, sum, sum);\n"
-     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* who", ["master"],
+     "    DtValue *wide = dt_graph_cast(&b, sum, out->type->dtype);\n    out->op = wide->op; /* readers", ["master"],
      "certificate"),
     # ---- expand ----
     ("a ring's visitor counts as the block behind", "passes/place/ring_build.c",

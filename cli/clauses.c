@@ -118,7 +118,7 @@ static void say_law(DtCli *cli, const DtFunc *func, const char *law, const char 
 {
     DtDiag *d = dt_diag_report(cli->diags, L0209, func->stream->merge->span,
                                "the `merge` of `%s` %s", dt_graph_source_name(func), law);
-    dt_diag_note(d, "evaluated with parts by chance: %s", dt_cli_text(said));
+    dt_diag_note(d, "evaluated with random parts: %s", dt_cli_text(said));
     dt_diag_help(d, "%s", help);
 }
 
@@ -220,7 +220,7 @@ static void check_neutral(DtCli *cli, const DtFunc *func)
         DtDiag *d = dt_diag_report(
             cli->diags, L0209, first && first->span.file ? first->span : func->span,
             "what `neutral` of `%s` gives is not neutral", dt_graph_source_name(func));
-        dt_diag_note(d, "merged with a part by chance it is not that part: %s", dt_cli_text(&said));
+        dt_diag_note(d, "merged with a random part it is not that part: %s", dt_cli_text(&said));
         dt_diag_help(
             d, "right if the axis begins with it; else the first block has too much or too little");
     }
@@ -317,7 +317,7 @@ bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const c
     else
         dt_diag_caret(
             d, "of the parts of two blocks this does not make that of one block that is both");
-    dt_diag_note(d, "evaluated with operands by chance, all ranks of the ring: %s",
+    dt_diag_note(d, "all ranks of the ring, evaluated with random operands: %s",
                  dt_cli_reason(cli, why));
     dt_diag_help(
         d, "%s",
@@ -355,9 +355,8 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
     DtDiag *d = dt_diag_report(cli->diags, L0208, func->span,
                                "that `%s` computes in blocks what it returns is tried, not proved",
                                dt_graph_source_name(func));
-    dt_diag_note(d, "run in double precision on numbers by chance, both give the same; there is no "
-                    "proof where the "
-                    "larger of some floats decides");
+    dt_diag_note(d, "run in double precision on random numbers, both give the same; there is no "
+                    "proof where the larger of some floats decides");
 }
 
 /* Reports E0223. told: result of the comparison in double precision. */
@@ -366,7 +365,7 @@ static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudge
     DtDiag *d = dt_diag_report(cli->diags, E0223, func->span,
                                "`%s` does not compute in blocks what it returns",
                                dt_graph_source_name(func));
-    dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, dt_cli_text(said)));
+    dt_diag_note(d, "evaluated with random operands: %s", dt_cli_reason(cli, dt_cli_text(said)));
     if (told == DT_JUDGE_NOT_TRIED) {
         dt_diag_note(
             d,

@@ -248,7 +248,7 @@ static int say_wrong(DtCli *cli, const DtFunc *func, const DtText *said)
         dt_diag_label(d, func->stream->part->span,
                       "or this does not give the part that the gradient takes");
     if (said->len)
-        dt_diag_note(d, "evaluated with operands by chance: %s", dt_cli_reason(cli, said->at));
+        dt_diag_note(d, "evaluated with random operands: %s", dt_cli_reason(cli, said->at));
     dt_diag_help(d, "if it is meant to differ, write `surrogate` instead of `gradient`");
     return DT_EXIT_DIAGNOSTICS;
 }

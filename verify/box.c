@@ -222,7 +222,7 @@ static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const Box
     const DtResidue mine = completed(b, x, rank, k), other = completed(b, y, rank, k);
     const Verdict one = compare_one(x->shape, mine, other, seen);
     if (one == DIFFERENT)
-        dt_box_fail(b, NULL, "result %u is another one on rank %u", result, rank);
+        dt_box_fail(b, NULL, "result %u differs on rank %u", result, rank);
     if (one != EQUAL || !b->follows || mine.p == 0 || dt_boxnumber_no_deeper(mine, other))
         return one;
     dt_box_fail(b, NULL,

@@ -257,7 +257,7 @@ static bool find_wrong(Along *a, const DtEntryPoint *entry)
             dt_graph_source_name(func), dt_judge_line(a->j, before->gradient->func->span));
     else if (func)
         blamed = dt_arena_printf(a->j->arena,
-                                 "\nand `%s` alone, on numbers by chance, has a wrong derivative%s",
+                                 "\nand `%s` alone, on random numbers, has a wrong derivative%s",
                                  dt_graph_source_name(func), dt_judge_line(a->j, func->span));
     a->j->out->not_serial = true;
     return dt_judge_problem(a->j,

@@ -19,7 +19,7 @@
  * random direction, its update with the formulas of the optimizer (derivative.c).
  *
  * Then machine code: what real ranks hold after each step against the interpreter (machine.c),
- * within a multiple of what roundings by chance do to the serial program.
+ * within a multiple of what random roundings do to the serial program.
  *
  * With `rounds` both sides round every result to its dtype, as generated code does or may do. A sum
  * over ranks is then rounded where the serial one is not, so values may differ by 16 units of the
@@ -80,7 +80,7 @@ typedef struct DtJudgeCase {
     bool rounds;
 } DtJudgeCase;
 
-/* Whether func->bwd is refuted, on numbers by chance, by forward derivatives of func: along
+/* Whether func->bwd is refuted, on random numbers, by forward derivatives of func: along
  * directions of the inputs marked in moves. False without a test if evaluating func takes more than
  * `most` products. */
 bool dt_judge_refutes(const DtFunc *func, const bool *moves, double most);

@@ -232,18 +232,25 @@ static const char *as_written(const DtPlacer *p, const DtOp *op)
     return dt_arena_strndup(p->module->arena, source + op->span.lo, n);
 }
 
+/* needs: what op needs, and why there is none. */
+static DtDiag *refuse(DtPlacer *p, const DtOp *op, const char *needs, const char *note)
+{
+    DtDiag *diag = dt_placerefuse_at(
+        p, E0590, op->span,
+        dt_arena_printf(p->module->arena, "`%s` needs %s", as_written(p, op), needs));
+    dt_placerefuse_call(diag, op);
+    dt_diag_note(diag, "%s", note);
+    return diag;
+}
+
 DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
 {
     DtPlacer *p = s->p;
     if (is_pending(s, x) && made_of(s, x) == OF_DATA)
         return from_prologue(s, x);
-    DtDiag *diag = dt_placerefuse_at(
-        p, E0590, user->span,
-        dt_arena_printf(p->module->arena,
-                        "`%s` needs a sum over the whole batch, but `micro` cuts the batch in time",
-                        as_written(p, user)));
-    dt_placerefuse_call(diag, user);
-    dt_diag_note(diag, "a sum over micro-batches is complete only when the last one has run");
+    DtDiag *diag =
+        refuse(p, user, "a sum over the whole batch, but `micro` cuts the batch in time",
+               "a sum over micro-batches is complete only when the last one has run");
     if (is_pending(s, x) && made_of(s, x) == OF_SUMS)
         dt_diag_note(diag, "sums of data alone are made before the first micro-batch, but this one "
                            "is made of another: "
@@ -257,14 +264,9 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
 /* The inputs of a prediction hold one micro-batch, so no sum over the whole batch can be made. */
 static void refuse_prediction(DtPlacer *p, const DtOp *op)
 {
-    DtDiag *diag = dt_placerefuse_at(
-        p, E0590, op->span,
-        dt_arena_printf(p->module->arena,
-                        "`%s` needs the whole batch, but a prediction has one micro-batch alone",
-                        as_written(p, op)));
-    dt_placerefuse_call(diag, op);
-    dt_diag_note(diag,
-                 "`micro` cuts the batch in time; training and evaluation take all parts of it");
+    DtDiag *diag =
+        refuse(p, op, "the whole batch, but a prediction has one micro-batch alone",
+               "`micro` cuts the batch in time; training and evaluation take all parts of it");
     dt_diag_help(diag,
                  "keep it in a `state` for predictions, `if training then mean[a](x) else mu`; or "
                  "drop `micro`");

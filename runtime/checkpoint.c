@@ -39,9 +39,9 @@ typedef struct Wanted {
     DtTensor *tensors;
     Home *homes;
     uint32_t n;
-    int64_t most;       /* saving: bytes of a piece */
+    int64_t most;       /* bytes of a piece */
     char *piece, *part; /* saving: a gathered piece, and one rank's part of it */
-    char *logical;      /* loading: the largest tensor that has another dtype in the file */
+    char *converted;    /* loading: a piece of a tensor that has another dtype in the file */
 } Wanted;
 
 /* ---- stores as tensors ---- */
@@ -504,7 +504,8 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
     return NULL;
 }
 
-/* Memory for the largest tensor that has another dtype in the file than here. */
+/* Memory for a piece of the largest tensor that has another dtype in the file than here: at most
+ * half of DT_SAVE_BYTES. */
 static void prepare_to_convert(Wanted *wanted, DtArena *memory, const DtTensorFile *file)
 {
     const DtPlan *plan = wanted->rank->plan;
@@ -518,7 +519,9 @@ static void prepare_to_convert(Wanted *wanted, DtArena *memory, const DtTensorFi
         if ((store->dtype != there->dtype || rounds) && n * (int64_t)sizeof(float) > most)
             most = n * (int64_t)sizeof(float);
     }
-    wanted->logical = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
+    wanted->most = wanted->rank->save_piece ? wanted->rank->save_piece : DT_SAVE_BYTES / 2;
+    most = most < wanted->most ? most : wanted->most;
+    wanted->converted = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
 /* n floats of other dtypes. */
@@ -545,7 +548,8 @@ static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from
 typedef struct Reading {
     const DtTensor *tensor;
     uint64_t digest; /* run_digest: the result */
-    void *to;        /* run_conversion: the tensor in another dtype */
+    DtPiece piece;   /* run_conversion: which elements, and where they go in another dtype */
+    void *to;
     uint32_t to_dtype;
 } Reading;
 
@@ -558,8 +562,30 @@ static void run_digest(void *context)
 static void run_conversion(void *context)
 {
     const Reading *r = context;
-    convert(r->to, r->to_dtype, r->tensor->at, r->tensor->dtype,
-            r->tensor->bytes / dt_kinds_size(r->tensor->dtype));
+    const int64_t first = r->piece.first * dt_kinds_size(r->tensor->dtype);
+    convert(r->to, r->to_dtype, (const char *)r->tensor->at + first, r->tensor->dtype, r->piece.n);
+}
+
+/* Converts and takes the tensor piece by piece. */
+static const uint8_t *take_converted(const Wanted *wanted, const DtPlanStore *store,
+                                     int64_t iteration, const DtTensor *tensor,
+                                     const DtFileView *view)
+{
+    const int64_t n = tensor->bytes / dt_kinds_size(tensor->dtype),
+                  most = wanted->most / (int64_t)sizeof(float);
+    for (DtPiece piece = {0, 0}; piece.first < n; piece.first += piece.n) {
+        piece.n = n - piece.first < most ? n - piece.first : most;
+        if (dt_pack_held(wanted->rank, store, piece).n == 0)
+            continue;
+        Reading conversion = {.tensor = tensor, .piece = piece, .to = wanted->converted,
+                              .to_dtype = store->dtype};
+        const uint8_t *missing = dt_tryread(view, run_conversion, &conversion);
+        if (missing)
+            return missing;
+        dt_pack_take_piece(wanted->rank, store, iteration, piece, wanted->converted);
+        atomic_fetch_add(&wanted->rank->slot->progress, 1);
+    }
+    return NULL;
 }
 
 /* Returns NULL, or the address that could not be read; so does take. */
@@ -571,9 +597,7 @@ static const uint8_t *take_as(const Wanted *wanted, const DtPlanStore *store, in
         return NULL;
     if (store->dtype == tensor->dtype)
         return dt_pack_take(rank, store, iteration, (const char *)tensor->at, view);
-    Reading conversion = {.tensor = tensor, .to = wanted->logical, .to_dtype = store->dtype};
-    const uint8_t *missing = dt_tryread(view, run_conversion, &conversion);
-    return missing ? missing : dt_pack_take(rank, store, iteration, wanted->logical, NULL);
+    return take_converted(wanted, store, iteration, tensor, view);
 }
 
 /* Copies a saved value to its store; a master copy is also rounded to the parameter. */

@@ -84,20 +84,22 @@ static int64_t part_index(const Part *p)
     return index;
 }
 
+/* n elements of the part from number `first` on, at `held`. logical: the tensor from its element
+ * number `from` on. */
 static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
-                 int64_t first, int64_t n, char *held, char *logical, bool spreads)
+                 int64_t first, int64_t n, char *held, char *logical, int64_t from, bool spreads)
 {
     int64_t e = dt_kinds_size(store->dtype);
     Part part = part_open(plan, coord, store);
     if (n && part.whole) {
-        memcpy(spreads ? logical + first * e : held, spreads ? held : logical + first * e,
-               (size_t)(n * e));
+        char *at = logical + (first - from) * e;
+        memcpy(spreads ? at : held, spreads ? held : at, (size_t)(n * e));
         return;
     }
     part_seek(&part, first);
     for (int64_t i = 0; i < n; i++, part_next(&part)) {
         int64_t index = part_index(&part);
-        char *at = index < 0 ? NULL : logical + index * e;
+        char *at = index < 0 ? NULL : logical + (index - from) * e;
         if (at)
             memcpy(spreads ? at : held + i * e, spreads ? held + i * e : at, (size_t)e);
         else if (!spreads)
@@ -140,57 +142,6 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
     return dt_device_seen(rank, place_of(rank, store, &range, iteration));
 }
 
-/* Elements of a logical tensor on their way to this rank. */
-typedef struct Taking {
-    const DtRank *rank;
-    const DtPlanStore *store;
-    DtStoreRange range;
-    char *held, *logical;
-} Taking;
-
-static void run_taking(void *context)
-{
-    const Taking *t = context;
-    move(t->rank->plan, t->rank->coord, t->store, t->range.first, t->range.n, t->held, t->logical,
-         false);
-}
-
-const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
-                            const char *logical, const DtFileView *view)
-{
-    Taking taking = {rank, store, dt_pack_range(rank->plan, rank->coord, store), NULL,
-                     (char *)(uintptr_t)logical};
-    DtLent lent = dt_device_lend(rank, place_of(rank, store, &taking.range, iteration));
-    const uint8_t *missing = NULL;
-    taking.held = lent.at;
-    if (view)
-        missing = dt_tryread(view, run_taking, &taking);
-    else
-        run_taking(&taking);
-    dt_device_back(rank, &lent, true);
-    return missing;
-}
-
-void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)
-{
-    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
-    move(rank->plan, rank->coord, store, range.first, range.n, lent.at, logical, true);
-    dt_device_back(rank, &lent, false);
-}
-
-/* Whether the rank there has the part that it has for all ranks that hold the same. */
-static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16])
-{
-    uint32_t bits = mesh_of(plan, store);
-    for (uint32_t m = 0; m < plan->n_mesh; m++) {
-        bool stages = plan->meta->pipeline == m + 1;
-        if (!(bits >> m & 1) && coord[m] != (stages && store->stage >= 0 ? store->stage : 0))
-            return false;
-    }
-    return true;
-}
-
 /* How many elements of the part come before element `index` of the tensor. Padding counts by its
  * place, so elements of the part from that number on come at or after `index`. */
 static int64_t part_before(const Part *p, int64_t index)
@@ -207,6 +158,89 @@ static int64_t part_before(const Part *p, int64_t index)
         differs = differs || at < 0 || at >= p->local[a];
     }
     return p->n ? number : differs;
+}
+
+/* Elements of a logical tensor on their way to this rank. */
+typedef struct Taking {
+    const DtRank *rank;
+    const DtPlanStore *store;
+    DtPiece held; /* of the part */
+    char *to, *logical;
+} Taking;
+
+static void run_taking(void *context)
+{
+    const Taking *t = context;
+    move(t->rank->plan, t->rank->coord, t->store, t->held.first, t->held.n, t->to, t->logical,
+         0, false);
+}
+
+const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
+                            const char *logical, const DtFileView *view)
+{
+    const DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    Taking taking = {.rank = rank, .store = store, .held = {range.first, range.n},
+                     .logical = (char *)(uintptr_t)logical};
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    const uint8_t *missing = NULL;
+    taking.to = lent.at;
+    if (view)
+        missing = dt_tryread(view, run_taking, &taking);
+    else
+        run_taking(&taking);
+    dt_device_back(rank, &lent, true);
+    return missing;
+}
+
+DtPiece dt_pack_held(const DtRank *rank, const DtPlanStore *store, DtPiece piece)
+{
+    const DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    const Part part = part_open(rank->plan, rank->coord, store);
+    int64_t elements = 1;
+    for (uint32_t a = 0; a < part.n; a++)
+        elements *= part.extent[a];
+    const int64_t end = range.first + range.n; /* padding after the last row is the last piece's */
+    int64_t first = part_before(&part, piece.first), after = end;
+    if (piece.first + piece.n < elements)
+        after = part_before(&part, piece.first + piece.n);
+    first = first > range.first ? first : range.first;
+    after = after < end ? after : end;
+    return (DtPiece){first, after > first ? after - first : 0};
+}
+
+void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
+                        DtPiece piece, const char *elements)
+{
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    const DtPiece held = dt_pack_held(rank, store, piece);
+    if (held.n == 0)
+        return;
+    range.at += held.first - range.first;
+    range.n = held.n;
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    move(rank->plan, rank->coord, store, held.first, held.n, lent.at, (char *)(uintptr_t)elements,
+         piece.first, false);
+    dt_device_back(rank, &lent, true);
+}
+
+void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)
+{
+    DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    move(rank->plan, rank->coord, store, range.first, range.n, lent.at, logical, 0, true);
+    dt_device_back(rank, &lent, false);
+}
+
+/* Whether the rank there has the part that it has for all ranks that hold the same. */
+static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16])
+{
+    uint32_t bits = mesh_of(plan, store);
+    for (uint32_t m = 0; m < plan->n_mesh; m++) {
+        bool stages = plan->meta->pipeline == m + 1;
+        if (!(bits >> m & 1) && coord[m] != (stages && store->stage >= 0 ? store->stage : 0))
+            return false;
+    }
+    return true;
 }
 
 /* Those of n elements that a part holds from number `first` on which are in the piece go there. */

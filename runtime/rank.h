@@ -50,6 +50,12 @@ void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteratio
 typedef struct DtPiece {
     int64_t first, n;
 } DtPiece;
+/* Which elements of this rank's part are in a piece of the logical tensor: n from the part's number
+ * `first` on. Padding is in the piece of the element before it. */
+DtPiece dt_pack_held(const DtRank *rank, const DtPlanStore *store, DtPiece piece);
+/* This rank's elements from a piece of the logical tensor. */
+void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t iteration,
+                        DtPiece piece, const char *elements);
 /* A piece of the logical tensor from the ranks that hold parts of it, which must not write
  * meanwhile. scratch and ret_elements: n elements each. False after dt_rank_fail. */
 bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, DtPiece piece,

@@ -8,6 +8,7 @@
 #include "runtime/rank.h"
 
 #include "plan/report/memory.h"
+#include "runtime/reduce.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -464,6 +465,98 @@ Test(pieces, a_save_allocates_no_more_than_two)
     cr_assert(pieces >= BIG / 8 && pieces < BIG / 8 + SMALL, "%zu", pieces);
     expect_equal_files(arena, 1, 2);
     dt_arena_free(arena);
+}
+
+/* ---- another dtype ---- */
+
+/* Ranks read step `steps` into memory whose bytes were 0xa5. */
+static void read_as(int64_t steps, int64_t piece)
+{
+    char path[256];
+    DtArena *arena = dt_arena_new();
+    DtManifest manifest;
+    snprintf(path, sizeof path, "%s/step-%08lld", s.folder, (long long)steps);
+    DtStatus status =
+        dt_manifest_read(arena, dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), &manifest);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    s.rank.save_piece = piece;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        s.at = dt_device_at(s.memory[r]);
+        dt_rank_coordinates(&s.plan, r, s.rank.coord);
+        memset(s.memory[r], 0xa5, ARENA);
+        status = dt_checkpoint_read(&s.rank, arena, path, manifest.serial, false, &manifest);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+    }
+    dt_arena_free(arena);
+}
+
+/* The store as f16, each tensor converted as a whole. */
+static void fill_narrow(uint32_t n)
+{
+    DtPlanStore *of = &s.stores[n];
+    const int64_t loops = of->n_loops ? s.axes[of->first_axis].local : 1,
+                  count = loops * elements_of(of);
+    float *wide = malloc((size_t)count * sizeof *wide);
+    uint16_t *narrow = malloc((size_t)count * sizeof *narrow);
+    if (of->dtype == DT_PLAN_F32)
+        memcpy(wide, s.logical[n], (size_t)count * sizeof *wide);
+    else
+        dt_reduce_widen(of->dtype, wide, (const uint16_t *)(const void *)s.logical[n], count);
+    dt_reduce_narrow(DT_PLAN_F16, narrow, wide, count);
+    of->dtype = DT_PLAN_F16;
+    memcpy(s.logical[n], narrow, (size_t)count * sizeof *narrow);
+    free(wide);
+    free(narrow);
+}
+
+static void take_all(void)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        s.at = dt_device_at(s.memory[r]);
+        dt_rank_coordinates(&s.plan, r, s.rank.coord);
+        memset(s.memory[r], 0xa5, ARENA);
+        for (uint32_t n = 0; n < s.plan.n_stores; n++) {
+            const DtPlanStore *of = &s.stores[n];
+            const int64_t bytes = elements_of(of) * dt_kinds_size(of->dtype);
+            for (int64_t i = 0; i < (of->n_loops ? s.axes[of->first_axis].local : 1); i++)
+                dt_pack_take(&s.rank, of, i, s.logical[n] + i * bytes, NULL);
+        }
+    }
+}
+
+/* What ranks load does not depend on the pieces either, in the padding nor elsewhere. */
+Test(pieces, a_conversion_does_not_depend_on_them)
+{
+    static const int64_t sizes[] = {8, 16, 24, 40, 72, 200, 1 << 20};
+    char *wanted[RANKS];
+    fill_small();
+    save(0, 1);
+    for (uint32_t n = 0; n < 4; n++)
+        fill_narrow(n);
+    take_all();
+    for (uint32_t r = 0; r < RANKS; r++)
+        memcpy(wanted[r] = malloc(ARENA), s.memory[r], ARENA);
+    for (uint32_t i = 0; i < DT_COUNT(sizes); i++) {
+        read_as(1, sizes[i]);
+        for (uint32_t r = 0; r < RANKS; r++)
+            cr_assert_arr_eq(s.memory[r], wanted[r], ARENA, "rank %u, pieces of %lld", r,
+                             (long long)sizes[i]);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        free(wanted[r]);
+}
+
+Test(pieces, a_conversion_allocates_one)
+{
+    enum { PIECE = BIG / 16, SMALL = 1 << 16 };
+    fill_big();
+    save(0, 1);
+    s.stores[0].dtype = DT_PLAN_BF16;
+    memset(&counted, 0, sizeof counted);
+    counted.on = true;
+    read_as(1, PIECE);
+    counted.on = false;
+    cr_assert(counted.most >= PIECE && counted.most < RANKS * PIECE + SMALL, "%zu", counted.most);
 }
 
 /* Of larger tensors it is said how much their pieces take. */

@@ -366,21 +366,25 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* here and in the ranks: a closed output does not end the run */
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
-    if (dt_status_ok(&status)) {
+    const bool is_read = dt_status_ok(&status);
+    int code = DT_EXIT_OK;
+    if (is_read)
         status = check_proof(line, &file.plan);
-        if (dt_status_ok(&status))
-            status = dt_settings_apply(run, &file.plan, &meta, &settings);
-        if (dt_status_ok(&status))
-            status = look_ahead(run, &file.plan, &meta);
-        if (dt_status_ok(&status)) {
-            int code = dt_supervisor_run(run, &file.plan, argc, argv);
-            dt_read_close(&file);
-            return code;
-        }
-        dt_read_close(&file);
+    if (dt_status_ok(&status))
+        status = dt_settings_apply(run, &file.plan, &meta, &settings);
+    if (dt_status_ok(&status))
+        status = look_ahead(run, &file.plan, &meta);
+    if (dt_status_ok(&status)) {
+        code = dt_supervisor_run(run, &file.plan, argc, argv);
+    } else {
+        code = status.code;
+        say(status.message);
+        if (code != DT_EXIT_USAGE) /* the other nodes have that command line, too */
+            dt_supervisor_refuse(run, is_read ? &file.plan : NULL, argc, argv, &status);
     }
-    say(status.message);
-    return status.code;
+    if (is_read)
+        dt_read_close(&file);
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -46,6 +46,11 @@ typedef struct DtClusterNote { /* FAILED: with the exit code and the message of 
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                          bool (*is_over)(void *context), void *context, DtCluster **ret_cluster);
 void dt_cluster_part(DtCluster *nodes);
+/* For a node that cannot start (its data, its memory): tells the nodes that wait for it, which end
+ * with its message and code. Takes up to ten seconds if nobody is there. plan: NULL if it cannot be
+ * read. */
+void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                       const DtStatus *why);
 /* Before ranks start: stores in the header of the mapping where they meet. shared->meet_fd is
  * for rank 0; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);

@@ -12,7 +12,8 @@
 
 enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* in addition to DtClusterNews */
 static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
-                      say_after_ns = 5000000000u, send_patience_ns = 60000000000u;
+                      say_after_ns = 5000000000u, send_patience_ns = 60000000000u,
+                      report_ns = 10000000000u;
 
 typedef struct Message {
     uint64_t magic, digest, words, token;
@@ -30,6 +31,7 @@ struct DtCluster {
     bool *has_ended;   /* its ranks, of this attempt */
     bool was_stopped;  /* Ctrl-C was pressed on another node */
     int code;          /* of the first that did not end well */
+    DtStatus refusal;  /* of a node that cannot start, while this one waits for it */
     uint32_t nodes, node;
     bool (*is_over)(void *context);
     void *context;
@@ -131,13 +133,40 @@ static void refuse(int fd, const DtCluster *n, const char *why)
     close(fd);
 }
 
+static bool receive_first(DtCluster *n, int fd, Message *m)
+{
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
+    const bool good =
+        dt_socket_recv(fd, m, sizeof *m, &wait) == DT_SOCKET_OK && m->magic == magic;
+    m->text[sizeof m->text - 1] = '\0';
+    return good;
+}
+
+/* Whether it is from another node of this run. Digest 0: that node cannot read its plan. */
+static bool is_of_this_run(const DtCluster *n, const Message *m)
+{
+    return m->nodes == n->nodes && m->words == n->words && m->node < n->nodes &&
+           m->node != n->node && (m->digest == n->digest || m->digest == 0 || n->digest == 0);
+}
+
+/* A node that cannot start ends the run of all nodes. */
+static void take_refusal(DtCluster *n, const Message *m)
+{
+    n->refusal = dt_status_fail(m->code != DT_EXIT_OK ? m->code : DT_EXIT_RETRY, "node %u: %.450s",
+                                m->node, m->text);
+    for (uint32_t i = 1; i < n->nodes; i++)
+        if (n->fds[i] >= 0)
+            send_to(n, i, m);
+}
+
 /* A connection: a node of this run, or an unknown one. */
 static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
 {
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
     Message m;
-    if (dt_socket_recv(fd, &m, sizeof m, &wait) != DT_SOCKET_OK || m.magic != magic ||
-        m.kind != HELLO) {
+    const bool good = receive_first(n, fd, &m);
+    if (good && m.kind == DT_CLUSTER_FAILED && is_of_this_run(n, &m))
+        take_refusal(n, &m);
+    if (!good || m.kind != HELLO) {
         close(fd);
         return;
     }
@@ -193,6 +222,7 @@ static DtStatus gather(DtCluster *n, uint16_t port)
         forget_gone(n, &missing);
         if (fd >= 0) {
             welcome(n, fd, &missing);
+            status = n->refusal;
             continue;
         }
         if (n->is_over(n->context))
@@ -231,16 +261,17 @@ static DtStatus go_there(DtCluster *n, const DtMeet *meet)
                : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
 }
 
-DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
-                         bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
+/* plan: NULL if it cannot be read. */
+static DtStatus open_meeting(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                             bool (*is_over)(void *context), void *context, DtMeet *ret_meet,
+                             DtCluster **ret_cluster)
 {
     DtCluster *n = calloc(1, sizeof *n);
-    DtMeet meet;
     *ret_cluster = n;
     if (n)
-        *n = (DtCluster){.options = options, .digest = plan->digest, .words = words, .listener = -1,
-                         .nodes = (uint32_t)options->nodes, .node = (uint32_t)options->node,
-                         .is_over = is_over, .context = context};
+        *n = (DtCluster){.options = options, .digest = plan ? plan->digest : 0, .words = words,
+                         .listener = -1, .refusal = DT_OK, .nodes = (uint32_t)options->nodes,
+                         .node = (uint32_t)options->node, .is_over = is_over, .context = context};
     if (n) {
         n->fds = calloc(n->nodes, sizeof *n->fds);
         n->has_ended = calloc(n->nodes, sizeof *n->has_ended);
@@ -249,11 +280,76 @@ DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64
         return dt_status_fail(DT_EXIT_RETRY, "no memory for %lld nodes", (long long)options->nodes);
     for (uint32_t i = 0; i < n->nodes; i++)
         n->fds[i] = -1;
-    const DtStatus status = dt_socket_parse(options->meet, &meet);
+    dt_socket_make_room(n->nodes);
+    return dt_socket_parse(options->meet, ret_meet);
+}
+
+DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                         bool (*is_over)(void *context), void *context, DtCluster **ret_cluster)
+{
+    DtMeet meet;
+    const DtStatus status =
+        open_meeting(options, plan, words, is_over, context, &meet, ret_cluster);
     if (!dt_status_ok(&status))
         return status;
-    dt_socket_make_room(n->nodes);
+    DtCluster *n = *ret_cluster;
     return n->node == 0 ? gather(n, meet.port) : go_there(n, &meet);
+}
+
+/* ---- a node that cannot start ---- */
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+/* Answers those who come with the message, until all have come. */
+static void answer_all(DtCluster *n, uint16_t port, const Message *answer)
+{
+    const uint64_t until_ns = dt_now_ns() + report_ns;
+    uint32_t missing = n->nodes - 1;
+    uint16_t got;
+    const DtStatus status = dt_socket_listen(port, &n->listener, &got);
+    while (dt_status_ok(&status) && missing > 0 && dt_now_ns() < until_ns) {
+        const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
+        const int fd = dt_socket_accept(n->listener);
+        Message m;
+        if (fd < 0) {
+            usleep(20000);
+            continue;
+        }
+        if (receive_first(n, fd, &m) && is_of_this_run(n, &m) && !n->has_ended[m.node]) {
+            n->has_ended[m.node] = true;
+            missing--;
+            dt_socket_send(fd, answer, sizeof *answer, &wait);
+        }
+        close(fd);
+    }
+}
+
+void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
+                       const DtStatus *why)
+{
+    DtCluster *n = NULL;
+    DtMeet meet;
+    const bool is_node = options->nodes > 1 && options->node >= 0 && options->meet &&
+                         options->node < options->nodes;
+    DtStatus status = DT_OK;
+    if (!is_node)
+        return;
+    status = open_meeting(options, plan, words, never, NULL, &meet, &n);
+    if (dt_status_ok(&status)) {
+        const DtSocketWait wait = {never, NULL, dt_now_ns() + report_ns};
+        Message m = message(n, DT_CLUSTER_FAILED);
+        m.code = why->code;
+        snprintf(m.text, sizeof m.text, "%s", why->message);
+        if (n->node == 0)
+            answer_all(n, meet.port, &m);
+        else if (dt_socket_connect(&meet, &wait, &n->fds[0]) == DT_SOCKET_OK)
+            send_to(n, 0, &m);
+    }
+    dt_cluster_part(n);
 }
 
 void dt_cluster_part(DtCluster *n)

@@ -687,6 +687,10 @@ int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 /* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden
  * options --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. */
 int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv);
+/* Of several nodes, this one cannot start: ends those that wait for it. plan: NULL if it cannot be
+ * read. */
+void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int argc,
+                          char *const *argv, const DtStatus *why);
 /* First thing in a rank process: it dies with the supervisor; ends at once if that is dead already.
  */
 void dt_supervisor_bind(int shared_fd);

@@ -641,6 +641,14 @@ static uint64_t hash_words(const Supervisor *all)
     return hash;
 }
 
+void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int argc,
+                          char *const *argv, const DtStatus *why)
+{
+    const Supervisor all = {.options = options, .argc = argc, .argv = argv};
+    if (dt_cluster_several(options))
+        dt_cluster_refuse(options, plan, hash_words(&all), why);
+}
+
 static bool meet_cluster(Supervisor *all)
 {
     if (!dt_cluster_several(all->options))
@@ -691,6 +699,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
         status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
+        dt_supervisor_refuse(options, plan, argc, argv, &status);
         return status.code;
     }
     all.pids = calloc(all.n_ranks, sizeof *all.pids);

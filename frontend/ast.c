@@ -48,7 +48,8 @@ static void add_group(Printer *p, const DtGroup *group)
 
 static void print_expr(Printer *p, const char *role, const DtExpr *e);
 
-/* `f32[batch, seq]` on the line begun; the extents that were written follow on their own lines. */
+/* Prints the dtype and axes of a type, `f32[batch, seq]`, on the present line; extents that are
+ * written follow on lines of their own. */
 static void add_type(Printer *p, const DtAstType *type)
 {
     dt_text_add(p->text, type->dtype ? type->dtype : "");
@@ -75,7 +76,7 @@ static const char *const operators[] = {
     [DT_OPR_NE] = "!=",       [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",  [DT_OPR_NOT] = "not",
     [DT_OPR_NEG] = "negate"};
 
-/* The fields of the node itself, on one line. */
+/* Prints the fields of the node itself, on one line. */
 static void add_expr_head(Printer *p, const DtExpr *e)
 {
     switch (e->kind) {
@@ -145,7 +146,7 @@ static void print_args(Printer *p, const DtArg *args, uint32_t n)
         print_expr(p, args[i].name.text ? args[i].name.text : "arg", args[i].value);
 }
 
-/* role: of the expression in its parent, printed before it, or NULL. */
+/* role: what the expression is to its parent, printed in front of it; or NULL. */
 static void print_expr(Printer *p, const char *role, const DtExpr *e)
 {
     begin_line(p);

@@ -45,7 +45,8 @@ typedef struct DtGroup {
     DtNames names;
     bool parens;
     DtSpan span;
-    DtExprs extents; /* one per name, NULL without an extent; empty if not after an arrow */
+    DtExprs extents; /* extents[i]: the extent of name i, NULL without one; n 0: no arrow is in
+                      * front of the group */
 } DtGroup;
 
 /* One entry of square brackets after a value:
@@ -86,7 +87,7 @@ typedef enum DtExprKind {
     DT_EXPR_TUPLE,    /* items; parentheses around several expressions, or an `exprs` list of
                        * several */
     DT_EXPR_PAREN,    /* ( a ) */
-    DT_EXPR_ERROR     /* stands where a syntax error was reported */
+    DT_EXPR_ERROR     /* stands for an expression with a reported syntax error */
 } DtExprKind;
 
 typedef enum DtOperator {
@@ -118,7 +119,7 @@ struct DtExpr {
 /* Left side of an assignment or of a config entry: `x`, `i32 tokens[batch, seq]`, `"file.name"[a,
  * b]`. */
 typedef struct DtTarget {
-    DtAstType type; /* dtype and axes as far as written */
+    DtAstType type; /* dtype and axes, if they are written */
     DtName name;    /* text NULL if it is a string */
     const char *string;
     uint32_t string_len;
@@ -149,7 +150,7 @@ struct DtStmt {
     bool has_else;
 };
 
-/* `x[..., d]`, `i32 y[...]`, `scale`, `bias = 0.0`. */
+/* A formal argument: `x[..., d]`, `i32 y[...]`, `scale`, `bias = 0.0`. */
 typedef struct DtFormal {
     DtName name;
     DtAstType type; /* has_axes false: takes any value, constant or function */
@@ -205,8 +206,8 @@ typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must com
 typedef struct DtItem {
     DtItemKind kind;
     DtSpan span;
-    DtName name;          /* of train (optional) and the other blocks; include: where the path
-                           * stands */
+    DtName name;          /* of train (optional) or another block; include: its
+                           * span is that of the path */
     DtName on;            /* cluster of parallel, model of names */
     const char *include;  /* path as written */
     uint32_t include_len;
@@ -222,9 +223,9 @@ typedef struct DtAst {
     DT_VEC(DtItem *) items;
 } DtAst;
 
-/* Parses the registered source file; reports E01 diagnostics and returns the tree of the readable
- * part (never NULL). The depth of nesting is limited (E0110), so that no later recursion can
- * overflow. */
+/* Parses the registered source file; reports E01 diagnostics and returns the tree of everything
+ * that could be read (never NULL). The depth of nesting is limited (E0110), so that no later
+ * recursion can overflow. */
 DtAst *dt_parse(DtArena *arena, DtDiags *diags, uint32_t file);
 
 /* The tree as indented text, one node a line (`dtc --emit=ast`). */

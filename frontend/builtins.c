@@ -103,8 +103,8 @@ static bool has_formal(const Formal *formals, uint32_t n, const char *name)
     return false;
 }
 
-/* Positional and named arguments in the order of the row; more than the row names only with
- * `...`. */
+/* Matches positional and named arguments with the formals of the row, in the order of the row.
+ * Further arguments are allowed only if the row has `...`. */
 static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal *first,
                   const DtExpr *first_expr)
 {
@@ -118,7 +118,7 @@ static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal 
         const DtArg *arg = first && i == 0 ? NULL : &call->args.at[i - (first != NULL)];
         const DtExpr *expr = arg ? arg->value : first_expr;
         if (arg && arg->name.text && by_axis && !has_formal(formals, fixed, arg->name.text))
-            continue; /* read by the handler */
+            continue; /* the handler reads arguments that are named by axes */
         DtVal val = arg ? dt_expr_eval(l, expr) : *first;
         ok &= !dt_val_is_error(&val) && expr != NULL;
         if (!expr)
@@ -248,7 +248,7 @@ DtVal dt_builtin_abs(DtLower *l, DtBuiltinCall *c) { return unary(l, c, DT_OP_AB
 DtVal dt_builtin_floor(DtLower *l, DtBuiltinCall *c)
 {
     if (c->val[0].kind == DT_VAL_TENSOR && !dt_dtype_is_float(dt_val_dtype(&c->val[0])))
-        return c->val[0]; /* whole already */
+        return c->val[0]; /* an integer is its own floor */
     return unary(l, c, DT_OP_FLOOR, false, floor);
 }
 

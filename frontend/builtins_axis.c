@@ -43,7 +43,7 @@ const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
     return NULL;
 }
 
-/* x as a number: booleans are counted. */
+/* x as numbers: a boolean counts as 0 or 1. */
 static DtValue *number(DtLower *l, const DtVal *x)
 {
     DtDtype dtype = dt_val_dtype(x);
@@ -59,7 +59,7 @@ static DtVal reduce(DtLower *l, DtBuiltinCall *c, DtReduce kind)
         return dt_val_error();
     DtValue *x = number(l, &c->val[0]);
     const bool widens = kind == DT_REDUCE_SUM && dt_dtype_is_float(x->type->dtype);
-    if (!axes.names.n) /* a list that is empty: of one element each */
+    if (!axes.names.n) /* no axes: each sum has one element */
         return dt_val_of(l, dt_graph_cast(&l->now->frame->b, x, widens ? DT_F32 : x->type->dtype),
                          c->val[0].weak);
     return dt_val_of(l, dt_graph_reduce(&l->now->frame->b, kind, x, axes.names.n, axes.names.at),

@@ -57,8 +57,8 @@ static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const c
 
 static bool is_axis(const DtAxis *axis, const char *name) { return axis->name == name; }
 
-/* The largest operand that lacks no axis but `along`, or NULL: the others that lack some get its
- * order. */
+/* The type of the largest operand that lacks no axis except `along`, or NULL. Operands that lack
+ * axes get the order of this one. */
 static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_t rank)
 {
     const DtType *best = NULL;
@@ -71,7 +71,8 @@ static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_
     return best;
 }
 
-/* The union of axes, some of which x lacks, and of its own `along`, sorted as in `order`. */
+/* The axes of x and of the union (some of which x lacks), sorted as in `order`; x keeps its own
+ * `along`. */
 static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank,
                           const DtAxis *axes, DtAxis *ret_all)
 {
@@ -93,8 +94,8 @@ static uint32_t sort_axes(const DtType *x, const char *along, const DtType *orde
     return n;
 }
 
-/* Operands of one dtype and with the same axes: the union of all, `along` aside, which each
- * keeps (or lacks). */
+/* Gives all operands one dtype and the same axes: the union of all, except `along`, which each
+ * operand has or lacks as before. */
 static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret_in, bool *ret_weak)
 {
     DtVal *bare = DT_NEW_ARRAY(l->arena, DtVal, c->n);
@@ -135,7 +136,8 @@ static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret
     return true;
 }
 
-/* Can the elements of type with this extent along axis be counted? */
+/* Whether positions along the axis, and the elements of the type, can be numbered with this
+ * extent. */
 static bool countable(DtLower *l, const DtBuiltinCall *c, const DtType *type, const char *axis,
                       int64_t extent)
 {
@@ -209,7 +211,7 @@ DtVal dt_builtin_concat(DtLower *l, DtBuiltinCall *c)
 
 /* ---- window ---- */
 
-/* A number, or a pair (before, after). */
+/* Reads a number, or a pair (before, after). */
 static bool read_pad(DtLower *l, const DtBuiltinCall *c, uint32_t at, int64_t *ret_before,
                      int64_t *ret_after)
 {

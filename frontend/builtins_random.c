@@ -73,8 +73,8 @@ DtVal dt_builtin_uniform(DtLower *l, DtBuiltinCall *c)
 
 /* ---- draws ---- */
 
-/* The type of a draw: the axes in brackets. Extents are those of the arguments that have the axis,
- * or its own. NULL after a report. */
+/* The type of a draw: the axes in brackets. An axis has the extent that arguments have along it, or
+ * its own. NULL after a report. */
 static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
 {
     DtAxisList all = dt_builtin_all_axes(l, c);
@@ -120,7 +120,7 @@ static DtValue *uniform_draw(DtLower *l, const DtBuiltinCall *c, const DtType *t
     return draw(l, type, dt_frame_site(l, l->now->frame, c->builtin->name));
 }
 
-/* Combines constants or tensors; b may also be nothing, which stands for `otherwise`. */
+/* Combines two constants or tensors; if b is missing, the result is a. */
 static DtVal combine(DtLower *l, DtOpKind kind, DtVal a, DtVal b)
 {
     if (!dt_val_is_constant(&a) || !dt_val_is_constant(&b)) {
@@ -157,8 +157,8 @@ DtVal dt_builtin_uniform_over(DtLower *l, DtBuiltinCall *c)
     return dt_val_is_error(&width) ? width : scaled(l, lo, width, uniform_draw(l, c, type));
 }
 
-/* By Box and Muller from two uniform numbers. The first is taken from 1, so that its logarithm is
- * finite. */
+/* A standard normal number, by Box and Muller from two uniform numbers. The first is taken from 1,
+ * so that its logarithm is finite. */
 static DtValue *normal_draw(DtLower *l, const DtBuiltinCall *c, const DtType *type)
 {
     DtBuilder *b = &l->now->frame->b;
@@ -205,8 +205,8 @@ DtVal dt_builtin_bernoulli(DtLower *l, DtBuiltinCall *c)
 
 /* ---- dropout ---- */
 
-/* Kept where a uniform number is at least p; the site counts in evaluation too, so that it
- * never moves. */
+/* Keeps an element where a uniform number is at least p. The draw also gets its site in evaluation,
+ * so that the sites of later draws stay the same. */
 DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
 {
     double p;

@@ -121,7 +121,7 @@ const char *dt_configargs_path(const DtExpr *expr)
 
 /* ---- sets of values ---- */
 
-/* The value a row gives when nothing is written; the table is the only place where it stands. */
+/* The value of a setting that is not written: the preset in its row of the table. */
 static void apply_preset(const DtConfigKey *key, DtConfigValue *ret_value)
 {
     const char *preset = key->preset;
@@ -192,7 +192,8 @@ static bool set_key(const DtConfigHost *host, DtKeyId key, const DtExpr *expr, D
     DtConfigReading reading = {host, &dt_config_keys[key], expr, value};
     if (dt_configkinds_read(&reading))
         return true;
-    preset.given = true; /* reported: later checks see the preset and stay silent */
+    preset.given = true; /* the error was reported: later checks see the preset and report
+                          * nothing */
     preset.span = span;
     *value = preset;
     return false;
@@ -214,8 +215,8 @@ static bool check_required(const DtConfigHost *host, DtSchemaId schema, DtSpan s
     return ok;
 }
 
-/* The number of the switch whose name stands alone, as in `bin("a.bin", u8, unpaired)`; n: it is
- * none. */
+/* The number of the switch that an argument without a value names, as `unpaired` in `bin("a.bin",
+ * u8, unpaired)`; n: it names none. */
 static size_t switch_alone(DtKeyId first, size_t n, const DtExpr *value)
 {
     const DtExpr *bare = dt_configargs_bare(value);
@@ -246,7 +247,7 @@ bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg
                 continue;
             }
         } else if ((k = switch_alone(first, n, args[i].value)) < n) {
-            /* its place among the arguments says nothing */
+            /* a switch is no positional argument */
         } else if ((k = position++) >= n) {
             DtDiag *d = dt_diag_report(host->diags, E0456, args[i].value->span,
                                        "`%s` takes at most %zu argument%s",

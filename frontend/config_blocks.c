@@ -24,7 +24,7 @@ static const DtItem *find_item(DtConfigItems items, DtItemKind kind, const char 
     return NULL;
 }
 
-/* A block chosen on the command line that is not there. */
+/* Reports that the command line chose a block that does not exist. */
 static void no_such_block(const DtConfigHost *host, DtConfigItems items, DtItemKind kind,
                           const char *name, DtSpan span)
 {
@@ -129,7 +129,7 @@ static void choose_parallel(const DtConfigHost *host, DtConfigItems items, DtPro
     if (wanted && !strcmp(wanted, "none"))
         return;
     if (wanted && !find_item(items, DT_ITEM_PARALLEL, wanted)) {
-        if (strcmp(wanted, "auto")) /* else dt_configset_auto has reported why */
+        if (strcmp(wanted, "auto")) /* for `auto`, dt_configset_auto has reported the reason */
             no_such_block(host, items, DT_ITEM_PARALLEL, wanted, (DtSpan){0});
         return;
     }
@@ -140,7 +140,8 @@ static void choose_parallel(const DtConfigHost *host, DtConfigItems items, DtPro
             program->parallel = program->parallels.at[i];
 }
 
-/* The cluster of the chosen layout, unless the command line names another. */
+/* The cluster for the chosen layout: the one that the command line names, or the one that the
+ * layout names. */
 static void choose_cluster(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
 {
     const char *wanted = host->options->cluster;
@@ -169,7 +170,7 @@ static void check_clusters(const DtConfigHost *host, DtConfigItems items, DtProg
             no_such_block(host, items, DT_ITEM_CLUSTER, item->on.text, item->on.span);
         if (parallel == program->parallel && program->cluster)
             cluster = program->cluster;
-        /* one was chosen: others may not fit */
+        /* if one layout was chosen, only that one has to fit */
         const bool other = host->options->parallel || host->options->block;
         if (!other || parallel == program->parallel)
             dt_configparallel_check(host, parallel, cluster);

@@ -103,7 +103,7 @@ DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name
     return line;
 }
 
-/* Where a name stands inside the options of a line: `keep = (wq, wk)`. */
+/* The expression for a name inside the options of a line, `keep = (wq, wk)`. */
 static const DtExpr *find_path(const DtExpr *e, const char *path)
 {
     e = dt_configargs_bare(e);
@@ -188,7 +188,8 @@ static void check_axis(const Check *c, DtSpan line, const char *axis, const char
     dt_configargs_suggest(d, span, axis, c->facts.axes.at, c->facts.axes.n);
 }
 
-/* A place ends in a function, layer or instance, or is (the end of) a parameter's path. */
+/* Whether a place names a function, layer or instance of the program, or ends the path of a
+ * parameter. */
 static bool place_exists(const Check *c, const DtShard *shard)
 {
     const char *last = shard->place[shard->n_place - 1];
@@ -229,7 +230,7 @@ static void check_place(const Check *c, const DtShard *shard)
     dt_configargs_suggest(d, span, last, known.at, known.n);
 }
 
-/* A function that streams over the axis (NULL: over any); NULL if there is none. */
+/* A function that streams over the axis (NULL: over any axis), or NULL. */
 static const DtFunc *find_streamed(const Check *c, const char *axis)
 {
     const DtModule *module = c->program->module;
@@ -272,7 +273,8 @@ static bool shares(const char *const *a, uint32_t n_a, const char *const *b, uin
     return false;
 }
 
-/* A limited line after a general one that already took its mesh axis for the same axis. */
+/* Reports a limited line that comes after a general line which gives the same axis the same mesh
+ * axis. */
 static void check_order(const Check *c, const DtParallelConfig *p, uint32_t at)
 {
     const DtShard *limited = &p->shards.at[at];
@@ -335,7 +337,7 @@ static bool path_occurs(const DtFunc *body, const char *path)
     return false;
 }
 
-/* In the body of any loop of that label. */
+/* The path of a value in the body of any loop with that label. */
 static bool occurs_in_loop(const Check *c, const char *label, const char *path)
 {
     const DtModule *module = c->program->module;

@@ -47,7 +47,8 @@ static void add_kind(const DtConfigHost *host, const DtConfigValue *nodes, const
     kind->nodes = at_least_one(value.whole);
 }
 
-/* `nodes = (4, 8)` and `gpu = ("h100-sxm", "a100-80g")` side by side. */
+/* Reads `nodes = (4, 8)` together with `gpu = ("h100-sxm", "a100-80g")`: one number for each kind
+ * of device. */
 static void read_kinds(const DtConfigHost *host, const DtConfigValue *nodes,
                        const DtConfigValue *gpu, DtClusterConfig *cluster)
 {

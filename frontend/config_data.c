@@ -87,7 +87,7 @@ static void check_filling(const DtConfigHost *host, const DtReader *r, const Fil
     }
 }
 
-/* The sample axis is the first one, and the same for all inputs of the program. */
+/* Checks that the first axis of all inputs is the same one: it counts samples. */
 static void check_samples(const DtConfigHost *host, const DtTrainConfig *train)
 {
     const DtType *first = NULL;
@@ -159,10 +159,11 @@ static void check_reader(const DtConfigHost *host, const DtReader *reader)
 
 /* ---- ranges ---- */
 
-/* The largest integer plus one, or the largest float; the least is its opposite. */
+/* The end of the dtype's range: the largest integer plus one, or the largest float. The beginning
+ * is its negative. */
 static double end_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? FLT_MAX : 0x1p31; }
 
-/* Whether the input's dtype has the random numbers of the source. */
+/* Whether all random numbers of the source are values of the input's dtype. */
 static bool has_drawn(const DtType *type, const DtSource *source)
 {
     if (!type || source->kind != DT_SOURCE_SYNTHETIC || type->dtype == DT_BOOL)
@@ -189,8 +190,8 @@ static int64_t whole_bound(double number)
     return (int64_t)fmin(fmax(number, -0x1p62), 0x1p62);
 }
 
-/* The values that a source surely has; those of other files are looked at when they are read. Text
- * holds the letters of ASCII, and perhaps bytes above. */
+/* Values that certainly occur in the source: text has ASCII letters. Other files are examined when
+ * they are read. */
 static DtIntSet sure_values(const DtSource *source)
 {
     if (source->kind == DT_SOURCE_TEXT)
@@ -200,8 +201,8 @@ static DtIntSet sure_values(const DtSource *source)
     return dt_intset_none;
 }
 
-/* Whether the reader fills an i32 input with values that the program cannot use: which one, and the
- * largest of them. */
+/* Whether the reader fills an i32 input with values that are not allowed; which input, and the
+ * largest such value. */
 static bool first_fault(const DtReader *reader, uint32_t *ret_input, int64_t *ret_value)
 {
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
@@ -243,7 +244,7 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
         dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
 }
 
-/* All values that a source can have; false: nothing is known. */
+/* The set of values that a source can have; false: it is not known. */
 static bool possible_values(const DtSource *source, DtIntSet *ret_values)
 {
     if (source->kind == DT_SOURCE_SYNTHETIC)
@@ -260,7 +261,7 @@ static bool possible_values(const DtSource *source, DtIntSet *ret_values)
     return true;
 }
 
-/* "-100", "0 .. 15", "all but -100" */
+/* Text of a set of integers: "-100", "0 .. 15", "all but -100". */
 static const char *set_text(DtArena *arena, const DtIntSet *set)
 {
     const DtIntSet others = dt_intset_others(set);
@@ -336,10 +337,10 @@ static void check_values(const DtConfigHost *host, const DtProgram *program, con
 
 /* ---- synthetic data ---- */
 
-/* Where no type or data bounds the integers of an input. */
+/* Random integers are below this number if neither a type nor data bound them. */
 enum { USUAL_END = 256 };
 
-/* range: of the integers. */
+/* range: the allowed integers. */
 static DtSource random_source(const DtSource *old, const DtType *type, const DtInputRange *range)
 {
     DtSource source = {.kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1,
@@ -356,7 +357,7 @@ static DtSource random_source(const DtSource *old, const DtType *type, const DtI
     return source;
 }
 
-/* The values that all inputs of a stream accept. */
+/* The values that are allowed in all inputs of a stream. */
 static DtInputRange common_range(const DtReader *reader)
 {
     DtInputRange all = {.lo = 0, .hi = 0};
@@ -371,7 +372,7 @@ static DtInputRange common_range(const DtReader *reader)
     return all.lo < all.hi ? all : reader->ranges[0];
 }
 
-/* Random numbers of the program that it can use stay. */
+/* Whether the reader draws random numbers that the program allows; these are kept. */
 static bool usable(const DtReader *reader)
 {
     bool good = reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL);
@@ -382,7 +383,8 @@ static bool usable(const DtReader *reader)
 
 typedef DT_VEC(DtReader) Readers;
 
-/* A token stream stays one; other samplers become one random source per input. */
+/* Replaces the source of a token stream by random tokens, and other samplers by one random source
+ * per input. */
 static void add_synthetic(DtArena *arena, const DtReader *old, Readers *readers)
 {
     if (usable(old)) {

@@ -10,14 +10,14 @@
 
 #include <string.h>
 
-enum { NEAR = 1 << 16 }; /* so many numbers of micro-batches are tried for a fix */
+enum { NEAR = 1 << 16 }; /* how many numbers of micro-batches are tried for a fix */
 
 typedef struct Extents {
     const DtConfigHost *host;
     DtConfigItems items;
     const DtProgram *program;
     const DtParallelConfig *parallel;
-    DT_VEC(const char *) reported; /* axes */
+    DT_VEC(const char *) reported; /* axes with an error so far */
 } Extents;
 
 static bool was_reported(Extents *e, const char *axis)
@@ -76,7 +76,7 @@ static void label_dim(const Extents *e, DtDiag *d, const DtAxis *axis)
                      factors(e->host->arena, axis->extent));
 }
 
-/* A multiple of ranks to pad to: a round number if that wastes little. */
+/* A multiple of ranks to pad to: a round number, if that wastes little. */
 static int64_t pad_for(int64_t extent, int64_t ranks)
 {
     static const int64_t round[] = {128, 64, 8};
@@ -88,12 +88,12 @@ static int64_t pad_for(int64_t extent, int64_t ranks)
     return ranks;
 }
 
-/* How an axis of a value is cut. */
+/* How mesh axes split an axis of a value. */
 typedef struct Cut {
-    int64_t extent;        /* with its padding */
-    int64_t ranks;         /* that it is split over */
-    const char *mesh;      /* their names, for messages */
-    const DtShard *line;   /* the last one that splits it */
+    int64_t extent;        /* extent with the axis' padding */
+    int64_t ranks;         /* number of ranks that split it */
+    const char *mesh;      /* names of the mesh axes that split it, for messages */
+    const DtShard *line;   /* the last line that splits it */
     bool zigzag, padded;
 } Cut;
 
@@ -107,8 +107,8 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* More ranks than the axis has parts, as with few heads of keys and values: a part of the ranks can
- * split it, if they have a mesh axis of their own. */
+/* Help for an axis with fewer elements than ranks, such as heads of keys and values: give a part of
+ * the ranks a mesh axis of its own, and split the axis by that. */
 static void help_two_axes(DtDiag *d, const DtAxis *axis, const Cut *cut)
 {
     const int64_t parts = common_divisor(cut->extent, cut->ranks);
@@ -129,7 +129,7 @@ static void report_shard(Extents *e, const DtAxis *axis, const Cut *cut)
     const int64_t blocks = cut->zigzag ? 2 * cut->ranks : cut->ranks;
     DtSpan span = dt_configcheck_operand(e->items, line->span, axis->name);
     if (was_reported(e, axis->name) ||
-        dt_diag_has_at(e->host->diags, E0508, span)) /* it is a loop */
+        dt_diag_has_at(e->host->diags, E0508, span)) /* the axis is a loop's */
         return;
     DtDiag *d = dt_diag_report(e->host->diags, E0502, span,
                                "`%s` (%lld%s) does not divide over %s (%lld %s)", axis->name,
@@ -187,7 +187,8 @@ static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
     label_dim(e, d, axis);
     if (axis->extent % ranks != 0)
         return;
-    const int64_t most = axis->extent / ranks; /* so many micro-batches have one sample each */
+    const int64_t most = axis->extent / ranks; /* with this many micro-batches each has one
+                                                * sample */
     const int64_t micro = e->parallel->micro < most ? e->parallel->micro : most;
     for (int64_t n = micro; n > 0 && n > micro - NEAR; n--)
         if (most % n == 0) {
@@ -201,7 +202,8 @@ static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
         }
 }
 
-/* Is the line general, or limited to this place (the name of a function, or a parameter's path)? */
+/* Whether the line is general, or limited to this place (a function's name, or a parameter's
+ * path). */
 static bool applies(const DtShard *line, const char *place)
 {
     if (!line->n_place)
@@ -212,7 +214,8 @@ static bool applies(const DtShard *line, const char *place)
     return !strcmp(dot ? dot + 1 : place, last);
 }
 
-/* Gives the axis the mesh axes of the line that no earlier axis took; taken: bits of those. */
+/* Splits the axis by those mesh axes of the line that split no earlier axis of the value; taken:
+ * bits of the mesh axes used so far. */
 static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cut)
 {
     for (uint32_t m = 0; m < line->n_mesh; m++) {
@@ -228,13 +231,13 @@ static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cu
     }
 }
 
-/* Before any line splits it. Padding counts wherever the axis is split: it is the axis's, not the
- * line's. */
+/* The axis before any line splits it. Its padding counts wherever it is split: padding belongs to
+ * the axis, not to the line. */
 static Cut cut_of(const Extents *e, const DtAxis *axis)
 {
     const int64_t unit = dt_config_pad_unit(e->parallel, axis->name);
     return (Cut){.extent = unit > 1 && unit >= INT32_MAX - axis->extent
-                               ? 0 /* the pass reports that it is too large */
+                               ? 0 /* pass `pad` reports that this is too large */
                                : (axis->extent + unit - 1) / unit * unit,
                  .ranks = 1, .mesh = "", .padded = unit > 1};
 }
@@ -267,7 +270,7 @@ static void check_type(Extents *e, const DtType *type, const char *place)
         report_micro(e, &type->axes[at], cuts[at].ranks);
 }
 
-/* For sums over the mesh sizes to stay in 64 bits. */
+/* Whether products of the mesh's sizes fit in 64 bits. */
 static bool mesh_is_sane(const DtMesh *mesh)
 {
     int64_t product = 1;

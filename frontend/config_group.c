@@ -88,7 +88,8 @@ static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *name
 
 static void check_objectives(const DtConfigHost *host, DtTrainConfig *train)
 {
-    if (train->objectives.n == 0) /* no optimizer: the program is only evaluated */
+    if (train->objectives.n == 0) /* without an optimizer the program is only evaluated, with one
+                                   * objective */
         DT_PUSH(host->arena, train->objectives,
                 ((DtObjective){.loss = dt_intern("loss"), .every = 1, .span = train->span}));
     if (dt_train_always(train)->every == 1)
@@ -130,8 +131,8 @@ static bool has_name(const DtTrainConfig *train, const char *name)
     return false;
 }
 
-/* Whether another entry, which is no group, gives a value this name: settings could not distinguish
- * them. */
+/* Whether another entry of the block, which is no group, has this name: a setting could mean
+ * either. */
 static bool is_taken(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
@@ -159,7 +160,7 @@ void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainCo
         const bool taken = !is_default && is_taken(host, item, name.text);
         if (!taken && !has_name(train, name.text))
             add_group(host, name, entry->value, train, ret_calls);
-        else if (!is_default) /* `optimizer` twice was reported with the other settings */
+        else if (!is_default) /* a second `optimizer` was reported with the other settings */
             dt_diag_report(host->diags, E0454, name.span, "`%s` is given twice", name.text);
     }
     check_objectives(host, train);

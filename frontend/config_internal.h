@@ -104,7 +104,7 @@ extern const DtConfigKey dt_config_keys[DT_KEY_COUNT];
 typedef struct DtConfigValue {
     bool given, present;
     int64_t whole;
-    double number, second; /* second: of a pair */
+    double number, second; /* second number of a pair */
     DtDtype dtype;
     const char *word; /* interned: string, choice, or word */
     const DtExpr *expr;
@@ -118,7 +118,7 @@ typedef struct DtConfigValues {
 
 /* ---- config_kinds.c ---- */
 
-/* One value to be read. */
+/* One value that is to be read. */
 typedef struct DtConfigReading {
     const DtConfigHost *host;
     const DtConfigKey *key;
@@ -150,10 +150,10 @@ const char *dt_configargs_list(DtArena *arena, DtConfigClass config_class);
 /* `a`, `b` or `c`. */
 const char *dt_configargs_join(DtArena *arena, const char *const *words, size_t n);
 size_t dt_configargs_names(DtConfigClass config_class, const char *ret_names[DT_SCHEMA_COUNT]);
-/* "; did you mean `x`?" as a help line when a spelling is near. */
+/* Adds the help "did you mean `x`?" if a spelling is near. */
 void dt_configargs_suggest(DtDiag *diag, DtSpan span, const char *name, const char *const *names,
                            size_t n);
-/* Strips parentheses. */
+/* The expression without parentheses around it. */
 const DtExpr *dt_configargs_bare(const DtExpr *expr);
 /* The items of `(a, b)` or of a single value. */
 void dt_configargs_items(const DtExpr *expr, DtExpr *const **ret_items, uint32_t *ret_n,
@@ -187,7 +187,8 @@ uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind,
 const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name);
 const DtStack *dt_confighardware_stack(const DtConfigHost *host, const char *name);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
-/* Mesh against cluster, mesh axes against their uses. cluster NULL: this machine. */
+/* Checks the mesh against the cluster, and mesh axes against their uses. cluster NULL: this
+ * machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,
                              const DtClusterConfig *cluster);
 /* A source assignment; types are left NULL. */
@@ -204,14 +205,14 @@ typedef struct DtConfigLoop {
 
 /* Names that occur in a module: what directives may refer to. */
 typedef struct DtConfigFacts {
-    DT_VEC(const char *) axes; /* of values, loop axes aside */
+    DT_VEC(const char *) axes; /* axes of values, except those of loops */
     DT_VEC(DtConfigLoop) loops;
-    DT_VEC(const char *) labels;    /* of instances */
-    DT_VEC(const char *) functions; /* as defined */
+    DT_VEC(const char *) labels;    /* labels of instances */
+    DT_VEC(const char *) functions; /* functions, layers and models */
 } DtConfigFacts;
 
-/* The span of an axis in a directive line (the operand `a` or `place.a`), or the line if it is
- * not found. */
+/* The span of an axis in a directive line (of the operand `a` or `place.a`), or that of the line if
+ * it has no such operand. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
 /* Whether an outermost loop has this path, or one that ends with it. */
 bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path);

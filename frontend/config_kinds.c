@@ -60,7 +60,8 @@ static bool read_number(const DtConfigReading *r, DtConfigNumber *ret_number)
     return true;
 }
 
-static const int64_t MOST = (int64_t)1 << 46; /* the limit of plans; larger than any real count */
+static const int64_t MOST = (int64_t)1 << 46; /* the largest number that a plan may contain; no real
+                                               * setting is larger */
 
 static bool read_integer(const DtConfigReading *r, int64_t least)
 {
@@ -76,9 +77,8 @@ static bool read_integer(const DtConfigReading *r, int64_t least)
     return n.whole <= MOST || out_of_range(r, "at most 2^46");
 }
 
-/* Reads `prefetch`. Every iteration ahead takes one more bucket in memory and one more gather
- * before a loop. A few hide all communication that can be hidden, and keep plans and proofs
- * small. */
+/* Reads `prefetch`. Each iteration ahead costs memory for one more bucket, and one more gather
+ * before the loop. A few iterations already hide all communication that can be hidden. */
 static bool read_ahead(const DtConfigReading *r)
 {
     return read_integer(r, 0) && (r->value->whole <= 64 || out_of_range(r, "at most 64"));
@@ -120,8 +120,8 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
-/* The word that this one is a prefix of, as of `h100-sxm`, or else the nearest. The part before `-`
- * counts for all of a word: `h101` is near the H100s, not `v100`. NULL: none is near. */
+/* The word that this one is a prefix of, as of `h100-sxm`, or else the nearest. Only the part of a
+ * word before `-` is compared: `h101` is near `h100-sxm`, not near `v100`. NULL: none is near. */
 static const char *meant_word(DtArena *arena, const char *word, const char *const *words, size_t n)
 {
     char *lower = dt_arena_strndup(arena, word, strlen(word));
@@ -180,7 +180,7 @@ static bool read_choice(const DtConfigReading *r)
     return read_word(r, words, n, r->key->kind == DT_KIND_CHOICE_SCHEDULE ? E0603 : E0455);
 }
 
-/* A device, or a stack, that the program or the library knows. */
+/* Reads the name of a device or a stack that the program or the library defines. */
 static bool read_known(const DtConfigReading *r)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -200,7 +200,7 @@ static bool read_known(const DtConfigReading *r)
     return read_word(r, names, n, gpu ? E0516 : E0525);
 }
 
-/* 312TFLOP/s */
+/* a number with a unit: 312TFLOP/s */
 static bool read_flops(const DtConfigReading *r)
 {
     static const struct {
@@ -267,8 +267,8 @@ static bool read_quantity(const DtConfigReading *r)
     return true;
 }
 
-/* A number, or a time in seconds: `unit` of the constant says which, and config_hardware.c
- * compares. */
+/* Reads a number, or a time in seconds; constants.def has the constant's unit, and
+ * config_hardware.c checks it. */
 static bool read_measure(const DtConfigReading *r)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -280,7 +280,7 @@ static bool read_measure(const DtConfigReading *r)
     return isfinite(r->value->number) || out_of_range(r, "finite");
 }
 
-/* true, false, or a text: true, and where it is known from. */
+/* Reads true, false, or a text, which means true and says from where that is known. */
 static bool read_flag(const DtConfigReading *r)
 {
     const DtExpr *e = dt_configargs_bare(r->expr);
@@ -327,7 +327,8 @@ static bool read_texts(const DtConfigReading *r)
     return true;
 }
 
-/* One value, or a list with one for each kind of machine, which the block's reader takes apart. */
+/* Reads one value, or a list of one value for each kind of node, which the reader of the block
+ * takes apart. */
 static bool read_kinds(const DtConfigReading *r)
 {
     DtExpr *const *items;

@@ -23,7 +23,7 @@ typedef struct Mapping {
     const DtItem *item;
     DT_VEC(const DtStore *) seen;
     DT_VEC(DtSpan) seen_at;
-    Words loops; /* labels in the paths of the entry */
+    Words loops; /* loop labels that occur in the entry's paths */
     DtSpan entry;
 } Mapping;
 
@@ -112,7 +112,7 @@ static bool remove_axis(Words *axes, const char *name)
     return false;
 }
 
-/* One rename or merge; splits need extents that a file cannot give, so they are refused. */
+/* Reads one rename or merge. A split is refused, since it needs extents that a file cannot give. */
 static bool read_relabel(Mapping *m, const DtSub *sub, Words *axes, Words *added)
 {
     if (sub->kind != DT_SUB_RELABEL || sub->to.names.n != 1) {
@@ -133,7 +133,7 @@ static bool read_relabel(Mapping *m, const DtSub *sub, Words *axes, Words *added
 
 static bool read_side(Mapping *m, const DtExpr *expr, Words *ret_axes);
 
-/* concat[a](x, y), stack[a](x, y) */
+/* Reads concat[a](x, y) or stack[a](x, y). */
 static bool read_join(Mapping *m, const DtExpr *call, Words *ret_axes)
 {
     const DtExpr *callee = call->a;
@@ -187,7 +187,7 @@ static bool read_side(Mapping *m, const DtExpr *expr, Words *ret_axes)
     return true;
 }
 
-/* `{h}` in the text, once for every loop of the paths, and nothing else in braces. */
+/* Checks that the text has `{h}` once for every loop of the paths, and nothing else in braces. */
 static void check_text(const Mapping *m, const DtTarget *target)
 {
     uint32_t n = 0;

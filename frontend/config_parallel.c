@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* A block being read. */
+/* A block while it is read. */
 typedef struct Block {
     const DtConfigHost *host;
     const DtItem *item;
@@ -70,7 +70,7 @@ static void add_mesh_axis(Block *b, const DtOperand *operand)
     }
     int64_t size;
     if (!operand_number(b, operand, DT_SCHEMA_MESH, &size))
-        size = 0; /* unknown: no further complaints about the product */
+        size = 0; /* size unknown: no errors about products are reported */
     mesh->axes[mesh->n++] = (DtMeshAxis){.name = name.text, .size = size};
 }
 
@@ -109,7 +109,7 @@ static void unknown_mesh_axis(Block *b, DtName name)
     dt_configargs_suggest(d, name.span, name.text, names, mesh->n);
 }
 
-/* Fills at most cap mesh axes; returns how many. */
+/* Reads the mesh axes after `on`, at most cap of them; returns their number. */
 static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint32_t cap,
                         const char **ret_names)
 {
@@ -152,7 +152,8 @@ static bool same_place(const DtShard *shard, const DtNames *path)
     return true;
 }
 
-/* Operands with equal places share one DtShard, so that the order of a line is kept. */
+/* Operands that are limited to the same place form one DtShard, so that the order within the line
+ * is kept. */
 static void add_shard_axis(Block *b, const DtOperand *operand, const DtShard *base, DtShard *line)
 {
     const DtNames *path = &operand->path;
@@ -239,7 +240,7 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
                        "cuts are either all numbers or all names");
 }
 
-/* Schedules differ in how many chunks of the model a rank can hold. */
+/* The largest number of chunks per rank, which depends on the schedule. */
 static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntry *entry,
                         DtPipeline *ret_pipeline)
 {
@@ -264,7 +265,7 @@ static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntr
     ret_pipeline->chunks = two || many ? 2 : 1;
 }
 
-/* The path of an operand as one word. */
+/* The path of an operand as one text: `attend.heads`. */
 static const char *path_of(const DtOperand *operand)
 {
     const char *path = operand->path.at[0].text;
@@ -371,7 +372,7 @@ static uint32_t read_path_list(const Block *b, const DtConfigValue *value, uint3
     for (uint32_t i = 0; i < n; i++) {
         const char *path = dt_configargs_path(items[i]);
         if (!path)
-            continue; /* reported with the argument */
+            continue; /* an error was reported with the argument */
         if (out == cap) {
             dt_diag_report(b->host->diags, E0511, items[i]->span, "at most %u names can stand here",
                            cap);
@@ -412,7 +413,7 @@ static void read_remat(Block *b, const DtEntry *entry)
     }
 }
 
-/* `64` or `(64, 1024)`. */
+/* Reads a size: `64`, or `(64, 1024)` for each kind of node. */
 static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_counts[2])
 {
     DtExpr *const *items;
@@ -474,7 +475,7 @@ static void unknown_directive(const Block *b, const DtEntry *entry)
 static void read_directive(Block *b, const DtEntry *entry)
 {
     switch (dt_configargs_find(DT_CONFIG_VERB, entry->verb.text)) {
-    case DT_SCHEMA_MESH: break; /* read first */
+    case DT_SCHEMA_MESH: break; /* the mesh was read before other directives */
     case DT_SCHEMA_SHARD: read_shard(b, entry); break;
     case DT_SCHEMA_PIPELINE: read_pipeline(b, entry); break;
     case DT_SCHEMA_MICRO: read_micro(b, entry); break;
@@ -485,7 +486,8 @@ static void read_directive(Block *b, const DtEntry *entry)
     }
 }
 
-/* The pipeline's ranks hold different layers: nothing else can be split over them. */
+/* Refuses a line that splits values by the pipeline's mesh axis: its ranks hold different
+ * layers. */
 static void check_pipeline_axis(const Block *b)
 {
     const DtParallelConfig *p = b->parallel;

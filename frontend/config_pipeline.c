@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline line against the program: which loops it names, and whether they make enough pieces.
+/* A pipeline line against the program: which loops it names, and whether they make enough
+ * pieces.
  *
  * The loops that can be cut are those that no other loop surrounds, in whatever model or layer they
  * are written. Such a loop is known by its path, the labels of the instances around it and its own
- * (`encoder.h`). A line names it by that path, by any end of it (`h`) or by its dim, as long as no
- * other loop is meant too; the line then gets the whole path, which the loop has when calls are
- * inlined. */
+ * (`encoder.h`). A line names it by that path, by any end of the path (`h`) or by its dim, provided
+ * that this names no other loop. The line then gets the whole path, which the loop has once calls
+ * are inlined. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"
@@ -17,7 +18,7 @@ enum { DEEPEST = 64 };
 /* A loop of the program. */
 typedef struct Loop {
     const char *path, *axis;
-    const char *around; /* path of the outermost loop that it stands in, NULL: of none */
+    const char *around; /* path of the outermost loop that contains it; NULL: none does */
     int64_t count;
 } Loop;
 
@@ -66,7 +67,7 @@ static void list_loops(Check *c, const DtFunc *func, const char *prefix, const c
 
 /* ---- names ---- */
 
-typedef enum Match { NONE, AXIS, END, PATH } Match; /* the better ones come later */
+typedef enum Match { NONE, AXIS, END, PATH } Match; /* in ascending order of quality */
 
 static Match match(const Loop *loop, const char *name)
 {
@@ -78,7 +79,7 @@ static Match match(const Loop *loop, const char *name)
     return loop->axis == name ? AXIS : NONE;
 }
 
-/* The loops that the name fits best. Those inside of others count where there are no others. */
+/* Finds the loops that fit the name best. Loops inside others count only if no other loop fits. */
 static Loops find(const Check *c, const char *name)
 {
     Loops found = {0};
@@ -132,7 +133,7 @@ static void reject_unknown(const Check *c, const char *name)
     dt_configargs_suggest(d, span, name, names, outer.n);
 }
 
-/* The one loop that the setting applies to; NULL after a diagnostic. */
+/* The only loop to which the setting can apply; NULL after a diagnostic. */
 static const Loop *resolve(const Check *c, const char *name)
 {
     const Loops found = find(c, name);
@@ -184,8 +185,9 @@ static void check_cuts(const Check *c, int64_t pieces, int64_t total)
         }
 }
 
-/* Refuses more pieces than there can be. The parts before, between and after the loops may be
- * pieces of their own, unless they are empty; only the stage pass knows that (stage_cut.c). */
+/* Refuses a pipeline with more pieces than are possible. The parts before, between and after the
+ * loops may be pieces of their own, unless they are empty; only the stage pass knows that
+ * (stage_cut.c). */
 static void check_pieces(const Check *c, int64_t stages, int64_t total)
 {
     const DtPipeline *line = c->line;
@@ -268,7 +270,7 @@ static int64_t count_iterations(const Check *c, DtPipeline *line)
     return known ? total : -1;
 }
 
-/* With cuts before instances a line names the model instead. */
+/* If the line cuts before instances, it names the model instead of loops. */
 static bool names_model(const Check *c)
 {
     bool model = c->line->n_named_cuts > 0;
@@ -288,8 +290,8 @@ bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program,
     return false;
 }
 
-/* The least number of micro-batches from `wanted` on that divides the samples of a rank, or else
- * the most that there can be. */
+/* The smallest number of micro-batches that is at least `wanted` and divides the samples of a rank;
+ * else the largest possible number. */
 static void help_micro(const Check *c, DtDiag *d, const DtParallelConfig *p, int64_t wanted)
 {
     const DtTrainConfig *train = c->program->train;

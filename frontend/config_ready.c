@@ -34,13 +34,14 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* A processor's ranks are processes of one machine. The plan is made all the same: its reports are
- * about the cluster, and any machine with the memory can run it. */
+/* Lint for ranks on processors of several machines: all ranks run as processes of one machine. The
+ * plan is made all the same, since reports describe the cluster, and any machine with enough memory
+ * can run it. */
 static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;
     if (!cluster || !program->parallel)
-        /* the serial program is for one process of this machine, with or without a cluster */
+        /* without a layout a program runs as one process on this machine */
         return;
     const bool gpus = cluster->kinds[0].device && cluster->kinds[0].device->is_gpu;
     if (for_gpus || (!gpus && cluster->nodes == 1))

@@ -145,7 +145,8 @@ static DtItem *find_block(const Setting *s)
 
 /* ---- settings ---- */
 
-/* The same of a function that is written in the language: who calls it gives settings only. */
+/* The same for a function that is written in the language: only its settings count, as the calls of
+ * programs give no other arguments. */
 static int formal_position(const Setting *s, const char *function, const char *key)
 {
     for (uint32_t i = 0; i < s->items.n; i++) {
@@ -350,8 +351,8 @@ static void set_directive(const Setting *s, DtItem *item)
 
 /* ---- lines ---- */
 
-/* Whether the block cannot have both. Of loops each has its own remat line, of mesh axes each its
- * own zero line. */
+/* Whether the block cannot contain both lines. Different loops may each have a remat line, and
+ * different mesh axes a zero line. */
 static bool say_the_same(const DtEntry *a, const DtEntry *b)
 {
     if (!a->is_directive || a->verb.text != b->verb.text || !strcmp(a->verb.text, "shard"))
@@ -409,7 +410,7 @@ static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *opti
     }
 }
 
-/* The block that `auto` was replaced by. */
+/* Replaces the chosen block by the one that `auto` found. */
 static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                           DtConfigItems items)
 {

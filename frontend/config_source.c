@@ -23,7 +23,8 @@ static size_t reader_names(const char *ret_names[DT_SCHEMA_COUNT])
     return n;
 }
 
-/* An assignment to declared inputs from a call that is a source, or looks like a misspelt one. */
+/* Whether the entry assigns a source to declared inputs, or calls something that looks like a
+ * misspelt source. */
 bool dt_config_is_source(const DtEntry *entry)
 {
     if (entry->is_directive || !entry->value)

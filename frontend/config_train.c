@@ -42,7 +42,7 @@ static bool is_setting_call(const DtConfigHost *host, const DtExpr *value)
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry)
 {
     if (entry->is_directive)
-        return true; /* reported by dt_configtrain_read */
+        return true; /* dt_configtrain_read reports it */
     return is_plain(entry) &&
            (is_key(entry->targets.at[0].name.text) || is_setting_call(host, entry->value));
 }
@@ -69,7 +69,7 @@ void dt_config_mentioned(const DtExpr *e, DtMap *ret_names)
     }
 }
 
-/* Calls that name another loss mention it; that of all others is `loss`. */
+/* Adds the names of the losses that optimizers' calls name; a call that names none means `loss`. */
 static bool is_minimised(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     bool others = false, any = false;
@@ -87,7 +87,7 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
     return !strcmp(name, "loss") && (others || !any);
 }
 
-/* `epochs = 3`: it is left out where `steps` says how long training is. */
+/* `epochs = 3` of other frameworks: the fix leaves it out if `steps` is set. */
 static void help_epochs(DtDiag *d, const DtItem *item, const DtEntry *entry)
 {
     const char *name = entry->targets.at[0].name.text;

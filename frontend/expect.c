@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words the parser's errors, and says where parsing resumes. The generated parser knows which
- * tokens it could take; a user wants a short list (`a value` rather than eleven tokens), and, where
- * the mistake is a common one, the way to write it. */
+/* Writes the messages of syntax errors, and decides where parsing resumes. The generated parser
+ * knows which tokens it could take; a user wants a short list (`a value` rather than eleven
+ * tokens), and, where the mistake is a common one, the way to write it. */
 #include "frontend/foreign.h"
 #include "frontend/syntax.h"
 
@@ -28,8 +28,9 @@ static uint32_t item_start(const DtTokens *tokens, uint32_t at)
     return at;
 }
 
-/* Whether a faulty part that begins with start may go on with its block: statements always, entries
- * never, items if the error comes after the keyword that says which kind of block it is. */
+/* Whether parsing may resume at the block of a faulty part that begins with token `start`:
+ * statements always, entries never, items if the error comes after the keyword that says which kind
+ * of block it is. */
 static bool resumes_at_block(const DtToken *start, const DtToken *faulty)
 {
     if (faulty->depth)
@@ -58,7 +59,7 @@ static const char *source_of(const DtDiags *diags, DtSpan span)
     return dt_diag_source(diags, span.file, &len) + span.lo;
 }
 
-/* "`foo`", "the keyword `in`", "the end of the line". */
+/* Adds what was found instead: "`foo`", "the keyword `in`", "the end of the line". */
 static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
 {
     int len = (int)(token->span.hi - token->span.lo);
@@ -76,8 +77,8 @@ static void add_found(const DtDiags *diags, const DtToken *token, DtText *text)
     }
 }
 
-/* The expected tokens in a few words. Operators, and tokens that may follow any value, are omitted
- * unless there is nothing else. */
+/* Adds the expected tokens in a few words. Operators, and tokens that may follow any value, are
+ * left out unless nothing else is expected. */
 static void add_expected(const bool *expected, DtText *text)
 {
     static const struct {
@@ -96,7 +97,7 @@ static void add_expected(const bool *expected, DtText *text)
     const char *words[DT_COUNT(rows) + 2];
     uint32_t n = 0;
     bool value = HAS(INT) && HAS(FLOAT), operators = HAS(POW), statement = HAS(RETURN);
-    if (HAS(ON) && HAS(ASSIGN) && HAS(INT)) { /* after the first word of an entry */
+    if (HAS(ON) && HAS(ASSIGN) && HAS(INT)) { /* the error is after the first word of an entry */
         dt_text_add(text, "`=`, or what the directive is about");
         return;
     }
@@ -126,7 +127,7 @@ static void add_expected(const bool *expected, DtText *text)
         dt_text_printf(text, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " or ", words[i]);
 }
 
-/* Words that other languages have where ours has another. */
+/* Words of other languages, and the words of this one that replace them. */
 static const struct {
     const char *theirs, *ours;
 } foreign_words[] = {{"def", "fn"},
@@ -217,7 +218,8 @@ static void help_product(DtDiag *d, const DtTokens *tokens, uint32_t at)
             }
 }
 
-/* A value that a statement computes and nobody gets: `dropout(x, 0.1)`, `y + mlp(x)`, `print`. */
+/* Help for a statement that computes a value without a name: `dropout(x, 0.1)`, `y + mlp(x)`,
+ * `print`. */
 static bool is_dropped_value(const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *start = &tokens->at[item_start(tokens, at)];
@@ -255,7 +257,7 @@ static void help_comment(DtDiag *d, const DtToken *found)
         dt_diag_help(d, "a comment begins with `#`");
 }
 
-/* `for h in range(n) {` for `repeat h in n {`. */
+/* Help for `for h in range(n) {` instead of `repeat h in n {`. */
 static bool help_loop(DtDiag *d, const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at, *start = &t[item_start(tokens, at)];
@@ -274,7 +276,7 @@ static bool help_loop(DtDiag *d, const DtTokens *tokens, uint32_t at)
     return true;
 }
 
-/* `param w[a]` without `= ...`. */
+/* Help for `param w[a]` without `= ...`. */
 static void help_initial(DtDiag *d, const DtToken *start, const DtToken *before)
 {
     const bool param = start->kind == DT_TOK_PARAM;
@@ -286,7 +288,7 @@ static void help_initial(DtDiag *d, const DtToken *start, const DtToken *before)
                 param ? " = normal(0.02)" : " = zeros", param ? "small random numbers" : "zeros");
 }
 
-/* Adds the right way to write common mistakes. */
+/* Adds help for common mistakes: how to write them. */
 static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *before = at ? found - 1 : NULL;
@@ -382,7 +384,7 @@ static void report_keyword(DtDiags *diags, const DtToken *found)
     dt_diag_fix(d, found->span, other, "another name, such as `%s`", other);
 }
 
-/* A statement ended, and something else follows on its line. */
+/* Help where something follows a complete statement on its line. */
 static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at,
                              const bool *expected)
 {

@@ -125,8 +125,8 @@ static void list(DtText *text, const char *key, const int64_t *values, uint32_t 
     }
 }
 
-/* Which values the program can do with: any, if no axis says. If none will do, the record has one
- * interval, 0 .. -1. */
+/* Writes the allowed values as intervals: any value if no axis bounds them; one interval 0 .. -1 if
+ * no value is allowed. */
 static void add_values(const DtInputRange *range, DtText *text)
 {
     const DtIntSet *allowed = &range->allowed;

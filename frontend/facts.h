@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program says of training and data, in the words of a plan's records: the facts of its
- * logical section. */
+/* The facts of a program about training and data, as records of a plan. The logical section of a
+ * plan contains them. */
 #ifndef DT_FRONTEND_FACTS_H
 #define DT_FRONTEND_FACTS_H
 
 #include "base/text.h"
 #include "ir/config.h"
 
-/* Appends a line per record. Folders of sources are those that the plan is to say. Nothing without
- * a train block. */
+/* Appends one line per record. Source folders are written as the plan has them. Appends nothing for
+ * a program without a train block. */
 void dt_facts_print(const DtProgram *program, DtText *ret_text);
 
 #endif

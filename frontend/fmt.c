@@ -2,56 +2,57 @@
 /* `dtc fmt`: prints a program in the standard layout. It works on tokens: it keeps line breaks and
  * comments and replaces all blanks between tokens.
  *
- *   indent      two spaces for each open brace; within `(` or `[` below what follows the bracket,
- *               or, if that ends its line, four more than that line. A line that continues a
- *               statement keeps its distance from where the statement begins, or stays below the
- *               operator that it stands below (`|>`); if it is not indented, it gets four more
+ *   indent      two spaces for each open brace; within `(` or `[` the column of the token after
+ *               the bracket, or four spaces more than the bracket's line if the bracket ends it. A
+ *               line that continues a statement keeps its distance from the statement's first
+ *               column, or its column if an operator is above it (`|>`); if it has no indent, it
+ *               gets four spaces more
  *   spaces      one around operators and after `,` and `;`; none inside `(` and `[`, around `.` and
  *               `:`, after `@` and the minus sign; one before the options of a directive, as in
  *               `on pipe (chunks = 2)`
  *   blank lines at most one in a row, none at the beginning and the end
- *   comments    those behind code keep their columns if the code leaves room, and those of
- *               consecutive lines have one column or two spaces before each; else they line up,
- *               two spaces behind the longest line
+ *   comments    comments after code keep their columns if the code leaves room and if comments on
+ *               consecutive lines have one column, or two spaces in front of each; otherwise they
+ *               are aligned, two spaces after the longest line
  *
- * Since line breaks stay and tokens are separated as before, the tree stays the same. What was
- * lined up by hand stays so: a program that follows these rules is not changed. */
+ * Line breaks are kept and tokens stay separate, so the tree does not change. A program that
+ * follows these rules, aligned by hand, is not changed. */
 #include "frontend/syntax.h"
 
 #include "dsl_parser.h"
 
 #include <string.h>
 
-/* One line of the result. */
+/* One line of the output. */
 typedef struct Line {
     uint32_t lo, hi; /* bytes of Fmt.code; indent included */
-    DtSpan comment;  /* empty: none */
+    DtSpan comment;  /* comment after the code; empty: none */
     bool blank_before;
     bool only_comment;
 } Line;
 
 typedef struct Bracket {
     int kind;
-    uint32_t column; /* where the token after it stands, in characters */
-    uint32_t indent; /* of the line with the bracket */
-    bool last;       /* the bracket ends its line */
-    bool group;      /* of `@(a, b)` */
+    uint32_t column; /* the column of the token after the bracket, in characters */
+    uint32_t indent; /* indent of the line with the bracket */
+    bool last;       /* the bracket is the last token of its line */
+    bool group;      /* the bracket is that of `@(a, b)` */
 } Bracket;
 
 typedef struct Fmt {
     DtArena *arena;
     const char *source;
-    DtTokens raw; /* with comments */
-    bool *starts; /* for each raw token: begins a statement, entry or item */
-    bool *config; /* for each raw token: whether it is in a configuration block */
-    uint32_t *columns; /* for each raw token: its column in the result, in characters */
+    DtTokens raw; /* raw tokens, with comments */
+    bool *starts; /* by raw token: begins a statement, entry or item */
+    bool *config; /* by raw token: is in a configuration block */
+    uint32_t *columns; /* by raw token: its column in the output, in characters */
     DtText code;
     DT_VEC(Line) lines;
     DT_VEC(Bracket) open;
     uint32_t depth;      /* open braces */
-    uint32_t indent;     /* of the current line */
-    uint32_t line_start; /* in code */
-    bool directive;      /* within a directive of a configuration block */
+    uint32_t indent;     /* indent of the present line */
+    uint32_t line_start; /* where the present line begins in `code` */
+    bool directive;      /* the present token is in a directive of a configuration block */
     bool after_group;    /* the last token ended the axes of a contraction */
     bool after_sign;     /* the last token was a minus sign */
     int last;            /* kind of the last token that is not a comment, or DT_TOK_END */
@@ -87,7 +88,7 @@ static bool space_before(const Fmt *f, int kind)
     return true;
 }
 
-/* The next token that is not a comment: its index, or n. */
+/* The index of the next token that is no comment, or n. */
 static uint32_t next_code(const Fmt *f, uint32_t i)
 {
     while (i < f->raw.n && f->raw.at[i].kind == DT_TOK_COMMENT)
@@ -95,7 +96,7 @@ static uint32_t next_code(const Fmt *f, uint32_t i)
     return i;
 }
 
-/* In characters, of the source. */
+/* The column of a token in the source, in characters. */
 static uint32_t source_column(const Fmt *f, uint32_t at)
 {
     uint32_t column = 0;
@@ -104,7 +105,7 @@ static uint32_t source_column(const Fmt *f, uint32_t at)
     return column;
 }
 
-/* The indent of a line that continues a statement with token `code`. */
+/* The indent of a line that continues a statement; `code` is the line's first token. */
 static uint32_t continued_indent(const Fmt *f, uint32_t code)
 {
     const DtToken *t = &f->raw.at[code];
@@ -166,7 +167,7 @@ static void begin_line(Fmt *f, uint32_t i)
         dt_text_add(&f->code, " ");
 }
 
-/* Brackets and the small states that space_before and indent_of look at. */
+/* Follows brackets, and the states that space_before and indent_of use. */
 static void note_token(Fmt *f, uint32_t i)
 {
     const DtToken *t = &f->raw.at[i];
@@ -217,7 +218,7 @@ static void lay_token(Fmt *f, uint32_t i)
     note_token(f, i);
 }
 
-/* Which raw tokens begin a statement, by the grammar's layout rules. */
+/* Finds the raw tokens that begin a statement, by the grammar's rules of layout. */
 static void find_starts(Fmt *f, DtDiags *diags, uint32_t file)
 {
     DtTokens laid = dt_layout_tokens(f->arena, diags, file, &f->raw);
@@ -265,8 +266,8 @@ static bool keeps_columns(const Fmt *f, uint32_t first, uint32_t end)
     return room && (one || apart);
 }
 
-/* For consecutive lines from `first` on with comments after code: the line after the last one, and
- * the column of the comments, or 0 if they stay. */
+/* Finds the run of lines from `first` on that have comments after code: returns the line after it,
+ * and the column of its comments, or 0 if they keep theirs. */
 static uint32_t comments_from(const Fmt *f, uint32_t first, uint32_t *ret_column)
 {
     uint32_t end = first;
@@ -284,7 +285,7 @@ static uint32_t comments_from(const Fmt *f, uint32_t first, uint32_t *ret_column
 /* Writes the lines and aligns the comments after code that do not keep their columns. */
 static void write_lines(const Fmt *f, DtText *ret_text)
 {
-    uint32_t end = 0, column = 0; /* of the run of lines with comments that line i is in */
+    uint32_t end = 0, column = 0; /* data of the run of comment lines that contains line i */
     for (uint32_t i = 0; i < f->lines.n; i++) {
         const Line *line = &f->lines.at[i];
         if (i >= end && has_trailing(line))

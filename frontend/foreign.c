@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What names of other frameworks are here (foreign.def). */
+/* Translates names of other frameworks (foreign.def). */
 #include "frontend/foreign.h"
 
 #include <string.h>

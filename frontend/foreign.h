@@ -18,8 +18,8 @@ typedef enum DtForeignPlace {
 
 /* Adds the spelling of this language for the name, with a line as an example; at: the name's place,
  * or nowhere, for a fix. False: no row has the name for that kind of place, and nothing is added.
- * Letters of another case match if no row has the exact name. dt_foreign_is adds nothing; ret_ours:
- * the word that can replace it, or "". */
+ * If no row has the exact name, case is ignored. dt_foreign_is adds nothing; ret_ours: the word
+ * that can replace it, or "". */
 bool dt_foreign_is(DtForeignPlace place, const char *name, const char **ret_ours);
 bool dt_foreign_help(DtDiag *diag, DtForeignPlace place, DtSpan at, const char *name);
 

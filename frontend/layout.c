@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Raw tokens to the tokens of the grammar. Three things are decided here, by looking at the tokens
- * around:
+/* Turns raw tokens into the tokens of the grammar. Three things are decided here, by looking at
+ * neighbouring tokens:
  *
  *   newlines   one becomes `;` when no `(` or `[` is open, the token before it can end a statement
  *              and the token after it can begin one (docs/language.md, "Lexical rules");
@@ -14,7 +14,7 @@
 
 enum { ENDS = 1, BEGINS = 2, KEYWORD = 4, STATEMENT = 8, ITEM = 16, OPENS = 32, CLOSES = 64 };
 
-/* Properties of each token kind for the layout; for a keyword also a name to use instead. */
+/* By token kind: its properties for layout and, for a keyword, a name to use instead. */
 /* clang-format off */
 static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - DT_TOK_FIRST] = {
 #define ROW(name) [DT_TOK_##name - DT_TOK_FIRST]
@@ -36,7 +36,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(CLUSTER) = {BEGINS | KEYWORD | ITEM, "machine"},
     ROW(PARALLEL) = {BEGINS | KEYWORD | ITEM, "par"},
     ROW(NAMES) = {BEGINS | KEYWORD | ITEM, "name_list"},
-    ROW(DEVICE) = {BEGINS | ITEM, NULL}, /* see hardware_kind */
+    ROW(DEVICE) = {BEGINS | ITEM, NULL}, /* hardware_kind decides whether it begins a block */
     ROW(STACK) = {BEGINS | ITEM, NULL},
     ROW(ON) = {KEYWORD, "over"},
     ROW(PARAM) = {BEGINS | KEYWORD | STATEMENT, "weight"},
@@ -47,7 +47,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(THEN) = {KEYWORD, "yes"},
     ROW(ELSE) = {KEYWORD, "no"},
     ROW(RETURN) = {BEGINS | KEYWORD | STATEMENT, "result"},
-    ROW(CLAUSE) = {BEGINS, NULL}, /* see begins_clause */
+    ROW(CLAUSE) = {BEGINS, NULL}, /* begins_clause decides whether it begins a clause */
     ROW(AND) = {KEYWORD, "both"},
     ROW(OR) = {KEYWORD, "any"},
     ROW(NOT) = {KEYWORD, "negated"},
@@ -57,7 +57,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(RPAREN) = {ENDS | CLOSES, NULL},
     ROW(RBRACKET) = {ENDS | CLOSES, NULL},
     ROW(RBRACE) = {ENDS | BEGINS | CLOSES, NULL},
-    ROW(COMMENT) = {0, NULL}, /* the last row fixes the size */
+    ROW(COMMENT) = {0, NULL}, /* the last row only sets the size of the table */
 #undef ROW
 };
 /* clang-format on */
@@ -77,7 +77,7 @@ const char *dt_layout_other_name(int kind)
 }
 
 typedef struct Open {
-    int kind; /* of the opener */
+    int kind; /* kind and place of the opener */
     DtSpan span;
 } Open;
 
@@ -85,16 +85,17 @@ typedef struct Layout {
     DtArena *arena;
     DtDiags *diags;
     uint32_t file;
-    DtTokens raw; /* without comments */
-    uint32_t at;  /* in raw */
+    DtTokens raw; /* tokens without comments */
+    uint32_t at;  /* index in raw */
     DtTokens out;
     Open open[DT_MAX_NESTING];
     uint32_t n_open;
     uint16_t depth, nesting;
-    bool config;    /* the item being read is a configuration block */
-    int head; /* keyword of the item or statement whose block has not begun, else DT_TOK_END */
-    bool after_cut; /* closes the brackets that an unterminated string left open */
-    bool quiet;     /* the file ended within too deep a nesting: its open brackets need no report */
+    bool config;    /* the present item is a configuration block */
+    int head; /* keyword of the item or statement whose block has not begun yet; DT_TOK_END: none */
+    bool after_cut; /* these closers belong to brackets inside an unterminated string */
+    bool quiet;     /* the file ended inside brackets nested too deep, so open ones are not
+                     * reported */
 } Layout;
 
 static int closer_of(int opener)
@@ -138,7 +139,7 @@ static void push_inserted(Layout *l, int kind)
                       .reported = kind != DT_TOK_SEMI});
 }
 
-/* Pops the innermost bracket. */
+/* Removes the innermost bracket. */
 static void close_one(Layout *l, DtToken token)
 {
     int opener = l->open[l->n_open - 1].kind;
@@ -152,7 +153,8 @@ static void close_one(Layout *l, DtToken token)
     }
 }
 
-/* Reports the innermost bracket as never closed and closes it; found: the token that shows it. */
+/* Reports the innermost bracket as never closed, and closes it; found: the token that shows that it
+ * is not closed. */
 static void close_missing(Layout *l, const DtToken *found)
 {
     Open *open = &l->open[l->n_open - 1];
@@ -201,8 +203,8 @@ static void open_bracket(Layout *l, const DtToken *token)
         l->nesting++;
 }
 
-/* Reports one bracket too many and skips to its closer; the reported token replaces the skipped
- * ones. */
+/* Reports a bracket that is nested too deep and skips to its closer; an inserted token replaces the
+ * skipped ones. */
 static void skip_too_deep(Layout *l, const DtToken *token)
 {
     DtDiag *d = dt_diag_report(l->diags, E0110, token->span, "more than %d brackets are open here",
@@ -218,8 +220,8 @@ static void skip_too_deep(Layout *l, const DtToken *token)
     }
 }
 
-/* A closer that does not match the innermost bracket: closes those in between, or treats it as the
- * intended one, or drops it. */
+/* Handles a closer that does not match the innermost bracket: closes the brackets in between, takes
+ * it for the intended closer, or drops it. */
 static void close_other(Layout *l, DtToken token)
 {
     uint32_t i = l->n_open;
@@ -254,7 +256,7 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
-/* The token after the bracket that token `at` of the source opens. */
+/* The kind of the token after the closer of the bracket at token `at` of the source. */
 static int kind_behind(const Layout *l, uint32_t at)
 {
     int deep = 0;
@@ -265,8 +267,8 @@ static int kind_behind(const Layout *l, uint32_t at)
     return kind_at(l, at + 1);
 }
 
-/* `gradient(dy) {`, `stream[t] {` and the like where a statement begins: no other looks so, and the
- * words stay names elsewhere. */
+/* Whether a clause begins here: `gradient(dy) {`, `stream[t] {` and the like at the start of a
+ * statement. No other statement looks so; elsewhere these words are names. */
 static bool begins_clause(const Layout *l, const DtToken *token)
 {
     static const char *const words[] = {"gradient", "surrogate", "stream", "scan",
@@ -283,7 +285,8 @@ static bool begins_clause(const Layout *l, const DtToken *token)
                        (next == DT_TOK_LBRACKET && kind_behind(l, l->at + 1) == DT_TOK_LBRACE));
 }
 
-/* `device NAME {` and `stack NAME {` where an item begins; the words stay names elsewhere. */
+/* Whether `device NAME {` or `stack NAME {` begins here, at the start of an item; elsewhere the
+ * words are names. */
 static int hardware_kind(const Layout *l, const DtToken *token)
 {
     const int next = kind_at(l, l->at + 1);
@@ -311,8 +314,8 @@ static bool has_block(const Layout *l, const DtToken *token)
     }
 }
 
-/* Inserts the missing brace of an item's or loop's block that begins on the next line, so that the
- * rest is parsed correctly. */
+/* Inserts a missing opening brace for an item or loop whose block begins on the next line, so that
+ * the rest can be parsed. */
 static void open_missing(Layout *l, const DtToken *token)
 {
     const DtToken last = l->out.at[l->out.n - 1];
@@ -386,7 +389,7 @@ DtTokens dt_layout_tokens(DtArena *arena, DtDiags *diags, uint32_t file, const D
     l->diags = diags;
     l->file = file;
     l->head = DT_TOK_END;
-    uint32_t lines = 0; /* of comments, added to the token after them */
+    uint32_t lines = 0; /* newlines of comments, which count for the token after them */
     for (uint32_t i = 0; i < raw->n; i++) {
         DtToken token = raw->at[i];
         lines += token.lines;

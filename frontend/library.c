@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files of the library define, as their text says it: names, and the manual of functions that
- * are written in the language, which is the comment above a definition and its head in
- * training.dsl. */
+/* Reads from the library's text which names its files define, and the manual of functions in
+ * training.dsl: the comment above a definition, and its head. */
 #include "frontend/config.h"
 
 #include "base/file.h"
@@ -28,7 +27,7 @@ static const char *next_line(const char *at)
     return end ? end + 1 : at + strlen(at);
 }
 
-/* `fn name(`, `layer name[`: the name's length, 0: the line begins no definition. */
+/* Whether the line begins `fn name(` or `layer name[`: the length of the name; 0: it does not. */
 static size_t definition(const char *line, const char **ret_name)
 {
     const size_t word = strncmp(line, "fn ", 3) == 0 ? 3 : strncmp(line, "layer ", 6) == 0 ? 6 : 0;
@@ -70,7 +69,7 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
     return found;
 }
 
-/* `device "NAME" {`: the name's length, 0: the line begins no such block. */
+/* Whether the line begins `device "NAME" {`: the length of the name; 0: it does not. */
 static size_t block_name(const char *line, const char *word, const char **ret_name)
 {
     const size_t n = strlen(word);

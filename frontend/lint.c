@@ -33,7 +33,7 @@ static void use_type(DtLower *l, const DtAstType *type)
 
 static void use_expr(DtLower *l, const DtExpr *expr)
 {
-    for (; expr; expr = expr->a) { /* left-deep chains without recursion */
+    for (; expr; expr = expr->a) { /* chains like a + b + c are nested to the left: no recursion */
         if (expr->kind == DT_EXPR_NAME || expr->kind == DT_EXPR_FIELD)
             use(l, expr->name.text);
         use_names(l, &expr->group.names);
@@ -87,7 +87,7 @@ static void use_entry(DtLower *l, const DtEntry *entry)
     for (uint32_t i = 0; i < entry->args.n; i++)
         use_expr(l, entry->args.at[i].value);
     for (uint32_t i = 0; i < entry->operands.n;
-         i++) /* of a directive: a `shard` line alone is no use of an axis */
+         i++) /* an axis that only a `shard` line names does not count as used */
         use_expr(l, entry->operands.at[i].value);
 }
 

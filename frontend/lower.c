@@ -170,7 +170,7 @@ static bool is_setting(DtLower *l, const DtEntry *entry)
     return dt_config_is_setting(&host, entry);
 }
 
-/* wanted: which entries are, by number; NULL: all. */
+/* wanted: by number, the entries to evaluate; NULL: all. */
 static void run_train(DtLower *l, const DtItem *train, const bool *wanted)
 {
     for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model);
@@ -195,8 +195,8 @@ static void add_name(const char *name, DtMap *ret_names)
         dt_map_add(ret_names, name, strlen(name), ret_names);
 }
 
-/* Marks the entries that give one of the names a value, and those that they need, whose names are
- * added: a later one may need earlier ones only. */
+/* Marks the entries that bind one of the names, and adds the names that these entries use. Goes
+ * backwards, since an entry can only use earlier ones. */
 static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
 {
     for (uint32_t i = train->entries.n; i-- > 0;) {
@@ -210,8 +210,8 @@ static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
     }
 }
 
-/* By number of the entry: whether the objective evaluates it. The objective with the metrics also
- * evaluates values without readers. NULL: it evaluates all. */
+/* By number of the entry: whether the objective needs it. The objective with the metrics also
+ * evaluates entries whose values nothing reads. NULL: it needs all. */
 static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
     const DtTrainConfig *config = l->program->train;
@@ -236,7 +236,7 @@ static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective 
     return wanted;
 }
 
-/* Proposes the mean over all axes of the loss. */
+/* Help: a fix that takes the mean of the loss over all its axes. */
 static void help_mean(DtLower *l, DtDiag *d, const DtType *type, const DtExpr *made)
 {
     const char *axes = dt_report_axes(l, type, false);
@@ -404,7 +404,7 @@ static bool has_full_signature(const DtDef *def)
     return def->axes.n == 0;
 }
 
-/* Whether the extents of all axes in the signature are known without a call. */
+/* Whether the signature alone gives the extents of all of its axes. */
 static bool has_extents(DtLower *l, const DtDef *def)
 {
     for (uint32_t i = 0; i < def->formals.n; i++)
@@ -503,8 +503,8 @@ static void evaluate_dims(DtLower *l)
     }
 }
 
-/* Whether the file may be meant to be included: a dim without extent gets it from the including
- * file, or from -D. */
+/* Whether the file may be meant to be included: it has a dim without extent, which the including
+ * file or -D gives. */
 static bool has_open_dims(const DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++)
@@ -606,7 +606,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     dt_configset_apply(arena, diags, options, items);
     const DtItem *train = NULL;
     dt_configblocks_read(&host, items, l->program, &train, &l->optimizers);
-    bool fragment = !train && !typed_model(l); /* to be included: its dims may need other files */
+    bool fragment = !train && !typed_model(l); /* a file to be included may use dims of the
+                                                * including file */
     if (!fragment)
         evaluate_dims(l);
     if (l->program->train) {
@@ -621,7 +622,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     if (fragment)
         dt_alone_check(l);
     dt_names_check(l);
-    if (!fragment && !dt_diag_errors(diags)) { /* an error often is why a name seems unused */
+    if (!fragment && !dt_diag_errors(diags)) { /* with errors, names often only seem unused */
         dt_lint_unused(l);
         dt_unread_lint_values(l);
         dt_unread_lint_params(l, train);

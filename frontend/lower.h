@@ -16,17 +16,18 @@ typedef struct DtLowerOptions {
     const DtOption *dims; uint32_t n_dims; /* -D name=value */
     const DtOption *sets; uint32_t n_sets; /* --set block.key=value */
     const char *const *lines; uint32_t n_lines; /* --add LINE: of the parallel block */
-    /* NULL, or the text of a parallel block that replaces the chosen one: then lines and sets
-     * for a parallel block do not count */
+    /* NULL, or the text of a parallel block that replaces the chosen one; then `lines`, and `sets`
+     * for a parallel block, are ignored */
     const char *block;
-    const char *train, *parallel, *cluster;/* chosen by name; NULL: the only one. parallel "none":
-                                            * one rank */
+    const char *train, *parallel, *cluster;/* names of the chosen blocks; NULL: the only one.
+                                            * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
     const char
-        *replaced; /* NULL, or the path of a file, main or included, that is read as `text` */
+        *replaced; /* NULL, or the path of a file (main or included) in whose place `text` is
+                    * read */
     const char *text;
     size_t text_len;
-    DtAst **ret_ast;                       /* if not NULL: the tree of the main file */
+    DtAst **ret_ast;                       /* if not NULL: receives the tree of the main file */
 } DtLowerOptions;
 
 /* Reads the file and its includes, checks everything, and returns the program, or NULL after errors

@@ -25,25 +25,27 @@ typedef enum Bare { BARE_DISTINCT, BARE_ONE, BARE_NUMBER, BARE_TENSOR, BARE_COUN
 
 typedef enum Sizes { SIZES_ODD, SIZES_64, SIZES_840, SIZES_NESTED, SIZES_COUNT } Sizes;
 
-/* A call that is tried. */
+/* A call that is tried, with invented arguments. */
 typedef struct Try {
     const DtDef *def;
-    Sizes sizes; /* odd; these times 64; times 840; each divides those before it */
-    Rest rest;   /* `...`: a new axis, nothing, or the dims of the file */
-    Roles roles; /* axis parameters: dims, unless an argument has them; all axes; all dims */
-    Bare bare;   /* arguments without axes or default: 3, 5, ...; 1; f32[]; f32 with all axes in
-                  * sight */
-    int64_t rank; /* of the parameter that it updates as an optimizer; 0: it is no optimizer */
+    Sizes sizes; /* invented extents: odd numbers; the same times 64; times 840. Each divides the
+                  * next */
+    Rest rest;   /* what `...` matches: a new axis; nothing; the dims of the file */
+    Roles roles; /* axis parameters stand for: dims that no argument has; any axes; any dims */
+    Bare bare;   /* arguments without axes or default are: 3, 5, ...; 1; f32[]; f32 with all axes
+                  * that are known */
+    int64_t rank; /* rank of the parameter, if the definition is called as an optimizer; 0: it is
+                   * not */
     uint32_t n_extents;
     DtAxisLists axes;
     DtAxisNames sight;
     DtAxis rest_axes[DT_MAX_RANK];
     uint32_t n_rest;
-    DT_VEC(DtAxis) own; /* extents of `axis` names in the signature */
+    DT_VEC(DtAxis) own; /* extents given to `axis` names of the signature */
     DtText text;        /* invented values: "a = 3, b = 5" */
 } Try;
 
-/* Another one each time: 3, 5, 7 ... times a factor; or 4096, 2048, 1024 ... */
+/* Another extent each time: 3, 5, 7 ... times a factor; or 4096, 2048, 1024 ... */
 static int64_t next_extent(Try *t)
 {
     static const int64_t factors[] = {[SIZES_ODD] = 1, [SIZES_64] = 64, [SIZES_840] = 840};
@@ -73,7 +75,7 @@ static bool in_arguments(const DtDef *def, const char *name)
     return false;
 }
 
-/* A name that no file gives to an axis, known until the call is over. */
+/* A new axis name that no file uses, until the call is over. */
 static const char *new_axis(DtLower *l, Try *t, const char *name, bool is_dim, int64_t *ret_extent)
 {
     while (dt_scope_axis(l, name))
@@ -121,7 +123,7 @@ static void make_dims(DtLower *l, Try *t)
     }
 }
 
-/* All dims of the files, for an argument that may have any axes. */
+/* Adds all dims of the files, for an argument that may have any axes. */
 static void add_dims(DtLower *l, DtAxis *axes, uint32_t *n, uint32_t limit)
 {
     for (uint32_t i = 0; i < l->globals.n && *n < limit; i++) {
@@ -198,7 +200,7 @@ static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
     return ok ? dt_axes_type(l, formal->span, dtype, n, axes) : NULL;
 }
 
-/* An argument without a type: false: it takes its default. */
+/* Invents an argument without a type; false: the argument has a default. */
 static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder *b, DtVal *ret_val)
 {
     if (formal->init)
@@ -279,8 +281,8 @@ static void call(DtLower *l, Try *t, bool training)
     l->now = NULL;
 }
 
-/* Lowers the call with its diagnostics in `aside`, and then restores the state from before. True:
- * it has no errors. */
+/* Lowers the call, with its diagnostics in `aside`, and then restores the state from before. True:
+ * the call has no errors. */
 static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 {
     DtModule *module = l->module;
@@ -309,8 +311,8 @@ static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 
 /* ---- the verdict ---- */
 
-/* Errors that other extents could mend; that other arguments could, where a signature says nothing
- * of them. */
+/* Whether an error of this kind may depend on extents, or on arguments of which the signature says
+ * nothing. */
 static bool depends(const DtDef *def, DtDiagCode code)
 {
     static const DtDiagCode extents[] = {E0303, E0306, E0308, E0309, E0310, E0312, E0313, E0315};
@@ -327,15 +329,15 @@ static bool depends(const DtDef *def, DtDiagCode code)
     return false;
 }
 
-/* Whether no call can be so: all that is wrong is an axis parameter that has no extent, or an
- * argument that must be a constant. Other tries are better there, and this one says nothing. */
+/* Whether the call was impossible: its only errors are that an axis parameter has no extent, or
+ * that an argument must be a constant. Such a try says nothing about the definition. */
 static bool is_impossible(const Try *t, const DtDiags *aside)
 {
     return (t->roles == ROLES_AXES && t->def->axes.n && dt_diag_only(aside, E0307)) ||
            (t->bare >= BARE_NUMBER && dt_diag_only(aside, E0401));
 }
 
-/* The tries that differ for this definition. */
+/* Whether the try differs from others for this definition. */
 static bool makes_sense(const Try *t)
 {
     const DtDef *def = t->def;
@@ -362,7 +364,7 @@ static void not_checked(DtLower *l, const DtDef *def, const char *made_up, const
     dt_diag_help(d, "a program that calls it checks it, with the axes and arguments of the call");
 }
 
-/* The errors that are the definition's own become the user's. */
+/* Reports errors of a try as errors of the definition. */
 static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const DtDiags *from)
 {
     const char *in = dt_arena_printf(l->arena, "in `%s`, which nothing calls", def->name.text);
@@ -376,8 +378,8 @@ static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const Dt
     return taken;
 }
 
-/* A good trial has checked one branch of each `if` on sizes. Repeats it with other sizes, whose
- * errors count if all of them fail. */
+/* A try without errors has checked only one branch of each `if` on sizes. Repeats it with other
+ * sizes; if all of these fail, their errors count. */
 static void check_other_sizes(DtLower *l, const Try *good)
 {
     for (Sizes sizes = 0; sizes < SIZES_COUNT && !l->gave_up; sizes++) {
@@ -394,13 +396,14 @@ static void check_other_sizes(DtLower *l, const Try *good)
     }
 }
 
-/* Totals over the tries of a definition. */
+/* What all tries of a definition have shown. */
 typedef struct Tries {
-    DtDiags *common, *first; /* errors of all that are not impossible; those of the first */
-    const char *made_up;     /* by the first */
+    DtDiags *common, *first; /* common: errors that all possible tries have; first: errors of the
+                              * first one */
+    const char *made_up;     /* invented values of the first one */
 } Tries;
 
-/* All that differ, until one has no errors. */
+/* Makes all tries that differ, until one has no errors. */
 static bool try_all(DtLower *l, const DtDef *def, int64_t rank, Tries *tries)
 {
     for (uint32_t i = 0; i < SIZES_COUNT * REST_COUNT * ROLES_COUNT * BARE_COUNT && !l->gave_up;

@@ -183,7 +183,8 @@ static bool add_axis(DtLower *l, DtDeclared *t, const DtAstAxis *written, const 
     return true;
 }
 
-/* `kh = k`: the extent of an `axis` for this tensor; of a dim it must be its own. */
+/* The extent that is written for an axis, `kh = k`: that of an `axis` in this tensor; that of a dim
+ * must be the dim's own. */
 int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names)
 {
     if (names->n != 1) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments and results of a call against the signature of the definition: axes, extents,
- * dtypes, and the rounding of what enters and leaves a layer. `x[batch, seq]` is exact, `x[...,
- * d]` accepts more axes, and `...` in a result means the union of all arguments' extra axes. */
+/* Arguments and results of a call against the signature of the definition: axes, extents, dtypes,
+ * and the rounding of the arguments and results of a layer. `x[batch, seq]` is exact, `x[..., d]`
+ * accepts more axes, and `...` in a result means the union of all arguments' extra axes. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -33,7 +33,7 @@ static DtSpan argument_span(const DtSignature *s, const DtBound *bound)
     return bound->expr ? bound->expr->span : s->call->span;
 }
 
-/* Reports in the view of the caller, whose names the argument is made of. */
+/* Reports an error of an argument, in the scope of the caller, in which the argument is written. */
 static DtDiag *argument_report(DtLower *l, const DtSignature *s, DtDiagCode code,
                                const DtBound *bound, const char *message)
 {
@@ -60,8 +60,8 @@ static const char *described(DtLower *l, const DtBound *bound)
                : dt_report_type(l, &bound->val);
 }
 
-/* An axis of x that could be the missing one under another name: equal extent, not wanted
- * itself. */
+/* An axis of x that may be the missing one under another name: it has the same extent, and is not
+ * needed itself. */
 static const char *rename_candidate(const DtBound *bound, const DtDeclared *want,
                                     const DtAxis *missing)
 {
@@ -74,13 +74,14 @@ static const char *rename_candidate(const DtBound *bound, const DtDeclared *want
         if (declares(want, axis->name) || (missing->extent && axis->extent != missing->extent))
             continue;
         if (found)
-            return NULL; /* several: no guess */
+            return NULL; /* several candidates: none is proposed */
         found = axis->name;
     }
     return found;
 }
 
-/* The axis that the dim is declared equal to, `dim kseq = seq`, if the value has it. */
+/* If the dim is declared equal to another one, as in `dim kseq = seq`, the other one, if the value
+ * has it. */
 static const char *alias_candidate(DtLower *l, const DtBound *bound, const char *missing)
 {
     const DtGlobal *global = dt_scope_axis(l, missing);
@@ -125,8 +126,8 @@ static const char *source_text(DtLower *l, DtSpan span)
                : "";
 }
 
-/* `linear[ffn, embed](x)` for `linear[embed, ffn](x)`: the argument has the axes that another
- * parameter stands for. */
+/* Help for `linear[ffn, embed](x)` instead of `linear[embed, ffn](x)`: the argument has the axes of
+ * another axis parameter. */
 static void fix_axes(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound *bound,
                      const char *missing)
 {
@@ -154,7 +155,7 @@ static void fix_axes(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound 
                     "the axes in the order of the definition");
 }
 
-/* `xent[c](labels, z)` for `xent[c](z, labels)`. */
+/* Help for `xent[c](labels, z)` instead of `xent[c](z, labels)`. */
 static void fix_order(DtLower *l, DtDiag *d, const DtSignature *s)
 {
     const DtExpr *call = s->call;
@@ -168,8 +169,8 @@ static void fix_order(DtLower *l, DtDiag *d, const DtSignature *s)
                 "the arguments in the order of the definition");
 }
 
-/* "layer linear[a, b](x[..., a], std = 0.02, bias = true) -> [..., b]", of a definition of the
- * library, which the program does not show. */
+/* A note with the signature of a library definition, since the program's text does not show it:
+ * "layer linear[a, b](x[..., a], std = 0.02, bias = true) -> [..., b]". */
 static void note_signature(DtLower *l, DtDiag *d, const DtDef *def)
 {
     DtSpan head = def->head;
@@ -248,7 +249,7 @@ static bool check_axis(DtLower *l, DtSignature *s, const DtFormal *formal, const
     return false;
 }
 
-/* Extents of `axis` names, for `size` and declarations in the body. */
+/* Keeps the extents of `axis` names, for `size` and declarations in the body. */
 static void record_extents(DtLower *l, DtActivation *act, const DtType *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -300,7 +301,7 @@ static bool wrong_dtype(DtLower *l, const DtSignature *s, const DtFormal *formal
     return false;
 }
 
-/* A declared dtype wins among floats; other dtypes must agree. */
+/* A float argument is cast to the declared float dtype; other dtypes must be equal. */
 static bool take_dtype(DtLower *l, DtVal *val, DtDtype want)
 {
     DtDtype have = dt_val_dtype(val);
@@ -321,7 +322,7 @@ bool dt_bind_argument(DtLower *l, DtSignature *s, const DtFormal *formal, DtBoun
         return false;
     bool tensor = formal->type.has_axes || typed;
     if (!tensor && bound->val.kind != DT_VAL_TENSOR)
-        return true; /* constants, functions, tuples pass as they are */
+        return true; /* constants, functions and tuples need no check */
     if (!dt_val_check(l, &bound->val, bound->expr))
         return false;
     if (formal->type.has_axes && !check_axes(l, s, formal, bound))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: what is called, with which axis arguments, under which label, with which arguments.
- * The arguments are matched with formals here; lower_bind.c checks their types, lower_memo.c
- * runs the definition. */
+/* Calls: finds the callee, the axis arguments, the label, and the arguments. The arguments are
+ * matched with formals here; lower_bind.c checks their types, lower_memo.c runs the definition. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"
@@ -46,7 +45,8 @@ static DtVal function_val(DtLower *l, const DtFunction *function)
     return (DtVal){.kind = DT_VAL_FUNCTION, .function = copy};
 }
 
-/* A definition of the library that no file includes: reported once, since the include mends all. */
+/* Reports a library definition whose file is not included. Only once, since one include solves
+ * all. */
 static void missing_include(DtLower *l, const DtExpr *expr)
 {
     const DtAst *ast = l->files.at[0].ast;
@@ -139,7 +139,8 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
     return f.def || f.builtin ? function_val(l, &f) : unknown_function(l, expr);
 }
 
-/* Puts brackets on a function value. A sole axis parameter takes a whole list. */
+/* Adds axis arguments to a function value. If the function has a single axis parameter, it takes
+ * the whole list. */
 static DtVal with_axes(DtLower *l, const DtExpr *subs, const DtVal *base)
 {
     if (base->kind == DT_VAL_INSTANCE) {
@@ -347,7 +348,7 @@ void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, 
         dt_diag_fix(d, span, "", "%s", text);
 }
 
-/* `mask = None`: an argument that is not there is left out. */
+/* Whether argument i says that there is none, as `mask = None` does; the fix leaves it out. */
 static bool is_none(DtLower *l, const DtDef *def, const DtExpr *call, uint32_t i)
 {
     static const char *const none[] = {"None", "none", "null", "nil", "nullptr"};
@@ -394,7 +395,7 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
     return false;
 }
 
-/* Reports a missing argument. A value of the argument's name is probably intended. */
+/* Reports a missing argument. If a value of that name exists, it is probably meant. */
 static bool missing_argument(DtLower *l, const DtDef *def, const DtExpr *call, const char *name)
 {
     DtDiag *d;
@@ -413,7 +414,7 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
 {
     bool ok = true, scalars = dt_scalars_are_computed(l);
     uint32_t at = 0, n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
-    const char *key = l->setting_key; /* this call's; not its arguments' */
+    const char *key = l->setting_key; /* for this call only, not for calls in its arguments */
     l->setting_key = NULL;
     if (first && def->formals.n)
         ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
@@ -476,12 +477,14 @@ static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, cons
         return dt_val_error();
     }
     l->now->frame->b.span = call->span;
-    if (dt_dtype_is_float(f->dtype) && dt_val_is_constant(&v)) /* no detour through i32 */
+    /* a number becomes a float directly, without rounding to i32 */
+    if (dt_dtype_is_float(f->dtype) && dt_val_is_constant(&v))
         v = dt_val_float(dt_val_number(&v));
     return dt_val_cast(l, &v, f->dtype);
 }
 
-/* `linear(embed, ffn)` for `linear[embed, ffn]`: all arguments are names of axes. */
+/* Help for `linear(embed, ffn)` instead of `linear[embed, ffn]`: all arguments are names of
+ * axes. */
 static bool fix_brackets(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call)
 {
     const uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
@@ -503,7 +506,7 @@ static bool fix_brackets(DtLower *l, DtDiag *d, const DtFunction *f, const DtExp
     return true;
 }
 
-/* `softmax(x, dim = -1)` for `softmax[ffn](x)`: axes have names here. */
+/* Help for `softmax(x, dim = -1)` instead of `softmax[ffn](x)`: axes have names here. */
 static void fix_numbered_axis(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call,
                               const DtVal *x)
 {
@@ -608,7 +611,7 @@ static DtVal not_callable(DtLower *l, const DtExpr *callee)
     return dt_val_error();
 }
 
-/* Is there a call inside that a piped value could go to? */
+/* Whether the expression contains a call, which could take the piped value. */
 static bool has_call(const DtExpr *expr)
 {
     while (expr->kind == DT_EXPR_SUBS || expr->kind == DT_EXPR_FIELD || expr->kind == DT_EXPR_PAREN)

@@ -11,7 +11,7 @@
 static const struct {
     const char *word;
     DtClauseKind kind;
-    bool takes_axes; /* `stream[t]`; the others take names of values */
+    bool takes_axes; /* true: `stream[t]`; false: names of values in parentheses */
 } rows[] = {{"gradient", DT_CLAUSE_GRADIENT, false},
             {"surrogate", DT_CLAUSE_GRADIENT, false},
             {"stream", DT_CLAUSE_STREAM, true},
@@ -67,7 +67,7 @@ void dt_clause_stmt(DtLower *l, const DtStmt *stmt)
 DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt,
                          DtScope *outer)
 {
-    /* a name that no call of the function has: layouts find calls by name (dt_graph_source_name) */
+    /* a name that calls cannot have, since layouts find calls by name (dt_graph_source_name) */
     const char *name =
         dt_intern_printf("@%s.%s", home->func->name,
                          stmt->name.text == dt_intern("surrogate") ? "gradient" : stmt->name.text);
@@ -164,7 +164,7 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
     return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
 }
 
-/* Whether each clause directly follows the one that it belongs to. */
+/* Whether each clause directly follows the clause that it belongs to. */
 static bool are_whole(DtLower *l)
 {
     const DtStmt *const *clauses = l->now->clauses, *stream = clauses[DT_CLAUSE_STREAM];

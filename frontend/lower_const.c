@@ -68,7 +68,7 @@ static bool is_dim(const DtLower *l, const DtExpr *expr)
     return global && global->kind == DT_GLOBAL_DIM;
 }
 
-/* `head = embed // heads`: elements of the remainder would belong to no head. */
+/* Lint for `head = embed // heads` with a remainder: its elements would belong to no head. */
 static void lint_remainder(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0 || a % b == 0 || !is_dim(l, expr->a) || !is_dim(l, expr->b) ||
@@ -195,7 +195,7 @@ static DtVal reciprocal(DtLower *l, DtVal x)
     return dt_val_map(l, DT_OP_DIV, pair, NULL, 2, true);
 }
 
-/* x is a tensor or n is. */
+/* The power of a tensor, or with a tensor as exponent. */
 DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n)
 {
     const DtExpr *exprs[2] = {expr->a, expr->b};

@@ -22,7 +22,7 @@ DtBinding *dt_expr_find(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* Names of values; functions are not listed. */
+/* Adds the names of values that are in scope; functions are left out. */
 static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t cap)
 {
     for (DtScope *scope = l->now ? l->now->scope : NULL; scope; scope = scope->parent) {
@@ -36,11 +36,12 @@ static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t ca
             names[(*n)++] = l->globals.at[i]->name;
     }
     for (uint32_t i = 0; i < dt_n_builtins && *n < cap; i++)
-        if (!dt_builtins[i].formals && dt_builtins[i].max_axes == 0) /* initialisers */
+        /* such built-ins are initialisers */
+        if (!dt_builtins[i].formals && dt_builtins[i].max_axes == 0)
             names[(*n)++] = dt_builtins[i].name;
 }
 
-/* Where a statement of the block, or of one in it, binds the name; file 0: nowhere. */
+/* The place where the block, or a block inside it, binds the name; file 0: nowhere. */
 static DtSpan bound_in(const DtStmts *stmts, const char *name)
 {
     for (uint32_t i = 0; i < stmts->n; i++) {
@@ -57,7 +58,7 @@ static DtSpan bound_in(const DtStmts *stmts, const char *name)
     return (DtSpan){0};
 }
 
-/* The name gets a value further down in the same definition. */
+/* Whether the same definition binds the name further down. */
 static bool is_bound_later(DtLower *l, DtName name)
 {
     const DtSpan at = l->now && l->now->def ? bound_in(&l->now->def->body, name.text) : (DtSpan){0};
@@ -142,7 +143,8 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
     return dt_val_error();
 }
 
-/* All reads in a step see the value from before the step, also reads after the assignment. */
+/* Lint for a read of a state after its assignment: it gives the value from before the step, as all
+ * reads do. */
 static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *binding)
 {
     const DtFrame *home = binding->state > 0 ? binding->val.tensor.frame : NULL;
@@ -347,7 +349,7 @@ static DtVal eval_binary_of(DtLower *l, const DtExpr *expr, DtVal a, DtVal b)
     return dt_val_map(l, kinds[expr->op], v, exprs, 2, expr->op == DT_OPR_DIV);
 }
 
-/* Chains like a + b + c are left-deep: walked without recursion. */
+/* Chains like a + b + c are nested to the left, so this walks them without recursion. */
 static DtVal eval_binary(DtLower *l, const DtExpr *expr)
 {
     uint32_t n = 0;
@@ -388,8 +390,8 @@ static bool contract_axis(DtLower *l, const DtExpr *expr, const DtVal *v, const 
     return true;
 }
 
-/* Both operands in the narrower of their float dtypes; weak operands and integers take the
- * other's. */
+/* The dtype of a contraction: the narrower of both float dtypes; a weak operand or an integer takes
+ * the dtype of the other. */
 static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *ret_dtype,
                       bool *ret_weak)
 {
@@ -415,7 +417,7 @@ static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *r
     return false;
 }
 
-/* Shared axes agree, and the axes that stay make a type. */
+/* Checks that shared axes agree, and that the axes that stay form a type. */
 static bool contract_result(DtLower *l, const DtExpr *expr, const DtVal *v,
                             const DtAxisList *summed)
 {
@@ -434,7 +436,7 @@ static bool contract_result(DtLower *l, const DtExpr *expr, const DtVal *v,
     return dt_axes_type(l, expr->op_span, DT_F32, n, axes) != NULL;
 }
 
-/* accumulator: directly inside `f32( )`, the sum is not rounded. */
+/* accumulator: the contraction is directly inside `f32( )`, so its sum is not rounded. */
 static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
 {
     DtVal v[2] = {dt_expr_eval(l, expr->a), dt_expr_eval(l, expr->b)};
@@ -463,8 +465,8 @@ static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
 
 /* ---- the rest ---- */
 
-/* The first name of `nn.functional.relu`, if it is no value of the program but a module of another
- * framework. */
+/* The first name of an expression such as `nn.functional.relu`, if it is no value of the program
+ * but a module of another framework. */
 static const DtExpr *module_of(DtLower *l, const DtExpr *expr)
 {
     while (expr && expr->kind == DT_EXPR_FIELD)
@@ -485,7 +487,7 @@ static DtVal foreign_field(DtLower *l, const DtExpr *expr, const DtExpr *module)
                     "it is written `%s`", last);
         dt_foreign_help(d, DT_FOREIGN_VALUE, (DtSpan){0}, "self");
         const DtBinding *meant = dt_expr_find(l, last);
-        if (meant) /* continues, since the rest may have mistakes of its own */
+        if (meant) /* evaluation continues with the value that was probably meant */
             return meant->val;
     } else if (!dt_foreign_help(d, DT_FOREIGN_VALUE, expr->span, last)) {
         dt_diag_help(d, "there are no modules: functions of the library and of the language are "
@@ -545,7 +547,7 @@ static DtVal eval_tuple(DtLower *l, const DtExpr *expr)
 {
     DtVal *items = DT_NEW_ARRAY(l->arena, DtVal, expr->items.n + 1);
     for (uint32_t i = 0; i < expr->items.n;
-         i++) /* errors among them stay silent where they are used */
+         i++) /* an item with an error is an ERROR value, about which users report nothing */
         items[i] = dt_expr_eval(l, expr->items.at[i]);
     return dt_val_tuple(l, items, expr->items.n);
 }
@@ -562,7 +564,7 @@ static DtVal eval_if(DtLower *l, const DtExpr *expr)
     return dt_expr_eval(l, truth ? expr->b : expr->c);
 }
 
-/* `x |> f`, `x |> f(a = 1)`, `x |> f(..)[a -> b]`: x becomes the first argument of the
+/* Evaluates `x |> f`, `x |> f(a = 1)`, `x |> f(..)[a -> b]`: x becomes the first argument of the
  * innermost call. */
 static DtVal eval_pipe(DtLower *l, const DtExpr *expr)
 {
@@ -570,7 +572,7 @@ static DtVal eval_pipe(DtLower *l, const DtExpr *expr)
     return dt_call_eval(l, expr->b, &x, expr->a);
 }
 
-/* A call with a cast around a contraction takes the accumulator. */
+/* A cast around a contraction takes its sum before rounding. */
 static DtVal eval_call(DtLower *l, const DtExpr *expr)
 {
     const DtExpr *callee = dt_report_bare(expr->a);

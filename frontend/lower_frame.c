@@ -54,7 +54,7 @@ DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name
     return dt_val_tuple(l, items, v->tuple.n);
 }
 
-/* 1 + the number of an item of a list; 0: it is not there */
+/* 1 + the number that the map has for a key; 0: it has none. */
 static uint32_t number_of(const DtMap *map, const void *key)
 {
     return (uint32_t)(uintptr_t)dt_map_find_pointer(map, key);
@@ -67,7 +67,7 @@ static void set_number(DtMap *map, const void *key, uint32_t number)
 
 /* ---- captures ---- */
 
-/* Constants and iotas are made again instead of captured. */
+/* Makes a constant or iota anew in the frame, where other values would be captured. */
 static DtValue *remake(DtFrame *frame, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -112,7 +112,7 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
                                     formal->path);
         dt_diag_label(d, old->formal.span, "first declared here");
         if (old->formal.span.file == formal->span.file && old->formal.span.lo == formal->span.lo)
-            dt_report_calls(l, d, formal->span); /* one line, reached twice */
+            dt_report_calls(l, d, formal->span); /* one line that two calls reach */
         return -1;
     }
     if (old->value->type != type) {
@@ -144,7 +144,7 @@ static bool grows_too_large(DtLower *l, DtSpan span, const char *why, int most, 
 
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span)
 {
-    /* entries are all written out */
+    /* in entries all calls are inlined */
     uint64_t *called = frame->is_entry ? &l->called : &frame->called;
     *called += n;
     return *called <= DT_LOWER_OPS ||
@@ -189,7 +189,7 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
     return (int32_t)frame->params.n - 1;
 }
 
-/* A label is put before the name of the layer, or replaced. */
+/* Suggests a label in front of the layer's name, or in place of the present one. */
 static void suggest_label(DtLower *l, DtDiag *d, DtName label, DtLabelKind kind)
 {
     DtSpan at = label.span;
@@ -273,7 +273,8 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         else
             dt_graph_write(func, i, p->new_value);
     }
-    if (frame->is_entry) /* its results are for metrics and stores alike */
+    if (frame->is_entry) /* an entry does not distinguish results for metrics from those for
+                          * stores */
         func->n_returns = func->results.n;
 }
 

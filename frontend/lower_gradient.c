@@ -48,8 +48,8 @@ static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, cons
     return true;
 }
 
-/* A sum over the stream's axis and others sums that axis first: blocks add it up, and the rest has
- * no blocks. */
+/* Sums over the stream's axis first, if the sum goes over that and other axes: blocks add up that
+ * sum, and the other sum needs no blocks. */
 static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, const DtType *type)
 {
     const char *axis = stream ? stream->axis : NULL;
@@ -57,8 +57,9 @@ static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, 
     return sums ? dt_graph_reduce(&frame->b, DT_REDUCE_SUM, x, 1, &axis) : x;
 }
 
-/* A product, perhaps cast, may have axes that both operands have and the argument lacks. It then
- * sums over these too, so that its elements are neither rounded nor written before the sum. */
+/* A product (perhaps cast) that is summed over an axis which both of its operands have becomes a
+ * contraction over that axis, so that its elements are neither rounded nor stored before the
+ * sum. */
 static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
 {
     const DtOp *op = x->op;
@@ -83,7 +84,7 @@ static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
                            : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
 }
 
-/* The gradient for one argument becomes a result. */
+/* Returns the gradient for one argument. */
 static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream,
                            const DtFormal *formal, const DtVal *argument, const DtVal *v)
 {
@@ -126,7 +127,8 @@ static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt
     home->func->gradient = stated;
 }
 
-/* The scope of the body, with the stream's parts under their names there. */
+/* Fills the scope of the clause's body, with the stream's parts under the names that `finish` gives
+ * them. */
 static DtScope *with_parts(DtLower *l, const DtVal *parts)
 {
     const DtStmt *const *clauses = l->now->clauses;

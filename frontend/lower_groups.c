@@ -15,7 +15,7 @@ static bool is_called(const DtStore *store, const char *pattern)
            fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
 }
 
-/* h.#.up.w for h.0.up.w. */
+/* The path without iteration numbers: h.#.up.w for h.0.up.w. */
 static const char *of_all_iterations(DtLower *l, const char *path)
 {
     char *all = dt_arena_strndup(l->arena, path, strlen(path)), *to = all;
@@ -67,7 +67,7 @@ static bool check_any_trained(DtLower *l)
     return false;
 }
 
-/* Whether the value is that of the input `kept`; kept NULL: whether it is 0. */
+/* Whether the value is the input `kept`, or (kept NULL) zero, as far as is known. */
 static bool is_times(const DtValue *value, const DtValue *kept)
 {
     const DtOp *op = value->op;
@@ -93,8 +93,8 @@ static bool is_times(const DtValue *value, const DtValue *kept)
     return false;
 }
 
-/* Whether a new value of a state is the old one, as with `rate = 0`. value: a result of a call or
- * loop. */
+/* Whether the new value of a state is the old one, as with `rate = 0`. value: the result of a call
+ * or loop. */
 static bool keeps_state(const DtValue *value)
 {
     while (value->op && value->op->func) {
@@ -111,8 +111,8 @@ static bool keeps_state(const DtValue *value)
     return false;
 }
 
-/* If all parameters of the layer that has the state are frozen, at least one: the text that names
- * the first. */
+/* If all parameters of the layer that has the state (at least one) are frozen: the text of `frozen`
+ * that names the first one. */
 static const DtPattern *frozen_by(const DtLower *l, const DtStore *state)
 {
     const DtTrainConfig *train = l->program->train;
@@ -183,7 +183,7 @@ void dt_groups_freeze(DtLower *l)
         lint_states(l);
 }
 
-/* The group's parameters that one of its texts names. */
+/* Marks the group's parameters that its texts name. */
 static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t *ret_of)
 {
     const DtTrainConfig *train = l->program->train;
@@ -216,7 +216,7 @@ static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t 
     return false;
 }
 
-/* All that no text names go to the group without texts. */
+/* Parameters that no text names go to the group without texts. */
 static bool take_rest(DtLower *l, uint32_t *ret_of)
 {
     const DtTrainConfig *train = l->program->train;

@@ -117,7 +117,7 @@ static bool is_constant(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST;
 }
 
-/* value = mul * (its first or second operand) + add; through one op. */
+/* One step of an affine index: value = mul * (an operand) + add. Returns that operand, or NULL. */
 static DtValue *affine_step(const DtValue *value, int64_t *mul, int64_t *add)
 {
     const DtOp *op = value->op;
@@ -152,7 +152,7 @@ bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64
         DtValue *in = affine_step(value, &mul, &add);
         if (!in)
             break;
-        /* ret_mul * (mul * in + add) + ret_add */
+        /* now: ret_mul * (mul * in + add) + ret_add */
         if (__builtin_mul_overflow(*ret_mul, add, &product) ||
             __builtin_add_overflow(*ret_add, product, ret_add) ||
             __builtin_mul_overflow(*ret_mul, mul, ret_mul))
@@ -163,7 +163,8 @@ bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64
     return true;
 }
 
-/* An index affine in one iota, all of it in range, is a slice. NULL: it is none. */
+/* The slice that equals a gather by an index which is affine in one iota and always in range; NULL:
+ * the index is not so. */
 static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue *x)
 {
     DtValue *base;
@@ -174,7 +175,7 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
     const char *along = base->type->axes[0].name;
     int64_t n = index->type->axes[0].extent;
     if (along != axis && dt_type_find(x->type, along) >= 0)
-        return NULL; /* aligned with an axis of x: a diagonal */
+        return NULL; /* the index has another axis of x: the result is a diagonal */
     if (__builtin_mul_overflow(n - 1, mul, &last) || __builtin_add_overflow(last, add, &last) ||
         last >= extent)
         return NULL;
@@ -183,7 +184,8 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
     return along == axis ? x : dt_graph_rename(&l->now->frame->b, x, axis, along, NULL);
 }
 
-/* Axes that the result of the gather would have twice in different extents, or too many. */
+/* Checks that the result of the gather has no axis twice with different extents, and not too many
+ * axes. */
 static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
                          const Index *index)
 {
@@ -243,8 +245,8 @@ static bool names_range(const DtExpr *expr, const char *axis)
     return false;
 }
 
-/* Evaluates the index entries in order; false after a report. Indices by a loop's variable are
- * applied: x is then the iteration's element. */
+/* Evaluates the index entries in order; false after a report. Applies an index that is a loop's
+ * variable: x becomes the element of the iteration. */
 static bool read_indices(DtLower *l, const DtExpr *expr, DtVal *x, Index *ret, uint32_t *ret_n)
 {
     for (uint32_t i = 0; i < expr->subs.n; i++) {
@@ -327,7 +329,8 @@ static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, c
     return false;
 }
 
-/* Into r: extents that are written, `(height = 4, width)`; 0 for the others. */
+/* Reads the extents that are written for new axes, `(height = 4, width)`, into r; 0 for the
+ * others. */
 static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
 {
     uint32_t at = 0;
@@ -415,7 +418,7 @@ static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, cons
     return relabel_to(l, sub, &from, &to, elements, r);
 }
 
-/* No axis is taken twice, no name occurs twice in the result. */
+/* Checks that each axis is used once, and that no name occurs twice in the result. */
 static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
                           const DtRelabel *r, const DtSub *const *subs)
 {
@@ -489,8 +492,8 @@ static DtValue *apply_relabels(DtLower *l, const DtExpr *expr, DtValue *x)
 
 /* ---- all of it ---- */
 
-/* `wte[tokens]` for `wte[vocab = tokens]`: a value stands where an axis is to be named; its own
- * axes stay. */
+/* Help for `wte[tokens]` instead of `wte[vocab = tokens]`: a value is written where an axis must be
+ * named. */
 static void fix_index(DtLower *l, DtDiag *d, const DtSub *sub, const DtVal *x)
 {
     const DtName *name = sub->from.names.n == 1 ? &sub->from.names.at[0] : NULL;

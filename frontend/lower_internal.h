@@ -49,13 +49,13 @@ typedef struct DtInstance DtInstance;
 typedef struct DtBuiltin DtBuiltin;
 
 enum {
-    DT_LOWER_CALLS = 64,      /* calls inside calls */
-    DT_LOWER_DEPTH = 1000,    /* expressions inside expressions, through calls */
-    DT_LOWER_STEPS = 1000000, /* expressions evaluated in all */
-    /* parameters and states of a layer, with those of all instances in it */
+    DT_LOWER_CALLS = 64,      /* the deepest nesting of calls */
+    DT_LOWER_DEPTH = 1000,    /* the deepest nesting of expressions, through calls */
+    DT_LOWER_STEPS = 1000000, /* the most expressions that are evaluated in all */
+    /* the most parameters and states of a layer, including all instances in it */
     DT_LOWER_PARAMS = 1 << 16,
-    DT_LOWER_OPS = 1 << 19,   /* ops of all entries once calls are written out */
-    DT_LOWER_INCLUDES = 64    /* includes inside includes */
+    DT_LOWER_OPS = 1 << 19,   /* the most ops of all entries once calls are inlined */
+    DT_LOWER_INCLUDES = 64    /* the deepest nesting of includes */
 };
 
 typedef enum DtClauseKind {
@@ -96,9 +96,9 @@ typedef enum DtValKind {
 } DtValKind;
 
 typedef struct DtFunction {
-    const DtDef *def; /* or */
+    const DtDef *def; /* the definition, or NULL: */
     const DtBuiltin *builtin;
-    bool is_cast; /* or */
+    bool is_cast; /* a built-in; or a cast to dtype */
     DtDtype dtype;
     DtAxisLists axes;
     bool has_axes;
@@ -112,8 +112,8 @@ struct DtVal {
      * operand */
     bool weak;
     union {
-        int64_t whole; /* INT, BOOL */
-        double number; /* FLOAT */
+        int64_t whole; /* value of INT, BOOL */
+        double number; /* value of FLOAT */
         struct {
             DtValue *value;
             DtFrame *frame;
@@ -135,7 +135,7 @@ typedef struct DtBinding {
     DtVal val;
     DtSpan span;
     const DtExpr *made;
-    int32_t state; /* number of the frame's parameter + 1 if it names a state, else 0 */
+    int32_t state; /* if the name is a state: number of the frame's parameter + 1; else 0 */
 } DtBinding;
 
 typedef struct DtScope {
@@ -150,9 +150,9 @@ typedef struct DtScope {
 
 typedef struct DtFrameParam {
     DtFormalParam formal;
-    DtValue *value;          /* in this frame */
-    DtStore *store;          /* entry functions */
-    const DtInstance *owner; /* NULL: declared in the frame's own text */
+    DtValue *value;          /* the parameter's value in this frame */
+    DtStore *store;          /* its store, in entry functions */
+    const DtInstance *owner; /* NULL: the frame's own text declares it */
     DtSpan written;          /* place where its new value was assigned; file 0: nowhere */
     DtValue *new_value;
 } DtFrameParam;
@@ -166,41 +166,44 @@ typedef struct DtLabel {
     DtSpan span;
 } DtLabel;
 
-/* `x[seq = mul * t + add]` in `repeat t`, with x from outside the loop: iteration t gets that
- * element of x. */
+/* An element that a loop takes: `x[seq = mul * t + add]` in `repeat t`, with x from outside the
+ * loop. */
 typedef struct DtElement {
-    DtValue *outer, *inner; /* outer: x, in frame `home`; inner: the element, in the body */
+    DtValue *outer, *inner; /* outer: x, a value of frame `home`; inner: the element, an input of
+                             * the body */
     DtFrame *home;
     const char *axis;
     int64_t mul, add;
 } DtElement;
 
-/* `y[seq = t] = h` in a loop: y is there after the loop. */
+/* A value that a loop makes element by element, `y[seq = t] = h`; y exists after the loop. */
 typedef struct DtCollected {
     const char *name, *axis;
-    bool backwards; /* `y[seq = count - 1 - t]` */
-    DtValue *inner; /* the value of one iteration */
+    bool backwards; /* written as `y[seq = count - 1 - t]` */
+    DtValue *inner; /* the element of one iteration */
     DtSpan span;
     const DtExpr *made;
 } DtCollected;
 
 struct DtFrame {
-    DtFrame *parent; /* frame whose values may be captured; NULL: none */
+    DtFrame *parent; /* frame whose values this one may capture; NULL: none */
     DtFunc *func;
     DtBuilder b;
     bool is_entry, is_loop;
-    bool is_rule; /* an optimizer's update of one parameter */
+    bool is_rule; /* the frame is an optimizer's update of one parameter */
     const DtDef *def; /* the layer or model; NULL: the train block, a loop */
-    DtFrame *random; /* the frame that counts random sites: that of the layer */
+    DtFrame *random; /* the frame in which random sites are numbered: that of the layer */
     uint32_t n_random;
-    const char *prefix; /* prefix of paths, from unrolled loops: "" or "t.0." */
+    const char *prefix; /* prefix of paths for iterations of unrolled loops: "" or "t.0." */
     DT_VEC(DtValue *) args;
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
     DT_VEC(DtLabel) labels;
-    DtMap capture_at, param_at, label_at; /* 1 + number, by the outer value, by path, by path */
-    int64_t count; /* iterations, for a loop */
-    uint64_t called; /* ops of its callees once they are inlined; for entries see DtLower.called */
+    DtMap capture_at, param_at, label_at; /* 1 + number in the lists above: by outer value, by path,
+                                           * by path */
+    int64_t count; /* number of iterations of a loop */
+    uint64_t called; /* how many ops its callees have once they are inlined; for entries see
+                      * DtLower.called */
     DT_VEC(DtElement) elements;
     DT_VEC(DtCollected) collected;
 };
@@ -210,8 +213,8 @@ struct DtInstance {
     DtAxisLists axes;
     bool has_axes;
     DtName label;
-    DtFrame *home;    /* the frame with its parameters */
-    const char *path; /* within home: "" for a model, else "t.0.wq" */
+    DtFrame *home;    /* the frame that has its parameters */
+    const char *path; /* path within home: "" for a model, else "t.0.wq" */
     DtSpan span;
 };
 
@@ -219,16 +222,16 @@ struct DtInstance {
 struct DtActivation {
     DtActivation *caller;
     const DtDef *def; /* NULL: the train block */
-    DtSpan call;      /* file 0: not called */
+    DtSpan call;      /* the place of the call; file 0: it was not called */
     DtScope *scope;
     DtFrame *frame;
-    DtAxisLists axes;       /* of def->axes */
+    DtAxisLists axes;       /* what the axis parameters def->axes stand for */
     /* extents of `axis` names, from the arguments; -1: arguments disagree */
     DT_VEC(DtAxis) extents;
     bool has_returned;
     DtVal returned;
     DtSpan returned_span;
-    const DtStmt *clauses[DT_CLAUSES]; /* NULL: none so far */
+    const DtStmt *clauses[DT_CLAUSES]; /* by kind: the clause that was met; NULL: none so far */
     bool in_clause;            /* a clause is being evaluated */
     DT_VEC(DtBinding) formals; /* the formals as they were bound, if the definition has clauses */
     DT_VEC(DtBinding) ended; /* names of loops that have ended */
@@ -249,28 +252,28 @@ typedef struct DtGlobal {
     DtGlobalKind kind;
     const char *name;
     DtSpan span;
-    const DtExpr *value; /* dim */
-    const char *option;  /* dim set by -D: the text */
+    const DtExpr *value; /* the value of a dim, as an expression */
+    const char *option;  /* the text that -D gives a dim */
     const DtDef *def;
     uint8_t state; /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
     int64_t extent;
     bool used, is_library;
-    /* axis of the library: the name that stands for it in this program, see scope.c */
+    /* for an axis of the library: the name that it has in this program, see scope.c */
     const char *meant;
 } DtGlobal;
 
-/* A function made by a call, or the failure to make it. */
+/* A function that was made for calls, or the failure to make it. */
 typedef struct DtMemo {
-    const char *key; /* interned; NULL: made for one call */
+    const char *key; /* key, interned; NULL: made for one call only */
     const DtDef *def;
     DtFunc *func;   /* NULL: the function has errors */
-    uint64_t ops;   /* ops of func once its calls are inlined */
-    DtVal *results; /* tensors: tensor.value is the result's value in func */
+    uint64_t ops;   /* ops of func once its own calls are inlined */
+    DtVal *results; /* its results: for tensors, tensor.value is the value in func */
     uint32_t n_results;
     bool is_tuple;
 } DtMemo;
 
-/* The last call of a function of another framework: its error, and how it is written. */
+/* The last call of a name of another framework: the error, and how the call is written. */
 typedef struct DtUnknownCall {
     DtDiag *diag;
     const char *word;
@@ -284,46 +287,47 @@ struct DtLower {
     DtProgram *program;
     DtModule *module;
     DT_VEC(DtSourceFile) files;
-    DT_VEC(const DtItem *) blocks; /* blocks of the library (devices, stacks) that were used */
+    DT_VEC(const DtItem *) blocks; /* blocks of the library (devices, stacks) that the program
+                                    * uses */
     DT_VEC(DtItem *) items;
     DT_VEC(DtGlobal *) globals;
-    /* hash tables by name: dims and definitions; dims and axes */
+    /* two hash tables by name: of dims and definitions; of dims and axes */
     DtGlobal **value_table, **axis_table;
-    /* the library's definitions; value_table has them too, unless a file of the program defines
-     * the name */
+    /* table of the library's definitions; value_table has them too, except those that a file of the
+     * program redefines */
     DtGlobal **library_table;
-    DtGlobal **library_axes; /* the library's axes, by the names that it writes */
+    DtGlobal **library_axes; /* table of the library's axes, by their names in the library */
     uint32_t table_size;
     DT_VEC(DtGlobal *) made_up;           /* invented axes of a definition that is checked alone */
     DT_VEC(DtMemo *) memos;
     DtActivation *now;
     bool training;
-    bool in_init; /* evaluating an initialiser */
+    bool in_init; /* an initialiser is being evaluated */
     DtDtype compute, params;
-    DtMap store_at; /* by path */
-    DtMap assigned_at; /* by the span of the name that is assigned */
+    DtMap store_at; /* stores by path */
+    DtMap assigned_at; /* by the span of the assigned name */
     DT_VEC(struct DtAssigned *) assigned;
-    DtMap taken; /* branches of `if` that were lowered, divisions that drew a lint */
+    DtMap taken; /* branches of `if` that were lowered, and divisions that drew a lint */
     const int64_t *rank; /* value of `rank` inside an optimizer, else NULL */
     const DtStore *updated; /* the parameter for which the optimizer is evaluated */
     bool rank_counts;       /* the optimizer has used `rank` */
     DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
     uint32_t depth, steps;
-    uint64_t called; /* ops of the entries' callees once they are inlined */
-    /* frame of numbers that are known when a step begins, while these are read; else NULL */
+    uint64_t called; /* how many ops the callees of entries have once they are inlined */
+    /* while numbers of the step are read: their frame; else NULL */
     DtFrame *scalars;
-    DtTrainConfig *reading;     /* the train block that they belong to */
-    /* key of the next call: its constants remain settings that a run may change */
+    DtTrainConfig *reading;     /* the train block that these numbers belong to */
+    /* key for the next call, whose constants remain settings that a run may change; else NULL */
     const char *setting_key;
     uint32_t in_branch;         /* depth of `if` branches that depend on a run-time value */
-    uint32_t n_rules;           /* of the optimizer: one per parameter */
-    bool gave_up;               /* a limit was reported */
-    bool lacks_include;         /* that of std.dsl was reported */
+    uint32_t n_rules;           /* how many updates were lowered, one per parameter */
+    bool gave_up;               /* a limit was exceeded, and reported */
+    bool lacks_include;         /* a missing include of std.dsl was reported */
     DtUnknownCall unknown;
     DT_VEC(const DtDef *) seen; /* definitions that were evaluated */
     const DtDef *stop_at_model; /* for "predict": set to the model when its call is complete */
     bool wants_model, has_model;
-    const DtDef *first_model; /* the first model that drew random numbers */
+    const DtDef *first_model; /* the first model that draws random numbers */
     DtVal model_results;
 };
 
@@ -333,14 +337,15 @@ struct DtLower {
 void dt_scope_load(DtLower *l);
 /* The library's device or stack of that name, parsed at its first use; NULL: there is none. */
 const DtItem *dt_scope_block(DtLower *l, DtItemKind kind, const char *name);
-DtGlobal *dt_scope_value(const DtLower *l, const char *name); /* dim or definition, or NULL */
+/* the dim or definition of that name, or NULL */
+DtGlobal *dt_scope_value(const DtLower *l, const char *name);
 /* The meaning of a name at the place where it is written: in the library, its own definitions
  * take precedence. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
-DtGlobal *dt_scope_axis(const DtLower *l, const char *name);  /* dim or axis, or NULL */
-/* The name of the axis that is written there: another one than the text only in the library, for
- * an axis of its own
- * whose name the program has taken. */
+/* the dim or axis of that name, or NULL */
+DtGlobal *dt_scope_axis(const DtLower *l, const char *name);
+/* The name of the axis that is written there. It differs from the text only in the library: for an
+ * axis of the library whose name the program uses otherwise. */
 const char *dt_scope_axis_meant(const DtLower *l, DtName name);
 /* Extent of a dim; reports an error in it (once) and returns -1. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
@@ -352,13 +357,17 @@ bool dt_scope_in_library(const DtLower *l, DtSpan span);
  * the label. */
 DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Adds the user's call that led to the definition around span, if one did. */
+/* Adds a label for each call, from the user's program on, that led to the definition around
+ * span. */
 void dt_report_calls(DtLower *l, DtDiag *d, DtSpan span);
-/* "[batch, seq]", "[tok = 197]": extents shown for `axis` names or always. In the arena. */
+/* Text of the axes: "[batch, seq]", or "[tok = 197]" with extents (of `axis` names, or of all). In
+ * the arena. */
 const char *dt_report_axes(DtLower *l, const DtType *type, bool extents);
-const char *dt_report_names(DtLower *l, const DtAxisNames *names); /* `a`, or `(a, b)` */
+/* text of names: `a`, or `(a, b)` */
+const char *dt_report_names(DtLower *l, const DtAxisNames *names);
 const char *dt_report_type(DtLower *l,
-                           const DtVal *val); /* f32[batch, seq], "a constant integer" */
+                           const DtVal *val); /* text of a value's kind: "f32[batch, seq]", "a
+                                               * constant integer" */
 /* `k` if expr is a name, else "this value". */
 const char *dt_report_subject(DtLower *l, const DtExpr *expr);
 /* Labels the place where the value of expr was bound, if expr is a local name. */
@@ -366,7 +375,7 @@ void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr);
 /* Help with the nearest name, and a fix at span. */
 void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
                        const char *const *names, size_t n);
-const DtExpr *dt_report_bare(const DtExpr *expr); /* without parentheses */
+const DtExpr *dt_report_bare(const DtExpr *expr); /* the expression without parentheses */
 /* Adds fixes to the error of a call of another framework's function. around: the call whose callee
  * it is, or NULL; values: of its arguments. */
 void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
@@ -382,43 +391,44 @@ bool dt_report_foreign_causal(DtLower *l, DtDiag *d, const DtExpr *call, uint32_
 
 DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span);
 DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
-/* v, of the caller, with an argument of the frame for each tensor in it. */
+/* The value v of the caller with all tensors in it replaced by arguments of the frame. */
 DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name);
-/* The value as seen in frame, captured through the frames between. */
+/* The value of frame `home` as seen in `frame`: frames in between capture it. */
 DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
 /* Number of a parameter of frame, declared in it (owner NULL) or in an instance. Paths are
  * complete within frame. An instance that is called again gets the same parameter. In an entry
  * function this makes the store and the `param` op. -1 after an error. */
-/* Counts n more ops for inlined calls; false: too many, which is reported. */
+/* Counts n more ops of inlined calls; false: there are too many, which is reported. */
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span);
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
-/* Reserves a label; reports one that is in use. */
+/* Reserves a label; reports a label that is in use. */
 typedef enum DtLabelKind { DT_LABEL_DEFAULT, DT_LABEL_WRITTEN, DT_LABEL_LOOP } DtLabelKind;
 bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind);
-/* The new value of a state. */
+/* Sets the new value of a state. */
 void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span);
-/* An input whose position among the inputs is not known yet. */
+/* Adds an input whose position is decided by dt_frame_finish. */
 DtValue *dt_frame_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
-/* Orders inputs, appends the writes to the results. */
+/* Sorts the inputs, and appends the new values of states to the results. */
 void dt_frame_finish(DtLower *l, DtFrame *frame);
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
 
 /* ---- lower_axes.c ---- */
 
 DtAxisList *dt_axes_formal(DtLower *l,
-                           const char *name); /* axis parameter of the definition now evaluated */
+                           const char *name); /* what an axis parameter of the present definition
+                                               * stands for */
 /* Appends the axes that a written name stands for; reports unknown ones. */
 bool dt_axes_name(DtLower *l, DtName name, DtAxisNames *ret_names);
 bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
-/* All axis arguments of brackets; reports entries that are no axis. */
+/* Reads all axis arguments in brackets; reports entries that are no axis. */
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
-/* The extent of an axis by itself: that of a dim, or that of an `axis` from the arguments of the
- * current call. Reports if there is none; -1. what: "`iota`" for the message; NULL: a declared
- * type. */
+/* The extent that a name has without further text: that of a dim or, for an `axis`, that in the
+ * arguments of the present call. -1 after a report. what: "`iota`" for the message; NULL: a
+ * declared type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
-/* The extent that is written for a name (which stands for `names`). Reports errors; -1. */
+/* The extent that is written for a name (which stands for `names`). -1 after a report. */
 int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names);
 /* The list of axes in a declared type. sizes: every axis must have an extent (else extent 0 =
  * any). */
@@ -427,12 +437,12 @@ typedef struct DtDeclared {
     DtAxis axes[DT_MAX_RANK];
     DtSpan spans[DT_MAX_RANK];
     bool open;        /* has `...` */
-    uint32_t written; /* number of entries, `...` aside */
-    uint16_t begins;  /* bit i: an entry begins with axis i */
+    uint32_t written; /* number of entries, not counting `...` */
+    uint16_t begins;  /* bit i: an entry of the declaration begins with axis i */
 } DtDeclared;
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
 bool dt_axes_dtype(DtLower *l, const DtAstType *type,
-                   DtDtype *ret_dtype); /* checks that programs have it */
+                   DtDtype *ret_dtype); /* requires that the program has the declared axes */
 /* The type; NULL, with a report, if it has too many elements. */
 const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank,
                            const DtAxis *axes);
@@ -449,18 +459,20 @@ DtVal dt_val_int(int64_t whole);
 DtVal dt_val_float(double number);
 DtVal dt_val_bool(bool truth);
 DtVal dt_val_tuple(DtLower *l, const DtVal *items, uint32_t n);
-DtVal dt_val_of(DtLower *l, DtValue *value, bool weak); /* a tensor of the current frame */
-double dt_val_number(const DtVal *v);                   /* of a constant */
-DtDtype dt_val_dtype(const DtVal *v);                   /* constants: i32, f32, bool */
-/* A constant or tensor as a value of the current frame, of dtype (constants and weak values
- * change to it, others are cast). The caller has checked that it is one of these. */
+DtVal dt_val_of(DtLower *l, DtValue *value, bool weak); /* makes a tensor value of the present
+                                                         * frame */
+double dt_val_number(const DtVal *v);                   /* value of a constant */
+DtDtype dt_val_dtype(const DtVal *v);                   /* dtype of a value; of constants i32, f32,
+                                                         * bool */
+/* A constant or tensor as a value of the present frame with this dtype. Constants and weak values
+ * change their dtype, others are cast. The caller has checked that v is a constant or a tensor. */
 DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
-DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* in its own dtype */
-/* Is it a constant or a tensor? Reports otherwise (unless ERROR). */
+DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* the same, in the dtype that v has */
+/* Whether v is a constant or a tensor; reports others (but not ERROR). */
 bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr);
-/* The common dtype of maps over these operands. floats: at least a float (exp, /). */
+/* The common dtype of maps over these operands. floats: the map needs floats (exp, /). */
 DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
-/* Broadcasting map over operands joined to one dtype. Reports extents that differ. */
+/* Appends a map over operands, joined to one dtype and broadcast. Reports extents that differ. */
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                  bool floats);
 /* The union of the axes of the operands; false, with a report, if extents of a shared name
@@ -478,7 +490,8 @@ DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
 /* ---- lower_expr.c ---- */
 
 DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
-/* A constant integer, number, truth; reports otherwise. what: "the number of windows". */
+/* Reads a constant integer, number or truth value; reports others. what: for messages, "the number
+ * of windows". */
 bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
 bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
@@ -494,31 +507,32 @@ DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n);
 /* ---- lower_index.c ---- */
 
 DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x);
-/* The value of x with one axis dropped by taking element at. */
+/* x without one axis, taking element `at`. */
 DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
 
-/* Whether value is mul * base + add, with base of the same type (value itself if it is nothing
- * else). */
+/* Whether value is mul * base + add, with base of the same type (value itself if no other base is
+ * found). */
 bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64_t *ret_add);
 
 /* ---- lower_sequence.c ---- */
 
-/* Turns x into x[axis = index], the element of one iteration of a loop around, for which x is
- * sliced before the loop. False: it is not possible, since x is made in the loop or index is not
- * affine in the loop's variable. */
+/* Replaces x by x[axis = index], the element for one iteration of an enclosing loop, if x can be
+ * taken apart before the loop. False: x is made in the loop, or index is not affine in the loop's
+ * variable. */
 bool dt_sequence_element(DtLower *l, DtVal *x, const char *axis, const DtVal *index);
-/* Reports a lint if x, which is no such element, is recomputed in each iteration of the loop
- * whose variable is the index. */
+/* Reports a lint for an x that is no such element and is computed again in each iteration of the
+ * loop whose variable is the index. */
 void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan span);
-/* Whether the target is `y[seq = t]`, with t a variable that is no constant. */
+/* Whether the target is `y[seq = t]`, where t is the variable of a loop that is not unrolled. */
 bool dt_sequence_is_target(DtLower *l, const DtTarget *target);
 void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value);
-/* The loop around that makes `name`, which is complete only after the loop; or NULL. */
+/* The enclosing loop's value `name`, which is complete only after the loop; or NULL. */
 const DtCollected *dt_sequence_find(const DtLower *l, const char *name);
-/* Before the loop: the stacked operand for an element, with the loop's axis, `axis`, first, one
- * position per iteration. */
+/* Called before a loop op is made: returns the stacked operand from which iterations take an
+ * element, with the loop's axis, `axis`, first. */
 DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *element, const char *axis);
-/* After the loop: binds names to its results. results NULL: there was an error. */
+/* Called after the loop op is made: binds names to its results. results NULL: the body had an
+ * error. */
 void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, const char *axis);
 
 /* ---- lower_call.c ---- */
@@ -565,7 +579,7 @@ bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
  * their description, for messages. */
 bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted,
                    const DtVal **ret_items, uint32_t *ret_n);
-/* Whether shared axes have equal extents. */
+/* Checks that shared axes have equal extents. */
 bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
 /* The clause's returned value as a value of this type in the frame; NULL after a diagnostic. */
 DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
@@ -573,8 +587,8 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
 
 /* ---- lower_scalars.c ---- */
 
-/* Between begin and end, expressions are numbers known when a step begins (schedules), of this
- * train block. */
+/* Between begin and end, expressions give numbers that are known when a step begins (schedules),
+ * for this train block. */
 void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span);
 void dt_scalars_end(DtLower *l);
 /* Evaluates a learning rate, a number of the step; a run may set its constants as "KEY.name";
@@ -583,17 +597,17 @@ DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr);
 /* The name of the scalar for the value, "@lr", which is added to the train block; NULL after a
  * report. */
 const char *dt_scalars_name(DtLower *l, const DtValue *value);
-/* If all operands are scalars and constants, switches to the frame of scalars, in which the
- * result is then made. Returns the frame to return to; NULL: not all are, or it is the present
- * frame already. */
+/* If all operands are scalars of the step or constants, makes their frame the present one, so that
+ * the result is made there. Returns the frame to restore; NULL: nothing changed. */
 DtFrame *dt_scalars_enter(DtLower *l, const DtVal *v, uint32_t n);
 bool dt_scalars_are_computed(const DtLower *l); /* whether the present frame is that of scalars */
-/* fills: whether the step provides this argument, `step` or `updates`; given: its value. */
+/* fills: whether the step supplies this argument, which is named `step` or `updates`; given: its
+ * value. */
 bool dt_scalars_fill(const DtFormal *formal);
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
 /* Makes the numbers among the arguments of a call settings that a run may change. */
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
-/* `if` on a condition that depends on the step. */
+/* Evaluates an `if` on a condition that depends on the step. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 
 /* ---- lower_shown.c ---- */
@@ -604,8 +618,9 @@ void dt_shown_make(DtLower *l, DtTrainConfig *train);
 
 /* ---- lower_unread.c: values and parameters without effect ---- */
 
-/* Notes an assignment in a layer or function, several that one expression gives values, a read of a
- * binding (NULL: nothing is read), and a branch of `if` that is lowered. */
+/* Each of these records what was met: an assignment in a layer or function; several that one
+ * expression binds together; a read of a binding (NULL: of none); a branch of `if` that is
+ * lowered. */
 void dt_unread_assign(DtLower *l, const char *name, DtSpan span);
 void dt_unread_join(const DtLower *l, const DtTarget *targets, uint32_t n);
 void dt_unread_read(const DtLower *l, const DtBinding *binding);
@@ -618,7 +633,7 @@ void dt_unread_lint_params(DtLower *l, const DtItem *train);
 
 /* Marks the parameters that `frozen` names. */
 void dt_groups_freeze(DtLower *l);
-/* The group of each trained parameter, by index of its store. NULL: reported. */
+/* By index of its store, the group of each trained parameter. NULL: an error was reported. */
 const uint32_t *dt_groups_find(DtLower *l);
 
 /* ---- lower_optimizer.c ---- */
@@ -629,7 +644,7 @@ void dt_optimizer_lower(DtLower *l);
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
 /* Whether the definition can be an optimizer: an `fn` of a parameter and its gradient. */
 bool dt_optimizer_may_be(const DtDef *def);
-/* Whether the caller of the optimizer provides this argument. */
+/* Whether the optimizer's caller supplies this argument. */
 bool dt_optimizer_is_setting(const DtFormal *formal);
 
 /* ---- lower_bind.c ---- */
@@ -640,7 +655,7 @@ typedef struct DtSignature {
     const DtExpr *call;
     DtActivation *act;
     DtAxisNames extras;
-    DtAxisNames loose; /* axes of arguments without a type */
+    DtAxisNames loose; /* axes of arguments that have no declared type */
     bool is_layer;
 } DtSignature;
 /* Checks and rounds one argument, in the caller's frame; l->now is the callee's activation. */
@@ -655,10 +670,11 @@ bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan s
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
                    DtBound *bound);
 
-/* After an error in a call: values of the declared result types, as far as these are known
- * without the arguments, so that later code can be checked. The module is not used any more. */
+/* After an error in a call: values of the declared result types, as far as these are known without
+ * the arguments, so that later code can be checked. The module itself is discarded. */
 DtVal dt_memo_recover(DtLower *l, const DtFunction *function, const DtExpr *call);
-bool dt_memo_draws(const DtFunc *func); /* whether it draws random numbers, in its loops too */
+bool dt_memo_draws(const DtFunc *func); /* whether the function draws random numbers, in loops
+                                         * too */
 
 /* ---- lower_stmt.c ---- */
 
@@ -671,7 +687,7 @@ void dt_repeat_stmt(DtLower *l, const DtStmt *stmt);
 
 /* ---- lower.c ---- */
 
-/* counts depth and steps; false: a limit was reached, and reported */
+/* counts nesting and steps; false: a limit was exceeded, and reported */
 bool dt_lower_enter(DtLower *l, DtSpan span);
 void dt_lower_leave(DtLower *l);
 DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type);
@@ -683,12 +699,12 @@ DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *t
 typedef struct DtBuiltinCall {
     const DtBuiltin *builtin;
     const DtExpr *expr;
-    DtSpan span; /* of the name */
+    DtSpan span; /* span of the name */
     DtAxisLists axes;
     uint32_t n;
     DtVal val[16];
     const DtExpr *arg[16];
-    const DtExpr *call; /* for rows that read named arguments themselves */
+    const DtExpr *call; /* the call, for rows that read named arguments themselves */
 } DtBuiltinCall;
 
 typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);
@@ -714,7 +730,7 @@ DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *exp
 #undef DT_BUILTIN
 /* All axes in all brackets as one list. */
 DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
-/* Whether every axis of the list is an axis of x; reports otherwise. */
+/* Checks that every axis of the list is an axis of x. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
 /* The single axis of bracket entry i, or NULL after a report. */
 const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i);

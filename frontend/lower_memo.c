@@ -49,7 +49,7 @@ static void bind(DtLower *l, DtScope *scope, const char *name, DtVal val, DtSpan
     DT_PUSH(l->arena, scope->names, binding);
 }
 
-/* Defaults are evaluated where the formals before them are known. */
+/* Evaluates defaults in the order of formals, since a default may use the formals before it. */
 static bool bind_formals(DtLower *l, Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -134,7 +134,8 @@ static const char *memo_key(DtLower *l, const Call *c)
 
 /* ---- results ---- */
 
-/* The returned values, checked against the signature, in *ret_items; false after an error. */
+/* Checks the returned values against the signature; they are in *ret_items. False after an
+ * error. */
 static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n,
                          bool *ret_is_tuple)
 {
@@ -210,8 +211,8 @@ static const char *func_name(DtLower *l, const DtDef *def)
     return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
-/* A `shard` line that is for calls of a function of that name, of the layouts in question; or
- * NULL. */
+/* A `shard` line, of the layouts to consider, that is limited to calls of a function with that
+ * name; or NULL. */
 static const DtShard *shard_of(const DtLower *l, const char *name)
 {
     for (uint32_t i = 0; i < l->program->parallels.n; i++) {
@@ -245,7 +246,7 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
-    /* its random draws are numbered among those of the layer that calls it */
+    /* its random draws are numbered among those of the layer that calls the function */
     if (def->kind == DT_DEF_FN) {
         frame->random = c->act.caller->frame->random;
         frame->prefix = c->act.caller->frame->prefix;
@@ -255,7 +256,7 @@ static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent
         DT_PUSH(l->arena, c->act.formals, c->scope.names.at[i]);
     dt_stmt_block(l, &def->body);
     if (def->kind == DT_DEF_FN && dt_memo_draws(frame->func))
-        memo->key = NULL; /* and each call has its own */
+        memo->key = NULL; /* each call draws other numbers */
     bool ok = take_results(l, c, &memo->results, &memo->n_results, &memo->is_tuple);
     for (uint32_t i = 0; ok && i < memo->n_results; i++) {
         DtVal *v = &memo->results[i];
@@ -281,7 +282,8 @@ static const char *join_path(const char *path, const char *name)
     return *path ? dt_intern_printf("%s.%s", path, name) : name;
 }
 
-/* The caller's (or the instance's home's) formal for each parameter of func. */
+/* Finds, for each parameter of func, the caller's formal parameter (or that of the frame which has
+ * the instance). */
 static uint32_t *pass_params(DtLower *l, const Call *c, const DtFunc *func)
 {
     uint32_t *map = DT_NEW_ARRAY(l->arena, uint32_t, func->params.n + 1);
@@ -357,7 +359,7 @@ static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *c
         in[n++] = dt_frame_import(l, frame, p->value, c->instance->home);
     }
     const char *path = frame->b.path;
-    frame->b.path = NULL; /* the label has it */
+    frame->b.path = NULL; /* the label is the whole path */
     frame->b.span = c->s.call->span;
     const char *label = c->instance && *c->instance->path ? c->instance->path : NULL;
     DtOp *op = dt_graph_call(&frame->b, func, label, in);
@@ -426,8 +428,9 @@ static bool has_tensor(const DtVal *v)
     return has;
 }
 
-/* Whether a call is inlined: of a library function with constants only or with functions as
- * arguments, and of every other `fn` without clauses that no `shard` line names. */
+/* Whether the call is evaluated in place: it is of a library function with constants or functions
+ * as its only arguments, or of any other `fn` that has no clauses and that no `shard` line
+ * names. */
 static bool is_in_place(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;

@@ -6,17 +6,17 @@
  *   fn sgd(p[...], g[...], grad_norm, lr, momentum = 0) -> [...] { state v[...] = zeros ... }
  *   optimizer = sgd(lr = 0.1)
  *
- * Arguments after these two are settings, which may depend on `rank`, and what the step gives:
- * `grad_norm`, a tensor without axes, and scalars of the step (lower_scalars.c). States belong to
- * the parameter: `...` in their declaration are the axes that `...` has in its. Everything is f32
+ * Further arguments are settings, which may depend on `rank`, and values of the step: `grad_norm`,
+ * a tensor without axes, and scalars of the step (lower_scalars.c). States belong to the parameter:
+ * `...` in their declaration stands for the same axes as in the parameter's. Everything is f32
  * here, and evaluated in place.
  *
  *   fn lamb[all](p[..., all], g[..., all], lr) -> [..., all] { .. sqrt(sum[all](p * p)) .. }
  *   fn adafactor[front, rows, cols](p[..., front, rows, cols], ..) ..
  *
- * Axis parameters stand for the axes of the parameter's declaration: the last for the last of them,
- * and so on, the first for all that are left, which may be none. `...` are the loops then: every
- * iteration has a parameter. */
+ * Axis parameters stand for the axes in the parameter's declaration: the last one for the last
+ * axis, and so on; the first one for all axes that are left, if any. Then `...` stands for the axes
+ * of loops, each iteration of which has a parameter of its own. */
 #include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
@@ -27,7 +27,7 @@
 
 typedef struct Rule {
     const DtExpr *call;
-    const char *rate; /* name of its settings: "lr", "tables.lr" */
+    const char *rate; /* prefix of its settings' names: "lr", "tables.lr" */
     const DtDef *def;
     const DtStore *store;
     DtFrame *frame;
@@ -134,7 +134,7 @@ static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
 
 /* ---- arguments ---- */
 
-/* Evaluates a setting. A constant rate is a setting of the run too: `lr.base`. */
+/* Evaluates a setting. A constant rate becomes a setting of the run, too: `lr.base`. */
 static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
 {
     const char *name = r->def->formals.at[at].name.text;
@@ -289,7 +289,8 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
     return true;
 }
 
-/* The call's setting for its group would be hidden. */
+/* Reports a setting of the optimizer that has the name of a setting for groups, which would hide
+ * it. */
 static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
 {
     for (uint32_t i = 2; i < def->formals.n; i++) {
@@ -309,7 +310,7 @@ static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
     return true;
 }
 
-/* The axes that belong to one entry of the parameter's declaration, which ends before
+/* The axes that one entry of the parameter's declaration stands for; they end before
  * type->axes[end]. */
 static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxisNames *ret_names)
 {
@@ -321,7 +322,7 @@ static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxis
     return first;
 }
 
-/* The axes that parameters are bound to. */
+/* The axes for each axis parameter. */
 static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
 {
     DtAxisLists lists = {0};
@@ -380,7 +381,8 @@ static bool lower_rules(DtLower *l, const DtDef *const *defs)
     return ok;
 }
 
-/* Chooses the rate that is shown of an objective: that of `optimizer`, or the first one. */
+/* Chooses the rate that runs show for an objective: that of `optimizer`, or that of the first
+ * group. */
 static void show_rates(DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < train->groups.n; i++) {

@@ -17,9 +17,9 @@
 
 typedef struct Carried {
     const char *name;
-    DtSpan span; /* bound before the loop */
+    DtSpan span; /* number of names bound before the loop and assigned in it */
     const DtExpr *made;
-    DtVal first; /* in the outer frame */
+    DtVal first; /* in the frame around the loop */
     DtValue *initial;
     const DtType *type;
     bool bad;
@@ -69,7 +69,7 @@ static void push_binding(DtLower *l, Repeat *r, const char *name, DtVal val, DtS
     DT_PUSH(l->arena, r->scope.names, binding);
 }
 
-/* Initial values in the outer frame, inputs of the body. */
+/* Makes the initial values in the outer frame and the inputs of the body. */
 static void start_carried(DtLower *l, Repeat *r)
 {
     for (uint32_t i = 0; i < r->carried.n; i++) {
@@ -151,7 +151,8 @@ static bool finish_carried(DtLower *l, Repeat *r)
         }
         c->bad = !dt_val_check(l, &now->val, now->made);
         bool literal =
-            now->val.kind == DT_VAL_INT && dt_dtype_is_float(c->type->dtype); /* takes the dtype */
+            /* an untyped number takes the dtype of the carried value */
+            now->val.kind == DT_VAL_INT && dt_dtype_is_float(c->type->dtype);
         c->bad = c->bad || (!literal && !carried_dtype(l, c, now, dt_val_dtype(&now->val)));
         DtValue *x = c->bad ? NULL : dt_val_use(l, &now->val, c->type->dtype);
         c->bad = c->bad || !carried_axes(l, c, now, x);
@@ -162,7 +163,7 @@ static bool finish_carried(DtLower *l, Repeat *r)
     return ok;
 }
 
-/* Stacked names are results after the carried ones. */
+/* Makes stacked names results, after the carried ones. */
 static bool finish_collected(Repeat *r)
 {
     bool ok = true;
@@ -184,8 +185,8 @@ static bool type_has(const DtValue *value, const char *axis)
 
 typedef DT_VEC(const DtFunc *) Funcs;
 
-/* Whether a value in func, or in a function that it calls, has the axis. Values that these keep
- * for their derivatives are stacked, too. */
+/* Whether a value of func, or of a function that it calls, has the axis. Values that these save for
+ * derivatives will be stacked, too. */
 static bool has_axis(DtLower *l, const DtFunc *func, const char *axis, Funcs *seen)
 {
     for (uint32_t i = 0; i < seen->n; i++) {
@@ -215,7 +216,8 @@ static bool body_has_axis(DtLower *l, const Repeat *r, const char *axis)
     return has_axis(l, r->body->func, axis, &seen);
 }
 
-/* Whether a tensor that the loop unstacks or stacks has the axis in addition to its own. */
+/* Whether a tensor that the loop takes apart or makes has the axis in addition to its own sequence
+ * axis. */
 static bool clashes(const Repeat *r, const char *axis)
 {
     for (uint32_t i = 0; i < r->body->elements.n; i++) {
@@ -226,9 +228,10 @@ static bool clashes(const Repeat *r, const char *axis)
     return false;
 }
 
-/* The dim that was written if the loop has parameters, which are in checkpoints under it, or takes
- * nothing apart; a loop over positions has an axis of its own, since `shard` lines split positions.
- * Else the label, made different from every axis of the program and of the body. */
+/* The axis of the loop. It is the dim as written, if the loop has parameters (checkpoints have them
+ * under it) or takes nothing apart. A loop over positions gets an axis of its own, since `shard`
+ * lines may split positions. Otherwise it is named after the label, unlike every axis of the
+ * program and the body. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
@@ -244,7 +247,7 @@ static const char *loop_axis(DtLower *l, const Repeat *r)
     return axis;
 }
 
-/* The stacked parameter in the outer frame, or -1. */
+/* The number of the stacked parameter in the outer frame, or -1. */
 static int32_t stack_param(DtLower *l, const Repeat *r, const DtFrameParam *p, const char *axis)
 {
     const DtType *slice = p->value->type;
@@ -314,7 +317,7 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
     return op;
 }
 
-/* Whether the loop takes something apart that is no parameter, nor a part of one. */
+/* Whether the loop takes apart a value that is no parameter, or part of one. */
 static bool takes_data(const DtFrame *body)
 {
     for (uint32_t i = 0; i < body->elements.n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics of the lowering: where an error is shown when it lies inside a called definition,
- * and how types and expressions read in messages. */
+/* Diagnostics of the lowering: finds the place where an error inside a called definition is shown,
+ * and writes types and expressions for messages. */
 #include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
@@ -20,7 +20,8 @@ static const char *kind_of(const DtDef *def)
     return def->kind == DT_DEF_FN ? "function" : def->kind == DT_DEF_LAYER ? "layer" : "model";
 }
 
-/* The activation whose call is the user's: the innermost one called from outside the library. */
+/* The activation that the user's own text calls: the innermost one called from outside the
+ * library. */
 static const DtActivation *user_call(const DtLower *l)
 {
     const DtActivation *a = l->now;
@@ -72,7 +73,8 @@ DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *fo
     }
     DtDiag *d = dt_diag_report(l->diags, code, span, "%s", message);
     const DtActivation *other =
-        a; /* the call from another file, else the innermost one, if it matters */
+        a; /* shows the call from another file, else the innermost one if it may explain the
+            * error */
     while (other && other->def && other->call.file == span.file)
         other = other->caller;
     if (other && other->def && other->call.file)
@@ -214,7 +216,8 @@ static const char *text_at(DtLower *l, DtSpan span)
                : "";
 }
 
-/* The text of the call's arguments, "z, labels"; NULL if one is not written. */
+/* The text of the call's arguments, "z, labels"; NULL if one of them is not written in the
+ * program. */
 static const char *arguments_of(DtLower *l, const DtExpr *call)
 {
     const char *list = "";
@@ -229,7 +232,7 @@ static const char *arguments_of(DtLower *l, const DtExpr *call)
     return list;
 }
 
-/* The name of the axis that an argument is; NULL if it is another value. */
+/* The axis that an argument names; NULL if it is another kind of value. */
 static const char *axis_of(DtLower *l, const DtArg *arg)
 {
     const DtExpr *bare = arg->name.text ? NULL : dt_report_bare(arg->value);
@@ -238,7 +241,7 @@ static const char *axis_of(DtLower *l, const DtArg *arg)
     return is_axis ? bare->name.text : NULL;
 }
 
-/* `Linear(embed, ffn)`: all arguments are axes. ours: "linear[]". */
+/* Fix for `Linear(embed, ffn)`: all arguments are axes. ours: "linear[]". */
 static bool fix_axes(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours)
 {
     for (uint32_t i = 0; i < call->args.n; i++)
@@ -255,8 +258,8 @@ static bool fix_axes(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours
     return true;
 }
 
-/* `cross_entropy(z, labels)`: the axis of the classes is the one that z has and labels lack. The
- * mean is taken in another fix: one of them compiles. */
+/* Fix for `cross_entropy(z, labels)`: the axis of classes is the one that z has and labels lack. A
+ * second fix takes the mean; one of the two compiles. */
 static void fix_loss(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours,
                      const DtVal *values)
 {
@@ -282,7 +285,7 @@ static void fix_loss(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours
                 "the classes are along `%s`, and the loss is a mean", classes);
 }
 
-/* Whether the names in the brackets, or the arguments in the parentheses, are the axes of type. */
+/* Whether the names in brackets, or the arguments in parentheses, are the axes of type. */
 static bool are_axes(DtLower *l, const DtExpr *call, const DtExpr *brackets, const DtType *type)
 {
     const uint32_t n = brackets ? brackets->subs.n : call->args.n;
@@ -317,7 +320,8 @@ static const char *table_of(DtLower *l, const DtExpr *call, const DtExpr *bracke
     return found;
 }
 
-/* `embedding[vocab, embed](ids)`, or `Embedding(vocab, embed)(ids)` with the call around. */
+/* Fix for `embedding[vocab, embed](ids)`, or for `Embedding(vocab, embed)(ids)` with the call
+ * around it. */
 static void fix_lookup(DtLower *l, DtDiag *d, const DtExpr *call, const DtExpr *around)
 {
     const DtExpr *callee = dt_report_bare(call->a);
@@ -357,7 +361,7 @@ void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *a
         fix_loss(l, unknown->diag, call, ours, values);
 }
 
-/* `iota[t] <= iota[s]` of a call with the axes s and t; NULL if it has others. */
+/* The expression `iota[t] <= iota[s]` for a call with the axes s and t; NULL if it has others. */
 static const char *causal_of(DtLower *l, const DtExpr *call)
 {
     const DtExpr *callee = dt_report_bare(call->a);

@@ -48,7 +48,7 @@ static DtVal setting(DtLower *l, const char *name, const DtVal *constant)
     DtTrainConfig *train = l->reading;
     for (uint32_t i = 0; i < train->settings.n; i++)
         if (strcmp(train->settings.at[i].name, name) == 0)
-            return leaf(l, name); /* of another parameter */
+            return leaf(l, name); /* a setting of the same name that belongs to another parameter */
     DtStepSetting made = {.name = dt_intern(name),
                           .value = dt_val_number(constant),
                           .is_whole = constant->kind == DT_VAL_INT};
@@ -101,7 +101,8 @@ static bool print_call(DtLower *l, const DtOp *op, DtText *text)
     return true;
 }
 
-/* Everything is computed in double precision: casts between floats, and to them, are nothing. */
+/* Formulas are computed in double precision, so casts between floats, and to floats, are left
+ * out. */
 static bool print(DtLower *l, const DtValue *value, DtText *text)
 {
     const DtOp *op = value->op;
@@ -165,7 +166,7 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr)
     return dt_val_of(l, value, weak);
 }
 
-/* Is the formula a rate in the first step? */
+/* Whether the formula gives a valid rate in the first step. */
 static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const char *formula)
 {
     DT_VEC(DtFormulaSetting) settings = {0};
@@ -228,7 +229,7 @@ const char *dt_scalars_name(DtLower *l, const DtValue *value)
     for (uint32_t i = 0, n = 2; i < train->scalars.n; i++)
         if (train->scalars.at[i].name == free) {
             free = dt_intern_printf("%s%u", name.at, n++);
-            i = UINT32_MAX; /* from the first again */
+            i = UINT32_MAX; /* starts again with the first input */
         }
     dt_text_free(&name);
     DT_PUSH(l->arena, train->scalars, ((DtStepScalar){free, formula}));

@@ -32,22 +32,23 @@
 
 #include "base/intern.h"
 
-enum { LENGTH = 64 }; /* default length of a block */
+enum { LENGTH = 64 }; /* positions in a block, if the clause does not say */
 
 typedef struct Scan {
     DtLower *l;
     DtFrame *home;
     const DtStmt *const *clauses;
     const DtBound *bound;
-    DtVal *args; /* those of the function, in its new frame */
+    DtVal *args; /* the function's arguments as the clauses see them, in the new frame */
     const char *axis, *block, *blocks;
-    int64_t extent, length, count, rest; /* count blocks, then `rest` positions */
+    int64_t extent, length, count, rest; /* the axis: `count` blocks of equal length, then `rest`
+                                          * positions */
     DtVal *results;
-    const DtType **types; /* of results */
+    const DtType **types; /* types of results */
     uint32_t n_results;
-    DtValue **part, **prefix; /* of the present blocks */
-    const DtType **parts;     /* of one block's part */
-    const DtType **made;      /* of all blocks' parts, as `scan` makes them */
+    DtValue **part, **prefix; /* length and name of the axis in the blocks being evaluated */
+    const DtType **parts;     /* types of one block's part */
+    const DtType **made;      /* the parts of all blocks, as `scan` returns them */
     uint32_t n_parts;
 } Scan;
 
@@ -108,7 +109,7 @@ static bool find_axis(Scan *s, const DtStmt *stmt)
     return s->extent > 0;
 }
 
-/* Whether all that v has of the axis is of its length. */
+/* Whether all axes of v that come from the axis have its length. */
 static bool is_as_long(const Scan *s, const DtVal *v)
 {
     const int64_t extent =
@@ -119,7 +120,7 @@ static bool is_as_long(const Scan *s, const DtVal *v)
     return is;
 }
 
-/* Blocks of arguments are those of results. */
+/* Checks that blocks of arguments and of results have the same number. */
 static bool check_extents(Scan *s, const DtStmt *stmt)
 {
     const DtDef *def = s->l->now->def;
@@ -149,7 +150,7 @@ static bool find_length(Scan *s, const DtStmt *stmt)
         }
     s->count = s->extent > s->length ? s->extent / s->length : 0;
     s->rest = s->extent - s->count * s->length;
-    /* as long as this one's: others along the axis may have other blocks */
+    /* another axis of the same name may be longer, and have other blocks */
     s->blocks = dt_intern_printf("%s.%lld" DT_BLOCKS, s->axis, (long long)s->length);
     s->block = dt_intern_printf("%s.%lld.block", s->axis, (long long)s->length);
     return true;
@@ -157,8 +158,8 @@ static bool find_length(Scan *s, const DtStmt *stmt)
 
 /* ---- the function anew ---- */
 
-/* Moves the ops lowered so far to a function "@NAME.meant": they define the result that the scan's
- * blocks must equal. */
+/* Moves the ops lowered so far to a function "@NAME.meant": they define the result that the blocks
+ * of the scan must compute. */
 static bool set_aside(Scan *s)
 {
     DtFunc *func = s->home->func;
@@ -198,7 +199,7 @@ static DtRelabel splitting(const Scan *s)
                        .to_extent = {s->count, s->length}};
 }
 
-/* type with the axis in blocks, or with that of the rest. */
+/* The type with the axis cut into blocks, or with the axis of the rest. */
 static const DtType *in_blocks(const Scan *s, const DtType *type, bool rest)
 {
     DtAxis axes[DT_MAX_RANK + 1];
@@ -235,7 +236,7 @@ static DtValue *blocks_of(const Scan *s, DtValue *x, bool rest)
                 : dt_graph_relabel(b, x, 1, &entry, type);
 }
 
-/* An argument as the clauses see it; false: it has too many axes. */
+/* Makes an argument as the clauses see it; false: it has too many axes. */
 static bool view_of(Scan *s, const DtVal *v, bool rest, DtVal *ret_view)
 {
     *ret_view = *v;
@@ -263,14 +264,14 @@ static bool has_axis(const Scan *s, const DtVal *v)
 
 typedef enum Sees { WITHOUT_AXIS, BLOCKS, REST } Sees;
 
-/* From now on the clause is evaluated, in this frame. */
+/* Begins a clause: evaluation continues in this frame. */
 static bool enter(Scan *s, DtFrame *frame, Sees sees)
 {
     DtLower *l = s->l;
     const DtDef *def = l->now->def;
     DtScope *scope = DT_NEW(l->arena, DtScope);
     *scope = (DtScope){.frame = frame};
-    l->now->frame = s->home; /* views are made there */
+    l->now->frame = s->home; /* views of arguments are made in this frame */
     for (uint32_t i = 0; i < def->formals.n; i++) {
         const DtName name = def->formals.at[i].name;
         DtVal val = s->args[i];
@@ -287,7 +288,7 @@ static bool enter(Scan *s, DtFrame *frame, Sees sees)
     for (uint32_t i = 0; i < l->now->extents.n; i++)
         if (l->now->extents.at[i].name == s->block)
             l->now->extents.at[i].extent = sees == REST ? s->rest : s->length;
-    frame->labels.n = 0; /* of loops: each clause has its own */
+    frame->labels.n = 0; /* names of loops that ended: each clause has its own */
     frame->label_at = (DtMap){.arena = l->arena};
     l->now->frame = frame;
     l->now->scope = scope;
@@ -317,7 +318,7 @@ static const DtType *without(const DtType *type, const char *axis)
     return dt_type_plain(type->dtype, n, axes);
 }
 
-/* The axis of blocks first, as a loop has it. */
+/* Puts the axis of blocks first, as a loop needs it. */
 static const DtType *of_blocks(const Scan *s, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK + 1] = {{.name = s->blocks, .extent = s->count}};
@@ -326,8 +327,8 @@ static const DtType *of_blocks(const Scan *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank + 1u, axes);
 }
 
-/* Lowers the part of every block (if no block is whole, of the remaining samples), and records its
- * type. */
+/* Lowers the parts of all blocks (or, if no block is whole, of the remaining positions), and
+ * records their types. */
 static bool lower_part(Scan *s)
 {
     DtLower *l = s->l;
@@ -359,7 +360,7 @@ static bool lower_part(Scan *s)
     return true;
 }
 
-/* The state before the first block: zeros, or the value given. */
+/* The state before the first block: zeros, or what `neutral` gives. */
 static bool lower_neutral(Scan *s)
 {
     const DtStmt *stmt = s->clauses[DT_CLAUSE_NEUTRAL];
@@ -379,7 +380,7 @@ static bool lower_neutral(Scan *s)
     return true;
 }
 
-/* The part of two blocks, in this frame. */
+/* Lowers the merge of two blocks' parts in this frame. */
 static bool lower_merge(Scan *s, DtFrame *frame, DtValue *const *before, DtValue *const *part,
                         DtValue **ret_both)
 {
@@ -417,7 +418,7 @@ static DtValue *like_part(Scan *s, uint32_t i, DtValue *prefix)
     return is_alike ? dt_graph_reorder(&s->home->b, prefix, s->made[i]) : prefix;
 }
 
-/* The state before each block; ret_last: the state after the last. */
+/* Computes the state before each block; ret_last: the state after the last one. */
 static bool lower_loop(Scan *s, DtValue **ret_last)
 {
     DtLower *l = s->l;
@@ -468,7 +469,7 @@ static bool lower_loop(Scan *s, DtValue **ret_last)
     return true;
 }
 
-/* The results of the blocks, or of the rest, in the order of their axes. */
+/* Makes the results from those of the blocks, or of the rest, with their axes in order. */
 static bool lower_emit(Scan *s, bool rest, DtValue **ret_results)
 {
     DtLower *l = s->l;
@@ -510,7 +511,7 @@ static bool lower_emit(Scan *s, bool rest, DtValue **ret_results)
 
 /* ---- all of it ---- */
 
-/* In the clauses the axis's name stands for that of a block. */
+/* Inside the clauses, the axis's name means the axis of a block. */
 static void name_blocks(Scan *s)
 {
     DtLower *l = s->l;
@@ -554,7 +555,8 @@ static bool lower(Scan *s)
         last[i] = s->prefix[i];
     if (s->count && (!lower_loop(s, last) || !lower_emit(s, false, blocks)))
         return false;
-    if (!s->count && !lower_merge(s, s->home, s->prefix, s->part, unread)) /* its errors count */
+    /* errors of the clause are reported */
+    if (!s->count && !lower_merge(s, s->home, s->prefix, s->part, unread))
         return false;
     s->prefix = last;
     if (s->rest && !lower_emit(s, true, rest))

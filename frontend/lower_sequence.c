@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a loop reads and makes position by position:
+/* Values that a loop reads and makes position by position:
  *
  *   repeat t in seq {
  *     h = decay * h + x[seq = t]     x is from outside the loop: iteration t gets its own element
@@ -7,19 +7,19 @@
  *   }
  *
  * Both are stacked operands and results of the loop, so an iteration touches its own elements only,
- * and the work grows with the number of iterations. x is put in order before the loop: the axis is
- * renamed to the loop's own, which no `shard` line names, and comes first. An index affine in t
- * takes other elements (`t - 1`: the one before; `size[seq] - 1 - t`: from the end), which are put
- * in order there, too; positions outside read 0, as anywhere. Any other index, or one into a value
- * made in the loop, is a gather in its body. */
+ * and the work grows with the number of iterations. Before the loop, the axis of
+ * x is renamed to the loop's own, which no `shard` line names, and becomes the first one. With an
+ * index affine in t, iterations take other elements (`t - 1`: the one before; `size[seq] - 1 - t`:
+ * from the end); these are brought into order before the loop, too, and positions outside read 0,
+ * as usual. Any other index, or one into a value made in the loop, is a gather in its body. */
 #include "frontend/lower_internal.h"
 
 #include <string.h>
 
 /* ---- the variable ---- */
 
-/* Whether value, of frame, is the variable of a loop around; captures on the way are looked
- * through. */
+/* Whether value, in the frame, is the variable of an enclosing loop; captured values are
+ * followed. */
 static DtFrame *loop_of(DtFrame *frame, const DtValue *value)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
@@ -29,7 +29,8 @@ static DtFrame *loop_of(DtFrame *frame, const DtValue *value)
     return frame->is_loop && frame->args.at[0] == value ? frame : NULL;
 }
 
-/* The loop in whose variable the index is affine; positions fit in i32, as they do at run time. */
+/* The loop in whose variable the index is affine; NULL: none. Positions fit in i32, as they must at
+ * run time. */
 static DtFrame *affine_in(const DtVal *index, int64_t *ret_mul, int64_t *ret_add)
 {
     DtValue *base;
@@ -107,7 +108,7 @@ void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan spa
     const DtOp *op = x->tensor.value->op;
     if (!loop || x->tensor.frame != loop || !op || dt_scope_in_library(l, span))
         return;
-    /* an operand that the iteration makes: no op to move before the loop */
+    /* the iteration computes the operand: it has no op before the loop */
     for (uint32_t i = 0; i < op->n_in; i++) {
         const DtValue *in = op->in[i];
         bool outside = in->op && in->op->kind == DT_OP_CONST;
@@ -122,7 +123,8 @@ void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan spa
     dt_diag_help(d, "make it before the loop; then an iteration touches its own position only");
 }
 
-/* x[from = first + i] for i below count, outside 0, with the axis called `to`, first. */
+/* x[from = first + i] for i below count, with 0 for positions outside, as the first axis, called
+ * `to`. */
 static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t first, int64_t count,
                         const char *to)
 {
@@ -137,7 +139,7 @@ static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t firs
     return from == to ? dt_graph_reorder(b, x, type) : dt_graph_rename(b, x, from, to, type);
 }
 
-/* x[from = mul * i + add], the same. */
+/* The same for x[from = mul * i + add]. */
 static DtValue *gathered(DtBuilder *b, DtValue *x, const DtElement *e, int64_t count,
                          const char *to)
 {
@@ -156,7 +158,7 @@ DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *e, const 
     DtValue *x = dt_frame_import(l, body->parent, e->outer, e->home);
     const int64_t extent = dt_type_extent(x->type, e->axis);
     const bool overlaps = e->add < extent && e->add + body->count > 0;
-    /* else its iterations are not those of the axis */
+    /* the number of iterations must be that of the axis */
     const bool all = e->add == 0 && body->count == extent;
     return e->mul == 1 && overlaps && (e->axis != axis || all)
                ? shifted(b, x, e->axis, e->add, body->count, axis)
@@ -201,7 +203,8 @@ const DtCollected *dt_sequence_find(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* The one axis, and the way the loop of this frame goes along it; NULL after a report. */
+/* The single axis of the index, and the direction in which the loop of this frame goes along it;
+ * NULL after a report. */
 static const char *target_axis(DtLower *l, const DtTarget *target, bool *ret_backwards)
 {
     const DtAstAxis *written = index_of(target);
@@ -279,7 +282,7 @@ static bool check_value(DtLower *l, const DtTarget *target, const DtVal *val, co
              false));
 }
 
-/* The name is the loop's own: bound nowhere else. */
+/* Checks that only this loop binds the name. */
 static bool check_name(DtLower *l, const DtTarget *target)
 {
     const char *name = target->name.text;
@@ -314,9 +317,9 @@ void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, co
     dt_stmt_lint_hiding(l, made.name, made.span);
 }
 
-/* The order of axes that the value gets after the loop: the loop's axis stands where what the loop
- * takes apart has it, behind the axes that precede it there. In that order the values around the
- * loop are; products need it equal. */
+/* The order of axes that the value has after the loop: the loop's axis has the place that it has in
+ * values which the loop takes apart, after the axes that precede it there. In that order the values
+ * around the loop are; products need it equal. */
 static const DtType *collected_type(const DtFrame *body, const DtType *slice, const char *axis)
 {
     const DtType *like = NULL;
@@ -336,7 +339,8 @@ static const DtType *collected_type(const DtFrame *body, const DtType *slice, co
     return dt_type_plain(slice->dtype, slice->rank + 1u, axes);
 }
 
-/* A loop's result, its axis first, under the name that it has afterwards. */
+/* Binds a result of the loop, which has the loop's axis first, under its name and order after the
+ * loop. */
 static DtValue *named(DtBuilder *b, DtValue *x, const DtCollected *c, const DtFrame *body,
                       const char *axis)
 {

@@ -23,12 +23,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_ELEMENTS = 32, MOST_AXES = 4 }; /* of a sum that is written out */
+enum { MOST_ELEMENTS = 32, MOST_AXES = 4 }; /* most terms of a sum that is written out */
 
-/* One element of a value: its index along each of the axes of sums around it. */
+/* One element of a value: its index along each summed axis. */
 typedef struct Element {
     const DtValue *of;
-    const char *axes[MOST_AXES]; /* NULL: the value lacks that axis */
+    const char *axes[MOST_AXES]; /* by sum around it; NULL: the value lacks the sum's axis */
     int64_t at[MOST_AXES];
     DtValue *value;
 } Element;
@@ -36,23 +36,23 @@ typedef struct Element {
 typedef struct Shown {
     DtLower *l;
     DtBuilder b;
-    const uint8_t *kinds; /* DtSampled by id; of the first n_kinds values */
+    const uint8_t *kinds; /* by id: the DtSampled of the first n_kinds values */
     uint32_t n_kinds;
-    DT_VEC(DtValue *) values; /* that the entry is to return, before states */
+    DT_VEC(DtValue *) values; /* results that the entry will return, before states */
     DT_VEC(const char *) names;
-    DT_VEC(DtValue *) calls; /* results of calls that were written out .. */
+    DT_VEC(DtValue *) calls; /* results of calls that were copied into the entry .. */
     DT_VEC(DtValue *)
     bodies;                   /* .. and the copies of the functions' results, by number in
                                * `calls` */
-    DT_VEC(Element) elements; /* that were taken out of sums with axes */
-    uint32_t n_axes;          /* of the sums around what is being written, ... */
+    DT_VEC(Element) elements; /* values that were taken out of sums with axes */
+    uint32_t n_axes;          /* the axes of the sums around the present expression, ... */
     const char *axes[MOST_AXES];
-    int64_t at[MOST_AXES]; /* ... and the element along each */
+    int64_t at[MOST_AXES]; /* ... and the present index along each */
     DtText formula;
-    const char *name; /* name of the formula being written */
-    uint32_t n_parts; /* results that were made for it */
-    bool adds;        /* it reads a sum over samples */
-    bool fails;       /* it has become too long */
+    const char *name; /* the prefix of result names for the present formula */
+    uint32_t n_parts; /* number of results made for it */
+    bool adds;        /* the formula reads a sum over samples */
+    bool fails;       /* the formula is longer than a run accepts */
 } Shown;
 
 static void look_again(Shown *s)
@@ -69,7 +69,7 @@ static DtSampled kind_of(const Shown *s, const DtValue *value)
 
 /* ---- functions that are written out ---- */
 
-/* A function whose ops can stand in the entry: it has no parameters, loops and draws. */
+/* A function whose ops can be copied into the entry: it has no parameters, loops or draws. */
 static bool is_plain(const DtFunc *func)
 {
     bool plain = func->kind == DT_FUNC_FN && !func->params.n;
@@ -107,7 +107,7 @@ static void write_out(Shown *s, const DtOp *call)
     look_again(s);
 }
 
-/* The value; if it is the result of a call, a copy of what the called function computes. */
+/* The value or, for a result of a call, a copy of what the called function computes. */
 static DtValue *written_out(Shown *s, DtValue *value)
 {
     while (kind_of(s, value) == DT_SAMPLED_JOINT && value->op->kind == DT_OP_CALL &&
@@ -125,14 +125,14 @@ static DtValue *written_out(Shown *s, DtValue *value)
 
 /* ---- the expression ---- */
 
-/* Whether a formula reads the name as something else than a result: infinity, or how many batches
- * (plan/show.c). */
+/* Whether a formula would read the name as something other than a result: infinity, or the number
+ * of batches (plan/show.c). */
 static bool means_another(const char *name)
 {
     return strcmp(name, "inf") == 0 || strcmp(name, "batches") == 0;
 }
 
-/* Whether a sum inside of the sum over axis number i goes over an axis of the same name. */
+/* Whether one of the sums inside of the sum over axis number i is over an axis of the same name. */
 static bool is_hidden(const Shown *s, uint32_t i)
 {
     for (uint32_t k = i + 1; k < s->n_axes; k++)
@@ -141,8 +141,8 @@ static bool is_hidden(const Shown *s, uint32_t i)
     return false;
 }
 
-/* The element of a value at the present indices; NULL: it has other axes than the sums around
- * it. */
+/* The element of the value at the present indices; NULL: its axes differ from those of the sums
+ * around it. */
 static DtValue *element_of(Shown *s, DtValue *value)
 {
     Element wanted = {.of = value};
@@ -170,7 +170,7 @@ static DtValue *element_of(Shown *s, DtValue *value)
     return wanted.value;
 }
 
-/* A number that the entry gives, by the name of its result. */
+/* Appends the name of a result of the entry, which is added if it is new. */
 static void add_part(Shown *s, DtValue *value)
 {
     const DtSampled kind = kind_of(s, value);
@@ -199,7 +199,8 @@ static bool is_number(const DtValue *value)
     return value->op->kind == DT_OP_CONST;
 }
 
-/* Casts to floats, and of truth values, change no number; others round. */
+/* Whether the cast changes no number in a formula: casts to floats and casts of booleans do not;
+ * others round. */
 static bool is_same_number(const DtOp *op)
 {
     return op->kind == DT_OP_STOP ||
@@ -227,8 +228,8 @@ static DtValue *as_number(DtValue *value)
     return value;
 }
 
-/* Whether a sum over samples is divided by the number of its terms, in the entry or in the function
- * that gives it (`mean`). */
+/* Whether the value is a sum over samples divided by the number of its terms (`mean`), in the entry
+ * or in the function that returns it. */
 static bool is_mean(const Shown *s, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -244,8 +245,8 @@ static bool is_mean(const Shown *s, const DtValue *value)
            (is_call || kind_of(s, sum->in[0]) == DT_SAMPLED_EACH);
 }
 
-/* A denominator that is kept away from zero, max(sum, 1): the bound is meant for the sum over all
- * batches. Sums in formulas are means over `batches`. The bound of a mean stays as it is. */
+/* Writes a bounded denominator, max(sum, 1). The bound is meant for the sum over all batches, but
+ * sums in formulas are means over `batches`. The bound of a mean stays as it is. */
 static bool add_bounded(Shown *s, DtValue *value)
 {
     const DtOp *op = as_number(value)->op;
@@ -263,7 +264,8 @@ static bool add_bounded(Shown *s, DtValue *value)
     return true;
 }
 
-/* The function that joins the elements of a reduction over a few more axes; NULL: they are many. */
+/* The operation that joins elements of a reduction over a few further axes; NULL: there are too
+ * many elements. */
 static const char *joins_few(const Shown *s, const DtOp *op)
 {
     static const char *const names[] = {
@@ -276,7 +278,7 @@ static const char *joins_few(const Shown *s, const DtOp *op)
     return names[op->reduce];
 }
 
-/* A reduction over axes that are no samples: `add(add(first, second), third)`. */
+/* Writes out a reduction over axes that count no samples: `add(add(first, second), third)`. */
 static void add_elements(Shown *s, const DtOp *op, const char *joins)
 {
     const DtType *type = op->in[0]->type;
@@ -357,7 +359,7 @@ static bool any_number(const void *context, const char *name, size_t len, double
     return true;
 }
 
-/* Whether a run can evaluate it: it may be too long, or nested too deeply. */
+/* Whether a run can evaluate the formula, which may be too long or nested too deeply. */
 static bool is_formula(const Shown *s)
 {
     DtFormulaProblem problem;
@@ -365,8 +367,8 @@ static bool is_formula(const Shown *s)
     return !s->fails && dt_formula_value(s->formula.at, any_number, NULL, &value, &problem);
 }
 
-/* The formula of a result of the entry; "": it is shown as it is. Adds the results that the formula
- * reads. */
+/* The formula for a result of the entry; "": the result is shown as it is. Adds the results that
+ * the formula reads. */
 static const char *formula_of(Shown *s, DtValue *value)
 {
     const uint32_t n = s->values.n;
@@ -394,7 +396,7 @@ static void replace_results(Shown *s, DtEntryPoint *entry)
     for (uint32_t i = 0; i < s->values.n; i++) {
         s->b.span = s->values.at[i]->op->span;
         if (s->values.at[i]->type->dtype !=
-            DT_I32) /* a sum stays one: counts are not rounded before they are added */
+            DT_I32) /* the sum itself is a result: counts are added before they are rounded */
             s->values.at[i] = dt_graph_cast(&s->b, s->values.at[i], DT_F32);
         DT_PUSH(s->l->arena, made.results, ((DtEntryResult){.name = dt_intern(s->names.at[i])}));
     }

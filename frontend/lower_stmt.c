@@ -96,7 +96,7 @@ static void assign_state(DtLower *l, const DtBinding *state, const DtTarget *tar
 
 /* ---- assignment ---- */
 
-/* `h[batch, hidden] = 0.0`: a number is a tensor of these axes. */
+/* Makes a number a tensor of these axes, as in `h[batch, hidden] = 0.0`. */
 static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
 {
     DtDeclared want;
@@ -107,12 +107,12 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
     return !dt_val_is_error(val);
 }
 
-/* `f32 x[batch] = ...`: checks that the value has the written type; is_sequence: except for its
- * axes. */
+/* Checks that the value has the type that is written, `f32 x[batch] = ...`; is_sequence: without
+ * checking its axes. */
 static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value,
                          bool is_sequence)
 {
-    /* before a dtype is given to it, which makes a tensor of it */
+    /* checked before the dtype is applied, which makes a tensor of a number */
     const bool is_number = dt_val_is_constant(val);
     DtDtype dtype;
     if (target->type.dtype) {
@@ -271,8 +271,8 @@ static bool stands_for(const DtAxisLists *lists, const char *name)
     return false;
 }
 
-/* A state of an optimizer is one of each parameter, and of each iteration of its loops: `...` are
- * the parameter's axes that the optimizer has no name for. */
+/* Declares a state of an optimizer: one for each parameter, and for each iteration of its loops.
+ * `...` stands for axes of the parameter that the optimizer does not name. */
 static bool add_rest(DtLower *l, const DtTarget *target, DtDeclared *declared)
 {
     const DtType *param = l->now->frame->args.at[0]->type;

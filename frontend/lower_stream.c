@@ -32,7 +32,7 @@ typedef struct Streamed {
     const DtBound *bound;
     const char *axis;
     DtStream *stream;
-    const DtType **types; /* of the parts */
+    const DtType **types; /* types of the parts */
     uint32_t n;
 } Streamed;
 
@@ -79,7 +79,7 @@ static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t
     return true;
 }
 
-/* The function's arguments under their names: numbers, and if tensors is set these as new
+/* Binds the function's arguments in the clause: numbers, and if `tensors` is set tensors as new
  * inputs. */
 static void bind_formals(Streamed *s, DtFrame *frame, bool tensors)
 {
@@ -125,7 +125,7 @@ static bool is_pointwise(const DtFunc *func)
     return true;
 }
 
-/* Item i of what a clause returns, as a result of this type. */
+/* Returns item i of the clause as a result of this type. */
 static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
                  const DtType *type)
 {
@@ -135,7 +135,7 @@ static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v
     return x != NULL;
 }
 
-/* The clause's names are n of the parts, again and again. */
+/* Binds the clause's names, n for the parts of each block. */
 static bool bind_parts(Streamed *s, const DtStmt *stmt, DtFrame *frame, uint32_t n)
 {
     if (stmt->targets.n != n) {
@@ -171,7 +171,7 @@ static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame,
     return false;
 }
 
-/* Without a clause: parts add up. */
+/* The merge of a function without the clause: parts are added. */
 static void add_up(Streamed *s)
 {
     const char *name = dt_intern_printf("@%s.merge", s->home->func->name);
@@ -198,12 +198,13 @@ static bool lower_merge(Streamed *s, const DtStmt *stmt)
     return bind_parts(s, stmt, frame, 2 * s->n) && take_results(s, stmt, frame, s->types, s->n);
 }
 
-/* The function's inputs that `finish` reads: what a rank has of them must be all of it. */
+/* Records the inputs of the function that `finish` reads. They must lack the stream's axis, so that
+ * a rank has them whole. */
 static bool take_captures(Streamed *s, const DtStmt *stmt, const DtFrame *frame)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
         const DtValue *outer = frame->captures.at[i].outer;
-        uint32_t number = 0; /* it sees arguments only */
+        uint32_t number = 0; /* `finish` sees arguments only */
         while (s->home->args.at[number] != outer)
             number++;
         if (has_axis(s, outer->type)) {
@@ -269,7 +270,7 @@ static bool find_results(Streamed *s, const DtVal *results, uint32_t n, const Dt
     return true;
 }
 
-/* The parts of all, in the body: which a custom gradient may read. */
+/* Adds the parts of the whole axis to the body, for a custom gradient to read. */
 static const DtVal *call_part(Streamed *s)
 {
     DtLower *l = s->l;

@@ -2,11 +2,12 @@
 /* Values and parameters that have no effect: a value that no expression reads (`y = x + mlp(x)`
  * where `x = ..` was meant), and parameters that no loss, metric or state depends on.
  *
- * Values are followed while the program is lowered, since only then it is known which value a name
- * stands for. One assignment may be lowered many times; it is read if one of these times is. An
- * assignment that a branch reads which this program does not take (`if` with a constant) is left
- * alone, and so are a name that begins with `_` and a part of several results. Values of the train
- * block are L0464's. Parameters are followed in the IR (ir/live.c). */
+ * Reads are recorded while the program is lowered, since only lowering knows which value a name
+ * stands for. One assignment may be lowered many times; it counts as read if its value is read in
+ * one of them. No lint is reported for a value that only an untaken branch reads (`if` with a
+ * constant), for a name that begins with `_`, or for one of several results if another one is read.
+ * Unread values of the train block are reported by L0464. Unread parameters are found in the IR
+ * (ir/live.c). */
 #include "frontend/lower_internal.h"
 
 #include "ir/live.h"
@@ -14,10 +15,11 @@
 #include <string.h>
 
 typedef struct DtAssigned {
-    DtSpan span; /* of the name */
+    DtSpan span; /* place of the name */
     const char *name;
     const DtDef *def;
-    struct DtAssigned *first; /* of names that are assigned together: one lint, if none is read */
+    struct DtAssigned *first; /* the first of the names that one statement assigns together; one
+                               * lint covers all, if none is read */
     bool read;
 } Assigned;
 
@@ -81,7 +83,7 @@ static bool mentions(const DtExpr *e, const char *name)
     return found;
 }
 
-/* In a branch of `if a then b else c`. */
+/* Whether a branch of a conditional expression `if a then b else c` reads the name. */
 static bool chooses(const DtExpr *e, const char *name)
 {
     if (!e)
@@ -110,8 +112,7 @@ static bool is_in_stmt(DtLower *l, const DtStmt *stmt, const char *name, bool ta
            is_in(l, &stmt->body, name, body) || is_in(l, &stmt->other, name, other);
 }
 
-/* Whether a branch reads the name that was not taken, or may not have been. taken: these statements
- * were. */
+/* Whether a branch that was never lowered reads the name. taken: the branches that were lowered. */
 static bool is_in(DtLower *l, const DtStmts *stmts, const char *name, bool taken)
 {
     for (uint32_t i = 0; i < stmts->n; i++)
@@ -141,7 +142,8 @@ static bool is_meant(const DtStore *store)
     return (dot ? dot + 1 : store->path)[0] == '_';
 }
 
-/* The first that the program's own text declares, else the first. */
+/* The first parameter that the program's own text declares; if there is none, the first
+ * parameter. */
 static const DtStore *most_telling(const DtLower *l, const DtStore *const *dead, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

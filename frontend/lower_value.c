@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values and their dtypes: weak literals become constants of what they meet, operands of a map
- * are cast to their join and broadcast by name.
+/* Values and their dtypes: weak literals take the dtype of the other operand, operands of a map are
+ * cast to their join and broadcast by name.
  *
  *   join   any strong float: the join of the strong floats (f16 with bf16: f32); else, if any
  *          operand is a
@@ -227,7 +227,8 @@ static bool is_compare(DtOpKind kind)
     return kind == DT_OP_LT || kind == DT_OP_LE || kind == DT_OP_EQ || kind == DT_OP_NE;
 }
 
-/* x + 0, x - 0, x * 1, x / 1 with a literal are x, if they keep its dtype. */
+/* Whether a map with a literal changes nothing: x + 0, x - 0, x * 1, x / 1, if the dtype of x
+ * stays. */
 static const DtVal *neutral(DtOpKind kind, const DtVal *v, DtDtype dtype)
 {
     double unit = kind == DT_OP_ADD || kind == DT_OP_SUB   ? 0
@@ -248,7 +249,7 @@ static bool contains(const DtVal *v, uint32_t rank)
     return v->kind != DT_VAL_TENSOR || v->tensor.value->type->rank == rank;
 }
 
-/* A product of two float tensors that has more axes than either is often a forgotten
+/* Lint: a product of two float tensors that has more axes than either operand is often meant as a
  * contraction. */
 static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 {
@@ -284,7 +285,7 @@ DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const 
     DtDtype dtype = dt_val_join(v, n, floats, &weak);
     if (dtype == DT_BOOL && kind != DT_OP_AND && kind != DT_OP_OR && kind != DT_OP_NOT &&
         kind != DT_OP_EQ && kind != DT_OP_NE && kind != DT_OP_STOP)
-        dtype = DT_I32; /* booleans count */
+        dtype = DT_I32; /* booleans are counted as numbers */
     const DtVal *same = n == 2 ? neutral(kind, v, dtype) : NULL;
     if (same)
         return dt_val_of(l, dt_val_tensor(l, same), same->weak);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names in definitions that nothing calls. The evaluator checks definitions as they are called;
- * those that it never reached have no axes or dtypes yet, but their names must exist. Locals are
- * taken together wherever they are bound: this is a check of spelling, not of order. */
+ * those that it never reached have no axes or dtypes yet, but their names must exist. A local name
+ * counts as known in the whole definition, wherever it is bound: this is a check of spelling, not
+ * of order. */
 #include "frontend/foreign.h"
 #include "frontend/lower_internal.h"
 
@@ -78,7 +79,7 @@ static void check_axis(const Names *n, DtName name)
     finish_report(n, d, name, true);
 }
 
-/* Names of std.dsl where the lack of its include has been reported. */
+/* Names of std.dsl that are excused because its missing include was reported. */
 static bool is_of_library(DtLower *l, const char *name)
 {
     const char *library[128];

@@ -3,10 +3,10 @@
 /* The grammar of the language (docs/language.md), LALR(1) without conflicts, and the tree it
  * builds.
  *
- * Errors: a faulty item, statement or entry becomes an ERROR node and parsing goes on behind it, so
- * one run reports many. expect.c words the error and says at which token to resume (p->resume); the
- * error productions below then read on from there. Where the faulty part has a block, the block is
- * parsed all the same.
+ * Errors: a faulty item, statement or entry becomes an ERROR node and parsing continues after it,
+ * so one run reports many errors. expect.c words the error and says at which token to resume
+ * (p->resume); the error productions below then read on from there. If the faulty part has a block,
+ * the block is parsed nevertheless.
  *
  * Height: every expression knows its height, and one higher than DT_MAX_HEIGHT becomes an ERROR
  * node, so that recursive walks of the tree are bounded. */
@@ -30,9 +30,9 @@ typedef struct DtParser {
     DtArena *arena;
     DtDiags *diags;
     const DtTokens *tokens;
-    uint32_t next;   /* token to be read */
-    uint32_t resume; /* token to read after the error being recovered from */
-    uint32_t failed; /* one past the token of the last error */
+    uint32_t next;   /* index of the token to read next */
+    uint32_t resume; /* index at which to resume after the present error */
+    uint32_t failed; /* index after the token of the last error */
     bool too_high;   /* E0110 was reported for this file */
     DtAst *ast;
 } DtParser;
@@ -88,7 +88,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
 %token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
 %token <token> PLUS MINUS STAR POW FLOORDIV SLASH PERCENT CMP
-%token BAD /* a word that scan.c reported */
+%token BAD /* a word that scan.c has reported */
 %token COMMENT
 
 %type <item> item config_head
@@ -132,10 +132,10 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
         }                                                                                          \
     } while (0)
 
-/* Copies a list into a field of the same shape but of another (anonymous) type. */
+/* Copies a list into a field that has the same members but another (anonymous) type. */
 #define MOVE(field, list) ((field).at = (list).at, (field).n = (list).n, (field).cap = (list).cap)
 
-/* Goes on behind the faulty part. */
+/* Continues after the faulty part. */
 #define RESUME() do { yyerrok; yyclearin; p->next = p->resume; } while (0)
 
 static int dt_parser_lex(YYSTYPE *ret_value, YYLTYPE *ret_span, DtParser *p);
@@ -157,7 +157,7 @@ static DtExpr *new_expr(DtParser *p, DtExprKind kind, DtSpan span)
     return e;
 }
 
-/* Reports an expression that is too high, once a file, and makes it a leaf. */
+/* Reports an expression that is too high (once per file), and replaces it by an ERROR node. */
 static void limit_height(DtParser *p, DtExpr *e)
 {
     if (e->height <= DT_MAX_HEIGHT)
@@ -418,7 +418,7 @@ static DtTarget *new_target(DtParser *p, DtSpan span, const DtToken *dtype, cons
     return target;
 }
 
-/* Spans of comparison operators are read from the source: one token kind stands for all six. */
+/* The spans of comparison operators are read from the source, since all six have one token kind. */
 static DtOperator comparison(const DtToken *token)
 {
     static const char *const texts[] = {"<", "<=", ">", ">=", "==", "!="};
@@ -683,7 +683,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, DtParser *p)
     uint32_t at = p->next - 1;
     dt_expect_report(p->diags, p->tokens, at, expected);
     p->resume = dt_expect_resume(p->tokens, at);
-    if (p->failed == at + 1 && p->resume == at) /* cannot be, but would not end */
+    if (p->failed == at + 1 && p->resume == at) /* impossible, but parsing would not end */
         p->resume = at + 1;
     p->failed = at + 1;
     p->next = p->resume > at ? p->resume : p->next;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source text to raw tokens: drives the generated lexer, gives words their values, and reports what
- * is not a word of the language. A faulty word stays in the stream as the token that was probably
- * meant, or as DT_TOK_BAD with `reported` set, so that the parser does not report the same place
- * again. */
+/* Source text to raw tokens: drives the generated lexer, gives words their values, and reports
+ * texts that are no words of the language. A faulty word stays in the stream as the token that was
+ * probably meant, or as DT_TOK_BAD with `reported` set, so that the parser does not report the same
+ * place again. */
 #include "frontend/syntax.h"
 
 #include "base/intern.h"
@@ -81,7 +81,7 @@ static bool check_bytes(const Scan *s)
     return n_nul == 0;
 }
 
-/* The characters of a number without `_`, or NULL if there are too many. */
+/* The characters of a number, without `_`; NULL if they are too many. */
 static const char *digits_of(const Scan *s, DtSpan span, char buf[DT_MAX_NUMBER + 1])
 {
     size_t n = 0;
@@ -145,13 +145,13 @@ static const char *find_unit(const char *text, size_t len)
     return NULL;
 }
 
-/* Where the number of a quantity ends and its unit begins. */
+/* The place in a quantity at which the number ends and the unit begins. */
 static uint32_t unit_start(const Scan *s, DtSpan span)
 {
     uint32_t i = span.lo;
     while (i < span.hi && strchr("0123456789_.", s->source[i]))
         i++;
-    if (i + 1 < span.hi && (s->source[i] | 32) == 'e') { /* exponent, if digits follow */
+    if (i + 1 < span.hi && (s->source[i] | 32) == 'e') { /* an exponent only if digits follow */
         uint32_t j = i + 1;
         j += s->source[j] == '+' || s->source[j] == '-';
         if (j < span.hi && s->source[j] >= '0' && s->source[j] <= '9') {
@@ -190,7 +190,7 @@ static void report_unit(const Scan *s, DtSpan number, DtSpan unit)
     }
 }
 
-/* `3GB`: sets number and unit (the unit is checked later, since `/s` may follow). */
+/* Reads `3GB` into number and unit (which is checked later, since `/s` may follow). */
 static void read_quantity(const Scan *s, DtToken *token)
 {
     uint32_t split = unit_start(s, token->span);
@@ -199,8 +199,8 @@ static void read_quantity(const Scan *s, DtToken *token)
     token->text_len = token->span.hi - split;
 }
 
-/* Completes the quantity that was read last, now that the token after it is known: `450GB` `/` `s`
- * is one quantity when written without spaces. */
+/* Completes the last quantity when the next token is known: `450GB` `/` `s` without spaces is one
+ * quantity. */
 static void finish_quantity(Scan *s)
 {
     uint32_t n = s->tokens.n;
@@ -215,7 +215,7 @@ static void finish_quantity(Scan *s)
     }
 }
 
-/* Resolves the units of all quantities. */
+/* Completes the units of all quantities. */
 static void check_units(const Scan *s)
 {
     for (uint32_t i = 0; i < s->tokens.n; i++) {
@@ -231,7 +231,7 @@ static void check_units(const Scan *s)
     }
 }
 
-/* The bytes of a string: what stands between the quotes, escapes replaced. */
+/* The bytes of a string, with escapes replaced. */
 static void read_string(const Scan *s, DtToken *token, uint32_t lo, uint32_t hi)
 {
     char *bytes = dt_arena_alloc(s->arena, hi - lo + 1);
@@ -273,7 +273,8 @@ static void report_bad_number(const Scan *s, DtSpan span)
     }
 }
 
-/* An operator of another language: the equivalent token, if this language has one. */
+/* Reports an operator of another language; returns the equivalent token if this language has
+ * one. */
 static int report_foreign(const Scan *s, DtSpan span)
 {
     static const struct {
@@ -299,7 +300,7 @@ static int report_foreign(const Scan *s, DtSpan span)
     return DT_TOK_BAD;
 }
 
-/* A character that no word begins with: the token meant, 0 for a kind of space, DT_TOK_BAD. */
+/* The token meant by a character that begins no word; 0 for a kind of space, or DT_TOK_BAD. */
 static int report_character(const Scan *s, DtSpan span)
 {
     static const struct {
@@ -356,7 +357,7 @@ static void read_name(const Scan *s, DtToken *token)
     token->text_len = len;
 }
 
-/* Gives the word found its token kind and value; false: no token. */
+/* Sets kind and value of the token for the word; false: the word is no token. */
 static bool read_word(const Scan *s, int word, DtToken *token)
 {
     DtSpan span = token->span;

@@ -71,8 +71,8 @@ static const char *shown_path(const DtLower *l, const char *path, const char *id
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 
-/* `std.dsl` belongs to the compiler; other files are next to the including file, or else in the
- * library. */
+/* The file that an include means: `std.dsl` is the compiler's; others are next to the including
+ * file, or else in the library. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
 {
     char *name = dt_arena_strndup(l->arena, item->include, item->include_len);
@@ -93,7 +93,7 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
     if (second && can_read(l, second, &text, &len, &other))
         return second;
     if (dt_diag_errors(l->diags))
-        return NULL; /* a syntax check comes first: the name itself may be wrong */
+        return NULL; /* checks the syntax first, since the name itself may be wrong */
     DtDiag *d =
         dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);
@@ -264,7 +264,7 @@ static bool type_names(const DtAstType *type, const char *axis)
     return found;
 }
 
-/* Whether a definition of the library takes or gives tensors with an axis of this name. */
+/* Whether a definition of the library has an argument or result with an axis of this name. */
 static bool is_in_signatures(const DtLower *l, const char *axis)
 {
     bool found = false;
@@ -280,12 +280,10 @@ static bool is_in_signatures(const DtLower *l, const char *axis)
     return found;
 }
 
-/* The library's axes become axes of the program, unless the program has a dim or an axis of that
- * name. Then the
- * program's one is meant where signatures of the library name it (`height` of `conv`: an axis of
- * the caller's tensors),
- * and an axis that only bodies of the library use gets another name, so that the program's
- * extent does not bind it. */
+/* Makes the library's axes axes of the program. If the program has a dim or an axis of that name,
+ * signatures of the library that name it mean the program's (`height` of `conv`: an axis of the
+ * caller's tensors). An axis that only bodies of the library use gets another name then, so that
+ * the program's extent does not bind it. */
 static void merge_library_axes(DtLower *l)
 {
     for (uint32_t i = 0; i < l->table_size; i++) {
@@ -322,7 +320,7 @@ static void collect_names(DtLower *l)
         if (item->kind == DT_ITEM_DEF && item->def)
             add_global(l, DT_GLOBAL_DEF, item->def->name, NULL, item->def);
     }
-    /* names that the program's files define hide the library's */
+    /* a name that the program's files define hides the library's */
     for (uint32_t i = 0; i < l->table_size; i++)
         if (l->library_table[i] && !dt_scope_value(l, l->library_table[i]->name))
             *slot_of(l, l->value_table, l->library_table[i]->name) = l->library_table[i];
@@ -373,7 +371,7 @@ static void apply_options(DtLower *l)
 
 /* ---- dims ---- */
 
-/* Dims are evaluated at file level: no activation, so that no local name is seen. */
+/* Evaluates a dim at file level, without an activation, so that local names are not seen. */
 static int64_t evaluate_dim(DtLower *l, DtGlobal *dim)
 {
     DtActivation *now = l->now;
@@ -432,8 +430,8 @@ static void load_training(DtLower *l)
         load_file(l, path, (DtSpan){0}, 0);
 }
 
-/* Ends the text after a block and blanks the text before it, so that only the block is parsed
- * and its lines keep their numbers. */
+/* Ends the text after a block and replaces the text before it by blanks, so that the parser sees
+ * the block only, and lines keep their numbers. */
 static void cut_out(char *text, size_t from, size_t to)
 {
     text[to] = 0;

@@ -12,33 +12,34 @@
 #include "frontend/ast.h"
 
 enum {
-    DT_MAX_SOURCE = 4 << 20, /* bytes of a source file */
-    DT_MAX_NAME = 255,       /* bytes of a name */
-    DT_MAX_NUMBER = 400,     /* characters of a number */
-    DT_MAX_NESTING = 200,    /* open brackets */
-    DT_MAX_HEIGHT = 1000,    /* levels of an expression tree */
+    DT_MAX_SOURCE = 4 << 20, /* the most bytes of a source file */
+    DT_MAX_NAME = 255,       /* the most bytes of a name */
+    DT_MAX_NUMBER = 400,     /* the most characters of a number */
+    DT_MAX_NESTING = 200,    /* the most open brackets */
+    DT_MAX_HEIGHT = 1000,    /* the most levels of an expression tree */
 };
 
 typedef struct DtToken {
     int kind;         /* DT_TOK_... of parser.y */
-    DtSpan span;      /* empty for inserted tokens: where it would stand */
-    uint32_t lines;   /* newlines between the token before it and this one */
+    DtSpan span;      /* its place; an inserted token has an empty span there */
+    uint32_t lines;   /* newlines before it, after the token before */
     uint16_t depth;   /* braces open around it; `}` counts its own block, `{` does not */
-    uint16_t nesting; /* `(` and `[` open around it, within the innermost brace */
-    bool inserted;    /* not in the source */
+    uint16_t nesting; /* number of `(` and `[` open around it, within the innermost brace */
+    bool inserted;    /* the layout inserted it */
     bool reported;    /* an error about it was reported already */
-    bool cut;         /* an unterminated string, which swallowed the brackets after it */
+    bool cut;         /* a string without an end, which contains the brackets after it */
     bool config;      /* within a configuration block */
     int64_t integer;
     double number;
     const char
-        *text; /* name, dtype, operator or keyword: interned; string: its bytes; quantity: unit */
+        *text; /* name, dtype, operator or keyword: interned text; string: its bytes; quantity: its
+                * unit */
     uint32_t text_len;
 } DtToken;
 
 typedef DT_VEC(DtToken) DtTokens;
 
-/* All tokens of the file, comments included, without an end token; lexical errors reported. */
+/* Splits the file into tokens, comments included, without an end token. Reports lexical errors. */
 DtTokens dt_scan_tokens(DtArena *arena, DtDiags *diags, uint32_t file);
 
 /* The tokens that the grammar sees: no comments, newlines that end a statement as `;`, brackets
@@ -53,12 +54,12 @@ bool dt_layout_is_item_keyword(int kind);
 const char *dt_layout_other_name(int kind);
 
 /* Reports the token at tokens->at[at], which the grammar cannot accept; expected[kind -
- * DT_TOK_FIRST] says which kinds it could. Silent if the token was reported already. */
+ * DT_TOK_FIRST] says which kinds it accepts. Reports nothing if the token was reported already. */
 void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected);
 
-/* The index where parsing resumes after an error at tokens->at[at]: the `;` behind the faulty
- * statement, entry or item, the `}` of the block it stands in, or the `{` of its own block if the
- * grammar has an error production with a block for it. */
+/* The index where parsing resumes after an error at tokens->at[at]: the `;` after the faulty
+ * statement, entry or item; the `}` of the block that contains it; or the `{` of its own block, if
+ * the grammar has an error production with a block. */
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at);
 
 #endif

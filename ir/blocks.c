@@ -19,7 +19,7 @@ typedef struct Dim {
     int64_t extent, to, from;
 } Dim;
 
-/* Elements along the axis that one step of the coordinate of split number s is. */
+/* By how many elements along the axis one step of the coordinate of its split number s moves. */
 static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
 {
     int64_t step = axis->extent;
@@ -28,13 +28,14 @@ static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
     return step;
 }
 
-/* Time, if there is a mesh axis of it, comes before those of devices. */
+/* Number of the first device axis: a mesh axis of time, if there is one, comes before those. */
 static uint32_t first_device(const DtMesh *mesh)
 {
     return mesh->n && mesh->axes[0].is_time ? 1 : 0;
 }
 
-/* The slot of a device mesh axis in blocks->coord_axis; -1: none is free. */
+/* The entry of blocks->coord_axis for a device mesh axis, a new one if need be; -1: all are
+ * used. */
 static int coord_slot(DtBlocks *blocks, uint32_t axis, uint32_t *n)
 {
     for (uint32_t c = 0; c < *n; c++)
@@ -46,12 +47,13 @@ static int coord_slot(DtBlocks *blocks, uint32_t axis, uint32_t *n)
     return (int)(*n)++;
 }
 
-/* Where splits of longer that shorter lacks move a block, per coordinate, into coords. */
+/* Adds to coords how the splits that `longer` has and `shorter` lacks move a block, for each step
+ * of a coordinate. */
 static bool add_moves(DtBlocks *blocks, const DtAxis *longer, uint32_t n_shorter,
                       int64_t stride, const DtMesh *mesh, int64_t *coords, uint32_t *n)
 {
     for (uint32_t s = n_shorter; s < longer->n_split; s++) {
-        if (stride == 0) /* the same along the axis */
+        if (stride == 0) /* elements along the axis */
             continue;
         int slot = coord_slot(blocks, longer->split[s] - first_device(mesh), n);
         if (slot < 0)
@@ -61,7 +63,8 @@ static bool add_moves(DtBlocks *blocks, const DtAxis *longer, uint32_t n_shorter
     return true;
 }
 
-/* Outermost (in the result) first; neighbours that are one run on both sides joined. */
+/* Adds a dimension. Dimensions are in the order of the result, outermost first; neighbours that are
+ * one run in both tensors are joined. */
 static void add_dim(Dim *dims, uint32_t *n, Dim dim)
 {
     if (dim.extent == 1)

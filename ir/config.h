@@ -19,13 +19,13 @@ typedef enum DtSourceKind {
 typedef struct DtSource {
     DtSourceKind kind;
     const char *glob;     /* as written; relative to the folder of the .dsl file that says it */
-    const char *folder;   /* that folder, as the file was named on the command line or by include */
-    DtDtype dtype;        /* bin */
+    const char *folder;   /* the folder of that file, as the command line or the include names it */
+    DtDtype dtype;        /* format `bin` */
     double from, to;      /* part of the tokens, 0..1 */
     bool raw;             /* bin: the bytes of any file, also of a known format */
     bool unpaired;        /* it has a number of samples and an order of its own */
     double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
-    const char *augment;  /* images: as written, NULL if none */
+    const char *augment;  /* images: a setting as written, NULL if there is none */
     DtSpan span;
 } DtSource;
 
@@ -42,7 +42,7 @@ typedef enum DtSampleKind {
 typedef struct DtReader {
     DtSampleKind kind;
     DtSource source;
-    double rate, mean_span; /* mlm, span_corruption */
+    double rate, mean_span; /* for tasks mlm and span_corruption */
     int64_t mask_id;
     uint32_t n_inputs;
     const char *inputs[8];  /* names of `input` ops */
@@ -54,7 +54,7 @@ typedef struct DtReader {
 /* A number that the runtime computes before each step (base/formula.h): the value of an `input`
  * op of that name, "@lr". */
 typedef struct DtStepScalar { const char *name, *formula; } DtStepScalar;
-/* A name in such formulas that a run may set: "lr.base". */
+/* A name in these formulas whose value a run may set: "lr.base". */
 typedef struct DtStepSetting { const char *name; double value; bool is_whole; } DtStepSetting;
 
 /* The optimizer's update of one parameter: a function outside the module. Inputs: the parameter
@@ -63,7 +63,7 @@ typedef struct DtStepSetting { const char *name; double value; bool is_whole; } 
  * writes[]. */
 typedef struct DtUpdateRule {
     const DtStore *param;
-    uint32_t group; /* in DtTrainConfig.groups */
+    uint32_t group; /* index in DtTrainConfig.groups */
     DtFunc *func;
     const char **scalars; uint32_t n_scalars;
 } DtUpdateRule;
@@ -71,7 +71,7 @@ typedef struct DtUpdateRule {
 enum {
     DT_MAX_MOMENTS = 4,    /* states of an optimizer for each parameter: stores of kinds MOMENT1
                             * .. */
-    DT_UPDATE_OPERANDS = 8 /* of an op of its function, at most */
+    DT_UPDATE_OPERANDS = 8 /* the most operands of an op of the function */
 };
 
 typedef struct DtOptimizer {
@@ -82,39 +82,40 @@ typedef struct DtOptimizer {
 typedef struct DtPrecision {
     DtDtype compute, params, master, grads, reduce;
     bool has_master;
-    bool tf32;           /* operands of products in f32 are rounded to it */
+    bool tf32;           /* f32 operands of products are rounded to this dtype */
     bool dynamic_loss_scale;
     double loss_scale;
-    DtSpan span;         /* file 0 if precision was not written: everything f32 */
+    DtSpan span;         /* file 0: the program has no precision block, so everything is f32 */
 } DtPrecision;
 
 /* A loss with its own parameters and optimizer. A step takes the objectives one after the other,
  * each with the parameters that the ones before have left. */
 typedef struct DtObjective {
-    const char *name; /* name of its entries, NULL: `loss` */
-    const char *loss; /* name of the value */
+    const char *name; /* part of the names of its entries; NULL: `loss` */
+    const char *loss; /* name of the loss value */
     int64_t every;    /* the loss is minimised in every n-th step only */
     const char *rate; /* the scalar that is shown as its learning rate; NULL: none */
     DtSpan span;
 } DtObjective;
 
-/* matched with paths of parameters */
+/* patterns for paths of parameters */
 typedef struct DtPattern { const char *text; DtSpan span; } DtPattern;
 typedef DT_VEC(DtPattern) DtPatterns;
 
-/* Parameters with an optimizer of their own. name: of the entry; "optimizer" for parameters in
- * no group. */
+/* Parameters with an optimizer of their own. name: the name of the group in the program;
+ * "optimizer" for parameters in no group. */
 typedef struct DtParamGroup {
     const char *name;
-    DtPatterns params; /* n 0: all others */
+    DtPatterns params; /* n 0: the group has all parameters that no other group has */
     bool own_norm; /* `grad_norm` counts the gradients of this group only */
-    uint32_t objective; /* in DtTrainConfig.objectives */
-    const char *rate;   /* the scalar that is its learning rate, NULL: no rule uses it directly */
+    uint32_t objective; /* index in DtTrainConfig.objectives */
+    const char *rate;   /* the scalar that is its learning rate; NULL: no scalar is used as one
+                         * directly */
     DtSpan span;
 } DtParamGroup;
 
-/* A loss or metric that is shown of an entry of the plan: formula (base/formula.h) of the entry's
- * results, or "": its result of that name. */
+/* A loss or metric that a run shows for an entry of the plan. formula: an expression of the entry's
+ * results (base/formula.h), or "": the result of the same name. */
 typedef struct DtShownValue {
     const char *name, *entry, *formula;
 } DtShownValue;
@@ -135,17 +136,18 @@ typedef struct DtTrainConfig {
     /* names of values shown with the loss */
     const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics;
     DtSpan metric_spans[DT_MAX_METRICS];
-    DT_VEC(DtShownValue) shown; /* of each entry losses, then metrics */
+    DT_VEC(DtShownValue) shown; /* by entry: losses, then metrics */
     DtPatterns frozen;
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, with the same inputs */
-    /* `draws = one`: each element of a draw takes a call of its own, instead of a quarter of one */
+    /* `draws = one`: the generator is called once for each element of a draw, instead of once for
+     * four */
     bool draws_one;
-    /* elements that draws take from one call; 0: there are no draws */
+    /* elements that each call of the generator gives to a draw; 0: the program has no draws */
     uint32_t draws;
-    /* samples after the last whole batch count: see dt_samples_add_up */
+    /* an evaluation also counts the samples after the last whole batch: see dt_samples_add_up */
     bool eval_rest;
-    int64_t save_every, save_keep;       /* 0: only at the end; keep 0: all */
+    int64_t save_every, save_keep;       /* save_every 0: only at the end; keep 0: keeps all */
     DtSpan span;
 } DtTrainConfig;
 
@@ -163,15 +165,15 @@ typedef struct DtLink { double bytes_per_second, seconds; } DtLink;
 /* Nodes of one kind. */
 typedef struct DtNodeKind {
     const char *gpu;        /* name of a device, "cpu" for the host */
-    const DtDevice *device; /* that one; NULL after an error */
+    const DtDevice *device; /* the device of that name, or NULL after an error */
     int64_t nodes;
 } DtNodeKind;
 enum { DT_NODE_KINDS = 4 };
 typedef struct DtClusterConfig {
     const char *name;
-    int64_t nodes, gpus;    /* nodes of all kinds; devices per node */
+    int64_t nodes, gpus;    /* nodes: of all kinds; gpus: devices per node */
     DtNodeKind kinds[DT_NODE_KINDS]; uint32_t n_kinds; /* in the order of ranks; at least one */
-    /* the software stack whose speed is assumed: dt_stack_ours by default */
+    /* the software stack whose speed the cost model assumes: dt_stack_ours by default */
     const DtStack *stack;
     DtLink intra, inter; /* bytes_per_second 0: not given */
     DtSpan span;
@@ -180,7 +182,7 @@ typedef struct DtClusterConfig {
 /* ---- parallel ---- */
 
 typedef struct DtShard {
-    /* path of the value that the line is limited to; n_place 0: it holds for all values */
+    /* the path that limits the line to some values; n_place 0: it holds for all values */
     const char *place[8]; uint32_t n_place;
     const char *axes[16]; uint32_t n_axes;
     const char *mesh[4]; uint32_t n_mesh;
@@ -189,7 +191,7 @@ typedef struct DtShard {
     DtSpan span;
 } DtShard;
 typedef struct DtPipeline {
-    const char *loops[8]; uint32_t n_loops;   /* full paths, once the program is known */
+    const char *loops[8]; uint32_t n_loops;   /* full paths, filled in once the program is known */
     const char *on;
     const char *schedule;                     /* "1f1b" by default */
     int64_t chunks;
@@ -212,7 +214,7 @@ typedef struct DtRemat {
 } DtRemat;
 typedef struct DtParallelConfig {
     const char *name, *cluster;
-    DtMesh mesh;                              /* without time */
+    DtMesh mesh;                              /* the mesh's axes without time */
     DtSpan mesh_span;
     DT_VEC(DtShard) shards;
     DT_VEC(DtPipeline) pipelines;
@@ -220,10 +222,11 @@ typedef struct DtParallelConfig {
     DT_VEC(DtRemat) remats;
     const char *micro_axis; int64_t micro;    /* 1 if not written */
     DtSpan micro_span;
-    bool is_auto;                             /* `auto (...)`: search */
+    bool is_auto;                             /* the block says `auto (...)`: search for the rest */
     const char *auto_goal;                    /* the goal: a word of config.def */
     double auto_memory;                       /* fraction of a device's memory that may be used */
-    int64_t auto_gpus[2];                     /* fewest and most devices; 0: those of the cluster */
+    int64_t auto_gpus[2];                     /* the fewest and most devices that the search may
+                                               * use; 0: those of the cluster */
     DtSpan auto_span;
     DtSpan span;
 } DtParallelConfig;
@@ -243,7 +246,7 @@ typedef struct DtDim {
     const char *name;
     int64_t extent;
     bool is_number;  /* written as a number, not computed from other dims */
-    bool is_given;   /* by -D */
+    bool is_given;   /* -D of the command line sets it */
 } DtDim;
 
 typedef struct DtProgram {
@@ -252,13 +255,13 @@ typedef struct DtProgram {
     DT_VEC(DtTrainConfig *) trains;
     DT_VEC(DtClusterConfig *) clusters;
     DT_VEC(DtParallelConfig *) parallels;
-    DtTrainConfig *train;          /* the chosen ones */
-    DtClusterConfig *cluster;      /* NULL: this machine */
-    DtParallelConfig *parallel;    /* NULL: one rank */
-    /* of the program's blocks, and those of the library that it names */
+    DtTrainConfig *train;          /* the blocks that were chosen */
+    DtClusterConfig *cluster;      /* NULL: no cluster, this machine */
+    DtParallelConfig *parallel;    /* NULL: no layout, one rank */
+    /* all blocks of the program, and those of the library that it names */
     DT_VEC(const DtDevice *) devices;
     DT_VEC(const DtStack *) stacks;
-    DT_VEC(DtDim) dims;            /* those with an extent */
+    DT_VEC(DtDim) dims;            /* the dims that have an extent */
 } DtProgram;
 
 #endif

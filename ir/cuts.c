@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts of a pipeline; see cuts.h. Items are counted by runs of equal ones. So filling takes a
- * step for each
- * run of a piece, and a move of an item only changes the pieces where runs meet: every other
- * piece passes
- * on an item that costs as much as the one that it receives. */
+/* Cuts of a pipeline; see cuts.h. Items are counted by runs of equal ones. So filling takes one
+ * step for each run in a piece. Moving an item changes the loads of the pieces where runs meet
+ * only: every other piece passes on an item that costs as much as the one that it receives. */
 #include "ir/cuts.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-static const double LESS = 1 - 1e-9;  /* sums in another order are no gain */
-static const double NEAR = 1 - 1e-12; /* of the least limit */
+static const double LESS = 1 - 1e-9;  /* smaller differences come from the order of additions */
+static const double NEAR = 1 - 1e-12; /* relative accuracy of the least limit */
 
 typedef struct Cutter {
     const DtCuts *c;
     int64_t n_items;
     int64_t *first;
-    double *load, *size; /* of stages, of pieces */
+    double *load, *size; /* total cost of each stage, of each piece */
 } Cutter;
 
 static double cost_of(const Cutter *x, uint32_t run, uint32_t piece)
@@ -34,8 +32,8 @@ static double cost_at(const Cutter *x, int64_t item, uint32_t piece)
 
 /* ---- filling ---- */
 
-/* How many of n items of this cost go into a piece that may get `left` more: as many as fit, but so
- * many stay for the pieces that are still to come. */
+/* How many of n items of this cost go into a piece that may get `left` more: as many as fit, but
+ * leaving at least `stay` for the pieces that follow. */
 static int64_t room(double left, double cost, int64_t n, int64_t stay)
 {
     const double fit = cost > 0 ? floor(left / cost) : (double)n;
@@ -49,7 +47,7 @@ static int64_t room(double left, double cost, int64_t n, int64_t stay)
 static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_most)
 {
     const uint32_t n = x->c->n_pieces;
-    int64_t behind = 0; /* items in pieces */
+    int64_t behind = 0; /* items that are in pieces already */
     uint32_t piece = 0;
     double at = 0;
     x->first[0] = 0;
@@ -79,7 +77,8 @@ static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_m
     return true;
 }
 
-/* The least limit, by bisection; limits between two that fill alike need not be tried. */
+/* The least limit, by bisection; it skips limits that would fill pieces exactly as a limit tried
+ * before. */
 static void fill_all(const Cutter *x)
 {
     double lo = 0, hi = 0, least, filled;
@@ -127,13 +126,15 @@ static void add_up(const Cutter *x)
 
 /* ---- moving single items ---- */
 
-/* Loads of pieces after a move: the two at its ends, and those between where runs meet. */
+/* Computes the loads of pieces after a move: of the two at its ends, and of those between where
+ * runs meet. */
 typedef struct Change { uint32_t piece; double by; } Change;
 
 typedef struct Move {
     uint32_t from, to, n;
     Change at[2 + DT_CUTS_RUNS];
-    double worst, then; /* minimized in this order: worst, then `then`; worst INFINITY: refused */
+    double worst, then; /* Moves are compared by `worst`, then by `then`; worst INFINITY: the move
+                         * is not allowed. */
 } Move;
 
 static uint32_t piece_of(const Cutter *x, int64_t item)
@@ -150,10 +151,10 @@ static uint32_t piece_of(const Cutter *x, int64_t item)
 }
 
 /* A move of one item through a run of pieces: each passes one on and receives one. Only the pieces
- * `meet` change (as many as there are places where runs meet). */
+ * listed in `meet` change, those where runs meet. */
 static void move_of(const Cutter *x, const uint32_t *meet, uint32_t from, uint32_t to, Move *m)
 {
-    const bool up = from < to; /* to later pieces */
+    const bool up = from < to; /* the item moves to a later piece */
     const uint32_t lo = up ? from : to, hi = up ? to : from;
     m->from = from;
     m->to = to;
@@ -178,8 +179,8 @@ static double load_with(const Cutter *x, const Move *m, uint32_t stage)
     return load;
 }
 
-/* Whether the move helps: the largest load of a stage, or size of a piece, decreases in all that it
- * changes. */
+/* Whether the move helps: the largest load of a stage, or cost of a piece, decreases among those
+ * that it changes. */
 static void judge(const Cutter *x, bool stages, double most, double most_load, Move *m)
 {
     m->worst = 0;
@@ -219,12 +220,13 @@ static uint32_t largest(const double *of, uint32_t n)
     return most;
 }
 
-/* One move away from the stage with most, or from the largest piece. False: none helps. */
+/* Makes the best move of one item away from the stage with the largest load or (stages false) from
+ * the largest piece. False: no move helps. */
 static bool improve(const Cutter *x, bool stages)
 {
     const DtCuts *c = x->c;
     const uint32_t stage = largest(x->load, c->n_stages), piece = largest(x->size, c->n_pieces);
-    uint32_t meet[2][DT_CUTS_RUNS]; /* down, up */
+    uint32_t meet[2][DT_CUTS_RUNS]; /* of moves to earlier, to later pieces */
     int64_t start = 0;
     Move best = {.worst = INFINITY}, m;
     for (uint32_t r = 0; r + 1 < c->n_runs; r++) {

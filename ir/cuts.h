@@ -10,16 +10,16 @@ enum { DT_CUTS_RUNS = 64 };
 /* Adjacent items of equal cost. */
 typedef struct DtCutsRun {
     int64_t count;
-    const double *cost; /* cost of one item on stage s: at s * stage_step */
+    const double *cost; /* cost of one item on stage s: cost[s * stage_step] */
 } DtCutsRun;
 
 typedef struct DtCuts {
     const DtCutsRun *runs;
-    /* with more than DT_CUTS_RUNS runs pieces are only filled, not improved */
+    /* with more than DT_CUTS_RUNS runs, pieces are filled but not improved */
     uint32_t n_runs;
-    uint32_t stage_step;      /* 0: stages are equal; or 1 */
-    uint32_t n_pieces, n_stages; /* at most as many pieces as items; equally many per stage */
-    const uint32_t *stage_of; /* stage of each piece */
+    uint32_t stage_step;      /* 0: all stages have the same costs; else 1 */
+    uint32_t n_pieces, n_stages; /* at most as many pieces as items; each stage has equally many */
+    const uint32_t *stage_of; /* by piece: its stage */
 } DtCuts;
 
 /* Cuts so that the largest total cost of a stage is least, and then the largest cost of a piece.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry points by what they are, and the names that texts and messages have for it: "grad",
+/* The kinds of entry points, and the names by which texts and messages call them: "grad",
  * "grad.prologue", "grad.prologue.2" and "update.2" (of a stage), "grad.f3" (of a piece),
  * "grad.f3.1" (another twin of it); "grad@critic" and "grad@critic.prologue" for the loss
  * `critic`. */
@@ -47,7 +47,7 @@ const char *dt_entry_run(const DtEntryPoint *entry)
     return entry->objective ? dt_intern_printf("%s@%s", name, entry->objective) : name;
 }
 
-/* The rest of a name: a number and, with ret_twin, perhaps another one. */
+/* Reads the rest of a name: a number and, with ret_twin, perhaps the number of a twin. */
 static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_twin)
 {
     char *end;
@@ -79,7 +79,7 @@ bool dt_entry_read(const char *name, DtEntryPoint *ret_entry)
         rest += 9;
     } else if (rest[0] == '.' && rest[1] && (part = strchr("fbw", rest[1]))) {
         of = part[0] == 'f' ? DT_PART_F : part[0] == 'b' ? DT_PART_B : DT_PART_W;
-        rest += 1; /* the letter stands for the dot of a number */
+        rest += 1; /* a part that is named by a letter has its number right after it */
     }
     *ret_entry =
         (DtEntryPoint){.objective = all > len ? dt_intern_n(name + len + 1, all - len - 1) : NULL};

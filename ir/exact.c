@@ -15,7 +15,7 @@ typedef struct Field {
     uint64_t less;
 } Field;
 
-static const Field field_p = {61, 2373}, field_q = {60, 1187}; /* p = 2q + 1 */
+static const Field field_p = {61, 2373}, field_q = {60, 1187}; /* the second prime: p = 2q + 1 */
 
 static uint64_t modulus(Field f) { return (UINT64_C(1) << f.bits) - f.less; }
 
@@ -24,7 +24,7 @@ static uint64_t sum(Field f, uint64_t a, uint64_t b)
     return a + b < modulus(f) ? a + b : a + b - modulus(f);
 }
 
-/* 2^bits is `less`. */
+/* Uses that 2^bits equals `less` modulo the prime. */
 static uint64_t product(Field f, uint64_t a, uint64_t b)
 {
     const uint64_t low = (UINT64_C(1) << f.bits) - 1;
@@ -114,10 +114,10 @@ static DtExact part(DtExact x)
                      .q = x.q == DT_EXACT_NONE ? x.q : inverse(field_q, x.q)};
 }
 
-/* The value of exp(x): of an unknown part nothing more than that is known. */
+/* The value of exp(x), known only as far as x is. */
 static DtExact exponential(DtExact x)
 {
-    /* whose square has order q */
+    /* an element whose square has order q */
     const uint64_t root = UINT64_C(0x9e3779b97f4a7c15) % modulus(field_p);
     if (is_lowest(x))
         return (DtExact){.q = DT_EXACT_NONE};

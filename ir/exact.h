@@ -17,10 +17,11 @@ typedef struct DtExact {
     uint64_t p, q;
 } DtExact;
 
-#define DT_EXACT_NONE UINT64_MAX /* as q: there is none */
-enum { DT_EXACT_PRODUCTS = 32 }; /* most products and quotients, so that degrees stay below 2^32 */
+#define DT_EXACT_NONE UINT64_MAX /* as q: the number has no component modulo q */
+enum { DT_EXACT_PRODUCTS = 32 }; /* the most products and quotients in a function, so that degrees
+                                  * stay below 2^32 */
 
-/* An unknown number, which makes results unknown, too; and -inf. */
+/* An unknown number, which makes results unknown, too; and minus infinity. */
 extern const DtExact dt_exact_unknown, dt_exact_lowest;
 
 DtExact dt_exact_number(double x); /* unknown if x is infinite (other than -inf) or NaN */
@@ -28,9 +29,9 @@ DtExact dt_exact_draw(uint64_t seed);
 /* ADD, SUB, MUL, DIV, NEG, EXP, TANH, STOP; other kinds give an unknown number. y: the second
  * operand, if there are two. */
 DtExact dt_exact_map(DtOpKind kind, DtExact x, DtExact y);
-/* The larger one, in a fixed arbitrary order. */
+/* The larger of two numbers, in a fixed order that has no meaning. */
 DtExact dt_exact_max(DtExact x, DtExact y);
-/* Whether the numbers are equal; if one has no second component, by the first. */
+/* Whether the numbers are equal; if one has no component modulo q, by the other one. */
 bool dt_exact_same(DtExact x, DtExact y);
 
 #endif

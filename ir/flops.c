@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the contractions of a function: 2 for each multiply and add. What a backward
- * function computes again to begin with, as attention its scores, is not counted: of each
- * contraction of the forward function it has two at most. */
+/* Operations of the contractions of a function: 2 for each multiply and add. Contractions that a
+ * backward function only recomputes (the scores, in attention) are not counted: of each contraction
+ * of the forward function, the backward function has at most two that count. */
 #include "ir/ir.h"
 
 static double flops_of(const DtOp *op)

@@ -23,8 +23,8 @@ bool dt_frame_has(const DtOp *op)
 
 /* ---- whose memory a value is in ---- */
 
-/* A value made in its final place, possibly through renames. A rename that holds its operand's
- * memory, and is no part itself, is its own home. */
+/* Records the memory in which the operands of op are made, possibly through renames. A rename that
+ * holds its operand's memory, and is no part of a larger value, is the home of that memory. */
 static void add_held(const DtOp *op, const DtValue **home)
 {
     for (uint32_t k = 0; op->holds && k < op->n_in; k++) {
@@ -41,7 +41,7 @@ static void add_held(const DtOp *op, const DtValue **home)
     }
 }
 
-/* The value whose memory result number i shares because of the op. */
+/* The value whose memory result number i of op shares. */
 static const DtValue *home_of(const DtOp *op, uint32_t i)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(op->out[i]->type),
@@ -64,7 +64,7 @@ static const DtValue *home_of(const DtOp *op, uint32_t i)
 static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 {
     const DtValue **home = DT_NEW_ARRAY(arena, const DtValue *, (size_t)func->n_values + 1);
-    for (uint32_t i = func->ops.n; i-- > 0;) { /* a joined value may itself be joined */
+    for (uint32_t i = func->ops.n; i-- > 0;) { /* a joined value may be part of another one */
         const DtOp *op = func->ops.at[i];
         add_held(op, home);
         if (op->kind == DT_OP_DONE && op->in[0]->op && op->in[0]->op->kind != DT_OP_RINGBUF_GET)
@@ -83,14 +83,14 @@ static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 
 /* ---- in use ---- */
 
-/* A function whose ops are being visited. */
+/* A function while its ops are visited. */
 typedef struct Uses {
-    /* the caller in whose frame it is, and the call; NULL: it has its own frame */
+    /* the caller in whose frame it is, and the call; NULL: the function has its own frame */
     const struct Uses *caller;
     const DtOp *call;
     const DtFunc *func;
-    const DtEntryPoint *entry; /* whose function it is, or NULL */
-    const DtValue **home;      /* by value id */
+    const DtEntryPoint *entry; /* the entry whose function it is, or NULL */
+    const DtValue **home;      /* by value id: the value whose memory it shares, see find_homes */
     uint32_t *range;           /* by value id: 1 + number of its range */
     DtFrameRanges *ranges;
     DtArena *arena;
@@ -98,7 +98,7 @@ typedef struct Uses {
 
 static void use(const Uses *u, const DtValue *value, uint32_t position);
 
-/* The same of the caller's value that an input or result is. */
+/* Records a use of the caller's value that an input or result of the function stands for. */
 static void use_outside(const Uses *u, const DtValue *value, uint32_t position)
 {
     if (!value->op)
@@ -122,8 +122,8 @@ static void use(const Uses *u, const DtValue *value, uint32_t position)
     range->last = position > range->last ? position : range->last;
 }
 
-/* A `done` counts as a use of the started op's operand, and of slots of the ring buffer of other
- * iterations. */
+/* A `done` counts as a use of the started op's operand, and of the ring buffer's slots that other
+ * iterations wrote. */
 static void use_started(const Uses *u, const DtOp *done, uint32_t position)
 {
     const DtOp *by = done->in[0]->op;
@@ -142,7 +142,7 @@ static const DtEntryPoint *entry_of(const DtFunc *func)
     return NULL;
 }
 
-/* A ring buffer of an entry that runs for each micro-batch is there in all of them. */
+/* The ring buffer of an entry that runs once per micro-batch keeps its memory in all of them. */
 static bool is_always_there(const Uses *u, const DtValue *value)
 {
     const DtMesh *mesh = &u->func->module->mesh;
@@ -173,9 +173,10 @@ static Uses begin(const DtFunc *func, DtFrameRanges *ranges, DtArena *arena)
 
 static uint32_t use_all(const Uses *u, uint32_t position);
 
-/* Positions of time: an op has one; a loop has one for each carried value, which is copied
- * there, and one after those; a call of a function in the caller's frame has all positions of
- * that function. ret: the position after them. */
+/* Numbers the moments at which ranges may begin or end. An op has one position; a loop has one for
+ * each carried value, whose initial value is copied at that moment, and one more; a call of a
+ * function in the caller's frame has all positions of that function. Returns the position after
+ * them. */
 static uint32_t use_by(const Uses *u, DtOp *op, uint32_t position)
 {
     const uint32_t n_carried = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0,

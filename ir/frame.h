@@ -23,7 +23,8 @@ typedef struct DtFrameRange {
     int64_t bytes, offset;
     uint32_t first, last;
     DtValue *value; /* the value that it belongs to, or */
-    DtOp *op;       /* the op whose function's frame it is; neither: known to the caller */
+    DtOp *op;       /* or the op whose function's frame it is; NULL in both: a range that only the
+                     * caller knows */
 } DtFrameRange;
 
 typedef DT_VEC(DtFrameRange) DtFrameRanges;

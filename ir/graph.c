@@ -354,7 +354,7 @@ DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y)
     return dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){c, x, y}, NULL);
 }
 
-/* x itself if it has that dtype. */
+/* Returns x itself if it has that dtype. */
 DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype)
 {
     if (x->type->dtype == dtype)
@@ -409,7 +409,7 @@ DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *co
     return make_one(b, &op, n, in, NULL);
 }
 
-/* If no axis is new: x in the order of type. */
+/* If type has no axis that x lacks, x is only reordered like type. */
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type)
 {
     if (x->type->rank == type->rank)
@@ -434,7 +434,7 @@ DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type)
     return dt_graph_reorder(b, x, type);
 }
 
-/* range: lo and hi of fill, step = stride, n = length. */
+/* range: lo, hi: padding; step: stride; n: length of a window. */
 DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
                          double fill)
 {
@@ -443,7 +443,7 @@ DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char 
     return make_one(b, &op, 1, &x, NULL);
 }
 
-/* x without axis w, and with that extent of axis; the op's rule reports errors. */
+/* The type of x without axis w, and with `extent` along axis; the op's rule reports errors. */
 static const DtType *fold_type(const DtType *x, const char *axis, const char *w, int64_t extent)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -469,7 +469,7 @@ DtValue *dt_graph_fold(DtBuilder *b, DtValue *x, const char *axis, const char *w
 
 /* ---- contractions and indexing ---- */
 
-/* The op's default order where wish is NULL. */
+/* wish NULL: the result has the op's default order of axes. */
 DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes,
                       const char *const *axes, DtDtype result, const DtType *wish)
 {
@@ -477,7 +477,7 @@ DtValue *dt_graph_dot(DtBuilder *b, DtValue *x, DtValue *y, uint32_t n_axes,
     if (wish)
         return make_one(b, &op, 2, (DtValue *[]){x, y}, dt_type_with_dtype(wish, result));
     const DtType *dtype =
-        dt_type_scalar(result); /* fits in dtype only: the wish for an order is dropped */
+        dt_type_scalar(result); /* only the dtype of the wish fits: its order of axes is dropped */
     return make(b, &op, 2, (DtValue *[]){x, y}, &dtype, true)->out[0];
 }
 
@@ -506,7 +506,8 @@ void dt_graph_topk(DtBuilder *b, DtValue *x, const char *axis, DtAxis c, DtValue
 {
     const char *axes[] = {axis, c.name};
     DtOp op = {.kind = DT_OP_TOPK, .n_axes = 2, .axes = axes};
-    const DtType *extent = dt_type_plain(x->type->dtype, 1, &c); /* gives the extent of c */
+    /* a wish that gives the extent of c */
+    const DtType *extent = dt_type_plain(x->type->dtype, 1, &c);
     DtOp *made = make(b, &op, 1, &x, (const DtType *[]){extent, NULL}, true);
     *ret_values = made->out[0];
     *ret_indices = made->out[1];
@@ -528,7 +529,7 @@ DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const
     return make_one(b, &op, n + 1, with_operand(b, x, n, index), NULL);
 }
 
-/* The targets with their extents; the order of wish if it is given. */
+/* The result has the axes `axes` and the others of x; in the order of wish, if it is given. */
 DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes,
                               DtValue *const *index, uint32_t n_summed, const char *const *summed,
                               const DtType *wish)
@@ -544,7 +545,8 @@ DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis
     DtValue **in = with_operand(b, x, n, index);
     if (wish)
         return make_one(b, &op, n + 1, in, wish);
-    const DtType *targets = dt_type_plain(x->type->dtype, n, axes); /* gives the extents */
+    /* a wish that gives the extents */
+    const DtType *targets = dt_type_plain(x->type->dtype, n, axes);
     return make(b, &op, n + 1, in, &targets, true)->out[0];
 }
 
@@ -611,7 +613,7 @@ static DtValue *make_same(DtBuilder *b, DtOpKind kind, DtValue *x)
 {
     DtValue *value = make_one(b, &(DtOp){.kind = kind}, 1, &x, NULL);
     value->name = x->name, value->means = x->means;
-    /* an input counts as it stands */
+    /* an input of the function has no op; its own number counts */
     value->final = x->op || x->final ? dt_op_made(x)->final : 1 + x->index;
     return value;
 }
@@ -633,7 +635,8 @@ DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, u
 {
     DtOp op = {.kind = DT_OP_PACK, .n_axes = n_kept, .axes = (const char **)(uintptr_t)kept};
     DtAxis bucket = {.name = dt_intern("@bucket"), .extent = extent};
-    const DtType *wish = dt_type_plain(in[0]->type->dtype, 1, &bucket); /* gives the extent */
+    /* a wish that gives the extent */
+    const DtType *wish = dt_type_plain(in[0]->type->dtype, 1, &bucket);
     return make(b, &op, n, in, &wish, true)->out[0];
 }
 
@@ -689,7 +692,8 @@ DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map)
 
 /* ---- tidying ---- */
 
-/* Other stages wait at a sum over stages, whether this one reads it or not. */
+/* A sum over stages must stay even if this stage does not read it, since other stages wait at
+ * it. */
 static bool is_used(const DtOp *op, const unsigned char *used)
 {
     if (op->stages)
@@ -714,7 +718,7 @@ uint32_t dt_graph_sweep(DtFunc *func)
             continue;
         for (uint32_t k = 0; k < op->n_in; k++)
             used[op->in[k]->id] = 1;
-        func->ops.at[--kept] = op; /* the kept ones gather at the end */
+        func->ops.at[--kept] = op; /* collects the ops that are kept at the end of the array */
     }
     if (kept > 0)
         memmove(func->ops.at, func->ops.at + kept, (func->ops.n - kept) * sizeof func->ops.at[0]);

@@ -29,17 +29,18 @@ typedef struct DtTensor {
 
 typedef struct DtInterp {
     DtArena *arena; /* tensors are made here */
-    uint64_t seed;  /* key of rng sites: dt_hash_text(path, seed) */
+    uint64_t seed;  /* start of the key of random sites: dt_hash_text(path, seed) */
     uint32_t step;
-    /* value of a `param` or `input` op of an entry function; must have the op's result type */
+    /* returns the value of a `param` or `input` op of an entry function, a tensor of the op's
+     * result type */
     DtTensor *(*source)(void *context, const DtOp *op);
-    /* an all_reduce over pipeline stages: the sum of the values of the stages in op->stages; NULL:
-     * abort */
+    /* returns, for an all_reduce over pipeline stages, the sum over the stages in op->stages; NULL:
+     * such an op aborts */
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in);
     void *context;
     bool rounds; /* round every float result to its dtype, as the language says (f32, bf16, f16) */
-    /* not 0: simulates rounding at unknown places. Floats that ranks round to their dtype are
-     * randomly moved by up to a roundoff first, differently for each number, and sums are
+    /* not 0: simulates rounding errors. Each float that ranks would round to its dtype is first
+     * moved at random by up to a roundoff, differently for each number in `noise`, and sums are
      * accumulated in f32 */
     uint32_t noise;
     /* the current position; kept by the interpreter */
@@ -47,16 +48,17 @@ typedef struct DtInterp {
     uint32_t iteration; /* row-major over the enclosing loops */
     /* iterations that the loop has done; in an entry the micro-batch, set by the caller */
     int64_t turn;
-    const DtFunc *func; /* the function being run, for messages */
+    const DtFunc *func; /* the function that is running, for messages */
     uint64_t n_moved;   /* how many tensors noise has moved */
 } DtInterp;
 
 /* With noise: moves each element by up to two roundoffs of its dtype, as if it had just been
  * computed. */
 void dt_interp_move(DtInterp *interp, DtTensor *tensor);
-double dt_interp_roundoff(DtDtype dtype); /* relative; 0: the dtype is not a rounded float */
+double dt_interp_roundoff(DtDtype dtype); /* the roundoff of the dtype, relative; 0: the dtype is no
+                                           * rounded float */
 
-DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* zeros */
+DtTensor *dt_interp_tensor(DtArena *arena, const DtType *type); /* a new tensor of zeros */
 
 /* Runs func on inputs (func->inputs.n of them, of exactly the types of func->inputs); fills
  * ret_results (func->results.n). Tensors are never written again once they are made, so results may
@@ -67,8 +69,8 @@ void dt_interp_run(DtInterp *interp, const DtFunc *func, DtTensor *const *inputs
                    DtTensor **ret_results);
 
 /* The initial value of a store: same bits as the runtime's before rounding to the store's dtype.
- * Elements are drawn with index row-major over the axes sorted by name, loop axes aside, which are
- * the iteration. */
+ * The index of an element's draw is row-major over the axes sorted by name. Loop axes are no part
+ * of it: they give the iteration. */
 void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor);
 
 /* Index of an element, row-major over the axes of type sorted by name. coordinate: one per axis,

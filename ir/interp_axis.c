@@ -35,7 +35,7 @@ static int64_t entry_offset(const DtInterp *interp, const DtOp *op, const DtRela
     return offset;
 }
 
-/* Old and new names of all entries, in lists. */
+/* Lists the old and the new names of all entries. */
 static void entry_names(const DtInterp *interp, const DtOp *op, DtWalk *ret_old, DtWalk *ret_new)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++) {
@@ -55,7 +55,8 @@ void dt_eval_relabel(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL), old = {0}, new = {0};
     entry_names(interp, op, &old, &new);
     int64_t
-        strides[DT_WALK_AXES]; /* of the axes that pass through; one that is old and new does not */
+        strides[DT_WALK_AXES]; /* strides of the axes that pass through; entries handle an axis
+                                * whose name is both old and new */
     dt_interp_strides(interp, op, &walk, type, old.rank, old.name, strides);
     if (dt_type_elements(type) != dt_type_elements(out[0]->type) ||
         type->rank - old.rank + new.rank != out[0]->type->rank)
@@ -74,9 +75,11 @@ void dt_eval_relabel(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
 
 /* ---- slice, pad, concat, expand ---- */
 
-/* Strides and, for each axis of op->axes, its place in the walk, its extent and stride in type. */
+/* How a walk moves in a tensor: strides for each axis of the walk; and, for each axis of op->axes,
+ * its place in the walk, its extent and its stride. */
 typedef struct Moved {
-    int64_t strides[DT_WALK_AXES]; /* of the other axes */
+    int64_t strides[DT_WALK_AXES]; /* strides along the axes that are not in op->axes; 0 along
+                                    * those */
     uint32_t n;
     int place[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK], stride[DT_MAX_RANK];
@@ -178,9 +181,9 @@ void dt_eval_expand(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
  * tensor. */
 typedef struct Windows {
     DtWalk walk;
-    int64_t strides[DT_WALK_AXES]; /* of the tensor, except along a */
+    int64_t strides[DT_WALK_AXES]; /* strides in the plain tensor, 0 along a */
     int a, w;
-    int64_t extent, stride; /* of a in the plain tensor */
+    int64_t extent, stride; /* extent and stride of a in the plain tensor */
     DtRange range;
 } Windows;
 
@@ -199,7 +202,7 @@ static Windows windows_of(const DtInterp *interp, const DtOp *op, const DtType *
     return windows;
 }
 
-/* Offset in the plain tensor of the place where the walk is, or -1 in the padding. */
+/* The offset in the plain tensor that belongs to the walk's present place, or -1 in the padding. */
 static int64_t windows_offset(const Windows *windows)
 {
     const int64_t *at = windows->walk.at;

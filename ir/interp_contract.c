@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The axes of the op's list as a walk of their own, with extents from type. */
+/* A walk over the axes in the op's list, with their extents in type. */
 static DtWalk listed_axes(const DtInterp *interp, const DtOp *op, const DtType *type)
 {
     DtWalk walk = {0};
@@ -19,7 +19,7 @@ static DtWalk listed_axes(const DtInterp *interp, const DtOp *op, const DtType *
     return walk;
 }
 
-/* Offsets of type over all places of the walk, row-major. */
+/* Lists the offsets in a tensor of this type for all places of the walk, row-major. */
 static int64_t *listed_offsets(DtInterp *interp, const DtOp *op, DtWalk walk, const DtType *type)
 {
     int64_t *offsets = DT_NEW_ARRAY(interp->arena, int64_t, dt_walk_places(&walk)), *to = offsets;

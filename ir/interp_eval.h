@@ -51,14 +51,14 @@ double dt_interp_binary(DtOpKind kind, DtDtype dtype, double x, double y);
 /* The map by which a reduction combines two elements; by DtReduce. */
 extern const DtOpKind dt_interp_combining[3];
 
-/* A partial sum as generated code has it: in f32, if noise is on. */
+/* A partial sum, rounded to f32 if noise is on, as generated code accumulates. */
 static inline double dt_interp_partial(const DtInterp *interp, DtDtype dtype, double sum)
 {
     return interp->noise && dt_dtype_is_float(dtype) ? (double)(float)sum : sum;
 }
 
-/* interp_walk.c, as all that follows. Aborts with the message, the op, its types and its span. For
- * broken invariants only: a verified serial module never gets here. */
+/* From here on: interp_walk.c. Aborts with the message, the op, its types and its span. Only for
+ * broken invariants: a verified serial module never leads here. */
 _Noreturn void dt_interp_fail(const DtInterp *interp, const DtOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -72,7 +72,8 @@ void dt_interp_strides(const DtInterp *interp, const DtOp *op, const DtWalk *wal
                        const DtType *type, uint32_t n_except, const char *const *except,
                        int64_t ret_strides[DT_WALK_AXES]);
 
-/* to's elements from `from`, which has the same axes in any order or lacks some. */
+/* Fills tensor `to` with the elements of `from`, which has the same axes in any order, or lacks
+ * some. */
 void dt_interp_spread(const DtInterp *interp, const DtOp *op, const DtTensor *from, DtTensor *to);
 
 /* Index of axis in type; aborts if it has no such axis. */

@@ -7,8 +7,8 @@
 /* One indexed axis: the index at the current position, and the axis' stride in the tensor. */
 typedef struct Indexed {
     const double *index;
-    int64_t strides[DT_WALK_AXES]; /* of the index tensor */
-    int64_t extent, stride;        /* of the axis in the tensor that is addressed */
+    int64_t strides[DT_WALK_AXES]; /* strides in the index tensor */
+    int64_t extent, stride;        /* stride along the axis in the indexed tensor */
 } Indexed;
 
 static Indexed *indexed_axes(DtInterp *interp, const DtOp *op, DtTensor *const *in,
@@ -27,7 +27,8 @@ static Indexed *indexed_axes(DtInterp *interp, const DtOp *op, DtTensor *const *
     return indexed;
 }
 
-/* Offset that the indices add at the walk's place, or -1 if one of them is out of range. */
+/* The offset that the indices give at the walk's present place, or -1 if one of them is out of
+ * range. */
 static int64_t indexed_offset(const Indexed *indexed, uint32_t n, const DtWalk *walk)
 {
     int64_t offset = 0;
@@ -54,8 +55,8 @@ void dt_eval_gather(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     } while (dt_walk_next(&walk));
 }
 
-/* The walk is over the axes of x, then those that only indices have. Each of its axes is in the
- * result, or is summed away (axes2); summed axes may share their name with a target axis. */
+/* The walk is over the axes of x, then those that only indices have. Each axis of the walk is in
+ * the result or is summed (axes2); a summed axis may have the name of a target axis. */
 void dt_eval_scatter_add(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const DtType *type = out[0]->type;

@@ -44,7 +44,8 @@ static double unary_whole(const DtInterp *interp, const DtOp *op, DtDtype dtype,
     }
 }
 
-/* To the dtype of the result. Rounding to a float dtype is the driver's, when it rounds at all. */
+/* Converts a number to the result's dtype. Rounding to a float dtype is done by the driver, if it
+ * rounds at all. */
 static double cast(DtDtype from, DtDtype to, double x)
 {
     if (dt_dtype_is_float(to))

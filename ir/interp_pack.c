@@ -6,16 +6,16 @@
 #include "ir/interp_ranks.h"
 #include "ir/shape.h"
 
-/* The elements of a rank's part of a tensor in the order in which a bucket holds them. */
+/* The elements of one rank's part of a tensor, in the order in which a bucket holds them. */
 typedef struct Order {
     const DtType *type;
     const DtMesh *mesh;
     uint32_t rank;
-    DtWalk kept, rest; /* over all places; over the part */
+    DtWalk kept, rest; /* over the places of the kept axes; over the part's other axes */
 } Order;
 
-/* The rank whose coordinates on the mesh axes that split type's axes after the kept ones are `row`,
- * row-major, and 0 on the others. */
+/* The rank that row number `row` belongs to: its coordinates on the mesh axes that split type's
+ * axes after the kept ones are `row`, row-major, and 0 on other mesh axes. */
 static uint32_t rank_of(const DtType *type, uint32_t kept, const DtMesh *mesh, int64_t row)
 {
     uint16_t bits = 0;
@@ -42,7 +42,7 @@ static Order order_of(const DtInterp *interp, const DtOp *op, const DtType *type
     return o;
 }
 
-/* Index in the whole tensor of where we are. */
+/* The index in the whole tensor of the present place. */
 static int64_t index_of(const Order *o)
 {
     int64_t index = 0;

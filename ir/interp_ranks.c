@@ -19,9 +19,9 @@
 
 typedef struct Run {
     DtRanks *ranks;
-    DtInterp interp; /* where we are: the same on all ranks */
+    DtInterp interp; /* the present path and iteration: the same on all ranks */
     const DtMesh *mesh;
-    uint32_t n;       /* ranks of the mesh */
+    uint32_t n;       /* number of ranks in the mesh */
     bool *takes_part; /* by rank */
 } Run;
 
@@ -45,7 +45,7 @@ static DtValue **local_values(Run *run, DtValue *const *values, uint32_t n)
     return local;
 }
 
-/* New axes of the result have their local extents. */
+/* Gives new axes of the result their local extents. */
 static void localise_relabels(Run *run, DtOp *local)
 {
     const DtType *result = local->out[0]->type;
@@ -58,7 +58,7 @@ static void localise_relabels(Run *run, DtOp *local)
     local->relabels = entries;
 }
 
-/* A slice takes all of an axis that is split. */
+/* A slice of an axis that is split takes all of it: adjusts its range to the local extent. */
 static void localise_slices(Run *run, DtOp *local)
 {
     DtRange *ranges = DT_NEW_ARRAY(run->interp.arena, DtRange, local->n_axes + 1);
@@ -111,7 +111,7 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
     } while (dt_walk_next(&walk));
 }
 
-/* The index, relative to the rank's part of the axis; -1 for elements of other ranks. */
+/* An index relative to the rank's part of the axis; -1 if another rank has the element. */
 static DtTensor *local_index(Run *run, const DtTensor *index, const DtAxis *axis, uint32_t rank)
 {
     DtTensor *local = dt_interp_tensor(run->interp.arena, index->type);
@@ -128,7 +128,8 @@ static DtTensor *local_index(Run *run, const DtTensor *index, const DtAxis *axis
     return local;
 }
 
-/* gather and scatter_add: addressed is the tensor whose axes the indices count. */
+/* Runs gather or scatter_add on a rank. addressed: the type of the tensor whose axes the indices
+ * count along. */
 static void eval_indexed(Run *run, const DtOp *op, const DtOp *local, const DtType *addressed,
                          uint32_t rank, DtTensor **in, DtTensor **out)
 {
@@ -177,13 +178,14 @@ static void run_local(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **
 
 /* ---- communication ---- */
 
-/* Whether the ranks differ at most in the op's mesh axes. */
+/* Whether two ranks differ in no mesh axes but the op's. */
 static bool same_group(const Run *run, const DtOp *op, uint32_t a, uint32_t b)
 {
     return dt_ranks_together(run->mesh, ~(unsigned)op->mesh, a, b);
 }
 
-/* The operand's element at these positions in whole axes, as rank `rank` can get it. */
+/* The operand's element at these positions of whole axes, from a rank that has it and that `rank`
+ * may read. */
 static double remote_element(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank,
                              const int64_t *global)
 {
@@ -289,7 +291,7 @@ static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = outer;
 }
 
-/* All ranks count the same. */
+/* Runs a `when`: all ranks have the same counter. */
 static void run_when(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     uint32_t first = 0;

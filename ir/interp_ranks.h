@@ -40,23 +40,24 @@ const DtType *dt_ranks_local(const DtType *type, const DtMesh *mesh);
 DtTensor *dt_ranks_slice(DtArena *arena, const DtTensor *whole, const DtType *type,
                          const DtMesh *mesh, uint32_t rank);
 
-/* Whether copies of one value agree: within 1e-12 of the larger one, or both NaN. */
+/* Whether two copies of a number agree: they differ by less than 1e-12 of the larger one, or both
+ * are NaN. */
 bool dt_ranks_equal(double a, double b);
 
 /* Two ranks with different copies of a replicated value. */
 typedef struct DtRanksDifference {
     uint32_t rank, other;
-    int64_t element; /* of the part */
+    int64_t element; /* the element's index in the part */
     double value, other_value;
 } DtRanksDifference;
 
-/* Whether the parts agree (dt_ranks_equal) where the type says that ranks hold the
- * same. Parts may be NULL: they are not looked at. */
+/* Whether the parts agree (dt_ranks_equal) where the type says that ranks hold the same. Parts that
+ * are NULL are skipped. */
 bool dt_ranks_agree(DtTensor *const *parts, const DtType *type, const DtMesh *mesh,
                     DtRanksDifference *ret_difference);
 
-/* The tensor that the parts of all ranks mean (with the extents of type, nothing split): pending
- * reductions are completed in order of ranks. Of equal copies the first is taken that is not
+/* The tensor whose parts the ranks hold (with the extents of type, nothing split). Pending
+ * reductions are completed in order of ranks. Of equal copies the first one counts that is not
  * NULL. */
 DtTensor *dt_ranks_join(DtArena *arena, DtTensor *const *parts, const DtType *type,
                         const DtMesh *mesh);
@@ -67,22 +68,23 @@ typedef struct DtRanks {
     DtArena *arena; /* tensors are made here */
     uint64_t seed;
     uint32_t step;
-    const char *draws; /* dt_entry_draws; NULL: nothing precedes the sites of draws */
+    const char *draws; /* from dt_entry_draws; NULL: the paths of draws have no prefix */
     const DtMesh *mesh;
-    /* a rank's part of a `param` or `input` op of an entry: of type dt_ranks_local(result type) */
+    /* returns a rank's part of a `param` or `input` op of an entry, of type dt_ranks_local(result
+     * type) */
     DtTensor *(*source)(void *context, const DtOp *op, uint32_t rank);
-    /* of an all_reduce over pipeline stages (DtOp.stages): the sum of these stages' operands */
+    /* returns the sum of an all_reduce over pipeline stages (DtOp.stages) */
     DtTensor *(*across)(void *context, const DtOp *op, const DtTensor *in, uint32_t rank);
     void *context;
     /* the micro-batch, for entries that use it: then all participating ranks belong to it */
     int64_t turn;
-    bool rounds; /* as DtInterp.rounds */
+    bool rounds; /* rounds as DtInterp.rounds does */
     /* Only ranks with coordinate at[m] on each mesh axis m of the bits in `fixed` take part (one
      * pipeline stage, one micro-batch); the others' tensors are neither read nor made. */
     uint16_t fixed;
     int64_t at[DT_MAX_MESH];
     /* The first value of which ranks hold different copies though its type says that they are
-     * equal; value is NULL if there is none. Evaluation goes on. */
+     * equal; value is NULL if there is none. Evaluation continues after it. */
     struct {
         const DtFunc *func;
         const DtValue *value;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interpreter: functions under a condition, elements selected by a counter, and ring buffers.
- * The tensor of
- * a ring buffer has its front slot first. Each element of a value is stored at the first of its
- * bytes.
- * Places that were never written are NaN. */
+/* Interpreter: functions that run under a condition, elements that a counter selects, and ring
+ * buffers. The tensor of a ring buffer has its front slot first. A value in a slot has each element
+ * at the first of that element's bytes. Places that were never written are NaN. */
 #include "ir/interp_eval.h"
 
 #include <math.h>

@@ -27,7 +27,7 @@ static void check_arguments(const DtInterp *interp, const DtOp *op, uint32_t n_i
                        func ? func->inputs.n : 0, func ? func->results.n : 0, n_in, n_out);
 }
 
-/* `fused` stands for the ops of its function where they were: no path segment of its own. */
+/* `fused` replaces the ops of its function, so it adds no segment to their paths. */
 void dt_eval_call(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     check_arguments(interp, op, op->n_in, op->n_out);

@@ -38,7 +38,8 @@ static DtIntSet set_of(Pieces *p)
 {
     while (p->n > DT_INTSET_PIECES) {
         uint32_t narrowest = 1;
-        for (uint32_t i = 2; i < p->n; i++) /* between two pieces both bounds are finite */
+        for (uint32_t i = 2; i < p->n; i++) /* there is a piece before and after the gap, so both
+                                             * bounds are finite */
             if ((uint64_t)p->lo[i] - (uint64_t)p->hi[i - 1] <
                 (uint64_t)p->lo[narrowest] - (uint64_t)p->hi[narrowest - 1])
                 narrowest = i;

@@ -20,9 +20,9 @@ extern const DtIntSet dt_intset_none, dt_intset_all;
 DtIntSet dt_intset_range(int64_t lo, int64_t hi); /* empty if lo >= hi */
 DtIntSet dt_intset_union(const DtIntSet *a, const DtIntSet *b);
 DtIntSet dt_intset_common(const DtIntSet *a, const DtIntSet *b);
-DtIntSet dt_intset_others(const DtIntSet *a); /* all integers but those of a */
+DtIntSet dt_intset_others(const DtIntSet *a); /* all integers that are not in a */
 DtIntSet dt_intset_shift(const DtIntSet *a, int64_t by);
 bool dt_intset_equal(const DtIntSet *a, const DtIntSet *b);
-bool dt_intset_within(const DtIntSet *a, const DtIntSet *b); /* every element of a is one of b */
+bool dt_intset_within(const DtIntSet *a, const DtIntSet *b); /* every element of a is in b */
 
 #endif

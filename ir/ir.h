@@ -47,7 +47,7 @@ typedef struct DtAxis {
     int64_t extent;              /* logical, over all ranks; >= 1 */
     uint8_t n_split;             /* mesh axes that split it, major to minor */
     uint8_t split[DT_MAX_SPLIT]; /* numbers into DtModule.mesh */
-    uint8_t zigzag;              /* the order of the split's blocks */
+    uint8_t zigzag;              /* the blocks of the split are in zigzag order */
 } DtAxis;
 
 typedef enum DtReduce { DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN } DtReduce;
@@ -57,7 +57,8 @@ struct DtType {
     DtDtype dtype;
     uint8_t rank;
     uint8_t pending;      /* DtReduce, meaningful if partial != 0 */
-    uint16_t partial;     /* bit per mesh axis over which this reduction is pending */
+    uint16_t partial;     /* mesh axes (bits) over which the reduction is pending: each rank has a
+                           * term */
     DtAxis axes[];        /* names differ */
 };
 
@@ -74,21 +75,23 @@ typedef struct DtMesh {
     DtMeshAxis axes[DT_MAX_MESH]; /* slowest link first */
 } DtMesh;
 
-/* Why the type is not valid, or NULL. The other makers abort on what this rejects. */
+/* Why the type is not valid, or NULL. The functions that make types abort if it is not. */
 const char *dt_type_check(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
                           DtReduce pending);
 const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
                            DtReduce pending);
-const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes); /* nothing pending */
+/* a type without a pending reduction */
+const DtType *dt_type_plain(DtDtype dtype, uint32_t rank, const DtAxis *axes);
 const DtType *dt_type_scalar(DtDtype dtype);
 const DtType *dt_type_with_dtype(const DtType *type, DtDtype dtype);
 int dt_type_find(const DtType *type, const char *axis);        /* index of the axis, or -1 */
 int dt_mesh_find(const DtMesh *mesh, const char *axis);        /* number of the mesh axis, or -1 */
 int64_t dt_type_extent(const DtType *type, const char *axis);  /* logical extent, or -1 */
-/* logical; checked: -1 on overflow */
+/* product of logical extents; checked: -1 on overflow */
 int64_t dt_type_elements(const DtType *type);
-bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);      /* name, extent and split */
-/* same set, extents and splits, any order */
+/* whether name, extent and split are equal */
+bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);
+/* whether both have the same set of axes, with equal extents and splits, in any order */
 bool dt_type_same_axes(const DtType *a, const DtType *b);
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
@@ -130,8 +133,8 @@ typedef struct DtOpInfo {
     const char *text;
     int inputs;
     DtOpClass op_class;
-    uint8_t linear; /* a bit per operand; the last bit is for all later operands; but see
-                     * dt_op_is_linear */
+    uint8_t linear; /* operands in which the op is linear: a bit each, the last one for all later
+                     * operands; but see dt_op_is_linear */
     uint8_t data;   /* DtOpData */
     uint8_t traits; /* DtOpTraits */
 } DtOpInfo;
@@ -153,8 +156,8 @@ static inline bool dt_op_is_cheap(DtOpKind kind)
 /* Whether recomputing such a map costs more than keeping its result in a register. */
 static inline bool dt_op_is_dear(DtOpKind kind) { return dt_op_info[kind].traits & DT_TRAIT_DEAR; }
 
-/* Whether op reads this operand from memory at other indices than it writes, as a gather or a
- * slice does. */
+/* Whether op reads this operand from memory at other indices than it writes: a gather or slice
+ * does. */
 bool dt_op_reads_elsewhere(const DtOp *op, uint32_t operand);
 
 /* Whether op is linear in this operand when the others are fixed. */
@@ -212,22 +215,23 @@ typedef struct DtLies {
 struct DtValue {
     const DtType *type;
     DtOp *op;         /* NULL for an input of a function */
-    uint32_t index;   /* which result of op, or which input of the function */
+    uint32_t index;   /* number among op's results, or among the function's inputs */
     /* number of the value in an earlier program that this one must equal (means.c); 0: not
      * recorded */
     uint32_t means;
     /* index (from 1) of this value in the reference program, the text that plans are proved
      * against (pass `fuse`); 0: the same index as in this program */
     uint32_t final;
-    /* the operand or input whose memory this value reuses, since nobody reads that any more
-     * (pass `memory`; not on copies of an op); NULL: it reuses none */
+    /* the operand or input whose memory this value takes, since no later op reads it (pass
+     * `memory`; not on copies of an op); NULL: it takes none */
     DtValue *over;
     const DtLies *lies; /* its memory layout; NULL: row-major in the order of its type */
     /* 1 + byte offset of its memory in the frame of its function (frame.h); 0: it has no memory
      * in the frame, since it shares another value's, is in a store, or is placed by code
      * generation */
     int64_t at;
-    const char *name; /* from the source or made up; NULL prints as a number. Not unique */
+    const char *name; /* from the source, or chosen by a pass; NULL prints as a number. Not
+                       * unique */
     uint32_t id;      /* unique in its function; renumbered by dt_graph_renumber */
     /* cached answer of dt_op_is_inline: 0 not computed yet, 1 no, 2 yes; for a random draw set
      * by `fuse` */
@@ -236,13 +240,13 @@ struct DtValue {
 
 /* slice, pad, window, at: one per axes[i]. */
 typedef struct DtRange {
-    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step =
-                              * stride, n = k. at: lo, step. when: lo, n */
+    int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step
+                              * (stride), n (k). at: lo, step. when: lo, n */
 } DtRange;
 
 /* relabel: from names are merged (row-major) and split into to names. Axes of the operand that no
- * entry names pass through. from empty: a new axis of extent 1; to empty: an axis of extent 1
- * goes. */
+ * entry names pass through. No from names: a new axis of extent 1; no to names: an axis of extent 1
+ * is dropped. */
 typedef struct DtRelabel {
     uint32_t n_from, n_to;
     const char *from[4];
@@ -266,7 +270,7 @@ typedef struct DtLoop {
     /* number of the first iteration, in a range of a loop that pipeline stages share; slices
      * still count from 0 */
     int64_t first;
-    /* in an entry of a class of stages (pipeline.h): by how much `first` grows from one stage to
+    /* in an entry for a class of stages (pipeline.h): by how much `first` grows from each stage to
      * the next */
     int64_t first_step;
     bool reverse;
@@ -294,7 +298,7 @@ typedef struct DtAheadOf {
 typedef struct DtCaller {
     const struct DtCaller *outer;
     const char *label;  /* label of the layer instance; NULL: the callee is a fn */
-    const char *func;   /* as the source names it */
+    const char *func;   /* name of the callee as the source has it */
     DtSpan span;        /* of the call */
 } DtCaller;
 
@@ -322,7 +326,7 @@ struct DtOp {
     uint32_t n_axes;
     const char **axes2;
     uint32_t n_axes2;
-    DtRange *ranges;        /* n_axes of them; window, fold and when have one */
+    DtRange *ranges;        /* one for each of the n_axes axes; window, fold and when have one */
     DtRelabel *relabels;
     uint32_t n_relabels;
     /* const: the value; pad, window: the fill; ringbuf_put, ringbuf_get: the first byte */
@@ -330,7 +334,7 @@ struct DtOp {
     /* rng: how many elements one call of the generator gives, 1 or 4 (language.md) */
     uint32_t draws;
     DtReduce reduce;
-    bool reverse;           /* scan */
+    bool reverse;           /* scan: backwards; shift: gets the next rank's value */
     /* all_reduce, reduce_scatter: it sums gradients over ranks (passes/place/reduce.c). sqrt:
      * the root of the squares' sum, their norm (passes/grad/optimizer.c) */
     bool gradients;
@@ -361,7 +365,8 @@ struct DtOp {
     bool *holds;
     /* offset of func's frame in the frame of the function that has this op (frame.h) */
     int64_t base;
-    /* bit per result: recomputed here by pass `remat` instead of being handed over; not printed */
+    /* bit per result: without a `remat` line the forward part would hand it over, but pass `remat`
+     * recomputes it here; not printed */
     uint32_t recomputed;
 };
 
@@ -381,8 +386,8 @@ typedef struct DtFormalParam {
     bool is_state;
     uint8_t n_loops;     /* number of leading axes of the type that stack loop iterations */
     uint8_t written_rank; /* number of axes as written in the declaration */
-    /* bit i: axis i after the loop axes is the first of a group that was written in parentheses;
-     * known during lowering only */
+    /* bit i: axis i after the loop axes begins a group that the declaration has in parentheses; set
+     * during lowering only */
     uint16_t begins;
     DtSpan span;
 } DtFormalParam;
@@ -400,8 +405,8 @@ typedef enum DtFuncKind {
     DT_FUNC_MODEL,
     DT_FUNC_BODY,
     DT_FUNC_ENTRY,
-    DT_FUNC_KERNEL /* of an op `fused` */,
-    DT_FUNC_BRANCH /* of an op `when` */
+    DT_FUNC_KERNEL /* the function of an op `fused` */,
+    DT_FUNC_BRANCH /* the function of an op `when` */
 } DtFuncKind;
 
 /* A gradient written in the program (`gradient`, `surrogate`), used instead of the derivative of
@@ -410,8 +415,8 @@ typedef enum DtFuncKind {
  * Removed once entry "grad" exists. */
 typedef struct DtCustomGradient {
     DtFunc *func;
-    DT_VEC(DtValue *) captured; /* values of the function that func uses */
-    bool is_surrogate;          /* a surrogate: intended to differ from the derivative */
+    DT_VEC(DtValue *) captured; /* values of the function that func takes in addition */
+    bool is_surrogate;          /* a surrogate: differs from the derivative on purpose */
 } DtCustomGradient;
 
 /* How the results of a streaming function are computed block by block along an axis of its
@@ -421,11 +426,11 @@ typedef struct DtStream {
     const char *axis;
     /* merge takes a part and the part that follows it, so blocks may not change places */
     bool is_ordered;
-    /* inputs of the function -> parts of one block; NULL: results without the axis are sums over
-     * blocks */
+    /* function from the inputs to the parts of one block; NULL: results without the axis are sums
+     * over blocks */
     DtFunc *part;
-    DtFunc *merge;            /* parts, parts -> parts, element by element */
-    /* parts, and inputs number given[] of the function -> results, element by element; NULL: the
+    DtFunc *merge;            /* function from two parts to one, element by element */
+    /* function from the parts, and inputs number given[], to results, element by element; NULL: the
      * parts are the results */
     DtFunc *finish;
     DT_VEC(uint32_t) given;
@@ -438,7 +443,8 @@ struct DtFunc {
     DtModule *module;
     const char *name;      /* unique in the module */
     DtFuncKind kind;
-    const char *library;   /* "attend" if defined as such in the library file, else NULL */
+    const char *library;   /* name in the standard library, "attend", if it is defined there, else
+                            * NULL */
     DtSpan span;
     DT_VEC(DtValue *) inputs;  /* n_args arguments, then one per params */
     uint32_t n_args;
@@ -447,9 +453,9 @@ struct DtFunc {
     /* n_returns returned values, then one new value per entry of writes */
     DT_VEC(DtValue *) results;
     uint32_t n_returns;
-    DT_VEC(uint32_t) writes;   /* parameter numbers (states) that the extra results are assigned
-                                * to */
-    uint32_t n_values;         /* ids given out */
+    DT_VEC(uint32_t) writes;   /* numbers of the parameters (states) that receive the results after
+                                * the returned ones */
+    uint32_t n_values;         /* number of value ids in use */
     /* differentiate: NULL until made. fwd: inputs -> results, saved. bwd: saved, cotangents of
      * float returns -> cotangents of float arguments, of parameters. bwd_x and bwd_w are bwd in two
      * parts: bwd_x: saved, cotangents -> argument cotangents, saved_w ; bwd_w: saved_w -> parameter
@@ -463,9 +469,9 @@ struct DtFunc {
     DT_VEC(uint32_t) seeds, wanted;
     /* the gradient that the program states; NULL: derived from the ops */
     const DtCustomGradient *gradient;
-    const DtStream *stream; /* NULL: it does not stream */
-    /* the function that defines what this one computes, which it computes in another way (blocks of
-     * a scan); removed once entry "grad" exists; NULL: itself */
+    const DtStream *stream; /* NULL: the function does not stream */
+    /* for a function that computes something in another way (blocks of a scan): the function that
+     * defines it; removed once entry "grad" exists; else NULL */
     DtFunc *meant;
     /* the same function with its ops fused into kernels, for calls of attention that no tiled
      * kernel takes (fuse.c); NULL: itself */
@@ -500,41 +506,41 @@ struct DtStore {
     uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     DtInit init;
-    DtStore *of;          /* the parameter that a gradient or moment belongs to, of a bucket of
-                           * gradients alone the first one; what a CHANNEL store receives */
-    int32_t stage;        /* the pipeline stage that holds it, -1: all; meaningless without
+    DtStore *of;          /* of a gradient or moment: its parameter (of a bucket of gradients: its
+                           * first parameter); of a CHANNEL store: the store that it receives */
+    int32_t stage;        /* the pipeline stage that has it; -1: all stages; no meaning without
                            * DtModule.pipeline */
-    uint32_t more;        /* so many stages after it hold such a store, too: a class of stages
+    uint32_t more;        /* this many stages after it have such a store, too: a class of stages
                            * (pipeline.h) */
-    int64_t depth;        /* SAVED, CHANNEL: slots, each of the type; else 0 */
-    const int64_t *depths;/* of a class: on each of its stages, the first one's is depth; NULL:
-                           * depth on all */
+    int64_t depth;        /* SAVED, CHANNEL: number of slots, each of this type; else 0 */
+    const int64_t *depths;/* of a class: number of slots on each of its stages, where the first
+                           * one's is depth; NULL: depth on all */
     int64_t first, whole; /* iterations first .. of `whole` of the leading loop axis; whole 0: all
                            * of them */
-    int64_t first_step;   /* of a class: first from one stage to the next */
-    DtStore *within;      /* CHANNEL of a class: the store that it receives from a stage of its
-                           * class (of: from another stage) */
-    DtStore *bucket;      /* NULL, or the store that holds this one's elements: then no op names
-                           * this store */
-    int64_t bucket_offset;/* of its first local element in the bucket, before mesh axes split the
-                           * bucket */
-    bool terms;           /* a bucket of gradients that mesh axes split: its memory is that of all
-                           * runs. Micro-batches add up each rank's terms there; the last one sums
-                           * them over ranks, and the rank's own run of that is the store's value
-                           * (order_late.c) */
+    int64_t first_step;   /* of a class: by how much `first` grows from each stage to the next */
+    DtStore *within;      /* CHANNEL of a class: the store of the same class that it receives (`of`
+                           * is one on a stage of another class) */
+    DtStore *bucket;      /* the store that contains this one's elements, NULL: none. A store in a
+                           * bucket is named by no op */
+    int64_t bucket_offset;/* number of its first local element in the bucket, before mesh axes split
+                           * the bucket */
+    /* for a bucket of gradients that mesh axes split: it has memory for all elements. In each
+     * micro-batch a rank adds its terms there; in the last one they are summed over ranks, and
+     * the rank's own run of that sum is the store's value (order_late.c) */
+    bool terms;
     DtSpan span;
-    uint32_t index;       /* in DtModule.stores */
+    uint32_t index;       /* index in DtModule.stores */
 };
 
-/* An entry point: function without parameters of its own; `param` and `input` ops are its sources.
- * result i goes to: a store (overwritten or added to), or a named metric or output. */
+/* An entry point: a function without parameters of its own; `param` and `input` ops are its
+ * sources. Result i goes to a store (overwritten or added to), or is a named metric or output. */
 typedef struct DtEntryResult {
     DtStore *store;       /* or */
     const char *name;     /* "loss", "grad_norm", "logits.0" */
-    bool accumulate;      /* added up over micro-batches */
+    bool accumulate;      /* micro-batches add their terms */
 } DtEntryResult;
 typedef enum DtEntryKind {
-    DT_ENTRY_LOSS, /* until it is differentiated */
+    DT_ENTRY_LOSS, /* exists until it is differentiated */
     DT_ENTRY_GRAD, /* one micro-batch: loss, gradients, states */
     DT_ENTRY_UPDATE,
     DT_ENTRY_EVAL,
@@ -543,25 +549,26 @@ typedef enum DtEntryKind {
 } DtEntryKind;
 typedef enum DtEntryPart {
     DT_PART_WHOLE,
-    /* sums that depend on the data alone, before all micro-batches */
+    /* the prologue: sums that depend on the data alone, before all micro-batches */
     DT_PART_PROLOGUE,
     DT_PART_F,
     DT_PART_B,
     DT_PART_W
-} /* of a piece (pipeline.h), as DtActionKind */ DtEntryPart;
+} /* parts of a piece (pipeline.h), numbered as DtActionKind */ DtEntryPart;
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;
-    const char *objective; /* name of the loss that it is for; NULL: `loss`, or none */
-    int32_t number;       /* of the piece, else of the stage whose part it is; -1: of none */
-    uint32_t twin;        /* of a piece: number among the entries that differ only in their gathers
-                           * ahead */
-    const char *name;     /* says kind, part and number (entry.c) */
+    const char *objective; /* name of the loss that the entry is for; NULL: `loss`, or no loss */
+    int32_t number;       /* number of the piece; else of the stage whose part it is; -1: it is no
+                           * part */
+    uint32_t twin;        /* of a piece: number among the entries that differ in their gathers ahead
+                           * only */
+    const char *name;     /* the name, made of kind, part and number (entry.c) */
     DtFunc *func;
     DT_VEC(DtEntryResult) results;
-    int32_t stage;        /* the pipeline stage that runs it, -1: all; meaningless without
+    int32_t stage;        /* the pipeline stage that runs it; -1: all; no meaning without
                            * DtModule.pipeline */
-    uint32_t more;        /* so many stages after it run it, too: a class (pipeline.h) */
+    uint32_t more;        /* this many stages after it run the entry, too: a class (pipeline.h) */
 } DtEntryPoint;
 
 /* An axis that is longer than the program says, so that ranks divide it: values with the axis of
@@ -587,7 +594,7 @@ struct DtModule {
     DT_VEC(DtEntryPoint) entries;
     DtPipelineSchedule *pipeline; /* pipeline.h; NULL: every rank runs every entry */
     DT_VEC(DtPadded) padded;      /* see passes/place/pad.c */
-    DtDtype crossing;             /* of gradients while ranks add them up, if it is a float:
+    DtDtype crossing;             /* dtype of gradients while ranks sum them, if it is a float:
                                    * passes/place/reduce.c */
 };
 
@@ -595,9 +602,9 @@ struct DtModule {
 int64_t dt_module_logical(const DtModule *module, const DtAxis *axis);
 const DtType *dt_module_logical_type(const DtModule *module, const DtType *type);
 
-/* A ring buffer: u8[@ringbuf = its slots, @slot = bytes of one], and between them an axis for each
- * mesh axis on which ranks hold different things, which it splits. */
-enum { DT_RING_ALIGN = 64 }; /* of slots and of values in them, in bytes */
+/* A ring buffer has type u8[@ringbuf = number of slots, @slot = bytes of a slot], with an axis in
+ * between for each mesh axis on which ranks have different contents; that mesh axis splits it. */
+enum { DT_RING_ALIGN = 64 }; /* bytes of a slot; of a value in a slot */
 bool dt_type_is_ringbuf(const DtType *type);
 
 /* ---- building (graph.c). Operands must satisfy the shape rule (ir/shape.h tells why not); a
@@ -607,14 +614,16 @@ bool dt_type_is_ringbuf(const DtType *type);
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
 /* makes the name unique */
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind);
-/* name of the definition that contains span; "": none */
+/* name of the definition that contains the span; "": there is none */
 const char *dt_graph_defined(const DtModule *module, DtSpan span);
-DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);  /* before any param */
-/* its name and meaning */
+/* before any parameter is added */
+DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);
+/* copies its name and meaning */
 DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input);
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
-void dt_graph_return(DtFunc *func, DtValue *value);                         /* before any write */
-/* state number param gets value */
+/* before any write is added */
+void dt_graph_return(DtFunc *func, DtValue *value);
+/* the new value of the state that is parameter number param */
 void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);
 
 /* Where new ops get their span and path from, until changed. */
@@ -637,19 +646,19 @@ DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y);
 DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype);
 DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel *entries,
                           const DtType *wish);
-/* x with axis `from` called `to`; x itself if it has no such axis. */
+/* x with axis `from` renamed to `to`; x itself if it has no such axis. */
 DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to,
                          const DtType *wish);
-/* x itself if the order is equal */
+/* returns x itself if the order is the same */
 DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order);
 DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step,
                         int64_t n);
 DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi,
                       int64_t step, double fill);
 DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
-/* x itself if no axis is new */
+/* returns x itself if there is no new axis */
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);
-/* x with exactly the axes (in order) and dtype of type: sums over others, expands, casts,
+/* x with exactly the axes (in order) and the dtype of type: sums over further axes, expands, casts,
  * reorders. */
 DtValue *dt_graph_fit(DtBuilder *b, DtValue *x, const DtType *type);
 DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char *w, DtRange range,
@@ -669,79 +678,83 @@ DtValue *dt_graph_gather(DtBuilder *b, DtValue *x, uint32_t n, const char *const
 DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis *axes,
                               DtValue *const *index, uint32_t n_summed, const char *const *summed,
                               const DtType *wish);
-/* flops.c: of all contractions that a call of the function runs, over logical extents; iterations
- * counted. */
+/* flops.c: operations of all contractions that a call of the function executes, over logical
+ * extents, loops included. */
 double dt_func_flops(const DtFunc *func);
 
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in);
 DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in);
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in);
-/* range NULL: always. of: NULL, or copied. */
+/* range NULL: the condition always holds. of: what the op prefetches, which is copied; or NULL. */
 DtOp *dt_graph_when(DtBuilder *b, DtFunc *branch, const DtRange *range, const DtAheadOf *of,
                     DtValue *const *in);
-/* Ring buffers (ops.def): a new one of that type, or `ringbuf` anew; and its places, by the first
- * byte in the slot. */
+/* Ring buffers (ops.def). dt_graph_ringbuf: a new one of that type or, given `ringbuf`, an empty
+ * one in its memory. The others put and get a value at a byte of the front slot. */
 DtValue *dt_graph_ringbuf(DtBuilder *b, const DtType *type, DtValue *ringbuf);
 DtValue *dt_graph_ringbuf_put(DtBuilder *b, DtValue *ringbuf, DtValue *value, int64_t byte);
 DtValue *dt_graph_ringbuf_get(DtBuilder *b, DtValue *ringbuf, int64_t byte, const DtType *type);
 DtValue *dt_graph_ringbuf_turn(DtBuilder *b, DtValue *ringbuf);
 DtValue *dt_graph_turn(DtBuilder *b);
-DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* with its name and numbers */
-DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);     /* the same */
-/* Element lo + step x index of the leading axis; index NULL: lo. */
+DtValue *dt_graph_done(DtBuilder *b, DtValue *started); /* a copy with the value's name and
+                                                         * numbers */
+DtValue *dt_graph_copied(DtBuilder *b, DtValue *x);     /* the same, after a `done` */
+/* Element lo + step x index of the leading axis; index NULL: element lo. */
 DtValue *dt_graph_at(DtBuilder *b, DtValue *x, DtValue *index, int64_t lo, int64_t step);
 /* kept: leading axes that stay; extent: of the bucket, at least the sum of the local elements per
- * place of the kept axes. unpack: the tensor of this type (without its pending sums, which are x's)
- * from `offset` on. */
+ * place of the kept axes. unpack: the tensor of this type at element `offset`; its pending sums are
+ * those of x, not of the type. */
 DtValue *dt_graph_pack(DtBuilder *b, uint32_t n_kept, const char *const *kept, uint32_t n,
                        DtValue *const *in, int64_t extent);
 DtValue *dt_graph_unpack(DtBuilder *b, uint32_t n_kept, DtValue *x, int64_t offset,
                          const DtType *type);
 DtValue *dt_graph_comm(DtBuilder *b, DtOpKind kind, DtValue *x, uint16_t mesh,
                        const DtType *result);
-/* A copy of op with other operands: same kind and attributes, result types derived again (or kept
- * where they are declared). For passes that rebuild a function. */
+/* A copy of op with other operands: same kind and attributes, and result types that are derived
+ * again (or kept, where an op declares them). For passes that rebuild a function. */
 DtOp *dt_graph_copy(DtBuilder *b, const DtOp *op, DtValue *const *in);
-/* op as it is, in no function yet: on map's values of its operands, by id; map gets its results,
- * whose ids are the old ones. */
+/* Copies op unchanged, outside of any function. map: by value id, the new operands; it receives the
+ * results, which keep their ids. */
 DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map);
 
-/* Removes ops whose results nobody uses, but for sums over stages; returns how many. */
+/* Removes ops whose results are not read, except sums over stages; returns how many. */
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
-/* of a function that the module has */
+/* func must be one of the module's */
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func);
-/* how often it reads it; results count */
+/* how many times the function reads the value, counting results */
 uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value);
-/* the op that puts it into a ring buffer; NULL: none */
+/* the op that puts the value into a ring buffer; NULL: none does */
 const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value);
-/* Whether the result of a body goes into a slot of a ring buffer while it is in flight, and is
- * added to its place when the slot comes again. */
+/* Whether the value, a result of a body, goes into a slot of a ring buffer while its reduction is
+ * in flight, and is added to its place when the slot is used again. */
 bool dt_graph_is_slotted(const DtFunc *func, const DtValue *result);
-bool dt_graph_is_slotted_in(const DtValue *value); /* also for the result of a loop, by its body */
+bool dt_graph_is_slotted_in(const DtValue *value); /* also for the result of a loop, which its body
+                                                    * decides */
 
 /* ---- entry points (entry.c) ---- */
 
-/* dt_entry_set: sets kind and part, and so the name (the objective stays). dt_entry_new: a new
- * entry of this kind. dt_entry_read: from its name; false: the name has no kind and part. */
+/* dt_entry_set: sets kind and part, and the name that follows from them (the objective is kept).
+ * dt_entry_new: a new entry of this kind. dt_entry_read: from its name; false: the name has no kind
+ * and part. */
 void dt_entry_set(DtEntryPoint *entry, DtEntryKind kind, DtEntryPart part, int32_t number);
 DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart part,
                           int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
-/* name in plans of all entries of its kind and objective */
+/* the name in plans of all entries of this kind and objective */
 const char *dt_entry_run(const DtEntryPoint *entry);
-/* NULL: there is none. The whole one is neither a part nor cut by stages. */
+/* NULL: there is none. An entry is whole if it is no part, and not cut by stages. */
 DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char *objective,
                             DtEntryPart part, int32_t number);
 DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective);
 /* The first whole entry of a kind, for any objective; the next one after it. */
 DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before);
-/* The path with which the sites of all its draws begin. */
+/* The beginning of the paths of all its draws. */
 const char *dt_entry_draws(const DtEntryPoint *entry);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
-/* "attention" of "attention.2.fwd"; library functions carry their own name. */
+/* The function's name in the source: "attention" of "attention.2.fwd"; for a library function its
+ * own name. */
 const char *dt_graph_source_name(const DtFunc *func);
 /* The type of a store's memory: its own type, or all runs of it (terms). */
 const DtType *dt_store_memory_type(const DtStore *store);
@@ -749,9 +762,9 @@ const DtType *dt_store_memory_type(const DtStore *store);
 /* ---- meaning (means.c) ---- */
 
 /* Numbers all results of ops, and carried values of loops, in the order of the text over all
- * functions, from 1. From now on they are the serial values: copies of an op (dt_graph_copy) keep
- * the number as a hint for the proof. Sources, loops and other inputs need none, since their
- * operands identify them. */
+ * functions, from 1. From now on these numbers name the serial values: copies of an op
+ * (dt_graph_copy) keep the number, as a hint for the proof. Sources, loops and other inputs need
+ * none, since their operands identify them. */
 void dt_means_begin(DtModule *module);
 
 /* ---- text, verifier ---- */
@@ -763,8 +776,8 @@ void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len);
 
 /* How a value of an entry without placement depends on the samples of the batch (samples.c). JOINT:
- * it needs several samples at once, or the rules cannot tell. SUM: one term per sample, plus terms
- * that no sample changes. */
+ * it depends on several samples together, or the rules cannot tell. SUM: one term per sample, plus
+ * terms that no sample changes. */
 typedef enum DtSampled {
     DT_SAMPLED_WHOLE,
     DT_SAMPLED_SUM,
@@ -781,7 +794,8 @@ bool dt_samples_add_up(const DtFunc *entry);
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with
  * function, op and span; true if there is none. */
 bool dt_verify_module(const DtModule *module, DtText *ret_problems);
-/* Aborts with the violations if there are any. after: what the module comes from, a pass say. */
+/* Aborts with the violations if there are any. after: what made the module, such as the name of a
+ * pass. */
 void dt_verify_require(const DtModule *module, const char *after);
 
 #endif

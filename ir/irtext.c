@@ -18,22 +18,32 @@
  *     result name=loss
  *   }
  *
- * `means=N` is the number of the value of an earlier program that a value means (means.c); of
- * several results, N, N + 1 .. or a list in parentheses; communication means what its operand does
- * where it says nothing else. `start` in front of communication: it goes on beside what follows,
- * until the `done` of its result. `over(%2=%1)`: result %2 takes the memory of %1 (pass `memory`).
- * `lies(%2=[b, a])`: in memory of its own its axes are in that order, outermost first; `lies(%2=[a;
- * b 52])`: what is behind the semicolon are rows, which begin so many elements after one another.
- * `at(%2=64)`: it begins so many bytes behind the beginning of the function's frame, whose bytes
- * are `frame=`; `base=`: so many the frame of the op's function (frame.h). `holds(0, 2)`: these
- * operands are made where they belong in the result. `copies`: a view that is none; a product or
- * exchange whose operands are copied first if it cannot do with them as they lie.
- * `anew`: what is drawn, or made of it, is in no memory but made where it is read (pass `fuse`).
- * `gradient` (or `surrogate`) names the function that is a function's gradient, and what that reads
- * of it. `stream=` and what follows it in the head of a function is DtStream.
- * `@file:lo-hi` is a span. Values are numbered by definition, so that text depends on structure
- * alone; a value prints as %name.number or %number. Fields that are zero are not printed. A
- * value that its function does not define prints as %?, which cannot be read back. */
+ * Attributes of an op:
+ *
+ *   means=N         the value of an earlier program that the result must equal (means.c); of
+ *                   several results, N is the first of consecutive numbers, or there is a list in
+ *                   parentheses; communication without `means` has that of its operand
+ *   start           in front of communication: it runs while later ops compute, until the `done` of
+ *                   its result
+ *   over(%2=%1)     result %2 takes the memory of %1 (pass `memory`)
+ *   lies(%2=[b, a]) the order of the result's axes in memory of its own, outermost first; in
+ *                   lies(%2=[a; b 52]) the axes after the semicolon form rows that begin 52
+ *                   elements apart
+ *   at(%2=64)       byte at which the result begins in the function's frame; the head of the
+ *                   function has the frame's bytes, frame= (frame.h)
+ *   base=512        byte of the frame at which the frame of the op's function begins
+ *   holds(0, 2)     operands that are computed at their places in the result
+ *   copies          the op copies although its kind is a view; or it is a product or exchange that
+ *                   copies operands first if it cannot read their layouts
+ *   anew            readers compute the value, a draw or made of one, themselves; it is not in
+ *                   memory (pass `fuse`)
+ *   @file:lo-hi     the span in the source
+ *
+ * In the head of a function `gradient` (or `surrogate`) names the function that is its gradient,
+ * and the values which that reads in addition; `stream=` and what follows it is DtStream. Values
+ * are numbered by definition, so that text depends on structure alone; a value prints as
+ * %name.number or %number. Fields that are zero are not printed. A value that its function does not
+ * define prints as %?, which cannot be read back. */
 #include "ir/ir.h"
 
 #include "ir/irtext.h"
@@ -269,7 +279,7 @@ static void print_stages(Printer *p, const char *stages)
         dt_text_printf(p->text, " stages=(%s)", stages);
 }
 
-/* The pipeline stage of a store or an entry, or those of its class. */
+/* Prints the pipeline stage, or the class of stages, of a store or an entry. */
 static void print_stage(Printer *p, const DtModule *module, int32_t stage, uint32_t more)
 {
     if (!module->pipeline || stage < 0)
@@ -278,7 +288,7 @@ static void print_stage(Printer *p, const DtModule *module, int32_t stage, uint3
     print_count(p, "to", more ? (int64_t)stage + more : 0);
 }
 
-/* Slots on each stage of a class: runs of (first, step, stages). */
+/* Prints the slots on each stage of a class, as runs (first, step, stages). */
 static void print_depths(Printer *p, const DtStore *store)
 {
     const int64_t *depths = store->depths;
@@ -298,8 +308,8 @@ uint32_t dt_irtext_means(const DtOp *op)
     return dt_op_info[op->kind].op_class == DT_CLASS_COMM && op->n_in == 1 ? op->in[0]->means : 0;
 }
 
-/* Prints numbers of serial values: one, if those of the results are consecutive; none, if a
- * collective has its operand's. */
+/* Prints the numbers of serial values: only the first if those of the results are consecutive; none
+ * if a collective has its operand's. */
 static void print_means(Printer *p, const DtOp *op)
 {
     const uint32_t usual = dt_irtext_means(op);
@@ -323,7 +333,8 @@ static uint32_t final_of(const Printer *p, const DtValue *value)
     return value->final ? value->final - 1 : p->numbers.number[value->id];
 }
 
-/* Where the text that plans are proved against counts otherwise than this one. */
+/* Prints the numbers that the reference program has for results, where they differ from those of
+ * this text. */
 static void print_final(Printer *p, const DtOp *op)
 {
     bool follow = true, any = false;
@@ -358,7 +369,7 @@ static void print_over(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
-/* Layouts of results that have their own memory. */
+/* Prints the layouts of results that have memory of their own. */
 static void print_lies(Printer *p, const DtOp *op)
 {
     const char *gap = " lies(";
@@ -381,7 +392,8 @@ static void print_lies(Printer *p, const DtOp *op)
     dt_text_add(p->text, gap[0] == ',' ? ")" : "");
 }
 
-/* Places of results in the function's frame, and of the frame of the function it calls. */
+/* Prints the offsets of results in the function's frame, and that of the frame of the function that
+ * op runs. */
 static void print_at(Printer *p, const DtOp *op)
 {
     const char *gap = " at(";
@@ -415,7 +427,7 @@ static void print_holds(Printer *p, const DtOp *op)
     dt_text_add(p->text, ")");
 }
 
-/* Whether it is drawn inside its readers, by decision of pass `fuse`: operands do not show this. */
+/* Whether pass `fuse` decided that readers draw the value themselves; operands do not show this. */
 static bool is_drawn_anew(const DtOp *op)
 {
     if (op->n_out != 1 || !op->out[0] || op->out[0]->made_anew != 2)
@@ -430,7 +442,7 @@ static bool is_drawn_anew(const DtOp *op)
     return anew;
 }
 
-/* The loop whose gathers a `when` performs. */
+/* Prints the loop whose gathers a `when` performs. */
 static void print_of(Printer *p, const DtAheadOf *of)
 {
     const char *gap = "";
@@ -620,7 +632,7 @@ void dt_irtext_print_func(const DtFunc *func, DtText *ret_text)
     print_func(&p, func);
 }
 
-/* One op as it stands in func, without newline. */
+/* Prints op as it is in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text)
 {
     Printer p = {.text = ret_text, .mesh = func->module ? &func->module->mesh : NULL};

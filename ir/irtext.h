@@ -6,21 +6,21 @@
 #include "ir/irtext_lex.h"
 #include "ir/pipeline.h"
 
-/* Names by the number of the enum. */
+/* Names by the number of the enumerator. */
 extern const char *const dt_irtext_func_kinds[7];
 extern const char *const dt_irtext_store_kinds[12];
 extern const char *const dt_irtext_reduces[3];
 extern const char *const dt_irtext_inits[3];
 
-/* One op as it stands in func, without newline. */
+/* Prints op as it is in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text);
 
-/* The `means` of a result of op if its line has none: for communication that of its operand;
- * else 0. */
+/* The `means` of a result of op whose line has none: for communication, that of its operand; else
+ * 0. */
 uint32_t dt_irtext_means(const DtOp *op);
 
-/* The pipeline of a module, if it has one; and after the word `pipeline`. irtext_pipeline.c has the
- * form. */
+/* Printer and reader of the pipeline of a module, if it has one; the reader begins after the word
+ * `pipeline`. irtext_pipeline.c describes the form. */
 void dt_irtext_print_pipeline(const DtModule *module, DtText *ret_text);
 bool dt_irtext_read_pipeline(DtIrLex *lex, DtModule *module);
 

@@ -12,9 +12,9 @@
  *     }
  *   }
  *
- * stages: that of each piece. `run grad direct`: messages need no places in transit
- * (ir/pipeline.h). Behind the name of an entry stand those of its other twins; an action `0F3.1`
- * calls the first of these. Their number is the size of the mesh axis. */
+ * stages: that of each piece. `run grad direct`: messages need no slots in transit (ir/pipeline.h).
+ * The names of an entry's other twins follow its own name; an action `0F3.1` calls the first of
+ * them. The number of stages is the size of the mesh axis. */
 #include "ir/irtext.h"
 
 #include "ir/irtext_lex.h"
@@ -121,7 +121,7 @@ static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part
     return -1;
 }
 
-/* The entries of piece i, each followed by its other twins. */
+/* Prints the entries of piece i, each followed by its other twins. */
 static void read_piece(DtIrLex *lex, DtModule *module, DtPieceEntries *entries)
 {
     static const char *const keys[] = {"f", "b", "w"};

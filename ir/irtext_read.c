@@ -12,7 +12,7 @@
 
 /* ---- references ---- */
 
-/* The function of that name, which may be defined later. */
+/* The function of that name; its definition may come later. */
 static DtFunc *func_named(DtIrReader *p, const char *name)
 {
     if (!name)
@@ -231,7 +231,7 @@ static bool parse_stage_key(DtIrReader *p, int32_t *ret_stage, uint32_t *ret_mor
     return true;
 }
 
-/* Slots on each stage of a class: runs of (first, step, stages). */
+/* Reads the slots on each stage of a class, as runs (first, step, stages). */
 static bool parse_depths(DtIrReader *p, DtStore *store)
 {
     const int64_t n = (int64_t)store->more + 1;
@@ -377,7 +377,7 @@ static bool resolve_store(DtIrReader *p, uint32_t i, int64_t number, DtStore **r
     return true;
 }
 
-/* Functions that were only named, and the owners and buckets of stores. */
+/* Checks that named functions were defined, and sets the owners and buckets of stores. */
 static bool resolve(DtIrReader *p)
 {
     for (uint32_t i = 0; i < p->named.n; i++) {

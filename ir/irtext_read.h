@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the reader of IR text share: irtext_read.c (modules, functions),
  * irtext_read_op.c (ops) and irtext_read_type.c (types and other parts of a line). All take tokens
- * from the lexer, which reports the first problem; false or NULL: there was one, or what an
- * optional part begins with did not come next. */
+ * from the lexer, which reports the first problem; false or NULL: there was a problem, or the token
+ * that begins an optional part did not come next. */
 #ifndef DT_IR_IRTEXT_READ_H
 #define DT_IR_IRTEXT_READ_H
 
@@ -14,8 +14,8 @@ typedef struct DtIrReader {
     DtIrLex lex;
     DtModule *module;
     DtFunc *func;
-    DtMap funcs;  /* by name, defined or only named */
-    DtMap values; /* of func, by the text of the token */
+    DtMap funcs;  /* functions by name, defined or only named so far */
+    DtMap values; /* values of func, by the text of the token */
     DtMap kinds;  /* op names -> dt_op_info row */
     DT_VEC(DtFunc *) named;
     DT_VEC(int64_t) of, within, bucket; /* by store; -1: none */
@@ -33,13 +33,13 @@ bool dt_irread_mesh_set(DtIrLex *lex, const DtMesh *mesh, uint16_t *ret_bits);
 
 /* ---- irtext_read_op.c ---- */
 
-DtValue *dt_irread_use(DtIrReader *p); /* one that is defined above */
-/* Takes a value token and makes the value: number `index` of op, or of the function's inputs (op
- * NULL). */
+DtValue *dt_irread_use(DtIrReader *p); /* the value of that name, which must be defined above */
+/* Takes a value token and makes the value: result number `index` of op, or that input of the
+ * function (op NULL). */
 DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index);
-/* A list of values up to the closing mark, which is left. */
+/* Reads a list of values up to the closing mark, which is not taken. */
 bool dt_irread_values(DtIrReader *p, char close, DtIrValues *ret_list);
-/* A line that is an op, appended to the function. */
+/* Reads a line that is an op, and appends the op to the function. */
 bool dt_irread_op(DtIrReader *p);
 
 /* ---- irtext_read.c ---- */

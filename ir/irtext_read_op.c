@@ -42,7 +42,7 @@ DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index)
     return value;
 }
 
-/* A list of values up to the closing mark, which is left. */
+/* Reads a list of values up to the closing mark, which is not taken. */
 bool dt_irread_values(DtIrReader *p, char close, DtIrValues *ret_list)
 {
     while (!p->lex.failed && !dt_irlex_is(&p->lex, close)) {
@@ -148,7 +148,7 @@ static bool parse_relabels(DtIrReader *p, DtOp *op)
     return true;
 }
 
-/* (0, 2 to 5) */
+/* a list such as (0, 2 to 5) */
 static bool parse_stages(DtIrReader *p, const char **ret_stages)
 {
     bool has[DT_STAGES_MOST] = {false};
@@ -181,7 +181,7 @@ static bool parse_means(DtIrReader *p, DtOp *op)
     return !list || dt_irlex_expect(&p->lex, ')');
 }
 
-/* Reads one number, if those of the results are consecutive, or one each. */
+/* Reads one number if those of the results are consecutive, otherwise one for each. */
 static bool parse_final(DtIrReader *p, DtOp *op)
 {
     int64_t number = 0;
@@ -214,7 +214,7 @@ static bool parse_over(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
-/* The axes of a type in another order, each once, and how far it is from row to row. */
+/* Reads the axes of a type in another order, each once, and the distance from row to row. */
 static bool parse_order(DtIrReader *p, const DtType *type, DtLies *lies)
 {
     uint32_t seen = 0;
@@ -390,7 +390,8 @@ static bool parse_op_axes(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ']');
 }
 
-/* `%a, %b =` or `() =`: the tokens of the results, defined only after the operands were read. */
+/* Reads `%a, %b =` or `() =`: keeps the tokens of results, which are defined only after the
+ * operands were read. */
 static bool parse_results(DtIrReader *p, DtOp *op, DtIrValues *ret_values)
 {
     if (dt_irlex_take(&p->lex, '('))

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* `lo-hi`: the lexer would take both as one number, so the characters are read here. */
+/* Reads `lo-hi` character by character: the lexer would take both as one number. */
 static bool parse_range(DtIrLex *lex, uint32_t *ret_lo, uint32_t *ret_hi)
 {
     uint64_t number[2] = {0, 0};
@@ -54,7 +54,7 @@ static bool mesh_number(DtIrLex *lex, const DtMesh *mesh, const char *name, size
     return dt_irlex_fail(lex, "unknown mesh axis");
 }
 
-/* One mesh axis by name or number; dots end a bare name. more: a dot follows. */
+/* Reads one mesh axis, by name or number; a dot ends a bare name. more: a dot follows. */
 static bool parse_mesh_axis(DtIrLex *lex, const DtMesh *mesh, uint8_t *ret_number, bool *ret_more)
 {
     *ret_more = false;
@@ -107,7 +107,7 @@ static bool parse_axis(DtIrLex *lex, const DtMesh *mesh, DtAxis *axis)
     return !dt_irlex_take(lex, '/') || parse_split(lex, mesh, axis);
 }
 
-/* `{` kind mesh axes `}` */
+/* reads `{` kind mesh axes `}` */
 bool dt_irread_mesh_set(DtIrLex *lex, const DtMesh *mesh, uint16_t *ret_bits)
 {
     *ret_bits = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with epilogues as libraries take them: C as the product writes it, a vector along its
- * columns (for a sum of A: along its rows), a matrix with the layout of C, its row stride aside. */
+/* The layouts in which libraries take products with epilogues: C as the product writes it; a vector
+ * along C's columns (for a sum of A: along its rows); a matrix with the layout of C except for its
+ * row stride. */
 #include "ir/joined.h"
 
 #include <string.h>
@@ -33,8 +34,8 @@ DtJoinedParts dt_joined_parts(const DtOp *joined)
     return p;
 }
 
-/* Whether view's elements are those of C's rows, or columns, contiguously; of: the operand with
- * these. */
+/* Whether view has the elements of C's rows (or columns) contiguously. of: the operand that has
+ * these axes. */
 static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int64_t step,
                       int64_t length)
 {
@@ -49,8 +50,8 @@ static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int
     return n == length && view->dtype == c->dtype;
 }
 
-/* The row stride of view, whose layout is otherwise C's; 0: it is not. a: the operand with C's
- * rows. */
+/* The row stride of view, if its layout is otherwise that of C; 0: it is not. a: the operand with
+ * C's rows. */
 static int64_t row_of(const DtProduct *product, const DtView *view, const DtView *c,
                       const DtView *a)
 {
@@ -74,7 +75,7 @@ static int64_t row_of(const DtProduct *product, const DtView *view, const DtView
     return row >= product->n ? row : 0;
 }
 
-/* Whether the library takes a matrix with rows so far apart. */
+/* Whether the library accepts this row stride. */
 static bool takes_rows(const DtTargetLimits *limits, int64_t row, DtDtype dtype)
 {
     return !limits->epilogue_row || (row % limits->epilogue_row == 0 &&

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A product with an epilogue (op `fused` with a text, epilogues.def) in the layouts of its
- * operands and results: pass `memory` asks whether the library can do it, code generation how. */
+/* A product with an epilogue (op `fused` with a text, epilogues.def) in the layouts of its operands
+ * and results: pass `memory` asks whether the library supports them, code generation how to call
+ * it. */
 #ifndef DT_IR_JOINED_H
 #define DT_IR_JOINED_H
 
 #include "ir/product.h"
 
-/* The parts of the op's function. */
+/* The operands and results that the op's function has. */
 typedef struct DtJoinedParts {
     const DtOp *dot;
     /* the epilogue sums an operand over the axis that the product sums; the sum is `vector` */
     bool sums;
-    const DtValue *result;            /* C */
-    const DtValue *vector, *matrix;   /* NULL, or as its row of epilogues.def says */
+    const DtValue *result;            /* the product's result, C */
+    const DtValue *vector, *matrix;   /* NULL if the row of epilogues.def has none */
 } DtJoinedParts;
 
 DtJoinedParts dt_joined_parts(const DtOp *op);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Liveness, backwards from the results of entries through calls and loops. A function that several
- * calls share is looked at once: what matters to one of them counts as mattering to all, so a
- * parameter is never called dead that is read. */
+ * calls share is visited once: a value that one call needs counts as needed by all, so a parameter
+ * that is read is never called dead. */
 #include "ir/live.h"
 
 #include "ir/map.h"
@@ -45,7 +45,7 @@ static void visit_call(Live *live, const DtFunc *func, const DtOp *op)
             mark(live, func, op->in[i]);
 }
 
-/* Values that an iteration reads of a carried one are results of the previous iteration. */
+/* A carried value that an iteration reads is a result of the previous iteration. */
 static void visit_loop(Live *live, const DtFunc *func, const DtOp *op)
 {
     const DtFunc *body = op->func;

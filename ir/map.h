@@ -6,7 +6,7 @@
 #include "base/arena.h"
 
 typedef struct DtMapSlot {
-    const char *key; /* NULL: free */
+    const char *key; /* key NULL: the slot is free */
     size_t len;
     void *value;
 } DtMapSlot;

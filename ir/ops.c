@@ -58,7 +58,8 @@ bool dt_op_has_axis(const DtOp *op, const char *axis)
     return false;
 }
 
-/* Looked at once: values that use one another twice would else take exponential time. */
+/* each value is visited once: otherwise values that use one another twice would take exponential
+ * time */
 bool dt_op_is_inline(const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -66,7 +67,7 @@ bool dt_op_is_inline(const DtValue *value)
         return false;
     if (op->kind == DT_OP_CONST || op->kind == DT_OP_IOTA)
         return true;
-    if (op->kind == DT_OP_RNG) /* pass `fuse` decides this where nothing else is cheaper */
+    if (op->kind == DT_OP_RNG) /* pass `fuse` decides about draws; other sources are cheap */
         return value->made_anew == 2;
     if (!dt_op_is_pointwise(op->kind))
         return false;
@@ -99,7 +100,7 @@ const DtValue *dt_op_viewed(const DtValue *value)
     return value;
 }
 
-/* The op that makes it, in each iteration of a loop that stacks it; NULL: there is none. */
+/* The op that makes the value, in each iteration if a loop stacks it; NULL: there is none. */
 static const DtOp *stacked_by(const DtValue *value)
 {
     const DtOp *op = value->op;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    LONGEST = 64,  /* actions of a turn that is looked for */
-    WORTH = 4,     /* actions saved that make text with a row of turns shorter */
+    LONGEST = 64,  /* the longest repeated sequence of actions that is looked for */
+    WORTH = 4,     /* repetitions are written in brackets if that saves so many actions */
     TOO_LONG = 1 << 22
 };
 
@@ -44,7 +44,8 @@ int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action)
                : -1;
 }
 
-/* How often the first `period` of n actions come in a row; ret_step: of their micro-batches. */
+/* How often the first `period` actions occur in a row; ret_step: by how much their micro-batches
+ * grow. */
 static uint32_t turns(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
 {
     uint32_t i = period;
@@ -63,7 +64,7 @@ DtActionTurns dt_pipeline_turns(const DtAction *actions, uint32_t n)
         const uint32_t most = best.count * best.n;
         if (!dt_pipeline_same(&actions[0], &actions[k]) || n / k * k <= most ||
             (most >= k && !dt_pipeline_same(&actions[most - k], &actions[most])))
-            continue; /* it cannot be longer */
+            continue; /* a longer repetition was found already */
         const uint32_t count = turns(actions, n, k, &step);
         if (count > 1 && count * k > best.count * best.n)
             best = (DtActionTurns){.n = k, .count = count, .step = step};
@@ -170,7 +171,7 @@ static bool take(Reader *r, const char *word)
     return true;
 }
 
-/* The channel at whose sending (receiving) end the piece stands. */
+/* The channel at whose sending (receiving) end the piece is. */
 static bool find_channel(Reader *r, uint32_t kind, bool forward, uint32_t piece, uint32_t *ret_unit)
 {
     for (uint32_t i = 0; i < r->run->channels.n; i++) {
@@ -215,7 +216,7 @@ static bool read_action(Reader *r, DtAction *ret_action)
     return true;
 }
 
-/* `*count+step`. */
+/* Reads `*count+step`. */
 static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64_t *ret_step)
 {
     *ret_count = 0;
@@ -224,7 +225,7 @@ static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64
            fail(r, problem);
 }
 
-/* The list in brackets that starts at `from`, repeated as often as the number after it says. */
+/* Repeats the actions from number `from` on as often as the count after the bracket says. */
 static bool read_row(Reader *r, uint32_t from, DtActions *list)
 {
     const uint32_t n = list->n - from;
@@ -244,10 +245,11 @@ static bool read_row(Reader *r, uint32_t from, DtActions *list)
     return true;
 }
 
-/* Actions up to `stop`, which is taken; 0: the end. With stop 0 also up to `(`, which is left. */
+/* Reads actions up to the character `stop`, which is taken; 0: to the end, or to a `(`, which is
+ * not taken. */
 static bool read_list(Reader *r, char stop, DtActions *ret_list)
 {
-    uint32_t row = UINT32_MAX; /* where the open bracket stands */
+    uint32_t row = UINT32_MAX; /* number of the first action in the open bracket */
     while (!r->problem) {
         while (*r->at == ' ')
             r->at++;

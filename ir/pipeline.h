@@ -12,60 +12,61 @@
  *    each stage that uses them; the micro-batch is that of the action) and `param` ops of stores:
  *    PARAM, STATE, SAVED, CHANNEL. Their results go to SAVED and GRAD stores, STATEs, and named
  *    results ("loss", on the stage of the last piece).
- *  - SAVED: what an entry leaves for later actions of the same stage: another entry of the
- *    micro-batch, or a send. CHANNEL: what a stage received; DtStore.of is the store of the sending
- *    stage that is copied: SAVED, or CHANNEL where a value passes through. Both kinds have `depth`
- *    slots, each of the store's type; micro-batch m uses slot m mod depth. No slot is in use by two
- *    micro-batches: depth is what the stage's order of actions needs.
+ *  - A SAVED store holds what an entry leaves for later actions of the same stage: for another
+ *    entry of the micro-batch, or for a send. A CHANNEL store holds what the stage received;
+ *    DtStore.of is the store of the sending stage from which it is copied: a SAVED store, or a
+ *    CHANNEL store where a value passes through. Both kinds have `depth` slots, each of the store's
+ *    type; micro-batch m uses slot m mod depth. No two micro-batches use a slot at the same time:
+ *    the order of the stage's actions determines how large depth must be.
  *  - GRAD and named results accumulate over micro-batches as without a pipeline. "update" becomes
  *    one entry "update.<s>" per stage. "grad.prologue" becomes "grad.prologue.<s>" on the stages
  *    that read its results.
- *  - A parameter that several stages use is a PARAM store (and gradient and moments) on each, with
- *    equal path. Their gradients are parts of one sum; update.<s> adds them with an `all_reduce`
- *    whose mesh is the pipeline's axis alone and whose DtOp.stages are the members: its operand's
- *    and result's types are equal, only the members take part, and they add in order of their
- *    stages. The sum of squares of the global norm is added in the same way over all stages; of a
- *    parameter on several stages the lowest one counts.
- *  - A state that several stages use is a STATE store on each. The piece that makes its next value
- *    leaves it in a NEXT store; update.<s> gets it from there by the same kind of sum, to which the
- *    other stages give zeros.
- *  - A *class* is consecutive stages whose pieces are equal but for numbers that grow evenly from
- *    stage to stage. Its stores and entries exist once, for `stage` .. `stage` + `more`: iterations
- *    begin first_step later (DtLoop, DtStore) on each, slots are as many as depths[] says, a
- *    CHANNEL store receives `of` where the stage before is of another class, and `within` from a
- *    stage of its own. An entry is that of the piece with the same place among the pieces of each
- *    stage. dt_pipeline_unfold makes one store and one entry per stage of them.
+ *  - A parameter that several stages use is a PARAM store (with gradient and moments) on each of
+ *    them, with equal paths. Each stage computes a term of its gradient. update.<s> sums the terms
+ *    by an `all_reduce` over the pipeline's mesh axis, in which only the stages in DtOp.stages take
+ *    part: operand and result have equal types, and terms are added in the order of stages. The sum
+ *    of squares for the global norm is summed in the same way over all stages; the lowest stage
+ *    with a shared parameter counts it.
+ *  - A state that several stages use is a STATE store on each of them. The piece that computes its
+ *    next value writes it to a NEXT store. update.<s> passes it on to the other stages by the same
+ *    kind of sum, in which they add zeros.
+ *  - A *class* consists of consecutive stages whose pieces are equal except for numbers that grow
+ *    evenly from stage to stage. Its stores and entries exist once, for stages `stage` .. `stage` +
+ *    `more`. On each further stage iterations begin first_step later (DtLoop, DtStore); depths[]
+ *    has the number of slots on each stage; a CHANNEL store receives `of` if the stage before
+ *    belongs to another class, else `within`. On every stage the entry is that of the piece at the
+ *    same position among the stage's pieces. dt_pipeline_unfold makes one store and one entry per
+ *    stage.
  *  - A loop that is cut runs iterations DtLoop.first .. first + count - 1 of its label; the stores
  *    of its parameters hold those iterations only: DtStore.first of DtStore.whole.
  *
- * A stage's actions are one total order: prologue; period, count times, each micro-batch number
- * step larger than the time before; epilogue. A channel has `slots` places in transit: SEND waits
- * for a free one and fills it from the sending stores' slots, RECV waits for the oldest full one,
- * copies it to the CHANNEL stores' slots of its micro-batch and frees it. Sends of a channel are in
- * the order of micro-batches, as are its receives.
+ * The actions of a stage have one total order: the prologue; the period, `count` times, with
+ * micro-batch numbers that grow by `step` each time; the epilogue. A channel has `slots` slots in
+ * transit. SEND waits for a free slot and fills it from the slots of the sending stores. RECV waits
+ * for the oldest full slot, copies it to the slots of the CHANNEL stores for its micro-batch, and
+ * frees it. Sends of a channel are in the order of micro-batches, and so are its receives.
  *
- * After pass `order` a message may be in flight during other work: START_SEND begins what
- * DONE_SEND of the same
- * micro-batch waits for, and so does START_RECV for DONE_RECV; one at a time at each end of a
- * channel. Until it is done nothing writes the slots that are read, and nothing touches those that
- * are written. Ranks that do one thing at a time send where it is started and receive where it has
- * to be done. The messages of a run that is `direct` need no places in transit: no stage waits for
- * ever if each of them goes once both of its ends have begun, which begin it where it is started
- * and do nothing else until it has gone. */
+ * After pass `order` a message may be in flight during other work. START_SEND begins a message, and
+ * DONE_SEND of the same micro-batch waits for its end; likewise START_RECV and DONE_RECV. Each end
+ * of a channel has one message in flight at a time. Until the message is done, no op writes the
+ * slots that it reads, and no op touches the slots that it writes. Ranks that do one thing at a
+ * time send at START_SEND and receive at DONE_RECV. The messages of a run that is `direct` need no
+ * slots in transit: no stage waits for ever even if a message is transferred only once both of its
+ * ends have begun it, and each end waits at its start until the transfer is over. */
 #ifndef DT_IR_PIPELINE_H
 #define DT_IR_PIPELINE_H
 
 #include "ir/ir.h"
 
-/* at most */
+/* the most stages, pieces per stage, micro-batches */
 enum { DT_PIPELINE_STAGES = DT_STAGES_MOST, DT_PIPELINE_CHUNKS = 64, DT_PIPELINE_MICRO = 1 << 20 };
 
 typedef enum DtActionKind {
-    DT_ACTION_F,    /* forward of piece `unit` */
-    DT_ACTION_B,    /* its backward; only the cotangents if the run has W actions */
-    DT_ACTION_W,    /* its gradients of parameters */
-    DT_ACTION_SEND, /* channel `unit`; on the stage that it is from */
-    DT_ACTION_RECV, /* channel `unit`; on the stage that it leads to */
+    DT_ACTION_F,    /* forward pass of piece `unit` */
+    DT_ACTION_B,    /* its backward pass; only the cotangents if the run has W actions */
+    DT_ACTION_W,    /* the gradients of its parameters */
+    DT_ACTION_SEND, /* message on channel `unit`, at the stage that sends */
+    DT_ACTION_RECV, /* message on channel `unit`, at the stage that receives */
     DT_ACTION_START_SEND,
     DT_ACTION_START_RECV,
     DT_ACTION_DONE_SEND,
@@ -75,9 +76,9 @@ typedef enum DtActionKind {
 
 typedef struct DtAction {
     uint32_t kind;  /* DtActionKind */
-    uint32_t unit;  /* a piece, or a channel of the run */
-    int64_t micro;  /* in a period: of its first repetition */
-    uint32_t twin;  /* F, B, W: number of the twin of the piece's entry */
+    uint32_t unit;  /* number of a piece, or of a channel of the run */
+    int64_t micro;  /* inside a period: that of the first repetition */
+    uint32_t twin;  /* F, B, W: which twin of the piece's entry runs */
 } DtAction;
 
 typedef DT_VEC(DtAction) DtActions;
@@ -85,7 +86,8 @@ typedef DT_VEC(DtAction) DtActions;
 /* The actions of a stage in a run. */
 typedef struct DtStageActions {
     DtActions prologue, period, epilogue;
-    int64_t count, step; /* count, step: of the period; count 0: there is no period */
+    int64_t count, step; /* count, step: repetitions of the period, and by how much micro-batches
+                          * grow; count 0: there is no period */
 } DtStageActions;
 
 /* A channel from a piece to the next or previous one, on another stage. */
@@ -97,18 +99,18 @@ typedef struct DtChannel {
 } DtChannel;
 
 /* The entries of a piece: numbers in DtModule.entries, -1 where there is none. twins, by
- * DtActionKind: the other twins of each entry, from number 1 on (DtEntryPoint.twin). They have
- * the same results and the same meaning, but prefetch differently. */
+ * DtActionKind: the other twins of each entry, from number 1 on (DtEntryPoint.twin). Twins compute
+ * the same results and differ in what they prefetch. */
 typedef struct DtPieceEntries {
     int32_t f, b, w;
     DT_VEC(int32_t) twins[3];
 } DtPieceEntries;
 
 typedef struct DtPipelineRun {
-    DtEntryKind kind;        /* kind of the entry that was cut: GRAD, EVAL, PREDICT */
-    DtPieceEntries *pieces;  /* n_pieces */
+    DtEntryKind kind;        /* kind of the program's entry: GRAD, EVAL, PREDICT */
+    DtPieceEntries *pieces;  /* n_pieces of them */
     DT_VEC(DtChannel) channels;
-    DtStageActions *stages;  /* n_stages */
+    DtStageActions *stages;  /* n_stages of them */
     bool direct;             /* messages need no slots in transit */
 } DtPipelineRun;
 
@@ -117,7 +119,7 @@ struct DtPipelineSchedule {
                               * "dualpipe_v" */
     uint8_t mesh;            /* number of the mesh axis */
     uint32_t n_stages, n_pieces;
-    uint32_t *stage_of;      /* per piece */
+    uint32_t *stage_of;      /* by piece: its stage */
     int64_t n_micro;         /* 1 without `micro` */
     DT_VEC(DtPipelineRun) runs;
 };
@@ -131,7 +133,7 @@ static inline bool dt_pipeline_is_send(uint32_t kind)
     return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND || kind == DT_ACTION_DONE_SEND;
 }
 
-/* Whether a rank without asynchronous messages sends, or receives, in this action. */
+/* Whether a rank that has no asynchronous messages sends (receives) in this action. */
 static inline bool dt_pipeline_gives(uint32_t kind)
 {
     return kind == DT_ACTION_SEND || kind == DT_ACTION_START_SEND;
@@ -144,7 +146,7 @@ static inline bool dt_pipeline_takes(uint32_t kind)
 /* The entry that an action of this kind calls, -1: the piece has none. */
 int32_t dt_pipeline_entry(const DtPieceEntries *entries, uint32_t kind);
 
-/* The same for the twin of the action. */
+/* The same, for the twin that the action names. */
 int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action);
 
 /* Whether two actions are equal, micro-batches aside. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Classes of pipeline stages written out: the slow and obvious meaning of what pipeline.h says
- * about them, for whoever goes by single stages (the interpreter of all ranks, tests).
+/* Writes classes of pipeline stages out, stage by stage: this defines what a class means. Users are
+ * the interpreter of all ranks, and tests.
  *
  *   store 4 : param .. path=h.w stage=1 to=2 first=1 step=1    h.w of stage 1 from 1, of stage 2
  *                                                              from 2
  *   entry grad.f1 : f stage=1 to=2                         =>  grad.f1, grad.f2
  *
- * What stands on one stage stays where it is in its list; a class becomes one after the other
- * there, and copies of one parameter stand by stages, then by iterations, as if they had been made
- * stage by stage. */
+ * A store or entry of a single stage keeps its place in its list; one of a class is replaced by one
+ * for each stage. Copies of a parameter are sorted by stages, then by iterations, as if they had
+ * been made stage by stage. */
 #include "ir/pipeline.h"
 
 #include "base/intern.h"
@@ -19,8 +19,8 @@
 typedef struct Expander {
     DtModule *module;
     DtPipelineSchedule *pipeline;
-    DtStore ***copies; /* by index of the store before: per stage of its class */
-    DtStore **of;      /* by index of the store before: its link `of` */
+    DtStore ***copies; /* by old index of a store: its copy on each stage of its class */
+    DtStore **of;      /* by old index of a store: its old `of` */
 } Expander;
 
 /* ---- stores ---- */
@@ -30,7 +30,7 @@ static bool has_slots(const DtStore *store)
     return store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
 }
 
-/* The store of the stage that is k after the first one of its class. */
+/* The copy of the store on the stage that is k after the first one of its class. */
 static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
 {
     if (k == 0)
@@ -46,7 +46,7 @@ static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
     return copy;
 }
 
-/* `of`, or the bucket, on the stage that is k after the first one of a class. */
+/* A linked store (`of`, or the bucket) on the stage that is k after the first one of a class. */
 static DtStore *link_on(const Expander *x, const DtStore *to, uint32_t k)
 {
     return to ? x->copies[to->index][to->more ? k : 0] : NULL;
@@ -54,10 +54,10 @@ static DtStore *link_on(const Expander *x, const DtStore *to, uint32_t k)
 
 static void link_copies(const Expander *x, const DtStore *store)
 {
-    const DtStore was = *store; /* it is the first of its copies */
+    const DtStore was = *store; /* the object becomes the first of its copies */
     for (uint32_t k = was.more + 1; k-- > 0;) {
         DtStore *copy = x->copies[was.index][k];
-        if (was.kind != DT_STORE_CHANNEL) /* its `of` is the channel's business */
+        if (was.kind != DT_STORE_CHANNEL) /* expand_channel sets the `of` of these */
             copy->of = link_on(x, was.of, k);
         copy->bucket = link_on(x, was.bucket, k);
     }
@@ -78,7 +78,8 @@ static int by_stage(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The stores from `from` on that are copies of one parameter, or the one store; where they end. */
+/* Adds the stores from number `from` on that are copies of one parameter, or the one store there;
+ * returns the number after them. */
 static uint32_t add_stores(const Expander *x, DtStore *const *old, uint32_t n, uint32_t from,
                            Placed *placed)
 {
@@ -128,7 +129,7 @@ static void expand_channel(const Expander *x, DtChannel *channel)
     made.stores.n = made.stores.cap = 0;
     for (uint32_t i = 0; i < channel->stores.n; i++) {
         DtStore was = *channel->stores.at[i], *store = channel->stores.at[i];
-        was.of = x->of[store->index]; /* another hop may have filled the store */
+        was.of = x->of[store->index]; /* another channel may have changed `of` already */
         const DtStore *from = dt_pipeline_source(channel, &was);
         DtStore *to = x->copies[store->index][channel->to - (uint32_t)store->stage];
         to->of = x->copies[from->index][channel->from - (uint32_t)from->stage];
@@ -178,7 +179,7 @@ static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name
     return copy;
 }
 
-/* Loops that stay in the first stage's function do not step. */
+/* In the first stage's own function, loops have no step any more. */
 static void end_steps(DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -188,7 +189,7 @@ static void end_steps(DtFunc *func)
 
 static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uint32_t k)
 {
-    const int32_t stage = entry->stage + (int32_t)k; /* pieces get numbers of their own later */
+    const int32_t stage = entry->stage + (int32_t)k; /* an entry of a piece gets its number later */
     DtEntryPoint copy = {.twin = entry->twin};
     dt_entry_set(&copy, entry->kind, entry->part, stage);
     copy.stage = stage;
@@ -201,7 +202,7 @@ static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uin
     return copy;
 }
 
-/* Entries in their order; ret_first[i]: the number that entry i's first copy has now. */
+/* Expands the entries in their order; ret_first[i]: the new number of the first copy of entry i. */
 static void expand_entries(Expander *x, uint32_t *ret_first)
 {
     DtModule *module = x->module;
@@ -220,7 +221,7 @@ static void expand_entries(Expander *x, uint32_t *ret_first)
     }
 }
 
-/* The entry of the piece, by its own name. */
+/* Gives the piece's entry its name. */
 static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece,
                          DtEntryPart part, const uint32_t *first, int32_t *number)
 {
@@ -268,7 +269,7 @@ void dt_pipeline_unfold(DtModule *module)
     expand_entries(&x, first);
     for (uint32_t i = 0; i < x.pipeline->runs.n; i++)
         expand_run(&x, &x.pipeline->runs.at[i], first);
-    for (uint32_t i = 0; i < module->stores.n; i++) { /* classes are gone */
+    for (uint32_t i = 0; i < module->stores.n; i++) { /* no store or entry has a class any more */
         DtStore *store = module->stores.at[i];
         store->index = i;
         store->more = 0;

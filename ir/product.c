@@ -3,15 +3,15 @@
  * operands and the result), rows m (first operand and result), columns n (second operand and
  * result), and k (summed). Each of m, n, k must be one strided run in both tensors that hold it, or
  * all but one of its axes become batch axes (m and n only) with stride 0 in the operand that lacks
- * them. Where what is summed is no such run, one operand is copied first, or both: the gradient
- * that a loop along an axis leaves has that axis outermost, the values around it do not; a patch of
- * an image is two axes with others between. */
+ * them. If the summed axes are no such run, one operand or both are copied first. Examples: a loop
+ * along an axis leaves a gradient that has this axis outermost, unlike the values around it; a
+ * patch of an image has two axes with others between them. */
 #include "ir/product.h"
 
 #include <string.h>
 
-typedef struct Run { /* axes that act as one */
-    int64_t extent, s1, s2; /* strides in the two tensors that hold it */
+typedef struct Run { /* axes that form one run */
+    int64_t extent, s1, s2; /* strides in the two tensors that have the group */
 } Run;
 
 typedef struct Runs {
@@ -73,7 +73,7 @@ static Run take_largest(Runs *runs)
     return run;
 }
 
-/* Sorts the axes into runs; false if an axis of the result is in neither operand. */
+/* Sorts the axes into groups; false if an axis of the result is in neither operand. */
 static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m,
                      Runs *n, Runs *k, DtProduct *g)
 {
@@ -101,7 +101,7 @@ static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtV
     return true;
 }
 
-/* Rows and columns change roles so that the result's columns are adjacent in memory. */
+/* Exchanges rows and columns, so that the result's columns are adjacent in memory. */
 static void transpose(DtProduct *g)
 {
 #define SWAP(x, y) do { int64_t t = (x); (x) = (y); (y) = t; } while (0)
@@ -159,7 +159,7 @@ bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView 
     g.a_row = rows.s1, g.c_row = rows.s2, g.b_col = columns.s1, g.c_col = columns.s2,
     g.a_col = sums.s1, g.b_row = sums.s2;
     if ((g.k > 1 && (!g.a_col || !g.b_row)) || (g.m > 1 && !g.a_row) || (g.n > 1 && !g.b_col))
-        return false; /* an expanded operand: a kernel reads it where it is */
+        return false; /* an operand is an expanded value: a kernel reads it without a copy */
     g.swapped = columns.extent > 1 && g.c_col != 1;
     if (g.swapped)
         transpose(&g);
@@ -174,7 +174,7 @@ bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView 
 
 /* ---- operands in another order ---- */
 
-typedef struct Axes { /* outermost first */
+typedef struct Axes { /* names of axes, outermost first */
     const char *at[DT_MAX_RANK];
     uint32_t n;
 } Axes;
@@ -205,7 +205,7 @@ static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool
             add(ret_axes, first, c, d);
 }
 
-/* Whether the neighbours in memory are summed. */
+/* Whether the axis along which elements are adjacent in memory is summed. */
 static bool sums_neighbours(const DtOp *op, const DtView *view)
 {
     uint32_t best = view->rank;
@@ -253,7 +253,7 @@ static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, in
     return x->dtype == value->type->dtype && uses >= pays ? elements : -1;
 }
 
-/* Whether every summed axis moves both operands. */
+/* Whether no summed axis has stride 0 in an operand. */
 static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
 {
     for (uint32_t d = 0; d < a->rank; d++)
@@ -271,7 +271,7 @@ uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op,
     uint32_t chosen = 0;
     if (!moves_both(op, &operands[0], &operands[1]))
         return 0;
-    for (uint32_t copies = 1; copies < 4; copies++) { /* bit i: operand i */
+    for (uint32_t copies = 1; copies < 4; copies++) { /* bit i: operand i would be copied */
         Axes sums = {.n = 0};
         int64_t elements = 0;
         add_summed(op, &operands[copies == 1], &sums);

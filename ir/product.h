@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contractions as strided batched matrix products, given the layouts of operands and result:
- * pass `memory` asks which operands must be copied for that, code generation for the product
- * itself. */
+/* Contractions as strided batched matrix products, for given layouts of operands and result. Pass
+ * `memory` asks which operands must be copied first; code generation asks for the product. */
 #ifndef DT_IR_PRODUCT_H
 #define DT_IR_PRODUCT_H
 
@@ -25,9 +24,9 @@ typedef struct DtProduct {
 bool dt_product_find(const DtTargetLimits *limits, const DtOp *op, const DtView *a, const DtView *b,
                      const DtView *c, DtProduct *ret_product);
 
-/* If that is false: which operands are to be copied, as few elements as suffice, and how the copies
- * lie (offset 0, no buffer), so that it is true; bit i: operand i. 0: none does, or it does not pay
- * (DtTargetLimits.copy_pays). */
+/* If dt_product_of returns false: finds which operands to copy, with the fewest elements, and the
+ * layouts of the copies (offset 0, no buffer), so that it returns true. Bit i: operand i. 0: no
+ * copies help, or they cost more than they save (DtTargetLimits.copy_pays). */
 uint32_t dt_product_straighten(const DtTargetLimits *limits, const DtOp *op,
                                const DtView operands[2], const DtView *c, DtView ret_copies[2]);
 

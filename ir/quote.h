@@ -8,9 +8,9 @@
 /* Adds name bare if it can be (a letter or `_`, then letters, digits and `_ . @ # $`), else quoted
  * ("a b", "1x", "", "\x0a"). NULL is added as "?". */
 void dt_quote_add(DtText *text, const char *name);
-/* Between quotes always. */
+/* Adds name between quotes in any case. */
 void dt_quote_add_string(DtText *text, const char *name);
-/* As dt_quote_add where a dot is a separator: a name that holds one is quoted. */
+/* Like dt_quote_add, in a place where a dot is a separator: quotes a name that contains one. */
 void dt_quote_add_part(DtText *text, const char *name);
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values the program can use of an input: tokens that are read at an index outside the axis
- * would give zeros without a word.
+/* Finds which values an integer input may have. An index out of range is legal, and reads 0; so a
+ * token outside of a table's axis would silently give zeros.
  *
- * An index out of range is legal, and reads 0. Whether that is meant, the program says: where the
- * value so read is only used under a condition on the same index (`where(y >= 0 and y < size[c],
- * ... z[c = y], 0)`, as in xent; a product with such a condition), or where the index itself is
- * chosen or bounded first (`where(t < n, t, 0)`, `min(t, n - 1)`). Where it is used otherwise, a
- * value outside the axis is a fault of the data. So each value v of the program is given, in terms
- * of the input's element that stands at the same place ("root"),
+ * The program shows whether it wants that. Either it uses the value that it read only under a
+ * condition on the same index (`where(y >= 0 and y < size[c], ... z[c = y], 0)`, as in xent; a
+ * product with such a condition), or it bounds the index first (`where(t < n, t, 0)`, `min(t, n -
+ * 1)`). If it uses the value otherwise, an index outside the axis is a fault of the data. So for
+ * each value v of the program this file computes sets of integers, in terms of the input's element
+ * at the same place (the "root"):
  *
- *   is       for which roots v may be the root itself (plus a constant)
- *   yes, no  for which roots v may be different from 0, and 0: of conditions
- *   bad      for which roots something was read outside that v hangs on
+ *   is       roots for which v may be the root itself (plus a constant)
+ *   yes, no  roots for which v may differ from 0; for which it may be 0: of conditions
+ *   bad      roots for which v depends on a value that was read out of range
  *
- * and ops are taken in order: a gather at index v adds "is, outside of the axis" to bad, `where(c,
- * a, b)` has the bad of a where c may be true and that of b where it may be false. What is left in
- * bad where the places get lost (a sum, a product of matrices, the loss) is not allowed. Where
- * places change but values do not (slices, renamed axes, iterations), the result is a root of its
- * own, whose elements are some of the first one's.
+ * Ops are taken in order: a gather at index v adds "is, outside of the axis" to bad; `where(c, a,
+ * b)` has the bad of a where c may be true, and that of b where it may be false. Values of the root
+ * that are still in bad at an op that combines several places (a sum, a product of matrices, the
+ * loss) are not allowed. If an op moves elements to other places (slices, renamed axes,
+ * iterations), its result becomes a root of its own, whose elements are some of the first root's.
  *
- * A sum of such values is 0 if no root is one for which a term may be different from 0 ("sums").
- * So a loss per valid label, `sum(where(y >= 0, ..)) / sum(y >= 0)`, has no value where the data
- * can have no label of 0 or more (dt_ranges_idle). */
+ * A sum over places is 0 if no element of the root is in the term's `yes` ("sums"). So a loss per
+ * valid label, `sum(where(y >= 0, ..)) / sum(y >= 0)`, has no value if the data can have no label
+ * of 0 or more (dt_ranges_idle). */
 #include "ir/ranges.h"
 
 #include <math.h>
@@ -29,46 +29,46 @@
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
 
-/* The value of a sum over places if no element of the root is in `yes`. */
+/* What is known of a value that is a sum over places, for a root without elements in `yes`. */
 typedef enum Sums {
-    SUMS_NOT, /* no sum: `yes` is about the element at the same place */
+    SUMS_NOT, /* the value is no sum: `yes` is about the root's element at the same place */
     SUMS_ZERO,
-    SUMS_BOUNDED /* the larger of 0 and a constant: a divisor that is kept from being 0 */
+    SUMS_BOUNDED /* the maximum of such a sum and a constant: a divisor that cannot be 0 */
 } Sums;
 
 /* Facts about a value in relation to one root. */
 typedef struct Fact {
     uint32_t root;
-    bool exact;         /* it is the root's element plus shift, always */
+    bool exact;         /* the value always is the root's element plus shift */
     int64_t shift;
-    DtIntSet is;        /* in elements of the root; none: it is not the root */
+    DtIntSet is;        /* set of the root's elements for which the value is the root plus shift */
     DtIntSet yes, no, bad;
     Sums sums;
-    const DtOp *by;     /* the index that made bad, and which one of its */
+    const DtOp *by;     /* the op whose index put elements into bad, and which of its indices */
     uint32_t index;
 } Fact;
 
-/* A root is the input, or values of other roots at other places. */
+/* A root: the input, or a value made of other roots' elements at other places. */
 typedef struct Root {
     const DtOp *made_by; /* NULL: the input */
     uint32_t n_parents;
-    const Fact *parents; /* of made_by's operands */
-    DtIntSet bad, used;  /* bad: values that are not allowed; used: indices inside all indexed
-                          * axes */
+    const Fact *parents; /* operands of made_by that it is made of */
+    DtIntSet bad, used;  /* bad: elements that are not allowed; used: those that are inside all axes
+                          * that it indexes */
     const DtOp *by;
     uint32_t index;
 } Root;
 
-/* The facts that a call of a function with these facts yields. of_loss: by result, whether a loss
- * or a state depends on it. */
+/* A call that was examined: facts of its inputs, and those of its results that follow. of_loss: by
+ * result, whether a loss or a state depends on it. */
 typedef struct Seen {
     const DtFunc *func;
     Fact *const *in, *const *results;
     const bool *of_loss;
 } Seen;
 
-/* A sum that the program divides by, or its loss: 0 if no element of the root is in `some`.
- * of_loss: a loss or a state depends on it, so gradients do; else only a metric may. */
+/* A sum that the program divides by, or its loss: it is 0 if no element of the root is in `some`.
+ * of_loss: a loss or a state depends on it, and so do gradients; false: at most a metric does. */
 typedef struct Counted {
     uint32_t root;
     DtIntSet some;
@@ -79,10 +79,11 @@ typedef struct Counted {
 
 typedef struct Walk {
     DtArena *scratch;
-    DT_VEC(Root) roots; /* number 0 is the input */
+    DT_VEC(Root) roots; /* roots[0] is the input */
     DT_VEC(Counted) counted;
     DT_VEC(Seen) seen;
-    uint32_t budget;    /* ops; a program that needs more has its other calls unchecked */
+    uint32_t budget;    /* the most ops that are examined; further calls of a program are not
+                         * checked */
     bool counts;        /* whether divisions of this entry are of interest */
     bool of_loss;       /* whether a loss or a state depends on the op being walked */
 } Walk;
@@ -144,7 +145,7 @@ static void add_bad(Fact *fact, const DtIntSet *bad, const DtOp *by, uint32_t in
 
 /* ---- roots ---- */
 
-/* A value that is the root itself. */
+/* The facts of the root itself. */
 static Fact *the_root(Walk *w, uint32_t root)
 {
     Fact fact = nothing(root);
@@ -159,7 +160,7 @@ static int64_t indexed_extent(const DtOp *op, uint32_t index)
                           op->axes[index]);
 }
 
-/* These elements of the root are not allowed. */
+/* Records that these elements of the root are not allowed. */
 static void forbid(Walk *w, uint32_t root, const DtIntSet *bad, const DtOp *by, uint32_t index)
 {
     Root *r = &w->roots.at[root];
@@ -179,7 +180,7 @@ static void forbid(Walk *w, uint32_t root, const DtIntSet *bad, const DtOp *by, 
     }
 }
 
-/* The root indexes an axis that has these elements. */
+/* Records that the root indexes an axis that has the elements in `inside`. */
 static void use(Walk *w, uint32_t root, const DtIntSet *inside)
 {
     Root *r = &w->roots.at[root];
@@ -191,14 +192,14 @@ static void use(Walk *w, uint32_t root, const DtIntSet *inside)
     }
 }
 
-/* The value is used regardless of places: any bad place in it is an error. */
+/* Records that the value is used at all places: elements of the root in bad are not allowed. */
 static void settle(Walk *w, const Fact *fact)
 {
     if (fact && fact->bad.n)
         forbid(w, fact->root, &fact->bad, fact->by, fact->index);
 }
 
-/* op moves values to other places, so its result becomes a root. NULL if no operand is one. */
+/* Makes the result of op, which moves values to other places, a root. NULL if no operand is one. */
 static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
 {
     Fact *parents = DT_NEW_ARRAY(w->scratch, Fact, n + 1);
@@ -240,7 +241,7 @@ static bool constant_of(const DtValue *value, double *ret_number)
     return true;
 }
 
-/* A whole constant of a size with which one can calculate. */
+/* Whether the value is an integer constant of moderate size. */
 static bool whole_of(const DtValue *value, int64_t *ret_whole)
 {
     double number;
@@ -252,8 +253,8 @@ static bool whole_of(const DtValue *value, int64_t *ret_whole)
 
 /* ---- maps ---- */
 
-/* Facts of a map's operands, of one root: a constant knows whether it is 0, anything else says
- * nothing. */
+/* The facts of a map's operand in relation to one root: a constant is known to be 0 or not, nothing
+ * is known of other values. */
 static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
 {
     Fact result = fact && fact->root == root ? *fact : nothing(root);
@@ -265,7 +266,7 @@ static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
     return result;
 }
 
-/* Rules of maps: out starts with the bad places of the operands and no other facts. */
+/* Rules of maps. Each begins with the operands' bad elements and no other facts. */
 typedef void Rule(const DtOp *op, const Fact *in, Fact *out);
 
 static void rule_same(const DtOp *op, const Fact *in, Fact *out)
@@ -335,7 +336,8 @@ static void rule_where(const DtOp *op, const Fact *in, Fact *out)
     out->bad = dt_intset_union(&c->bad, &bad);
     out->yes = chosen(&a->yes, &c->yes, &b->yes, &c->no);
     out->no = chosen(&a->no, &c->yes, &b->no, &c->no);
-    bool same = !a->is.n || !b->is.n || a->shift == b->shift; /* else b's part is lost */
+    /* with different shifts only the first branch's part is kept */
+    bool same = !a->is.n || !b->is.n || a->shift == b->shift;
     out->is = chosen(&a->is, &c->yes, same ? &b->is : &dt_intset_none, &c->no);
     out->shift = a->is.n ? a->shift : b->shift;
     out->exact = a->exact && b->exact && same;
@@ -371,8 +373,8 @@ static void rule_bound(const DtOp *op, const Fact *in, Fact *out)
     out->shift = in[x].shift;
 }
 
-/* Roots for which x < c (x <= c: `most` 1), x being the root plus shift; c < x if x is the second
- * operand. */
+/* The roots for which x < c (or, `most` 1, x <= c), where x is the root plus shift; with `second`,
+ * those for which c < x. */
 static DtIntSet side_of(bool second, int64_t most, double constant, int64_t shift)
 {
     double c = second ? floor(constant) : ceil(constant);
@@ -418,7 +420,7 @@ static void count(Walk *w, const Fact *fact, bool divides, DtSpan span)
         DT_PUSH(w->scratch, w->counted, counted);
 }
 
-/* The sum over places of values with these facts. */
+/* The facts of the sum over places of a value with these facts. */
 static Fact *sum_of(Walk *w, const Fact *fact)
 {
     if (!fact || fact->sums == SUMS_BOUNDED)
@@ -429,7 +431,7 @@ static Fact *sum_of(Walk *w, const Fact *fact)
     return keep(w, out);
 }
 
-/* A map of sums alone, and of values without facts. */
+/* The facts of a map whose operands are sums, or values without facts. */
 static Fact *map_of_sums(Walk *w, const DtOp *op, Fact *const *in)
 {
     const Fact *a = in[0], *b = op->n_in > 1 ? in[1] : NULL;
@@ -457,7 +459,7 @@ static Fact *map_of_sums(Walk *w, const DtOp *op, Fact *const *in)
 
 static bool is_sum(const Fact *fact) { return fact && fact->sums != SUMS_NOT; }
 
-/* Elements, with sums left out; NULL: the op has sums only. */
+/* Facts for a map of elements, ignoring operands that are sums; NULL: it has no others. */
 static Fact **elements(Walk *w, const DtOp *op, Fact *const *in)
 {
     Fact **own = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 1);
@@ -504,7 +506,8 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
 
 /* ---- indices ---- */
 
-/* Facts of an index: which axis it needs, and for which roots it is out of range. */
+/* The facts of an index: the axis that it needs, and the elements of the root that are outside of
+ * it. */
 static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact)
 {
     DtIntSet inside = dt_intset_range(-fact->shift, indexed_extent(op, index) - fact->shift);
@@ -540,7 +543,8 @@ static Fact *gather(Walk *w, const DtOp *op, Fact *const *in)
     return table ? table : first ? NULL : keep(w, out);
 }
 
-/* An element that is scattered outside is lost, wherever the result is used. */
+/* Elements that scatter_add would add outside of the axis are lost, however the result is used:
+ * records them as not allowed. */
 static void scatter(Walk *w, const DtOp *op, Fact *const *in)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -575,7 +579,8 @@ static Fact *joined(Walk *w, Fact *a, Fact *b)
     return keep(w, out);
 }
 
-/* A fact that holds for one end only holds for neither. */
+/* Facts of a carried value, from those of its initial and its next value: one that is not true for
+ * both is dropped. */
 static Fact *met(Walk *w, Fact *a, Fact *b)
 {
     Fact *out = joined(w, a, b);
@@ -630,7 +635,8 @@ static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
             Fact *next = met(w, inner[1 + i], results[i]);
             if (same_fact(next, inner[1 + i]))
                 continue;
-            if (round >= ROUNDS && next) { /* it counts up, say: no bound is known */
+            if (round >= ROUNDS && next) { /* the iteration number, for example: it has no known
+                                            * bounds */
                 settle(w, next);
                 next = NULL;
             }
@@ -708,7 +714,7 @@ static void walk_ops(Walk *w, const DtFunc *func, const char *input, const bool 
     }
 }
 
-/* in: facts of func's inputs; of_loss: by its result. Returns the facts of its results. */
+/* The facts of func's results, for these facts of its inputs; of_loss: by result, as in Seen. */
 static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool *of_loss)
 {
     for (uint32_t i = 0; i < w->seen.n; i++)
@@ -792,7 +798,8 @@ DtInputRange dt_ranges_input(const DtModule *module, const char *input)
     return range;
 }
 
-/* Whether the root's elements are those of the input: axes have other names at most. */
+/* Whether the elements of the root are elements of the input at the same places: only axes have
+ * other names. */
 static bool is_input(const Walk *w, uint32_t root)
 {
     while (root) {

@@ -8,12 +8,13 @@
 
 typedef struct DtInputRange {
     DtIntSet allowed;    /* any other value would be read, or written, outside an axis, unasked */
-    int64_t lo, hi;      /* bounds of random values: lo .. hi - 1 are allowed, and inside every
-                          * indexed axis if there are such values; lo = hi: no axis bounds them */
-    const char *axis;    /* the narrowest axis that makes some value one that is not allowed; NULL:
-                          * every value is */
-    int64_t extent;      /* its */
-    DtSpan span;         /* of the index */
+    /* bounds for random values: lo .. hi - 1 are allowed and, if there are such values, inside
+     * of every axis that they index; lo = hi: no axis bounds them */
+    int64_t lo, hi;
+    const char *axis;    /* the narrowest axis for which some value is not allowed; NULL: all values
+                          * are allowed */
+    int64_t extent;      /* the extent of that axis */
+    DtSpan span;         /* the place of that index in the program */
 } DtInputRange;
 
 /* Values of the input of that name (interned), over all entries of a program as it was lowered. */
@@ -21,7 +22,7 @@ DtInputRange dt_ranges_input(const DtModule *module, const char *input);
 
 /* A sum over samples that is 0 for every possible value of the input. */
 typedef struct DtIdleSum {
-    DtSpan span;     /* of the division by it, or of the loss that is such a sum */
+    DtSpan span;     /* the place of the division, or of the loss that is such a sum */
     DtIntSet counts; /* only elements of the input with these values add anything */
     bool divides;    /* it is a divisor */
     bool is_bounded; /* .. which a `max` with a constant keeps from being 0 */

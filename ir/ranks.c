@@ -107,11 +107,12 @@ const DtType *dt_ranks_local(const DtType *type, const DtMesh *mesh)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* Places of a rank's part in the whole tensor. */
+/* The places of a rank's part in the whole tensor. */
 typedef struct Places {
     const DtType *type;
-    int64_t *at[DT_MAX_RANK]; /* by local position: offset that the axis adds in the whole */
-    DtWalk walk;              /* over the part */
+    int64_t *at[DT_MAX_RANK]; /* by local index along an axis: what it adds to the offset in the
+                               * whole tensor */
+    DtWalk walk;              /* a walk over the part */
 } Places;
 
 static Places places_of(DtArena *arena, const DtType *type, const DtMesh *mesh, uint32_t rank)
@@ -189,7 +190,7 @@ static uint32_t first_copy(DtTensor *const *parts, const DtMesh *mesh, unsigned 
         if (!(used >> m & 1))
             first = dt_ranks_move(mesh, first, m, 0);
     while (first < rank && !(parts[first] && dt_ranks_together(mesh, used, first, rank)))
-        first++; /* not all ranks take part */
+        first++; /* skips ranks that have no part */
     return first;
 }
 

@@ -50,7 +50,7 @@ double dt_round_to(DtDtype dtype, double value)
     case DT_I64: return saturate(value, INT64_MIN, INT64_MAX);
     case DT_F16: return round_binary(value, 11, -14, 65504.0);
     case DT_BF16: return round_binary(value, 8, -126, 0x1.fep127);
-    case DT_F32: /* the conversion is the same rounding where it is defined */
+    case DT_F32: /* the compiler has the type: its conversion rounds in the same way */
         return fabs(value) <= FLT_MAX ? (double)(float)value
                                       : round_binary(value, 24, -126, FLT_MAX);
     case DT_F64: return value;

@@ -3,12 +3,12 @@
  * of such sums (frontend/lower_shown.c), and the runtime adds sums up over batches and over the
  * samples behind the last whole batch (runtime/evaluate.c).
  *
- * The question is one of placement: give each sample a rank of its own, and let the shape rules
- * (shape.c) say what every op makes of that. If the rules refuse an op, it needs several samples at
- * once (a maximum over the batch, a quotient of two sums, statistics over groups of samples), and
- * so does what is made of its results. If a value comes out as a pending sum, each rank holds the
- * term of its sample. A term that no sample changes (a penalty on the parameters) may stand beside
- * the sum. */
+ * The answer comes from placement: give each sample a rank of its own, and let the shape rules
+ * (shape.c) derive the placement of each value. If the rules refuse an op, it needs several samples
+ * at once (a maximum over the batch, a quotient of two sums, statistics over groups of samples),
+ * and so do values computed from its results. If a value comes out as a pending sum, each rank
+ * holds the term of its sample. A term that no sample changes (a penalty on the parameters) may
+ * stand beside the sum. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -64,8 +64,8 @@ static bool is_whole(const DtType *type)
     return !type->partial;
 }
 
-/* Lets whole terms join a pending sum: x + sum is c + sum of terms. False if that is not the case
- * here. */
+/* Allows an op to add a whole term to a pending sum: x + sum is c + sum of terms. False: op is no
+ * such addition. */
 static bool join_sum(DtOp *op)
 {
     bool sum_like = op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_WHERE ||
@@ -111,8 +111,8 @@ static const DtType *with_axis(const DtType *type, const DtAxis *axis)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* A carried value has one type throughout; a sum that becomes pending inside is so from the
- * start. */
+/* Types of a loop. A carried value has the same type in all iterations; a sum that becomes pending
+ * inside is pending from the start. */
 static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
 {
     const DtLoop *loop = op->loop;
@@ -123,7 +123,7 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
         in[1 + i] = i < loop->n_carried + loop->n_invariant
                         ? op->in[i]->type
                         : without_axis(op->in[i]->type, loop->axis);
-    for (bool stable = false; !stable;) { /* ends: values only ever become pending */
+    for (bool stable = false; !stable;) { /* ends, since sums only ever become pending */
         stable = true;
         return_types(op->func, type_func(s, op->func, in), results);
         for (uint32_t i = 0; i < op->n_out; i++)
@@ -166,7 +166,7 @@ static bool type_op(Samples *s, DtOp *draft, const DtType **out)
            (join_sum(draft) && !dt_shape_derive(draft, &s->mesh, wish, out));
 }
 
-/* Types of the results of one op of func, whose operands have theirs. */
+/* Derives the types of the results of one op of func from those of its operands. */
 static void type_one(Samples *s, const DtOp *op, const DtType **types)
 {
     DtOp draft = *op;

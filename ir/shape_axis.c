@@ -26,7 +26,7 @@ static int find(DtShape *s, const DtShapeType *t, const char *axis)
     return i;
 }
 
-/* A fill only leaves a pending sum right if it is 0. */
+/* Checks that the fill is 0 if a sum is pending: each rank would add it. */
 static bool fill_fits(DtShape *s)
 {
     const DtType *x = s->op->in[0]->type;
@@ -61,7 +61,7 @@ static int64_t mesh_size(const DtShape *s, uint32_t m)
     return s->mesh && m < s->mesh->n ? s->mesh->axes[m].size : 1;
 }
 
-/* The wished result's axis of that name, or NULL. */
+/* The axis of that name in the wish for the result, or NULL. */
 static const DtAxis *wished_axis(DtShape *s, const char *name)
 {
     const DtType *wish = dt_shape_wish(s, 0);

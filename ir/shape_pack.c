@@ -10,14 +10,14 @@
  * Axis `@split` has one place per rank of the mesh axes that split the operands (all by the same
  * ones, in any order) and is split by them; it is absent if there are none. So both ops are local,
  * and a bucket is an ordinary value of one flat axis per rank, which further mesh axes may split.
- * Kept axes may be split, too, of a bucket and of what is in it alike: each rank then has the
+ * Kept axes may be split, too, in the same way in a bucket and its members: each rank then has the
  * buckets of some places. */
 #include "base/intern.h"
 #include "ir/shape.h"
 
 #include <string.h>
 
-/* All splits of the axes after the kept ones. */
+/* All mesh axes that split the axes after the kept ones. */
 static uint16_t all_splits(const DtShape *s, const DtType *type)
 {
     uint16_t bits = 0;
@@ -26,7 +26,7 @@ static uint16_t all_splits(const DtShape *s, const DtType *type)
     return bits;
 }
 
-/* Do the op's axes come first in type? */
+/* Whether type begins with the op's axes. */
 static bool keeps(DtShape *s, const DtType *type)
 {
     for (uint32_t i = 0; i < s->op->n_axes; i++)
@@ -43,7 +43,7 @@ static bool are_split_alike(const DtAxis *a, const DtAxis *b)
            memcmp(a->split, b->split, a->n_split * sizeof a->split[0]) == 0;
 }
 
-/* Local elements per place of the kept axes; -1 on overflow. */
+/* The number of local elements for each place of the kept axes; -1 on overflow. */
 static int64_t length(const DtShape *s, const DtType *type)
 {
     static const DtMesh none;
@@ -54,7 +54,7 @@ static int64_t length(const DtShape *s, const DtType *type)
     return n;
 }
 
-/* The axes after the kept ones of a bucket of tensors like type. */
+/* The axes that a bucket of tensors like type has after the kept ones. */
 static bool add_bucket(DtShape *s, DtShapeType *t, const DtType *type, int64_t extent)
 {
     DtAxis split = {.name = dt_intern("@split"), .extent = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules of what says when something runs (when, turn, at), and of ring buffers, in which it
- * stays until it is read. */
+/* Shape rules of ops that run under a condition or select by a counter (when, turn, at), and of
+ * ring buffers, which keep values until a later iteration reads them. */
 #include "ir/shape.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ bool dt_shape_at(DtShape *s)
     return true;
 }
 
-/* Whether the element that an `at` takes is there for a counter of this value. */
+/* Whether the leading axis has the element that an `at` selects for this value of the counter. */
 static bool is_inside(const DtOp *at, int64_t counter)
 {
     int64_t element;
@@ -52,7 +52,8 @@ static bool is_counted(const DtOp *op)
     return op && op->kind == DT_OP_AT && op->n_in == 2 && op->in && op->in[0] && op->in[0]->type;
 }
 
-/* In the function of a `when` scalars are in its range, so elements at these exist. */
+/* Checks the `at` ops in the function of a `when`: its counters are in the condition's range, and
+ * the elements for these must exist. */
 static bool check_elements(DtShape *s, const DtFunc *func)
 {
     const DtRange *range = s->op->ranges;
@@ -69,7 +70,8 @@ static bool check_elements(DtShape *s, const DtFunc *func)
     return true;
 }
 
-/* Results: those of func, of the types of the operands that they stand for. */
+/* Results: those of func, with the types of the operands that stand for them if the condition is
+ * false. */
 bool dt_shape_when(DtShape *s)
 {
     const DtOp *op = s->op;
@@ -136,7 +138,7 @@ bool dt_shape_same(DtShape *s)
            dt_shape_fail(s, "`%s` of a ring buffer", dt_op_info[s->op->kind].text);
 }
 
-/* Whether a slot has the value's local bytes from byte `number` on. */
+/* Whether a slot has room for the value's local bytes from byte `number` on. */
 static bool fits(DtShape *s, const DtType *value)
 {
     const DtType *ringbuf = s->op->in[0]->type;

@@ -14,7 +14,8 @@ static bool same(DtShape *s, const char *what, uint32_t i, const DtType *got, co
                          dt_shape_text(s, got), dt_shape_text(s, wanted));
 }
 
-/* Does longer have the splits of shorter, then minor ones, whose bits are added to *bits? */
+/* Whether `longer` is split as `shorter` is and then by minor mesh axes, whose bits are added to
+ * *bits. */
 static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
 {
     if (longer->name != shorter->name || longer->extent != shorter->extent ||
@@ -28,8 +29,8 @@ static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
     return true;
 }
 
-/* Collects mesh axes that x has and y lacks in *lost, the reverse in *gained; false if anything
- * else differs. */
+/* Collects the mesh axes that split x but not y in *lost, and the reverse in *gained; false if
+ * anything else differs. */
 static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
 {
     if (x->rank != y->rank || x->dtype != y->dtype)
@@ -51,9 +52,9 @@ static bool travels(const DtShape *s, const DtType *x, const DtType *wanted)
            lost == s->op->mesh && gained == 0 && dt_shape_split_bits(&x->axes[t]) == s->op->mesh;
 }
 
-/* A result with the ring's axis that is pending over all of the ring comes home: complete, in the
- * blocks that the travelling operands have. One that all of the ring have alike is cut into
- * these. */
+/* Checks a result that has the ring's axis. If its sum is pending over all of the ring, it comes
+ * back complete, in the blocks of travelling operands. If all ranks of the ring have it, each keeps
+ * its block. */
 static const DtType *home(const DtShape *s, const DtType *type, const DtAxis *block)
 {
     int t = dt_type_find(type, block->name);
@@ -212,7 +213,7 @@ bool dt_shape_comm(DtShape *s)
     uint16_t lost = 0, gained = 0, mesh = s->op->mesh;
     if (mesh == 0 || (s->mesh && mesh >> s->mesh->n))
         return dt_shape_fail(s, "`%s` names no mesh axes, or some that do not exist", op_name(s));
-    if (s->op->stages) { /* the parts of a sum that stages hold, which types do not know */
+    if (s->op->stages) { /* the operand holds the stage's term of a sum, which types do not show */
         s->out[0] = x;
         return s->op->kind == DT_OP_ALL_REDUCE || comm_fail(s, x, y);
     }

@@ -66,7 +66,8 @@ void dt_shape_remove(DtShapeType *t, uint32_t at)
     t->rank--;
 }
 
-/* The place in t for axis number i of type, which t lacks: before the next axis that both have. */
+/* Where to insert axis number i of type into t, which lacks it: before the next axis that both
+ * have. */
 static uint32_t place_of(const DtShapeType *t, const DtType *type, uint32_t i)
 {
     for (uint32_t next = i + 1; next < type->rank; next++) {
@@ -95,7 +96,7 @@ bool dt_shape_merge(DtShape *s, DtShapeType *t, const DtType *type)
     return true;
 }
 
-/* t becomes type, with nothing pending. */
+/* Makes t equal to type, with nothing pending. */
 void dt_shape_start(DtShapeType *t, const DtType *type)
 {
     *t = (DtShapeType){.dtype = type->dtype, .rank = type->rank};

@@ -11,17 +11,17 @@
 
 typedef enum Rule {
     MISSING,
-    STILL,    /* its result moves with nothing */
-    LINEAR,   /* in all floats that it takes, together */
-    BILINEAR, /* in each of two operands */
-    SLOPES,   /* a map: slope() */
-    REDUCED,  /* a sum, or the first equal element */
+    STILL,    /* its tangent is zero */
+    LINEAR,   /* linear in all its float operands together */
+    BILINEAR, /* linear in each of two operands */
+    SLOPES,   /* a map: has a derivative, slope() */
+    REDUCED,  /* the tangent of a sum; of a maximum or minimum, that of the first equal element */
     CHOSEN,   /* topk */
     INSIDE    /* call, loop */
 } Rule;
 
 static const Rule rules[DT_OP_COUNT] = {
-    [DT_OP_PARAM] = STILL, /* apart from the random direction */
+    [DT_OP_PARAM] = STILL, /* a parameter gets its tangent from the caller */
     [DT_OP_INPUT] = STILL,        [DT_OP_CONST] = STILL,    [DT_OP_IOTA] = STILL,
     [DT_OP_RNG] = STILL,          [DT_OP_FLOOR] = STILL,    [DT_OP_NOT] = STILL,
     [DT_OP_STOP] = STILL,         [DT_OP_FLOORDIV] = STILL, [DT_OP_MOD] = STILL,
@@ -45,7 +45,7 @@ bool dt_tangent_has_rule(DtOpKind kind) { return rules[kind] != MISSING; }
 
 /* ---- maps ---- */
 
-/* How y = op(x[0], x[1]) moves with x[i]. */
+/* The derivative of y = op(x[0], x[1]) with respect to x[i]. */
 static double slope(const DtInterp *interp, const DtOp *op, uint32_t i, const double x[2], double y)
 {
     switch (op->kind) {
@@ -82,7 +82,7 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
             x[i] = in[i]->at[dt_walk_offset(&walk, strides[i])];
         for (uint32_t i = 0; i < op->n_in; i++) {
             const double by = moves[i] ? moves[i]->at[dt_walk_offset(&walk, strides[i])] : 0;
-            /* an operand that does not move may have an infinite slope */
+            /* without a tangent, an infinite slope must not give NaN */
             sum += by != 0 ? by * slope(interp, op, i, x, *y) : 0;
         }
         *to++ = sum;
@@ -92,8 +92,8 @@ static void move_map(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
 
 /* ---- linear ops ---- */
 
-/* Runs the op's own handler with operand i (or all, i < 0) replaced by its tangent; operands that
- * are no floats stay, and fills are zero. */
+/* Computes the tangent of an op by the op's own handler, with operand i (or all, i < 0) replaced by
+ * its tangent; operands that are no floats are kept, and fills are zero. */
 static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in,
                         DtTensor *const *moves, int i, DtTensor *ret)
 {
@@ -113,7 +113,8 @@ static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in,
 
 /* ---- ops that select elements ---- */
 
-/* Over axes: the first equal element, in row-major order of the op's list. */
+/* The tangent of a maximum or minimum over axes: that of the first equal element, in row-major
+ * order of the op's list. */
 static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, const DtTensor *move,
                          const DtTensor *out, DtTensor *ret)
 {
@@ -147,7 +148,7 @@ static void move_reduced(DtInterp *interp, const DtOp *op, DtTensor *const *in,
         move_extreme(interp, op, in[0], moves[0], out[0], ret);
 }
 
-/* The values follow the elements that they were. */
+/* The tangents of the values are those of the selected elements. */
 static void move_topk(DtInterp *interp, const DtOp *op, const DtTensor *move, DtTensor *const *out,
                       DtTensor *ret)
 {
@@ -175,8 +176,8 @@ static void run_call(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTenso
     interp->path = outer;
 }
 
-/* made, of an iteration, into its place in *whole, which is made when there is something to
- * keep. */
+/* Puts an iteration's tangent into its slice of *whole, which is created for the first tangent that
+ * is not zero. */
 static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtTensor **whole,
                        const DtTensor *made, int64_t iteration)
 {
@@ -188,7 +189,7 @@ static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtT
     memcpy(to->at, made->at, sizeof(double) * (size_t)dt_type_elements(made->type));
 }
 
-/* One iteration; carried: values and tangents of the carried ones, then of the stacked results. */
+/* Runs one iteration. carried: values and tangents of carried values, then of stacked results. */
 static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in,
                           DtTensor *const *moves, int64_t iteration, DtTensor **out,
                           DtTensor **ret_moves)
@@ -291,8 +292,9 @@ static void run_op(DtTangents *t, const DtOp *op, DtTensor *const *in, DtTensor 
         ret_moves[0] = moved(t, op, in, moves, out);
 }
 
-/* Tangents through a surrogate gradient g, w = J^T dy: they are multiplied by J, the derivative of
- * that in dy. So g.bwd computes it, with the tangents of the function's inputs as seeds. */
+/* Tangents through a surrogate gradient g, which is linear: w = J^T dy. The tangents of the results
+ * are J times those of the inputs. Since J^T is the derivative of g in dy, g.bwd computes this
+ * product, with the inputs' tangents as seeds. */
 static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const *values,
                               DtTensor *const *moves, DtTensor **ret_tangents)
 {
@@ -304,7 +306,7 @@ static void move_by_surrogate(DtTangents *t, const DtFunc *func, DtTensor *const
     DtTensor **moved = DT_NEW_ARRAY(arena, DtTensor *, g->results.n + 1);
     uint32_t n = 0;
     memset(ret_tangents, 0, func->results.n * sizeof ret_tangents[0]);
-    if (!bwd) /* it depends on no dy */
+    if (!bwd) /* the gradient does not depend on the cotangents */
         return;
     for (uint32_t i = 0; i < g->inputs.n; i++)
         in[i] = i < n_seeds ? dt_interp_tensor(arena, g->inputs.at[i]->type)

@@ -140,7 +140,7 @@ static void check_store(DtVerify *v, DtMap *names, uint32_t i)
         dt_map_add(names, (const char *)key, sizeof *key, (void *)(uintptr_t)key);
 }
 
-/* Fills v->funcs. */
+/* Checks that functions have different names; fills v->funcs. */
 static void check_func_names(DtVerify *v)
 {
     DtMap names = {.arena = v->scratch};
@@ -251,7 +251,7 @@ static void check_entries(DtVerify *v)
     }
 }
 
-/* In stages, since each relies on the checks of earlier ones. */
+/* The checks run in stages, since each stage relies on earlier ones. */
 static void check_module(DtVerify *v)
 {
     const DtModule *module = v->module;
@@ -297,8 +297,7 @@ bool dt_verify_module(const DtModule *module, DtText *ret_problems)
     return v.n_problems == 0;
 }
 
-/* After passes, values are placed if the module has a mesh, and there are no marks for
- * placement. */
+/* A module has a mesh once values are placed; from then on no marks for placement are left. */
 static bool is_without_marks(const DtModule *module, DtText *ret_problems)
 {
     DtVerify v = {.module = module, .problems = ret_problems};

@@ -25,7 +25,7 @@ static void check_params(DtVerify *v, const DtFunc *func)
     }
 }
 
-/* Whether they have the same size and layout, apart from sums over ranks that are pending. */
+/* Whether both types have the same size and layout; pending sums over ranks may differ. */
 static bool lie_alike(const DtType *a, const DtType *b)
 {
     return dt_type_plain(a->dtype, a->rank, a->axes) == dt_type_plain(b->dtype, b->rank, b->axes);
@@ -137,8 +137,8 @@ static bool alike(const DtValue *x, const DtValue *y)
     return same;
 }
 
-/* Parts and results have the same elements wherever they come from; how ranks split them only func
- * says. All interfaces hold. */
+/* Checks that all functions of a stream give the same element types to parts and results; only
+ * func's own types say how ranks split them. The interfaces of all functions are valid. */
 static void check_stream_types(DtVerify *v, const DtFunc *func)
 {
     const DtStream *s = func->stream;
@@ -163,7 +163,7 @@ static void check_stream_types(DtVerify *v, const DtFunc *func)
                        func->name);
 }
 
-/* func is a function of the module, whose interface holds. */
+/* Checks the stated gradient of func, a function of the module whose interface is valid. */
 static void check_gradient(DtVerify *v, const DtFunc *func)
 {
     const DtCustomGradient *stated = func->gradient;
@@ -291,13 +291,13 @@ static const DtValue *first_operand(const DtOp *op)
     return op && op->n_in && op->in ? op->in[0] : NULL;
 }
 
-/* The ring buffer before conditions put values into its front slot; NULL: one of them may turn
- * it. */
+/* The ring buffer as it was before conditional ops put values into its front slot; NULL: one of
+ * them may turn it. */
 static const DtValue *before_whens(const DtValue *ring)
 {
     while (ring && ring->op && ring->op->kind == DT_OP_WHEN) {
         const DtOp *op = ring->op;
-        const uint32_t input = op->ranges ? 1 : 0; /* after the counter */
+        const uint32_t input = op->ranges ? 1 : 0; /* skips the counter */
         for (uint32_t i = 0; op->func && i < op->func->ops.n; i++)
             if (!op->func->ops.at[i] || op->func->ops.at[i]->kind == DT_OP_RINGBUF_TURN)
                 return NULL;
@@ -350,8 +350,8 @@ static bool is_left(const DtFunc *func, const DtValue *value)
     return func->kind == DT_FUNC_BODY && from && (value->op->late || is_slot(from));
 }
 
-/* Delayed values, and values written to slots, are sums over micro-batches, which no op reads
- * before all are added. */
+/* Checks late sums: values that wait for the last micro-batch, or in slots, are terms of sums over
+ * micro-batches, which no op may read before all are added. */
 static void check_late(DtVerify *v, const DtFunc *func, const DtOp *op)
 {
     uint32_t results = 0;
@@ -437,9 +437,9 @@ static void check_starts(DtVerify *v, const DtFunc *func)
 
 /* ---- memory that values share ---- */
 
-/* A value may take over the memory of an earlier one with the same elements that is not read any
- * more: no op after its writer reads the earlier one, or a view of it. An asynchronous op writes
- * from its start, and reads until it is done. */
+/* Checks values that take over the memory of an earlier value with the same elements: no op after
+ * the writer may read the earlier one, or a view of it. An asynchronous op writes from its start,
+ * and reads until it is done. */
 static void check_over(DtVerify *v, const DtFunc *func)
 {
     uint32_t *last = DT_NEW_ARRAY(v->scratch, uint32_t, (size_t)func->n_values + 1);
@@ -484,7 +484,8 @@ static bool is_order(const DtType *type, const DtLies *lies)
     return seen == (1u << type->rank) - 1;
 }
 
-/* Rows do not overlap, and their bytes do not overflow. */
+/* Checks the row stride of a layout: rows must not overlap, and the number of bytes must not
+ * overflow. */
 static bool has_room(const DtType *type, const DtLies *lies, const DtMesh *mesh)
 {
     int64_t bytes = lies->row, row = 1;

@@ -59,14 +59,15 @@ static void check_store(DtVerify *v, const DtStore *store)
         dt_verify_fail(v, store->span, "store `%s` receives from its own stage", store->path);
 }
 
-/* Entries of a class touch stores of the same class only. */
+/* Checks that entries of a class only touch stores of the same class. */
 static bool is_here(const DtStore *store, const DtEntryPoint *entry)
 {
     return entry->stage < 0 || store->stage < 0 ||
            (store->stage == entry->stage && store->more == entry->more);
 }
 
-/* An all_reduce over stages: over stages that exist, this one (all of a class) among them. */
+/* Checks an all_reduce over stages: all stages exist, and the entry's own stage (or class) is among
+ * them. */
 static void check_across(DtVerify *v, const DtEntryPoint *entry, const DtOp *op)
 {
     const DtPipelineSchedule *pipeline = v->module->pipeline;
@@ -176,18 +177,19 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
     return true;
 }
 
-/* How often each piece's F, B, W and each channel's ends were seen: the next micro-batch of each.
- */
+/* The next micro-batch of each piece's F, B and W, and of each end of each channel.
+ * */
 typedef struct Seen {
-    uint32_t n; /* of each list */
+    uint32_t n; /* number of entries in each array */
     int64_t *next[DT_ACTION_KINDS];
-    int64_t *begin[DT_ACTION_KINDS]; /* of a turn of the period; -1: it was gone through */
-    bool *open[2];                   /* by channel: at its sending, its receiving end something is
-                                      * started */
+    int64_t *begin[DT_ACTION_KINDS]; /* the same at the beginning of a repetition of the period; -1:
+                                      * the repetition was checked */
+    bool *open[2];                   /* by channel: a message has been started, and not ended, at
+                                      * its sending (receiving) end */
 } Seen;
 
-/* The kind under which an action is counted: each message is sent once, whether it is only started
- * or not. */
+/* The kind under which an action is counted: a message counts once, at its start or, if it is not
+ * asynchronous, when it is sent. */
 static uint32_t counted(uint32_t kind)
 {
     return kind == DT_ACTION_START_SEND   ? DT_ACTION_SEND
@@ -200,7 +202,7 @@ static bool ends_message(uint32_t kind)
     return kind == DT_ACTION_DONE_SEND || kind == DT_ACTION_DONE_RECV;
 }
 
-/* A started message is done before the next one at that end of the channel; false: it is not. */
+/* Checks that a started message has ended before the next one starts at that end of the channel. */
 static bool check_message(const DtAction *action, Seen *seen)
 {
     const bool done = ends_message(action->kind);

@@ -69,7 +69,8 @@ void dt_view_drop(DtView *view, uint32_t d)
     view->rank--;
 }
 
-/* Maps axes through a relabel; back: in the other direction. */
+/* One side of a relabel: maps axes from the operand to the result or (back) from the result to the
+ * operand. */
 typedef struct Side {
     uint32_t n;
     const char *const *axis;

@@ -10,25 +10,27 @@
 /* A buffer and a stride for each axis of a value, in the order of its type. Renames, splits,
  * slices and reorderings of a value share its buffer. */
 typedef struct DtView {
-    uint32_t buffer;                 /* number given by the frame; several views may share it */
+    uint32_t buffer;                 /* number of the buffer, which the user of views gives; several
+                                      * views may share it */
     DtDtype dtype;
     uint8_t rank;
-    int64_t offset;                  /* elements */
+    int64_t offset;                  /* offset of the first element, in elements */
     const char *axis[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];     /* local */
-    int64_t stride[DT_MAX_RANK];     /* elements; 0 for an expanded axis */
+    int64_t stride[DT_MAX_RANK];     /* distance in elements; 0 for an expanded axis */
 } DtView;
 
 /* Row-major in the order of type, without gaps. */
 DtView dt_view_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
 /* The layout value->lies, or dense. */
 DtView dt_view_own(const DtValue *value, const DtMesh *mesh, uint32_t buffer);
-/* Whether two views of one type have equal strides, axes of extent 1 aside. */
+/* Whether two views of one type have equal strides; axes of extent 1 do not matter. */
 bool dt_view_same_strides(const DtView *a, const DtView *b);
-/* Elements from the first to the end of the last. */
+/* The number of elements from the first one to the end of the last one. */
 int64_t dt_view_span(const DtView *view);
-int dt_view_find(const DtView *view, const char *axis); /* -1: it has none */
-int64_t dt_view_stride(const DtView *view, const char *axis); /* 0: it has none */
+int dt_view_find(const DtView *view, const char *axis); /* the axis with that name, -1: none */
+/* stride of the axis with that name, 0: none */
+int64_t dt_view_stride(const DtView *view, const char *axis);
 /* Removes axis number d from the view, at index 0 of it. */
 void dt_view_drop(DtView *view, uint32_t d);
 /* The view of the result of a view op (DT_DATA_VIEW) on an operand with this view; false:

@@ -12,21 +12,21 @@ typedef struct DtWalk {
     uint32_t rank;
     const char *name[DT_WALK_AXES];
     int64_t extent[DT_WALK_AXES];
-    int64_t at[DT_WALK_AXES]; /* where we are; starts at 0 everywhere */
+    int64_t at[DT_WALK_AXES]; /* the present index along each axis; 0 everywhere at first */
 } DtWalk;
 
-/* Axes of type in memory order, appended; those already there (with the same extent) once.
- * False if there are too many axes or an extent differs. */
+/* Appends the axes of type in memory order; an axis that is there already must have the same
+ * extent. False if there are too many axes or an extent differs. */
 bool dt_walk_add(DtWalk *walk, const DtType *type);
 bool dt_walk_add_axis(DtWalk *walk, const char *name, int64_t extent);
-int dt_walk_find(const DtWalk *walk, const char *name); /* or -1 */
+int dt_walk_find(const DtWalk *walk, const char *name); /* the axis of that name, or -1 */
 
-/* The next place, last axis fastest; false (and back at the first) after the last one. No extent is
- * 0, so `do ... while (dt_walk_next(&walk))` visits every place once. */
+/* Moves to the next place, last axis fastest; false (and back at the first place) after the last
+ * one. No extent is 0, so `do ... while (dt_walk_next(&walk))` visits every place once. */
 bool dt_walk_next(DtWalk *walk);
 int64_t dt_walk_places(const DtWalk *walk);
 
-/* Distance in elements between neighbours of type along axis number `axis`. */
+/* The distance in elements between neighbours along axis number `axis` in a tensor of type. */
 int64_t dt_walk_stride(const DtType *type, uint32_t axis);
 /* ret_strides[i]: stride of type along axis i of the walk, 0 where it has no such axis. */
 void dt_walk_strides(const DtWalk *walk, const DtType *type, int64_t ret_strides[DT_WALK_AXES]);

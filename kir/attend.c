@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention: rows of all shared axes and queries, whose last axis are the keys. Sums go in the
- * order of keys, and of queries, one after the other; those of a GPU's tiles go in another, so
- * results agree within rounding. The mask of a kernel says only which tiles need not be looked
- * at: what nodes are there is as if no key were there. */
+/* Attention: evaluates rows (one for each index of the shared axes and queries) along the keys.
+ * Sums are added in the order of keys, or of queries; a GPU's tiles add in another order, so
+ * results agree within rounding only. The mask of a kernel only says which tiles may be skipped:
+ * nodes give the same results without these keys. */
 #include "kir/internal.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void make_scores(DtKirKernel *k, uint32_t w)
                 dot(k, &k->scores[i].query, &k->scores[i].key, k->i[keys_of(k)] + l);
 }
 
-/* Number of the point along these axes, row-major. */
+/* The row-major number of the point along these axes. */
 static int64_t place(const DtKirKernel *k, uint32_t axes)
 {
     int64_t at = 0;
@@ -42,14 +42,14 @@ static int64_t place(const DtKirKernel *k, uint32_t axes)
     return at;
 }
 
-/* The axes of the result of a sum over queries. */
+/* The axes that the result of a sum over queries has. */
 static uint32_t left_by(const DtKirKernel *k, const KirSum *sum)
 {
     const uint32_t all = (1u << k->n_axes) - 1, queries = 1u << (keys_of(k) - 1);
     return all & ~(sum->away | queries);
 }
 
-/* x times a row of the point, to the sum's. */
+/* Adds x times a row of the point to a row of the sum. */
 static void add_row(DtKirKernel *k, const KirSum *sum, float x)
 {
     float *to = sum->sums + (sum->over_keys ? 0 : place(k, left_by(k, sum)) * sum->to.depth);
@@ -60,7 +60,7 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
             x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
-/* Adds the point of lane l to its sums. */
+/* Adds the point in lane l to its sums. */
 static void add_point(DtKirKernel *k, uint32_t phase, uint32_t l)
 {
     for (uint32_t n = 0; n < k->n_nodes; n++) {
@@ -96,7 +96,7 @@ static void row_points(DtKirKernel *k, uint32_t phase)
     k->i[keys] = 0;
 }
 
-/* A row of a sum, to where it belongs. */
+/* Writes a row of a sum to its place in the result. */
 static void put_row(DtKirKernel *k, const KirSum *sum, const float *from)
 {
     const int64_t to = dt_kir_affine(k, sum->to.offset, sum->to.stride);
@@ -132,7 +132,7 @@ static void row(DtKirKernel *k)
             put_row(k, &k->sums[i], k->sums[i].sums);
 }
 
-/* The next point of these axes; false: there is none, and all are 0 again. */
+/* Moves to the next point of these axes; false: there is none, and all indices are 0 again. */
 static bool next_of(DtKirKernel *k, uint32_t axes)
 {
     for (uint32_t a = k->n_axes; a-- > 0;) {

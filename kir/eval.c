@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes are at up to 64 neighbouring points, and stores of that. Every function is the
- * prelude's, which is C as kernels have it: the same text, so the same bits. */
-#define dt_most dt_kir_most /* a variable of the prelude */
+/* Evaluates nodes at up to 64 neighbouring points, and stores their values. All functions are those
+ * of the prelude, the same C text that compiled kernels contain, so the bits are the same. */
+#define dt_most dt_kir_most /* the prelude's variable for shortened loops */
 #include "codegen/kernels/prelude.h"
 
 #include "kir/internal.h"
@@ -99,14 +99,14 @@ void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w)
 
 /* ---- loads ---- */
 
-/* The number of a constant; for a load, the fill value outside. */
+/* The number of a constant, or the fill value of a load. */
 static KirCell number_of(const KirNode *node)
 {
     return dt_kir_is_float(node->dtype) ? (KirCell){.f = node->number}
                                         : (KirCell){.i = (int32_t)node->integer};
 }
 
-/* The index of each point, and whether it is inside. */
+/* Computes the index of a load at each point, and whether it is valid. */
 static void index_of(DtKirKernel *k, const KirIndex *index, uint32_t w, int64_t *ret_x,
                      bool *inside)
 {
@@ -302,7 +302,7 @@ void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w)
         case KIR_RNG: draw(k, node, w); break;
         case KIR_LOAD: load(k, node, w); break;
         case KIR_MAP: map(k, node, w); break;
-        default: break; /* reductions and scores are made where their terms are */
+        default: break; /* computed where their terms are */
         }
     }
 }

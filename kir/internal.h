@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel as read.c makes it, and what the files of the interpreter share. Fields mean what
- * those of the same name in codegen/kernel.h do. */
+/* A kernel as read.c builds it, and declarations shared by the interpreter's files. Fields mean the
+ * same as fields of that name in codegen/kernel.h. */
 #ifndef DT_KIR_INTERNAL_H
 #define DT_KIR_INTERNAL_H
 
@@ -8,12 +8,12 @@
 
 enum {
     KIR_AXES = 16,
-    KIR_WIDTH = 64, /* points that are evaluated at once */
-    KIR_LANES = 16, /* that pieces of a reduction go to */
+    KIR_WIDTH = 64, /* points that are evaluated together */
+    KIR_LANES = 16, /* lanes to which the pieces of a reduction are added */
     KIR_MOST_LANES = 8192,
     KIR_MOST_NODES = 4096,
     KIR_MOST_POINTERS = 256,
-    KIR_MOST_SUMS = 1 << 24 /* elements of all sums of a kernel that live across its loops */
+    KIR_MOST_SUMS = 1 << 24 /* the most elements in all sums that a kernel keeps across its loops */
 };
 #define KIR_NONE UINT32_MAX
 
@@ -41,7 +41,7 @@ typedef enum KirNodeKind {
     KIR_NODES
 } KirNodeKind;
 
-/* Name in the text, number of arguments. */
+/* a word of the text, and its number of arguments */
 #define KIR_MAPS(X)                                                                           \
     X(neg, 1)                                                                                 \
     X(abs, 1)                                                                                 \
@@ -57,13 +57,13 @@ typedef enum KirMap {
 } KirMap;
 
 typedef union KirCell {
-    float f; /* of any dtype of floats */
+    float f; /* applies to floats of any dtype */
     int32_t i;
 } KirCell;
 
 typedef struct KirIndex {
     int64_t stride, base, coef[KIR_AXES], div, mod,
-        extent; /* div, mod: 0: absent; extent -1: no guard */
+        extent; /* div, mod: 0: none; extent -1: no guard */
     bool exact;
     uint32_t node, bases;
 } KirIndex;
@@ -82,15 +82,15 @@ typedef struct KirNode {
     KirIndex *index;
     bool after_rows, live;
     uint32_t axes, phase;
-    KirCell *value;  /* KIR_WIDTH cells: its value at the points in evaluation */
-    KirCell *sum;    /* of a reduction: its lanes; of a sum over rows its elements */
-    KirCell *pieces; /* of each lane, or element, the KIR_LANES that pieces go to */
+    KirCell *value;  /* KIR_WIDTH values, at the points being evaluated */
+    KirCell *sum;    /* of a reduction: its lanes; of a sum over rows: its elements */
+    KirCell *pieces; /* for each lane, or element: KIR_LANES lanes of pieces */
 } KirNode;
 
 typedef struct KirStore {
     uint32_t pointer, node;
     int64_t offset, stride[KIR_AXES];
-    bool accumulate, indices; /* indices: of top-k */
+    bool accumulate, indices; /* indices found by top-k */
     uint32_t axes, phase;
 } KirStore;
 
@@ -114,7 +114,7 @@ typedef struct KirSum {
     KirDtype dtype;
     bool over_keys, accumulate;
     KirRows of, to;
-    float *sums; /* [shared axes that it has][keys][depth], or [depth] */
+    float *sums; /* the operand's elements: [shared axes that it has][keys][depth], or [depth] */
 } KirSum;
 
 typedef struct KirList {
@@ -130,38 +130,43 @@ struct DtKirKernel {
     KirDtype pointer[KIR_MOST_POINTERS];
     KirPieces pieces_of;
     uint32_t piece_axis, n_lanes, last_phase;
-    bool in_pairs; /* lanes are combined pair by pair; else by halves */
+    bool in_pairs; /* true: lanes are combined by pairs; false: by halves */
     int64_t pieces, piece,
-        special; /* special: of a scan, whether it is in reverse; of top-k, how many */
+        special; /* of a scan: it goes backwards; of top-k: how many elements */
     KirNode *nodes;
     KirStore *stores;
     KirTarget *targets;
     KirScore *scores;
     KirSum *sums;
-    /* prepare.c */
+    /* filled by prepare.c: */
     uint32_t first_inner;
     KirList *scalars,
-        *points; /* by phase: nodes that depend on outer axes alone; others that its points need */
-    KirList final;      /* nodes that are evaluated when all reductions are known */
-    int64_t n_row_sums; /* elements of a sum over rows */
-    KirCell *by_index;  /* SCATTER in pieces: [places x items], then KIR_LANES of each */
-    /* of a run */
+        *points; /* by phase: nodes that depend on outer axes only; other nodes that its points
+                  * need */
+    KirList final;      /* nodes that are evaluated once all reductions are known */
+    int64_t n_row_sums; /* number of elements of a sum over rows */
+    KirCell *by_index;  /* SCATTER in pieces: [places x items] sums, each with KIR_LANES lanes */
+    /* state of a run: */
     const DtKirCall *call;
     int64_t i[KIR_AXES];
-    uint32_t along; /* axis along which neighbouring points are evaluated together */
-    bool strayed;   /* outside of a range, or beyond the most points: every loop ends */
-    int64_t spent;  /* points and elements so far */
+    uint32_t along; /* the axis along which neighbouring points are evaluated together */
+    bool strayed;   /* true after an access outside of a range, or too many points: every loop
+                     * ends */
+    int64_t spent;  /* points and elements processed so far */
 };
 
-/* prepare.c; false: it needs more memory than it may have. */
+/* prepare.c; false: the kernel needs more memory than allowed */
 bool dt_kir_prepare(DtKirKernel *k);
-bool dt_kir_reduces_at(const DtKirKernel *k, uint32_t node, uint32_t phase); /* along rows */
-bool dt_kir_adds_at(const DtKirKernel *k, uint32_t node, uint32_t phase);    /* over rows */
+/* a reduction along rows */
+bool dt_kir_reduces_at(const DtKirKernel *k, uint32_t node, uint32_t phase);
+bool dt_kir_adds_at(const DtKirKernel *k, uint32_t node, uint32_t phase);    /* a sum over rows */
 bool dt_kir_stores_at(const DtKirKernel *k, uint32_t store, uint32_t phase, bool points);
 uint32_t
-dt_kir_kept(const DtKirKernel *k); /* axes that the result of a sum by index has as they are */
+dt_kir_kept(const DtKirKernel *k); /* the axes that are not indexed in the result of a sum by
+                                    * index */
 
-/* Positions that a hostile text computes wrap around; every access is checked against its range. */
+/* Computes an index without overflow: in a hostile text positions wrap around, and every access is
+ * checked. */
 static inline int64_t dt_kir_times(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
@@ -171,35 +176,37 @@ static inline int64_t dt_kir_plus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* A loop has n more points or elements. A hostile text has more of them than anybody waits for. */
+/* Counts n more points or elements of a loop; false: a hostile text has too many. */
 static inline void dt_kir_spend(DtKirKernel *k, int64_t n)
 {
     k->spent += k->call->most ? n : 0;
     k->strayed = k->strayed || k->spent > k->call->most;
 }
 
-/* eval.c: of w points from k->i on. */
+/* eval.c: evaluates the node at w points from k->i on. */
 void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w);
 void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w);
-void dt_kir_spread(KirNode *node); /* its first value to all others */
+void dt_kir_spread(KirNode *node); /* copies the first point's value to all others */
 int64_t dt_kir_affine(const DtKirKernel *k, int64_t base, const int64_t *coef);
 bool dt_kir_is_float(KirDtype dtype);
 float dt_kir_round(KirDtype dtype, float x);
-/* One element of a pointer; outside of the range of it the kernel strays, and 0 is read. */
+/* Reads one element of a pointer. Outside of its range, the kernel is marked as failed and 0 is
+ * read. */
 KirCell dt_kir_get(DtKirKernel *k, uint32_t pointer, int64_t at);
 void dt_kir_put(DtKirKernel *k, uint32_t pointer, int64_t at, KirCell x, bool is_float,
                 bool accumulate);
 
-/* In order: sets cells to the identity; combines x into to; combines n lanes to one; combines the
- * lanes of pieces. */
+/* From top to bottom: sets cells to the identity; combines x into to; combines n lanes to one;
+ * combines the lanes of pieces. */
 void dt_kir_begin(const KirNode *node, KirCell *cells, int64_t n);
 void dt_kir_combine(const KirNode *node, KirCell *to, KirCell x);
 KirCell dt_kir_tree(const DtKirKernel *k, const KirNode *node, KirCell *lanes);
 KirCell dt_kir_join(const KirNode *node, const KirCell *pieces);
-bool dt_kir_before(float a, int64_t i, float b, int64_t j); /* the order of top-k */
+bool dt_kir_before(float a, int64_t i, float b, int64_t j); /* whether a comes before b in the order
+                                                             * of top-k */
 
-/* run.c: the next point of axes from <= a < to, in row-major order; false: there is none, and
- * all are 0 again. */
+/* run.c: moves to the next point of axes from <= a < to, in row-major order; false: there is none,
+ * and all indices are 0 again. */
 bool dt_kir_next(DtKirKernel *k, uint32_t from, uint32_t to);
 
 void dt_kir_attend(DtKirKernel *k); /* attend.c */

@@ -21,16 +21,17 @@
 typedef struct DtKirImage DtKirImage;
 typedef struct DtKirKernel DtKirKernel;
 
-/* Reads all kernels of a text of len bytes. NULL if it is not such a text; ret_why, of size bytes,
- * then has the error and its line. */
+/* Reads all kernels of a text of len bytes. NULL after an error; then ret_why, of size bytes, has
+ * the error and its line. */
 DtKirImage *dt_kir_read(const char *text, size_t len, char *ret_why, size_t size);
 void dt_kir_free(DtKirImage *image);
 
 DtKirKernel *dt_kir_find(const DtKirImage *image,
-                         const char *symbol); /* NULL: it has none of that name */
+                         const char *symbol); /* NULL: the text has no kernel of that name */
 uint32_t dt_kir_pointers(const DtKirKernel *kernel);
 uint32_t dt_kir_integers(const DtKirKernel *kernel);
-bool dt_kir_is_in_pieces(const DtKirKernel *kernel); /* two launches on a GPU */
+bool dt_kir_is_in_pieces(const DtKirKernel *kernel); /* whether a GPU runs the kernel in two
+                                                      * launches */
 
 /* The memory that a kernel may access around an address, as offsets from there. */
 typedef struct DtKirRange {
@@ -40,13 +41,13 @@ typedef struct DtKirRange {
 typedef struct DtKirCall {
     char *const *pointers;
     const int64_t *integers;
-    const DtKirRange *ranges; /* by pointer; NULL: no limits */
-    bool step_lies_there;     /* the integer for the step's number is the address of that number */
-    int64_t most; /* points and elements that the kernel may process; 0: all of them */
+    const DtKirRange *ranges; /* by pointer argument; NULL: accesses are not checked */
+    bool step_lies_there;     /* the argument for the step's number is the address of that number */
+    int64_t most; /* the most points and elements that the kernel may process; 0: no limit */
 } DtKirCall;
 
-/* False: an access was outside of the ranges, and was not done; or the kernel has processed `most`
- * points. It ended there. */
+/* False: the kernel was stopped, by an access outside of the ranges (which was not done) or after
+ * `most` points. */
 bool dt_kir_run(DtKirKernel *kernel, const DtKirCall *call);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loops of a kernel evaluate where, found once: nodes that depend on outer axes alone
- * are evaluated once in a row, in the phase in which they are known; the others for each point
- * of a phase that needs them. */
+/* Finds, once per kernel, what its loops evaluate: nodes that depend on outer axes only are
+ * evaluated once in a row, in the phase in which they are known; the others for each point of a
+ * phase that needs them. */
 #include "kir/internal.h"
 
 #include <stdlib.h>
@@ -11,11 +11,11 @@ enum { MOST_CELLS = 1 << 26 };
 
 typedef struct Preparing {
     DtKirKernel *k;
-    uint32_t outer; /* bits: axes of the loops around a row; nodes that depend on no others are
-                     * known in it */
+    uint32_t outer; /* bits: axes of the loops around a row; nodes that depend on these only are
+                     * evaluated once per row */
     bool rows;      /* there are such loops */
-    bool *seen;     /* by node */
-    int64_t cells;  /* of scratch memory that the kernel may still have */
+    bool *seen;     /* by node: it was visited */
+    int64_t cells;  /* bytes of scratch memory that the kernel may still use */
     bool failed;
 } Preparing;
 
@@ -101,7 +101,7 @@ static void need(Preparing *p, uint32_t n)
             need(p, node->index[d].node);
 }
 
-/* The nodes that were seen, in order; forgets them. */
+/* Lists the visited nodes, in order, and forgets the visits. */
 static void take(Preparing *p, KirList *ret)
 {
     const uint32_t n = p->k->n_nodes;
@@ -135,7 +135,8 @@ static void list_points(Preparing *p, uint32_t phase)
     for (uint32_t i = 0; i < k->n_sums; i++)
         if (k->nodes[k->sums[i].node].phase == phase)
             need(p, k->sums[i].node);
-    for (uint32_t i = 0; i < k->n_nodes; i++) /* scans, top-k, sums by index: all that there is */
+    for (uint32_t i = 0; i < k->n_nodes; i++) /* scans, top-k, sums by index: one phase evaluates
+                                               * everything */
         if (!is_row && k->pattern != KIR_COLUMN && k->nodes[i].live)
             need(p, i);
     take(p, &p->k->points[phase]);
@@ -202,7 +203,7 @@ static void make_room(Preparing *p)
     }
 }
 
-/* Axes that the result of a sum by index has as they are. */
+/* The axes that are not indexed in the result of a sum by index. */
 uint32_t dt_kir_kept(const DtKirKernel *k)
 {
     uint32_t axes = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of kernel IR: words between white space, comments as in C. Sections come in one
- * order, each with its count (docs/kernels.md). Whatever the text is, a kernel that is read has
- * only references to nodes before its own, pointers and integers that it has, and extents whose
- * product an int64_t holds. */
+/* The text of kernel IR: words between white space, comments as in C. Sections come in one order,
+ * each with its count (docs/kernels.md). In a kernel that was read from any text, nodes refer only
+ * to earlier nodes and to existing pointers and integers, and the product of extents fits in an
+ * int64_t. */
 #include "kir/internal.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ struct DtKirImage {
 typedef struct Reader {
     const char *at, *end;
     uint32_t line;
-    char word[80];   /* the last one */
-    const char *why; /* NULL: all is well so far */
+    char word[80];   /* the kernel that was read last */
+    const char *why; /* the error; NULL: none so far */
     DtKirKernel *k;
 } Reader;
 
@@ -35,7 +35,7 @@ static void skip(Reader *r)
         if (r->end - r->at >= 4 && r->at[0] == '/' && r->at[1] == '*') {
             for (r->at += 2; r->end - r->at > 2 && !(r->at[0] == '*' && r->at[1] == '/'); r->at++)
                 r->line += *r->at == '\n';
-            r->at++; /* and the loop's step */
+            r->at++; /* as do loops that call it */
             continue;
         }
         if (*r->at != ' ' && *r->at != '\n')
@@ -68,7 +68,7 @@ static void expect(Reader *r, const char *what)
         fail(r, "another section belongs here");
 }
 
-/* low..high. */
+/* Reads an integer in low..high. */
 static int64_t number(Reader *r, int64_t low, int64_t high)
 {
     char *end;
@@ -104,7 +104,7 @@ static float real(Reader *r)
     return value;
 }
 
-/* Which of the names the word is. */
+/* The index of the word in a list of names. */
 static uint32_t one_of(Reader *r, const char *const *names, uint32_t n)
 {
     const char *text = word(r);
@@ -115,7 +115,7 @@ static uint32_t one_of(Reader *r, const char *const *names, uint32_t n)
     return 0;
 }
 
-/* Below n, or `-` for none where that may be. */
+/* Reads an index below n, or (if allowed) `-` for none. */
 static uint32_t reference(Reader *r, uint32_t n, bool optional)
 {
     skip(r);
@@ -140,7 +140,7 @@ static KirDtype dtype(Reader *r)
     return (KirDtype)one_of(r, names, KIR_DTYPES);
 }
 
-/* A list of n, which may be none. */
+/* Reads a list of indices below n, which may be empty. */
 static void *list(Reader *r, size_t n, size_t size)
 {
     void *at = r->why ? NULL : calloc(n + 1, size);
@@ -422,7 +422,8 @@ static void read_kernel(Reader *r)
     const uint32_t n = count(r, KIR_MOST_NODES);
     k->nodes = list(r, n, sizeof k->nodes[0]);
     for (uint32_t i = 0; i < n && !r->why; i++) {
-        k->n_nodes = i + 1; /* so that its memory is freed after an error too */
+        k->n_nodes = i + 1; /* listed before it is read, so that its memory is freed after an
+                             * error */
         read_node(r, i);
     }
     if (!r->why)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of kernels, in the order that docs/kernels.md says: which element goes to which
- * lane, in which order lanes take theirs and are combined. */
+/* The loops of kernels, in the order of docs/kernels.md: it says to which lane each element goes,
+ * and in which order lanes add up and are combined. */
 #include "kir/internal.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static void store_all(DtKirKernel *k, uint32_t phase, bool points, uint32_t w)
             dt_kir_store(k, &k->stores[s], w);
 }
 
-/* Number of the point along axes from <= a < n_axes, row-major. */
+/* The row-major number of the point along axes from <= a < n_axes. */
 static int64_t place(const DtKirKernel *k, uint32_t from, uint32_t to)
 {
     int64_t at = 0;
@@ -35,7 +35,8 @@ static int64_t place(const DtKirKernel *k, uint32_t from, uint32_t to)
 
 /* ---- rows ---- */
 
-/* Points of a row from the last axis' index k->i on; lane: of the first one's element. */
+/* Evaluates points of a row from index k->i of the last axis on; lane: that of the first
+ * element. */
 static void row_points(DtKirKernel *k, uint32_t phase, uint32_t lane, uint32_t w)
 {
     dt_kir_eval(k, &k->points[phase], w);
@@ -54,7 +55,7 @@ static void row_points(DtKirKernel *k, uint32_t phase, uint32_t lane, uint32_t w
     store_all(k, phase, true, w);
 }
 
-/* All points of a row, or of a piece of it: indices from..to of the axis that is cut. */
+/* Evaluates all points of a row, or those of a piece: indices from..to of the axis that is cut. */
 static void row_loops(DtKirKernel *k, uint32_t phase, int64_t from, int64_t to)
 {
     const uint32_t last = k->n_axes - 1,
@@ -220,7 +221,7 @@ static void rows(DtKirKernel *k)
 
 /* ---- columns ---- */
 
-/* w columns, from..to of the inner axis that is cut. */
+/* Evaluates w columns; of the inner axis that is cut only indices from..to. */
 static void column_loops(DtKirKernel *k, int64_t from, int64_t to, uint32_t w)
 {
     begin_lanes(k, 0, KIR_WIDTH);
@@ -294,13 +295,13 @@ static void scan(DtKirKernel *k)
     } while (dt_kir_next(k, 0, k->n_outer));
 }
 
-/* A value of top-k as a float, for comparison. */
+/* A value of top-k as a float, to compare it. */
 static float float_of(const KirNode *node, KirCell x)
 {
     return dt_kir_is_float(node->dtype) ? x.f : (float)x.i;
 }
 
-/* The largest element after the last chosen one; -1: there is none. */
+/* The largest element after the one chosen last; -1: there is none. */
 static int64_t choose(DtKirKernel *k, const KirNode *node, KirCell last, int64_t last_at,
                       KirCell *ret_best)
 {
@@ -349,8 +350,8 @@ static void topk(DtKirKernel *k)
 
 /* ---- sums by index ---- */
 
-/* The places that lane l adds to, by target; false: the point is outside. ret_place: row-major
- * over all targets. */
+/* Finds the places to which the point in lane l adds, one index per target; false: it adds nowhere.
+ * ret_place: their row-major number. */
 static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64_t *ret_place)
 {
     *ret_at = *ret_place = 0;
@@ -366,7 +367,7 @@ static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64
     return true;
 }
 
-/* In the order of the space, so that equal targets add in the order of their indices. */
+/* Adds in the order of the space, so that sums of one place are in the order of indices. */
 static void scatter(DtKirKernel *k)
 {
     const KirStore *store = &k->stores[0];
@@ -380,7 +381,7 @@ static void scatter(DtKirKernel *k)
     } while (dt_kir_next(k, 0, k->n_axes));
 }
 
-/* i of these axes, of point number `number` of them. */
+/* Sets the indices of these axes to those of their point number `number`. */
 static void set_point(DtKirKernel *k, uint32_t axes, int64_t number)
 {
     for (uint32_t a = k->n_axes; a-- > 0;)

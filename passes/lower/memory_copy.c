@@ -5,18 +5,18 @@
  *     %3 = dot[a, b](%1, %2)                   %4 = copy(%2) lies(%4=[c, a, b])
  *                                              %3 = dot[a, b](%1, %4)
  *
- *   products    operands that a library multiplies only in another order of axes, if that pays
- *               (ir/product.h)
- *   exchanges   operands that are not dense, unless blocks can be moved from where they lie
+ *   products    operands that a library can multiply only in another order of axes, if the copy
+ *               pays (ir/product.h)
+ *   exchanges   operands that are not dense, unless their blocks can be sent from where they are
  *               (ir/blocks.h)
- *   packs       a value that lies in one part of a stacked bucket and goes to another, too: the
- *               parts of all iterations lie between each other
- *   the rest    operands that are computed wherever they are read (dt_op_is_inline; the number of a
- *               loop's iteration) and have to be in memory: views, exchanges, products, loops and
- *               kernels take addresses. Later ones take that of the same copy
+ *   packs       a value that is part of one stacked bucket and goes to another one: in each bucket
+ *               the parts of all iterations are interleaved with others
+ *   the rest    operands that readers usually compute themselves (dt_op_is_inline; the number of a
+ *               loop's iteration) but that an op needs in memory: views, exchanges, products, loops
+ *               and kernels take addresses. Later readers use the same copy
  *
- * Where callers disagree on how an operand lies, and in functions that may run in tiles, where
- * blocks are multiplied, the op says `copies`: it is found out for each call. */
+ * If callers disagree on the layout of an operand, or the function may run in tiles, whose products
+ * are those of blocks, the op is marked `copies`: each call decides whether to copy. */
 #include "passes/lower/memory.h"
 
 #include "ir/blocks.h"

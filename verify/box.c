@@ -6,23 +6,23 @@
 
 #include <stdlib.h>
 
-enum { MORE_TRIES = 6, MOST_RESULTS = 64, FOLLOWED = 4 /* times, at the most, an argument is */ };
+enum { MORE_TRIES = 6, MOST_RESULTS = 64, FOLLOWED = 4 /* most draws that follow an argument */ };
 #define MOST_ELEMENTS (INT64_C(1) << 24)
-#define MOST_WHOLE    (INT64_C(1) << 21) /* the same, where nothing is left out */
+#define MOST_WHOLE    (INT64_C(1) << 21) /* the same, if no position is left out */
 
 typedef struct Proved {
-    const char *text; /* of both functions */
+    const char *text; /* text that identifies both functions */
     size_t len;
     DtBoxRounding rounding;
-    bool rounded; /* they are equal except for roundings */
+    bool rounded; /* they are equal apart from roundings */
 } Proved;
 
 struct DtBoxes {
-    DtArena *arena, *box, *draw; /* of all; of one; of its draw */
+    DtArena *arena, *box, *draw; /* arenas: of the proof; of the present box; of its present draw */
     DtResidues r;
     DT_VEC(Proved) proved;
     DtBoxCounts counts;
-    bool large; /* the last one that was not proved is too large */
+    bool large; /* the last box that was not decided is too large */
 };
 
 DtBoxes *dt_box_begin(DtArena *arena)
@@ -47,10 +47,10 @@ DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
 typedef struct Writer {
     DtText text;
     DtArena *arena;
-    DT_VEC(const CertFunc *) funcs; /* of one program */
+    DT_VEC(const CertFunc *) funcs; /* The two programs are one program. */
 } Writer;
 
-/* Writes the length first, so that different lists of texts are never written alike. */
+/* Writes a list, its length first, so that different lists give different texts. */
 static void write_text(Writer *w, const char *text)
 {
     const size_t len = text ? strlen(text) : 0;
@@ -90,7 +90,7 @@ static void write_type(Writer *w, const CertType *type)
     write_text(w, type->partial ? type->pending : "");
 }
 
-/* The number of a function, which is written too. */
+/* The number under which a function's text is known; writes the text the first time. */
 static void write_func_number(Writer *w, const CertFunc *func)
 {
     uint32_t i = 0;
@@ -110,11 +110,11 @@ static void write_loop(Writer *w, const CertLoop *loop)
                                           loop->stacked, loop->stacked_out, loop->reverse}[i]);
 }
 
-/* The text of an op as far as it matters for the comparison, unknown attributes included. */
+/* The text of everything in an op that matters for the comparison, including unknown attributes. */
 static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
 {
     const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;
-    /* sites of random numbers */
+    /* the sites of random numbers */
     const bool named = op->text && (op->func || dt_cert_is(op->kind, "rng"));
     write_text(w, op->kind);
     write_text(w, op->attributes);
@@ -170,8 +170,8 @@ static void write_func(Writer *w, const CertProgram *program, const CertFunc *fu
     write_text(w, "end");
 }
 
-/* Both functions without names of values and functions, and without spans: equal ones do the
- * same. */
+/* A text of both functions without names of values and functions, and without spans: pairs with
+ * equal texts compute the same. */
 static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b,
                       const CertFunc *y)
 {
@@ -186,11 +186,12 @@ static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, c
 typedef enum Verdict { EQUAL, UNDECIDED, DIFFERENT } Verdict;
 
 typedef struct Seen {
-    bool *at[MOST_RESULTS]; /* by element: it was compared */
+    bool *at[MOST_RESULTS]; /* by element: whether it was compared */
     int64_t n[MOST_RESULTS];
 } Seen;
 
-/* The sum that is pending over the mesh axes of the shape: over all ranks that differ in these. */
+/* The sum of a value that is pending over the mesh axes of the shape: over all ranks that differ
+ * only in these. */
 static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int64_t k)
 {
     DtResidue sum = x->at[rank * x->shape->n + k];
@@ -203,7 +204,7 @@ static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int6
 
 static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool *seen)
 {
-    /* of an integer: it is none */
+    /* integers have no second component */
     const bool odd_x = x.q == DT_RESIDUE_NONE, odd_y = y.q == DT_RESIDUE_NONE;
     const bool whole = !shape->is_float && (!odd_x || !odd_y);
     const bool nothing_x = x.p == DT_RESIDUE_UNDEFINED && (shape->is_float || odd_x),
@@ -215,7 +216,7 @@ static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool
     return same ? EQUAL : DIFFERENT;
 }
 
-/* Of rank's element k. */
+/* The value of rank's element k. */
 static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y,
                           uint32_t rank, int64_t k, bool *seen)
 {
@@ -302,15 +303,16 @@ static bool all_seen(Box *b, const Seen *seen, uint32_t n_results)
     return true;
 }
 
-/* Compares both functions in as many draws as needed. In draws with ties, where constants occur
- * among operands, both sides may be undefined (a quotient by 0). */
+/* Compares both functions in as many draws as needed. In draws with ties, in which some operands
+ * are constants of the functions, both sides may be undefined (a quotient by 0). */
 static bool compare_draws(Box *b, const Side *sides)
 {
     Seen seen = {0};
     uint32_t good = 0, seed = 0, wanted, ties;
     if (!dt_boxdraw_count(b, sides[0].func, &wanted, &ties))
         return false;
-    if (b->parts && b->few && wanted < sides[0].func->n_args) /* each is followed */
+    /* counts roundings of one argument after the other */
+    if (b->parts && b->few && wanted < sides[0].func->n_args)
         wanted = sides[0].func->n_args;
     while (good < wanted && seed < wanted + MORE_TRIES) {
         dt_boxdraw_next(b, seed++, good, false);
@@ -368,12 +370,12 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
     return NULL;
 }
 
-/* How both sides are evaluated: members of the box. */
+/* How both sides are evaluated: copied into members of the box. */
 typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-/* The result of that: members of the box, and whether some op decides by floats. */
+/* The result of an evaluation: copied from members of the box. */
 typedef struct Tried {
     bool narrows[2], doubtful, decides;
 } Tried;
@@ -387,13 +389,13 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried
                  .counts = how.parts && !how.rounds};
     const bool equal = begin(box, sides) && compare_draws(box, sides);
     boxes->large = box->large;
-    boxes->r = all; /* without this box's constants */
+    boxes->r = all; /* the next box begins without the constants of this one */
     *ret_tried = (Tried){{box->narrows[0], box->narrows[1]}, box->doubtful, box->decided.n > 0};
     return equal;
 }
 
-/* Sides that are equal at a few positions, but may differ elsewhere: whether they do at all
- * positions, if those are not too many. */
+/* Compares two sides that are equal at a few positions at all positions, if there are not too
+ * many. */
 static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
 {
     Tried tried;
@@ -403,12 +405,12 @@ static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText 
     return differ;
 }
 
-/* Proves a box by evaluation. Two refusals may be wrong, so they are tried again. A function that
- * rounds at other places may be right if the first function rounds too: then roundings are ignored.
- * A function that differs at few positions may be right at all of them, as a sum over an identity
- * matrix that it makes of positions: then all positions are evaluated, if there are not too many.
- * There is no second try if the function decides by floats: each of many elements would decide so
- * seldom that draws would miss a difference. */
+/* Proves a box by evaluation. Two kinds of refusal may be wrong; such a box is evaluated again, in
+ * another way. A function that rounds at other places may be right if the first function rounds
+ * too: then roundings are ignored. A function that differs at few positions may be right at all of
+ * them, as a sum over an identity matrix that it makes of positions: then all positions are
+ * evaluated, if there are not too many. There is no second try if the function decides by floats:
+ * each of many elements would decide so seldom that draws would miss a difference. */
 static bool prove(DtBoxes *boxes, const Side *sides, DtBoxRounding rounding, bool *ret_rounded,
                   DtText *problem)
 {

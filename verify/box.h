@@ -34,11 +34,11 @@ bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct Cert
                   DtText *ret_problem);
 
 typedef struct DtBoxCounts {
-    uint32_t boxes, proved; /* boxes met; boxes proved, equal ones once */
-    uint32_t rounded;       /* of the boxes met: equal except for where they round */
+    uint32_t boxes, proved; /* boxes found; boxes proved, counting equal ones once */
+    uint32_t rounded;       /* boxes that are equal apart from the places where they round */
     /* the name, in `placed`, of the function whose ring call computes another result; or NULL */
     const char *ring;
-    const char *why;        /* with ring: the difference */
+    const char *why;        /* for `ring`: the difference that was found */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 

@@ -7,7 +7,7 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* The axis, if every rank has all of its positions; else NULL. */
+/* The axis of that name, if every rank has all of its positions; else NULL. */
 static const BoxAxis *whole_axis(const BoxShape *shape, const char *name)
 {
     const BoxAxis *axis = dt_boxsmall_axis(shape, name);
@@ -23,8 +23,8 @@ typedef struct Steps {
     int64_t at[CERT_RANK], extent[CERT_RANK], stride[CERT_RANK], offset;
 } Steps;
 
-/* Over all of `over`; false: other axes than the named ones are not in both, or have another
- * length. */
+/* Walks over the elements of `over`. False: an axis, other than the named ones, is not in both
+ * tensors or has another length. */
 static bool steps_of(const BoxShape *over, const BoxShape *other, uint32_t n,
                      const char *const *names, Steps *ret_steps)
 {
@@ -75,8 +75,8 @@ static bool small_range(const CertRange *r)
 /* ---- slices and pads ---- */
 
 typedef struct Cut {
-    int at; /* which axis of the result */
-    int64_t extent, stride; /* in the operand */
+    int at; /* number of the axis in the result */
+    int64_t extent, stride; /* stride in the operand */
     CertRange range;
 } Cut;
 
@@ -173,12 +173,12 @@ static bool concat(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
 
 /* ---- windows ---- */
 
-/* Over the windowed tensor: (a, w) is position a step + w - lo of the plain one. */
+/* A walk over the windowed tensor: (a, w) has position a * step + w - lo of the plain tensor. */
 typedef struct Windows {
     Steps steps;
     CertRange range;
     int a, w;
-    int64_t extent, stride; /* of the plain one */
+    int64_t extent, stride; /* length of the plain axis */
 } Windows;
 
 static bool windows_of(const CertOp *op, const BoxShape *plain, const BoxShape *windowed,
@@ -199,7 +199,7 @@ static bool windows_of(const CertOp *op, const BoxShape *plain, const BoxShape *
     return steps_of(windowed, plain, 2, op->axes, &ret_windows->steps);
 }
 
-/* Where in the plain tensor; -1: outside. */
+/* The position in the plain tensor; -1: outside of it. */
 static int64_t window_at(const Windows *windows, const Steps *s)
 {
     const int64_t at =
@@ -246,8 +246,8 @@ static bool fold(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 
 /* ---- running sums, largest ones ---- */
 
-/* Offsets of all places of named axes, the last fastest, in x; their number, 0: x lacks one, or
- * lacks positions. */
+/* Lists the offsets in x of all places of the named axes, the last axis fastest; returns their
+ * number. 0: x lacks an axis, or positions of one. */
 static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, const BoxShape *x,
                           int64_t **ret_offsets)
 {
@@ -268,7 +268,7 @@ static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, co
     return n;
 }
 
-/* Visits each place of the axes that are not named once. */
+/* Visits each place of the axes that are not named. */
 static bool is_first(const BoxShape *shape, const Steps *s, uint32_t n, const char *const *names)
 {
     for (uint32_t d = 0; d < s->rank; d++)

@@ -40,8 +40,8 @@ static bool is_integer(const CertType *type)
     return !dt_cert_is_float(type->dtype) && !dt_cert_is(type->dtype, "bool");
 }
 
-/* The integers of a draw: evaluated positions, of which each rank has both ends of its blocks;
- * then values outside of all axes, and the program's constants. */
+/* The integers of a draw: evaluated positions (each rank has both ends of its blocks), then values
+ * outside of all axes, and constants of the program. */
 bool dt_boxdraw_begin(Box *b, const CertFunc *func)
 {
     bool needed = b->becomes_whole;
@@ -71,7 +71,7 @@ bool dt_boxdraw_begin(Box *b, const CertFunc *func)
             add_integer(b, b->constants.at[i] + k);
     if (b->integers.n > MOST_INTEGERS)
         return dt_box_large(b, NULL, "it works with too many positions and constants");
-    while (!is_prime(b->integers.n)) /* then no step through them leaves one out */
+    while (!is_prime(b->integers.n)) /* so that steps through the list reach every integer */
         add_integer(b, b->integers.at[b->integers.n / 2]);
     return true;
 }
@@ -108,9 +108,9 @@ static uint64_t whole_elements(const BoxShape *shape)
     return n;
 }
 
-/* In half of the draws some lines of a mask hide all, others nothing; in the others each element is
- * a bit of its own. Every other draw has the opposite of the one before, so that each element is
- * both. */
+/* A random mask. In half of the draws each line of the mask is all true or all false; in the other
+ * half each element is random. Every second draw has the opposite of the draw before, so that each
+ * element takes both values. */
 static bool draw_bool(const Box *b, const BoxShape *shape, uint32_t argument, const int64_t *at)
 {
     const uint64_t tries = b->seed - b->number,
@@ -138,8 +138,9 @@ static DtResidue draw_number(const Box *b, const BoxShape *shape, uint64_t hash)
     return b->rounds ? dt_boxnumber_of_dtype(b, shape->type->dtype, x) : x;
 }
 
-/* Element number `linear` where constants occur among operands; over n_known + 1 draws it is each
- * of them, and a random one. In the first draw all operands are equal. */
+/* Element number `linear` of a float operand in a draw with constants among operands: over n_known
+ * + 1 draws the element takes each constant, and a random number. In the first draw all operands
+ * are equal. */
 static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument, uint64_t hash,
                           uint64_t linear)
 {
@@ -150,9 +151,9 @@ static DtResidue draw_tie(const Box *b, const BoxShape *shape, uint32_t argument
                                  : draw_number(b, shape, hash);
 }
 
-/* Of them, one after the other, in all draws each of them twice: in the first half all operands are
- * equal. In every third draw two of them, at random: there many elements are equal, wherever they
- * are. */
+/* An integer of the list for an element. Over all draws each element takes each integer twice; in
+ * the first half of the draws all operands are equal. In every third draw elements take one of two
+ * integers at random, so that many elements are equal. */
 static uint64_t number_of_integer(const Box *b, const BoxShape *shape, uint32_t argument,
                                   uint64_t linear)
 {
@@ -179,7 +180,7 @@ static DtResidue draw_one(const Box *b, const BoxShape *shape, uint32_t argument
         return dt_residue_whole(b->integers.at[number_of_integer(b, shape, argument, linear)]);
     if (b->ties)
         return draw_tie(b, shape, argument, hash, linear);
-    /* so that some numbers are equal */
+    /* a few bits only, so that some numbers are equal */
     hash = b->number % 2 && hash % 2 ? dt_residue_mix(seed, hash >> 8 & 3) : hash;
     return draw_number(b, shape, hash);
 }
@@ -206,7 +207,7 @@ void dt_boxdraw_argument(Box *b, uint32_t i, BoxTensor *x)
 
 void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
 {
-    /* all ways, and one of them twice as often */
+    /* all combinations, and each integer in one of them twice as often */
     const uint32_t order = number % (b->r->n_known + 3);
     b->seed = seed;
     b->number = number;
@@ -218,8 +219,8 @@ void dt_boxdraw_next(Box *b, uint64_t seed, uint32_t number, bool ties)
     dt_residue_draw(b->r, seed, order < 2 ? b->r->n_known + 1 : order - 2);
 }
 
-/* Draws in which each op that decides by floats does so DECISIONS times: one that decides by others
- * is met in half of them. */
+/* The number of draws in which each op that decides by comparing floats does so DECISIONS times; an
+ * op that decides by other integers is met in half of them. */
 static uint64_t draws_of_decisions(Box *b)
 {
     uint64_t fewest = DECISIONS;
@@ -237,7 +238,7 @@ static uint64_t draws_of_decisions(Box *b)
  * many elements does. */
 bool dt_boxdraw_count(Box *b, const CertFunc *func, uint32_t *ret_wanted, uint32_t *ret_ties)
 {
-    const bool compares = b->r->n_known > 1; /* 0 always is */
+    const bool compares = b->r->n_known > 1; /* 0 is always an order */
     uint64_t wanted = compares ? (b->r->n_known + 3) * b->multiple : LEAST_DRAWS,
              fewest = MOST_DRAWS;
     const uint64_t decisions = draws_of_decisions(b);

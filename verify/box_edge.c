@@ -29,18 +29,18 @@ typedef enum Made { POSITION, RANGE, QUOTIENT, REST, ANYTHING } Made;
 
 typedef struct Var {
     Made made;
-    const char *axis;  /* POSITION */
-    int64_t lo, n;     /* RANGE */
-    Linear of;           /* QUOTIENT, REST: of this, */
-    int64_t by;        /* by that */
-    bool lens[BOX_NAMES]; /* along which lenses positions are in it */
-    uint64_t axes;        /* along which axes: a bit for each, which several may share */
-    double most;          /* largest absolute value; ANYTHING: 0, unknown */
+    const char *axis;  /* of a POSITION */
+    int64_t lo, n;     /* of a RANGE */
+    Linear of;           /* of a QUOTIENT or REST: of this function, */
+    int64_t by;        /* divided by that number */
+    bool lens[BOX_NAMES]; /* lenses along which it contains positions */
+    uint64_t axes;        /* axes along which it varies: a bit each; several axes may share one */
+    double most;          /* largest absolute value; ANYTHING: any value; 0: not known */
 } Var;
 
 /* The possible values of all elements of a tensor. Integers: one of some linear functions of
- * variables. Floats: a constant; or scale times one of these, plus shift; or, with n = 0,
- * unknown. */
+ * variables. Floats: a constant; or scale times one of these functions, plus shift; or unknown (n =
+ * 0). */
 typedef struct Value {
     uint32_t n;
     Linear linear[LINEARS];
@@ -52,7 +52,7 @@ typedef struct Edges {
     Box *b;
     DT_VEC(Var *) vars;
     uint32_t ops, depth;
-    bool fixed; /* some lens has become so */
+    bool fixed; /* in this round, some axis became one that is evaluated at all positions */
 } Edges;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -126,7 +126,7 @@ static uint64_t axes_of(const Edges *e, const Linear *f)
     return axes;
 }
 
-/* An unknown integer that may depend on the same axes as n values. */
+/* An unknown integer that may depend on the axes of n given values. */
 static Value anything(Edges *e, uint32_t n, const Value *const *of)
 {
     Var var = {.made = ANYTHING};
@@ -138,7 +138,7 @@ static Value anything(Edges *e, uint32_t n, const Value *const *of)
     return (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
 }
 
-/* x + by y; false: it is no such sum. */
+/* x + by * y as a linear function; false: it has too many terms. */
 static bool add_form(const Linear *x, const Linear *y, int64_t by, Linear *ret_sum)
 {
     Linear sum = *x;
@@ -174,7 +174,7 @@ static Linear without(const Linear *f, uint32_t term)
 
 /* ---- edges ---- */
 
-/* Evaluates all positions along axes on which the linear function depends. */
+/* Marks axes on which the linear function depends, to be evaluated at all positions. */
 static void look_at_all(Edges *e, const Linear *f)
 {
     bool lens[BOX_NAMES] = {0};
@@ -207,7 +207,8 @@ static void cross_less(Edges *e, const Linear *of, int64_t x, int depth)
         look_at_all(e, of);
 }
 
-/* The unit of the only lens on which the linear function depends; 0: there are others, or none. */
+/* The unit of the only lens on which the linear function depends; 0: it depends on none, or on
+ * several. */
 static int64_t unit_of(const Edges *e, const Linear *f)
 {
     bool lens[BOX_NAMES] = {0};
@@ -227,7 +228,7 @@ static bool is_of_blocks(const Edges *e, const Linear *f, int64_t m)
     return unit && m % unit == 0;
 }
 
-/* Whether term i of f is the number of a block, so often that it moves f by blocks. */
+/* Whether term i of f is the number of a block, with a factor such that f grows by whole blocks. */
 static bool counts_blocks(const Edges *e, const Linear *f, uint32_t i)
 {
     const Var *var = e->vars.at[f->term[i].var];
@@ -247,8 +248,8 @@ static bool mixes(const Edges *e, const Linear *f, uint32_t i)
     return mixes;
 }
 
-/* Term i of f is a quotient or a remainder. Adds edges where this term makes f zero, and where it
- * is 0 or 1. */
+/* Adds edges for term i of f, a quotient or a remainder: where this term makes f zero, and where
+ * the term is 0 or 1. */
 static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
 {
     const Var *var = e->vars.at[f->term[i].var];
@@ -272,15 +273,15 @@ static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
     cross(e, &rest, depth - 1);
 }
 
-/* Positions where by * position + plus is zero, modulo the unit: of all blocks. */
+/* Adds the positions where by * position + plus is zero modulo the unit: in all blocks. */
 static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
 {
     for (int64_t k = 0; k < llabs(by); k++)
         add_edge(e, dt_cert_down(-(plus + k * unit), by));
 }
 
-/* f is a sum of positions and of numbers of ranges: of each of these, if they do not count
- * blocks. */
+/* Adds edges for f, a sum of positions and of numbers of ranges: for each of these that does not
+ * count blocks. */
 static void cross_position(Edges *e, const Linear *f, uint32_t position)
 {
     const int64_t unit = dt_boxsmall_lens(e->b, e->vars.at[f->term[position].var]->axis)->unit,
@@ -312,8 +313,8 @@ static void cross_position(Edges *e, const Linear *f, uint32_t position)
     }
 }
 
-/* Something is decided by f being above, at or below zero. Of other positions the first one of a
- * block is looked at, so that it is enough to have the roots of one. */
+/* Adds edges for a decision that depends on the sign of f. For further positions in f it suffices
+ * to find the roots with these at the first position of a block, where they are evaluated. */
 static void cross(Edges *e, const Linear *f, int depth)
 {
     uint32_t position = f->n;
@@ -398,7 +399,7 @@ static Value either_of(Edges *e, const Value *x, const Value *y)
     return both;
 }
 
-/* Least and largest of a linear function of ranges alone. */
+/* The least and the largest value of a linear function of ranges alone. */
 static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *ret_hi)
 {
     *ret_lo = *ret_hi = f->plus;
@@ -415,7 +416,8 @@ static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *
     return true;
 }
 
-/* A rest by m is no sum of positions and numbers of blocks, but repeats. */
+/* Adds the edges of a remainder modulo m, which is no sum of positions and numbers of blocks, but
+ * periodic. */
 static void repeat(Edges *e, int64_t m)
 {
     const int64_t period = e->b->period;
@@ -428,7 +430,7 @@ static void repeat(Edges *e, int64_t m)
         e->b->doubtful = true;
 }
 
-/* A quotient or rest by m. Its own edges are where it begins anew. */
+/* A quotient or remainder by m; its own edges are where it begins anew. */
 static Value divided(Edges *e, const Value *x, const Value *y, Made made)
 {
     const Value *both[] = {x, y};
@@ -490,7 +492,7 @@ static bool decides(const char *kind)
     return false;
 }
 
-/* Positions go with their axes. */
+/* Records which lens each axis of positions uses. */
 static Value relabelled(Edges *e, const CertOp *op, const Value *x)
 {
     Value y = *x;
@@ -534,7 +536,8 @@ static Value held(Edges *e, const CertType *type, const Value *x)
     return *x;
 }
 
-/* The value after a cast. A float becomes an unknown integer; a boolean tells whether it is 0. */
+/* The value after a cast. A float becomes an unknown integer; casting to boolean tells whether the
+ * value is 0. */
 static Value cast_of(Edges *e, const CertType *from, const CertType *to, const Value *x)
 {
     const Value zero = {.n = 1};
@@ -598,8 +601,8 @@ static bool stays(const CertOp *op)
     return false;
 }
 
-/* Whether f grows faster than positions do. Then the element after the first position of a block is
- * not the next one. */
+/* Whether f grows faster than positions do, so that the element after the first position of a block
+ * is not the next position. */
 static bool skips(const Edges *e, const Linear *f)
 {
     bool skips = false;
@@ -608,8 +611,8 @@ static bool skips(const Edges *e, const Linear *f)
     return skips;
 }
 
-/* Whether f may be a place that is not looked at, and no other: it does not go as positions do,
- * block by block, nor is it made of operands. */
+/* Whether an index f may lead to positions that are not evaluated: it does not advance as positions
+ * do, block by block, and it is not computed from operands. */
 static bool strays(const Edges *e, const Linear *f)
 {
     bool steps = f->n == 0, strays = false;
@@ -644,8 +647,8 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
 }
 
-/* A float that is made of positions and constants: a sum, a product with a constant. Of others
- * nothing is known. */
+/* The value of a float computed from positions and constants by a sum, or a product with a
+ * constant; other floats are unknown. */
 static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y)
 {
     const bool adds = is(op->kind, "add") || is(op->kind, "sub"), divides = is(op->kind, "div");
@@ -656,7 +659,8 @@ static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y
         made.shift = -x->shift;
         return made;
     }
-    if (op->n_in == 2 && !x->n && x->is_number && y->n && !divides) { /* put the constant second */
+    /* the constant is the second operand */
+    if (op->n_in == 2 && !x->n && x->is_number && y->n && !divides) {
         made = float_of(e, op, y, x);
         made.scale *= adds ? sign : 1;
         made.shift *= adds ? sign : 1;
@@ -677,7 +681,7 @@ static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y
     return made;
 }
 
-/* Of two floats: whether their linear functions have one scale. */
+/* Whether the linear functions of two floats have the same scale. */
 static bool is_alike(const Value *x, const Value *y)
 {
     return x->n && y->n && x->scale == y->scale && x->shift == y->shift;
@@ -732,7 +736,7 @@ static void note_summed(Edges *e, const CertOp *op, Value *out)
 static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, const Value *in,
                  Value *out);
 
-/* Values that a loop carries from one iteration to the next may be anything. */
+/* Values that a loop carries are unknown. */
 static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, const CertFunc *func,
                       const Value *const *in, Value *out)
 {

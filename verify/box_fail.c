@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: the messages that say why a box is refused. */
+/* Boxes: messages for boxes that are refused. */
 #include "verify/box_internal.h"
 
 #include <stdarg.h>
@@ -34,8 +34,8 @@ bool dt_box_large(Box *b, const CertOp *op, const char *format, ...)
     return false;
 }
 
-/* The length of the next word of the attributes' text, which ends outside of quotes and
- * parentheses; 0: there is none, axes follow. */
+/* The length of the next word of the attributes' text, which ends at a blank outside of quotes and
+ * parentheses; 0: no word follows, but axes. */
 static size_t next_word(const char **at, const char **ret_word)
 {
     bool quoted = false;
@@ -61,8 +61,8 @@ bool dt_box_has_flag(const CertOp *op, const char *flag)
     return false;
 }
 
-/* An attribute: its word, or, up to `=` or `(`, how one with a value begins; and the op that may
- * have it, NULL: any. */
+/* An attribute: a word, or the beginning of one up to `=` or `(`; and the op that may have it,
+ * NULL: any op. */
 typedef struct Known {
     const char *begin, *kind;
 } Known;

@@ -15,16 +15,17 @@ typedef struct Pair {
 } Pair;
 
 typedef struct Match {
-    DtArena *arena, *scratch; /* scratch: of a box that may be one */
+    DtArena *arena, *scratch; /* scratch memory for something that may be a box */
     CertProgram placed, final;
     DtBoxes *boxes;
     DtText *problem;
-    const char *ring, *why; /* see DtBoxCounts */
+    const char *ring, *why; /* counts; see DtBoxCounts */
     DT_VEC(Pair) done;
     uint32_t depth;
 } Match;
 
-/* Numbers of a function's values in a cone; those of an earlier turn are none. */
+/* By value of a function: its number in the cone being built; numbers from an earlier turn do not
+ * count. */
 typedef struct Number {
     uint32_t turn, number;
 } Number;
@@ -33,15 +34,15 @@ typedef struct Numbers {
     Number *of;
 } Numbers;
 
-/* Two functions while they are walked. */
+/* Two functions that are walked together. */
 typedef struct Frame {
     Match *m;
     const CertFunc *placed, *final;
-    const CertOp **makes; /* by value of placed: NULL, an argument */
-    uint32_t *means;      /* by value of final: the value of placed */
-    const bool *positional; /* by value of placed; NULL: not computed yet */
-    uint32_t at;          /* ops of placed before it were met, or left out */
-    Numbers numbers[2];   /* of both cones of a box; NULL: none was tried */
+    const CertOp **makes; /* by value of placed: its op; NULL: an argument */
+    uint32_t *means;      /* by value of final: the value of placed that it equals */
+    const bool *positional; /* by value of placed: see find_positional; NULL: not computed yet */
+    uint32_t at;          /* ops of placed before this one were matched or left out */
+    Numbers numbers[2];   /* of the cones on both sides of a box; of NULL: none was tried */
 } Frame;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -63,7 +64,7 @@ static bool fail(Match *m, const CertOp *op, const char *format, ...)
 
 /* ---- the rest of the texts ---- */
 
-/* The next line that is of no function and no comment; NULL at the end. */
+/* The next line that is not in a function and is no comment; NULL at the end. */
 static const char *next_line(const char **text, size_t *ret_len)
 {
     while (**text) {
@@ -141,12 +142,12 @@ static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 
 /* ---- boxes ---- */
 
-/* A function that is put together of ops of the placed one. */
+/* A function that is being built from ops of the placed program. */
 typedef struct Cone {
     const Frame *f;
     CertFunc *func;
     Numbers *numbers;
-    uint32_t steps; /* steps so far towards the operands of a value */
+    uint32_t steps; /* steps so far from a value to its operands */
 } Cone;
 
 static bool has_number(const Cone *c, uint32_t value)
@@ -167,7 +168,7 @@ static bool is_map(const CertOp *op)
     return op->rule && op->rule->map && op->n_out == 1 && op->store < 0 && !op->func && !op->mesh;
 }
 
-/* By value of placed: whether it is made of positions and constants alone. */
+/* By value of placed: whether it is computed from positions and constants alone. */
 static bool *find_positional(const Frame *f)
 {
     bool *positional = DT_NEW_ARRAY(f->m->arena, bool, f->placed->n_values + 1);
@@ -182,7 +183,7 @@ static bool *find_positional(const Frame *f)
     return positional;
 }
 
-/* Adds a copy of op with these operands; its first result's number. */
+/* Adds a copy of op with these operands; returns the number of its first result. */
 static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
 {
     DtArena *arena = c->f->m->scratch;
@@ -197,7 +198,8 @@ static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
     return copy->first_out;
 }
 
-/* The value's number in the cone; false: something makes it that is neither given nor a map. */
+/* Adds a value, with its operands, to the cone; returns its number. False: it depends on an op that
+ * is neither given nor a map. */
 static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
 {
     const CertOp *op = c->f->makes[value];
@@ -238,8 +240,8 @@ static void add_arg(Cone *c, uint32_t value)
     DT_PUSH(c->f->m->scratch, c->func->args, type);
 }
 
-/* Begins a function with the call's operands as arguments. Operands of op alone become arguments
- * too; the results must then not depend on them. */
+/* Begins a function with the call's operands as arguments. Operands that only op has become
+ * arguments too; the results must not depend on them. */
 static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call,
                        const bool *positional)
 {
@@ -262,7 +264,7 @@ static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const
     return c;
 }
 
-/* The function with op as its last one. */
+/* Ends the function with op as its last op. */
 static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
 {
     DtArena *arena = c->f->m->scratch;
@@ -276,7 +278,7 @@ static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
     return true;
 }
 
-/* Whether the call computes the same as op. False without a problem: the two are no box. */
+/* Whether the call computes the same as op. False without a problem: the two form no box. */
 static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
 {
     Match *m = f->m;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: ops that move elements, between positions or ranks, and ops that sum. The source of a
- * result's element is a sum of offsets, one per coordinate: tables of these are made once per op
- * and rank. */
+/* Boxes: ops that move elements, between positions or ranks, and ops that sum. The offset of the
+ * source of a result's element is a sum with one term per coordinate; tables of the terms are made
+ * once per op and rank. */
 #include "verify/box_internal.h"
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* Coordinates of a shape's elements, in order. */
+/* A counter over the coordinates of a shape's elements, in order. */
 typedef struct Places {
     uint32_t rank;
     int64_t at[CERT_RANK], extent[CERT_RANK];
@@ -31,8 +31,8 @@ static bool next_place(Places *p)
 }
 
 typedef struct Tables {
-    int64_t *of[CERT_RANK]; /* by axis of the result and coordinate: its contribution to the
-                             * operand's offset */
+    int64_t *of[CERT_RANK]; /* by axis of the result and coordinate: the term of the operand's
+                             * offset */
 } Tables;
 
 static int64_t look_up(const Tables *tables, const Places *p)
@@ -60,7 +60,7 @@ static int axis_number(const BoxShape *shape, const char *name)
 /* ---- relabel ---- */
 
 /* One entry of a relabel: merges the `from` axes row-major and splits the result into the `to`
- * axes; one of both lists has one axis. used: bits of axes that entries name. */
+ * axes; one of the two lists has a single axis. used: bits of the axes that entries name. */
 static bool relabel_entry(const CertRelabel *r, const BoxShape *from, const BoxShape *to,
                           Tables *tables, uint32_t *from_used, uint32_t *to_used)
 {
@@ -130,7 +130,8 @@ static bool relabel(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *o
 
 /* ---- sums ---- */
 
-/* Offsets of x over all places of the op's axes; their number. -1: x lacks one. */
+/* Lists the offsets of x for all places of the op's axes; returns their number. -1: x lacks an
+ * axis. */
 static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret_offsets)
 {
     int64_t n = 1;
@@ -152,8 +153,8 @@ static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret
     return n;
 }
 
-/* x times the weights of its places along axes that are summed over (box_small.c): x itself, if all
- * stand for one. */
+/* x times the weights of its places along summed axes (box_small.c); x itself if each stands for
+ * one. */
 static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTensor *x,
                   const DtResidue **ret_x)
 {
@@ -178,7 +179,7 @@ static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTen
     return true;
 }
 
-/* Steps of the result's axes in x, all of whose other axes the op sums over. */
+/* The steps of the result's axes in x; the op sums over all other axes of x. */
 static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Tables *ret_tables)
 {
     uint32_t seen = 0;
@@ -214,7 +215,7 @@ static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, con
     return depth;
 }
 
-/* The sum of n products. Four of them are less than m 2^64, and are reduced at once. */
+/* The sum of n products. Four of them add up to less than m 2^64, so they are reduced together. */
 static DtResidue product(const Box *b, int64_t n, const DtResidue *x, const int64_t *at_x,
                          const DtResidue *y, const int64_t *at_y)
 {
@@ -240,7 +241,7 @@ static DtResidue product(const Box *b, int64_t n, const DtResidue *x, const int6
             return sum;
         }
     }
-    sum = dt_residue_mul(r, x[at_x[0]], y[at_y[0]]); /* with something that is no number */
+    sum = dt_residue_mul(r, x[at_x[0]], y[at_y[0]]); /* an operand is no number */
     for (int64_t k = 1; k < n; k++)
         sum = dt_residue_add(r, sum, dt_residue_mul(r, x[at_x[k]], y[at_y[k]]));
     return sum;
@@ -311,7 +312,7 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
 
 enum { MOST_INDICES = 4 };
 
-/* The tensor whose axes indices count along, and for each index its steps over the walk. */
+/* The tensor whose axes indices count along; and for each index tensor its steps over the walk. */
 typedef struct Lookup {
     const BoxShape *table, *walk;
     const BoxAxis *axis[MOST_INDICES];
@@ -321,7 +322,7 @@ typedef struct Lookup {
     uint32_t n;
 } Lookup;
 
-/* Steps of a walk's places in x, all of whose axes but the named ones the walk has. */
+/* The steps of the walk's places in x. The walk has all axes of x but the named ones. */
 static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t n,
                        const char *const *names, Tables *ret_tables)
 {
@@ -361,8 +362,8 @@ static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxS
 
 enum { OUTSIDE = -1, UNSEEN = -2 };
 
-/* Where in this rank's part the indices lead: OUTSIDE, nowhere or to another rank; UNSEEN: not
- * looked at. */
+/* The place in this rank's part to which the indices lead; OUTSIDE: none, or on another rank;
+ * UNSEEN: a place that is not evaluated. */
 static int64_t lead(const Box *b, const Lookup *look, const Places *p, uint32_t rank)
 {
     int64_t offset = 0;
@@ -415,7 +416,7 @@ static bool gather(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
     return true;
 }
 
-/* The walk of a scatter: the axes of x, then those that only indices have. */
+/* The walk of a scatter: over the axes of x, then those that only indices have. */
 static bool scatter_walk(const CertOp *op, BoxTensor *const *in, BoxShape *walk)
 {
     *walk = *in[0]->shape;
@@ -439,7 +440,7 @@ static int64_t places_in(const BoxShape *walk)
     return n;
 }
 
-/* Whether each axis of the walk is summed away or in the result, and not both. */
+/* Checks that each axis of the walk is either summed or in the result. */
 static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape *to)
 {
     for (uint32_t d = 0; d < walk->rank; d++) {
@@ -454,7 +455,7 @@ static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape
     return true;
 }
 
-/* For how many elements the walk's place stands. */
+/* How many elements the walk's present place stands for. */
 static int64_t weight_at(const BoxShape *walk, const CertOp *op, const Places *p)
 {
     int64_t weight = 1;
@@ -502,7 +503,7 @@ static bool scatter_add(Box *b, const CertOp *op, BoxTensor *const *in, BoxTenso
  * with the same coordinates and 0 on the mesh axes that split the operand. */
 typedef struct Sources {
     Tables offset, holder;
-    uint16_t split; /* those mesh axes */
+    uint16_t split; /* mesh axes that split the operand */
 } Sources;
 
 static bool sources_of(Box *b, const BoxShape *from, const BoxShape *to, uint32_t rank, Sources *s)
@@ -535,7 +536,7 @@ static uint32_t without(const Box *b, uint32_t rank, uint16_t mesh)
     return rank;
 }
 
-/* The members of rank's group: all that differ in these mesh axes only, in order. */
+/* The members of rank's group: the ranks that differ from it in these mesh axes only, in order. */
 static uint32_t group_of(const Box *b, uint32_t rank, uint16_t mesh, uint32_t *ret_members)
 {
     uint32_t n = 0;

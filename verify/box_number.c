@@ -122,7 +122,7 @@ bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast)
     return false;
 }
 
-/* Of these axes and digits. */
+/* The counts for numbers with these axes and digits. */
 static BoxRounded *rounded_of(Box *b, const BoxShape *made)
 {
     BoxRounded one = {.to = made->type->dtype};
@@ -152,7 +152,7 @@ static void count_product(Box *b, const CertOp *op, const BoxShape *made)
 }
 
 /* Whether the op has cast this very tensor before, as every step of a ring casts the queries: the
- * numbers are rounded to the same ones again. */
+ * results are the same numbers. */
 static bool is_cast_again(Box *b, const CertOp *op, const BoxTensor *x)
 {
     for (uint32_t i = 0; i < b->roundings.n; i++)
@@ -190,8 +190,8 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
     return true;
 }
 
-/* The second function may cast as many numbers as products of the first one round, minus those that
- * it computes by such products itself. */
+/* How many numbers the second function may cast: as many as products of the first one round, minus
+ * those that it computes by such products itself. */
 bool dt_boxnumber_as_often(Box *b)
 {
     for (uint32_t i = 0; i < b->rounded.n; i++) {
@@ -205,7 +205,7 @@ bool dt_boxnumber_as_often(Box *b)
 
 /* ---- how often something is rounded ---- */
 
-/* Of a dtype with few digits; else 0. */
+/* The digits of the dtype, if it has few; else 0. */
 static uint32_t number_of(const char *dtype)
 {
     return dt_boxnumber_narrows("f32", dtype) ? (uint32_t)dt_hash_text(dtype, 0) | 1 : 0;
@@ -224,7 +224,7 @@ void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument)
     }
 }
 
-/* Of n ranks n - 1 hops; the last one is counted where the call is done. */
+/* The n ranks of a ring make n - 1 hops; the rounding of the last one is counted at the call. */
 void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh)
 {
     const uint32_t number = number_of(x->shape->type->dtype);

@@ -9,7 +9,8 @@
 
 #include <limits.h>
 
-enum { MOST_TURNS = 1 << 16 }; /* of a loop; how much is computed is bounded as well */
+enum { MOST_TURNS = 1 << 16 }; /* the most iterations of a loop; the amount of work is bounded as
+                                * well */
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
@@ -26,7 +27,7 @@ typedef void Run(Box *b, const MapOp *map, const CertOp *op, Line line);
 struct MapOp {
     const char *kind;
     uint32_t n_in;
-    Run *floats, *wholes; /* by the dtype of operand 0; NULL: it is not defined on these */
+    Run *floats, *wholes; /* by dtype of operand 0; NULL: not defined for this dtype */
 };
 
 #define EACH(line) for (int64_t i = 0; i < (line).n; i++)
@@ -50,13 +51,13 @@ MAP(float_mul, dt_residue_mul(b->r, X(line), Y(line)))
 MAP(float_max, dt_residue_max(b->r, X(line), Y(line)))
 MAP(float_min, dt_residue_min(b->r, X(line), Y(line)))
 
-/* Operand 1 is the inverse, which run_map has computed. */
+/* operand 1 is the inverse that run_map has computed */
 MAP(float_div, dt_residue_mul(b->r, X(line), Y(line)))
 
 MAP(unknown, dt_residue_function(b->r, map->kind, X(line), X(line)))
 MAP(unknown_of_two, dt_residue_function(b->r, map->kind, X(line), Y(line)))
 
-/* Compares by eq, ne, lt or le. Undefined and absent numbers decide nothing. */
+/* Compares by eq, ne, lt or le. Comparisons with undefined or absent numbers give no decision. */
 static DtResidue decided(const Box *b, const char *kind, DtResidue x, DtResidue y)
 {
     if (x.p >= DT_RESIDUE_ABSENT || y.p >= DT_RESIDUE_ABSENT)
@@ -119,7 +120,7 @@ WHOLE(whole_ne, x != y)
 WHOLE(whole_and, x && y)
 WHOLE(whole_or, x || y)
 
-/* Which integer a float becomes is a decision of the draw. */
+/* Casts a float to an integer; the draw decides which integer each float becomes. */
 static DtResidue cast_float(Box *b, const char *to, DtResidue x)
 {
     int64_t whole = 0;
@@ -179,7 +180,7 @@ typedef struct Walk {
     int64_t extent[CERT_RANK], step[3][CERT_RANK];
 } Walk;
 
-/* Iterates over the result's elements; axes that every operand steps through in the same way are
+/* Iterates over the result's elements; neighbouring axes along which every operand moves evenly are
  * merged. */
 static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *const *in, Walk *w)
 {
@@ -238,7 +239,7 @@ static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w,
     }
 }
 
-/* Every element's inverse, before it is divided by: often many are divided by one. */
+/* Computes the inverses of all elements first, since often many elements are divided by one. */
 static bool invert(Box *b, const BoxTensor *x, BoxTensor *ret_inverse)
 {
     const int64_t n = x->shape->n * b->ranks;
@@ -275,7 +276,7 @@ static bool run_map(Box *b, const MapOp *map, const CertOp *op, BoxTensor *const
                 (run == float_div && i == 1 ? &inverse : in[i])->at + rank * in[i]->shape->n;
         run_lines(b, map, op, &walk, line, run);
     }
-    return !b->problem->len; /* a decision that is none */
+    return !b->problem->len; /* false: a condition was no decision */
 }
 
 /* ---- sources ---- */
@@ -303,7 +304,7 @@ static bool run_iota(Box *b, const CertOp *op, BoxTensor *out)
     return true;
 }
 
-/* The axes of a shape, sorted by name. */
+/* Lists the axes of a shape, sorted by name. */
 static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
 {
     for (uint32_t d = 0; d < shape->rank; d++) {
@@ -314,8 +315,8 @@ static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
     }
 }
 
-/* A hash of the site, the iteration and the number of the element in the whole tensor. The
- * attributes say how elements are numbers of a call. */
+/* A hash of the site, the iteration and the number of the element in the whole tensor; and of the
+ * attributes, which say how many elements a call of the generator gives. */
 static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
@@ -371,7 +372,7 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
         const CertType *made = out[i]->shape->type;
         if (dt_boxsmall_same_type(made, op->types[i]))
             continue;
-        /* else each of the ring has it, and takes its block */
+        /* else every rank of the ring has the whole, and takes its block */
         const bool reduces = made->partial & op->mesh;
         if (!ring ||
             !(out[i] = dt_boxmove_to(b, op, out[i], op->types[i], reduces ? op->mesh : 0, reduces)))
@@ -382,8 +383,8 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     return true;
 }
 
-/* Whether `whole` is the type `one` with the loop's axis in front: each iteration has one place of
- * it. */
+/* Whether the type `whole` is the type `one` with the loop's axis in front, with a place for each
+ * iteration. */
 static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, const CertType *one)
 {
     const BoxShape *all = dt_boxsmall_shape(b, whole), *part = dt_boxsmall_shape(b, one);
@@ -412,7 +413,7 @@ static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64
                (size_t)n * sizeof to->at[0]);
 }
 
-/* Whether operands and results of the loop match its body's. */
+/* Checks the operands and results of the loop against those of its body. */
 static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor *const *in)
 {
     const CertLoop *loop = op->loop;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes: chooses the positions to evaluate. Axes keep their number of blocks, those of ranks and
- * those that a relabel makes; a few positions of each block are evaluated, the same in every
- * block. Integers along an axis are those of the program: position 4095 stays 4095, and windows
- * and offsets keep their sizes. Chosen are both ends of a block, and the positions where the use
- * of positions may change: the program's constants, and the positions before and after each.
+/* Boxes: chooses the positions to evaluate. Axes keep their number of blocks: those of ranks, and
+ * those that a relabel makes. A few positions of each block are evaluated, the same ones in every
+ * block. Integers along an axis are those of the program: position 4095 stays 4095, and windows and
+ * offsets keep their sizes. Chosen are both ends of a block, and the positions where the use of
+ * positions may change: the program's constants, and the positions before and after each.
  *
- * Along an axis that no op names, everything is elementwise: one element represents all, and
- * more draws serve as well as more elements. Of an axis that is only summed over, or renamed,
- * two suffice. Mesh axes that split only such axes, and over which nothing is communicated, keep
- * one rank, or two where random numbers are split. */
+ * If no op names an axis, everything along it is elementwise: one element represents all, and more
+ * draws serve as well as more elements. If an axis is only summed over, or renamed, two elements
+ * suffice. Mesh axes that split only such axes, and over which nothing is communicated, keep one
+ * rank, or two where random numbers are split. */
 #include "verify/box_internal.h"
 
 #include <stdlib.h>
@@ -97,7 +97,8 @@ static void note_relabel(Box *b, const CertRelabel *r)
     if (!r->n_from || !r->n_to)
         return;
     join(b, r->from[r->n_from - 1], r->to[r->n_to - 1]);
-    if (r->n_from + r->n_to == 2) { /* with one position axes of equal length would be confused */
+    if (r->n_from + r->n_to == 2) { /* with one position each, axes of equal length could not be
+                                     * told apart */
         note(b, r->to[0], TWO);
         return;
     }
@@ -119,13 +120,14 @@ static void note_moved(Box *b, const CertType *from, const CertType *to)
 }
 
 typedef struct Collect {
-    const CertType **types; /* of the function's values */
-    const CertOp **ops;     /* that make them; NULL: an argument */
+    const CertType **types; /* by value: its type */
+    const CertOp **ops;     /* by value: the op that makes it; NULL: an argument */
 } Collect;
 
 static bool is_float_type(const CertType *type) { return dt_cert_is_float(type->dtype); }
 
-/* Of two floats, which is the larger: of these, the first four decide. */
+/* Whether an op of this kind compares two floats; decides: only kinds whose result is a
+ * decision. */
 static bool is_order(const char *kind, bool decides)
 {
     static const char *const kinds[] = {"lt", "le", "eq", "ne", "max", "min"};
@@ -143,7 +145,8 @@ void dt_boxsmall_constant(Box *b, int64_t x)
     DT_PUSH(b->arena, b->constants, x);
 }
 
-/* The element of the whole tensor is its number, along all axes. */
+/* A draw depends on the number of an element in the whole tensor, so along each of its axes two
+ * positions are evaluated, and mesh axes that split one keep two ranks. */
 static void note_draws(Box *b, const CertProgram *program, const CertType *type)
 {
     for (uint32_t d = 0; d < type->rank; d++) {
@@ -155,8 +158,8 @@ static void note_draws(Box *b, const CertProgram *program, const CertType *type)
     }
 }
 
-/* Of an op that decides by floats: the larger of its operands, before they were made as large as
- * others. */
+/* Records an op that decides by floats, by the type of its larger operand before expansion: each
+ * element of that gives one decision. */
 static void note_decision(Box *b, const Collect *c, const CertOp *op)
 {
     const bool reduces = is(op->kind, "reduce") && op->reduce && !is(op->reduce, "sum"),
@@ -278,7 +281,8 @@ static bool note_op(Box *b, const CertProgram *program, const Collect *c, const 
         return dt_box_fail(b, op, "there is no function `%s`", op->func);
     if (!func)
         return true;
-    const uint32_t skip = op->loop ? 1 : 0; /* the number of the iteration */
+    const uint32_t skip = op->loop ? 1 : 0; /* the number of the iteration is no value of the
+                                             * body */
     if (func->n_args != op->n_in + skip || func->results.n != op->n_out)
         return dt_box_fail(b, op, "`%s` has other operands or results", func->name);
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -334,8 +338,9 @@ static void add_place(BoxLens *lens, int64_t at)
         lens->at[lens->k++] = at;
 }
 
-/* How many of the unit each place stands for in sums: at random, so that nobody knows more of a sum
- * than that all of the unit are in it. It is the sum where operands are so often equal. */
+/* Chooses how many positions of the unit each evaluated place stands for in sums: at random, so
+ * that a function cannot rely on anything but that a sum contains all positions of the unit. It
+ * equals the true sum if operands are equal at that many positions. */
 static void choose_weights(Box *b, BoxLens *lens)
 {
     int64_t left = lens->unit - lens->k;
@@ -353,7 +358,7 @@ static void choose_weights(Box *b, BoxLens *lens)
     }
 }
 
-/* All of a period at each edge; false: they would be too many. */
+/* Adds all positions of a period at each edge; false: there are too many. */
 static bool choose_places(Box *b, BoxLens *lens, int64_t period)
 {
     const int64_t fair = ALL_PLACES / (lens->longest / lens->unit),
@@ -366,13 +371,14 @@ static bool choose_places(Box *b, BoxLens *lens, int64_t period)
         add_place(lens, d);
         add_place(lens, -1 - d);
     }
-    for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit are its first place */
+    for (uint32_t i = 0; i < b->places.n; i++) /* multiples of the unit count as its first place */
         for (int64_t d = -period; d <= period && b->places.at[i] % lens->unit; d++)
             add_place(lens, b->places.at[i] + d);
-    /* all: chance would often leave one out */
+    /* all positions: a random choice would often leave one out */
     for (int64_t i = 0; lens->unit <= least && i < lens->unit; i++)
         add_place(lens, i);
-    const int64_t wanted = lens->k < least ? least : lens->k + 1; /* at random, one at least */
+    /* chosen at random, at least one */
+    const int64_t wanted = lens->k < least ? least : lens->k + 1;
     for (int64_t i = 0; i < LEAST_PLACES && lens->k < wanted; i++)
         add_place(lens, (int64_t)(dt_residue_mix(b->r->hash, (uint64_t)(lens->unit + i)) >> 1));
     if (lens->k > MOST_PLACES)
@@ -392,8 +398,8 @@ static void take_first(Box *b, BoxLens *lens, int64_t k)
         choose_weights(b, lens);
 }
 
-/* The unit of all axes whose positions are looked at: so that positions along several of them
- * meet. */
+/* Chooses one unit for all axes along which positions matter, so that positions along several of
+ * them can be equal. */
 static int64_t common_unit(const Box *b)
 {
     int64_t unit = 0;
@@ -403,7 +409,7 @@ static int64_t common_unit(const Box *b)
     return unit;
 }
 
-/* Mesh axes that split positions which are looked at stay; of others one rank stands for all. */
+/* Mesh axes that split such positions are kept; for others one rank represents all. */
 static bool keep_mesh(Box *b)
 {
     int64_t ranks = 1;
@@ -421,13 +427,13 @@ static bool keep_mesh(Box *b)
     return true;
 }
 
-/* The unit within which positions are chosen, as far as it is known which axes are evaluated
- * whole. */
+/* The unit within which positions are chosen, as far as it is known so far which axes are evaluated
+ * at all positions. */
 static void choose_units(Box *b)
 {
     for (uint32_t i = 0; i < b->n_lenses; i++)
-        b->lenses[i].unit = b->lenses[i].own < 1 ? 1 : b->lenses[i].own; /* no value has it, ops
-                                                                          * name it */
+        /* no value has the axis, but ops name it */
+        b->lenses[i].unit = b->lenses[i].own < 1 ? 1 : b->lenses[i].own;
     const int64_t common = common_unit(b);
     for (uint32_t i = 0; i < b->n_lenses; i++) {
         BoxLens *lens = &b->lenses[i];
@@ -468,7 +474,7 @@ static void choose(Box *b, BoxLens *lens)
     if (lens->fixed || lens->position) {
         lens->fixed = true;
         lens->unit = 1;
-        take_first(b, lens, 1); /* all */
+        take_first(b, lens, 1); /* all positions */
         return;
     }
     int64_t k = lens->two ? 2 : b->multiple;
@@ -485,7 +491,7 @@ bool dt_boxsmall_decide(Box *b, const CertProgram *const *programs, const CertFu
     }
     if (!find_edges(b, programs, funcs) || !keep_mesh(b))
         return false;
-    /* 0 always is; else one row of numbers is as good as many */
+    /* 0 is always evaluated; otherwise one row of random numbers is as good as many */
     const bool compares = b->r->n_known > 1;
     b->multiple = !compares ? 1 : b->ranks <= 3 ? 4 : b->ranks <= 8 ? 2 : 1;
     for (uint32_t i = 0; i < b->n_lenses; i++)

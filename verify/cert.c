@@ -21,7 +21,7 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* By entry, key, first iteration. */
+/* Compares by entry, key, first iteration. */
 static int by_key(const void *a, const void *b)
 {
     const CertLeft *x = a, *y = b;
@@ -48,7 +48,7 @@ static uint32_t find_left(const CertProof *p, const CertLeft *like)
     return lo;
 }
 
-/* Where value stands along an axis of the iterations of its node; NULL: nowhere. */
+/* The range of iterations that value covers along the loop's axis. */
 static void stands(const CertValue *value, const char *loop, int64_t *ret_lo, int64_t *ret_hi)
 {
     const CertAxis *axis = loop ? dt_certtext_axis(value->type, loop) : NULL;
@@ -56,8 +56,8 @@ static void stands(const CertValue *value, const char *loop, int64_t *ret_lo, in
     *ret_hi = *ret_lo + (axis ? axis->logical : 1);
 }
 
-/* One result of the serial program: every part that the final one leaves is it, and together they
- * cover its iterations and no others. */
+/* Compares one result of the serial program: every part that final entries leave must equal it, and
+ * together the parts cover its iterations and no others. */
 static bool claim(CertProof *final, const CertLeft *serial, DtCertCounts *counts)
 {
     const CertValue *want = &serial->value;
@@ -95,7 +95,7 @@ static bool claim(CertProof *final, const CertLeft *serial, DtCertCounts *counts
                         serial->key);
 }
 
-/* The final program leaves nothing that the serial one does not. */
+/* Checks that the final program leaves no results that the serial program does not. */
 static bool leaves_no_more(CertProof *final, const CertProof *serial)
 {
     for (uint32_t i = 0; i < final->left.n; i++) {
@@ -122,8 +122,7 @@ int dt_cert_by_key(const void *a, const void *b)
     return x == y ? 0 : (uintptr_t)x < (uintptr_t)y ? -1 : 1;
 }
 
-/* Whether the stores have the initial values of the serial program. Later steps find in them what
- * earlier steps left. */
+/* Checks that stores have the initial values of the serial program, since later steps read them. */
 static bool begins_alike(CertProof *final, const CertProof *serial)
 {
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
@@ -139,7 +138,7 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
     return true;
 }
 
-/* Number of times that an update stores the value of this key. */
+/* How many times an update stores the value of this key. */
 static int64_t times_left(const CertProof *final, const char *update, const char *key)
 {
     const CertLeft like = {.entry = update, .key = key};
@@ -169,7 +168,7 @@ static bool keeps_copies(CertProof *final)
         for (next = i; next < n && sorted[next]->key == sorted[i]->key; next++)
             copies += sorted[next]->stage < 0 ? dt_certsource_stages(program)
                                               : sorted[next]->to - sorted[next]->stage + 1;
-        const char *last = NULL; /* stages' entries have one base */
+        const char *last = NULL; /* the entries of all stages have one base name */
         for (uint32_t e = 0; e < program->entries.n; e++) {
             const char *base = dt_certsource_base(program, &program->entries.at[e]);
             const int64_t left = dt_certproof_is_update(base) && base != last
@@ -193,9 +192,10 @@ static bool is_named_after(const CertProgram *program, const CertStore *store)
     return of && of->path == store->path && of->pattern == store->pattern;
 }
 
-/* A value accumulated in a store (not a bucket) must be the one that the store's name says.
- * Stages of a pipeline may have a part each of a tied parameter's gradient: then the update's
- * use of it is compared, and only the name is checked here. */
+/* Checks a value accumulated in a store that is no bucket: it must be the gradient of the parameter
+ * that the store names. Each stage of a pipeline may have a part of the gradient of a shared
+ * parameter: then only the name is checked here, and the update's use of the gradient is
+ * compared. */
 static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *store, CertNode *have)
 {
     const CertStore *meant = dt_certsource_find(serial, store->key);
@@ -210,7 +210,7 @@ static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *st
            dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
 }
 
-/* The same of all stores, and of each member of buckets, which have names of their own. */
+/* Checks the names of all stores, and of each member of buckets. */
 static bool adds_up(CertProof *final, CertProof *serial)
 {
     for (uint32_t i = 0; i < final->program.stores.n; i++) {
@@ -236,7 +236,8 @@ static bool adds_up(CertProof *final, CertProof *serial)
     return true;
 }
 
-/* The padding of a bucket's store, after its members, stays zero where a sum relies on that. */
+/* Checks that the padding of a bucket's store, after its members, stays zero if a sum relies on
+ * that. */
 static bool keeps_zeros(CertProof *final)
 {
     for (uint32_t i = 0; i < final->state.relied.n; i++)
@@ -248,7 +249,8 @@ static bool keeps_zeros(CertProof *final)
     return true;
 }
 
-/* Which values of the serial program are gradients, if these may cross ranks in another dtype. */
+/* Marks the serial values that are gradients, if the program allows these to cross ranks in another
+ * dtype. */
 static bool note_gradients(CertProof *serial)
 {
     bool good = true;

@@ -57,8 +57,9 @@
 typedef struct DtCertCounts {
     uint32_t values; /* values of the final program whose rule was checked */
     uint32_t claims; /* results compared */
-    uint32_t boxes;  /* calls that became rings or zigzag order, proved by dt_box_prove */
-    uint32_t rounded; /* those of `boxes` that round their parts where the call rounds its result */
+    uint32_t boxes;  /* calls that became functions for rings or zigzag order, proved by
+                      * dt_box_prove */
+    uint32_t rounded; /* those of `boxes` that round parts where the call rounds its result */
     const char *ring, *why; /* see DtBoxCounts */
 } DtCertCounts;
 

@@ -20,7 +20,7 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
     const char *what = store ? store->path : result->name, *why = NULL;
     bool passes = store && dt_certproof_is_passed(store);
     if (store && dt_certproof_is_total(
-                     store)) /* completed at the end of the entry, or left so to the update */
+                     store)) /* completed at the end of the entry, or left pending for the update */
         partial = store->type->partial ? partial & (uint16_t)~p->program.time : 0;
     if (time && !passes && (!result->accumulate || !is(type->pending, "sum")))
         why = "is a sum over micro-batches that is not added up";
@@ -57,7 +57,7 @@ static void leave_one(CertProof *p, const CertStore *store, const CertResult *re
             ((CertLeft){p->base, store ? store->key : result->name, value}));
 }
 
-/* Records a result of an entry; of a bucket each member. */
+/* Records a result of an entry; for a bucket, one for each member. */
 static bool leave(CertProof *p, const CertResult *result, CertValue value)
 {
     const CertStore *store = dt_certproof_store_at(p, result->store);
@@ -94,7 +94,7 @@ static bool is_worth(CertProof *p, const CertFunc *func)
             continue;
         const CertStore *store = dt_certproof_store_at(p, op->store);
         if (!dt_cert_has(store, p->state.stage))
-            return true; /* refused there */
+            return true; /* its own check refuses it */
         if (dt_certproof_is_total(store))
             waits = waits || !dt_certsource_is_known(p, dt_cert_place(store, p->state.stage));
         if (dt_certproof_is_passed(store)) {
@@ -147,14 +147,14 @@ static bool run_entry(CertProof *p, const CertEntry *entry, int64_t stage, bool 
     return true;
 }
 
-/* An entry on one stage of its class. */
+/* Evaluates an entry on one stage of its class. */
 typedef struct Task {
     const CertEntry *entry;
     int64_t stage;
     bool done;
 } Task;
 
-/* In a pipeline every entry whose name has a number is of a stage. */
+/* In a program with a pipeline, an entry whose name has a number must belong to a stage. */
 static bool have_stages(CertProof *p)
 {
     for (uint32_t i = 0; p->program.pipe && i < p->program.entries.n; i++) {
@@ -173,7 +173,7 @@ static bool run_entries(CertProof *p)
             DT_PUSH(p->state.arena, tasks, ((Task){&p->program.entries.at[i], s, false}));
     bool backwards = false;
     for (uint32_t idle = 0, left = tasks.n; idle < 3 && left;
-         idle++) { /* forward pieces are in order, backward ones the other way */
+         idle++) { /* forward pieces in ascending order, backward ones in descending order */
         for (uint32_t j = 0; j < tasks.n; j++) {
             Task *task = &tasks.at[backwards ? tasks.n - 1 - j : j];
             uint32_t news = p->news;
@@ -214,7 +214,7 @@ static bool find_channels(CertProof *p)
     return true;
 }
 
-/* Of a serial program after another one: is_serial, and its values have no numbers. */
+/* Reads a second serial program: it is evaluated like the first, and its values have no numbers. */
 bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertNodes *nodes,
                         bool is_serial, const char *text, DtText *problem)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a program is not proved, and where. */
+/* Messages that say why a program is not proved, and where. */
 #include "verify/internal.h"
 
 #include <stdarg.h>

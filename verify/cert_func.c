@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions and loops: gives the results of a function from its operands. A function is
+/* Functions and loops: computes the results of a function from its operands. A function is
  * evaluated once for equal operands in the same loops.
  *
  * The body of a loop is evaluated for "the iteration". Each value that a serial loop carries is
@@ -12,15 +12,16 @@
 #include "base/intern.h"
 
 
-enum { MOST_OPS = 1 << 22 }; /* ops: a text that names each function twice in the next has no end */
+enum { MOST_OPS = 1 << 22 }; /* limits the number of ops: a text in which each function calls the
+                              * next one twice would take exponential time */
 
 static const char part_kind[] = "part", behind_kind[] = "behind", iteration_kind[] = "iteration";
 
-/* A function evaluated for operands, in these loops, under these names. */
+/* A function that was evaluated, for these operands, in these loops, under these names. */
 typedef struct CertMemo Memo;
 struct CertMemo {
     const CertFunc *func;
-    const char *context; /* names the loops around it */
+    const char *context; /* identifies the loops around it */
     const CertCarried *inside;
     CertCalled names;
     CertValue *in, *out;
@@ -49,7 +50,7 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
     CertNode *number = value->node;
     if (value->loop == loop && value->first == CERT_ANY)
         value->first = first;
-    /* a bucket of them is stacked when it is packed */
+    /* a bucket of such values is stacked when it is packed */
     bool zeros = dt_certpack_is(number) && value->loop == loop;
     for (uint32_t i = 1; zeros && i < number->n_in; i += 2)
         zeros = dt_certnode_is_zero(number->in[i]);
@@ -70,7 +71,7 @@ void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertVa
 static bool run_op(CertState *state, const CertOp *op, const char *context, const CertValue *in,
                    CertValue *out);
 
-/* Records the first op whose value does not occur in the serial program before this one. */
+/* Records the first op of the second serial program whose value does not occur in the first one. */
 static void note_news(CertState *state, const CertOp *op, const CertValue *out)
 {
     CertMeant *meant = state->meant;
@@ -115,7 +116,7 @@ static bool run(CertState *state, const CertFunc *func, const char *context,
     return true;
 }
 
-/* As it was before something was tried that failed. */
+/* Restores the state from before an attempt that failed. */
 typedef struct Before {
     const CertFunc *func;
     uint32_t depth;
@@ -191,7 +192,7 @@ static const Memo *evaluate(CertState *state, const CertFunc *func, const char *
         memo->problem = dt_arena_printf(
             state->arena, "%s", state->problem->len > said ? state->problem->at + said : "");
     memo->values = state->values - values;
-    Memo **slot = memo_slot(state, hash); /* evaluating it has filled the table */
+    Memo **slot = memo_slot(state, hash); /* evaluating it has changed the table */
     memo->next = *slot;
     *slot = memo;
     state->n_memos++;
@@ -239,13 +240,13 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
 
 typedef struct Stack {
     CertState *state;
-    CertLoop loop; /* of this stage */
+    CertLoop loop; /* only the iterations of this stage */
     const char *context, *symbols;
 } Stack;
 
-/* Carried values of a loop of the final program. carried: their numbers in the serial loop. lacks:
- * the value begins with another value than the serial one; then only the added terms are
- * compared. */
+/* What is known of the carried values of a final loop. carried: their numbers in the serial loop.
+ * lacks: the value does not begin as the serial one does; then only the terms that iterations add
+ * are compared. */
 typedef struct Goes {
     const CertCarried *loop;
     uint32_t *carried;
@@ -273,8 +274,8 @@ static CertNode *stack_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
-/* A value of some iterations of another loop's axis enters or leaves a loop as those iterations of
- * its node. */
+/* A value that covers some iterations of another loop enters or leaves this loop as a node for
+ * those iterations. */
 static CertNode *fixed(CertState *state, CertValue value, const char *loop)
 {
     if (!value.loop || value.loop == loop ||
@@ -294,7 +295,7 @@ static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole
     return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
-/* Which carried value of the serial loop k is, by its number, and how it begins. */
+/* Finds which carried value of the serial loop k is (by its number), and how it begins. */
 static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, CertNode *from,
                          Goes *goes)
 {
@@ -313,7 +314,7 @@ static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, C
     return !goes->lacks[k] || dt_certsum_adds(goes->loop, goes->carried[k]);
 }
 
-/* The node for carried value k in the body. */
+/* The node that carried value k is inside of the body. */
 static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *body, uint32_t k,
                               const CertValue *from, const CertShape *shape, Goes *goes)
 {
@@ -337,7 +338,7 @@ static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *bo
     return goes->lacks[k] ? dt_certsum_lacking(state, at, at) : at;
 }
 
-/* The body's inputs; false after a problem. */
+/* Computes the body's inputs; false after a problem. */
 static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
                         CertValue *inputs, Goes *goes)
 {
@@ -371,7 +372,7 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
             return false;
         if (i >= loop->carried)
             continue;
-        /* of what goes in alone is known that it is whole, or of any range */
+        /* an initial value only shows that it is whole, or the same in any range */
         dt_certrange_close(state, to);
         memset(to->fill, CERT_ANYTHING, sizeof to->fill);
         to->node =
@@ -382,8 +383,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
     return true;
 }
 
-/* What the body leaves: a carried value as it came, others as what they are whatever loop they are
- * in. */
+/* Nodes of the body's results: a carried value that did not change is itself; for others, what they
+ * are outside of any loop. */
 static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs, CertValue *out)
 {
     for (uint32_t k = 0; k < op->n_out; k++) {
@@ -403,7 +404,7 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
     return true;
 }
 
-/* Notes what the serial loop carries. */
+/* Records the carried values of a serial loop. */
 static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertValue *in,
                               const CertValue *inputs, const CertValue *made)
 {
@@ -439,7 +440,8 @@ static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertV
     return loop;
 }
 
-/* Carried value k behind the final loop, if the body has made the next of it; NULL: it has not. */
+/* The node of carried value k after the final loop, if the body computes its next value from it;
+ * NULL: it does not. */
 static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const CertValue *from,
                         CertNode *made)
 {
@@ -499,7 +501,8 @@ static bool loop_results(Stack *stack, const CertOp *op, const CertValue *in, co
 
 static const CertCalled no_names = {"", ""};
 
-/* Whether the body makes of what this serial loop carries what its own body does. */
+/* Whether the body computes, from the nodes that this serial loop carries, what its own body
+ * does. */
 static bool is_unchanged(const CertCarried *loop, const CertValue *made)
 {
     bool same = true;
@@ -508,7 +511,8 @@ static bool is_unchanged(const CertCarried *loop, const CertValue *made)
     return same;
 }
 
-/* means: the serial loop that it is; or, in a serial program, may be (NULL: it is a new one). */
+/* Evaluates a loop. means: the serial loop that it is; in a serial program, one that it may equal
+ * (NULL: it is new). */
 static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
                      const CertCarried *means, CertValue *out)
 {
@@ -539,7 +543,7 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     return loop_results(stack, op, in, made, &goes, serial, out);
 }
 
-/* Whether its iterations are some of the serial loop's, in the same order. */
+/* Whether the loop's iterations are iterations of the serial loop, in the same order. */
 static bool is_part(const Stack *stack, const CertCarried *serial)
 {
     const CertLoop *loop = &stack->loop;
@@ -547,7 +551,8 @@ static bool is_part(const Stack *stack, const CertCarried *serial)
            loop->first + loop->count <= serial->first + serial->count;
 }
 
-/* Whether all that the loop carries begins with what the serial one carries there. */
+/* Whether each carried value of the loop begins as the corresponding one of the serial loop
+ * does. */
 static bool begins_alike(const Stack *stack, const CertFunc *body, const CertValue *in, Goes *goes)
 {
     bool alike = true;
@@ -556,8 +561,8 @@ static bool begins_alike(const Stack *stack, const CertFunc *body, const CertVal
     return alike;
 }
 
-/* Whether it is in the loop that is followed, as far as there is one by that name. So of loops in
- * loops not every one is tried for every one around it. */
+/* Whether the serial loop is inside the loop that is being matched, if there is one of that name.
+ * So inner loops are not tried for every outer one. */
 static bool is_inside(const CertState *state, const CertCarried *serial)
 {
     const CertCarried *inside = state->meant->inside;
@@ -581,15 +586,15 @@ static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
             if (m->node->kind != dt_certkind_carried || !serial || !is_part(stack, serial) ||
                 !is_inside(state, serial) || begins_alike(stack, body, in, &goes) != (pass == 0))
                 continue;
-            go_back(state, &start); /* what another one was not */
+            go_back(state, &start); /* forgets why another loop did not match */
             if (run_loop(stack, op, body, in, serial, out))
                 return true;
         }
     return dt_cert_fail(state, op, "a loop that carries what no loop of the serial program does");
 }
 
-/* One that was met before, in another entry or text, if it is given the same and does the same;
- * else one of its own. */
+/* A serial loop: the one met before, in another entry or text, if it has the same operands and
+ * computes the same; else a new one. */
 static bool serial_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
                         CertValue *out)
 {
@@ -654,7 +659,7 @@ static bool run_op(CertState *state, const CertOp *op, const char *context, cons
         return state->across(state, op, in[0], out);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (!in[i].node)
-            return true; /* what follows is not known yet either */
+            return true; /* values that depend on it are not known yet either */
     if (dt_cert_is(op->kind, "call"))
         return call_op(state, op, context, in, out);
     if (dt_cert_is(op->kind, "loop"))

@@ -30,7 +30,7 @@ static bool range_in(const char *attributes, CertRange *ret)
     return true;
 }
 
-/* "-inf" of " number=-inf [height]"; "0" if there is none. */
+/* The fill in the attributes: "-inf" of " number=-inf [height]"; "0" if there is none. */
 static const char *number_in(const char *attributes)
 {
     const char *at = strstr(attributes, "number=");
@@ -62,8 +62,9 @@ const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in)
 
 typedef struct Halo {
     CertState *state;
-    const char *block, *part, *axis; /* "@axis", "@axis.part", axis */
-    CertNode *source;                /* the value that is cut into parts; NULL: not found yet */
+    const char *block, *part, *axis; /* names of axes: "@axis", "@axis.part", and the axis that was
+                                      * cut */
+    CertNode *source;                /* the value that was cut into parts; NULL: not found yet */
     CertFunc *func;
     uint32_t n;
     struct {
@@ -72,7 +73,7 @@ typedef struct Halo {
     } made[MOST_NODES];
 } Halo;
 
-/* Of a whole value. */
+/* The type of a whole value. */
 static const CertType *type_of(const Halo *h, const CertShape *shape)
 {
     CertType *type = DT_NEW(h->state->arena, CertType);
@@ -85,7 +86,7 @@ static const CertType *type_of(const Halo *h, const CertShape *shape)
     return type;
 }
 
-/* An op with one result of this type. */
+/* A CertOp with one result of this type. */
 static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const CertType *type,
                       uint32_t n_in, const uint32_t *in)
 {
@@ -104,8 +105,8 @@ static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const C
     return op;
 }
 
-/* Reads axes, one range and a number of the attributes' text; false: there is more that changes
- * what the op means. */
+/* Reads axes, one range and a number from the attributes' text; false: there are further attributes
+ * that change the meaning. */
 static bool read_attributes(CertOp *op)
 {
     const char *at = op->attributes;
@@ -143,7 +144,8 @@ static CertOp *cut(Halo *h, const CertType *whole, const char *axis, uint32_t x,
     return op;
 }
 
-/* The part of the rank before, or after; around the ends of the mesh. */
+/* Adds the shift to the part of the previous or next rank; the first and the last rank count as
+ * neighbours. */
 static bool add_shift(Halo *h, const CertNode *node, uint32_t x, uint32_t *ret_value)
 {
     const CertType *type = type_of(h, node->shape);
@@ -175,7 +177,7 @@ static uint32_t add_relabel(Halo *h, const CertType *type, uint32_t x, bool cuts
     return op->first_out;
 }
 
-/* Whether a and b are equal but for quotes in a. */
+/* Whether a and b are equal apart from quotes in a. */
 static bool same_unquoted(const char *a, const char *b)
 {
     for (; *a; a++)
@@ -184,7 +186,7 @@ static bool same_unquoted(const char *a, const char *b)
     return *b == 0;
 }
 
-/* The parts of the source. */
+/* Adds ops that cut the source into parts. */
 static bool add_source(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     const char *text =
@@ -210,8 +212,8 @@ static bool make(Halo *h, const CertNode *node, const uint32_t *in, uint32_t *re
     return read_attributes(op);
 }
 
-/* Appends what makes the node, after what makes its operands, unless that is there; its value's
- * number. */
+/* Appends the op of a node, after its operands, unless it is there; returns the number of its
+ * value. */
 static bool add_node(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     uint32_t in[MOST_IN];
@@ -265,7 +267,8 @@ static Halo *begin(CertState *state, const char *const *names, const CertNode *s
 
 /* ---- what they are ---- */
 
-/* Whether `parts` does what the window or fold `whole` of its source does. */
+/* Whether the assembled value `parts` equals the window or fold `whole` of the source, compared as
+ * a box. */
 static bool is_whole(const Halo *parts, const CertNode *whole)
 {
     CertState *state = parts->state;
@@ -293,7 +296,7 @@ static bool may_be(const CertNode *node, const CertShape *shape)
            node->shape == shape;
 }
 
-/* The window or fold of the source with the recorded number. */
+/* The serial window or fold of the source that has the recorded number. */
 static CertNode *find_whole(const Halo *h, const CertShape *shape, uint32_t number)
 {
     uint32_t tried = 0;

@@ -157,7 +157,7 @@ static void add_axis(CertShape *draft, const char *name, int64_t extent)
 
 const CertShape *dt_certnode_shape(CertNodes *nodes, const CertType *type)
 {
-    CertType *notes = (CertType *)type; /* what follows from it is noted in it */
+    CertType *notes = (CertType *)type; /* facts that follow from a node are recorded in it */
     CertShape draft = {.dtype = type->dtype};
     if (type->shape)
         return type->shape;
@@ -241,7 +241,7 @@ bool dt_certnode_is_zero(const CertNode *node)
 
 /* ---- messages ---- */
 
-/* The first operand of `from` that is not an operand of node. */
+/* The first operand of `from` that is no operand of node. */
 static const CertNode *lacking(const CertNode *node, const CertNode *from)
 {
     for (uint32_t i = 0; i < from->n_in; i++) {

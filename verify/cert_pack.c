@@ -63,7 +63,7 @@ static int by_offset(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Of one iteration. */
+/* The size of one iteration's part. */
 static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
 {
     int64_t n = 1;
@@ -74,7 +74,7 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
     return n;
 }
 
-/* Whether a member has the iterations of its bucket. */
+/* Whether a member has the same iterations as its bucket. */
 static bool has_iterations(const CertType *member, const CertType *bucket)
 {
     bool has = true;
@@ -212,7 +212,8 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
                       : dt_certpack_member(state, in[0].node, (int64_t)op->number, op->types[0],
                                            in[0].type);
     memset(out->fill, zero ? CERT_ZERO : CERT_ANYTHING, sizeof out->fill);
-    out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO; /* the padding after the members */
+    /* facts about the padding after the members */
+    out->fill[CERT_REST] = out->fill[CERT_SURE] = CERT_ZERO;
     return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
@@ -230,7 +231,7 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
 
 /* ---- ops on buckets ---- */
 
-/* The axes that a reduction of all of a member is over, as attributes say it. */
+/* The axes of a reduction over all of a member, as text of attributes. */
 static const char *all_axes(const CertShape *shape)
 {
     DtText text = {0};
@@ -278,7 +279,7 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     return true;
 }
 
-/* One number for each bucket of the stack, or one for all. */
+/* The operand as one number for each bucket of the stack, or for all. */
 static bool is_factor(const CertType *type, const CertType *bucket)
 {
     bool is = true;
@@ -343,7 +344,8 @@ CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n, CertNode *const *in)
 {
     if (!dt_certpack_is(in[0])) {
-        CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n); /* but zeros */
+        /* operands that are zero do not count */
+        CertNode **terms = DT_NEW_ARRAY(state->arena, CertNode *, n);
         uint32_t left = 0;
         for (uint32_t i = 0; i < n; i++)
             if (!dt_certstep_is_zero(in[i]))

@@ -33,7 +33,7 @@ static bool named(const CertType *type, const char *const *names, uint32_t n, ui
     return false;
 }
 
-/* The content of operand i in the padding of axis k of the result. */
+/* What operand i has as padding along axis k of the result. */
 static CertFill operand(const CertValue *x, uint32_t k)
 {
     double number;
@@ -43,7 +43,7 @@ static CertFill operand(const CertValue *x, uint32_t k)
                                                 : CERT_ANYTHING;
 }
 
-/* Whether a value has padding of axis k: a bucket, if a tensor in it has. */
+/* Whether a value has padding along axis k; for a bucket: whether some member has. */
 static bool has_padding(const CertState *state, const CertValue *x, uint32_t k)
 {
     bool has = x->type->padded >> k & 1;
@@ -74,9 +74,9 @@ static bool position_below(const CertState *state, const CertOp *op, const CertV
            (in[0].type->padded >> k & 1) && dt_certnode_number(in[1].node, ret_n);
 }
 
-/* Indices out of range read 0 and add nothing, and so may those of padding: nothing but zeros is
- * sure to stay. Where an index is looked up along the axis, or added up there, only a tensor of
- * zeros makes such. */
+/* The padding of a lookup or of a sum by index. An index in the padding may be out of range, and
+ * then reads 0 or adds nothing. So the padding of the result is only known to be zero if that of
+ * the indexed tensor is. */
 static CertFill lookup(const CertOp *op, const CertValue *x, uint32_t k)
 {
     const bool names =
@@ -87,7 +87,7 @@ static CertFill lookup(const CertOp *op, const CertValue *x, uint32_t k)
 
 static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
 {
-    bool zero = op->number == 0; /* value outside the operand: of `pad` and `window` */
+    bool zero = op->number == 0; /* outside of the operand `pad` and `window` give the fill */
     double n;
     switch (op->rule->pads) {
     case F_ANY: break;
@@ -108,7 +108,7 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
         for (uint32_t i = 0; i < op->n_in; i++)
             zero = zero && operand(&in[i], k) == CERT_ZERO;
         return zero ? CERT_ZERO : CERT_ANYTHING;
-    case F_SUM: /* zero and a number above it are one above it */
+    case F_SUM: /* zero plus a number above zero is above zero */
         if (operand(&in[0], k) == CERT_ZERO && operand(&in[1], k) == CERT_ZERO)
             return CERT_ZERO;
         for (uint32_t i = 0; i < 2; i++)
@@ -120,7 +120,7 @@ static CertFill fill(CertState *state, const CertOp *op, const CertValue *in, ui
         zero = operand(&in[0], k) == CERT_ZERO && (operand(&in[1], k) == CERT_POSITIVE ||
                                                    (k >= CERT_REST && !dt_certpack_is(in[1].node)));
         return zero ? CERT_ZERO : CERT_ANYTHING;
-    case F_PRODUCT: /* of finite numbers */
+    case F_PRODUCT: /* zero times a finite number is zero */
         for (uint32_t i = 0; i < op->n_in; i++) {
             bool has = dt_certpack_is(in[i].node) || (in[i].type->padded >> k & 1);
             bool factor = in[i].type->rank == 0 || k >= CERT_REST || dt_cert_is(op->kind, "dot");
@@ -143,14 +143,16 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
             !(bucket && (k < state->program->n_padded || k >= CERT_REST)))
             continue;
         CertFill f = fill(state, op, in, k);
-        if (sum && f != CERT_ZERO && dt_cert_is(op->reduce, "sum")) /* of one number on each rank */
+        /* the sum of a number that one rank has */
+        if (sum && f != CERT_ZERO && dt_cert_is(op->reduce, "sum"))
             f = CERT_ANYTHING;
         if (dt_cert_is(op->kind, "pad") && !(in[0].type->padded >> k & 1))
             f = fill_of_number(ret_value->type->dtype, op->number);
         ret_value->fill[k] = (uint8_t)f;
     }
     for (uint32_t i = 0; bucket && i < op->n_in; i++) {
-        if (ret_value->rest && in[i].rest && in[i].rest != ret_value->rest) /* of one path only */
+        /* both operands belong to stores of one path */
+        if (ret_value->rest && in[i].rest && in[i].rest != ret_value->rest)
             ret_value->fill[CERT_REST] = CERT_ANYTHING;
         ret_value->rest = in[i].rest ? in[i].rest : ret_value->rest;
     }
@@ -204,7 +206,7 @@ static bool no(CertState *state, const CertOp *op, uint32_t k, const char *why)
                             state->program->padded[k].name, why);
 }
 
-/* Operands that are reduced along padded axis k hold the identity there. */
+/* Checks that operands which are reduced along padded axis k have the identity there. */
 static bool reduces_rightly(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
 {
     CertFill want = dt_cert_is(op->reduce, "max")   ? CERT_LOWEST

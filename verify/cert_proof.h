@@ -6,46 +6,46 @@
 
 #include "verify/internal.h"
 
-typedef struct CertLeft { /* a result that an entry leaves */
-    const char *entry; /* "grad" of "grad.b0" */
-    const char *key;   /* "param h.wq.w", or a name */
+typedef struct CertLeft { /* A result that an entry leaves. */
+    const char *entry; /* name of the entry without its number: "grad" of "grad.b0" */
+    const char *key;   /* "param h.wq.w", or the name of the result */
     CertValue value;
 } CertLeft;
 
-typedef struct CertPart { /* the contribution of one entry to a gradient */
+typedef struct CertPart { /* one entry's term of a gradient */
     const CertResult *result;
     const char *base;
     CertValue value;
-    int32_t next; /* the next one of the same store, or -1 */
+    int32_t next; /* the next result for the same store, or -1 */
 } CertPart;
 
-/* A sum over stages: number `number` among the sums over these stages in entries of this name. */
+/* A sum over stages: sum number `number` over these stages in entries of this name. */
 typedef struct CertAcross {
     const char *entry;
     const char *stages;
     uint32_t number;
-    CertNode **terms; /* by stage */
-    CertNode *all;    /* the sum, once all terms are known */
-    CertValue like;   /* a value with the placement of all terms */
-    int64_t total;    /* as CertValue.total, of one of them */
+    CertNode **terms; /* terms, by stage */
+    CertNode *all;    /* the sum; known once all terms are known */
+    CertValue like;   /* a value that has the placement of every term */
+    int64_t total;    /* CertValue.total of one of them */
 } CertAcross;
 
 typedef struct CertProof {
     CertState state;
     CertProgram program;
-    const CertStore **by_key; /* its stores, sorted so */
+    const CertStore **by_key; /* stores, sorted by key */
     struct CertProof *serial;
-    /* For the stores of each stage, by place: */
-    CertValue *stored; /* the values that pieces stored there, */
+    /* By store of each stage: */
+    CertValue *stored; /* the value that pieces stored there, */
     const char **run;  /* and the entry that they belong to: other entries run on other data */
     int32_t *writers;  /* first of the parts that are added to it, or -1 */
     const CertChannel **from;
     DT_VEC(CertPart) parts;
     DT_VEC(CertAcross) sums;
-    DT_VEC(const char *) across; /* stage sets of the sums met in the entry being evaluated */
-    uint32_t news;               /* number of terms that became known */
+    DT_VEC(const char *) across; /* sets of stages of the sums met so far in the present entry */
+    uint32_t news;               /* how many terms have become known */
     const char *base;
-    /* paths of buckets whose bytes after the members may be other than zero */
+    /* paths of buckets that may have values other than zero after their members */
     DT_VEC(const char *) filled;
     DT_VEC(CertLeft) left;
 } CertProof;
@@ -81,7 +81,8 @@ static inline const CertStore *dt_certproof_store_at(const CertProof *p, int64_t
 
 /* ---- cert_source.c ---- */
 
-/* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue.2". */
+/* Name without the piece or stage: "grad" of "grad.f0" and "grad.b1", "grad.prologue" of
+ * "grad.prologue.2". */
 const char *dt_certsource_base(const CertProgram *program, const CertEntry *entry);
 uint32_t dt_certsource_stages(const CertProgram *program);
 /* The store of this key; NULL: there is none. */
@@ -92,18 +93,19 @@ bool dt_certsource_writers(CertProof *p);
 bool dt_certsource_is_known(const CertProof *p, uint32_t place);
 bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value);
 bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value);
-/* The value that a stage finds in a store that pieces pass on; NULL after a problem. */
+/* The value that a stage finds in a store through which pieces pass values; NULL after a
+ * problem. */
 const CertValue *dt_certsource_passed(CertProof *p, const CertOp *op, int64_t number,
                                       int64_t stage);
-/* See CertState. */
+/* The functions of CertState with these names. */
 bool dt_certsource_of(CertState *state, const CertOp *op, CertValue *ret_value);
 bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
 CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node);
 
 /* ---- cert_entry.c ---- */
 
-/* Reads the program and runs its entries; false after a problem. is_serial: it is a second
- * serial program, whose values have no numbers. */
+/* Reads the program and runs its entries; false after a problem. is_serial: a second serial
+ * program, whose values have no numbers. */
 bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertNodes *nodes,
                         bool is_serial, const char *text, DtText *problem);
 

@@ -39,7 +39,8 @@ void dt_certrange_note(CertProgram *program)
                     add(program, func->ops.at[k]->loop);
 }
 
-/* A program is read before it is evaluated, the serial one first: both know its loops. */
+/* Loops of a program are known when it is evaluated, since all of it is read first; the serial
+ * program is read before the final one. */
 static bool is_loop(const CertProgram *program, const char *axis)
 {
     return find(program->whole, axis) != NULL;
@@ -53,7 +54,7 @@ int64_t dt_certrange_count(const CertState *state, const char *axis)
 
 const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop)
 {
-    CertType *notes = (CertType *)type; /* caches what is derived from the type */
+    CertType *notes = (CertType *)type; /* keeps what is derived from the type */
     const int64_t count =
         loop && dt_certtext_axis(type, loop) ? dt_certrange_count(state, loop) : -1;
     const CertShape *shape = dt_certnode_shape(state->nodes, type);
@@ -66,8 +67,8 @@ const CertShape *dt_certrange_all(CertState *state, const CertType *type, const 
     return type->all;
 }
 
-/* An operand that has the axis and is of no loop has all of it: from 0 on. Where all iterations are
- * equal they are those of the others. */
+/* An operand that has the axis but no loop covers all iterations, from 0 on. An operand whose
+ * iterations are all equal adapts to the others. */
 bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value)
 {
     bool whole = false;
@@ -186,7 +187,7 @@ bool dt_certrange_adds(const CertOp *op)
     return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
 }
 
-/* Zeros combined with some iterations count as zeros of these iterations. */
+/* Zeros that are combined with a range of iterations count as zeros of that range. */
 static bool cover(CertState *state, const CertOp *op, const CertValue *like, CertValue *settled)
 {
     bool any = false;
@@ -245,7 +246,7 @@ void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const Cer
     }
 }
 
-/* Which part of its node value is: all of it if it covers the node's own extent. */
+/* The part of its node that a value covers: all, if it covers the node's own extent. */
 static void tag(CertValue *value, const char *axis, int64_t first)
 {
     const bool whole = first == 0 && dt_certnode_extent(value->node->shape, axis) ==

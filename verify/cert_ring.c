@@ -32,8 +32,8 @@ static bool is_block(const CertOp *op, const CertAxis *axis)
     return bits != 0 && op->mesh == bits;
 }
 
-/* The splits of the blocks; NULL: there are none, or they differ, or blocks would meet over
- * time. */
+/* The splits of the blocks; NULL: operands have none, or disagree, or time would split the
+ * blocks. */
 static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const CertValue *in)
 {
     const CertAxis *block = NULL;
@@ -48,7 +48,7 @@ static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const
     return block;
 }
 
-/* type with the ring's axis lying as in `like`. */
+/* The type with the ring's axis split as in `like`. */
 static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis *like)
 {
     CertType copy = *type;

@@ -125,7 +125,7 @@ static bool complete(const Rule *r, uint32_t operands)
     return true;
 }
 
-/* Linear in the operands together that need not be complete: all pending alike, or zero. */
+/* The operands together that the op is linear in: all are pending alike, or zero. */
 static bool linear(const Rule *r, bool sums_only)
 {
     const CertType *pending = NULL;
@@ -147,7 +147,7 @@ static bool linear(const Rule *r, bool sums_only)
     return pending_is(r, pending->partial, pending->pending);
 }
 
-/* Mesh axes of the axes of operand i in names. */
+/* The mesh axes that split the named axes of operand i. */
 static uint16_t bits_named(const Rule *r, uint32_t i, const char *const *names, uint32_t n)
 {
     uint16_t bits = 0;
@@ -236,8 +236,8 @@ static bool blocks(const Rule *r, const CertType *type, const char *const *names
     return true;
 }
 
-/* How many elements these axes have together; 0: one is missing, or is not as long as extents say
- * (NULL: nothing), or an axis is named so often that there is no such number. */
+/* The product of the extents of these axes; 0: an axis is missing, is not as long as `extents` says
+ * (NULL: not checked), or is named so often that the product overflows. */
 static int64_t elements(const CertType *type, const char *const *names, uint32_t n,
                         const int64_t *extents)
 {
@@ -318,7 +318,7 @@ static bool own_concat(const Rule *r)
 
 /* A rank can compute the windows of its part of a split axis alone only if each window is one
  * element. */
-static bool own_window(const Rule *r) /* and fold */
+static bool own_window(const Rule *r) /* and those of a fold */
 {
     const CertType *windows = dt_cert_is(r->op->kind, "window") ? result(r) : operand(r, 0);
     const CertAxis *axis = r->op->n_axes == 2 ? dt_certtext_axis(windows, r->op->axes[0]) : NULL,
@@ -386,7 +386,7 @@ static bool own_scatter(const Rule *r)
     return pending_is(r, bits | x->partial, "sum");
 }
 
-/* Whether all results have the placement of the first, which has that of the operands. */
+/* Checks that all results have the placement of the first one, which has that of the operands. */
 static bool own_alike(const Rule *r)
 {
     const CertType *x = result(r);
@@ -427,7 +427,8 @@ static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
     return pending_is(r, x->partial & (uint16_t)~done, x->partial ? x->pending : "sum");
 }
 
-/* Stages run entries of their own: only sums over them are known to meet (cert_source.c). */
+/* Checks a sum over stages. Stages run entries of their own, so only sums are known to meet
+ * (cert_source.c). */
 static bool exchanges(const Rule *r)
 {
     if (r->op->mesh & (r->state->program->time | r->state->program->pipe))
@@ -435,7 +436,7 @@ static bool exchanges(const Rule *r)
     return true;
 }
 
-/* Whether elements keep their places. */
+/* Whether the op leaves elements at their places. */
 static bool is_moved(const Rule *r)
 {
     const CertType *x = operand(r, 0), *y = result(r);
@@ -499,7 +500,7 @@ const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh)
     return NULL;
 }
 
-/* Parts of one axis go round the ranks that hold them. */
+/* Checks a shift: parts of one axis move around the ranks that hold them. */
 static bool own_shift(const Rule *r)
 {
     const CertType *x = operand(r, 0);

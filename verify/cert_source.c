@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sources of an entry: parameters, moments and states, which are equal in both programs;
- * values that other pieces pass on; sums over pieces and stages. Requested repeatedly until they
- * are known. */
+/* The sources of an entry: parameters, moments and states, which are equal in both programs; values
+ * that other pieces pass on; sums over pieces and stages. Entries are evaluated repeatedly until
+ * all of these are known. */
 #include "verify/cert_proof.h"
 
 #include "base/intern.h"
@@ -13,7 +13,8 @@ static const char store_kind[] = "source", input_kind[] = "input of";
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* "grad" of "grad.f0" and "grad.b1", "grad.prologue" of "grad.prologue.2". */
+/* Name without the piece or stage: "grad" of "grad.f0" and "grad.b1", "grad.prologue" of
+ * "grad.prologue.2". */
 const char *dt_certsource_base(const CertProgram *program, const CertEntry *entry)
 {
     if (!program->pipe || entry->stage < 0 || entry->is.number < 0)
@@ -44,7 +45,8 @@ static CertNode *sum_up(CertProof *p, const CertShape *shape, uint32_t n, CertNo
     return dt_certpack_sum(&p->state, shape, n, in);
 }
 
-/* The sum of the serial program in the store of this key, if this is the store. */
+/* The serial program's value in the store of this key, if an accumulated node may be compared with
+ * it. */
 static CertNode *as_serial(CertProof *p, const CertStore *store, CertNode *node)
 {
     CertValue value = {0};
@@ -67,7 +69,7 @@ static CertNode *members_as_serial(CertProof *p, const CertStore *store, CertNod
         (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = node->n_in, .in = in});
 }
 
-/* The same of a gradient, or of the members of a bucket of them, which each of them asks again. */
+/* The serial value of a gradient, or those of the members of a bucket of gradients. */
 CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node)
 {
     CertProof *p = state->data;
@@ -76,13 +78,13 @@ CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node)
         return node;
     if (store->summed == node)
         return store->total;
-    store->summed = node; /* all of the serial program is known by now */
+    store->summed = node; /* the serial program is complete by now */
     store->total =
         dt_certpack_is(node) ? members_as_serial(p, store, node) : as_serial(p, store, node);
     return store->total;
 }
 
-/* The sum of the pieces in a gradient's store, once all terms are known. */
+/* The sum of all pieces' terms in a gradient's store, once all terms are known. */
 bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
 {
     DT_VEC(CertNode *) nodes = {0};
@@ -91,7 +93,7 @@ bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
     for (int32_t i = p->writers[place]; i >= 0; i = p->parts.at[i].next) {
         const CertValue *part = &p->parts.at[i].value, before = *ret_value;
         *ret_value = *part;
-        /* the padding of all pieces, after the same members */
+        /* padding facts hold if they hold for all pieces, which must have the same members */
         for (uint32_t k = 0; nodes.n && k < CERT_FILLS; k++)
             if (before.fill[k] != CERT_ZERO || before.rest != part->rest)
                 ret_value->fill[k] = CERT_ANYTHING;
@@ -120,8 +122,8 @@ bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value)
     return true;
 }
 
-/* Whether entries may leave a store together with those that are known: pieces of one entry add up
- * a gradient, and each loss's update may store a state. */
+/* Whether several entries may leave results in one store: pieces of one entry add to a gradient,
+ * and each loss's update may store a state. */
 static bool may_leave(const CertProof *p, const CertStore *store, const char *base, int32_t others)
 {
     bool may = true;
@@ -135,7 +137,8 @@ static bool may_leave(const CertProof *p, const CertStore *store, const char *ba
     return may;
 }
 
-/* Which results go to each store: to a gradient's several, to others one of an entry. */
+/* Records which results go to each store: to a gradient's store several, to another one result of
+ * one entry. */
 bool dt_certsource_writers(CertProof *p)
 {
     p->writers = DT_NEW_ARRAY(p->state.arena, int32_t, p->program.n_places);
@@ -285,7 +288,8 @@ uint32_t dt_certsource_stages(const CertProgram *program)
 static CertAcross *sum_of(CertProof *p, const char *stages)
 {
     CertAcross sum = {.entry = p->base, .stages = stages};
-    for (uint32_t i = 0; i < p->across.n; i++) /* sums of the same stages correspond in order */
+    for (uint32_t i = 0; i < p->across.n; i++) /* sums over the same stages correspond by their
+                                                * order */
         sum.number += dt_stages_same(p->across.at[i], stages);
     DT_PUSH(p->state.arena, p->across, stages);
     for (uint32_t i = 0; i < p->sums.n; i++)
@@ -319,7 +323,8 @@ bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertV
     if (x.node)
         x.node = dt_certpack_moved(state, op, x.node, x.total);
     if (x.node) {
-        const bool zero = dt_certstep_is_zero(x.node); /* the iterations do not matter */
+        const bool zero = dt_certstep_is_zero(x.node); /* a store without loops has no range of
+                                                        * iterations */
         if (!sum->like.node || (!zero && dt_certstep_is_zero(sum->like.node)))
             sum->like = x;
         if (sum->like.type != x.type ||

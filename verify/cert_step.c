@@ -40,8 +40,8 @@ void dt_certstep_number(CertState *state, uint32_t number, CertNode *node)
     *at = meaning;
 }
 
-/* Whether the value is zero: sums and products of zeros, and linear ops of zero, are. Cached in the
- * node. */
+/* Whether the node is known to be zero: sums and products of zeros, and linear ops of zero. Cached
+ * in the node. */
 bool dt_certstep_is_zero(const CertNode *node)
 {
     CertNode *note = (CertNode *)(uintptr_t)node;
@@ -79,8 +79,7 @@ bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
 
 /* ---- from the parts of an op to the equal serial value ---- */
 
-/* The one name that a relabel gives in place of another, as "from -> to" would be; false: it does
- * more. */
+/* The single name that a relabel changes, as text "from -> to"; false: it does more. */
 static bool is_rename(const CertNode *x, const char **ret_from, const char **ret_to)
 {
     const CertShape *a = x->in[0]->shape, *b = x->shape;
@@ -130,7 +129,7 @@ static bool is_view(const CertNode *parts)
 /* The serial node that a node is known to equal. */
 static CertNode *known_as(CertNode *node) { return node->to ? node->to : node; }
 
-/* The node of the serial program with these parts; NULL: there is none. */
+/* The serial node with these parts; NULL: there is none. */
 static CertNode *serial_of(CertState *state, const CertNode *parts)
 {
     CertNode *node = dt_certnode_find(state->nodes, parts);
@@ -145,8 +144,8 @@ static bool alike(const CertNode *a, const CertNode *b)
            a->over == b->over;
 }
 
-/* The number of operands of parts if they are those of s, and one operand may differ: then ret_but
- * is its index, else n_in. */
+/* Whether parts are those of s, apart from one operand at most; ret_but: the index of that operand,
+ * n_in if all are equal. */
 static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uint32_t *ret_but)
 {
     uint32_t but = parts->n_in;
@@ -183,8 +182,9 @@ static CertNode *before_widening(const CertNode *parts)
                : NULL;
 }
 
-/* Whether a sum is s, as its hint says: the same terms; the same without the initial value of a
- * loop; or a part of a longer sum. */
+/* The node for a sum with these parts. `of`: the serial values that its hint names. The sum is one
+ * of them, s, if it has the same terms, or the same except for the initial value of a loop;
+ * otherwise it is a sum of its own, which may be a part of s. */
 static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 {
     CertNode *one = one_of(&parts), *other[2] = {parts.in[1], parts.in[0]};
@@ -202,9 +202,9 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
     return dt_certnode_make(state->nodes, parts);
 }
 
-/* The node with these parts that has the number: itself; s with another operand where it is linear
- * in that, a term; s over other iterations. Of several nodes with this number, one that it is, or
- * is a term of. NULL: it is none. */
+/* The node for an op with these parts whose hint names serial node s: s itself; or s with another
+ * operand in which s is linear (a term of s); or s over other iterations. If several nodes have the
+ * number, the first one that fits. NULL: none does. */
 static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *term = NULL;
@@ -227,7 +227,7 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
             continue;
         term = dt_certsum_term(state, s, but, parts.in[but]);
         if (dt_certsum_has(state, s->in[but], parts.in[but]))
-            break; /* calls of one function share the number */
+            break; /* several calls of a function share the number */
     }
     return term;
 }
@@ -258,14 +258,14 @@ void dt_certstep_gradient(CertState *state, CertNode *gradient)
         if (note->gradient)
             continue;
         note->gradient = true;
-        if (note->loop) { /* carried: the iterations add to it */
+        if (note->loop) { /* carried by a loop whose iterations add to it */
             DT_PUSH(state->arena, left, note->loop->from[note->carried]);
             DT_PUSH(state->arena, left, note->loop->made[note->carried]);
         }
         for (uint32_t i = 0; i < x->n_in; i++)
             if (hands_on(x))
                 DT_PUSH(state->arena, left, x->in[i]);
-            else if (dt_certstep_is_linear(x, i)) /* its terms */
+            else if (dt_certstep_is_linear(x, i)) /* terms of the sum */
                 dt_certstep_note(state, dt_certsum_without(state, x, i))->gradient = true;
     }
 }
@@ -278,7 +278,7 @@ static bool is_gradient(CertState *state, const CertNode *x)
         return true;
     if (x->kind == dt_certkind_term || x->kind == dt_certkind_lacks || x->kind == dt_certkind_at ||
         x->kind == dt_certkind_total || dt_cert_is(x->kind, "relabel"))
-        return is_gradient(state, x->in[0]); /* of a term: the op without that operand */
+        return is_gradient(state, x->in[0]); /* for a term: the op with another operand */
     if (x->hi) {
         CertNode whole = *x;
         whole.lo = whole.hi = 0;
@@ -291,7 +291,7 @@ static bool is_gradient(CertState *state, const CertNode *x)
     return all && x->n_in;
 }
 
-/* x in that dtype; NULL: it is another one. */
+/* x in that dtype; NULL: x has another one. */
 static CertNode *cast_across(CertState *state, const CertShape *shape, CertNode *x)
 {
     const char *crossing = state->program->whole->crossing;
@@ -309,7 +309,8 @@ CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int
     return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
 }
 
-/* The sum over ranks or stages that was cast back, in its earlier dtype; or NULL. */
+/* For a sum over ranks or stages that was cast for the exchange: its node in the dtype from before;
+ * NULL: x is none. */
 static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x)
 {
     if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
@@ -342,12 +343,12 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     if (!node)
         node = said(state, parts, number);
     if (!node)
-        node = cast_across(state, shape, x); /* no step of the serial program */
+        node = cast_across(state, shape, x); /* the serial program has no such step */
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-/* Of a number that very many values share, calls of one function, it is not asked which: that takes
- * the square of the time. */
+/* If very many values share a number (calls of one function), the search for the right one is left
+ * out, since it would take quadratic time. */
 static bool has_number(const CertState *state, const CertNode *node, uint32_t number)
 {
     enum { MOST = 64 };
@@ -379,7 +380,7 @@ static CertNode *meant(CertState *state, const CertOp *op, CertNode parts, uint3
 CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape,
                              CertNode *const *in, uint32_t index)
 {
-    /* sums that were settled elsewhere */
+    /* sums that were settled before */
     CertNode **known = DT_NEW_ARRAY(state->arena, CertNode *, op->n_in + 1);
     for (uint32_t i = 0; i < op->n_in; i++)
         known[i] = known_as(in[i]);
@@ -418,7 +419,7 @@ static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNod
 }
 
 /* The parts that determine the result of an op: its operands and attributes; for random draws also
- * their place in loops, for reductions over iterations the iterations. */
+ * the loops around; for reductions over iterations also which ones. */
 static CertNode parts_of(CertState *state, const CertOp *op, const char *context,
                          const CertValue *in, const CertShape *shape, CertNode *const *nodes,
                          uint32_t index)
@@ -481,7 +482,7 @@ static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *par
     return meant(state, op, *parts, number);
 }
 
-/* The operand that op is, elsewhere or not; or NULL. */
+/* The operand that op equals, possibly with other padding or placement; or NULL. */
 static CertNode *identity(CertState *state, const CertOp *op, const CertValue *in, bool buckets)
 {
     if (dt_cert_is(op->kind, "bind"))

@@ -12,13 +12,13 @@ typedef DT_VEC(CertNode *) Nodes;
 
 typedef struct Match {
     CertState *state;
-    Nodes terms, ranges; /* terms: of the present value; ranges: terms over some iterations */
-    int64_t left;        /* terms that are not met yet */
-    uint32_t lacks;      /* how many of them lack the initial value of their loop */
-    CertNode *of;        /* of this value that it carries */
+    Nodes terms, ranges; /* terms: of the present sum; ranges: terms that cover some iterations */
+    int64_t left;        /* number of terms that were not met yet */
+    uint32_t lacks;      /* number of terms that lack the initial value of their loop */
+    CertNode *of;        /* the carried value whose initial value they lack */
     uint32_t steps;
-    bool all; /* sums of the serial program among the terms are split too */
-    bool any; /* there are such */
+    bool all; /* serial sums among the terms are taken apart, too */
+    bool any; /* there are such terms */
 } Match;
 
 enum { STEPS = 1 << 20 };
@@ -42,7 +42,8 @@ CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t
     CertNode *at = loop->at[carried];
     if (position == end_of(loop))
         return loop->out[carried];
-    if (position == start_of(loop) || loop->made[carried] == at) /* the body leaves it as it is */
+    /* the body leaves this one unchanged */
+    if (position == start_of(loop) || loop->made[carried] == at)
         return loop->from[carried];
     return dt_certnode_make(state->nodes, (CertNode){.kind = dt_certkind_at,
                                                      .attributes = loop->symbols,
@@ -93,7 +94,7 @@ static bool is_view(const CertNode *x)
     return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
-/* The value that the serial program computes of x as operand i of s; NULL: it computes none. */
+/* The serial value that results from s with x as operand i; NULL: there is none. */
 static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     CertNode *in[3], parts = *s;
@@ -106,7 +107,7 @@ static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, Ce
     return node && dt_certstep_is_known(state, node) ? node : NULL;
 }
 
-/* The same for a sum of terms in their own dtype. */
+/* The same for a sum whose terms are added in their own dtype. */
 static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     return x->shape->dtype == s->shape->dtype ? serial_with(state, s, i, x) : NULL;
@@ -157,7 +158,8 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
 
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
 
-/* The sum of a loop up to `position`. */
+/* Takes x apart if a loop accumulates it: into its initial value and the sum of what the iterations
+ * up to x add. False: no loop does. */
 static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     const CertNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;
@@ -173,7 +175,8 @@ static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
     return true;
 }
 
-/* The operand of a linear op that is a sum; n_in: there is none. */
+/* The index of an operand of x that is a sum and in which x is linear, and its terms; n_in: there
+ * is none. */
 static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     for (uint32_t i = 0; i < x->n_in && !dt_cert_is(x->kind, "add"); i++)
@@ -185,7 +188,7 @@ static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
     return x->n_in;
 }
 
-/* The terms that x is made of; false: it is none. */
+/* Lists the terms of x; false: x is no sum. */
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
 {
     Nodes inner = {0};
@@ -230,7 +233,7 @@ static bool has(CertState *state, CertNode *want, const CertNode *x, uint32_t *s
 
 bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x)
 {
-    uint32_t steps = 1000; /* it is only a better choice that is looked for */
+    uint32_t steps = 1000; /* this only looks for a better choice */
     return has(state, want, x, &steps);
 }
 
@@ -283,7 +286,7 @@ static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
 {
     if (lo >= hi)
         return lo == hi;
-    for (uint32_t i = 0; i < m->ranges.n; i++) { /* they stand in no order */
+    for (uint32_t i = 0; i < m->ranges.n; i++) { /* ranges are not sorted */
         CertNode *x = m->ranges.at[i];
         if (!x || x->lo != lo || x->hi > hi || x->over != like->over || !same_but_range(x, like))
             continue;
@@ -316,7 +319,7 @@ static bool is_some_of(const CertNode *x, const CertNode *want)
            is_some_of(x->in[0], want->in[0]);
 }
 
-/* The total number of iterations of the value of which x has some. */
+/* How many iterations the value has of which x covers some. */
 static int64_t all_of(const CertNode *x)
 {
     const char *over = x->over;
@@ -381,7 +384,7 @@ static bool meet(Match *m, CertNode *want)
     return true;
 }
 
-/* Whether the terms of have are those of want. */
+/* Whether the terms of `have` are those of `want`. */
 static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
 {
     collect(m, have);

@@ -38,7 +38,7 @@ typedef struct Field {
 
 static const Field *field_of(CertReader *r, void *to, const Field *field);
 
-/* Up to `end`, or to a semicolon, which is left. */
+/* Skips to `end`, or to a semicolon, which is not taken. */
 static void names(CertReader *r, const char *end, const char **ret_names, uint32_t *ret_n,
                   uint32_t most)
 {
@@ -87,7 +87,7 @@ static void loop_of(CertReader *r, CertLoop **ret_loop)
         dt_certword_fail(r, "a loop of this size");
 }
 
-/* 0, 2 to 5) */
+/* Reads `0, 2 to 5)`. */
 static void stage_set(CertReader *r, const char **ret_stages)
 {
     bool has[CERT_STAGES] = {false};
@@ -114,7 +114,7 @@ static void ranges_of(CertReader *r, CertOp *op)
     }
 }
 
-/* 12: of the first result, the others' follow; (12 0 9): of each. */
+/* Reads `12` (of the first result; others follow) or `(12 0 9)` (of each result). */
 static void means_of(CertReader *r, CertOp *op)
 {
     const bool list = dt_certword_take(r, "(");
@@ -152,8 +152,8 @@ static void value_into(CertReader *r, How how, void *to)
     }
 }
 
-/* Reads one field into the struct, or passes over one that the table lacks; its row, or the last
- * one. */
+/* Reads one field into the struct, or skips a field that the table lacks; returns its row, or the
+ * last row. */
 static const Field *field_of(CertReader *r, void *to, const Field *field)
 {
     const char *begin = r->at;
@@ -197,7 +197,7 @@ static const Field op_fields[] = {
     {"gradients", PASSED, 0, true},
     {0}};
 
-/* Sorts summed axes, whose order does not matter. */
+/* Sorts the summed axes, since their order has no meaning. */
 static void sort_names(const char **at, uint32_t n)
 {
     for (uint32_t i = 1; i < n; i++) {
@@ -217,7 +217,7 @@ static void attributes(CertReader *r, CertOp *op)
     dt_text_add_n(text, "", 0);
     while (!dt_certword_at_end(r)) {
         const char *begin = r->at;
-        if (*r->at == '@') { /* a span: the last */
+        if (*r->at == '@') { /* a span ends the line */
             r->at += strcspn(r->at, "\n");
             break;
         }
@@ -303,7 +303,7 @@ static void lines_of(CertReader *r, CertFunc *func)
             dt_certword_expect(r, "=");
             DT_PUSH(r->program->arena, func->results, dt_certword_value_of(r));
         } else if (dt_certword_take(r, "gradient ") ||
-                   dt_certword_take(r, "surrogate ")) { /* no meaning of its own */
+                   dt_certword_take(r, "surrogate ")) { /* has no meaning here */
             dt_certword_name_of(r);
             dt_certword_expect(r, "(");
             for (; !r->failed && !dt_certword_take(r, ")"); dt_certword_take(r, ","))
@@ -345,7 +345,7 @@ static void func_of(CertReader *r)
     } else {
         lines_of(r, func);
         func->same = func;
-        if (!r->failed && end) /* the table may have grown */
+        if (!r->failed && end) /* reading a type may have moved the table */
             *dt_certword_known(r, begin, (size_t)(end - begin)) = func;
     }
     func->name = name;
@@ -378,7 +378,7 @@ static const Field result_fields[] = {FIELD(CertResult, store, INTEGER),
                                       FIELD(CertResult, accumulate, FLAG),
                                       {0}};
 
-/* No `to`: that stage only. */
+/* without `to`, only that stage */
 static void stages_of(CertReader *r, int64_t stage, int64_t *to)
 {
     *to = *to ? *to : stage;

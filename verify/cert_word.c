@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#define MOST_ELEMENTS (INT64_C(1) << 59) /* their bytes can be counted */
+#define MOST_ELEMENTS (INT64_C(1) << 59) /* so that the bytes of all elements can be counted */
 
 bool dt_certword_fail(CertReader *r, const char *what)
 {
@@ -31,7 +31,7 @@ static void skip(CertReader *r)
         r->at++;
 }
 
-/* Whether piece comes next (after blanks); it is taken. */
+/* Moves past `piece` if it comes next (after blanks). */
 bool dt_certword_take(CertReader *r, const char *piece)
 {
     size_t n = 0;
@@ -76,7 +76,7 @@ static const char *behind_quote(const char *c)
 }
 
 /* A name, bare or quoted (escapes are kept as they are written: equal names are written alike).
- * part: one that no dot is in. */
+ * part: the name ends at a dot. */
 static const char *name_or_part(CertReader *r, bool part)
 {
     skip(r);
@@ -110,7 +110,7 @@ int64_t dt_certword_integer(CertReader *r)
     return value;
 }
 
-/* One of 0 .. most. */
+/* Reads a number in 0 .. most. */
 uint32_t dt_certword_number_of(CertReader *r, uint32_t most)
 {
     const int64_t number = dt_certword_integer(r);
@@ -120,7 +120,7 @@ uint32_t dt_certword_number_of(CertReader *r, uint32_t most)
     return 0;
 }
 
-/* %name.7, %"a name".7 or %7: the number. */
+/* Reads the number of %name.7, %"a name".7 or %7. */
 uint32_t dt_certword_value_of(CertReader *r)
 {
     uint64_t number = 0;
@@ -137,7 +137,7 @@ uint32_t dt_certword_value_of(CertReader *r)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* A value whose text alone matters, if anything: a word, a quoted text, one in brackets. */
+/* Skips a value of which at most the text matters: a word, a quoted text, or one in brackets. */
 void dt_certword_pass_over(CertReader *r)
 {
     int depth = 0;

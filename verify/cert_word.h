@@ -21,28 +21,28 @@ typedef struct CertReader {
     CertProgram *program;
     DtText *problem;
     bool failed;
-    const char *sum; /* "sum" */
+    const char *sum; /* the word, for example "sum" */
     CertKnown *known[CERT_TEXTS];
     DtText scratch;
 } CertReader;
 
-/* Notes the problem, if it is the first; returns false. */
+/* Records the problem, if it is the first one; returns false. */
 bool dt_certword_fail(CertReader *r, const char *what);
 /* take: consumes `piece` if it comes next (after blanks). expect: it must come next. */
 bool dt_certword_take(CertReader *r, const char *piece);
 bool dt_certword_expect(CertReader *r, const char *piece);
 bool dt_certword_at_end(CertReader *r);
 void dt_certword_end_of_line(CertReader *r);
-bool dt_certword_is_part(char c); /* of a name */
+bool dt_certword_is_part(char c); /* whether the character can be part of a name */
 
-const char *dt_certword_name_of(CertReader *r); /* bare or quoted; interned */
+const char *dt_certword_name_of(CertReader *r); /* reads a name, bare or quoted; interned */
 int64_t dt_certword_integer(CertReader *r);
-uint32_t dt_certword_number_of(CertReader *r, uint32_t most); /* one of 0 .. most */
-uint32_t dt_certword_value_of(CertReader *r);                 /* %name.7: 7 */
-/* skips a value whose text alone matters */
+uint32_t dt_certword_number_of(CertReader *r, uint32_t most); /* reads a number in 0 .. most */
+uint32_t dt_certword_value_of(CertReader *r);                 /* reads %name.7: 7 */
+/* skips a value of which at most the text matters */
 void dt_certword_pass_over(CertReader *r);
 uint8_t dt_certword_mesh_axis(CertReader *r);
-uint16_t dt_certword_mesh_set(CertReader *r); /* up to the closing bracket */
+uint16_t dt_certword_mesh_set(CertReader *r); /* skips to the closing bracket */
 const CertType *dt_certword_type_of(CertReader *r);
 /* Reads according to a pattern: %n a name, %i an integer, %t a type; other characters stand for
  * themselves, with or without blanks before them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate of a plan file: what its logical section says of it (plan/logical.h), proved from
+/* The certificate of a plan file: proves the claims of its logical section (plan/logical.h) from
  * the file alone.
  *
  *   the placed program means the serial one                      verify/cert.h
@@ -8,7 +8,7 @@
  *   records of data, training and stores are the program's       dt_certfile_facts
  *   the kernels are those that the notes speak of                a digest
  *
- * That the serial program is the one that was meant, only its source says.
+ * Whether the serial program is the intended one, only its source can tell.
  *
  * The file may be made by anybody: all of this ends, with a verdict, for any bytes that passed
  * dt_check_plan. */
@@ -19,11 +19,12 @@
 #include "verify/cert.h"
 #include "verify/plan.h"
 
-/* The texts; false if there are none, or the kernels are others. */
+/* Reads the texts of the logical section; false if there are none, or if the kernels are not those
+ * that the section has a digest of. */
 bool dt_certfile_open(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_texts,
                       DtText *ret_problem);
 
-/* Records against facts, and the number of parameters. */
+/* Compares records with the facts of the program, and the number of parameters. */
 bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                        DtText *ret_problem);
 
@@ -31,11 +32,11 @@ bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts 
 bool dt_certfile_programs(DtArena *arena, const DtLogicalTexts *texts, DtCertCounts *ret_counts,
                           DtText *ret_problem);
 
-/* All that the plan has to be if its final program means the serial one. */
+/* Proves the plan if its final program means the serial one: the instructions, and the records. */
 bool dt_certfile_plan(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                       DtText *ret_problem);
 
-/* All that it has to be, its texts being these. */
+/* Proves everything: the final program of these texts, and the plan. */
 bool dt_certfile_prove(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                        DtCertCounts *ret_counts, DtText *ret_problem);
 

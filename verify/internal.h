@@ -25,9 +25,9 @@ enum {
     CERT_MESH = 16,
     CERT_NAMES = 4,
     CERT_PADDED = 8,
-    CERT_REST = CERT_PADDED, /* the bytes of a bucket after its members, if stores have zeros
-                              * there */
-    CERT_SURE,               /* the same, if stores may have anything there */
+    CERT_REST = CERT_PADDED, /* CERT_SURE: the bytes of a bucket after its members, if stores have
+                              * zeros there */
+    CERT_SURE,               /* CERT_REST: the same, whatever stores have there */
     CERT_FILLS,
     CERT_STAGES = DT_STAGES_MOST,
     CERT_FUNCS = 256,
@@ -38,16 +38,17 @@ enum {
 
 typedef struct CertShape CertShape;
 typedef struct CertRule CertRule;
-typedef struct CertCheck CertCheck; /* cert_rule.c */
+typedef struct CertCheck CertCheck; /* a local rule (cert_rule.c) */
 typedef struct CertNode CertNode;
 
 typedef struct CertAxis {
     const char *name;
-    int64_t extent;               /* over all ranks, padding included */
-    int64_t logical;              /* without its padding */
-    uint8_t n, split[CERT_SPLIT]; /* n: number of mesh axes that split it, major to minor */
+    int64_t extent;               /* extent over all ranks, padding included */
+    int64_t logical;              /* extent without padding */
+    uint8_t n, split[CERT_SPLIT]; /* split: n mesh axes that split it, major to minor */
     bool zigzag;
-    uint8_t padded; /* 1 + number of the padded axis that it is; 0: none */
+    uint8_t padded; /* 1 + number of the padded axis of the program that it is; 0: it has no
+                     * padding */
 } CertAxis;
 
 /* Equal types of a program are one object. */
@@ -55,12 +56,12 @@ typedef struct CertType {
     const char *dtype;
     uint32_t rank;
     CertAxis axes[CERT_RANK];
-    /* mesh axes over which a reduction is pending; mesh axes that split an axis */
+    /* bits: mesh axes over which a reduction is pending; mesh axes that split an axis */
     uint16_t partial, split;
     const char *pending;           /* "sum", "max", "min"; NULL without a pending reduction */
-    uint16_t padded;               /* bit set of its padded axes */
-    const CertShape *shape, *all; /* dt_certnode_shape, dt_certrange_all */
-    /* all_of: the loop of `all`; lies: cache of cert_pack.c */
+    uint16_t padded;               /* bits: padded axes that it has */
+    const CertShape *shape, *all; /* caches of dt_certnode_shape and dt_certrange_all */
+    /* all_of: the loop that `all` is for; lies: cache of cert_pack.c */
     const char *all_of, *lies;
     const struct CertType *lies_in;
 } CertType;
@@ -79,30 +80,30 @@ typedef struct CertRange {
 typedef struct CertRelabel {
     uint32_t n_from, n_to;
     const char *from[CERT_NAMES], *to[CERT_NAMES];
-    int64_t extents[CERT_NAMES]; /* of `to` */
+    int64_t extents[CERT_NAMES]; /* extents of `to` */
 } CertRelabel;
 
 typedef struct CertOp {
-    const char *kind, *at; /* at: position in the text */
+    const char *kind, *at; /* at: its position in the text */
     const CertRule *rule;  /* NULL: the kind has no local rule */
     uint32_t n_in, n_out, first_out, n_axes, n_axes2, n_relabels;
-    uint32_t *in;           /* numbers of values */
-    const CertType **types; /* of the results */
+    uint32_t *in;           /* operands, by number */
+    const CertType **types; /* results, by number */
     const char *axes[CERT_RANK], *axes2[CERT_RANK];
     const char *attributes; /* those attributes of the line that change the meaning, as text */
     const char *text, *path, *reduce, *func;
     double number;
     /* slice or pad: some range does not begin with the first element, or leaves elements out */
     bool shifts;
-    /* of the results: number of the serial value that each must equal, 0: not stated */
+    /* by result: the number of the serial value that it must equal; 0: none is stated */
     uint32_t *means;
-    int64_t store;   /* -1: none */
+    int64_t store;   /* number of the store, or -1 */
     /* how many iterations before its own a plan runs this gather; it does not change the meaning */
     int64_t ahead;
     CertLoop *loop;
     CertRelabel relabels[CERT_NAMES];
     uint32_t n_ranges;
-    CertRange *ranges; /* of a slice, pad, window or fold; the first CERT_RANK */
+    CertRange *ranges; /* of a slice, pad, window or fold: its ranges, CERT_RANK at most */
     uint16_t mesh;
     const char *stages;
 } CertOp;
@@ -110,11 +111,11 @@ typedef struct CertOp {
 typedef struct CertFunc {
     const char *name;
     const struct CertFunc *same; /* the first function with this text */
-    const struct CertFunc *next; /* next function in the same slot of the hash table */
+    const struct CertFunc *next; /* next function in this slot of the hash table */
     uint32_t n_args, n_values, most_in;
     uint32_t first; /* number of its first value, counted over all functions of the text */
     DT_VEC(const CertType *) args;
-    DT_VEC(uint32_t) means; /* of the args */
+    DT_VEC(uint32_t) means; /* names of the arguments */
     DT_VEC(CertOp *) ops;
     DT_VEC(uint32_t) results;
 } CertFunc;
@@ -123,16 +124,17 @@ typedef struct CertFunc {
  * .. to. */
 typedef struct CertStore {
     const char *kind, *path, *key; /* key: kind and path */
-    const char *pattern, *init;    /* init: as text; NULL: the text has none */
+    const char *pattern, *init;    /* the initial value, as text; NULL: the text has none */
     const CertType *type;
     int64_t loops, first, step, at, stage, to, of, within, bucket;
     int members;    /* of a bucket: its last member, or -1 */
     int before;     /* of a member: the member before it in the same bucket, or -1 */
-    uint32_t place; /* number of the first stage's among all stores of all stages */
+    uint32_t place; /* number, among all stores of all stages, of the store on the first stage */
     /* its memory holds the runs of all ranks, in which each rank's terms accumulate */
     bool terms;
-    CertNode *node; /* of a source, once it was read */
-    /* cache of CertState.total: the last accumulated value that it replaced, and its replacement */
+    CertNode *node; /* of a source: its node, once it was read */
+    /* cache of CertState.total: the accumulated node that was last compared, and the serial node
+     * that it equals */
     CertNode *summed, *total;
 } CertStore;
 
@@ -145,13 +147,13 @@ static inline bool dt_cert_has(const CertStore *store, int64_t stage)
 {
     return dt_cert_on(store->stage, store->to, stage);
 }
-/* How many stages `stage` is after the first stage of the class. */
+/* The position of `stage` among the stages of the class, from 0. */
 static inline int64_t dt_cert_behind(const CertStore *store, int64_t stage)
 {
     return store->stage < 0 || stage < 0 ? 0 : stage - store->stage;
 }
-/* For one stage: number of the store among all stores of all stages; first iteration; the store
- * from which a channel's store receives. */
+/* For one stage: the store's number among all stores of all stages; its first iteration; the store
+ * that it receives, if it is a channel's. */
 static inline uint32_t dt_cert_place(const CertStore *store, int64_t stage)
 {
     return store->place + (uint32_t)dt_cert_behind(store, stage);
@@ -178,13 +180,13 @@ typedef struct CertResult {
 } CertResult;
 typedef struct CertEntry {
     const char *name;
-    DtPlanName is;                /* its parsed name */
+    DtPlanName is;                /* what the name says */
     const CertFunc *func;
     int64_t stage, to;
     DT_VEC(CertResult) results;
 } CertEntry;
 
-/* An axis that is longer than the serial program's. */
+/* An axis that is padded: longer than in the serial program. */
 typedef struct CertPadded {
     const char *name;
     int64_t logical, extent;
@@ -203,14 +205,14 @@ typedef struct CertProgram {
     const char *mesh[CERT_MESH];
     int64_t size[CERT_MESH];
     const char *crossing; /* the dtype in which gradients may cross ranks; NULL: their own dtype */
-    uint16_t time, pipe;  /* mesh axes: micro-batches; the pipeline's stages */
+    uint16_t time, pipe;  /* number of the mesh axis of micro-batches; of pipeline stages */
     CertPadded padded[CERT_PADDED];
     DT_VEC(CertStore) stores;
     const CertFunc *funcs[CERT_FUNCS]; /* by name */
     DT_VEC(CertEntry) entries;
     DT_VEC(CertChannel) channels;
     DT_VEC(CertLoopAxis) loop_axes;
-    /* the serial program, in which loops have all their iterations */
+    /* the program is a serial one, in which loops run all their iterations */
     const struct CertProgram *whole;
     uint32_t n_places;               /* number of stores of all stages */
     uint32_t n_values;               /* number of values of all functions, plus 1 */
@@ -218,7 +220,7 @@ typedef struct CertProgram {
 
 bool dt_certtext_read(DtArena *arena, const char *text, CertProgram *ret_program,
                       DtText *ret_problem);
-/* NULL: there is no function of that name; name may be NULL. */
+/* The function of that name; NULL: there is none, or name is NULL. */
 const CertFunc *dt_certtext_func(const CertProgram *program, const char *name);
 const CertAxis *dt_certtext_axis(const CertType *type, const char *name);
 
@@ -251,7 +253,7 @@ static inline int64_t dt_cert_down(int64_t a, int64_t by)
 }
 /* For qsort: orders pointers to stores by key. */
 int dt_cert_by_key(const void *a, const void *b);
-/* Elements of the axis that a rank has. */
+/* For qsort: compares pointers to stores by key. */
 static inline int64_t dt_cert_local(const CertProgram *program, const CertAxis *axis)
 {
     int64_t n = axis->extent;
@@ -262,8 +264,8 @@ static inline int64_t dt_cert_local(const CertProgram *program, const CertAxis *
 
 /* ---- nodes (cert_node.c) ---- */
 
-/* The dtype of a value and its axes, sorted by name; equal shapes are one object. Along a loop's
- * axis it has all iterations, even if the value covers only some of them. */
+/* A shape: the dtype of a value and its axes, sorted by name. Equal shapes are one object. Along a
+ * loop's axis it has all iterations, even if the value covers only some of them. */
 struct CertShape {
     const char *dtype;
     uint32_t rank;
@@ -277,18 +279,19 @@ typedef enum CertAnswer { CERT_UNKNOWN, CERT_YES, CERT_NO } CertAnswer;
 struct CertNode {
     /* kind: interned, or one of the kinds below; attributes: interned */
     const char *kind, *attributes;
-    const CertShape *shape;        /* NULL: no value */
-    uint32_t n_in, index;          /* index: number of the result */
-    /* of a reduction over some iterations: which ones; 0, 0: over all, or no such reduction */
+    const CertShape *shape;        /* CERT_NONE as an id: no value */
+    uint32_t n_in, index;          /* index: which result of the op */
+    /* of a reduction over some iterations: lo .. hi - 1; 0, 0: it is over all, or no such
+     * reduction */
     int64_t lo, hi;
-    /* and of which axis; NULL: over a loop's own axis, or no such reduction */
+    /* the axis of these iterations; NULL: a loop's own axis, or no such reduction */
     const char *over;
     CertNode *const *in;
-    uint32_t id, mark; /* used by the table */
+    uint32_t id, mark; /* next in the slot of the table */
     CertAnswer zero;   /* cache: whether all its elements are zero */
     CertNode *to;      /* the serial value that it was proved equal to, or NULL */
     CertNode *next;
-    struct CertNote *note; /* of a serial node; see below */
+    struct CertNote *note; /* facts about a serial node; see below */
 };
 /* Kinds of nodes that are no ops. total, sum, term and lacks are for sums and terms that the
  * serial program does not have; `sum` is an attribute. */
@@ -297,13 +300,13 @@ extern const char dt_certkind_tuple[], dt_certkind_carried[], dt_certkind_stack[
 
 typedef struct CertNodes CertNodes;
 CertNodes *dt_certnode_table(DtArena *arena);
-/* The node with these parts, made if it does not exist yet. */
+/* The node with these parts; made if there is none yet. */
 CertNode *dt_certnode_make(CertNodes *nodes, CertNode parts);
-/* find: the same, NULL if it does not exist. count: the number of nodes; the last one has that
- * id. */
+/* find: the same node, or NULL if there is none. count: the number of nodes, which is the id of the
+ * newest. */
 CertNode *dt_certnode_find(const CertNodes *nodes, const CertNode *parts);
 uint32_t dt_certnode_count(const CertNodes *nodes);
-/* leaf: a node without operands; of: a node of one operand. */
+/* leaf: a node without operands. of: a node with one operand. */
 CertNode *dt_certnode_leaf(CertNodes *nodes, const char *kind, const char *attributes,
                            const CertShape *shape, uint32_t index);
 CertNode *dt_certnode_of(CertNodes *nodes, const char *kind, const char *attributes,
@@ -316,18 +319,19 @@ const CertShape *dt_certnode_cast_shape(CertNodes *nodes, const CertShape *shape
                                         const char *dtype);
 const CertShape *dt_certnode_resized(CertNodes *nodes, const CertShape *shape, const char *axis,
                                      int64_t extent);
-int64_t dt_certnode_extent(const CertShape *shape, const char *axis); /* -1: it has no such axis */
+/* number of the axis, or -1 */
+int64_t dt_certnode_extent(const CertShape *shape, const char *axis);
 /* Whether all elements of node are one known number. */
 bool dt_certnode_number(const CertNode *node, double *ret_number);
 bool dt_certnode_is_zero(const CertNode *node);
-/* Zeros of this shape, given a node that is zero. */
+/* A node of zeros with this shape; zero: a node that is zero. */
 CertNode *dt_certnode_zeros(CertNodes *nodes, const CertShape *shape, CertNode *zero);
-/* Appends where two expressions begin to differ. */
+/* Appends a description of where two expressions begin to differ. */
 void dt_certnode_differ(const CertNode *have, const CertNode *want, DtText *ret_text);
 
 /* ---- values and functions (cert_func.c) ---- */
 
-/* What every element in the padding of an axis is known to be. */
+/* What is known of every element in the padding of an axis. */
 typedef enum CertFill {
     CERT_ANYTHING,
     CERT_ZERO,
@@ -336,21 +340,21 @@ typedef enum CertFill {
     CERT_POSITIVE
 } CertFill;
 
-/* A value of the program being checked: its expression (node), its placement, and for a value
- * stacked along a loop the iterations that it covers: first .. first + extent of that axis.
- * first CERT_ANY: all iterations are equal. The node does not depend on that range. */
+/* A value of the program that is checked: its expression (node), its placement and, if a loop
+ * stacks it, the iterations that it covers: first .. first + extent of that axis. first CERT_ANY:
+ * all iterations are equal. The node does not depend on that range. */
 #define CERT_ANY INT64_MIN
 typedef struct CertValue {
-    CertNode *node; /* NULL: not known yet */
+    CertNode *node; /* its expression; NULL: not known yet */
     const CertType *type;
-    const char *loop; /* its loop axis, NULL: none */
+    const char *loop; /* the loop axis along which it covers a range; NULL: none */
     int64_t first;
     /* CertFill by padded axis; of a bucket: of all its members, and of the bytes after them */
     uint8_t fill[CERT_FILLS];
     uint8_t none[16 - CERT_FILLS]; /* always 0: values are compared byte by byte (cert_func.c) */
     /* 1 + the store of which it is all or a part, moved or cast; 0: of none */
     int64_t total;
-    /* of a bucket: path of the stores to which fill[CERT_REST] refers; NULL: none */
+    /* of a bucket: the path of the stores on which fill[CERT_REST] depends; NULL: none */
     const char *rest;
 } CertValue;
 
@@ -359,8 +363,8 @@ typedef struct CertValues {
     uint32_t n;
 } CertValues;
 
-/* A sum over all bytes of a bucket. It relies on stores of this path having zeros after the
- * bucket's members. */
+/* A sum over all elements of a bucket. It is right only if stores of this path have zeros after the
+ * members. */
 typedef struct CertRelied {
     const char *path;
     const CertOp *op;
@@ -373,85 +377,85 @@ struct CertState {
     const CertProgram *program;
     DtText *problem;
     uint32_t values;
-    const CertFunc *func;          /* being evaluated */
-    uint32_t depth;                /* of calls and loops */
+    const CertFunc *func;          /* the function being evaluated */
+    uint32_t depth;                /* depth of calls and loops */
     CertValues frames[CERT_DEPTH]; /* memory of functions, by depth */
     int64_t stage;                 /* the stage being checked; -1: every stage */
-    int64_t behind;                /* how many stages it is after the first one of its class */
-    struct CertMemo **memo;        /* functions done before, by hash */
+    int64_t behind;                /* position of that stage among the stages of its class */
+    struct CertMemo **memo;        /* functions evaluated before, by hash */
     uint32_t n_memos, most_memos;
-    /* values of `param` and `input` ops of entries */
+    /* returns the value of a `param` or `input` op of an entry */
     bool (*source)(CertState *state, const CertOp *op, CertValue *ret_value);
-    /* gives the sum over pipeline stages; node NULL while not all of its terms are known */
+    /* returns the sum over pipeline stages; node NULL: some of its terms are not known yet */
     bool (*across)(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value);
     void *data;
-    /* gives the serial node to which an accumulated node of a store is equal, if it is */
+    /* returns the serial node that an accumulated node of a store equals, if there is one */
     CertNode *(*total)(CertState *state, int64_t store, CertNode *node);
     struct CertMeant *meant;
-    bool is_serial; /* the program being evaluated defines the meaning */
+    bool is_serial; /* the program being evaluated is a serial one: it defines the meaning */
     bool numbers;   /* its values have numbers */
     DT_VEC(CertRelied) relied;
 };
 
-/* Reports a reason with the op's place in the text; the first one counts. Returns false.
- * cert_fail.c */
+/* cert_fail.c: reports a reason with the op's place in the text; only the first one is kept.
+ * Returns false. */
 bool dt_cert_fail(CertState *state, const CertOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Lets zeros that no loop has stacked cover the requested iterations: these are gradients of
- * parameters through which nothing is differentiated. */
+/* Lets zeros that no loop has stacked cover the requested iterations. Such zeros are gradients of
+ * parameters that the loss does not depend on. */
 void dt_certfunc_cover(CertState *state, const char *loop, int64_t first, CertValue *value);
-/* Evaluates the function of an entry. ret_results: one per result. */
+/* Evaluates the function of an entry; ret_results: its results. */
 bool dt_certfunc_run(CertState *state, const CertFunc *func, CertValue *ret_results);
 
 /* ---- the serial program, which defines the meaning ---- */
 
-/* A loop of the serial program. */
+/* A loop of the serial program, with the nodes of what it carries. */
 typedef struct CertCarried {
-    const char *symbols; /* identifies the loop: its place and direction */
+    const char *symbols; /* text that identifies the loop: its place and direction */
     int64_t first, count;
     bool reverse;
-    const struct CertCarried *inside; /* the loop inside; NULL: none, or several */
+    const struct CertCarried *inside; /* the only loop directly inside; NULL: none, or several */
     uint32_t n, n_in;
-    CertNode *const *in;                  /* all operands */
-    /* by carried value: its start, before an iteration, after it, after the loop */
+    CertNode *const *in;                  /* nodes of all operands */
+    /* by carried value: initially, before an iteration, after it, after the loop */
     CertNode **from, **at, **made, **out;
 } CertCarried;
 
 /* Facts about a serial node. */
 typedef struct CertNote {
-    const CertCarried *loop;  /* for a value that a loop carries: the loop, */
-    uint32_t carried;         /* and its number in it */
+    const CertCarried *loop;  /* for a carried value: its loop, */
+    uint32_t carried;         /* and its number among the loop's carried values */
     bool gradient;            /* it is a gradient: see dt_certstep_gradient */
 } CertNote;
 
-/* Nodes with one number: a function may be called several times, and a body belong to several
- * loops. */
+/* A serial node with a certain number. One number may belong to several nodes, since a function may
+ * be called several times, and a body may belong to several loops. */
 typedef struct CertMeaning {
     CertNode *node;
     struct CertMeaning *next;
 } CertMeaning;
 
-/* Names that precede those of the ops of a function being evaluated, from the calls around it:
- * for paths, for labels. Interned, or "". */
+/* The names of the calls around a function being evaluated, which precede names in it: for paths,
+ * for labels. Interned, or "". */
 typedef struct CertCalled {
     const char *path, *label;
 } CertCalled;
 
 typedef struct CertMeant {
     DtArena *arena;
-    uint32_t n; /* numbers */
+    uint32_t n; /* by number: the nodes */
     CertMeaning **by_number;
     /* ids up to this one are nodes of the serial program; 0: it is not complete yet */
     uint32_t known;
-    DT_VEC(CertCarried *) loops; /* of the serial program */
-    int64_t symbols;             /* number of values that loops carry */
-    uint64_t ops;                /* ops evaluated so far */
-    CertCalled names;            /* of the function being evaluated */
+    DT_VEC(CertCarried *) loops; /* loops of the serial program */
+    int64_t symbols;             /* number of values that loops carry so far */
+    uint64_t ops;                /* number of ops evaluated so far */
+    CertCalled names;            /* names around the function being evaluated */
     const CertCarried *inside;   /* the serial loop whose body is being matched; NULL: none */
-    /* in another serial program: the first op that has no equal in this one, */
+    /* in a second serial program: the first op without an equal in the first one, */
     const CertOp *news;
     const CertFunc *news_in;     /* and its function */
-    struct DtBoxes *boxes;       /* NULL: no box was met */
+    struct DtBoxes *boxes;       /* counts of boxes; NULL: no box was met */
 } CertMeant;
 
 /* ---- one op (cert_step.c) ---- */
@@ -460,10 +464,10 @@ static inline bool dt_certstep_is_known(const CertState *state, const CertNode *
 {
     return node->id <= state->meant->known;
 }
-/* prefix.name; either may be "" or NULL. */
+/* The text prefix.name; either may be "" or NULL. */
 const char *dt_certstep_join(const char *prefix, const char *name);
 CertNote *dt_certstep_note(CertState *state, CertNode *node);
-/* The serial values of this number; NULL: there are none. */
+/* The serial nodes with this number; NULL: there are none. */
 const CertMeaning *dt_certstep_numbered(const CertState *state, uint32_t number);
 void dt_certstep_number(CertState *state, uint32_t number, CertNode *node);
 /* Whether the node is known to be zero. */
@@ -477,10 +481,11 @@ bool dt_certstep_op(CertState *state, const CertOp *op, const char *context, con
                     CertValue *out);
 /* Records that a serial value is a gradient, with the terms that it adds up. */
 void dt_certstep_gradient(CertState *state, CertNode *gradient);
-/* The node after a collective over x: x itself, or the wider value if x is a gradient that was
- * cast for the exchange. total: CertValue.total of x. */
+/* The node of a collective's result: x itself or, if x is a gradient that was cast for the
+ * exchange, the wider value. total: CertValue.total of x. */
 CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
-/* For an op on members of buckets: the serial op with these operands, or a new node. */
+/* For an op on members of buckets: the serial node for the op with these operands, or a new
+ * node. */
 CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape *shape,
                              CertNode *const *in, uint32_t index);
 
@@ -490,58 +495,59 @@ static inline bool dt_certsum_is(const CertNode *node)
 {
     return node->attributes == dt_certkind_sum;
 }
-/* The carried value at that position between two iterations. */
+/* The node of the carried value before iteration `position`. */
 CertNode *dt_certsum_carried(CertState *state, const CertCarried *loop, uint32_t carried,
                              int64_t position);
-/* Whether the loop only adds to the carried value. */
+/* Whether the loop does nothing but add to the carried value. */
 bool dt_certsum_adds(const CertCarried *loop, uint32_t carried);
-/* The sum of what iterations lo .. hi add. */
+/* The node of the sum of what iterations lo .. hi add. */
 CertNode *dt_certsum_total(CertState *state, const CertCarried *loop, uint32_t carried, int64_t lo,
                            int64_t hi);
-/* The result of s, which is linear in operand i, for a term x of that operand. */
+/* The serial node for s with a term x in place of operand i, in which s is linear. */
 CertNode *dt_certsum_term(CertState *state, CertNode *s, uint32_t i, CertNode *x);
-/* A key that is equal for ops that differ from s in operand i only. An op that accumulates in
- * another dtype keeps its own key. */
+/* A key that ops share if they differ from s in operand i only. An op that accumulates in a wider
+ * dtype has a key of its own. */
 CertNode *dt_certsum_without(CertState *state, CertNode *s, uint32_t i);
 /* Whether x is among the terms of the serial value. */
 bool dt_certsum_has(CertState *state, CertNode *want, const CertNode *x);
-/* The node of `parts`, whose operand *x may be a range of iterations: then the node is that
- * range, and *x becomes the full value. */
+/* The node for `parts`, whose operand *x may be a range of iterations: then the node is that range,
+ * and *x becomes the node of all iterations. */
 CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x);
 /* Whether have equals want, term by term if want is a sum. ret_lacks: have may lack the initial
  * value of a carried value of the loop, which is returned; NULL: it may not. */
 bool dt_certsum_equal(CertState *state, CertNode *have, CertNode *want, CertNode **ret_lacks);
-/* s without the initial value of the carried value `of`. */
+/* The node for s without the initial value of the carried value `of`. */
 CertNode *dt_certsum_lacking(CertState *state, CertNode *s, CertNode *of);
 
 /* ---- iterations (cert_range.c) ---- */
 
-/* After reading a program: collects its loops. */
+/* After a program was read: lists its loops. */
 void dt_certrange_note(CertProgram *program);
 /* The largest number of iterations of a loop over this axis; -1: there is none. */
 int64_t dt_certrange_count(const CertState *state, const char *axis);
 /* The shape with all iterations for a type whose values cover some iterations of `loop`; NULL:
  * of no loop. */
 const CertShape *dt_certrange_all(CertState *state, const CertType *type, const char *loop);
-/* Gives the result the iterations of the operands; false: these disagree. */
+/* Gives the result the operands' range of iterations; false: operands disagree. */
 bool dt_certrange_of(const CertOp *op, const CertValue *in, CertValue *ret_value);
 /* Makes the iterations that value covers a node of its own. */
 void dt_certrange_fix(CertState *state, CertValue *value);
 /* For a node that is a range with all iterations of `loop`: the node that it is a range of,
  * which has the same part in every iteration. */
 CertNode *dt_certrange_whole(CertNode *node, const CertLoop *loop);
-/* Which iterations of its node the value covers along its loop's axis; false: all. */
+/* Which iterations of its node the value covers along its loop's axis; false: it covers all. */
 bool dt_certrange_some(const CertState *state, const CertValue *value, int64_t *ret_lo,
                        int64_t *ret_hi);
-/* Whether op is a sum, which over a range of iterations is a part of the whole sum. */
+/* Whether op is a sum; then over a range of iterations it is a part of the whole sum. */
 bool dt_certrange_adds(const CertOp *op);
-/* The operands as op needs them: ranges become nodes of their own, unless op passes ranges on. */
+/* The operands as op needs them: ranges become nodes of their own, unless op treats all iterations
+ * alike. */
 const CertValue *dt_certrange_settle(CertState *state, const CertOp *op, const CertValue *in);
 /* For an expansion along a loop's axis: records that all iterations are equal. */
 void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const CertValue *in,
                          CertValue *out);
-/* The shape of the node of op's result; if that is a range of an op on whole values, the shape
- * with all iterations. */
+/* The shape of the node for op's result; for a range of an op that treats iterations alike, the
+ * shape with all iterations. */
 const CertShape *dt_certrange_shape(CertState *state, const CertOp *op, const CertValue *in,
                                     const CertValue *value);
 /* A value that covers all iterations is the same as one that is not stacked, as in a store
@@ -555,8 +561,8 @@ bool dt_certrange_cut(const CertProgram *program, const CertOp *op, const CertVa
 /* ---- buckets (cert_pack.c) ---- */
 
 bool dt_certpack_is(const CertNode *node);
-/* The node of a bucket store as a source; `source` makes the node of a member. NULL: members
- * overlap, extend past the bucket's end, or differ in iterations. */
+/* The node of a bucket that an entry reads from its store; `source` makes the node of each member.
+ * NULL: members overlap, go past the bucket's end, or differ in iterations. */
 CertNode *dt_certpack_store(CertState *state, int64_t bucket,
                             CertNode *(*source)(CertState *state, const CertStore *store));
 /* The member at that offset with the layout of the store or type; NULL: there is none. bucket:
@@ -564,12 +570,13 @@ CertNode *dt_certpack_store(CertState *state, int64_t bucket,
 CertNode *dt_certpack_member(CertState *state, const CertNode *node, int64_t offset,
                              const CertType *type, const CertType *bucket);
 bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, CertValue *out);
-/* An op on buckets, member by member. */
+/* Evaluates an op on buckets, member by member. */
 bool dt_certpack_map(CertState *state, const CertOp *op, const CertValue *in, uint32_t index,
                      CertValue *out);
-/* dt_certstep_moved for each member. */
+/* The same as dt_certstep_moved, for each member. */
 CertNode *dt_certpack_moved(CertState *state, const CertOp *op, CertNode *x, int64_t total);
-/* The sum of what pieces or stages add, member by member; NULL: their members differ. */
+/* The sum of buckets from several pieces or stages, member by member; NULL: their members
+ * differ. */
 CertNode *dt_certpack_sum(CertState *state, const CertShape *shape, uint32_t n,
                           CertNode *const *in);
 CertNode *dt_certpack_each(CertState *state, CertNode *node,
@@ -577,18 +584,19 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
 
 /* ---- windows over split axes (cert_halo.c) ---- */
 
-/* The attributes of a window or fold without those that change nothing; NULL: it is malformed. */
+/* The attributes of a window or fold, without those that change nothing; NULL: the text is
+ * malformed. */
 const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in);
-/* The window or fold of a whole axis that op, a relabel of x, assembles from parts; NULL: it
- * does not. */
+/* The node of the window or fold of a whole axis that op, a relabel of x, assembles from parts;
+ * NULL: it assembles none. */
 CertNode *dt_certhalo_merge(CertState *state, const CertOp *op, CertNode *x, const CertShape *shape,
                             uint32_t number);
 
 /* ---- ring calls (cert_ring.c) ---- */
 
 bool dt_certring_is(const CertOp *op);
-/* args: the operands as func takes them; operands that do not travel stay as they are. gives:
- * whether the result of the call has the placement that follows from the function's result. */
+/* args: the operands as func takes them; operands that do not travel are unchanged. gives: whether
+ * the call's result has the placement that follows from that of the function's result. */
 const CertValue *dt_certring_args(CertState *state, const CertOp *op, const CertFunc *func,
                                   const CertValue *in);
 bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue *in,
@@ -600,29 +608,29 @@ bool dt_certring_gives(const CertState *state, const CertOp *op, const CertValue
  * that relabels merge or make; any. */
 typedef enum CertNames { N_NONE, N_AXES, N_AXES2, N_FIRST, N_FROM, N_TO, N_ANY } CertNames;
 
-/* What a rule allows for pending reductions: none may be pending; any pass through; sums pass
- * through; they multiply; a rule of its own. */
+/* What a rule allows for pending reductions: none; any pass through; sums pass through; they
+ * multiply; decided by the rule itself. */
 typedef enum CertPending { P_NONE, P_PASS, P_SUMS, P_PRODUCT, P_OWN } CertPending;
 
-/* What the padding of the result holds. */
+/* What the padding of the result contains. */
 typedef enum CertPads {
-    F_ANY,    /* anything */
-    F_SAME,   /* what operand 0 held */
-    /* zero if operand 0 has zeros there, along an axis that the op takes over from operand 0 */
+    F_ANY,    /* anything at all */
+    F_SAME,   /* the same as that of operand 0 */
+    /* zeros if operand 0 has zeros there, along an axis that the op leaves as it is in operand 0 */
     F_LOOKUP,
-    F_ZERO,   /* zero if all operands have zeros there */
-    F_PRODUCT, /* the same, but other factors may lack the axis */
-    F_SUM, F_QUOTIENT, F_WHERE, F_AND, F_LESS /* a rule of its own (cert_pad.c) */
+    F_ZERO,   /* zeros if all operands have zeros there */
+    F_PRODUCT, /* zeros if one factor has the axis and zeros there */
+    F_SUM, F_QUOTIENT, F_WHERE, F_AND, F_LESS /* decided by the rule itself (cert_pad.c) */
 } CertPads;
 
 struct CertRule {
-    const char *kinds; /* names of ops, separated by blanks */
+    const char *kinds; /* names of ops, separated by blanks, that the row is for */
     uint32_t n_in, n_out;
     bool map;              /* elementwise, expansion included */
-    bool more;             /* there may be more operands */
-    /* communication: the result is the operand, on other ranks; only column `own` counts */
+    bool more;             /* the op may have more operands */
+    /* communication: the result is the operand on other ranks; only column `own` matters */
     bool moves;
-    /* axes of operands that the result lacks or has with another extent; axes that must be whole */
+    /* axes of operands that the result lacks or has with another extent; they must be whole */
     CertNames gone, whole;
     CertNames made;        /* axes that are new in the result and may be split */
     bool strict;           /* axes in `whole` must be whole even if their extent stays the same */
@@ -632,27 +640,29 @@ struct CertRule {
     bool (*own)(const CertCheck *check); /* a further check, or NULL */
 };
 
-const CertRule *dt_certrule_find(const char *kind); /* NULL: the kind has no rule */
+const CertRule *dt_certrule_find(const char *kind); /* The rule for ops of this kind; NULL: there is
+                                                     * none. */
 /* Whether the types of op's operands and results obey the local rule of its kind; reports why
  * not. */
 bool dt_certrule_check(CertState *state, const CertOp *op, const CertValue *in);
 /* The axis that is split by exactly these mesh axes, in their order; NULL: there is none. */
 const CertAxis *dt_certrule_shifted(const CertType *type, uint16_t mesh);
-/* Whether the axes of a from number `skip` on, split so, and `partial` pending are all of b. */
+/* Whether the axes of a from number `skip` on, with splits in which mesh axes `split` were added,
+ * and `partial` pending, are all of b. */
 bool dt_certrule_same(const CertType *a, uint32_t skip, uint16_t partial, const CertType *b);
 const char *const *dt_certrule_names(const CertOp *op, CertNames names, const char **scratch,
                                      uint32_t *ret_n);
 
-/* Whether op sees nothing of its operands' padding that changes what it means. */
+/* Whether the padding of operands cannot change the meaning of op. */
 bool dt_certpad_check(CertState *state, const CertOp *op, const CertValue *in);
-/* What the padding of a result of op holds: its type and node are set. */
+/* Finds out what the padding of a result of op contains; the result's type and node are set. */
 void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, CertValue *ret_value);
 bool dt_certpad_is_zero(const CertState *state, const CertValue *value);
-/* The operand that op is the identity of on logical values (a selection of all, a slice of all); or
- * NULL. */
+/* The operand that op returns unchanged except for padding (it selects or slices all logical
+ * elements); or NULL. */
 CertNode *dt_certpad_identity(const CertOp *op, const CertValue *in);
-/* The operand that a `where` of nodes selects all logical elements of; NULL: it does not. rank: of
- * the result. */
+/* The operand of a `where` that selects all logical elements of it; NULL: it is no such `where`.
+ * rank: that of the result. */
 CertNode *dt_certpad_selected(const CertOp *op, CertNode *const *in, uint32_t rank);
 
 #endif

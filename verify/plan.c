@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of the plan: what memory holds when they begin, and must hold when they end.
+/* Entries of the plan: what memory contains when they begin, and must contain when they end.
  *
- * step, eval    stores are unchanged; gradients and losses begin at zero, and accumulate over
- * micro-batches, then over ranks
- *   update        stores and gradients; states take their next values
- *   predict       inputs that somebody filled
+ *   step, eval    keep stores unchanged; gradients and losses begin at zero, and accumulate over
+ *                 micro-batches, then over ranks
+ *   update        reads stores and gradients, and writes stores; states take their next values
+ *   predict       reads inputs that the runtime has filled
  *
  * With a pipeline these call an entry per piece. The walk of a piece makes assumptions, which
  * plan_pipe.c then checks in the schedules of all stages together. */
@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FIRST_CLOCK: times of writes are larger than all other logged numbers. MOST_INSTS: instructions
- * that are executed in a plan, at most. */
+/* FIRST_CLOCK: times of writes are larger than all other logged numbers. MOST_INSTS: the most
+ * instructions that are walked in a plan. */
 enum { MOST_RINGS = 64 };
 static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 1000;
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* Memory that the runtime writes overlaps nothing else. */
+/* Checks that memory written by the runtime overlaps nothing else. */
 static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     const PlanList *near = dt_certplan_near(walk, place);
@@ -35,8 +35,7 @@ static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
     return true;
 }
 
-/* The scalars of the step; and named scalars that other runs leave, which the runtime may read
- * later (no inputs). */
+/* Marks memory as the scalars of the step, and as named results that the runtime may read later. */
 static bool hold_scalars(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -58,8 +57,8 @@ static bool hold_scalars(PlanWalk *walk)
     return true;
 }
 
-/* The samples for a prediction: the runtime has written them to the inputs of training's
- * readers. */
+/* Marks the inputs of training's readers as filled: the runtime has written the samples for a
+ * prediction there. */
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -78,7 +77,7 @@ static bool hold_inputs(PlanWalk *walk)
     return true;
 }
 
-/* Stores that are no results, and scalars, must keep their contents. */
+/* Checks that stores that are no results, and scalars, keep their contents. */
 static bool keeps_stores(PlanWalk *walk)
 {
     for (const PlanRegion *region = walk->found; region; region = region->next)
@@ -131,24 +130,24 @@ static bool begin_entry(PlanWalk *walk, uint32_t number)
     return hold_scalars(walk) && (dt_certplan_at(walk).run != DT_PLAN_PREDICT || hold_inputs(walk));
 }
 
-/* Whether a result has the same place on all stages of a class whose stores have the same
+/* Whether the result has the same place on all stages of a class, on which stores have the same
  * places. */
 static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertResult *result)
 {
     const DtPlan *plan = walk->plan;
     if (result->store >= 0)
         return true;
-    if (result->name[0] == '@') /* a note says where it is */
+    if (result->name[0] == '@') /* a note has given its place */
         return false;
     for (uint32_t i = 0; !dt_certplan_is_piece(entry) && i < plan->n_metrics; i++)
         if (is(dt_plan_str(plan, plan->metrics[i].name), result->name) &&
             is(dt_plan_str(plan, plan->metrics[i].entry), dt_certplan_run_of(entry)))
-            return plan->metrics[i].stage < 0; /* the first one counts: place_metric */
+            return plan->metrics[i].stage < 0; /* only the first one counts, as in place_metric */
     return false;
 }
 
-/* Whether the entry was proved for an earlier stage of its class whose stores have the same
- * places. */
+/* Whether the same entry was proved for an earlier stage of the class, on which stores have the
+ * same places. */
 static bool is_proved(PlanWalk *walk, uint32_t number)
 {
     const DtPlan *plan = walk->plan;
@@ -195,7 +194,8 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
     return dt_certplan_leave(walk) && keeps_stores(walk);
 }
 
-/* A piece that gathers ahead may begin with any slot of the ring. */
+/* Proves an entry; a piece that gathers ahead may begin with any slot of the ring, so it is proved
+ * for each. */
 static bool prove_entry(PlanWalk *walk, uint32_t number)
 {
     const DtPlanEntry *entry = &walk->plan->entries[number];
@@ -232,8 +232,8 @@ static bool has_mesh(PlanWalk *walk)
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
 }
 
-/* Memory is followed in so many arenas only, and schedules of a pipeline (plan_run.c) only where it
- * has one loss. */
+/* Refuses plans with more arenas than are followed, and pipelines with several losses
+ * (plan_run.c). */
 static bool is_followed(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -247,8 +247,8 @@ static bool is_followed(PlanWalk *walk)
     return true;
 }
 
-/* Every entry of the program is in the plan, on each of its stages; without held-out data none of
- * `eval`. */
+/* Checks that the plan has every entry of the program, on each of its stages; without held-out data
+ * it has none of `eval`. */
 static bool has_entries(PlanWalk *walk)
 {
     bool evaluates = false;

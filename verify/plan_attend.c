@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention that a library may run instead of a kernel (plan.h, SDPA): proves that the ops of an
- * instruction compute what this file's own definition of the record says, on tensors with the
+/* Attention that a library may compute instead of a kernel (plan.h, SDPA): proves that the ops of
+ * an instruction compute what this file's own definition of the record says, on tensors with the
  * record's layouts.
  *
  * The keys that a query sees are found by the intervals of plan_mask.c, for every query. Then
@@ -20,23 +20,25 @@
 #include <string.h>
 
 enum { DRAWS = 2, SEEN = 12, KEYS = 16, MOST_DEPTH = 12, MOST_ROWS = 65536 };
-/* A record is of rows whose maximum is no less, and whose sum is no less. A row's sum has 1 as a
- * term. */
+/* Bounds that ops may apply to a row's maximum and sum without effect. The library is only right
+ * for rows whose maximum is no less than the first; a row's sum is no less than the second, since
+ * one of its terms is 1. */
 static const double least_max = -1e30, least_sum = 1e-30;
 
 typedef struct Attends {
     PlanWalk *walk;
     const PlanAttend *p;
     const DtPlanSdpa *of;
-    const char *queries, *keys, *elements; /* axes */
+    const char *queries, *keys, *elements; /* names of axes */
     DtResidues *r;
     DtResidue scale;
     bool sees[KEYS];
-    DtResidue z[KEYS], dp[KEYS], weight[KEYS]; /* by key: scores, products of gradient and values;
-                                                * how many it is */
-    DtResidue row[DT_SDPA_PARTS];              /* by part of the record: of the query */
-    DtResidue dot;                             /* of the query: the result times its gradient */
-    DtResidue **number;                        /* by op: of each key, or one */
+    DtResidue z[KEYS], dp[KEYS], weight[KEYS]; /* by key: scores; products of gradient and values;
+                                                * how many keys it stands for */
+    DtResidue row[DT_SDPA_PARTS];              /* by part of the record: the number of the query */
+    DtResidue dot;                             /* numbers of the query: the result times its
+                                                * gradient */
+    DtResidue **number;                        /* by op: its values, one per key, or one for all */
     DtResidue want_p[KEYS], want_ds[KEYS];
 } Attends;
 
@@ -49,8 +51,8 @@ static bool has(const CertType *type, const char *axis)
 
 /* ---- axes ---- */
 
-/* The only axis of one place that the other lacks, of that extent and stride; NULL: there is none,
- * or another one. */
+/* The only axis that a has and b lacks; its extent and stride. NULL: there is none, or there are
+ * several. */
 static const char *own_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent, int64_t stride)
 {
     const char *found = NULL;
@@ -60,7 +62,7 @@ static const char *own_axis(const PlanPlace *x, const PlanPlace *y, int64_t exte
     return found;
 }
 
-/* Adjacent elements of both. */
+/* Checks that elements of rows are adjacent in both tensors. */
 static const char *element_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent)
 {
     for (uint32_t d = 0; d < x->rank; d++) {
@@ -90,7 +92,8 @@ static bool of_keys(uint32_t part)
 
 static bool of_rows(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
-/* The shared axes of q, those of keys first, each in the order of the products' result. */
+/* The axes that q shares with others: first those that keys have too; each list in the order of the
+ * products' result. */
 static uint32_t shared_axes(const Attends *a, const CertType *scores,
                             const char *ret_axis[CERT_RANK])
 {
@@ -106,8 +109,8 @@ static uint32_t shared_axes(const Attends *a, const CertType *scores,
     return n;
 }
 
-/* Whether a step of an axis moves by `step` heads, or by whole batches. behind: the number of
- * elements of the later axes. */
+/* Whether a step along an axis moves by `step` heads, or by whole batches. behind: the number of
+ * elements of the axes after it. */
 static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind,
                     int64_t step)
 {
@@ -179,7 +182,7 @@ static bool is_mask(Attends *a, uint32_t value)
     return true;
 }
 
-/* Every `where` among the ops uses the record's mask; and there is one, if the record hides
+/* Whether every `where` among the ops uses the record's mask; and there is one, if the record hides
  * keys. */
 static bool are_masks(Attends *a)
 {
@@ -197,7 +200,7 @@ static bool are_masks(Attends *a)
 
 /* ---- numbers of a row ---- */
 
-/* Whether the op is a float like its operand, in other digits or without a gradient. */
+/* Whether the op leaves numbers as they are: it casts between floats, or only stops gradients. */
 static bool is_same(const PlanFrame *frame, const CertOp *op)
 {
     if (is(op, "cast"))
@@ -207,7 +210,7 @@ static bool is_same(const PlanFrame *frame, const CertOp *op)
            (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
 }
 
-/* The op that makes a value, in the function or in its caller, and the frame; NULL: not known. */
+/* The op that makes a value, in the function or in its caller, and its frame; NULL: not known. */
 static const CertOp *maker_of(const PlanFrame **frame, uint32_t value)
 {
     const CertOp *op = (*frame)->maker[value];
@@ -228,7 +231,7 @@ static bool is_literal(const PlanFrame *frame, uint32_t value, double *ret_numbe
     return op && is(op, "const");
 }
 
-/* Made of numbers alone: by the function or by who calls it. */
+/* Whether the value is computed from constants alone, in the function or in its caller. */
 static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t value, uint32_t depth)
 {
     const CertOp *op = maker_of(&frame, value);
@@ -245,7 +248,7 @@ static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t val
                              op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
 }
 
-/* The operand of a chain of casts, and the op that makes it. */
+/* The value at the beginning of a chain of casts, and the op that makes it. */
 static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 {
     const CertOp *op = frame->maker[*value];
@@ -256,7 +259,7 @@ static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
     return op;
 }
 
-/* The sum over elements of the result times its gradient. */
+/* Whether the value is the sum over elements of the result times its gradient. */
 static bool is_dot(const Attends *a, uint32_t value)
 {
     const PlanFrame *frame = a->walk->frame;
@@ -272,7 +275,7 @@ static bool is_dot(const Attends *a, uint32_t value)
     return (x == o && y == d_o) || (x == d_o && y == o);
 }
 
-/* The part of a value for the keys: one for all of them, or one for each. */
+/* The values of an operand for the keys: one for all of them, or one for each. */
 typedef struct Numbers {
     const DtResidue *at;
     bool of_keys;
@@ -297,7 +300,7 @@ static Numbers numbers_of(const Attends *a, uint32_t value)
                                 : constant(a, a->walk->frame, value, MOST_DEPTH)};
 }
 
-/* The larger of a row's maximum, or sum, and of a number that is no larger. */
+/* The larger of a row's maximum, or sum, and a bound that is no larger. */
 static DtResidue bounded(const Attends *a, const CertOp *op)
 {
     double bounds[2];
@@ -359,7 +362,7 @@ static bool is_product(const CertOp *op, uint32_t x, uint32_t y, const char *axi
            ((op->in[0] == x && op->in[1] == y) || (op->in[0] == y && op->in[1] == x));
 }
 
-/* Products of scores are drawn; others, which are results, have no number. */
+/* Products of queries and keys are random numbers; products that are results have no number. */
 static void number(Attends *a, uint32_t at)
 {
     const CertOp *op = a->p->ops[at];
@@ -394,7 +397,7 @@ static DtResidue times(const Attends *a, DtResidue x, DtResidue y)
     return dt_residue_mul(a->r, x, y);
 }
 
-/* exp(scale z - the row's maximum), or 0 for a hidden key. */
+/* The number exp(scale z - the row's maximum), or 0 for a hidden key. */
 static DtResidue power(const Attends *a, uint32_t j)
 {
     const DtResidue less = dt_residue_neg(a->r, a->row[DT_SDPA_MAX]);
@@ -402,7 +405,7 @@ static DtResidue power(const Attends *a, uint32_t j)
                       : dt_residue_number(a->r, 0);
 }
 
-/* Forward the row's maximum and sum are those of its scores, backward they are given. */
+/* Sets a row's maximum and sum: forward from its scores, backward they are given. */
 static void draw_row(Attends *a, uint64_t seed)
 {
     DtResidue *max = &a->row[DT_SDPA_MAX], *sum = &a->row[DT_SDPA_SUM];
@@ -445,7 +448,8 @@ static bool are(const Attends *a, uint32_t value, const DtResidue *want)
     return good;
 }
 
-/* Over keys, or over queries and heads of queries that share one of keys. */
+/* Whether the product sums over keys; or over queries, and over query heads that share one head of
+ * keys. */
 static bool is_over(const Attends *a, const CertOp *op, const char *axis)
 {
     const PlanPlace *q = &a->p->place[DT_SDPA_Q], *k = &a->p->place[DT_SDPA_K];
@@ -465,7 +469,7 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
     return has_axis && n == n_shared;
 }
 
-/* Whether a result is the product of the value with these numbers and that operand. */
+/* Whether a result is the product of values that have these numbers with that operand. */
 static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand,
                       const char *axis)
 {
@@ -501,8 +505,8 @@ static const CertType *scores_of(const Attends *a)
     return NULL;
 }
 
-/* Rows are looked at one by one; a block of attention has some of its rows only. Few sums for the
- * keys there are. */
+/* Checks that results do not combine rows, since a block of attention has some rows only; and that
+ * there are fewer sums than keys. */
 static bool is_looked_at(const Attends *a)
 {
     uint32_t sums = 0;
@@ -526,8 +530,8 @@ static bool is_softmax(Attends *a, DtResidue scale)
     return good;
 }
 
-/* The scale is the record's number; or that is 1 / c, rounded to a double, for a number c of the
- * ops. */
+/* Tries the scale: the record's number; or, if that is 1 / c rounded to a double for a constant c
+ * of the ops, the exact 1 / c. */
 static bool is_some_softmax(Attends *a)
 {
     bool good = is_softmax(a, dt_residue_number(a->r, a->of->scale));

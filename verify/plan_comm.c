@@ -9,10 +9,10 @@
 #include <string.h>
 
 typedef struct Blocks {
-    /* steps: 1 in the memory that is read, 2 in the memory that is written */
+    /* strides of a block: 1: in the memory that is read, 2: in the memory that is written */
     PlanIndex at[CERT_RANK];
     uint32_t n;
-    int64_t to[CERT_MESH], from[CERT_MESH]; /* per coordinate */
+    int64_t to[CERT_MESH], from[CERT_MESH]; /* strides by coordinate */
 } Blocks;
 
 static PlanIndex block(int64_t extent, int64_t to, int64_t from)
@@ -31,14 +31,14 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, co
     const DtPlanGroup *group = &walk->plan->groups[inst->ref];
     const char *members = dt_plan_str(walk->plan, group->stages);
     if (dt_stages_count(stages) == dt_plan_stages(walk->plan))
-        stages = NULL; /* all of them */
+        stages = NULL; /* all stages */
     return (group->mask == mask && dt_stages_same(members, stages)) ||
            dt_certplan_fail(walk, "group %u is of mesh axes %x, stages %.40s, not %x, %.40s",
                             inst->ref, group->mask, *members ? members : "all", mask,
                             stages ? stages : "all");
 }
 
-/* Where splits of `longer` that `shorter` lacks move a block. */
+/* Adds how the splits that `longer` has and `shorter` lacks move a block. */
 static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter,
                       int64_t stride, int64_t *coords)
 {
@@ -75,7 +75,7 @@ static bool recorded_blocks(PlanWalk *walk, const DtPlanInst *inst, Blocks *ret_
 {
     const DtPlan *plan = walk->plan;
     *ret_blocks = (Blocks){.n = inst->count > 1, .at = {block(inst->count, 1, 1)}};
-    if (inst->blocks == 0) { /* one after the other in the order of members */
+    if (inst->blocks == 0) { /* blocks one after the other, in the order of members */
         int64_t *moves = inst->kind == DT_INST_ALL_GATHER ? ret_blocks->to : ret_blocks->from,
                 step = inst->count;
         if (inst->kind == DT_INST_ALL_TO_ALL)
@@ -115,7 +115,7 @@ static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     return good || dt_certplan_fail(walk, "`%s` exchanges other blocks", op->kind);
 }
 
-/* Whether both have the same layout, without gaps. */
+/* Whether both places have the same layout, without gaps. */
 static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
                       const PlanPlace *from)
 {
@@ -235,8 +235,8 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
     return true;
 }
 
-/* A sum that a piece starts in its last micro-batch may stay in flight: no one else uses that
- * memory (plan_pipe.c). */
+/* A sum over ranks that a piece starts in its last micro-batch may stay in flight, since no other
+ * op uses its memory (plan_pipe.c). */
 static void leave_sums(PlanWalk *walk)
 {
     uint32_t n = 0;

@@ -29,8 +29,8 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     ret_place->reg[reg] = step;
 }
 
-/* Of the stage, or of a class of stages, whose pieces are in the same order on each: the one of
- * this number, from 0. */
+/* The number of the piece with this position (from 0) among the pieces of the stage, or of each
+ * stage of the class. */
 static const CertEntry *find_piece(const PlanWalk *walk, const DtPlanName *like, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -56,8 +56,8 @@ const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t pha
     return find_piece(walk, &name, number);
 }
 
-/* The entry of the program that a plan entry is named after. Several may be the same piece:
- * "grad.f0", "grad.f0.1". */
+/* The entry of the program that a plan entry is named after. Several entries of the plan may be one
+ * piece: "grad.f0", "grad.f0.1". */
 const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -65,7 +65,7 @@ const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
     if (number)
         return number <= program->entries.n ? &program->entries.at[number - 1] : NULL;
     uint32_t rank = 0;
-    for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* chunks of a stage, in order */
+    for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* the pieces of a stage, in order */
         const DtPlanEntry *other = &walk->plan->entries[i];
         const DtPlanName their = dt_plan_name(dt_plan_str(walk->plan, other->name));
         rank += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
@@ -84,7 +84,7 @@ static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
     return true;
 }
 
-/* The contents of slots when a piece of a pipeline begins. */
+/* Marks the contents of slots when a piece of a pipeline begins. */
 static bool hold_param(PlanWalk *walk, const CertOp *op)
 {
     PlanPlace place;
@@ -102,7 +102,7 @@ static bool hold_input(PlanWalk *walk, const CertOp *op, bool first)
     dt_certplan_dense(walk, op->types[0], &place);
     if (!dt_certplan_agree(walk, op->text, &place))
         return false;
-    if (first) { /* else an entry before this one in the plan's has left it there */
+    if (first) { /* otherwise an earlier entry of the plan has left the value there */
         dt_certplan_hold_input(walk, op->text, &place);
         dt_certplan_needs(walk, op->text, &place);
     }
@@ -133,7 +133,7 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     return true;
 }
 
-/* The frame of the entry for the present micro-batch; of a piece, for any. */
+/* The frame of the entry for the present micro-batch; for a piece, that of any micro-batch. */
 static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
 {
     const int64_t micro = walk->count[0] ? 0 : walk->reg[0];
@@ -218,7 +218,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     const bool eval = dt_certplan_at(walk).run == DT_PLAN_EVAL;
     if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
         return dt_certplan_fail(walk, "the reader is not of this entry");
-    /* all of them would find the same rows there */
+    /* the same rows for all of them */
     if (walk->first_device && !walk->taken[0] && !walk->count[0])
         return dt_certplan_fail(walk, "a batch is read outside of the micro-batches");
     for (uint32_t i = 0; i < reader->n_inputs; i++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epilogues of products (plan/epilogues.def): proves that the ops of an instruction compute from
- * the product's result x, an element v of a vector and m of a matrix what this file's own table
- * says for the epilogue's number, and that vector and matrix have the record's layout.
+/* Epilogues of products (plan/epilogues.def): the product's result is x, v is an element of a
+ * vector, m one of a matrix. Proves that the ops of an instruction compute from these what this
+ * file's own table says for the number of the epilogue, and that vector and matrix have the
+ * record's layout.
  *
  * Ops are compared with the table over residues (plan_number.h), with random x, v and m. Sums,
  * products and quotients are exact, tanh is an unknown function, and constants are exact, except
  * for sqrt(2 / pi), which is no fraction. Ops may decide by whether x + v is above, at or below
- * zero: each case is tried. Rounding of intermediate values is not part of an op's meaning: a
- * value may be kept wider (language.md, dtypes, rule 6), even if the program has a cast, as
- * kernels keep it. */
+ * zero: each case is tried. Rounding of intermediate values is not part of an op's meaning: a value
+ * may be kept wider (language.md, dtypes, rule 6), even if the program has a cast, as kernels keep
+ * it. */
 #include "verify/plan_internal.h"
 #include "verify/plan_number.h"
 
@@ -24,20 +25,20 @@ typedef struct Joined {
     PlanWalk *walk;
     const DtPlanGemm *gemm;
     const CertOp *dot, *const *ops;
-    uint32_t n_ops, vector, matrix; /* numbers of values */
-    bool has_vector, has_matrix;    /* that are read */
+    uint32_t n_ops, vector, matrix; /* numbers of the values */
+    bool has_vector, has_matrix;    /* by op: its number */
     DtResidues *r;
-    int sign;                                    /* of x + v */
-    DtResidue x, v, m, sum;                      /* sum: x + v */
-    DtResidue number[PLAN_PRODUCT_OPS];          /* by op */
+    int sign;                                    /* the sign of x + v in this case */
+    DtResidue x, v, m, sum;                      /* the number of x + v */
+    DtResidue number[PLAN_PRODUCT_OPS];          /* by op: the value's residue */
 } Joined;
 
 /* ---- meanings ---- */
 
 static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
 
-/* A program has the root rounded: to a double, perhaps by a division or two, or to ten digits, as
- * is usual. Both are the same f32. */
+/* Programs contain sqrt(2 / pi) rounded: to a double, perhaps computed by a division or two, or to
+ * the usual ten digits. As f32 all of these are the same number. */
 static DtResidue constant(const Joined *j, double x)
 {
     return dt_residue_number(j->r, fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
@@ -53,7 +54,7 @@ static DtResidue times(const Joined *j, DtResidue x, DtResidue y)
 }
 static DtResidue by(const Joined *j, double c, DtResidue x) { return times(j, constant(j, c), x); }
 
-/* tanh(root (x + cubic x^3)) */
+/* The number tanh(root (x + cubic x^3)). */
 static DtResidue curve(const Joined *j, DtResidue x)
 {
     const DtResidue inner = by(j, root, plus(j, x, by(j, cubic, times(j, x, times(j, x, x)))));
@@ -65,7 +66,7 @@ static DtResidue gelu(const Joined *j, DtResidue x)
     return by(j, 0.5, times(j, x, plus(j, constant(j, 1), curve(j, x))));
 }
 
-/* Its derivative: that of tanh t is 1 - t^2 times that of its operand. */
+/* The derivative of that: tanh t has the derivative 1 - t^2 with respect to its operand. */
 static DtResidue gelu_slope(const Joined *j, DtResidue x)
 {
     const DtResidue one = constant(j, 1), t = curve(j, x),
@@ -103,13 +104,13 @@ static bool is_zero(const Joined *j, uint32_t value)
     return op && strcmp(op->kind, "const") == 0 && op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One is zero, the other is x +
- * v. */
+/* Whether the first operand is less, or not more; or the larger one. One operand is zero, the other
+ * is x + v. */
 static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidue b)
 {
     const bool zero = is_zero(j, op->in[0]);
     const DtResidue of = zero ? b : a;
-    const int more = zero ? j->sign : -j->sign; /* of b */
+    const int more = zero ? j->sign : -j->sign; /* the sign of b */
     if (zero == is_zero(j, op->in[1]) || of.p != j->sum.p || of.q != j->sum.q)
         return dt_plannumber_unknown;
     return strcmp(op->kind, "max") == 0
@@ -117,7 +118,7 @@ static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidu
                : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
 }
 
-/* The cast of a float; of a decision, 1 or 0. */
+/* A cast of a float leaves its number; a cast of a boolean gives 1 or 0. */
 static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
 {
     const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype,
@@ -129,7 +130,7 @@ static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
                                        : dt_plannumber_unknown;
 }
 
-/* Made of numbers alone, by few ops. */
+/* Whether few ops compute the value from constants alone. */
 static bool is_constant(const Joined *j, const CertOp *op, uint32_t depth)
 {
     if (strcmp(op->kind, "const") == 0)
@@ -203,7 +204,7 @@ static bool computes(Joined *j, uint32_t result, int64_t kept)
 
 /* ---- its layout ---- */
 
-/* Element i of the vector belongs to column i of C, or to row i. */
+/* Whether element i of the vector belongs to column i of C, or to row i. */
 static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPlace *c,
                       int64_t step, int64_t n)
 {
@@ -218,7 +219,7 @@ static bool is_vector(const PlanPlace *vector, const PlanPlace *of, const PlanPl
     return elements == n && strcmp(vector->dtype, c->dtype) == 0;
 }
 
-/* Whether it has C's axes and layout, except that rows are matrix_row apart. */
+/* Whether the matrix has C's axes and layout, except that its rows are matrix_row apart. */
 static bool is_matrix(const DtPlanGemm *g, const PlanPlace *matrix, const PlanPlace *a,
                       const PlanPlace *c)
 {

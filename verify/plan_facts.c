@@ -26,7 +26,7 @@ const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
 
 /* ---- stores ---- */
 
-/* "normal(0.02, 0)", as IR text has it. */
+/* The text of an initial value: "normal(0.02, 0)", as IR text has it. */
 static bool has_init(const DtPlanStore *record, const char *want)
 {
     static const char *const kinds[DT_PLAN_INITS] = {"const", "normal", "uniform"};
@@ -92,8 +92,9 @@ bool dt_certplan_records(PlanWalk *walk)
 
 typedef struct Facts {
     const DtPlan *plan;
-    const char *at;       /* in the text */
-    uint32_t readers, inputs, axes; /* met; inputs of this reader, axes of this input */
+    const char *at;       /* position in the text */
+    uint32_t readers, inputs, axes; /* records met so far: in all, inputs of this reader, axes of
+                                     * this input */
     uint32_t settings, scalars, objectives, shows;
     bool meta;
     DtText *problem;
@@ -107,7 +108,7 @@ static bool refuse(Facts *f, const char *tag, const char *what)
 
 static bool is_tag(const char *at, const char *tag) { return strncmp(at, tag, 4) == 0; }
 
-/* The reader and the input that were met last had all of theirs. */
+/* Checks that the present reader and input have no more inputs and axes than the text says. */
 static bool is_whole(Facts *f, bool inputs)
 {
     const DtPlanReader *reader = f->readers ? &f->plan->readers[f->readers - 1] : NULL;
@@ -119,7 +120,7 @@ static bool is_whole(Facts *f, bool inputs)
            refuse(f, "READ", " has other inputs than the program's");
 }
 
-/* The record that the line is about; NULL: there is none. */
+/* The record that the present line is about; NULL: there is none. */
 static const void *record_of(Facts *f)
 {
     const DtPlan *plan = f->plan;
@@ -191,7 +192,7 @@ static bool fact(Facts *f)
     return *f->at == '\n' || refuse(f, tag, " is not compared: the facts are damaged");
 }
 
-/* Elements of all parameters. */
+/* The number of elements of all parameters. */
 static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText *problem)
 {
     int64_t all = 0;
@@ -210,8 +211,8 @@ static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText
     return all == plan->meta->parameters;
 }
 
-/* Stores that stages share are whole in the serial program: so long are the loops that their
- * records speak of. */
+/* Stores that stages share are compared with the whole store of the serial program: their records
+ * give the extents of whole loops. */
 static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial,
                       DtText *problem)
 {

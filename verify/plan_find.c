@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-enum { FEW = 16, MOST_NESTED = 4096 }; /* places of a value; depth of views of views */
+enum { FEW = 16, MOST_NESTED = 4096 }; /* the most places of a value; the depth of views of views */
 
 /* ---- views ---- */
 
-/* The tensor's axes in the order of its type, with these strides. */
+/* The place of a tensor with the axes of its type in order, and these strides. */
 static bool order_as(const PlanWalk *walk, const CertType *type, PlanPlace *place)
 {
     PlanPlace old = *place;
@@ -46,8 +46,8 @@ static bool drop_axis(PlanPlace *place, int d)
     return true;
 }
 
-/* Digits of a row-major number over `from` become digits over `to`, if that number counts even
- * steps. */
+/* Splits an axis: digits of a row-major number over `from` become digits over `to`, if steps of
+ * that number have one stride. */
 static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *type = op->types[0];
@@ -59,7 +59,7 @@ static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, P
             int d = dt_certplan_axis(place, entry->from[i]);
             if (d < 0)
                 return false;
-            if (below == 1) /* so far none of more than one element, whose stride says nothing */
+            if (below == 1) /* no axis longer than 1 so far, so any stride is right */
                 stride = place->stride[d];
             else if (place->extent[d] > 1 && place->stride[d] != stride * below)
                 return false;
@@ -93,7 +93,7 @@ static bool slice(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
     return order_as(walk, op->types[0], place);
 }
 
-/* A rank's (and micro-batch's) part of each axis that the op splits. */
+/* Moves the place to the part of a rank (and micro-batch), along each axis that the op splits. */
 static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *y = op->types[0];
@@ -132,7 +132,8 @@ static bool expand(const PlanWalk *walk, const CertOp *op, const CertType *x, Pl
     return order_as(walk, type, place);
 }
 
-/* The tensor from an element of a bucket on; the first kept axes are the bucket's. */
+/* The place of a tensor in a bucket, from an element on; the first kept axes are those of the
+ * bucket. */
 static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset,
                     PlanPlace *place)
 {
@@ -162,7 +163,7 @@ static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, Plan
  * result is no view. */
 typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
 
-/* ret_moves: it may begin elsewhere than its operand. */
+/* ret_moves: the view may begin elsewhere than the operand. */
 static View *view_of(const CertOp *op, bool *ret_moves)
 {
     static const struct {
@@ -185,7 +186,8 @@ bool dt_certplan_is_view(const CertOp *op)
     return view_of(op, &moves) != NULL;
 }
 
-/* Whether a bucket is zero after its parts: zeroed here, or in a store, whose padding is zero. */
+/* Whether a bucket is zero after its members: zeros were written there, or it is a store, whose
+ * padding is zero. */
 static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
 {
     PlanPlace rest = *bucket;
@@ -201,7 +203,7 @@ static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
     return dt_certplan_is_zero(walk, &rest, walk->depth, false);
 }
 
-/* A place more, not filled in. */
+/* Adds an empty place. */
 static PlanFound *another(PlanWalk *walk, PlanFinds *found)
 {
     if (found->n == found->cap) {
@@ -213,7 +215,7 @@ static PlanFound *another(PlanWalk *walk, PlanFinds *found)
     return &found->at[found->n++];
 }
 
-/* A bucket is where its parts are, if all of them are in one. */
+/* A bucket whose members are all at their places in one piece of memory is there. */
 static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at,
                       PlanFinds *found)
 {
@@ -248,7 +250,7 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
 }
 
 /* Whether part k of a concat is at its place in the result. known: a place of the part that was
- * found before. */
+ * found before, or NULL. */
 static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k,
                      const PlanFound *known, const PlanPlace *want)
 {
@@ -265,7 +267,7 @@ static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, u
     return false;
 }
 
-/* The place with its axes in the order of `order`, which has the same; their extents stay. */
+/* The place with its axes in the order of `order`, which has the same axes; extents are kept. */
 static PlanPlace in_order(const PlanPlace *place, const PlanPlace *order)
 {
     PlanPlace turned = *place;
@@ -290,7 +292,7 @@ static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     for (uint32_t k = 0; k < op->n_in; k++) {
         PlanPlace want = *whole, own;
         dt_certplan_dense(walk, dt_certplan_type(frame, op->in[k]), &own);
-        /* its axes may stand in another order */
+        /* the axes of a part may be in another order */
         const int along = dt_certplan_axis(&own, whole->axis[axis]);
         if (along < 0)
             return false;
@@ -305,7 +307,8 @@ static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     return before == whole->extent[axis];
 }
 
-/* Joined values are one. Of a first part of one element, the second says the stride of the axis. */
+/* Finds a concat whose parts are all in place. If the first part has one element along the axis,
+ * the second part shows the stride. */
 static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op,
                         const PlanPlace *at, PlanFinds *found)
 {
@@ -375,7 +378,8 @@ static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFi
     found->n = n;
 }
 
-/* The value outside, or in the iteration before, of an input of a body or a called function. */
+/* The value that an input of a body or a called function stands for: an outer one or, for a carried
+ * value, that of the iteration before. */
 static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                        PlanFinds *found)
 {
@@ -427,8 +431,8 @@ static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
     found->n = n;
 }
 
-/* Places of a value that no instruction wrote as itself: in a store, in the outer function, or in
- * the memory of the value that it is a view of. */
+/* Places of a value that no instruction wrote as this value: in a store, in the outer function, or
+ * as a view of another value. */
 static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                         PlanFinds *found)
 {
@@ -467,8 +471,8 @@ static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace
                         region->arg};
 }
 
-/* All places of a value. A copy adds a place and keeps the old one, until something else is written
- * there. If there are many, they are found by their address in memory. */
+/* All places of a value. A copy adds a place; the old one stays until another value is written
+ * there. If there are many, they are found through the index of memory. */
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                      PlanFinds *found)
 {

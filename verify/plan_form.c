@@ -30,7 +30,7 @@ static bool read_first(PlanWalk *walk, const DtPlanInst *inst, PlanWrites *ret)
     return !walk->problem->len;
 }
 
-/* Whether both are the same bytes. */
+/* Whether both places are the same bytes. */
 static bool is_same(const PlanPlace *a, const PlanPlace *b)
 {
     return a->arena == b->arena && a->base == b->base && a->bytes == b->bytes &&
@@ -39,7 +39,7 @@ static bool is_same(const PlanPlace *a, const PlanPlace *b)
 }
 
 /* Whether the body leaves the wanted value in an argument of the product. A sum must be written
- * once; otherwise the last write counts. */
+ * exactly once; otherwise the last write counts. */
 static bool leaves(const PlanWalk *walk, const PlanWrite *wanted)
 {
     const uint32_t sums = DT_NOTE_ADDS | DT_NOTE_ZEROED;
@@ -55,8 +55,8 @@ static bool leaves(const PlanWalk *walk, const PlanWrite *wanted)
            (last->flags & sums) == (wanted->flags & sums) && (n == 1 || !(last->flags & sums));
 }
 
-/* Every write is to a place that the first form writes, or to memory that only second forms
- * have. */
+/* Checks that every write is to a place that the first form writes, or to memory that only second
+ * forms use. */
 static bool is_inside(const PlanWalk *walk, const PlanWrites *first, const PlanWrite *write)
 {
     bool found = walk->plan->arenas[write->place.arena].kind == DT_ARENA_INSTEAD;

@@ -11,7 +11,7 @@
 typedef struct PlanMakers {
     const CertFunc *func;
     const CertOp **maker;
-    uint8_t *made_anew; /* for an entry or a loop's body */
+    uint8_t *made_anew; /* an entry, or the body of a loop */
     struct PlanMakers *next;
 } PlanMakers;
 
@@ -142,7 +142,7 @@ bool dt_certplan_is_inline(const PlanFrame *frame, uint32_t value)
     if (!op)
         return frame->kind == PLAN_CALL &&
                dt_certplan_is_inline(frame->outer, frame->op->in[value]);
-    if (strcmp(op->kind, "rng") == 0) /* the same again, for the element's number */
+    if (strcmp(op->kind, "rng") == 0) /* checked again, to get the number of the element */
         return true;
     if (strcmp(op->kind, "const") == 0 || strcmp(op->kind, "iota") == 0)
         return !op->types[0]->rank || !op->types[0]->axes[0].n || !op->types[0]->axes[0].zigzag;
@@ -195,7 +195,8 @@ void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text)
 
 bool dt_certplan_is_ahead(const CertOp *op) { return op && op->ahead > 0; }
 
-/* Whether a value is the same in all micro-batches: a parameter as stored, or a part of it. */
+/* Whether a value is the same in all micro-batches: a parameter as stored, or a gather or part of
+ * one. */
 static bool is_still(const PlanWalk *walk, const PlanFrame *frame, uint32_t value)
 {
     static const char *const views[] = {"relabel", "slice", "stop", "unpack"};
@@ -264,7 +265,7 @@ bool dt_certplan_ahead(PlanWalk *walk)
         return dt_certplan_fail(walk, "a note of gathers ahead is out of place");
     if (inside)
         outer = now->outer;
-    if (named && inside && number) { /* of another piece */
+    if (named && inside && number) { /* a loop of another piece */
         const CertEntry *entry = dt_certplan_piece(walk, (number - 1) / DT_NOTE_PHASES,
                                                    (uint32_t)((number - 1) % DT_NOTE_PHASES));
         if (!entry || !entry->func)

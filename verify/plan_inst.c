@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 256 }; /* ops and arguments of an instruction */
+enum { MOST = 256 }; /* the most ops and arguments of an instruction */
 
 /* ---- memory ---- */
 
@@ -59,7 +59,7 @@ void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, con
         walk->added[arg - walk->plan->args] = region->stamp;
 }
 
-/* Zeros around the written bytes remain zeros. */
+/* Updates zeroed memory after a write: the bytes around the written ones are still zeros. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
     for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
@@ -80,8 +80,8 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
     return false;
 }
 
-/* Sums stand on zeros that were there before: those stay `ahead` of a loop, and its instructions
- * look again. */
+/* Sums are added to zeros that were there before the loop: those stay, and each instruction of the
+ * loop checks again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);
@@ -113,7 +113,7 @@ void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t be
     spoil(walk, written, false, before);
 }
 
-/* Whether iterations of the loops between two depths have memory of their own there. */
+/* Whether the place is a different one in each iteration of the loops between two depths. */
 static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer,
                            uint32_t inner)
 {
@@ -164,14 +164,15 @@ typedef struct Doing {
     const DtPlanInst *inst;
     const CertOp *ops[MOST];
     uint32_t n_ops;
-    const CertOp *redone[MOST]; /* those of them that were done before */
+    const CertOp *redone[MOST]; /* the ops of these that were executed before */
     uint32_t n_redone;
-    uint32_t read[MOST]; /* values */
+    uint32_t read[MOST]; /* numbers of values */
     const DtPlanArg *from[MOST];
-    PlanPlace first, second; /* of the first two read values */
-    PlanPlace more[PLAN_PRODUCT - 2]; /* the operands after those */
-    uint32_t n_read, spare; /* spare: 1 + which of them no op need read; 0: none */
-    PlanAttend *attend;     /* NULL: no library runs instead */
+    PlanPlace first, second; /* places of the first two read values */
+    PlanPlace more[PLAN_PRODUCT - 2]; /* places of the operands of an epilogue */
+    uint32_t n_read, spare; /* spare: 1 + number of an argument that no op needs; 0: there is
+                             * none */
+    PlanAttend *attend;     /* the attention that a library may compute; NULL: none */
     PlanWrite *writes;
     uint32_t n_writes;
 } Doing;
@@ -184,8 +185,8 @@ static const CertOp *op_of(const Doing *doing, const CertOp *op)
     return NULL;
 }
 
-/* In a block of attention: whether the value was computed in it, and so has a block's layout
- * already. */
+/* Whether, in a block of attention, the value was computed in this block, and so has the layout of
+ * a block. */
 static bool is_block(const PlanWalk *walk, uint32_t value)
 {
     return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
@@ -199,7 +200,7 @@ static bool is_found(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const
         dt_certplan_find(walk, walk->frame, value, walk->tiles.open ? NULL : place, &found);
     for (uint32_t i = 0; i < n; i++) {
         if (walk->tiles.open && walk->tiles.mark[value] && found.at[i].stamp <= walk->tiles.began)
-            continue; /* of an earlier block */
+            continue; /* an earlier block has computed it */
         const int64_t base = found.at[i].place.base;
         if (walk->tiles.open && !is_block(walk, value))
             dt_certplan_cut(walk, &found.at[i].place);
@@ -254,7 +255,7 @@ static bool read_ops(PlanWalk *walk, Doing *doing)
             return false;
         bool is_done = walk->tiles.open ? walk->tiles.mark[op->first_out] == walk->tiles.block
                                       : walk->frame->done[op->first_out];
-        if (is_done && !dt_certplan_is_ahead(op)) /* a repeated gather gives the same value */
+        if (is_done && !dt_certplan_is_ahead(op)) /* gathering again gives the same value */
             doing->redone[doing->n_redone++] = op;
         if (walk->tiles.open && !dt_certplan_is_output(walk, op->first_out) &&
             !dt_certplan_is_of_block(walk, op))
@@ -295,7 +296,8 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
     return dt_certplan_spans(place) || dt_certplan_fail(walk, "elements of a value coincide");
 }
 
-/* Where a note puts a result: the argument's address, the value's axes. */
+/* The place to which a note says a result is written: the argument's address, with the axes of the
+ * value. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write)
 {
     const DtPlanArg *arg = write->arg;
@@ -329,7 +331,7 @@ static void find_library(PlanWalk *walk, Doing *doing)
         }
 }
 
-/* How a library that runs instead of the kernel uses argument a. */
+/* How a library that runs instead of the kernel may use argument a. */
 static void know_part(const Doing *doing, uint32_t a, uint32_t value, const PlanPlace *place)
 {
     for (uint32_t p = 0; doing->attend && p < DT_SDPA_PARTS; p++)
@@ -339,14 +341,14 @@ static void know_part(const Doing *doing, uint32_t a, uint32_t value, const Plan
         }
 }
 
-/* Whether only the attention library reads this argument. */
+/* Whether only the library reads this argument. */
 static bool is_spare(const Doing *doing, uint32_t a)
 {
     return doing->attend && doing->attend->of->backward &&
            doing->attend->of->pointer[DT_SDPA_O] == (int32_t)a;
 }
 
-/* Whether a value that a kernel reads has the axes and strides for which the kernel is made. */
+/* Whether a value that a kernel reads has the axes and strides for which the kernel was made. */
 static bool lies_as(const PlanPlace *place, const PlanPlace *shape)
 {
     bool same = place->rank == shape->rank;
@@ -361,7 +363,7 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     const DtPlanInst *inst = doing->inst;
     if (inst->n_args > MOST)
         return dt_certplan_fail(walk, "too many arguments");
-    /* other instructions contain the layout of their operands */
+    /* instructions other than kernels state the layout of their operands */
     const bool kernel = inst->kind == DT_INST_KERNEL;
     uint32_t n_written = 0;
     find_library(walk, doing);
@@ -434,7 +436,8 @@ static bool is_read(const Doing *doing, uint32_t value)
     return false;
 }
 
-/* Every operand is made here, or read, or made of constants, or the number of the iteration. */
+/* Checks each operand of the instruction's ops: another op of the instruction makes it, the
+ * instruction reads it, it is made of constants, or it is the number of the iteration. */
 static bool has_operands(PlanWalk *walk, const Doing *doing)
 {
     const PlanFrame *frame = walk->frame;
@@ -449,7 +452,8 @@ static bool has_operands(PlanWalk *walk, const Doing *doing)
     return true;
 }
 
-/* An op may run again only in a kernel, element by element, and only for the kernel's own use. */
+/* An op may be executed a second time only in a kernel, element by element, for the kernel's own
+ * use. */
 static bool is_done_once(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t i = 0; i < doing->n_redone; i++) {
@@ -463,7 +467,8 @@ static bool is_done_once(PlanWalk *walk, const Doing *doing)
     return true;
 }
 
-/* Every value that is read is an operand: another op would be done of it. */
+/* Checks that every value that is read is an operand of the ops; otherwise the instruction would
+ * compute something else. */
 static bool needs_reads(PlanWalk *walk, const Doing *doing)
 {
     for (uint32_t r = 0; r < doing->n_read && doing->n_ops; r++) {
@@ -482,7 +487,8 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
     if (doing->n_ops
             ? op_of(doing, walk->frame->maker[value]) != NULL
             : is_read(doing, value) || dt_certplan_is_inline(walk->frame, value) ||
-                  (walk->frame->kind == PLAN_BODY && value == 0)) /* the number of the iteration */
+                  /* the iteration's number needs no memory */
+                  (walk->frame->kind == PLAN_BODY && value == 0))
         return true;
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }
@@ -500,7 +506,7 @@ static bool overwrites(const PlanWalk *walk, const Doing *doing, const PlanWrite
     return false;
 }
 
-/* Nothing is overwritten before it is read, but in place. */
+/* Checks that no value is overwritten before it is read, except in place. */
 static bool keeps_apart(PlanWalk *walk, const Doing *doing)
 {
     PlanPlace from;
@@ -529,7 +535,7 @@ static bool apply(PlanWalk *walk, const Doing *doing)
         if (!makes(walk, doing, write->value))
             return false;
         if (dt_certplan_is_output(walk, write->value))
-            continue; /* held when all of it is there */
+            continue; /* the bucket is there once all its parts are */
         if (!dt_certplan_may_write(walk, &write->place))
             return false;
         dt_certplan_beside(walk, &write->place);
@@ -554,7 +560,8 @@ static bool apply(PlanWalk *walk, const Doing *doing)
 
 /* ---- by kind ---- */
 
-/* A kernel is called after its first ops: as many as begin before its 60th letter. */
+/* Whether the instruction calls a kernel that is named after its first ops (as many as begin within
+ * its first 60 letters). */
 enum { KERNEL_NAME = 60 };
 
 static bool is_named(const char *name, const Doing *doing)
@@ -615,13 +622,13 @@ static const CertOp *joined(PlanWalk *walk, const Doing *doing)
         p.written[i] = doing->writes[i].value;
         p.to[i] = doing->writes[i].place;
         if (i && doing->writes[i].flags & (DT_NOTE_ADDS | DT_NOTE_ZEROED))
-            return NULL; /* only C is added to */
+            return NULL; /* a product can only add to C */
     }
     return dt_certplan_joined(walk, g, doing->ops, doing->n_ops, &p);
 }
 
-/* The contraction's axes are those that a product of these strides sums: the indices of the
- * descriptor are the axes. */
+/* The contraction's summed, row and column axes must be those that the descriptor's strides walk
+ * along. */
 static bool is_gemm(PlanWalk *walk, const Doing *doing)
 {
     const DtPlanGemm *g = &walk->plan->gemms[doing->inst->ref];
@@ -674,8 +681,8 @@ static bool is_exchange(PlanWalk *walk, const Doing *doing)
                             &doing->first);
 }
 
-/* Which of the kernels of its name it is, only the note knows: those differ in extents and
- * strides. */
+/* Several kernels of one name differ in extents and strides. The note says which of them the
+ * instruction runs. */
 static bool is_noted_kernel(PlanWalk *walk, const Doing *doing)
 {
     return dt_certplan_word(walk) == doing->inst->ref ||
@@ -715,8 +722,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_may_write(walk, &place);
 }
 
-/* Whether the instruction copies a result of an earlier iteration, which is no op of that
- * iteration. */
+/* Whether the instruction copies a result of an earlier iteration, which no op of that iteration
+ * does. */
 static bool copies(const PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
     return walk->behind && kind == DT_NOTE_DO &&
@@ -801,7 +808,7 @@ bool dt_certplan_skip(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
         return dt_certplan_fail(walk, "what a guard lets run is no gather");
     for (uint64_t n = dt_certplan_word(walk); n > 0 && !walk->problem->len; n--)
         dt_certplan_word(walk);
-    if (inst->kind == DT_INST_KERNEL) /* which it is */
+    if (inst->kind == DT_INST_KERNEL) /* finds out which op it is */
         dt_certplan_word(walk);
     for (uint32_t a = 0; a < inst->n_args && !walk->problem->len; a++) {
         if (walk->plan->args[inst->first_arg + a].kind != DT_ARG_ADDRESS)

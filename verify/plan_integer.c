@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers of instructions: proves that they equal what the notes say, for all values of
- * registers and coordinates. */
+/* Integer arguments of instructions: proves that they have the values which the notes state, for
+ * all values of registers and coordinates. */
 #include "verify/plan_internal.h"
 
 int64_t dt_certplan_stage_step(const PlanWalk *walk, const DtPlanArg *arg)
@@ -30,7 +30,7 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
     }
 }
 
-/* The number of elements before a block of attention. */
+/* The number of elements of a draw before this block of attention. */
 static bool add_block(PlanWalk *walk, int64_t *ret_base, int64_t *reg)
 {
     const PlanTiles *tiles = &walk->tiles;

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which keys a mask hides from a block of attention. The mask of where(mask, x, -inf), or 0 for
  * -inf, is evaluated in intervals at every point, that is for all coordinates and ring steps on
- * which its positions depend. Then the effect of hidden scores on the function is traced: they
- * may be left out only if each sum over keys adds zeros for them, each maximum sees -inf, and
- * what blocks write per key is zero there. */
+ * which its positions depend. Then the file traces how hidden scores affect the function: they may
+ * be left out only if each sum over keys adds zeros for them, each maximum sees -inf, and what
+ * blocks write per key is zero there. */
 #include "verify/plan_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* visits: of values for one part of the mask; one used twice is visited twice. More than
- * codegen/visible.c's, or masks that it knows would be refused here. */
+/* MOST_VISITS: values evaluated for one part of the mask; a value used twice is visited twice. The
+ * limit is larger than that of codegen/visible.c; otherwise masks that the compiler understands
+ * would be refused here. */
 enum { MOST_POINTS = 4096, MOST_VISITS = 2048 };
 
-typedef struct Span { /* lo > hi: not known */
+typedef struct Span { /* an interval; lo > hi: nothing is known */
     int64_t lo, hi;
 } Span;
 static const Span unknown = {1, 0}, either = {0, 1};
 
-/* A function on the way from the mask outwards. */
+/* A function on the way from the mask to the functions around it. */
 typedef struct Where {
     const CertFunc *func;
-    const CertOp *op;        /* the call or loop; NULL: an entry */
-    uint32_t reg;            /* of a loop */
+    const CertOp *op;        /* the call or loop that runs it; NULL: an entry */
+    uint32_t reg;            /* iteration range of a loop */
     const struct Where *outer;
 } Where;
 
-/* Local indices along queries and keys, with the names that these have where a value is looked at;
- * NULL: not there. */
+/* Local indices along queries and keys, with the names of these axes where a value is evaluated;
+ * NULL: the value lacks the axis. */
 typedef struct Part {
     const char *axis[2];
     Span at[2];
@@ -44,7 +45,8 @@ static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
 static const CertOp *maker(const CertFunc *func, uint32_t value)
 {
-    uint32_t lo = 0, hi = func->ops.n; /* the last op whose first result is no later */
+    uint32_t lo = 0, hi = func->ops.n; /* the last op that makes a value with this number or a
+                                        * smaller one */
     while (lo < hi) {
         const uint32_t middle = lo + (hi - lo) / 2;
         if (func->ops.at[middle]->first_out <= value)
@@ -101,8 +103,8 @@ static Span of_iota(PlanWalk *walk, const CertOp *op, const Part *part)
     return span(block * length + at.lo, block * length + at.hi);
 }
 
-/* The only one of these axes of which a rank has several elements; "" if there is none; NULL if
- * there are several. */
+/* The one of these axes along which a rank has several elements; "" if there is none; NULL if there
+ * are several. */
 static const char *only(const PlanWalk *walk, const CertType *type, const char *const *axes,
                         uint32_t n)
 {
@@ -138,7 +140,7 @@ static Span of_relabel(PlanWalk *walk, const Where *where, const CertOp *op, con
         for (uint32_t k = 0; k < 2; k++) {
             const bool stays = !names(part->axis[k], relabel->from, relabel->n_from) &&
                                !names(part->axis[k], relabel->to, relabel->n_to);
-            if (!stays) /* the operand's axis of this name is another axis */
+            if (!stays) /* the operand has another axis of this name */
                 before.axis[k] = to[0] && part->axis[k] == to ? from : NULL;
         }
     }
@@ -263,7 +265,8 @@ static bool hides(PlanWalk *walk, Part part)
 {
     const PlanTiles *tiles = &walk->tiles;
     const int64_t half[2] = {tiles->n_queries / 2, tiles->n_keys / 2};
-    for (uint32_t k = 0; k < 2; k++) /* positions of zigzag order run on within each half */
+    for (uint32_t k = 0; k < 2; k++) /* in zigzag order positions are consecutive within each half
+                                      * only */
         if (part.at[k].lo < half[k] && part.at[k].hi >= half[k]) {
             Part lower = part, upper = part;
             lower.at[k].hi = half[k] - 1;
@@ -274,8 +277,8 @@ static bool hides(PlanWalk *walk, Part part)
     return known(seen) && seen.hi == 0;
 }
 
-/* Whether half of the queries see none of half of the keys, apart from the first key. Most blocks
- * of a ring need only these. */
+/* Whether half of the queries see no key of half of the keys, except perhaps the first key. Most
+ * blocks of a ring need to know only this. */
 static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -286,8 +289,7 @@ static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
     return !known(part.at[0]) || !known(part.at[1]) || hides(walk, part);
 }
 
-/* Whether queries in `part` see none of its keys (which do not include the first key) at point
- * p. */
+/* Whether queries in `part` see none of its keys at point p; the first key is not among these. */
 static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -332,7 +334,8 @@ static Hidden of_hidden(const PlanTiles *tiles, const CertFunc *func, const Cert
         return op->number == 0 ? ZERO : ANYTHING;
     if (is(op, "neg"))
         return x == ZERO ? ZERO : ANYTHING;
-    /* a value below everything, unless a key can make it infinite */
+    /* minus infinity, or nearly: subtraction leaves it so, unless the second operand has keys and
+     * may be infinite */
     if (is(op, "sub") && x == LOWEST)
         return dt_certtext_axis(type_of(func, op->in[1]), tiles->keys) ? ANYTHING : LOWEST;
     if (is(op, "exp"))
@@ -351,14 +354,15 @@ static bool has_keys(const PlanTiles *tiles, const CertType *type)
     return dt_certtext_axis(type, tiles->keys) != NULL;
 }
 
-/* Whether the op gives the same result without hidden scores. It works along keys, or sums queries
+/* Whether the op gives the same result without hidden scores: it works along keys, or sums queries
  * into keys. */
 static bool leaves_out(const PlanTiles *tiles, const CertFunc *func, const CertOp *op,
                        const Hidden *hidden)
 {
     bool over = names(tiles->keys, op->axes2, op->n_axes2),
          of_keys = op->n_out && has_keys(tiles, op->types[0]);
-    for (uint32_t i = 0; i < op->n_relabels; i++) /* later ops would go over another name */
+    for (uint32_t i = 0; i < op->n_relabels; i++) /* later ops would call the axis by another
+                                                   * name */
         if (names(tiles->keys, op->relabels[i].from, op->relabels[i].n_from))
             return false;
     for (uint32_t i = 0; op->func && i < op->n_in; i++)
@@ -395,7 +399,7 @@ static bool set_point(PlanWalk *walk, int64_t number)
     return number == 0;
 }
 
-/* Whether the whole function gives the same results without hidden keys. */
+/* Whether the whole function gives the same results if hidden keys are left out. */
 static bool hides_from_all(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -420,7 +424,7 @@ bool dt_certplan_hides(const PlanWalk *walk, uint32_t value)
     return walk->tiles.mask.zero[value];
 }
 
-/* The earlier result for the same note. */
+/* The result of an earlier check for the same note; NULL: there is none. */
 typedef struct PlanMaskMemo {
     const uint8_t *note;
     const DtPlanEntry *entry;
@@ -460,7 +464,7 @@ bool dt_certplan_mask(PlanWalk *walk)
     mask->where = chain(walk, walk->frame);
     const Part all = {{tiles->queries, tiles->keys},
                       {{0, tiles->n_queries - 1}, {0, tiles->n_keys - 1}}};
-    mask_of(walk, all); /* marks the registers and coordinates that it depends on */
+    mask_of(walk, all); /* marks the registers and coordinates on which the mask depends */
     mask->n = 1;
     for (uint32_t m = 0; m < walk->program->n_mesh; m++)
         mask->n *= mask->axes >> m & 1 ? walk->program->size[m] : 1;
@@ -478,7 +482,8 @@ bool dt_certplan_mask(PlanWalk *walk)
 
 /* ---- guards ---- */
 
-/* The guard at the point that is set; false if it depends on anything else. */
+/* The value of the guard at the present point; false if it depends on anything that points do not
+ * distinguish. */
 static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_value)
 {
     const PlanMask *mask = &walk->tiles.mask;
@@ -501,8 +506,8 @@ static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_va
     return true;
 }
 
-/* The block's first instruction: where its guards let it run its queries are next, and the mask
- * hides all keys that it leaves out. */
+/* Checks the first instruction of a block: at the points where its guards let it run, the block's
+ * queries must come next, and the mask must hide all keys that the block leaves out. */
 static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
 {
     PlanTiles *tiles = &walk->tiles;

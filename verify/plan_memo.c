@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reuses the check of attention in blocks from an earlier iteration of the loops around it.
- * Reads of values that the blocks made themselves are the same again if the accesses have the
- * same positions relative to each other: accesses whose addresses depend alike on the loops'
- * registers always have; the others must be disjoint, then and now. What is left to check are
- * reads of other values, accumulations, and the results. */
+/* Reuses the check of attention in blocks from an earlier iteration of the loops around it. Reads
+ * of values that the blocks computed find the same values again if the accesses have the same
+ * positions relative to each other: accesses whose addresses depend alike on the loops' registers
+ * always have; the others must be disjoint, then and now. What is left to check are reads of other
+ * values, accumulations, and the results. */
 #include "verify/plan_internal.h"
 
 #include <string.h>
@@ -14,12 +14,13 @@ typedef struct Read {
     uint32_t value;
     const DtPlanArg *arg;
     PlanPlace place;
-    int64_t base;            /* of all of the value */
-    int64_t at, rows, width; /* of the block that reads it */
+    int64_t base;            /* where all of the value is */
+    int64_t at, rows, width; /* where the block that reads it is */
 } Read;
 
 /* Accesses of an arena whose addresses depend alike on all registers but those of the loops over
- * blocks. lo, hi: bytes where registers without a value are 0; above: how much more these add. */
+ * blocks. lo, hi: range of bytes if registers without a value are 0; above: how much these may
+ * add. */
 typedef struct Class {
     const DtPlanArg *like;
     int64_t lo, hi, above;
@@ -29,11 +30,11 @@ typedef struct Class {
 struct PlanTileMemo {
     const uint8_t *note, *end;
     const DtPlanEntry *entry;
-    bool bad; /* it must be checked each time */
+    bool bad; /* its reads cannot be reused: it is checked each time */
     DT_VEC(Read) reads;
-    DT_VEC(const DtPlanArg *) args; /* each place once */
-    DT_VEC(const DtPlanArg *) outputs; /* of them those of outputs, block by block */
-    const DtPlanArg *output[8];     /* the first of each */
+    DT_VEC(const DtPlanArg *) args; /* the accesses, each place once */
+    DT_VEC(const DtPlanArg *) outputs; /* those of them that are outputs, block by block */
+    const DtPlanArg *output[8];     /* the first access to each */
 };
 
 static struct PlanTileMemo *find(const PlanWalk *walk, const uint8_t *note)
@@ -57,8 +58,8 @@ void dt_certmemo_begin(PlanWalk *walk, const uint8_t *note)
 
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known);
 
-/* Records one read for all blocks of a value at a place: if the value is at such a place again,
- * reads of all blocks are valid. */
+/* Records one read that stands for the reads of all blocks of a value: if the value is at the same
+ * place again, all of them are right. */
 void dt_certmemo_read(PlanWalk *walk, uint32_t value, const DtPlanArg *arg, const PlanPlace *place,
                       int64_t base)
 {
@@ -124,8 +125,8 @@ static bool is_of_blocks(const PlanWalk *walk, uint32_t reg)
     return false;
 }
 
-/* Whether two arguments depend on registers alike, except for those of loops over blocks. known: on
- * registers with a value; else on those without one (slots). */
+/* Whether two arguments depend in the same way on registers, except those of loops over blocks.
+ * known: on registers that have a value; else on those that have none (slots). */
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known)
 {
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -142,7 +143,8 @@ static Class class_of(const PlanWalk *walk, const DtPlanArg *arg)
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++) {
         if (!place.reg[r] || is_of_blocks(walk, r))
             continue;
-        class.above += place.reg[r] * (walk->count[r] - 1); /* slots: not negative */
+        class.above += place.reg[r] * (walk->count[r] - 1); /* registers of slots are not
+                                                             * negative */
         place.reg[r] = 0;
     }
     dt_certplan_hull(walk, &place, &class.lo, &class.hi);
@@ -156,8 +158,8 @@ static bool touches(const PlanWalk *walk, const Class *a, const Class *b)
            a->lo < b->hi + (alike ? 0 : b->above) && b->lo < a->hi + (alike ? 0 : a->above);
 }
 
-/* Accesses that depend on different registers are apart; the registers of the loops over blocks are
- * open. */
+/* Whether accesses that depend on different registers are apart; the registers of loops over blocks
+ * are left open. */
 static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
 {
     Class classes[MOST_CLASSES];
@@ -247,7 +249,8 @@ static bool writes_same(PlanWalk *walk, const struct PlanTileMemo *memo)
     return true;
 }
 
-/* Sets the registers of the loops over blocks; the first loop is item `at`. */
+/* Sets the registers of the loops over blocks to their first values; the first loop is item
+ * `at`. */
 static void open_loops(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     PlanTiles *tiles = &walk->tiles;

@@ -9,7 +9,8 @@
 
 enum { FEW = 64, CELLS = 1 << 13, COVERED = 16 };
 
-/* The bytes of the place over all coordinates and all values of the registers of open loops. */
+/* The range of bytes of the place over all coordinates and all values of the registers of open
+ * loops. */
 void dt_certplan_hull(const PlanWalk *walk, const PlanPlace *place, int64_t *ret_lo,
                       int64_t *ret_hi)
 {
@@ -34,8 +35,8 @@ static bool is_moving(const PlanPlace *place)
     return moves;
 }
 
-/* The cells *ret_first to *ret_last contain the bytes. Bytes outside of the arena count to the
- * outermost cells. */
+/* The cells from *ret_first to *ret_last that contain the bytes. Bytes outside of the arena belong
+ * to the first or the last cell. */
 static void cells_of(const PlanCells *cells, int64_t lo, int64_t hi, int64_t *ret_first,
                      int64_t *ret_last)
 {
@@ -79,7 +80,7 @@ static void make_cells(PlanWalk *walk, uint32_t arena)
     walk->cells[arena] = cells;
 }
 
-/* Drops those that are gone. */
+/* Removes regions that are not alive any more. */
 static void compact(PlanList *list)
 {
     uint32_t n = 0;
@@ -100,7 +101,8 @@ void dt_certplan_push_region(PlanWalk *walk, PlanRegion *region)
     if (all->n == all->cap)
         compact(all);
     DT_PUSH(walk->arena, *all, region);
-    if (cells ? all->n > cells->most : all->n > FEW) /* more of them, more memory */
+    if (cells ? all->n > cells->most : all->n > FEW) /* with more regions the table may take more
+                                                      * memory */
         make_cells(walk, arena);
     else if (cells)
         add_to_cells(walk, cells, region);
@@ -152,7 +154,7 @@ const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
     return &walk->near;
 }
 
-/* Holes of all iterations. */
+/* Keeps the holes that exist in all iterations. */
 void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
 {
     for (uint32_t i = 0; i < walk->holes.n; i++) {

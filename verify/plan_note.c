@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-/* "iteration 3 of `h`, micro-batch 2" */
+/* Appends, for example, "iteration 3 of `h`, micro-batch 2". */
 void dt_certplan_say_frame(const PlanFrame *frame, DtText *text)
 {
     for (; frame; frame = frame->outer) {
@@ -26,7 +26,7 @@ bool dt_certplan_fail(PlanWalk *walk, const char *format, ...)
         dt_text_printf(walk->problem, "entry %s", dt_plan_str(plan, walk->at_entry->name));
     else
         dt_text_add(walk->problem, "plan");
-    /* stores of a class have its first one's names */
+    /* all stores of a class have the name of the first stage's */
     if (plan->meta->pipeline && walk->stage < dt_plan_stages(plan))
         dt_text_printf(walk->problem, " of stage %u", walk->stage);
     if (walk->inst) {

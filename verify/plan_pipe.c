@@ -29,7 +29,8 @@ static void find_messages(const DtPlan *plan, uint32_t *message)
     }
 }
 
-/* How many slots each of their registers counts; plan_run.c looks at every number that it gets. */
+/* Finds how many slots each slot register distinguishes; plan_run.c checks every value that a
+ * register gets. */
 static void find_depths(const DtPlan *plan, int64_t *ret_depth)
 {
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
@@ -159,7 +160,7 @@ bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
            dt_certplan_fail(walk, "stages add up in another order than the program");
 }
 
-/* Slots may only be written as results. */
+/* Whether the piece may write there: it may write slots only as results. */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
 {
     if (place->arena < DT_ARENA_KINDS)
@@ -196,8 +197,8 @@ bool dt_certplan_called(PlanWalk *walk, const DtPlanSchedule *item)
             return false;
     for (uint32_t i = 0; i < piece->adds.n; i++)
         if (!piece->adds.at[i]
-                 .adds) { /* a value that the piece sets may be summed, like zeros to which it
-                           * adds */
+                 .adds) { /* a value that the piece sets may be reduced over ranks in place, like a
+                           * sum */
             dt_certplan_spoil(walk, &piece->adds.at[i].place, false);
             dt_certplan_hold(walk, PLAN_ZERO, &piece->adds.at[i].place);
         } else if (!dt_certplan_is_zero(walk, &piece->adds.at[i].place, walk->depth, false))
@@ -252,7 +253,8 @@ PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place)
     return NULL;
 }
 
-/* Sums that pieces of this stage added up there were summed over its ranks, if required. */
+/* Whether the sums that pieces of this stage added up at the place were reduced over its ranks, if
+ * they must be. */
 static bool is_complete(PlanWalk *walk, const PlanPlace *place)
 {
     const PlanRegion *sum = dt_certplan_find_sum(walk, place);
@@ -266,14 +268,15 @@ static bool is_complete(PlanWalk *walk, const PlanPlace *place)
     return sum || dt_certplan_is_zero(walk, place, walk->depth, false);
 }
 
-/* A named scalar of the present entry. */
+/* Whether the metric is a named scalar of the present entry. */
 static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
 {
     return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry),
                                  dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
-/* The sum over stages of a named scalar: its stage computed it, the others have zeros. */
+/* Checks a sum over stages of a named scalar, which one stage has computed; the others have
+ * zeros. */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -341,7 +344,7 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     PlanPlace *place = &walk->stores[store], have, micro = {.bytes = 0}, tag;
     dt_certplan_arg(walk, &args[0], &have);
     dt_certplan_raw(walk, &args[1], &tag);
-    if (!place->bytes) { /* that no piece reads: passed on */
+    if (!place->bytes) { /* no piece reads it here: it is only passed on */
         *place = have;
         dt_certplan_dense(walk, walk->program->stores.at[store].type, place);
     }
@@ -361,8 +364,8 @@ bool dt_certplan_move(PlanWalk *walk, const DtPlanInst *inst)
     return true;
 }
 
-/* Whether no slot of one store touches a slot of the other: steps are equal and rows are side by
- * side, or all is apart. */
+/* Whether no slot of one store overlaps a slot of the other: either their steps are equal and the
+ * rows do not meet, or they are apart altogether. */
 static bool apart(const PlanPlace *a, const PlanPlace *b)
 {
     uint32_t reg = 0;
@@ -378,7 +381,7 @@ static bool apart(const PlanPlace *a, const PlanPlace *b)
     }
     int64_t hull_a = a->bytes, hull_b = b->bytes;
     for (uint32_t g = DT_PLAN_REG_SLOTS; g < DT_PLAN_ARG_REGS;
-         g++) { /* single slots come before slots that a register selects */
+         g++) { /* a store with a single slot precedes stores whose slot a register selects */
         hull_a = a->reg[g] ? INT64_MAX / 4 : hull_a;
         hull_b = b->reg[g] ? INT64_MAX / 4 : hull_b;
     }
@@ -424,8 +427,9 @@ static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
     return false;
 }
 
-/* Whether the piece sets its first slot of the ring before anything depends on it. Then it does the
- * same after any other piece. Loops run at least once, so the first iteration comes first. */
+/* Whether the piece makes the first slot of its ring the front one before anything depends on which
+ * slot that is. Then it behaves the same after any other piece. Loops run at least once, so the
+ * first iteration comes first. */
 static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
 {
     const DtPlan *plan = walk->plan;
@@ -536,7 +540,7 @@ bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const P
     return true;
 }
 
-/* Values that a piece leaves for others, and the ring's slot. */
+/* Records the values that the piece gathers for others, and the ring's slot at its end. */
 static void leave_gathered(PlanWalk *walk)
 {
     Turn *turn = turn_of(walk);
@@ -553,7 +557,7 @@ static void leave_gathered(PlanWalk *walk)
                                 number_of(walk, frame, v, &region->place));
 }
 
-/* The sums added in a piece are all of its results. */
+/* Checks that the places to which a piece adds are exactly its results. */
 static bool adds_results(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
@@ -563,8 +567,8 @@ static bool adds_results(PlanWalk *walk)
     return true;
 }
 
-/* No piece may write results of the stage's prologue that pieces read, since pieces run many times,
- * in any order. */
+/* Checks that no piece writes results of the stage's prologue that pieces read, since pieces run
+ * many times, in any order. */
 static bool keeps_named(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -592,8 +596,8 @@ static bool adds_to(const Piece *piece, const PlanPlace *place)
     return false;
 }
 
-/* No other piece may add to a result that a piece sums in its last micro-batch. Other entries of
- * the same piece must sum it too. */
+/* Checks that no other piece adds to a result which a piece sums in its last micro-batch. Other
+ * entries of the same piece must sum it too. */
 static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -608,7 +612,7 @@ static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
     return true;
 }
 
-/* A result of the run is left alone by the pieces that add nothing to it. */
+/* Whether pieces that add nothing to a result of the run leave its memory alone. */
 static bool spares_result(PlanWalk *walk, const PlanPlace *place)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -631,7 +635,8 @@ static bool keeps_results(PlanWalk *walk)
             if (!spares_result(walk, &pipe->called.at[p]->adds.at[i].place) ||
                 !sums_alone(walk, pipe->called.at[p], &pipe->called.at[p]->adds.at[i]))
                 return false;
-    for (uint32_t i = 0; i < walk->plan->n_metrics; i++) { /* of other stages: zero here */
+    for (uint32_t i = 0; i < walk->plan->n_metrics; i++) { /* named scalars that other stages
+                                                            * compute must be zero here */
         const PlanPlace place = dt_certplan_metric(&walk->plan->metrics[i]);
         if (is_named_scalar(walk, &walk->plan->metrics[i]) && !spares_result(walk, &place))
             return false;
@@ -647,8 +652,8 @@ static bool has_event(const uint64_t *list, uint32_t n, uint64_t event)
     return false;
 }
 
-/* Operations in flight after the last micro-batch of a piece are waited for after all calls; no
- * other one has their event. */
+/* Checks that operations still in flight after the last micro-batch of a piece are waited for after
+ * all calls, and that no other operation has their event. */
 static bool ends_left(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -668,7 +673,7 @@ static bool ends_left(PlanWalk *walk)
     return true;
 }
 
-/* The schedule itself must not write what pieces gather for others. */
+/* Checks that the schedule itself does not write memory in which pieces gather for others. */
 static bool keeps_gathered(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -685,7 +690,7 @@ static bool keeps_gathered(PlanWalk *walk)
     return true;
 }
 
-/* All sums of pieces are complete, and every stage knows each named scalar. */
+/* Checks that the sums of all pieces are complete, and that every stage has each named scalar. */
 static bool has_results(PlanWalk *walk)
 {
     const struct PlanPipe *pipe = walk->pipe;

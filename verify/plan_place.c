@@ -128,7 +128,7 @@ bool dt_certplan_alike(const PlanPlace *a, const PlanPlace *b)
 
 /* ---- overlaps ---- */
 
-/* The least and largest b - a over all registers and coordinates. */
+/* The least and the largest distance b - a over all registers and coordinates. */
 static void distance(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *b, int64_t *ret_lo,
                      int64_t *ret_hi)
 {
@@ -145,7 +145,7 @@ static void distance(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *
     *ret_hi = hi;
 }
 
-/* Bytes from the first to the end of the last element within one step of this stride. */
+/* The bytes from the first element to the end of the last one within one step of this stride. */
 static int64_t inner_span(const PlanPlace *p, int64_t stride)
 {
     int64_t span = 1;
@@ -155,7 +155,7 @@ static int64_t inner_span(const PlanPlace *p, int64_t stride)
     return span * p->size;
 }
 
-/* Whether rows of this stride are at multiples of it. */
+/* Whether the place consists of rows that begin at multiples of this stride. */
 static bool in_rows(const PlanPlace *p, int64_t stride)
 {
     for (uint32_t d = 0; d < p->rank; d++)
@@ -164,7 +164,7 @@ static bool in_rows(const PlanPlace *p, int64_t stride)
     return true;
 }
 
-/* Whether both are rows of one matrix, at a constant distance, in different columns. */
+/* Whether both places are in different columns of one matrix with rows of this stride. */
 static bool side_by_side(const PlanPlace *a, const PlanPlace *b, int64_t d)
 {
     for (uint32_t i = 0; i < a->rank; i++) {
@@ -242,7 +242,7 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n)
     return used;
 }
 
-/* Indices along which tensors are walked: each axis of any of the three once. */
+/* Lists the indices along which three tensors are walked: each axis of any of them once. */
 static uint32_t indices_of(const PlanPlace *const *places, PlanIndex *ret_at)
 {
     uint32_t n = 0;

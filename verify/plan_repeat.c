@@ -33,20 +33,21 @@ void dt_certplan_log(PlanWalk *walk, uint64_t stamp)
 
 typedef struct Access {
     const DtPlanArg *arg;
-    /* bytes in the current iteration, over all values of inner registers, with these at 0 */
+    /* range of bytes in the current iteration, if inner registers are 0 */
     int64_t lo, hi, step;
-    int64_t below, above; /* and how much more these may reach */
-    bool written, far;    /* far: no memory is so large, and 64 bits may overflow */
+    int64_t below, above; /* how much further inner registers may reach */
+    bool written, far;    /* far: further than any memory, so that 64 bits might overflow */
 } Access;
 typedef DT_VEC(Access) Accesses;
 
-/* Values of registers, where an instruction stands. */
+/* The range of values of each register where an instruction is. */
 typedef struct Spans {
     int64_t lo[DT_PLAN_REGS], hi[DT_PLAN_REGS];
 } Spans;
 
-/* At the loop, whose items are between `at` and `end`; the ring's is of all of them. False: they
- * set others than loops and the ring do. */
+/* Finds the values of registers inside of the loop, whose items are between `at` and `end`; the
+ * register of the ring takes all its values. False: the items set other registers than those of
+ * loops and of the ring. */
 static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_spans)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
@@ -55,7 +56,7 @@ static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_
         const DtPlanSchedule *item = &walk->plan->schedule[i];
         const bool loops = item->kind == DT_SCHED_LOOP, sets = item->kind == DT_SCHED_SET;
         if (repeat->reg != 0 && item->kind != DT_SCHED_RUN && !loops && item->kind != DT_SCHED_END)
-            return false; /* gathers ahead name iterations by number */
+            return false; /* a gather ahead names its iteration by number */
         if (item->kind == DT_SCHED_CALL || (sets && item->reg != DT_PLAN_REG_RINGBUF))
             return false;
         if (!sets)
@@ -67,7 +68,8 @@ static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_
     return true;
 }
 
-/* Inside a loop its register has the loop's values; after it 0, so that other loops may use it. */
+/* Sets the values of an inner loop's register: inside the loop those of the loop, after it 0, so
+ * that other loops may use the register. */
 static void enter(Spans *spans, const DtPlanSchedule *loop)
 {
     const int64_t last = loop->first + (int64_t)loop->step * (loop->count - 1);
@@ -80,7 +82,7 @@ static void leave(Spans *spans, const DtPlanSchedule *loop)
     spans->lo[loop->reg] = spans->hi[loop->reg] = 0;
 }
 
-/* a b, added to *to; terms of all iterations together stay far within 64 bits. */
+/* Adds a * b to *to; terms of all iterations together must stay far within 64 bits. */
 static void add_product(Access *access, int64_t a, int64_t b, int64_t *to)
 {
     int64_t product;
@@ -90,7 +92,7 @@ static void add_product(Access *access, int64_t a, int64_t b, int64_t *to)
         *to += product;
 }
 
-/* The same, to *below if it is negative, else to *above. */
+/* Adds a * b to *below if it is negative, otherwise to *above. */
 static void add_reach(Access *access, int64_t a, int64_t b, int64_t *below, int64_t *above)
 {
     add_product(access, a, b, (a < 0) != (b < 0) ? below : above);
@@ -101,7 +103,7 @@ static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const Dt
 {
     const int64_t *lo = spans->lo, *hi = spans->hi;
     Access access = {.arg = arg, .written = arg->written};
-    int64_t all = 0; /* that it moves, in all iterations */
+    int64_t all = 0; /* how far the access moves during all iterations */
     add_product(&access, arg->base, 1, &access.lo);
     add_product(&access, arg->bytes, 1, &access.hi);
     access.hi += access.lo;
@@ -134,7 +136,8 @@ static Access access_of(const PlanWalk *walk, const PlanRepeat *repeat, const Dt
     return access;
 }
 
-/* False: too many, or such as no memory has. */
+/* Lists the accesses of an iteration; false: there are too many, or one is further than any
+ * memory. */
 static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *ret_all)
 {
     const DtPlan *plan = walk->plan;
@@ -167,7 +170,8 @@ static bool list_accesses(PlanWalk *walk, const PlanRepeat *repeat, Accesses *re
     return near;
 }
 
-/* On coordinates, and on registers without a value. */
+/* Whether both arguments depend in the same way on coordinates, and on registers without a
+ * value. */
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b)
 {
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -177,7 +181,7 @@ static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlan
            memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
 }
 
-/* Whether they touch in no iterations but such as are next to each other, and there always in the
+/* Whether two accesses overlap only in adjacent iterations (or the same one), and always in the
  * same way. */
 static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_t count)
 {
@@ -200,7 +204,7 @@ static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_
     const int64_t step = a->step < 0 ? -a->step : a->step;
     int64_t least = dt_cert_down(a->lo - b->hi, step) + 1,
             most = -dt_cert_down(b->lo - a->hi, step) - 1;
-    /* they touch where b is so many iterations away */
+    /* they overlap if b's iteration is between so many earlier and later than a's */
     least = least < 1 - count ? 1 - count : least;
     most = most > count - 1 ? count - 1 : most;
     for (int64_t away = least; away <= most; away++)
@@ -222,8 +226,8 @@ static bool moves_evenly(const PlanWalk *walk, const Accesses *all, int64_t coun
     return true;
 }
 
-/* Whether no access depends on registers of outer loops. Then the result of the analysis holds in
- * all of their iterations. */
+/* Whether no access depends on registers of outer loops, so that the result of the analysis holds
+ * in all of their iterations. */
 static bool is_fixed(const PlanWalk *walk, const PlanRepeat *repeat, const Accesses *all)
 {
     for (uint32_t i = 0; i < all->n; i++)
@@ -265,7 +269,8 @@ void dt_certplan_turn(PlanWalk *walk, PlanRepeat *repeat)
 {
     if (!repeat->may)
         return;
-    dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF]); /* see is_same */
+    /* the slot of the ring, which is_same compares */
+    dt_certplan_log(walk, (uint64_t)walk->reg[DT_PLAN_REG_RINGBUF]);
     DT_PUSH(walk->arena, repeat->marks, walk->log.n - 1);
     DT_PUSH(walk->arena, repeat->clocks, walk->clock);
 }
@@ -297,7 +302,7 @@ static bool is_same(const PlanWalk *walk, const PlanRepeat *repeat, uint32_t t, 
     return true;
 }
 
-/* The last iteration up to which guards let the same through as in iterations from .. t. */
+/* The last iteration up to which guards decide as they do in iterations from .. t. */
 static int64_t last_of(const PlanWalk *walk, const PlanRepeat *repeat, int64_t from, int64_t t)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[repeat->at];
@@ -307,7 +312,8 @@ static int64_t last_of(const PlanWalk *walk, const PlanRepeat *repeat, int64_t f
         if (item->kind != DT_SCHED_WHEN || item->reg != repeat->reg)
             continue;
         const int64_t edge[] = {item->first, (int64_t)item->first + item->count};
-        for (uint32_t e = 0; e < 2; e++) { /* by turns: the first that is on the other side */
+        for (uint32_t e = 0; e < 2; e++) { /* the first iteration on the other side of the guard's
+                                            * limit */
             const int64_t turn = loop->step > 0 ? edge[e] - loop->first : loop->first - edge[e] + 1;
             if (turn > from && turn <= t)
                 return -1;
@@ -320,12 +326,13 @@ static int64_t last_of(const PlanWalk *walk, const PlanRepeat *repeat, int64_t f
 
 /* ---- leaving out ---- */
 
-/* Where an access of iteration t writes in iterations t + 1 .. to. */
+/* The bytes that an access of iteration t writes in iterations t + 1 .. to. */
 static PlanPlace hull_of(const PlanWalk *walk, const Access *access, int64_t t, int64_t to)
 {
     const int64_t next = access->step, last = access->step * (to - t);
     PlanPlace hull;
-    dt_certplan_arg(walk, access->arg, &hull); /* the arena, registers and coordinates */
+    dt_certplan_arg(walk, access->arg, &hull); /* takes arena, registers and coordinates from the
+                                                * argument */
     hull.base = access->lo + (next < last ? next : last);
     hull.bytes = access->hi + (next < last ? last : next) - hull.base;
     return hull;
@@ -336,8 +343,8 @@ static bool moves_with(const PlanRepeat *repeat, const DtPlanArg *arg)
     return repeat->reg < DT_PLAN_ARG_REGS && arg->reg[repeat->reg] != 0;
 }
 
-/* Whether nothing in flight moves with the iterations, or overlaps with the writes of the skipped
- * ones. */
+/* Whether skipping is compatible with communication in flight: its places do not move with the
+ * iterations, and the skipped iterations do not write them. */
 static bool passes_by(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to)
 {
     Accesses all = {0};
@@ -362,11 +369,11 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int6
                        uint64_t first)
 {
     Accesses all = {0};
-    if (!list_accesses(walk, repeat, &all)) /* of iteration t */
+    if (!list_accesses(walk, repeat, &all)) /* the accesses of iteration t */
         dt_certplan_fail(walk, "a loop reaches what no memory has");
     for (uint32_t i = 0; i < all.n; i++) {
         const Access *access = &all.at[i];
-        /* so the place holds a sum of these iterations */
+        /* it accumulates, so the place holds a sum over these iterations */
         const bool adds = walk->added[access->arg - walk->plan->args] >= first;
         if (!access->written || access->step == 0 || adds)
             continue;
@@ -376,7 +383,8 @@ static void spoil_hull(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int6
     }
 }
 
-/* Moves regions that were written since `first` to their addresses `away` iterations later. */
+/* Moves the regions that were written since `first` to the addresses that they have `away`
+ * iterations later. */
 static void move(PlanWalk *walk, const PlanRepeat *repeat, int64_t away, uint64_t first)
 {
     for (uint32_t a = 0; repeat->reg < DT_PLAN_ARG_REGS && a < DT_COUNT(walk->memory); a++) {

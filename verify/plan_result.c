@@ -27,8 +27,8 @@ DtPlanName dt_certplan_at(const PlanWalk *walk)
     return dt_plan_name(dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
-/* "step" for "grad.f3", "step@critic" for "grad@critic.prologue": the name in plans of the run that
- * an entry belongs to. */
+/* The name in plans of the run that an entry belongs to: "step" for "grad.f3", "step@critic" for
+ * "grad@critic.prologue". */
 const char *dt_certplan_run_of(const CertEntry *entry)
 {
     const DtPlanName *is = &entry->is;
@@ -52,7 +52,8 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, cons
         if (!is(dt_kinds_name(metric->dtype), type->dtype) ||
             !dt_certplan_axes(walk, type, metric->first_axis, metric->n_axes, 0))
             return dt_certplan_fail(walk, "the record of result `%s` has another type", name);
-        if (metric->n_axes && plan->meta->pipeline && metric->stage < 0) /* scalars are shared */
+        /* only scalars are shared between stages */
+        if (metric->n_axes && plan->meta->pipeline && metric->stage < 0)
             return dt_certplan_fail(walk, "the record of result `%s` names no stage", name);
         walk->has_metric[i] = true;
         *ret_place = dt_certplan_metric(metric);
@@ -61,7 +62,7 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, cons
     return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
 }
 
-/* Where result number i of the entry has to be. */
+/* The place at which result number i of the entry must be. */
 bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i,
                               PlanPlace *ret_place)
 {
@@ -90,7 +91,7 @@ bool dt_certplan_accumulates(const PlanWalk *walk, const CertResult *result)
            (walk->plan->meta->pipeline || (walk->first_device && walk->program->size[0] > 1));
 }
 
-/* Device axes over which a result is summed when the entry has run all micro-batches. */
+/* The device axes over which a result is summed once the entry has run all micro-batches. */
 uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int store)
 {
     const CertType *stored = store >= 0 ? walk->program->stores.at[store].type : NULL;
@@ -101,14 +102,15 @@ uint32_t dt_certplan_sum_of(const PlanWalk *walk, const CertType *type, int stor
     return sum >> walk->first_device;
 }
 
-/* Whether the entry is a part of a run over all stages. Its results are complete when the run
- * is. */
+/* Whether the entry is a part of a run over all stages. Then its results are complete only when the
+ * whole run is. */
 bool dt_certplan_is_piece(const CertEntry *entry)
 {
     return entry->is.part != DT_PLAN_PROLOGUE && entry->is.run != DT_PLAN_UPDATE;
 }
 
-/* A place that several entries know by a name or store is the same in all of them. */
+/* Checks that a result which several entries know by a name or store has the same place in all of
+ * them. */
 bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     for (struct PlanNamed *named = walk->named; named; named = named->next)
@@ -123,7 +125,7 @@ bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 
 /* ---- one micro-batch, and all ---- */
 
-/* The sums that the value was added to are one result from now on. */
+/* Makes the sums to which the value was added one result. */
 static void claim(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
 {
     frame = dt_certplan_home(walk, frame, value);
@@ -155,7 +157,7 @@ void dt_certplan_add_terms(PlanFrame *entry, int64_t n)
         entry->terms[i] += entry->terms[i] ? n : 0;
 }
 
-/* Whether result number i is there, summed over these device axes. */
+/* Whether result number i is at its place, summed over these device axes. */
 static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place,
                      uint32_t sum)
 {
@@ -171,7 +173,7 @@ static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPla
     return false;
 }
 
-/* A result of one micro-batch, where sums of all are made, or over ranks. */
+/* Whether a result of one micro-batch is in a place for sums over micro-batches, or over ranks. */
 static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place,
                          uint32_t sum)
 {
@@ -193,16 +195,17 @@ static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
            frame->entry->is.run == DT_PLAN_UPDATE;
 }
 
-/* Whether the sum over micro-batches there has all of them, and nothing else. */
+/* Whether the sum over micro-batches at the place contains all of them, and nothing else. */
 static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const PlanPlace *place)
 {
-    const bool predicts = frame->entry->is.run == DT_PLAN_PREDICT; /* one micro-batch */
+    /* it has the terms of one micro-batch only */
+    const bool predicts = frame->entry->is.run == DT_PLAN_PREDICT;
     return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
            dt_certplan_is_zero(walk, place, walk->depth, false) &&
            !dt_certplan_is_added(walk, place, walk->depth);
 }
 
-/* Memory of a sum that is complete. */
+/* Marks the memory of a sum as complete. */
 static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     dt_certplan_spoil(walk, place, false);
@@ -210,7 +213,7 @@ static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return true;
 }
 
-/* A sum that PART completed in the last micro-batch is complete if all its parts are. */
+/* Whether PART has completed a sum in the last micro-batch: all of its parts are complete. */
 static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint32_t sum)
 {
     PlanPlace place;
@@ -223,7 +226,7 @@ static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint
                 : dt_certplan_fail(walk, "parts of a result are summed over ranks too early"));
 }
 
-/* The term of a micro-batch, where it is added to those of the others. */
+/* Finds the term of a micro-batch, where it is added to the terms of others. */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
 {
     const uint32_t n = frame->entry->results.n;
@@ -232,7 +235,8 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
     if (frame->finished)
         return true;
     frame->finished = true;
-    uint32_t *summed = DT_NEW_ARRAY(walk->scratch, uint32_t, n + 1); /* by result: by its parts */
+    /* by result: whether it is complete by its parts */
+    uint32_t *summed = DT_NEW_ARRAY(walk->scratch, uint32_t, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const CertResult *result = &frame->entry->results.at[i];
         PlanPlace place;
@@ -260,7 +264,7 @@ bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
     return true;
 }
 
-/* Every result is where it belongs, of all micro-batches and ranks. */
+/* Whether every result is at its place, summed over all micro-batches and ranks. */
 bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
 {
     if (frame->complete)
@@ -296,8 +300,8 @@ bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
 
 /* ---- sums over ranks ---- */
 
-/* Finds the result with this store, or at this place. ret_adds: it is a sum over micro-batches,
- * with all of their terms. */
+/* Finds the result with this store, or at this place. ret_adds: it is a sum over micro-batches that
+ * has all terms. */
 static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
                         uint32_t *ret_sum, const CertType **ret_type, bool *ret_adds)
 {
@@ -321,7 +325,8 @@ static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlac
     return dt_certplan_fail(walk, "a sum over ranks is of no result");
 }
 
-/* Marks the memory of the result as summed, and forgets other values that may be there. */
+/* Marks the memory of the result as reduced over ranks, and forgets other values that may be in
+ * that memory. */
 static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     bool there = false;
@@ -342,7 +347,7 @@ static bool mark(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return there;
 }
 
-/* Sums over a range of results also overwrite the memory between them. */
+/* Forgets the memory between results, which a reduction over a range of results also overwrites. */
 static void spoil_gap(PlanWalk *walk, const PlanPlace *all, int64_t from, int64_t to)
 {
     PlanPlace gap = *all;
@@ -397,7 +402,7 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
 
 /* ---- parts of a result, as their last terms come ---- */
 
-/* The sum over micro-batches there. */
+/* The region of the sum over micro-batches at the place; NULL: there is none. */
 static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     const PlanList *near = dt_certplan_near(walk, place);
@@ -412,8 +417,8 @@ void dt_certplan_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     set_summed(walk, place, sum);
 }
 
-/* Whether this is the last micro-batch that adds to the results at the place, and all others have
- * run. cut: each result has memory for all terms, of which ranks shard the sum. */
+/* Whether this is the last micro-batch that adds to the results at the place, all others having
+ * run. cut: each result has memory for all terms, and ranks shard their sum. */
 static bool is_last(PlanWalk *walk, const PlanPlace *part, uint32_t sum, bool cut)
 {
     PlanFrame *frame = walk->entries.n ? walk->entries.at[walk->entries.n - 1] : NULL;
@@ -458,9 +463,9 @@ static bool sums_part(PlanWalk *walk, const DtPlanInst *inst, const CertOp *cut,
            dt_certplan_comm(walk, cut, inst, &run, all);
 }
 
-/* A sum over ranks, in the last micro-batch, of a part of a result to which all micro-batches have
- * added, or a sum that ranks shard. The end of the last micro-batch checks that these parts are the
- * result's: all of it must be summed, and nothing else added. */
+/* Checks a PART: a sum over ranks in the last micro-batch, of a part of a result to which all
+ * micro-batches have added, or of a sum that ranks shard. The end of that micro-batch checks that
+ * the parts together are the result, and that nothing else was added. */
 bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
 {
     const uint32_t part = dt_certplan_number(walk);
@@ -489,7 +494,7 @@ bool dt_certplan_part(PlanWalk *walk, const DtPlanInst *inst)
     if (!there || !is_last(walk, &all, sum, cut != NULL) || !dt_certplan_is_still(walk, &all))
         return dt_certplan_fail(
             walk, "a part of a sum is added up that is not there, or not of all micro-batches");
-    /* of a piece it may, until the run ends */
+    /* a piece's sum may be in flight until the run ends */
     const bool goes_on = inst->event && !walk->plan->meta->pipeline;
     set_summed(walk, &all, goes_on ? (uint32_t)PLAN_SUMMING : sum);
     return !inst->event ||

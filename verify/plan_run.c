@@ -15,58 +15,64 @@
 
 typedef struct Action {
     uint32_t kind : 8,
-        index : 24; /* DT_SCHED_CALL of an entry, or 128 + DtPlanInstKind of a channel or group */
+        index : 24; /* DT_SCHED_CALL for the call of an entry, or 128 + DtPlanInstKind for an
+                     * instruction on a channel or group */
     uint32_t micro;
     uint16_t slot[DT_PLAN_N_SLOTS];
     uint32_t event; /* SENDS, RECEIVES: under which it is started, 0: it is not only that */
 } Action;
 enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MEETS = 128 + DT_INST_ALL_REDUCE,
-       AWAITS = 128 + DT_INST_WAIT, /* a message; index: its event */
+       AWAITS = 128 + DT_INST_WAIT, /* waits for a message; index: its event */
        MOST_ACTIONS = 1 << 24, MOST_ITEMS = 1 << 27 };
 
-/* Of a channel. */
+/* The state of a channel. */
 typedef struct Queue {
     uint32_t *micro, n, first;
-    uint32_t begun[2]; /* with queues: how many messages its receiving, its sending end has begun */
-    Action open[2];    /* the message that each end has started and not waited for; kind 0: none */
+    uint32_t begun[2]; /* with queues: number of messages that its receiving and its sending end
+                        * have begun */
+    Action open[2];    /* the message that each end has started and not yet waited for; kind 0:
+                        * none */
 } Queue;
 
-/* A slot. */
+/* What is in a slot. */
 enum { COMES = -2 };
 typedef struct HeldSlot {
-    int32_t micro;   /* the micro-batch that is there, -1: none, COMES: on its way here */
-    uint32_t leaves; /* messages that are on their way from here */
+    int32_t micro;   /* the micro-batch that it holds; -1: none; COMES: one is being received into
+                      * it */
+    uint32_t leaves; /* messages in flight that read it */
 } HeldSlot;
 typedef DT_VEC(HeldSlot) Held; /* by slot */
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* A stage on its way through the schedule of an entry. */
+/* A stage while it runs the schedule of an entry. */
 typedef struct Course {
-    uint32_t at, end, inst; /* items; instructions of the item's body that are done */
-    uint32_t n_open, n, n_items; /* loops around us; actions and items so far */
+    uint32_t at, end, inst; /* range of items; instructions of the present item's body that are
+                             * done */
+    uint32_t n_open, n, n_items; /* number of open loops; of actions and of items so far */
     struct {
         uint32_t item;
-        int64_t left; /* iterations, with the present one */
+        int64_t left; /* iterations that are left, including the present one */
     } open[DT_PLAN_MAX_DEPTH];
     int64_t reg[DT_PLAN_REGS];
-    bool waits; /* `now` is still to be done */
+    bool waits; /* the action `now` must still be done */
     Action now;
 } Course;
 
-/* An action between stages: a message, its end, or (meets) a sum. */
+/* An action between stages: a message, the end of one, or (meets) a sum over stages. */
 typedef struct Step {
-    uint32_t number : 26; /* of the channel, of the group */
+    uint32_t number : 26; /* number of the channel, or of the group */
     uint32_t sends : 1, ends : 1, meets : 1;
 } Step;
 typedef DT_VEC(Step) StepList;
 
 struct PlanRun {
-    Course *courses; /* by stage */
-    Queue *queues;   /* by channel */
-    Held *held;      /* by store, on each stage */
-    StepList *steps; /* by stage: its actions between stages, for ranks with queues */
-    uint8_t **left; /* by stage: which gathers for other pieces exist; NULL: none yet */
+    Course *courses; /* courses, by stage */
+    Queue *queues;   /* queues, by channel */
+    Held *held;      /* slots, by store on each stage */
+    StepList *steps; /* by stage: its actions between stages, for the second run */
+    uint8_t **left; /* by stage: which gathers for other pieces were done; NULL: the stage has not
+                     * begun */
 };
 
 static bool set_register(PlanWalk *walk, Course *course, uint32_t reg, int64_t value)
@@ -91,7 +97,7 @@ static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index, u
            dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
 }
 
-/* Begins the next iteration of the innermost loop, if there is one. */
+/* Begins the next iteration of the innermost loop; false: there is none. */
 static bool end_iteration(PlanWalk *walk, Course *course)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[course->open[course->n_open - 1].item];
@@ -113,7 +119,7 @@ static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
     return set_register(walk, course, item->reg, value);
 }
 
-/* It waits for, or sends to, other stages. */
+/* Whether the instruction waits for other stages, or sends to them. */
 static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -122,7 +128,7 @@ static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
             plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
 }
 
-/* Runs up to the next action; false: there is none, or after a failure. */
+/* Runs up to the next action between stages; false: there is none, or after a failure. */
 static bool go_on(PlanWalk *walk, Course *course)
 {
     const DtPlan *plan = walk->plan;
@@ -155,7 +161,7 @@ static bool go_on(PlanWalk *walk, Course *course)
     return false;
 }
 
-/* The slot of the store at this place that the registers say. */
+/* The slot that the registers select, of the store at this place. */
 static HeldSlot *slot_at(PlanWalk *walk, uint32_t place, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
@@ -181,7 +187,8 @@ static void list_slots(PlanWalk *walk, Piece *piece)
     }
 }
 
-/* Values that others gathered for it are there; and the values that it leaves for others. */
+/* Checks that values which others gathered for the piece are there, and records the values that it
+ * gathers for others. */
 static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -207,7 +214,7 @@ static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
     return true;
 }
 
-/* The slot gets a micro-batch, or (COMES) is about to. */
+/* Puts a micro-batch into the slot, or (COMES) reserves it for one. */
 static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
 {
     if (slot->leaves || slot->micro == COMES)
@@ -217,7 +224,8 @@ static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
     return true;
 }
 
-/* Whether all other micro-batches have run, if the last one sums their terms over ranks. */
+/* Whether all other micro-batches of the piece have run, if the last one sums the terms of all over
+ * ranks. */
 static bool is_last(const PlanWalk *walk, const Piece *piece, uint32_t micro)
 {
     bool sums = false, last = true;
@@ -259,7 +267,7 @@ static bool run_piece(PlanWalk *walk, Piece *piece, Course *course)
 
 typedef enum Outcome { DONE, WAITS, WRONG } Outcome;
 
-/* The channel and message of a SEND, a RECV, or the end of either. */
+/* A message and its channel, for a SEND, a RECV, or the end of either. */
 typedef struct Message {
     const Action *action;
     const DtPlanChannel *channel;
@@ -299,7 +307,7 @@ static Outcome receive(PlanWalk *walk, const Message *m)
     return put(walk, m->slot, m->path, m->action->micro) ? DONE : WRONG;
 }
 
-/* An operation that was started has ended. */
+/* Ends an operation that was started. */
 static Outcome end_message(PlanWalk *walk, const Message *m)
 {
     if (m->sends) {
@@ -365,7 +373,7 @@ static bool is_of(const char *stages, uint32_t stage)
     return !*stages || dt_stages_has(stages, stage);
 }
 
-/* All stages of the group go on when the last of them comes. */
+/* A sum over stages: all stages of the group continue when the last of them has reached it. */
 static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
 {
     const DtPlan *plan = walk->plan;
@@ -396,7 +404,7 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, Course *course)
     return run_message(walk, stage, course);
 }
 
-/* As far as the stage comes. DONE: to the end. */
+/* Runs the stage as far as possible; DONE: to the end. */
 static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *moved)
 {
     walk->stage = stage;
@@ -413,7 +421,7 @@ static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *m
     }
 }
 
-/* Every message that was sent is received, and every operation that was started is waited for. */
+/* Checks that every message was received, and every started operation waited for. */
 static bool is_empty(PlanWalk *walk, const char *name)
 {
     for (uint32_t c = 0; c < walk->plan->n_channels; c++) {
@@ -424,7 +432,7 @@ static bool is_empty(PlanWalk *walk, const char *name)
     return true;
 }
 
-/* Runs the entries of this name on all stages. */
+/* Runs the entries of this name on all stages together. */
 static bool run_stages(PlanWalk *walk, const char *name)
 {
     const DtPlan *plan = walk->plan;
@@ -452,7 +460,7 @@ static bool run_stages(PlanWalk *walk, const char *name)
             done += outcome == DONE;
         }
     }
-    walk->stage = n; /* of all of them */
+    walk->stage = n; /* by all stages */
     if (done < n)
         return dt_certplan_fail(walk, "the stages of `%s` wait for each other", name);
     return is_empty(walk, name);
@@ -460,12 +468,12 @@ static bool run_stages(PlanWalk *walk, const char *name)
 
 /* ---- with queues ---- */
 
-/* A stage on its way through its steps. */
+/* The second run: a stage advances through its actions between stages. */
 typedef struct Drain {
     PlanWalk *walk;
-    uint32_t *at; /* by stage: in its steps */
-    bool *begun;  /* by stage: that step has */
-    DT_VEC(uint32_t) ready; /* stages that may go on */
+    uint32_t *at; /* by stage: number of its next action */
+    bool *begun;  /* by stage: it has begun its next action */
+    DT_VEC(uint32_t) ready; /* stages that may be able to go on */
 } Drain;
 
 static bool is_at(const Drain *d, uint32_t stage, uint32_t group)
@@ -475,7 +483,7 @@ static bool is_at(const Drain *d, uint32_t stage, uint32_t group)
     return d->at[stage] < steps->n && step->meets && step->number == group;
 }
 
-/* Whether all stages of the group have come to the sum; then they go on. */
+/* Whether all stages of the group have reached the sum; if so, they go on. */
 static bool join(Drain *d, uint32_t stage, uint32_t group)
 {
     const char *stages = dt_plan_str(d->walk->plan, d->walk->plan->groups[group].stages);
@@ -491,8 +499,8 @@ static bool join(Drain *d, uint32_t stage, uint32_t group)
     return true;
 }
 
-/* Whether the stage can continue after a message. A wait for a started message succeeds when the
- * message is done. */
+/* Whether the stage can go on with a message. The wait for a started message succeeds once the
+ * message is transferred. */
 static bool pass(Drain *d, uint32_t stage, Step step)
 {
     if (step.ends)
@@ -509,7 +517,7 @@ static bool pass(Drain *d, uint32_t stage, Step step)
     return !d->begun[stage];
 }
 
-/* As far as the stage comes. */
+/* Runs the stage as far as possible. */
 static void drain_stage(Drain *d, uint32_t stage)
 {
     const StepList *steps = &d->walk->pipe->run->steps[stage];
@@ -521,7 +529,7 @@ static void drain_stage(Drain *d, uint32_t stage)
     }
 }
 
-/* All stages come to their ends if each does one thing at a time, in its order. */
+/* Whether all stages finish if each does one thing at a time, in its order. */
 static bool drains(PlanWalk *walk, const char *name)
 {
     const uint32_t n = dt_plan_stages(walk->plan);
@@ -539,8 +547,8 @@ static bool drains(PlanWalk *walk, const char *name)
     return true;
 }
 
-/* Every piece of the program is in the plan and ran for every micro-batch (in "predict": for
- * one). */
+/* Checks that every piece of the program is in the plan and ran once for every micro-batch (in
+ * "predict": for one). */
 static bool ran_all(PlanWalk *walk, DtPlanRun run)
 {
     for (uint32_t e = 0; e < walk->program->entries.n; e++) {

@@ -18,7 +18,7 @@ bool dt_certplan_has_slots(const CertStore *store)
 
 typedef struct Known {
     const char *path;
-    int64_t first; /* iteration of its loop */
+    int64_t first; /* the iteration of its loop with which it begins */
     uint32_t kind, record;
 } Known;
 
@@ -86,7 +86,7 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
                at->local == dt_certplan_local(walk, type, i) &&
                (i < shared ? at->extent >= axis->logical : at->extent == axis->logical) &&
                ((i == 0 && shared) || (at->first == 0 && at->step == 0));
-        uint32_t s = 0; /* records say nothing of time */
+        uint32_t s = 0; /* records contain no split over time */
         for (uint32_t k = 0; good && k < axis->n; k++)
             if (axis->split[k] >= walk->first_device)
                 good = at->split[s++] == axis->split[k] - walk->first_device + 1;
@@ -95,8 +95,8 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
     return good;
 }
 
-/* The record says the store's dtype and axes: initial values and checkpoints are cut by them.
- * Stages share a loop. */
+/* Checks that the record has the store's dtype and axes, by which initial values and checkpoints
+ * are cut. Stages share the iterations of a loop. */
 static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const uint32_t shared = store->stage >= 0 ? (uint32_t)store->loops : 0;
@@ -125,7 +125,7 @@ static bool has_terms(PlanWalk *walk, uint32_t number)
     return true;
 }
 
-/* The memory of a store: its own record's, or its first member's. */
+/* The memory of a store: that of its own record or, for a bucket, that of its first member. */
 static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number,
                         uint32_t member)
 {
@@ -148,7 +148,7 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
                             (long long)record->bytes, (long long)place->bytes);
 }
 
-/* A member of a bucket has a record of its own, with its place in the bucket. */
+/* Checks a member of a bucket: it has a record of its own, with its place in the bucket. */
 static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
 {
     const DtPlan *plan = walk->plan;
@@ -176,7 +176,7 @@ static int by_address(const void *a, const void *b)
     return x->base < y->base ? -1 : x->base > y->base;
 }
 
-/* Memory of the stage's stores, each its own. */
+/* Finds the memory of the stage's stores, and checks that no two overlap. */
 bool dt_certplan_stores(PlanWalk *walk)
 {
     const CertProgram *program = walk->program;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in blocks: its ops run once per block of queries, inside loops over the other axes
- * of the scores. A block has all keys, or those that the mask does not hide (plan_mask.c);
- * guards restrict it to some coordinates and ring steps. At each of these, blocks must cover the
- * queries in order, and each must make all outputs: its part of them, or, where an op sums over
- * queries or over a loop, an addition. Other results of a block belong to that block only. */
+/* Attention in blocks: its ops run once per block of queries, inside loops over the other axes of
+ * the scores. A block has all keys, or those that the mask does not hide (plan_mask.c); guards
+ * restrict it to some coordinates and ring steps. At each of these points, blocks must cover the
+ * queries in order, and each block must write all outputs: its part of each or, if an op sums over
+ * queries or over a loop, a term that is added. Other results of a block belong to that block
+ * only. */
 #include "verify/plan_internal.h"
 
 #include <string.h>
@@ -29,9 +30,9 @@ static bool sums(const CertOp *op, const char *axis)
     return false;
 }
 
-/* Along each looped axis an output has elements of its own, or its op sums over it. A reduction
- * over keys is no accumulation, since its blocks would be added up. Elements that blocks leave
- * out are zero: outputs with keys are added to zeros. */
+/* Checks an output: for each looped axis, either the output has it or its op sums over it. An
+ * output may not accumulate a reduction over keys, since each block would add all keys. Outputs
+ * with keys are added to zeros, so that elements which blocks leave out are zero. */
 static bool is_output(PlanWalk *walk, const CertOp *op, uint32_t flags)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -61,8 +62,8 @@ static bool names(const PlanTiles *tiles, const char *axis)
     return found;
 }
 
-/* Whether the op of blocks gives the block of its result. It does if it works along no axis that is
- * cut. */
+/* Whether the op, applied to blocks of its operands, gives the block of its result: it works along
+ * no axis that is cut. */
 bool dt_certplan_is_of_block(const PlanWalk *walk, const CertOp *op)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -109,7 +110,7 @@ bool dt_certplan_tiles(PlanWalk *walk)
     return !walk->problem->len;
 }
 
-/* The next block, when all outputs of the one before were made. */
+/* Begins the next block; all outputs of the block before must have been written. */
 bool dt_certplan_block(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -185,7 +186,7 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && output_of(&walk->tiles, value) < walk->tiles.n_outputs;
 }
 
-/* The place of the whole output, from that of its first block. */
+/* Finds the place of the whole output from that of its first block. */
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -202,7 +203,7 @@ bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
         return true;
     }
     const uint32_t depth = walk->depth - tiles->n_loops;
-    walk->memo = NULL; /* it is looked at each time */
+    walk->memo = NULL; /* zeros must be checked each time */
     const bool zero = dt_certplan_is_zero(walk, whole, depth, !(tiles->flags[i] & DT_NOTE_ADDS));
     walk->memo = memo;
     return (zero && !dt_certplan_is_added(walk, whole, walk->depth)) ||
@@ -239,8 +240,8 @@ void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written)
         DT_PUSH(walk->arena, tiles->others, *written);
 }
 
-/* Blocks compute their parts of outputs in turn, in each iteration of the loops around them. So
- * none of their writes may overlap with any part of output i. */
+/* Blocks compute their parts of outputs in turn, in each iteration of the loops around them. So no
+ * other write of theirs may overlap any part of output i. */
 static bool lies_alone(PlanWalk *walk, uint32_t i)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -253,8 +254,8 @@ static bool lies_alone(PlanWalk *walk, uint32_t i)
     return true;
 }
 
-/* The same for all outputs. The registers of the loops over blocks are unknown here, and the inner
- * loops have ended. */
+/* The same for all outputs, when the inner loops have ended. The registers of loops over blocks
+ * have no value here. */
 static bool lie_alone(PlanWalk *walk)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -272,7 +273,7 @@ static bool lie_alone(PlanWalk *walk)
 bool dt_certplan_untile(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
-    /* values of the blocks do not exist any more */
+    /* values inside of blocks have ended */
     for (uint32_t v = 0; v < walk->frame->func->n_values; v++)
         for (PlanRegion *region = tiles->mark[v] ? walk->frame->regions[v] : NULL; region;
              region = region->next)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a schedule along with its notes: functions as frames, loops iteration by iteration, so
- * that each instruction is checked with its actual addresses. Only loops over blocks of
- * attention are walked once, with their registers left open: first everything that any of their
- * iterations may overwrite counts as unknown. */
+/* Walks a schedule together with its notes: functions as frames, loops iteration by iteration, so
+ * that each instruction is checked with its actual addresses. Only loops over blocks of attention
+ * are walked once, with their registers left open: first everything that any of their iterations
+ * may overwrite counts as unknown. */
 #include "verify/plan_internal.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static bool leave(PlanWalk *walk)
     return true;
 }
 
-/* The function of an op of the present frame that calls, or repeats, it. */
+/* The function that the note's op (of the present frame) calls or repeats. */
 static const CertFunc *callee(PlanWalk *walk, PlanFrameKind kind, const char *what,
                               const CertOp **ret_op)
 {
@@ -57,8 +57,8 @@ static void call(PlanWalk *walk)
         walk->frame = dt_certplan_frame(walk, PLAN_CALL, walk->frame, func, op, 0);
 }
 
-/* The next instruction copies the initial value of a carried one. The note of the copy gives its
- * place. */
+/* Reads a note: the next instruction copies the initial value of a carried value, and the note of
+ * the copy gives its place. */
 static void carry(PlanWalk *walk)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
@@ -67,7 +67,7 @@ static void carry(PlanWalk *walk)
         dt_certplan_fail(walk, "a note of a carried value is of no loop");
 }
 
-/* Returns up to a frame. */
+/* Returns to the frame around the present one. */
 static bool return_to(PlanWalk *walk, const PlanFrame *frame)
 {
     while (walk->frame != frame && walk->note < walk->end && *walk->note == DT_NOTE_RETURN &&
@@ -78,8 +78,8 @@ static bool return_to(PlanWalk *walk, const PlanFrame *frame)
     return !walk->problem->len;
 }
 
-/* Notes up to the one of an item or instruction, whose kind is returned; DT_NOTE_KINDS: none, or a
- * failure. */
+/* Reads notes up to one that describes an item or instruction, and returns its kind; DT_NOTE_KINDS:
+ * there is none, or a failure. */
 DtNoteKind dt_certplan_note(PlanWalk *walk)
 {
     while (walk->note < walk->end && !walk->problem->len) {
@@ -100,7 +100,7 @@ DtNoteKind dt_certplan_note(PlanWalk *walk)
         case DT_NOTE_BLOCK: dt_certplan_block(walk); break;
         case DT_NOTE_TILES:
             if (dt_certplan_tiles(walk) && walk->tiles.n_loops)
-                return kind; /* loops come next */
+                return kind; /* a loop is next */
             break;
         default: return kind;
         }
@@ -121,8 +121,8 @@ static uint32_t end_of(const DtPlan *plan, uint32_t at)
     }
 }
 
-/* The writes of instructions between two items of loops over blocks, for all values of these
- * loops' registers. */
+/* Called for each write between two items of loops over blocks, for all values of these loops'
+ * registers. */
 typedef void PlanEach(PlanWalk *walk, const PlanPlace *written);
 static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each)
 {
@@ -156,8 +156,8 @@ static void spoil(PlanWalk *walk, const PlanPlace *written)
     dt_certplan_spoil(walk, written, true);
 }
 
-/* Forgets everything that was written inside a loop over blocks when it ends: nothing tells which
- * block it belongs to. */
+/* Forgets everything that was written inside a loop over blocks when it ends, since nothing tells
+ * to which block it belongs. */
 static void forget(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
@@ -176,7 +176,8 @@ static void forget(PlanWalk *walk)
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to);
 
-/* Iterations count as instructions, and as many more as they take memory. */
+/* Whether the budget allows the iterations: each counts as an instruction, and more if it takes
+ * memory. */
 static bool may_iterate(PlanWalk *walk, const CertFunc *func)
 {
     const uint64_t cost = 1 + (func ? func->n_values / 8 : 0);
@@ -184,7 +185,7 @@ static bool may_iterate(PlanWalk *walk, const CertFunc *func)
     return walk->budget || dt_certplan_fail(walk, "loops repeat more than can be followed");
 }
 
-/* A loop over an axis of attention. */
+/* Walks a loop over an axis of attention. */
 static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
@@ -264,7 +265,8 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
 
 /* ---- the results of loops ---- */
 
-/* Slices at even steps are one value, whose first axis is the loop's. */
+/* Records the slices of a stacked result, at even distances, as one value whose first axis is the
+ * loop's. */
 static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice,
                          int64_t step)
 {
@@ -301,7 +303,7 @@ static bool is_at(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const 
     return false;
 }
 
-/* Whether each iteration has it the same number of bytes after the previous one. */
+/* Whether the slice of each iteration is the same number of bytes after the previous one. */
 static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const PlanRepeat *repeat,
                        const PlanFound *first, int64_t step)
 {
@@ -320,7 +322,7 @@ static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const P
     return true;
 }
 
-/* Slices of a sum are the sum's from now on. */
+/* Records that slices of a sum now are the sum's. */
 static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 {
     for (PlanRegion *whole = walk->frame->regions[op->first_out + number]; whole;
@@ -335,7 +337,7 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-/* False: its slices have no constant step. */
+/* Records a stacked result when the loop ends; false: its slices have no constant distance. */
 static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i,
                           const PlanRepeat *repeat)
 {
@@ -375,7 +377,7 @@ static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func
     return any;
 }
 
-/* Whether an iteration's slice is still on its way. */
+/* Whether the slice of some iteration is still in flight. */
 static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
 {
     for (uint32_t i = 0; i < walk->started.n; i++) {
@@ -389,8 +391,8 @@ static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
     return false;
 }
 
-/* Assembles stacked results of loops that are complete and not in flight. moved: the loop, one
- * slice of which was copied; NULL: none. */
+/* Records stacked results of loops once all slices are complete and none is in flight. moved: the
+ * loop, one slice of which was copied; NULL: none. */
 static void land(PlanWalk *walk, const CertOp *moved)
 {
     uint32_t n = 0;
@@ -461,7 +463,8 @@ static bool walk_body(PlanWalk *walk, uint32_t at, uint32_t end)
 static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
-    if (item->reg >= DT_PLAN_REG_PERIOD) { /* of actions, which are in order on their own */
+    if (item->reg >= DT_PLAN_REG_PERIOD) { /* a loop over actions of a pipeline, which plan_run.c
+                                            * walks in order */
         walk->actions++;
         bool good = walk_items(walk, at + 1, end);
         walk->actions--;
@@ -482,15 +485,15 @@ static bool walk_loop(PlanWalk *walk, uint32_t at, uint32_t end)
 
 /* ---- items that set and guard ---- */
 
-/* Instructions of a piece, or of an entry that is no schedule of pieces. */
+/* Whether the instructions belong to a piece, or to an entry that is no schedule of pieces. */
 static bool is_run_once(const PlanWalk *walk)
 {
     const DtPlanName name = dt_certplan_at(walk);
     return !walk->plan->meta->pipeline || dt_plan_name_is_part(&name);
 }
 
-/* In the schedule of a stage, where plan_run.c changes the registers: memory addressed by a
- * register is elsewhere then. */
+/* A SET in the schedule of a stage, whose registers plan_run.c follows: forgets memory that is
+ * addressed by the register. */
 static bool set_action(PlanWalk *walk, uint32_t reg)
 {
     if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF ||
@@ -507,8 +510,8 @@ static bool set_action(PlanWalk *walk, uint32_t reg)
     return true;
 }
 
-/* Slots are taken in turn; not in blocks of attention, which are walked once, or not at all
- * (plan_memo.c). */
+/* A SET of the ring's slot, which must advance by one; not allowed inside of blocks of attention,
+ * which are walked once, or not at all (plan_memo.c). */
 static bool set(PlanWalk *walk, const DtPlanSchedule *item)
 {
     if (item->reg != DT_PLAN_REG_RINGBUF)
@@ -523,7 +526,7 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
     return true;
 }
 
-/* Before an item without a note: ends attention outside of loops, whose last note follows its
+/* Called before an item without a note: ends attention that is over, whose last note follows its
  * instructions. */
 static void end_tiles(PlanWalk *walk)
 {
@@ -575,8 +578,8 @@ static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
     }
 }
 
-/* Before an item without a note: reads the notes before the next instructions, which begin
- * something. */
+/* Called before an item without a note: reads the notes in front of the next instructions, if they
+ * begin something. */
 static void settle(PlanWalk *walk)
 {
     while (!walk->back && !walk->tiles.open && walk->note < walk->end && !walk->problem->len &&

@@ -13,7 +13,7 @@
 static DtModulus modulus(uint64_t m)
 {
     DtModulus made = {.m = m, .inverse = 1};
-    for (int i = 0; i < 6; i++) /* each step doubles the bits that are right */
+    for (int i = 0; i < 6; i++) /* each step doubles the number of right bits */
         made.inverse *= 2 - m * made.inverse;
     made.inverse = -made.inverse;
     made.one = (uint64_t)(((DtWide)1 << 64) % m);
@@ -21,7 +21,7 @@ static DtModulus modulus(uint64_t m)
     return made;
 }
 
-/* x^e, x and the result in Montgomery form. */
+/* x^e; x and the result are in Montgomery form. */
 static uint64_t power(const DtModulus *m, uint64_t x, uint64_t e)
 {
     uint64_t y = m->one;
@@ -58,7 +58,7 @@ static bool may_be_prime(uint64_t n)
     return true;
 }
 
-/* Miller and Rabin's test; with these bases it is right for all of 64 bits. */
+/* The primality test of Miller and Rabin; with these bases it is right for all 64-bit numbers. */
 static bool is_prime(const DtModulus *m)
 {
     if (is_witness(m, 2))
@@ -73,9 +73,10 @@ bool dt_residue_begin(DtResidues *r)
 {
     uint64_t seed[4];
     memset(r, 0, sizeof *r);
-    if (getentropy(seed, sizeof seed) != 0) /* a foreseeable seed would let texts be fitted to it */
+    if (getentropy(seed, sizeof seed) != 0) /* with a foreseeable seed, a text could be made to
+                                             * pass */
         return false;
-    /* 5 modulo 6: neither q nor 2q + 1 has 2 or 3 as a factor */
+    /* q is 5 modulo 6, so that neither q nor 2q + 1 is divisible by 2 or 3 */
     uint64_t q = (UINT64_C(1) << 60 | seed[0] >> 4) / 6 * 6 + 5;
     for (;; q += 6) {
         if (!may_be_prime(q) || !may_be_prime(2 * q + 1))
@@ -85,7 +86,7 @@ bool dt_residue_begin(DtResidues *r)
         if (is_prime(&r->q) && is_prime(&r->p))
             break;
     }
-    /* a square that is not 1 has order q */
+    /* a square other than 1 has order q */
     uint64_t g = (seed[1] >> 4) + 2;
     g = dt_modulus_mul(&r->p, g, g);
     for (int place = 0; place < DT_RESIDUE_PLACES; place++) {
@@ -123,7 +124,8 @@ void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind)
 {
     r->factor = dt_residue_mix(r->hash, seed) | 1;
     r->offset = dt_residue_mix(r->factor, seed);
-    for (uint32_t i = 0; i < r->n_known; i++) /* in the first or in the last 64th of all keys */
+    for (uint32_t i = 0; i < r->n_known; i++) /* among the first or the last 64th of all keys of the
+                                               * order */
         r->known_key[i] = behind > r->n_known ? UINT64_MAX / (r->n_known + 1) * (i + 1)
                           : i < behind        ? (uint64_t)(i + 1) << 52
                                               : UINT64_MAX - ((uint64_t)(r->n_known - i) << 52);
@@ -141,7 +143,8 @@ static uint64_t key_of(const DtResidues *r, DtResidue x)
     return x.p * r->factor + r->offset;
 }
 
-/* Undefined or, if not so, absent if one of them is. */
+/* The result if an operand is undefined or absent: undefined if one is undefined, otherwise
+ * absent. */
 static bool is_nothing(DtResidue x, DtResidue y, DtResidue *ret_what)
 {
     const uint64_t what = x.p > y.p ? x.p : y.p;
@@ -263,19 +266,20 @@ DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both)
 
 static bool has_inverse(DtResidue x) { return !dt_residue_is_symbol(x) && x.p != 0 && x.q != 0; }
 
-/* Of a number without second component it is 1, so that all have one. */
+/* the second component of a number without one counts as 1 here */
 static DtResidue paired(const DtResidues *r, DtResidue x)
 {
     return (DtResidue){.p = x.p, .q = x.q == DT_RESIDUE_NONE ? r->q.one : x.q};
 }
 
-/* Of all products of the first ones only the last is inverted: times the product before, it is the
- * last one's inverse; times the last one, the inverse of the product before. */
+/* Inverts n numbers with one inversion: that of their product. The inverse of the product of the
+ * first k, times the product of the first k - 1, is the inverse of number k; times number k, it is
+ * the inverse of the product of the first k - 1. */
 void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x, DtResidue *ret_inverses)
 {
     DtResidue product = {.p = r->p.one, .q = r->q.one};
     for (size_t i = 0; i < n; i++) {
-        ret_inverses[i] = product; /* of those before */
+        ret_inverses[i] = product; /* products of the numbers before */
         if (has_inverse(x[i]))
             product = dt_residue_mul(r, product, paired(r, x[i]));
     }

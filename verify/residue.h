@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers for comparing programs, in which equality is decided up to a small probability instead
- * of up to rounding. A float is a pair of residues modulo p and modulo q, where p = 2q + 1 and
- * both are prime. Sums, products and quotients are those of both fields. g has order q modulo p,
- * so its powers take exponents modulo q: exp of (a, b) is g^b modulo p, and exp(x + y) = exp(x)
- * exp(y) holds. The result of exp has no second component (`none`). All other functions are
- * hashes of their operands: equal for equal operands, otherwise random. max compares by an order
- * that each draw makes up; the order is right for constants and random for everything else.
+/* Numbers for comparing programs, in which equality is decided up to a small probability instead of
+ * up to rounding. A float is a pair of residues modulo p and modulo q, where p = 2q + 1 and both
+ * are prime. Sums, products and quotients are those of both fields. g has order q modulo p, so its
+ * powers take exponents modulo q: exp of (a, b) is g^b modulo p, and exp(x + y) = exp(x) exp(y)
+ * holds. The result of exp has no second component (`none`). All other functions are hashes of
+ * their operands: equal for equal operands, otherwise random. max compares by an order that is
+ * chosen anew for each draw; it is the true order for constants, and random for all other
+ * numbers.
  *
- * -inf and inf are symbols. A division by zero is undefined, and so is everything computed from
- * it. An element is absent if its position is not evaluated (box_small.c).
+ * -inf and inf are symbols. A division by zero is undefined, and so is everything computed from it.
+ * An element is absent if its position is not evaluated (box_small.c).
  *
- * A float may count how often its operands were rounded on the way: its depth is 0 if nothing
- * that is followed is in it, else one more than the largest number of roundings on a path from
- * there. Its dtype is the one with few digits to which it was rounded.
+ * A float may count how often its operands were rounded on the way. Its depth is 0 if it does not
+ * depend on the followed argument; else one more than the largest number of roundings on a path
+ * from that argument. Its dtype is the one with few digits to which it was rounded.
  *
  * Integers and booleans are exact, with second component 0. docs/boxes.md has the probabilities. */
 #ifndef DT_VERIFY_RESIDUE_H
@@ -23,21 +24,21 @@
 #include <stdint.h>
 
 typedef struct DtResidue {
-    uint64_t p, q; /* of a float: in Montgomery form */
+    uint64_t p, q; /* of a float: both in Montgomery form */
     uint32_t depth, dtype; /* 0, 0 if roundings are not followed; see dt_residue_made */
 } DtResidue;
 
-#define DT_RESIDUE_NONE UINT64_MAX /* as q: there is none; the integer is no integer, but a
-                                    * symbol */
+#define DT_RESIDUE_NONE UINT64_MAX /* as q: no second component; as the q of an integer: it is no
+                                    * integer but a symbol */
 
 enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32,
        DT_RESIDUE_NUMBERS = 64 };
 
-/* As p. */
+/* As p: symbols and undefined numbers. */
 #define DT_RESIDUE_UNDEFINED UINT64_MAX
 #define DT_RESIDUE_ABSENT (UINT64_MAX - 1)
-#define DT_RESIDUE_LOWEST (UINT64_MAX - 2)  /* -inf */
-#define DT_RESIDUE_HIGHEST (UINT64_MAX - 3) /* inf */
+#define DT_RESIDUE_LOWEST (UINT64_MAX - 2)  /* minus infinity */
+#define DT_RESIDUE_HIGHEST (UINT64_MAX - 3) /* infinity */
 
 typedef struct DtModulus {
     uint64_t m, inverse, one, square; /* -1/m modulo 2^64; 2^64, 2^128 modulo m */
@@ -45,7 +46,8 @@ typedef struct DtModulus {
 
 typedef struct DtResidues {
     DtModulus p, q;
-    uint64_t power[DT_RESIDUE_PLACES][DT_RESIDUE_DIGITS]; /* g^(digit 256^place) */
+    uint64_t power[DT_RESIDUE_PLACES][DT_RESIDUE_DIGITS]; /* the powers of g: g^(digit *
+                                                           * 256^place) */
     uint64_t hash;
     /* the order of max in this draw: */
     uint64_t factor, offset;

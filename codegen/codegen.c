@@ -193,6 +193,7 @@ DtStatus dt_codegen_plan(const DtProgram *program, const DtCodegenOptions *optio
     dt_codegen_begin(program, options, builder, e);
     add_meta(e);
     dt_entry_emit_all(e);
+    dt_names_emit(e);
     dt_replay_free(e);
     dt_arena_free(e->scratch);
     return dt_finish_plan(e);

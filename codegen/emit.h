@@ -609,6 +609,8 @@ DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
 uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak);
 
+/* names.c: the names blocks. */
+void dt_names_emit(DtEmit *e);
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
 void dt_finish_entry(DtEmit *e, const char *name);
 DtStatus dt_finish_plan(DtEmit *e);

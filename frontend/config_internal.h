@@ -225,6 +225,6 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
-void dt_confignames_check(const DtConfigHost *host, const DtItem *item, const DtProgram *program);
+void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program);
 
 #endif

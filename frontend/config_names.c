@@ -1,262 +1,595 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A names block maps the parameters of a model to tensors of a foreign file:
+/* A names block maps the parameters of a model to tensors of a file that another program wrote:
  *
  *   names huggingface on llama {
- *     "model.layers.{h}.self_attn.q_proj.weight"[o, embed] = h.attention.wq.w[(kv, group, head) ->
- *     o]
+ *     "model.layers.{h}.self_attn.q_proj.weight"[o, embed] =
+ *         h.attention.wq.w[(kv, group, head) -> o]
+ *     ignore "*.rotary_emb.inv_freq"
+ *     config "rms_norm_eps" = 1e-5
  *   }
  *
- * The right side uses renames, merges, `concat` and `stack` only, so the map works in both
- * directions. Checked here: the form, the axes on both sides, that every path is a parameter and
- * every parameter occurs. */
-#include "frontend/config_internal.h"
+ * Each axis of the right side, and each loop of its parameters, stands once on the left: in the
+ * brackets, which give the order in memory, or in the name, whose number it makes. The right side
+ * (config_sides.c) moves elements without computing, so the map works in both directions. The
+ * result says for each parameter at which element of which tensor each of its elements stands.
+ * Checked here: the form, the axes and extents of both sides, that names differ, and that every
+ * parameter occurs or is said to keep its initial value. */
+#include "frontend/config_names.h"
 
 #include "base/intern.h"
 
+#include <fnmatch.h>
+#include <inttypes.h>
 #include <string.h>
 
-typedef DT_VEC(const char *) Words;
+enum { MOST_NAMES = 1 << 22 }; /* tensors of a file */
 
-typedef struct Mapping {
-    const DtConfigHost *host;
-    const DtProgram *program;
-    const DtItem *item;
-    DT_VEC(const DtStore *) seen;
-    DT_VEC(DtSpan) seen_at;
-    Words loops; /* loop labels that occur in the entry's paths */
-    DtSpan entry;
-} Mapping;
-
-static DtDiag *reject(const Mapping *m, DtSpan span, const char *what)
+static DtDiag *reject(const DtMapping *m, DtSpan span, const char *what)
 {
     return dt_diag_report(m->host->diags, E0467, span, "%s", what);
 }
 
-static bool is_parameter(const DtStore *store)
+/* ---- numbers in names ---- */
+
+/* A name in an entry, and where reading it has come. */
+typedef struct Hole {
+    const DtMapping *m;
+    const DtTarget *target;
+    const DtSide *side;
+    const char *at, *end;
+    DtSpan span;
+    int64_t factor[DT_MAX_RANK + 1]; /* of the axes of the side; the last one: the number itself */
+} Hole;
+
+static void skip_blanks(Hole *h)
 {
-    return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE;
+    while (h->at < h->end && *h->at == ' ')
+        h->at++;
 }
 
-static bool has(const Words *words, const char *word)
+static bool is_letter(char c)
 {
-    for (uint32_t i = 0; i < words->n; i++)
-        if (words->at[i] == word)
-            return true;
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static bool hole_fails(const Hole *h, const char *what)
+{
+    DtDiag *d = reject(h->m, h->span, what);
+    dt_diag_note(d,
+                 "a number in a name is made of loop labels, axes, dims and integers by `+`, `-` "
+                 "and `*`, such as {h}, {h + 3} or {4 * h + 1}");
     return false;
 }
 
-static const DtStore *find_store(const Mapping *m, const DtExpr *expr, const char *path)
+/* The axis of the side that a word in braces means: a loop rather than an axis of that name. */
+static bool read_hole_name(Hole *h, const char *word, int64_t *ret_terms)
 {
-    const DtModule *module = m->program->module;
-    const char **names = DT_NEW_ARRAY(m->host->arena, const char *, module->stores.n + 1);
-    size_t n = 0;
-    for (uint32_t i = 0; i < module->stores.n; i++) {
-        if (!is_parameter(module->stores.at[i]))
-            continue;
-        if (!strcmp(module->stores.at[i]->path, path))
-            return module->stores.at[i];
-        names[n++] = module->stores.at[i]->path;
+    const DtSide *side = h->side;
+    int32_t found = -1;
+    for (uint32_t i = 0; i < side->n; i++)
+        if (side->axes[i].name == word && (found < 0 || side->axes[i].is_loop))
+            found = (int32_t)i;
+    if (found >= 0) {
+        ret_terms[found] = 1;
+        return true;
     }
-    DtDiag *d = reject(m, expr->span,
-                       dt_arena_printf(m->host->arena, "the model has no parameter `%s`", path));
-    dt_diag_help(d, "`dtc --params` lists them");
-    dt_configargs_suggest(d, expr->span, path, names, n);
-    return NULL;
-}
-
-/* Loop labels of a store: the segments of its pattern that are followed by `#`. */
-static void add_loops(Mapping *m, const DtStore *store)
-{
-    const char *at = store->pattern ? store->pattern : "";
-    while (*at) {
-        const char *dot = strchr(at, '.');
-        if (!dot)
-            return;
-        if (dot[1] == '#') {
-            const char *label = dt_intern_n(at, (size_t)(dot - at));
-            if (!has(&m->loops, label))
-                DT_PUSH(m->host->arena, m->loops, label);
-        }
-        at = dot + 1;
-    }
-}
-
-static bool read_path(Mapping *m, const DtExpr *expr, const char *path, Words *ret_axes)
-{
-    const DtStore *store = find_store(m, expr, path);
-    if (!store)
-        return false;
-    for (uint32_t i = 0; i < m->seen.n; i++)
-        if (m->seen.at[i] == store) {
-            DtDiag *d =
-                reject(m, expr->span,
-                       dt_arena_printf(m->host->arena, "parameter `%s` occurs twice", path));
-            dt_diag_label(d, m->seen_at.at[i], "first here");
-            return false;
-        }
-    DT_PUSH(m->host->arena, m->seen, store);
-    DT_PUSH(m->host->arena, m->seen_at, expr->span);
-    add_loops(m, store);
-    for (uint32_t i = store->n_loops; i < store->type->rank; i++)
-        DT_PUSH(m->host->arena, *ret_axes, store->type->axes[i].name);
-    return true;
-}
-
-static bool remove_axis(Words *axes, const char *name)
-{
-    for (uint32_t i = 0; i < axes->n; i++)
-        if (axes->at[i] == name) {
-            axes->at[i] = axes->at[--axes->n];
+    for (uint32_t i = 0; i < h->m->program->dims.n; i++)
+        if (!strcmp(h->m->program->dims.at[i].name, word)) {
+            ret_terms[DT_MAX_RANK] = h->m->program->dims.at[i].extent;
             return true;
         }
-    return false;
+    return hole_fails(
+        h, dt_arena_printf(h->m->host->arena, "the right side has no loop and no axis `%s`", word));
 }
 
-/* Reads one rename or merge. A split is refused, since it needs extents that a file cannot give. */
-static bool read_relabel(Mapping *m, const DtSub *sub, Words *axes, Words *added)
+static bool read_factor(Hole *h, int64_t ret_terms[DT_MAX_RANK + 1])
 {
-    if (sub->kind != DT_SUB_RELABEL || sub->to.names.n != 1) {
-        reject(m, sub->span,
-               "only renames and merges can stand here, such as [(heads, head) -> o]");
-        return false;
+    memset(ret_terms, 0, (DT_MAX_RANK + 1) * sizeof *ret_terms);
+    skip_blanks(h);
+    const char *start = h->at;
+    if (h->at < h->end && is_digit(*h->at)) {
+        int64_t n = 0;
+        for (; h->at < h->end && is_digit(*h->at); h->at++)
+            if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *h->at - '0', &n) ||
+                n > INT32_MAX)
+                return hole_fails(h, "this number is too large for a name");
+        ret_terms[DT_MAX_RANK] = n;
+        return true;
     }
-    for (uint32_t i = 0; i < sub->from.names.n; i++)
-        if (!remove_axis(axes, sub->from.names.at[i].text)) {
-            reject(m, sub->from.names.at[i].span,
-                   dt_arena_printf(m->host->arena, "there is no axis `%s` here",
-                                   sub->from.names.at[i].text));
+    while (h->at < h->end && (is_letter(*h->at) || (h->at > start && is_digit(*h->at))))
+        h->at++;
+    if (h->at == start)
+        return hole_fails(h, "the braces do not hold a number");
+    return read_hole_name(h, dt_intern_n(start, (size_t)(h->at - start)), ret_terms);
+}
+
+static bool is_number(const int64_t terms[DT_MAX_RANK + 1])
+{
+    for (uint32_t i = 0; i < DT_MAX_RANK; i++)
+        if (terms[i])
             return false;
-        }
-    DT_PUSH(m->host->arena, *added, sub->to.names.at[0].text);
     return true;
 }
 
-static bool read_side(Mapping *m, const DtExpr *expr, Words *ret_axes);
-
-/* Reads concat[a](x, y) or stack[a](x, y). */
-static bool read_join(Mapping *m, const DtExpr *call, Words *ret_axes)
+/* Factors joined by `*`, of which one may be no number. */
+static bool read_term(Hole *h, int64_t ret_terms[DT_MAX_RANK + 1])
 {
-    const DtExpr *callee = call->a;
-    const char *name = callee->kind == DT_EXPR_SUBS && callee->a->kind == DT_EXPR_NAME
-                           ? callee->a->name.text
-                           : NULL;
-    bool concat = name && !strcmp(name, "concat"), stack = name && !strcmp(name, "stack");
-    bool one = (concat || stack) && callee->subs.n == 1 &&
-               callee->subs.at[0].kind == DT_SUB_GROUP && callee->subs.at[0].from.names.n == 1;
-    if (!one) {
-        reject(m, call->span, "only renames, merges, `concat` and `stack` can stand here");
+    if (!read_factor(h, ret_terms))
         return false;
-    }
-    for (uint32_t i = 0; i < call->args.n; i++) {
-        Words axes = {0};
-        if (!read_side(m, call->args.at[i].value, &axes))
+    for (skip_blanks(h); h->at < h->end && *h->at == '*'; skip_blanks(h)) {
+        int64_t next[DT_MAX_RANK + 1];
+        h->at++;
+        if (!read_factor(h, next))
             return false;
-        for (uint32_t k = 0; k < axes.n; k++)
-            if (!has(ret_axes, axes.at[k]))
-                DT_PUSH(m->host->arena, *ret_axes, axes.at[k]);
+        const bool left = is_number(ret_terms);
+        if (!left && !is_number(next))
+            return hole_fails(h, "two indices cannot be multiplied here");
+        const int64_t times = left ? ret_terms[DT_MAX_RANK] : next[DT_MAX_RANK];
+        for (uint32_t i = 0; i <= DT_MAX_RANK; i++)
+            if (__builtin_mul_overflow(left ? next[i] : ret_terms[i], times, &ret_terms[i]) ||
+                ret_terms[i] > INT32_MAX)
+                return hole_fails(h, "this number is too large for a name");
     }
-    const char *axis = callee->subs.at[0].from.names.at[0].text;
-    if (!has(ret_axes, axis))
-        DT_PUSH(m->host->arena, *ret_axes, axis);
     return true;
 }
 
-static bool read_side(Mapping *m, const DtExpr *expr, Words *ret_axes)
+static bool read_hole(Hole *h)
 {
-    expr = dt_configargs_bare(expr);
-    if (!expr || expr->kind == DT_EXPR_ERROR)
-        return false;
-    const char *path = dt_configargs_path(expr);
-    if (path)
-        return read_path(m, expr, path, ret_axes);
-    if (expr->kind == DT_EXPR_CALL)
-        return read_join(m, expr, ret_axes);
-    if (expr->kind != DT_EXPR_SUBS) {
-        reject(m, expr->span,
-               "only parameter paths, renames, merges, `concat` and `stack` can stand here");
-        return false;
-    }
-    Words added = {0};
-    if (!read_side(m, expr->a, ret_axes))
-        return false;
-    for (uint32_t i = 0; i < expr->subs.n; i++)
-        if (!read_relabel(m, &expr->subs.at[i], ret_axes, &added))
+    int64_t sign = 1;
+    do {
+        int64_t terms[DT_MAX_RANK + 1];
+        skip_blanks(h);
+        if (h->at < h->end && (*h->at == '+' || *h->at == '-'))
+            sign = *h->at++ == '-' ? -1 : 1;
+        if (!read_term(h, terms))
             return false;
-    for (uint32_t i = 0; i < added.n; i++)
-        DT_PUSH(m->host->arena, *ret_axes, added.at[i]);
-    return true;
+        for (uint32_t i = 0; i <= DT_MAX_RANK; i++)
+            h->factor[i] += sign * terms[i];
+        skip_blanks(h);
+    } while (h->at < h->end && (*h->at == '+' || *h->at == '-'));
+    return h->at == h->end || hole_fails(h, "the braces do not hold a number");
 }
 
-/* Checks that the text has `{h}` once for every loop of the paths, and nothing else in braces. */
-static void check_text(const Mapping *m, const DtTarget *target)
+/* The place of the braces in the source, if the name was written without escapes. */
+static DtSpan hole_span(const DtTarget *target, const char *from, const char *to)
 {
-    uint32_t n = 0;
-    for (const char *at = strchr(target->string, '{'); at; at = strchr(at + 1, '{')) {
-        const char *end = strchr(at, '}');
-        const char *label = end ? dt_intern_n(at + 1, (size_t)(end - at - 1)) : "";
-        if (has(&m->loops, label)) {
-            n++;
+    DtSpan span = target->name.span;
+    const uint32_t at = (uint32_t)(from - target->string);
+    if (span.hi - span.lo != target->string_len + 2)
+        return span;
+    return (DtSpan){span.file, span.lo + 1 + at, span.lo + 1 + at + (uint32_t)(to - from)};
+}
+
+typedef DT_VEC(Hole) Holes;
+
+/* The name with `#` for each number, and what the braces hold. */
+static bool read_name(const DtMapping *m, const DtTarget *target, const DtSide *side,
+                      DtFileTensor *tensor, Holes *ret_holes)
+{
+    DtText pattern = {0};
+    const char *end = target->string + target->string_len;
+    bool good = !memchr(target->string, '#', target->string_len) ||
+                (reject(m, target->name.span, "a name with `#` cannot be read"), false);
+    for (const char *at = target->string; at < end && good; at++) {
+        if (*at != '{') {
+            dt_text_add_n(&pattern, at, 1);
             continue;
         }
-        DtDiag *d =
-            reject(m, target->span,
-                   dt_arena_printf(m->host->arena, "the parameter lies in no loop `%s`", label));
-        dt_diag_note(d, "`{label}` stands for the number of the iteration of that loop");
-        return;
+        const char *close = memchr(at, '}', (size_t)(end - at));
+        Hole hole = {.m = m,
+                     .target = target,
+                     .side = side,
+                     .at = at + 1,
+                     .end = close ? close : end,
+                     .span = hole_span(target, at, close ? close + 1 : end)};
+        good = close ? read_hole(&hole) : hole_fails(&hole, "the brace is not closed");
+        DT_PUSH(m->host->arena, *ret_holes, hole);
+        dt_text_add(&pattern, "#");
+        at = close;
     }
-    if (n >= m->loops.n)
-        return;
-    DtDiag *d = reject(m, target->span, "the name does not tell the iterations of the loop apart");
-    for (uint32_t i = 0; i < m->loops.n; i++)
-        dt_diag_help(d, "put {%s} where the number stands", m->loops.at[i]);
+    tensor->pattern = pattern.at ? dt_intern_n(pattern.at, pattern.len) : "";
+    dt_text_free(&pattern);
+    return good;
 }
 
-static void check_axes(const Mapping *m, const DtTarget *target, const Words *axes)
+/* ---- both sides of an entry ---- */
+
+static const char *axes_text(const DtMapping *m, const DtSide *side)
 {
     const char *list = "";
-    bool equal = target->type.axes.n == axes->n;
-    for (uint32_t i = 0; i < target->type.axes.n; i++)
-        equal &= has(axes, target->type.axes.at[i].name.text);
-    if (equal)
-        return;
-    for (uint32_t i = 0; i < axes->n; i++)
-        list = dt_arena_printf(m->host->arena, "%s%s%s", list, i ? ", " : "", axes->at[i]);
-    DtDiag *d = reject(m, target->span,
-                       dt_arena_printf(m->host->arena, "the right side has axes [%s]", list));
-    dt_diag_note(
-        d,
-        "the axes on the left give the memory order in the file, so both sides have the same ones");
+    for (uint32_t i = 0; i < side->n; i++)
+        if (!side->axes[i].is_loop)
+            list = dt_arena_printf(m->host->arena, "%s%s%s", list, *list ? ", " : "",
+                                   side->axes[i].name);
+    return list;
 }
 
-static void check_entry(Mapping *m, const DtEntry *entry)
+static bool axes_differ(const DtMapping *m, const DtTarget *target, const DtSide *side,
+                        const char *what)
 {
-    bool form = !entry->is_directive && entry->targets.n == 1 && entry->targets.at[0].string &&
-                entry->targets.at[0].type.has_axes;
-    m->entry = entry->span;
-    m->loops.n = 0;
-    if (!form) {
+    DtDiag *d = reject(m, target->span, what);
+    dt_diag_note(d,
+                 "the right side has axes [%s]; each of them is on the left once: in the "
+                 "brackets, in the order of the file's memory, or in the name, as {axis}",
+                 axes_text(m, side));
+    return false;
+}
+
+/* Indices below `extent` alone are in the file. */
+static bool limit(const DtMapping *m, const DtAstAxis *written, const DtSide *side, uint32_t axis,
+                  int64_t extent, DtFileTensor *tensor)
+{
+    for (uint32_t i = 0; i < side->parts.n && extent < side->axes[axis].extent; i++) {
+        const DtSidePart *part = &side->parts.at[i];
+        uint32_t n = 0, at = 0;
+        for (uint32_t a = 0; a < part->store->type->rank; a++)
+            if (part->factor[a][axis])
+                n++, at = a;
+        if (n != 1 || part->factor[at][axis] != 1 || part->first[axis] != 0) {
+            DtDiag *d = reject(
+                m, written->name.span,
+                dt_arena_printf(m->host->arena, "`%s` has %" PRId64 " elements, not %" PRId64,
+                                written->name.text, side->axes[axis].extent, extent));
+            dt_diag_note(d, "fewer can only be along an axis of the parameter itself");
+            return false;
+        }
+        tensor->parts.at[i].count[at] = extent;
+    }
+    return true;
+}
+
+/* An axis in the brackets: its number on the right side, or -1 for an axis of one element. False
+ * after an error. */
+static bool read_file_axis(const DtMapping *m, const DtTarget *target, const DtAstAxis *written,
+                           const DtSide *side, DtFileTensor *tensor, int32_t *ret_axis,
+                           int64_t *ret_extent)
+{
+    DtConfigNumber number = {0};
+    *ret_axis = -1;
+    *ret_extent = 1;
+    if (written->extent && !m->host->constant(m->host->context, written->extent, &number))
+        return false;
+    if (*written->name.text == '\0') {
+        if (number.whole == 1)
+            return true;
+        DtDiag *d = reject(m, written->name.span, "an axis without a name has one element");
+        dt_diag_help(d, "write 1, or the name of an axis of the right side");
+        return false;
+    }
+    for (uint32_t i = 0; i < side->n; i++)
+        if (side->axes[i].name == written->name.text && (*ret_axis < 0 || !side->axes[i].is_loop))
+            *ret_axis = (int32_t)i;
+    if (*ret_axis < 0)
+        return axes_differ(
+            m, target, side,
+            dt_arena_printf(m->host->arena, "the right side has no axis `%s`", written->name.text));
+    *ret_extent = side->axes[*ret_axis].extent;
+    if (!written->extent)
+        return true;
+    if (!number.is_integer || number.whole < 1) {
+        reject(m, written->extent->span, "an axis has at least one element");
+        return false;
+    }
+    *ret_extent = number.whole;
+    return limit(m, written, side, (uint32_t)*ret_axis, number.whole, tensor);
+}
+
+/* Which axes of the right side the name and the brackets have. */
+typedef struct Left {
+    int32_t order[2 * DT_MAX_RANK + 1]; /* numbers of axes of the right side; -1: of one element */
+    int64_t extent[2 * DT_MAX_RANK + 1];
+    uint32_t n_index, n;
+    bool used[DT_MAX_RANK];
+} Left;
+
+static void take_indices(const DtSide *side, const Holes *holes, Left *left)
+{
+    for (uint32_t i = 0; i < holes->n; i++)
+        for (uint32_t x = 0; x < side->n; x++)
+            if (holes->at[i].factor[x] && !left->used[x]) {
+                left->used[x] = true;
+                left->extent[left->n] = side->axes[x].extent;
+                left->order[left->n++] = (int32_t)x;
+            }
+    left->n_index = left->n;
+}
+
+static bool take_axes(const DtMapping *m, const DtTarget *target, const DtSide *side,
+                      DtFileTensor *tensor, Left *left)
+{
+    for (uint32_t i = 0; i < target->type.axes.n; i++) {
+        const DtAstAxis *written = &target->type.axes.at[i];
+        int32_t axis;
+        int64_t extent;
+        if (left->n == DT_MAX_RANK) {
+            reject(m, target->span, "a tensor has at most 16 axes, with those in its name");
+            return false;
+        }
+        if (!read_file_axis(m, target, written, side, tensor, &axis, &extent))
+            return false;
+        if (axis >= 0 && left->used[axis])
+            return axes_differ(
+                m, target, side,
+                dt_arena_printf(m->host->arena, "`%s` is on the left twice", written->name.text));
+        if (axis >= 0)
+            left->used[axis] = true;
+        left->extent[left->n] = extent;
+        left->order[left->n++] = axis;
+    }
+    return true;
+}
+
+static bool all_used(const DtMapping *m, const DtTarget *target, const DtSide *side,
+                     const Left *left)
+{
+    for (uint32_t x = 0; x < side->n; x++) {
+        if (left->used[x])
+            continue;
+        const char *name = side->axes[x].name;
+        if (!side->axes[x].is_loop)
+            return axes_differ(
+                m, target, side,
+                dt_arena_printf(m->host->arena, "the left side lacks axis `%s`", name));
         DtDiag *d =
-            reject(m, entry->span, "an entry is a name in quotes with axes, `=`, and a parameter");
-        dt_diag_help(d, "such as \"wte.weight\"[vocab, embed] = wte");
+            reject(m, target->name.span, "the name does not tell the iterations of the loop apart");
+        dt_diag_help(d, "put {%s} where the number stands", name);
+        return false;
+    }
+    return true;
+}
+
+/* The parts' elements in the tensor whose axes are in the order of the left side. */
+static bool place_parts(const DtMapping *m, const DtTarget *target, const DtSide *side,
+                        const Left *left, DtFileTensor *tensor)
+{
+    int64_t stride[DT_MAX_RANK] = {0}, total = 1;
+    for (uint32_t i = left->n; i-- > 0;) {
+        if (left->order[i] >= 0)
+            stride[left->order[i]] = total;
+        tensor->extent[i] = left->extent[i];
+        if (__builtin_mul_overflow(total, left->extent[i], &total) || total > INT64_MAX / 16) {
+            reject(m, target->span, "a tensor of that size cannot be");
+            return false;
+        }
+    }
+    for (uint32_t p = 0; p < side->parts.n; p++) {
+        const DtSidePart *from = &side->parts.at[p];
+        DtFilePart *to = &tensor->parts.at[p];
+        for (uint32_t x = 0; x < side->n; x++) {
+            to->first += from->first[x] * stride[x];
+            for (uint32_t a = 0; a < from->store->type->rank; a++)
+                to->stride[a] += from->factor[a][x] * stride[x];
+        }
+    }
+    return true;
+}
+
+/* ---- the names themselves ---- */
+
+static bool next_index(const DtFileTensor *tensor, int64_t index[DT_MAX_RANK])
+{
+    for (uint32_t i = tensor->n_index; i-- > 0; index[i] = 0)
+        if (++index[i] < tensor->extent[i])
+            return true;
+    return false;
+}
+
+static int64_t number_of(const DtFileHole *hole, uint32_t n, const int64_t *index)
+{
+    int64_t number = hole->first;
+    for (uint32_t i = 0; i < n; i++)
+        number += hole->factor[i] * index[i];
+    return number;
+}
+
+/* Notes the names of an entry; each must be no negative number and differ from all others. */
+static bool note_names(DtMapping *m, const DtTarget *target, const DtFileTensor *tensor)
+{
+    int64_t index[DT_MAX_RANK] = {0};
+    do {
+        DtText name = {0};
+        uint32_t hole = 0;
+        bool good = m->known.n < MOST_NAMES ||
+                    (reject(m, target->span, "a file of so many tensors cannot be"), false);
+        for (const char *at = tensor->pattern; *at && good; at++) {
+            int64_t number =
+                *at == '#' ? number_of(&tensor->holes.at[hole++], tensor->n_index, index) : 0;
+            if (number < 0) {
+                reject(
+                    m, target->name.span,
+                    dt_arena_printf(m->host->arena, "a number in this name is %" PRId64, number));
+                good = false;
+            }
+            if (*at == '#')
+                dt_text_printf(&name, "%" PRId64, number);
+            else
+                dt_text_add_n(&name, at, 1);
+        }
+        const char *copy = dt_arena_strndup(m->host->arena, name.at ? name.at : "", name.len);
+        dt_text_free(&name);
+        const DtTarget *other = good ? dt_map_find(&m->known, copy, strlen(copy)) : NULL;
+        if (other) {
+            DtDiag *d = reject(m, target->name.span,
+                               dt_arena_printf(m->host->arena, "`%s` is named twice", copy));
+            dt_diag_label(d, other->name.span, "first here");
+            good = false;
+        }
+        if (!good)
+            return false;
+        dt_map_add(&m->known, copy, strlen(copy), (void *)(uintptr_t)target);
+    } while (next_index(tensor, index));
+    return true;
+}
+
+/* ---- entries ---- */
+
+static void read_tensor(DtMapping *m, const DtEntry *entry)
+{
+    const DtTarget *target = &entry->targets.at[0];
+    DtSide side = {0};
+    Holes holes = {0};
+    Left left = {0};
+    DtFileTensor tensor = {.span = entry->span};
+    if (!dt_configsides_read(m, entry->value, &side))
+        return;
+    for (uint32_t i = 0; i < side.parts.n; i++) {
+        DtFilePart part = {.store = side.parts.at[i].store};
+        for (uint32_t a = 0; a < part.store->type->rank; a++)
+            part.count[a] = part.store->type->axes[a].extent;
+        DT_PUSH(m->host->arena, tensor.parts, part);
+    }
+    if (!read_name(m, target, &side, &tensor, &holes))
+        return;
+    take_indices(&side, &holes, &left);
+    if (!take_axes(m, target, &side, &tensor, &left) || !all_used(m, target, &side, &left) ||
+        !place_parts(m, target, &side, &left, &tensor))
+        return;
+    tensor.n_index = left.n_index;
+    tensor.n_axes = left.n;
+    for (uint32_t i = 0; i < holes.n; i++) {
+        DtFileHole hole = {.first = holes.at[i].factor[DT_MAX_RANK]};
+        for (uint32_t x = 0; x < left.n_index; x++)
+            hole.factor[x] = holes.at[i].factor[left.order[x]];
+        DT_PUSH(m->host->arena, tensor.holes, hole);
+    }
+    if (note_names(m, target, &tensor))
+        DT_PUSH(m->host->arena, m->made.tensors, tensor);
+}
+
+static void add_json_text(DtText *text, const char *bytes, uint32_t len)
+{
+    dt_text_add(text, "\"");
+    for (uint32_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        if (c == '"' || c == '\\' || c < 0x20)
+            dt_text_printf(text, "\\u%04x", c);
+        else
+            dt_text_add_n(text, &bytes[i], 1);
+    }
+    dt_text_add(text, "\"");
+}
+
+/* One value of a `config` statement as JSON. */
+static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
+{
+    DtConfigNumber number;
+    expr = dt_configargs_bare(expr);
+    if (expr->kind == DT_EXPR_STRING) {
+        add_json_text(text, expr->string, expr->string_len);
+        return true;
+    }
+    if (expr->kind == DT_EXPR_BOOL) {
+        dt_text_add(text, expr->integer ? "true" : "false");
+        return true;
+    }
+    if (expr->kind == DT_EXPR_NAME && !strcmp(expr->name.text, "none")) {
+        dt_text_add(text, "null");
+        return true;
+    }
+    if (!m->host->constant(m->host->context, expr, &number))
+        return false;
+    if (number.is_integer)
+        dt_text_printf(text, "%" PRId64, number.whole);
+    else
+        dt_text_printf(text, "%.17g", number.number);
+    return true;
+}
+
+static void read_config(DtMapping *m, const DtEntry *entry)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    DtText text = {0};
+    bool good = true;
+    dt_configargs_items(entry->value, &items, &n, &single);
+    for (uint32_t i = 0; i < n && good; i++) {
+        dt_text_add(&text, i ? "," : "[");
+        good = add_value(m, items[i], &text);
+    }
+    dt_text_add(&text, "]");
+    DtFileRule rule = {DT_FILE_CONFIG,
+                       dt_intern_n(entry->targets.at[0].string, entry->targets.at[0].string_len),
+                       dt_intern_n(text.at, text.len), entry->span};
+    dt_text_free(&text);
+    if (good)
+        DT_PUSH(m->host->arena, m->made.rules, rule);
+}
+
+/* Patterns of parameters must match some. */
+static bool matches_some(const DtMapping *m, const char *pattern)
+{
+    for (uint32_t i = 0; i < m->program->module->stores.n; i++)
+        if (dt_configsides_is_parameter(m->program->module->stores.at[i]) &&
+            fnmatch(pattern, m->program->module->stores.at[i]->path, FNM_NOESCAPE) == 0)
+            return true;
+    return false;
+}
+
+static void read_directive(DtMapping *m, const DtEntry *entry)
+{
+    const char *verb = entry->verb.text;
+    const bool ignores = !strcmp(verb, "ignore"), keeps = !strcmp(verb, "initial");
+    if (!strcmp(verb, "config") && entry->targets.n == 1 && entry->value) {
+        read_config(m, entry);
         return;
     }
-    Words axes = {0};
-    if (!read_side(m, entry->value, &axes))
+    if ((!ignores && !keeps) || entry->targets.n == 0 || entry->value) {
+        DtDiag *d = reject(m, entry->span, "this is no entry of a names block");
+        dt_diag_note(d, "besides tensors it has `ignore \"PATTERN\"`, for tensors of the file that "
+                        "the model does not use, `initial \"PATTERN\"`, for parameters that the "
+                        "file does not have, and `config \"KEY\" = VALUE`");
         return;
-    check_axes(m, &entry->targets.at[0], &axes);
-    check_text(m, &entry->targets.at[0]);
+    }
+    for (uint32_t i = 0; i < entry->targets.n; i++) {
+        const DtTarget *target = &entry->targets.at[i];
+        DtFileRule rule = {ignores ? DT_FILE_IGNORE : DT_FILE_INITIAL,
+                           dt_intern_n(target->string, target->string_len), "", entry->span};
+        if (keeps && !matches_some(m, rule.key)) {
+            DtDiag *d = reject(m, target->name.span, "no parameter has a path that matches this");
+            dt_diag_help(d, "`dtc --params` lists them");
+        }
+        DT_PUSH(m->host->arena, m->made.rules, rule);
+    }
 }
 
-static void check_complete(const Mapping *m)
+static void read_entry(DtMapping *m, const DtEntry *entry)
+{
+    if (entry->is_directive) {
+        read_directive(m, entry);
+        return;
+    }
+    if (entry->targets.n == 1 && entry->targets.at[0].string &&
+        entry->targets.at[0].type.has_axes) {
+        read_tensor(m, entry);
+        return;
+    }
+    DtDiag *d =
+        reject(m, entry->span, "an entry is a name in quotes with axes, `=`, and a parameter");
+    dt_diag_help(d, "such as \"wte.weight\"[vocab, embed] = wte");
+}
+
+/* ---- the block ---- */
+
+static bool keeps_initial(const DtMapping *m, const DtStore *store)
+{
+    for (uint32_t i = 0; i < m->made.rules.n; i++)
+        if (m->made.rules.at[i].kind == DT_FILE_INITIAL &&
+            fnmatch(m->made.rules.at[i].key, store->path, FNM_NOESCAPE) == 0)
+            return true;
+    return false;
+}
+
+static void check_complete(const DtMapping *m)
 {
     DtDiag *d = NULL;
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->program->module->stores.n; i++) {
         const DtStore *store = m->program->module->stores.at[i];
-        bool found = !is_parameter(store);
-        for (uint32_t k = 0; k < m->seen.n; k++)
-            found |= m->seen.at[k] == store;
-        if (found)
+        if (!dt_configsides_is_parameter(store) || dt_map_find_pointer(&m->seen, store) ||
+            keeps_initial(m, store))
             continue;
         if (!d)
             d = dt_diag_report(m->host->diags, E0468, m->item->name.span,
@@ -266,9 +599,11 @@ static void check_complete(const Mapping *m)
     }
     if (missing > 5)
         dt_diag_note(d, "and %u more", missing - 5);
+    if (d)
+        dt_diag_help(d, "`initial \"PATH\"` says that the file does not have a parameter");
 }
 
-static bool model_exists(const Mapping *m)
+static bool model_exists(const DtMapping *m)
 {
     const char *names[64];
     size_t n = 0;
@@ -288,14 +623,21 @@ static bool model_exists(const Mapping *m)
     return false;
 }
 
-void dt_confignames_check(const DtConfigHost *host, const DtItem *item, const DtProgram *program)
+void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program)
 {
-    Mapping m = {.host = host, .program = program, .item = item};
+    DtMapping m = {.host = host,
+                   .program = program,
+                   .item = item,
+                   .known.arena = host->arena,
+                   .seen.arena = host->arena,
+                   .made = {.name = item->name.text, .span = item->span}};
     if (!item->on.text || !model_exists(&m))
         return;
     uint32_t errors = dt_diag_errors(host->diags);
     for (uint32_t i = 0; i < item->entries.n; i++)
-        check_entry(&m, item->entries.at[i]);
+        read_entry(&m, item->entries.at[i]);
     if (dt_diag_errors(host->diags) == errors)
         check_complete(&m);
+    if (dt_diag_errors(host->diags) == errors)
+        DT_PUSH(host->arena, program->names, m.made);
 }

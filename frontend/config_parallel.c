@@ -546,7 +546,7 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
     }
     for (uint32_t i = 0; i < item->entries.n; i++) {
         const DtEntry *entry = item->entries.at[i];
-        if (entry->is_directive) {
+        if (entry->is_directive && entry->targets.n == 0) {
             read_directive(&b, entry);
             continue;
         }

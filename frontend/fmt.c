@@ -63,7 +63,7 @@ static bool ends_value(int kind)
     return kind == DT_TOK_ID || kind == DT_TOK_INT || kind == DT_TOK_FLOAT ||
            kind == DT_TOK_QUANTITY || kind == DT_TOK_STRING || kind == DT_TOK_DTYPE ||
            kind == DT_TOK_TRUE || kind == DT_TOK_FALSE || kind == DT_TOK_RPAREN ||
-           kind == DT_TOK_RBRACKET;
+           kind == DT_TOK_RBRACKET || kind == DT_TOK_INDEX;
 }
 
 static bool in_parens(const Fmt *f)
@@ -79,7 +79,8 @@ static bool space_before(const Fmt *f, int kind)
         (last == DT_TOK_LBRACE && kind == DT_TOK_RBRACE))
         return false;
     if (kind == DT_TOK_COMMA || kind == DT_TOK_SEMI || kind == DT_TOK_RPAREN ||
-        kind == DT_TOK_RBRACKET || kind == DT_TOK_DOT || kind == DT_TOK_COLON)
+        kind == DT_TOK_RBRACKET || kind == DT_TOK_DOT || kind == DT_TOK_INDEX ||
+        kind == DT_TOK_COLON)
         return false;
     if (kind == DT_TOK_LPAREN && ends_value(last))
         return f->after_group || (f->directive && !in_parens(f));

@@ -21,6 +21,7 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(ID) = {ENDS | BEGINS, NULL},
     ROW(INT) = {ENDS, NULL},
     ROW(FLOAT) = {ENDS, NULL},
+    ROW(INDEX) = {ENDS, NULL},
     ROW(QUANTITY) = {ENDS, NULL},
     ROW(STRING) = {ENDS | BEGINS, NULL},
     ROW(DTYPE) = {ENDS | BEGINS, NULL},

@@ -18,6 +18,7 @@ enum {
     DT_LEX_QUOTED,  /* a string in single quotes */
     DT_LEX_FOREIGN, /* an operator of other languages */
     DT_LEX_BAD_CHARACTER,
+    DT_LEX_INDEX, /* .3: a number in a path, if a name is before it */
 };
 
 #endif

@@ -87,6 +87,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN CLAUSE AND OR NOT
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
 %token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
+%token <token> INDEX /* `.3` after a name */
 %token <token> PLUS MINUS STAR POW FLOORDIV SLASH PERCENT CMP
 %token BAD /* a word that scan.c has reported */
 %token COMMENT
@@ -100,12 +101,12 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 %type <formals> opt_formals formals
 %type <formal> formal
 %type <types> opt_results types
-%type <type> type axes
-%type <axes> axis_list
-%type <axis> axis
+%type <type> type axes file_axes
+%type <axes> axis_list file_axis_list
+%type <axis> axis file_axis
 %type <stmts> block stmts opt_else
 %type <stmt> stmt
-%type <targets> targets params entry_targets
+%type <targets> targets params entry_targets strings
 %type <target> target entry_target
 %type <entries> config entries
 %type <entry> entry
@@ -582,7 +583,9 @@ postfix: primary
        | postfix LBRACKET RBRACKET       { $$ = new_subs(p, @$, $1, (DtSubList){0}); }
        | postfix LPAREN opt_args RPAREN  { $$ = new_call(p, @$, $1, $3); }
        | postfix DOT ID                  { $$ = new_tree(p, DT_EXPR_FIELD, @$, $1, NULL, NULL);
-                                           $$->name = name_of($3); } ;
+                                           $$->name = name_of($3); }
+       | postfix INDEX                   { $$ = new_tree(p, DT_EXPR_FIELD, @$, $1, NULL, NULL);
+                                           $$->name = name_of($2); } ;
 primary: ID            { $$ = new_name(p, @$, NULL, $1); }
        | ID COLON ID   { $$ = new_name(p, @$, $1, $3); }
        | INT           { $$ = new_literal(p, $1); }
@@ -630,6 +633,14 @@ entry:
                                   $$->is_directive = true; $$->verb = name_of($1);
                                   MOVE($$->operands, $2); MOVE($$->args, $4);
                                   $$->on = $3; $$->has_on = $3.n > 0; }
+  | ID strings                  { $$ = new_entry(p, @$);
+                                  $$->is_directive = true; $$->verb = name_of($1);
+                                  $$->targets = $2; }
+  | ID STRING ASSIGN tuple      { $$ = new_entry(p, @$);
+                                  $$->is_directive = true; $$->verb = name_of($1);
+                                  DT_PUSH(p->arena, $$->targets,
+                                          *new_target(p, @2, NULL, $2, NULL));
+                                  $$->value = $4; }
   | error                       { RESUME(); $$ = NULL; }
   ;
 entry_targets:
@@ -637,7 +648,20 @@ entry_targets:
   | entry_targets COMMA entry_target  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
 entry_target: target
             | STRING       { $$ = new_target(p, @$, NULL, $1, NULL); }
-            | STRING axes  { $$ = new_target(p, @$, NULL, $1, $2); } ;
+            | STRING file_axes  { $$ = new_target(p, @$, NULL, $1, $2); } ;
+strings: STRING                { $$ = (DtTargets){0};
+                                 DT_PUSH(p->arena, $$, *new_target(p, @1, NULL, $1, NULL)); }
+       | strings COMMA STRING  { $$ = $1;
+                                 DT_PUSH(p->arena, $$, *new_target(p, @3, NULL, $3, NULL)); } ;
+file_axes: LBRACKET RBRACKET                 { $$ = new_axes(p, @$, (DtAxisList){0}); }
+         | LBRACKET file_axis_list RBRACKET  { $$ = new_axes(p, @$, $2); } ;
+file_axis_list: file_axis                       { $$ = (DtAxisList){0};
+                                                  DT_PUSH(p->arena, $$, *$1); }
+              | file_axis_list COMMA file_axis  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;
+file_axis: axis
+         | INT   { DtToken none = *$1;
+                   none.text = "";
+                   $$ = new_axis(p, &none, new_literal(p, $1)); } ;
 opt_operands: %empty { $$ = (DtOperandList){0}; } | operands ;
 operands: operand                 { $$ = (DtOperandList){0}; DT_PUSH(p->arena, $$, *$1); }
         | operands COMMA operand  { $$ = $1; DT_PUSH(p->arena, $$, *$3); } ;

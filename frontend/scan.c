@@ -357,6 +357,14 @@ static void read_name(const Scan *s, DtToken *token)
     token->text_len = len;
 }
 
+/* Whether `.3` continues a path: it is written directly after a name or another such number. */
+static bool follows_name(const Scan *s, DtSpan span)
+{
+    const DtToken *before = s->tokens.n ? &s->tokens.at[s->tokens.n - 1] : NULL;
+    return before && before->span.hi == span.lo &&
+           (before->kind == DT_TOK_ID || before->kind == DT_TOK_INDEX);
+}
+
 /* Sets kind and value of the token for the word; false: the word is no token. */
 static bool read_word(const Scan *s, int word, DtToken *token)
 {
@@ -386,6 +394,13 @@ static bool read_word(const Scan *s, int word, DtToken *token)
         token->reported = true;
         return true;
     }
+    case DT_LEX_INDEX:
+        if (follows_name(s, span)) {
+            token->kind = DT_TOK_INDEX;
+            token->text = dt_intern_n(s->source + span.lo + 1, span.hi - span.lo - 1);
+            token->text_len = span.hi - span.lo - 1;
+            return true;
+        } /* fallthrough */
     case DT_LEX_BAD_NUMBER:
         report_bad_number(s, span);
         token->kind = DT_TOK_INT;

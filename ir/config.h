@@ -239,6 +239,50 @@ int64_t dt_config_lcm(int64_t a, int64_t b);
  * sizes is below 2^31. */
 int64_t dt_config_pad_unit(const DtParallelConfig *config, const char *axis);
 
+/* ---- a names block: the tensors of files that other programs wrote ---- */
+
+/* Where the elements of a parameter stand in the tensor of an entry. Element i of the parameter,
+ * whose axes are those of its type, loops first, is element `first + sum of stride[a] * i[a]`, if
+ * i[a] < count[a] for every axis; the file does not have the others. */
+typedef struct DtFilePart {
+    const DtStore *store;
+    int64_t first, stride[DT_MAX_RANK], count[DT_MAX_RANK];
+} DtFilePart;
+
+/* A number in the name of a tensor: first + sum of factor[x] * index[x]. */
+typedef struct DtFileHole {
+    int64_t first, factor[DT_MAX_RANK];
+} DtFileHole;
+
+/* An entry: a tensor, or several that differ in the numbers in their names. These count as one
+ * tensor whose first n_index axes are the indices that make the numbers; the other axes are those
+ * of each tensor in the file. Row-major. */
+typedef struct DtFileTensor {
+    const char *pattern; /* "model.layers.#.mlp.up_proj.weight" */
+    uint32_t n_index, n_axes;
+    int64_t extent[DT_MAX_RANK];
+    DT_VEC(DtFileHole) holes; /* of each # */
+    DT_VEC(DtFilePart) parts;
+    DtSpan span;
+} DtFileTensor;
+
+/* IGNORE: tensors of the file whose names match `key` are not used. INITIAL: parameters whose paths
+ * match it are not in the file. CONFIG: member `key` of config.json has the value, one of those in
+ * the JSON array `value`. */
+typedef enum DtFileRuleKind { DT_FILE_IGNORE, DT_FILE_INITIAL, DT_FILE_CONFIG } DtFileRuleKind;
+typedef struct DtFileRule {
+    DtFileRuleKind kind;
+    const char *key, *value;
+    DtSpan span;
+} DtFileRule;
+
+typedef struct DtFileNames {
+    const char *name;
+    DT_VEC(DtFileTensor) tensors;
+    DT_VEC(DtFileRule) rules;
+    DtSpan span;
+} DtFileNames;
+
 /* ---- a whole program ---- */
 
 /* A dim of the program's files, or of the library. */
@@ -262,6 +306,7 @@ typedef struct DtProgram {
     DT_VEC(const DtDevice *) devices;
     DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* the dims that have an extent */
+    DT_VEC(DtFileNames) names;     /* the names blocks */
 } DtProgram;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of the checker: structure (check.c), single records (check_record.c),
- * schedules (check_run.c), their instructions (check_inst.c), and second forms of instructions
- * (check_instead.c). */
+ * names blocks (check_names.c), schedules (check_run.c), their instructions (check_inst.c), and
+ * second forms of instructions (check_instead.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -74,6 +74,9 @@ typedef struct CheckInst {
 } CheckInst;
 
 bool dt_check_records(Check *check);
+bool dt_check_span(Check *check, const char *tag, uint32_t index, uint32_t span);
+/* check_names.c: the records of names blocks. */
+bool dt_check_names(Check *check);
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);
 bool dt_check_inst(const CheckInst *at);

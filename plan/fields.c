@@ -27,6 +27,7 @@ static const char *const inst_names[] = {
 static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
+static const char *const rule_names[] = {"ignore", "initial", "config"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
 
 static const char *const epilogue_names[] = {
@@ -48,6 +49,7 @@ _Static_assert(N(dtype_names) == DT_PLAN_DTYPES && N(arena_names) == DT_ARENA_KI
 _Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDUCES &&
                    N(schedule_names) == DT_SCHED_KINDS,
                "one name each");
+_Static_assert(N(rule_names) == DT_RULE_KINDS, "one name each");
 _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES,
                "one name each");
 

@@ -513,6 +513,39 @@ typedef struct DtPlanPrediction {
     double step, low, high, peak;
 } DtPlanPrediction;
 
+/* Names blocks: how the parameters stand in files of other programs (`dtrun --import`).
+ * NAMS: a block. FTEN: a tensor of the file, or several that differ in the numbers in their
+ * names. These count as one, whose first n_index axes are the indices that make the numbers; its
+ * other axes are those of each tensor in the file. pattern has # for each number, a HOLE record:
+ * first + sum of factor[x] * index[x]. PART: the elements of a parameter. Element i, whose axes
+ * are those of the store with this path, loops first, is element first + sum of stride[a] * i[a]
+ * of the FTEN tensor, row-major, if i[a] < count[a] for every axis; the file does not have the
+ * others. A parameter that several PARTs have is stored several times. RULE: of names of tensors,
+ * of paths, or of config.json (DtPlanRuleKind); value: a JSON array of the values that are right.
+ */
+typedef struct DtPlanNames {
+    DtPlanStr name;
+    uint32_t first_tensor, n_tensors, first_rule, n_rules, span;
+} DtPlanNames;
+typedef struct DtPlanFileTensor {
+    DtPlanStr pattern;
+    uint32_t n_index, n_axes, first_hole, n_holes, first_part, n_parts, span;
+    int64_t extent[DT_PLAN_MAX_RANK];
+} DtPlanFileTensor;
+typedef struct DtPlanFileHole { int64_t first, factor[DT_PLAN_MAX_RANK]; } DtPlanFileHole;
+typedef struct DtPlanFilePart {
+    DtPlanStr path;
+    uint32_t n_axes;
+    int64_t first, stride[DT_PLAN_MAX_RANK], count[DT_PLAN_MAX_RANK];
+} DtPlanFilePart;
+typedef enum DtPlanRuleKind {
+    DT_RULE_IGNORE,  /* tensors whose names match key, with the shell's patterns, are not used */
+    DT_RULE_INITIAL, /* parameters whose paths match key keep their initial values */
+    DT_RULE_CONFIG,  /* member key of config.json, such as "rope_scaling.factor" */
+    DT_RULE_KINDS
+} DtPlanRuleKind;
+typedef struct DtPlanRule { uint32_t kind; DtPlanStr key, value; uint32_t span; } DtPlanRule;
+
 /* LOGI: one record, for the certificate; the runtime skips it. It has the programs that the
  * certificate reads (plan/logical.h), the notes of all entries (plan/notes.h), and a digest of
  * the kernels named in these. NOTE: the bytes of an entry's notes; entries that do the same
@@ -545,6 +578,11 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
                                                 X("ATTN", attentions, DtPlanAttention)             \
                                                     X("DEVC", devices, DtPlanDevice)               \
                                                         X("PRED", predictions, DtPlanPrediction)   \
+                                                            X("NAMS", names, DtPlanNames) \
+                                                            X("FTEN", tensors, DtPlanFileTensor) \
+                                                            X("HOLE", holes, DtPlanFileHole) \
+                                                            X("PART", parts, DtPlanFilePart) \
+                                                            X("RULE", rules, DtPlanRule) \
                                                             X("LOGI", logical, DtPlanLogical)      \
                                                                 X("NOTE", notes, DtPlanNote)
 

@@ -168,6 +168,12 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                  .offset = 512});
     ADD(saved, {.loop = STR("h"), .iterations = 3, .saved = 128, .recomputed = 64});
     ADD(peaks, {.entry = 0, .span = 1, .live = 192, .bytes = {128, 64}});
+    ADD(names, {.name = STR("file"), .n_tensors = 1, .n_rules = 1});
+    ADD(tensors, {.pattern = STR("h.#.w"), .n_index = 1, .n_axes = 3, .n_holes = 1, .n_parts = 1,
+                  .extent = {3, 4, 8}});
+    ADD(holes, {.first = 1, .factor = {2}});
+    ADD(parts, {.path = STR("h.w"), .n_axes = 3, .stride = {32, 1, 8}, .count = {3, 8, 4}});
+    ADD(rules, {.kind = DT_RULE_CONFIG, .key = STR("eps"), .value = STR("[1]")});
     ADD(attentions, {.kernel = 0, .dtype = DT_PLAN_F32, .heads = 4, .kv_heads = 2, .head = 8,
                      .queries = 16, .keys = 16, .visible = 0.5});
     ADD(devices, {.name = STR("device"), .text = STR("a100-80g"), .value = 1});

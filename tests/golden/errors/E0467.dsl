@@ -28,3 +28,43 @@ names file on tiny {
   "up.{h}"[embed, ffn] = h.mlp.up
   "down.{h}"[ffn, embed] = h.mlp.down
 }
+# ---- numbers
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, embed] = wte
+  "up.{h * h}"[embed, ffn] = h.mlp.up
+  "up.{h - 1}"[embed, ffn] = h.mlp.up
+  "up.{h"[embed, ffn] = h.mlp.up
+  "up.{2 h}"[embed, ffn] = h.mlp.up
+  "up.{h // 2}"[embed, ffn] = h.mlp.up
+  "down.{0 * h}"[ffn, embed] = h.mlp.down
+  "down.{h}"[ffn, embed] = h.mlp.down
+  "down.{4 - 1 - h}"[ffn, embed] = h.mlp.down
+}
+# ---- left
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, 2, embed] = wte
+  "up.{h}.{ffn}"[embed, ffn] = h.mlp.up
+  "down.{h}"[o = 3] = h.mlp.down[(ffn, embed) -> o]
+  "d#"[h, ffn, embed] = h.mlp.down
+}
+# ---- joins
+include "mini/train.dsl"
+names file on tiny {
+  "a.{h}"[embed, ffn] = concat[embed](h.mlp.up, h.mlp.up[embed -> o])
+  "b.{h}"[embed, ffn] = concat[embed](h.mlp.up, h.mlp.up[(embed, ffn) -> ffn])
+  "c.{h}"[embed, ffn] = concat[embed](h.mlp.up, h.mlp.down[ffn -> e, embed -> ffn][e -> embed])
+  "d.{h}"[embed, ffn] = stack[ffn](h.mlp.up, h.mlp.up)
+  "e.{h}"[embed, ffn] = h.mlp.up[embed -> ffn]
+  "f.{h}"[embed, ffn] = h.mlp.up[(embed, embed) -> o]
+  "g"[vocab, embed] = concat[o](wte, wte)
+}
+# ---- directives
+include "mini/train.dsl"
+names file on tiny {
+  ignore
+  forget "x"
+  initial "none.*"
+  config "embed" = embed / 0
+}

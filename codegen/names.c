@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names blocks of the program as records of the plan, for runs that read files of other
+ * programs. No instruction depends on them. */
+#include "codegen/emit.h"
+
+#include <string.h>
+
+static void add_part(DtEmit *e, const DtFilePart *from)
+{
+    const uint32_t n = from->store->type->rank;
+    DtPlanFilePart part = {
+        .path = dt_write_str(e->plan, from->store->path), .n_axes = n, .first = from->first};
+    memcpy(part.stride, from->stride, n * sizeof *part.stride);
+    memcpy(part.count, from->count, n * sizeof *part.count);
+    DT_PUSH(e->plan->arena, e->plan->parts, part);
+}
+
+static void add_tensor(DtEmit *e, const DtFileTensor *from)
+{
+    DtPlanFileTensor tensor = {.pattern = dt_write_str(e->plan, from->pattern),
+                               .n_index = from->n_index,
+                               .n_axes = from->n_axes,
+                               .first_hole = e->plan->holes.n,
+                               .n_holes = from->holes.n,
+                               .first_part = e->plan->parts.n,
+                               .n_parts = from->parts.n,
+                               .span = dt_finish_span(e, from->span, NULL, from->pattern)};
+    memcpy(tensor.extent, from->extent, from->n_axes * sizeof *tensor.extent);
+    for (uint32_t i = 0; i < from->holes.n; i++) {
+        DtPlanFileHole hole = {.first = from->holes.at[i].first};
+        memcpy(hole.factor, from->holes.at[i].factor, from->n_index * sizeof *hole.factor);
+        DT_PUSH(e->plan->arena, e->plan->holes, hole);
+    }
+    for (uint32_t i = 0; i < from->parts.n; i++)
+        add_part(e, &from->parts.at[i]);
+    DT_PUSH(e->plan->arena, e->plan->tensors, tensor);
+}
+
+void dt_names_emit(DtEmit *e)
+{
+    for (uint32_t i = 0; i < e->program->names.n; i++) {
+        const DtFileNames *from = &e->program->names.at[i];
+        DtPlanNames names = {.name = dt_write_str(e->plan, from->name),
+                             .first_tensor = e->plan->tensors.n,
+                             .n_tensors = from->tensors.n,
+                             .first_rule = e->plan->rules.n,
+                             .n_rules = from->rules.n,
+                             .span = dt_finish_span(e, from->span, NULL, from->name)};
+        for (uint32_t k = 0; k < from->tensors.n; k++)
+            add_tensor(e, &from->tensors.at[k]);
+        for (uint32_t k = 0; k < from->rules.n; k++) {
+            const DtFileRule *rule = &from->rules.at[k];
+            DtPlanRule record = {.kind = (uint32_t)rule->kind,
+                                 .key = dt_write_str(e->plan, rule->key),
+                                 .value = dt_write_str(e->plan, rule->value),
+                                 .span = dt_finish_span(e, rule->span, NULL, rule->key)};
+            DT_PUSH(e->plan->arena, e->plan->rules, record);
+        }
+        DT_PUSH(e->plan->arena, e->plan->names, names);
+    }
+}

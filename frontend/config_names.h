@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of names blocks: config_names.c (the block and the left sides of its entries),
+ * config_sides.c (the right sides). */
+#ifndef DT_FRONTEND_CONFIG_NAMES_H
+#define DT_FRONTEND_CONFIG_NAMES_H
+
+#include "frontend/config_internal.h"
+
+typedef struct DtMapping {
+    const DtConfigHost *host;
+    DtProgram *program;
+    const DtItem *item;
+    DtMap known; /* names of tensors: the target that has them */
+    DtMap seen;  /* stores that occur */
+    DtFileNames made;
+} DtMapping;
+
+/* An axis of a right side. A parameter inside loops has their labels as axes. */
+typedef struct DtSideAxis {
+    const char *name; /* interned */
+    int64_t extent;
+    bool is_loop;
+} DtSideAxis;
+
+/* The elements of a parameter in a right side: index x of the element with indices i is first[x] +
+ * sum of factor[a][x] * i[a]. */
+typedef struct DtSidePart {
+    const DtStore *store;
+    int64_t first[DT_MAX_RANK], factor[DT_MAX_RANK][DT_MAX_RANK];
+} DtSidePart;
+
+typedef struct DtSide {
+    DtSideAxis axes[DT_MAX_RANK];
+    uint32_t n;
+    DT_VEC(DtSidePart) parts;
+} DtSide;
+
+/* False after an error. */
+bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side);
+bool dt_configsides_is_parameter(const DtStore *store);
+
+#endif

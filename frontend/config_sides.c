@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The right side of an entry of a names block: a parameter, `x[a -> b]`, `x[(a, b) -> c]`,
+ * `concat[a](x, y)`, `stack[a](x, y)`. None of them computes, so an element's indices are sums of
+ * multiples of the indices in its parameter:
+ *
+ *   x[(a, b) -> c]    c = a * size(b) + b
+ *   concat[a](x, y)   y begins at a = size(a) of x
+ *   stack[a](x, y)    x is at a = 0, y at a = 1 */
+#include "frontend/config_names.h"
+
+#include "base/intern.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool reject(const DtMapping *m, DtSpan span, const char *what)
+{
+    dt_diag_report(m->host->diags, E0467, span, "%s", what);
+    return false;
+}
+
+bool dt_configsides_is_parameter(const DtStore *store)
+{
+    return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE;
+}
+
+/* ---- parameters ---- */
+
+static const DtStore *find_store(const DtMapping *m, const DtExpr *expr, const char *path)
+{
+    const DtModule *module = m->program->module;
+    const char **names = DT_NEW_ARRAY(m->host->arena, const char *, module->stores.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        if (!dt_configsides_is_parameter(module->stores.at[i]))
+            continue;
+        if (!strcmp(module->stores.at[i]->path, path))
+            return module->stores.at[i];
+        names[n++] = module->stores.at[i]->path;
+    }
+    DtDiag *d =
+        dt_diag_report(m->host->diags, E0467, expr->span, "the model has no parameter `%s`", path);
+    dt_diag_help(d, "`dtc --params` lists them");
+    dt_configargs_suggest(d, expr->span, path, names, n);
+    return NULL;
+}
+
+/* The label of the loop with that number, which is before a `#` of the pattern. */
+static const char *loop_label(const DtStore *store, uint32_t loop)
+{
+    const char *at = store->pattern ? store->pattern : "", *from = at;
+    for (; *at; at++) {
+        if (*at != '.')
+            continue;
+        if (at[1] == '#' && loop-- == 0)
+            return dt_intern_n(from, (size_t)(at - from));
+        from = at + 1;
+    }
+    return dt_intern("?");
+}
+
+static bool read_path(DtMapping *m, const DtExpr *expr, const char *path, DtSide *ret_side)
+{
+    const DtStore *store = find_store(m, expr, path);
+    if (!store)
+        return false;
+    DtSidePart part = {.store = store};
+    ret_side->n = store->type->rank;
+    for (uint32_t a = 0; a < store->type->rank; a++) {
+        const bool is_loop = a < store->n_loops;
+        const DtAxis *axis = &store->type->axes[a];
+        ret_side->axes[a] =
+            (DtSideAxis){is_loop ? loop_label(store, a) : axis->name, axis->extent, is_loop};
+        part.factor[a][a] = 1;
+    }
+    DT_PUSH(m->host->arena, ret_side->parts, part);
+    if (!dt_map_find_pointer(&m->seen, store))
+        dt_map_add_pointer(&m->seen, store, (void *)(uintptr_t)store);
+    return true;
+}
+
+/* ---- renames and merges ---- */
+
+/* The number of the axis with that name, one that is no loop if both are; -1: there is none. */
+static int32_t find_axis(const DtSide *side, const char *name)
+{
+    int32_t found = -1;
+    for (uint32_t i = 0; i < side->n; i++)
+        if (side->axes[i].name == name && (found < 0 || !side->axes[i].is_loop))
+            found = (int32_t)i;
+    return found;
+}
+
+/* Appends an axis of `from` as it is. */
+static void keep_axis(const DtSide *from, uint32_t axis, DtSide *to)
+{
+    to->axes[to->n] = from->axes[axis];
+    for (uint32_t p = 0; p < from->parts.n; p++) {
+        to->parts.at[p].first[to->n] = from->parts.at[p].first[axis];
+        for (uint32_t a = 0; a < DT_MAX_RANK; a++)
+            to->parts.at[p].factor[a][to->n] = from->parts.at[p].factor[a][axis];
+    }
+    to->n++;
+}
+
+/* Merges an axis of `from` into the last axis of `to`, as the faster one. */
+static void merge_axis(const DtSide *from, uint32_t axis, DtSide *to)
+{
+    const uint32_t last = to->n - 1;
+    const int64_t extent = from->axes[axis].extent;
+    to->axes[last].extent *= extent;
+    for (uint32_t p = 0; p < from->parts.n; p++) {
+        DtSidePart *part = &to->parts.at[p];
+        part->first[last] = part->first[last] * extent + from->parts.at[p].first[axis];
+        for (uint32_t a = 0; a < DT_MAX_RANK; a++)
+            part->factor[a][last] =
+                part->factor[a][last] * extent + from->parts.at[p].factor[a][axis];
+    }
+}
+
+static bool differ(const DtMapping *m, const DtExpr *expr, const DtSide *side)
+{
+    for (uint32_t i = 0; i < side->n; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (side->axes[i].name == side->axes[k].name && !side->axes[i].is_loop &&
+                !side->axes[k].is_loop)
+                return reject(m, expr->span,
+                              dt_arena_printf(m->host->arena, "two axes are called `%s`",
+                                              side->axes[i].name));
+    return true;
+}
+
+/* `side[subs]`: all of them at once, so that names can be swapped. */
+static bool read_relabels(DtMapping *m, const DtExpr *expr, DtSide *side)
+{
+    bool taken[DT_MAX_RANK] = {false};
+    DtSide result = {0};
+    for (uint32_t p = 0; p < side->parts.n; p++)
+        DT_PUSH(m->host->arena, result.parts, (DtSidePart){.store = side->parts.at[p].store});
+    for (uint32_t i = 0; i < expr->subs.n; i++) {
+        const DtSub *sub = &expr->subs.at[i];
+        if (sub->kind != DT_SUB_RELABEL || sub->to.names.n != 1)
+            return reject(m, sub->span,
+                          "only renames and merges can stand here, such as [(heads, head) -> o]");
+        for (uint32_t k = 0; k < sub->from.names.n; k++) {
+            const DtName *name = &sub->from.names.at[k];
+            const int32_t axis = find_axis(side, name->text);
+            if (axis < 0)
+                return reject(
+                    m, name->span,
+                    dt_arena_printf(m->host->arena, "there is no axis `%s` here", name->text));
+            if (taken[axis])
+                return reject(
+                    m, name->span,
+                    dt_arena_printf(m->host->arena, "axis `%s` is used twice", name->text));
+            taken[axis] = true;
+            if (k)
+                merge_axis(side, (uint32_t)axis, &result);
+            else
+                keep_axis(side, (uint32_t)axis, &result);
+        }
+        result.axes[result.n - 1].name = sub->to.names.at[0].text;
+        result.axes[result.n - 1].is_loop = false;
+    }
+    for (uint32_t x = 0; x < side->n; x++)
+        if (!taken[x])
+            keep_axis(side, x, &result);
+    *side = result;
+    return differ(m, expr, side);
+}
+
+/* ---- concat and stack ---- */
+
+/* Adds the parts of `next` to those of the side, whose axes it has in another order, `offset`
+ * elements further along axis `along`. Every other axis has the same extent. */
+static bool add_side(DtMapping *m, const DtExpr *expr, const DtSide *next, DtSide *side,
+                     uint32_t along, int64_t offset)
+{
+    const uint32_t first = side->parts.n;
+    for (uint32_t p = 0; p < next->parts.n; p++)
+        DT_PUSH(m->host->arena, side->parts, (DtSidePart){.store = next->parts.at[p].store});
+    if (next->n != side->n)
+        return reject(m, expr->span, "the arguments have different axes");
+    for (uint32_t x = 0; x < side->n; x++) {
+        int32_t at = -1;
+        for (uint32_t k = 0; k < next->n; k++)
+            if (next->axes[k].name == side->axes[x].name &&
+                next->axes[k].is_loop == side->axes[x].is_loop)
+                at = (int32_t)k;
+        if (at < 0)
+            return reject(m, expr->span,
+                          dt_arena_printf(m->host->arena,
+                                          "this has no axis `%s`, which the first "
+                                          "argument has",
+                                          side->axes[x].name));
+        if (x != along && next->axes[at].extent != side->axes[x].extent)
+            return reject(m, expr->span,
+                          dt_arena_printf(m->host->arena,
+                                          "axis `%s` has %" PRId64 " elements here and %" PRId64
+                                          " in the first argument",
+                                          side->axes[x].name, next->axes[at].extent,
+                                          side->axes[x].extent));
+        for (uint32_t p = 0; p < next->parts.n; p++) {
+            const DtSidePart *from = &next->parts.at[p];
+            DtSidePart *to = &side->parts.at[first + p];
+            to->first[x] = from->first[at] + (x == along ? offset : 0);
+            for (uint32_t a = 0; a < DT_MAX_RANK; a++)
+                to->factor[a][x] = from->factor[a][at];
+        }
+        if (x == along)
+            side->axes[x].extent = offset + next->axes[at].extent;
+    }
+    return true;
+}
+
+/* Gives the side a new axis of one element. */
+static bool add_axis(const DtMapping *m, const DtExpr *expr, const char *name, DtSide *side)
+{
+    if (find_axis(side, name) >= 0 && !side->axes[find_axis(side, name)].is_loop)
+        return reject(m, expr->span,
+                      dt_arena_printf(m->host->arena, "this has an axis `%s` already", name));
+    if (side->n == DT_MAX_RANK)
+        return reject(m, expr->span, "a tensor has at most 16 axes, with those of its loops");
+    side->axes[side->n++] = (DtSideAxis){name, 1, false};
+    return true;
+}
+
+/* concat[a](x, y), stack[a](x, y) */
+static bool read_join(DtMapping *m, const DtExpr *call, DtSide *ret_side)
+{
+    const DtExpr *callee = call->a;
+    const char *name = callee->kind == DT_EXPR_SUBS && callee->a->kind == DT_EXPR_NAME
+                           ? callee->a->name.text
+                           : NULL;
+    const bool concat = name && !strcmp(name, "concat"), stack = name && !strcmp(name, "stack");
+    if ((!concat && !stack) || callee->subs.n != 1 || callee->subs.at[0].kind != DT_SUB_GROUP ||
+        callee->subs.at[0].from.names.n != 1 || call->args.n == 0)
+        return reject(m, call->span, "only renames, merges, `concat` and `stack` can stand here");
+    const DtName *axis = &callee->subs.at[0].from.names.at[0];
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        const DtExpr *value = call->args.at[i].value;
+        DtSide side = {0};
+        if (!dt_configsides_read(m, value, &side) ||
+            (stack && !add_axis(m, value, axis->text, &side)))
+            return false;
+        const int32_t along = find_axis(i ? ret_side : &side, axis->text);
+        if (along < 0 || (i == 0 && side.axes[along].is_loop))
+            return reject(
+                m, axis->span,
+                dt_arena_printf(m->host->arena, "the first argument has no axis `%s`", axis->text));
+        if (i == 0)
+            *ret_side = side;
+        else if (!add_side(m, value, &side, ret_side, (uint32_t)along,
+                           ret_side->axes[along].extent))
+            return false;
+    }
+    return true;
+}
+
+bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side)
+{
+    expr = dt_configargs_bare(expr);
+    if (!expr || expr->kind == DT_EXPR_ERROR)
+        return false;
+    const char *path = dt_configargs_path(expr);
+    if (path)
+        return read_path(m, expr, path, ret_side);
+    if (expr->kind == DT_EXPR_CALL)
+        return read_join(m, expr, ret_side);
+    if (expr->kind != DT_EXPR_SUBS)
+        return reject(m, expr->span,
+                      "only parameter paths, renames, merges, `concat` and `stack` can stand here");
+    return dt_configsides_read(m, expr->a, ret_side) && read_relabels(m, expr, ret_side);
+}

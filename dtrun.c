@@ -33,6 +33,7 @@ static const DtOptionTable table = {
     .purpose = "trains the model of a plan that dtc compiled",
     .synopsis = "PLAN [--steps N] [--save DIR] [--log FILE]\n"
                 "PLAN --resume DIR [--steps N]\n"
+                "PLAN --import DIR [--steps N] [--save DIR]\n"
                 "PLAN --resume DIR --eval\n"
                 "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]",
     .epilogue =
@@ -183,6 +184,14 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
     case OPTION_SAVE: run->save = value; return true;
     case OPTION_RESUME: run->resume = value; return true;
+    case OPTION_IMPORT: run->import = value; return true;
+    case OPTION_NAMES: run->names = value; return true;
+    case OPTION_WEIGHTS: run->weights = value; return true;
+    case OPTION_ONLY:
+        if (run->n_only == DT_COUNT(run->only))
+            return wrong(line, "--only occurs more than %zu times", DT_COUNT(run->only));
+        run->only[run->n_only++] = value;
+        return true;
     case OPTION_OR_START: run->or_start = true; return true;
     case OPTION_DATA_CHANGED: run->data_changed = true; return true;
     case OPTION_OVERWRITE: run->overwrite = true; return true;
@@ -259,6 +268,18 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--save belongs to training, not to --eval or --generate");
     if (run->or_start && (!run->resume || run->eval || run->generate))
         return wrong(line, "--or-start belongs to --resume and training");
+    if (run->import && run->weights)
+        return wrong(line, "--import and --weights exclude each other");
+    if ((run->import || run->weights) && run->resume && !run->or_start)
+        return wrong(line, "--%s and --resume exclude each other, except with --or-start, which "
+                           "uses --%s if there is no checkpoint yet",
+                     run->import ? "import" : "weights", run->import ? "import" : "weights");
+    if (run->names && !run->import)
+        return wrong(line, "--names belongs to --import");
+    if (run->n_only && !run->weights)
+        return wrong(line, "--only belongs to --weights");
+    if (run->trial && (run->import || run->weights))
+        return wrong(line, "--trial begins with the values of its file");
     if (run->data_changed && (!run->resume || run->eval || run->generate))
         return wrong(line, "--data-changed belongs to --resume and training");
     if ((run->profile || run->record || run->compare) && (run->eval || run->generate))

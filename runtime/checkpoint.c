@@ -21,184 +21,19 @@
 #include "plan/report/memory.h"
 #include "runtime/reduce.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Where a tensor comes from. */
-typedef struct Home {
-    const DtPlanStore *store;
-    int64_t iteration;
-} Home;
-
-/* The tensors of one file as the plan wants them, and where they are. */
-typedef struct Wanted {
-    DtRank *rank;
-    DtTensor *tensors;
-    Home *homes;
-    uint32_t n;
-    int64_t most;       /* bytes of a piece */
-    char *piece, *part; /* saving: a gathered piece, and one rank's part of it */
-    char *converted;    /* loading: a piece of a tensor that has another dtype in the file */
-} Wanted;
-
-/* ---- stores as tensors ---- */
-
 static bool is_float(uint32_t dtype)
 {
     return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
 }
 
-/* The store whose rounding a parameter is, or NULL. */
-static const DtPlanStore *master_of(const DtPlan *plan, const DtPlanStore *param)
-{
-    for (uint32_t s = 0; param->kind == DT_PLAN_PARAM && s < plan->n_stores; s++)
-        if (plan->stores[s].kind == DT_PLAN_MASTER && plan->stores[s].of >= 0 &&
-            &plan->stores[plan->stores[s].of] == param)
-            return &plan->stores[s];
-    return NULL;
-}
-
-static bool is_moment(const DtPlanStore *store)
-{
-    return store->kind >= DT_PLAN_MOMENT1 && store->kind <= DT_PLAN_MOMENT4;
-}
-
-static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile file)
-{
-    bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
-                 store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
-    return store->saved && (file == DT_SAVED_MODEL ? model : is_moment(store));
-}
-
-static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
-{
-    int64_t n = 1;
-    for (uint32_t a = 0; a < store->n_loops; a++)
-        n *= plan->axes[store->first_axis + a].local;
-    return n;
-}
-
-/* The pattern with each # replaced by the number of the iteration of that loop. NULL: more or fewer
- * of them than loops. */
-static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlanStore *store,
-                               int64_t iteration)
-{
-    int64_t index[DT_PLAN_MAX_RANK];
-    uint32_t loop = 0;
-    DtText name = {0};
-    for (uint32_t a = store->n_loops; a-- > 0;) {
-        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
-        index[a] = axis->first + iteration % axis->local;
-        iteration /= axis->local;
-    }
-    if (is_moment(store))
-        dt_text_printf(&name, "moment%d.", 1 + (int)store->kind - DT_PLAN_MOMENT1);
-    for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
-        if (*at != '#')
-            dt_text_add_n(&name, at, 1);
-        else if (loop++ < store->n_loops)
-            dt_text_printf(&name, "%lld", (long long)index[loop - 1]);
-    char *copy =
-        loop == store->n_loops && name.len ? dt_arena_strndup(memory, name.at, name.len) : NULL;
-    dt_text_free(&name);
-    return copy;
-}
-
-/* Whether two stores are the same logical tensors. */
-static bool same_axes(const DtPlan *plan, const DtPlanStore *x, const DtPlanStore *y)
-{
-    bool equal = x->n_axes == y->n_axes && x->n_loops == y->n_loops;
-    for (uint32_t a = 0; equal && a < x->n_axes; a++)
-        equal = plan->axes[x->first_axis + a].extent == plan->axes[y->first_axis + a].extent &&
-                (a >= x->n_loops ||
-                 plan->axes[x->first_axis + a].local == plan->axes[y->first_axis + a].local);
-    return equal;
-}
-
-static DtStatus add_store(Wanted *wanted, DtArena *memory, const DtPlanStore *store)
-{
-    const DtPlan *plan = wanted->rank->plan;
-    const DtPlanAxis *axes = plan->axes + store->first_axis;
-    DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
-    for (uint32_t a = 0; a < tensor.n_axes; a++)
-        tensor.extents[a] = axes[store->n_loops + a].extent;
-    tensor.bytes = dt_safetensors_bytes(tensor.dtype, tensor.extents, tensor.n_axes);
-    if (tensor.bytes < 0 ||
-        (store->kind == DT_PLAN_MASTER && !same_axes(plan, store, &plan->stores[store->of])))
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the plan is broken: `%.200s` has a shape that cannot be",
-                              dt_plan_str(plan, store->path));
-    for (int64_t i = 0; i < iterations_of(plan, store); i++) {
-        tensor.name = tensor_name(memory, plan, store, i);
-        if (tensor.name == NULL)
-            return dt_status_fail(
-                DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
-                dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
-        wanted->homes[wanted->n] = (Home){store, i};
-        wanted->tensors[wanted->n++] = tensor;
-    }
-    return DT_OK;
-}
-
-/* Whether another record of the same tensors counts instead: stages that share a parameter have one
- * each. This rank's own is the one that counts, else the first. */
-static bool is_copy(const DtRank *rank, uint32_t number)
-{
-    const DtPlan *plan = rank->plan;
-    const DtPlanStore *store = &plan->stores[number];
-    bool here = dt_plan_on_stage(store->stage, rank->stage);
-    for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
-        const DtPlanStore *other = &plan->stores[s];
-        bool equal = s != number && other->kind == store->kind &&
-                     other->n_loops == store->n_loops &&
-                     strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
-        for (uint32_t a = 0; equal && a < store->n_loops; a++)
-            equal =
-                plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
-        bool there = dt_plan_on_stage(other->stage, rank->stage);
-        if (equal && (there != here ? there : s < number))
-            return true;
-    }
-    return false;
-}
-
-static DtStatus list_wanted(DtRank *rank, DtArena *memory, DtSavedFile file, Wanted *ret_wanted)
-{
-    const DtPlan *plan = rank->plan;
-    int64_t n = 0;
-    for (uint32_t s = 0; s < plan->n_stores; s++)
-        n += belongs(plan, &plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
-    *ret_wanted = (Wanted){.rank = rank,
-                           .tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
-                           .homes = DT_NEW_ARRAY(memory, Home, n + 1)};
-    for (uint32_t s = 0; s < plan->n_stores; s++) {
-        if (!belongs(plan, &plan->stores[s], file) || is_copy(rank, s))
-            continue;
-        DtStatus status = add_store(ret_wanted, memory, &plan->stores[s]);
-        if (!dt_status_ok(&status))
-            return status;
-    }
-    return DT_OK;
-}
-
 /* ---- saving ---- */
-
-/* Whether one of n floats is infinite or no number: all bits of its exponent are set. */
-static bool is_spoilt(uint32_t dtype, const void *at, int64_t n)
-{
-    const uint32_t mask = dtype == DT_PLAN_F32    ? 0x7f800000u
-                          : dtype == DT_PLAN_BF16 ? 0x7f80u
-                                                  : 0x7c00u;
-    uint32_t any = 0;
-    for (int64_t i = 0; i < n && dtype == DT_PLAN_F32; i++)
-        any |= (((const uint32_t *)at)[i] & mask) == mask;
-    for (int64_t i = 0; i < n && dtype != DT_PLAN_F32; i++)
-        any |= (((const uint16_t *)at)[i] & mask) == mask;
-    return any != 0;
-}
 
 /* Refuses to save parameters, moments and states that are not finite. A value whose initial value
  * is infinite (a running minimum) may stay so. */
@@ -207,7 +42,7 @@ static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, c
 {
     const bool begins_infinite = store->init == DT_PLAN_CONST && isinf(store->init_a);
     if (begins_infinite || !is_float(tensor->dtype) ||
-        !is_spoilt(tensor->dtype, bytes, n / dt_kinds_size(tensor->dtype)))
+        !dt_wanted_is_spoilt(tensor->dtype, bytes, n / dt_kinds_size(tensor->dtype)))
         return DT_OK;
     if (store->kind == DT_PLAN_STATE)
         return dt_status_fail(DT_EXIT_FAILED,
@@ -225,9 +60,9 @@ static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, c
 static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
                             DtStatus *ret_status)
 {
-    Wanted *wanted = context;
+    DtWanted *wanted = context;
     DtRank *rank = wanted->rank;
-    const Home *home = &wanted->homes[i];
+    const DtHome *home = &wanted->homes[i];
     const char *own = dt_pack_whole(rank, home->store, home->iteration);
     const int64_t e = dt_kinds_size(home->store->dtype);
     const DtPiece piece = {first / e, n / e};
@@ -246,12 +81,12 @@ static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
 
 /* Allocates memory for a piece of the largest tensor that this rank does not hold whole, and for
  * one rank's part of it: together at most DT_SAVE_BYTES. */
-static void prepare(Wanted *wanted, DtArena *memory)
+static void prepare(DtWanted *wanted, DtArena *memory)
 {
     int64_t bytes = 0;
     wanted->most = wanted->rank->save_piece ? wanted->rank->save_piece : DT_SAVE_BYTES / 2;
     for (uint32_t i = 0; i < wanted->n; i++) {
-        const Home *home = &wanted->homes[i];
+        const DtHome *home = &wanted->homes[i];
         if (wanted->tensors[i].bytes > bytes &&
             !dt_pack_whole(wanted->rank, home->store, home->iteration))
             bytes = wanted->tensors[i].bytes;
@@ -265,10 +100,10 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
 {
     DtStatus status = DT_OK;
     for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++) {
-        Wanted wanted;
+        DtWanted wanted;
         DtArena *pieces = dt_arena_new();
         DtManifestFile *file = &manifest->files[f];
-        status = list_wanted(rank, memory, f, &wanted);
+        status = dt_wanted_list(rank, memory, f, &wanted);
         prepare(&wanted, pieces);
         if (dt_status_ok(&status))
             status = dt_safetensors_write(
@@ -444,7 +279,7 @@ static const char **names_of(DtArena *memory, const DtTensor *tensors, uint32_t 
     return names;
 }
 
-static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFile *file,
+static void add_other_types(DtText *text, const DtWanted *wanted, const DtTensorFile *file,
                             uint32_t *ret_wrong)
 {
     uint32_t n = 0;
@@ -464,11 +299,11 @@ static void add_other_types(DtText *text, const Wanted *wanted, const DtTensorFi
     dt_text_free(&shown);
 }
 
-/* Whether the file holds exactly the wanted tensors. */
-static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wanted,
-                          const DtTensorFile *file)
+/* Whether the file holds exactly the wanted tensors. partial: it may have others, too. */
+static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
+                          const DtTensorFile *file, bool partial)
 {
-    bool equal = wanted->n == file->n;
+    bool equal = partial || wanted->n == file->n;
     for (uint32_t i = 0; i < wanted->n && equal; i++) {
         const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
         equal = there != NULL && same_type(there, &wanted->tensors[i]);
@@ -480,7 +315,8 @@ static DtStatus check_fit(DtArena *memory, const char *path, const Wanted *wante
     const char **here = names_of(memory, wanted->tensors, wanted->n),
                **there = names_of(memory, file->tensors, file->n);
     add_absent(&text, "missing", wanted->tensors, wanted->n, there, file->n, &wrong);
-    add_absent(&text, "not in the plan", file->tensors, file->n, here, wanted->n, &wrong);
+    if (!partial)
+        add_absent(&text, "not in the plan", file->tensors, file->n, here, wanted->n, &wrong);
     add_other_types(&text, wanted, file, &wrong);
     DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s", path,
                                      wrong ? text.at : ": it names a tensor twice");
@@ -506,7 +342,7 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
 
 /* Memory for a piece of the largest tensor that has another dtype in the file than here: at most
  * half of DT_SAVE_BYTES. */
-static void prepare_to_convert(Wanted *wanted, DtArena *memory, const DtTensorFile *file)
+static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensorFile *file)
 {
     const DtPlan *plan = wanted->rank->plan;
     int64_t most = 0;
@@ -567,7 +403,7 @@ static void run_conversion(void *context)
 }
 
 /* Converts and takes the tensor piece by piece. */
-static const uint8_t *take_converted(const Wanted *wanted, const DtPlanStore *store,
+static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *store,
                                      int64_t iteration, const DtTensor *tensor,
                                      const DtFileView *view)
 {
@@ -589,7 +425,7 @@ static const uint8_t *take_converted(const Wanted *wanted, const DtPlanStore *st
 }
 
 /* Returns NULL, or the address that could not be read; so does take. */
-static const uint8_t *take_as(const Wanted *wanted, const DtPlanStore *store, int64_t iteration,
+static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, int64_t iteration,
                               const DtTensor *tensor, const DtFileView *view)
 {
     const DtRank *rank = wanted->rank;
@@ -601,7 +437,7 @@ static const uint8_t *take_as(const Wanted *wanted, const DtPlanStore *store, in
 }
 
 /* Copies a saved value to its store; a master copy is also rounded to the parameter. */
-static const uint8_t *take(const Wanted *wanted, const Home *home, const DtTensor *tensor,
+static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtTensor *tensor,
                            const DtFileView *view)
 {
     const DtPlanStore *store = home->store;
@@ -611,12 +447,12 @@ static const uint8_t *take(const Wanted *wanted, const Home *home, const DtTenso
     return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, tensor, view);
 }
 
-static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTensorFile *file,
+static DtStatus copy_tensors(const char *path, const DtWanted *wanted, const DtTensorFile *file,
                              const DtManifestFile *said)
 {
     const DtRank *rank = wanted->rank;
     for (uint32_t i = 0; i < wanted->n; i++) {
-        const Home *home = &wanted->homes[i];
+        const DtHome *home = &wanted->homes[i];
         if (!dt_plan_on_stage(home->store->stage, rank->stage))
             continue;
         const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
@@ -637,14 +473,42 @@ static DtStatus copy_tensors(const char *path, const Wanted *wanted, const DtTen
     return DT_OK;
 }
 
-static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
-                          const DtManifest *manifest)
+/* Removes tensors that no pattern of --only matches; each pattern matches some. */
+static DtStatus keep_matching(const DtRunOptions *options, DtWanted *wanted)
 {
-    Wanted wanted;
+    bool used[DT_COUNT(options->only)] = {false};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        bool matches = false;
+        for (uint32_t p = 0; p < options->n_only; p++)
+            if (fnmatch(options->only[p], wanted->tensors[i].name, FNM_NOESCAPE) == 0)
+                matches = used[p] = true;
+        if (!matches)
+            continue;
+        wanted->tensors[n] = wanted->tensors[i];
+        wanted->homes[n++] = wanted->homes[i];
+    }
+    wanted->n = n;
+    for (uint32_t p = 0; p < options->n_only; p++)
+        if (!used[p])
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "--only %.100s: no parameter of the plan has a path that matches "
+                                  "(`dtc --params` lists them)",
+                                  options->only[p]);
+    return DT_OK;
+}
+
+static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
+                          const DtManifest *manifest, bool weights_only)
+{
+    DtWanted wanted;
     DtTensorFile file;
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
     const DtManifestFile *said = &manifest->files[number];
-    DtStatus status = list_wanted(rank, memory, number, &wanted);
+    const bool partial = weights_only && rank->options && rank->options->n_only;
+    DtStatus status = dt_wanted_list(rank, memory, number, &wanted);
+    if (dt_status_ok(&status) && partial)
+        status = keep_matching(rank->options, &wanted);
     if (dt_status_ok(&status))
         status = dt_safetensors_open(memory, path, &file);
     if (!dt_status_ok(&status))
@@ -653,7 +517,7 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
         status = dt_status_fail(
             DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
     if (dt_status_ok(&status))
-        status = check_fit(memory, path, &wanted, &file);
+        status = check_fit(memory, path, &wanted, &file, partial);
     if (dt_status_ok(&status))
         prepare_to_convert(&wanted, memory, &file);
     if (dt_status_ok(&status))
@@ -671,6 +535,6 @@ DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int
         status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
     for (int f = 0;
          f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
-        status = load_file(rank, memory, path, f, ret_manifest);
+        status = load_file(rank, memory, path, f, ret_manifest, weights_only);
     return status;
 }

@@ -11,6 +11,29 @@
 typedef enum DtSavedFile { DT_SAVED_MODEL, DT_SAVED_OPTIMIZER, DT_SAVED_FILES } DtSavedFile;
 extern const char *const dt_manifest_files[DT_SAVED_FILES];
 
+/* Where a tensor comes from. */
+typedef struct DtHome {
+    const DtPlanStore *store;
+    int64_t iteration;
+} DtHome;
+
+/* The tensors of one file as the plan wants them, and where they are. */
+typedef struct DtWanted {
+    DtRank *rank;
+    DtTensor *tensors;
+    DtHome *homes;
+    uint32_t n;
+    int64_t most;       /* bytes of a piece */
+    char *piece, *part; /* saving: a gathered piece, and one rank's part of it */
+    char *converted;    /* loading: a piece of a tensor that has another dtype in the file */
+} DtWanted;
+
+/* wanted.c: the tensors that this rank's plan has in that file. */
+DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file,
+                              DtWanted *ret_wanted);
+/* Whether one of n floats is infinite or no number. */
+bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);
+
 /* ---- the manifest ---- */
 
 typedef struct DtManifestFile {

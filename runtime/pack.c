@@ -223,6 +223,37 @@ void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t it
     dt_device_back(rank, &lent, true);
 }
 
+void dt_pack_walk(const DtRank *rank, const DtPlanStore *store, int64_t iteration, bool written,
+                  DtPackRun run, void *context)
+{
+    const DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
+    const int64_t e = dt_kinds_size(store->dtype);
+    DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
+    Part part = part_open(rank->plan, rank->coord, store);
+    part_seek(&part, range.first);
+    const uint32_t last = part.n ? part.n - 1 : 0;
+    for (int64_t i = 0; i < range.n;) {
+        int64_t n = part.n ? part.local[last] - part.at[last] : 1, most = n;
+        int64_t index[DT_PLAN_MAX_RANK];
+        bool inside = true;
+        n = n < range.n - i ? n : range.n - i;
+        for (uint32_t a = 0; a < part.n; a++) {
+            index[a] = part.start[a] + part.at[a];
+            inside = inside && index[a] < part.extent[a];
+        }
+        if (part.n)
+            most = part.extent[last] - index[last];
+        if (inside)
+            run(context, index, n < most ? n : most, lent.at + i * e);
+        i += n;
+        if (part.n) {
+            part.at[last] += n - 1;
+            part_next(&part);
+        }
+    }
+    dt_device_back(rank, &lent, written);
+}
+
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical)
 {
     DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);

@@ -7,6 +7,8 @@
 #include "runtime/checkpoint.h"
 #include "runtime/cluster.h"
 #include "runtime/data_same.h"
+#include "runtime/foreign.h"
+#include "runtime/import.h"
 
 #include "base/file.h"
 
@@ -127,6 +129,42 @@ static DtStatus check_resumed(const DtRunOptions *options)
                           strerror(errno));
 }
 
+/* Whether the folder has a whole checkpoint. */
+static bool has_checkpoint(const char *folder)
+{
+    DtCheckpointList list;
+    DtArena *memory = dt_arena_new();
+    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    const bool has = dt_status_ok(&status) && dt_checkpointlist_newest(&list) != NULL;
+    dt_arena_free(memory);
+    return has;
+}
+
+/* The folders of --import and --weights, unless the run goes on from a checkpoint. What does not
+ * fit is listed at once. */
+static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
+{
+    DtText list = {0};
+    const char *const ours = options->weights ? options->weights : options->resume;
+    if (ours && dt_foreign_is(ours))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "%.200s has parameters that another program wrote: --import reads "
+                              "them",
+                              ours);
+    if (options->weights && !has_checkpoint(options->weights))
+        return dt_status_fail(DT_EXIT_IO, "there is no whole checkpoint in %.300s",
+                              options->weights);
+    if (!options->import || (options->resume && has_checkpoint(options->resume)))
+        return DT_OK;
+    DtStatus status = dt_importnames_check(plan, options->import, options->names, &list);
+    if (list.len) {
+        list.at[list.len - 1] = '\0';
+        dt_text_say(stderr, list.at);
+    }
+    dt_text_free(&list);
+    return status;
+}
+
 static DtStatus check_outputs(const DtRunOptions *options)
 {
     const bool trains = !options->eval && !options->generate;
@@ -162,6 +200,8 @@ DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, con
         status = check_question(options, plan);
     if (dt_status_ok(&status))
         status = check_resumed(options);
+    if (dt_status_ok(&status))
+        status = check_initial(options, plan);
     if (dt_status_ok(&status))
         status = check_data(options, plan, meta, ret_notes);
     return dt_status_ok(&status) ? check_outputs(options) : status;

@@ -261,6 +261,9 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
             return false;
         if (!loaded)
             continue;
+        *ret_steps = manifest.steps;
+        if (chooser->from->begins)
+            return true;
         dt_scale_resume(&rank->scale, &manifest.scale);
         rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
         rank->resumes = true;
@@ -272,7 +275,6 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
             return false;
         if (!chooser->from->weights_only && !take_position(rank, &manifest))
             return false;
-        *ret_steps = manifest.steps;
         return true;
     }
     return dt_rank_fail(rank, DT_EXIT_RETRY,

@@ -105,6 +105,10 @@ typedef struct DtRunOptions {
     const char *comm;          /* "shm", "nccl"; NULL: by device */
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
+    const char *import, *names; /* folder of another program's tensors, names block; or NULL */
+    const char *weights;       /* folder of checkpoints whose weights are the initial values */
+    const char *only[16];      /* with `weights`: patterns of paths */
+    uint32_t n_only;
     bool overwrite;            /* remove files of other runs in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
     bool profile, json;        /* --profile, and as JSON */
@@ -669,6 +673,7 @@ typedef struct DtCheckpointFrom {
     const char *folders[2];
     uint32_t n;
     bool weights_only, may_lack, may_fail;
+    bool begins; /* the tensors are initial values: nothing else of the checkpoint counts */
 } DtCheckpointFrom;
 /* Collective over all ranks. ret_steps: steps finished; -1: nothing is loaded, the run begins at
  * step 0. */

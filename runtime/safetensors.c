@@ -157,18 +157,25 @@ static bool read_shape(const json_t *value, DtTensor *tensor)
             return false;
         tensor->extents[a] = json_integer_value(extent);
     }
+    if (tensor->dtype == DT_PLAN_DTYPES) /* the size of an element is not known */
+        return true;
     tensor->bytes = dt_safetensors_bytes(tensor->dtype, tensor->extents, tensor->n_axes);
     return tensor->bytes >= 0;
 }
 
 /* The error in an entry, or NULL. */
-static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_t len,
-                               DtTensor *tensor)
+static const char *read_tensor(DtArena *arena, const json_t *entry, const uint8_t *data,
+                               uint64_t len, bool is_foreign, DtTensor *tensor)
 {
     if (!json_is_object(entry))
         return "is no description of a tensor";
-    if (!read_dtype(json_object_get(entry, "dtype"), &tensor->dtype))
-        return "has a dtype that cannot be read";
+    const char *type = json_string_value(json_object_get(entry, "dtype"));
+    if (!read_dtype(json_object_get(entry, "dtype"), &tensor->dtype)) {
+        if (!is_foreign || type == NULL)
+            return "has a dtype that cannot be read";
+        tensor->dtype = DT_PLAN_DTYPES;
+    }
+    tensor->type = dt_arena_strndup(arena, type, strlen(type));
     if (!read_shape(json_object_get(entry, "shape"), tensor))
         return "has a shape that cannot be read";
     const json_t *offsets = json_object_get(entry, "data_offsets");
@@ -178,6 +185,8 @@ static const char *read_tensor(const json_t *entry, const uint8_t *data, uint64_
     json_int_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || (uint64_t)end > len)
         return "lies outside of the file";
+    if (tensor->dtype == DT_PLAN_DTYPES)
+        tensor->bytes = end - begin;
     if (end - begin != tensor->bytes)
         return "has another number of bytes than its shape says";
     tensor->at = data + begin;
@@ -217,7 +226,7 @@ static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t 
 }
 
 static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data,
-                            uint64_t len, DtTensorFile *file)
+                            uint64_t len, bool is_foreign, DtTensorFile *file)
 {
     const char *name;
     json_t *entry;
@@ -228,7 +237,7 @@ static DtStatus read_header(DtArena *arena, const char *path, json_t *header, co
             continue;
         DtTensor *tensor = &file->tensors[file->n++];
         tensor->name = dt_arena_strndup(arena, name, strlen(name));
-        const char *wrong = read_tensor(entry, data, len, tensor);
+        const char *wrong = read_tensor(arena, entry, data, len, is_foreign, tensor);
         if (wrong)
             return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: tensor `%.100s` %s", path, name,
                                   wrong);
@@ -256,7 +265,7 @@ static DtStatus copy_bytes(const char *path, const DtTensorFile *file, void *to,
     return missing ? dt_safetensors_cut(path, file, missing) : DT_OK;
 }
 
-static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
+static DtStatus read_file(DtArena *arena, const char *path, bool is_foreign, DtTensorFile *file)
 {
     uint64_t len = file->view.len, header_len = 0;
     json_error_t error;
@@ -282,7 +291,7 @@ static DtStatus read_file(DtArena *arena, const char *path, DtTensorFile *file)
             DT_EXIT_IO, "%.300s is damaged or no safetensors file: its header is no JSON object",
             path);
     }
-    status = read_header(arena, path, header, data, len - 8 - header_len, file);
+    status = read_header(arena, path, header, data, len - 8 - header_len, is_foreign, file);
     json_decref(header);
     return status;
 }
@@ -301,15 +310,25 @@ DtStatus dt_safetensors_cut(const char *path, const DtTensorFile *file, const ui
                           path, (long long)end, file->view.len);
 }
 
-DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file)
+static DtStatus open_file(DtArena *arena, const char *path, bool is_foreign, DtTensorFile *ret_file)
 {
     *ret_file = (DtTensorFile){0};
     DtStatus status = dt_file_map(path, &ret_file->view);
     if (dt_status_ok(&status))
-        status = read_file(arena, path, ret_file);
+        status = read_file(arena, path, is_foreign, ret_file);
     if (!dt_status_ok(&status))
         dt_safetensors_close(ret_file);
     return status;
+}
+
+DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file)
+{
+    return open_file(arena, path, false, ret_file);
+}
+
+DtStatus dt_safetensors_open_foreign(DtArena *arena, const char *path, DtTensorFile *ret_file)
+{
+    return open_file(arena, path, true, ret_file);
 }
 
 void dt_safetensors_close(DtTensorFile *file)

@@ -12,7 +12,8 @@
 
 typedef struct DtTensor {
     const char *name;
-    uint32_t dtype; /* DtPlanDtype */
+    uint32_t dtype; /* DtPlanDtype; DT_PLAN_DTYPES: one that a plan cannot have (foreign files) */
+    const char *type; /* reading: its name in the file */
     uint32_t n_axes;
     int64_t extents[DT_PLAN_MAX_RANK];
     int64_t bytes;
@@ -51,6 +52,8 @@ typedef struct DtTensorFile {
 /* Maps and checks a file: afterwards every tensor is inside the mapping and none overlap. No number
  * of the file is trusted. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
+/* The same for a file of another program, whose tensors may have any dtype. */
+DtStatus dt_safetensors_open_foreign(DtArena *arena, const char *path, DtTensorFile *ret_file);
 void dt_safetensors_close(DtTensorFile *file);
 /* The failure of a file that was cut short after it was opened, so that the byte at `missing` could
  * not be read (base/tryread.h). */

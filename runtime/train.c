@@ -16,6 +16,7 @@
 #include "runtime/data_same.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
+#include "runtime/import.h"
 #include "runtime/graphs.h"
 #include "runtime/idle_inputs.h"
 #include "runtime/outputs.h"
@@ -374,6 +375,19 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
     return from;
 }
 
+/* Step 0: the initial values are those of the program, of another program's files, or of a
+ * checkpoint whose run does not go on. */
+static bool begin_anew(DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    const DtCheckpointFrom weights = {
+        .folders = {options->weights}, .n = 1, .weights_only = true, .begins = true};
+    int64_t steps;
+    if (options->import)
+        return dt_import_load(rank);
+    return options->weights == NULL || dt_checkpoint_load(rank, &weights, &steps);
+}
+
 /* Initial values, or those of the checkpoint. */
 static bool load_parameters(DtRun *run)
 {
@@ -387,7 +401,7 @@ static bool load_parameters(DtRun *run)
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
         return false;
     if (steps < 0)
-        return true;
+        return begin_anew(rank);
     run->first_step = run->saved = steps;
     if (rank->rank == 0)
         atomic_store(&rank->shared->saved_step, steps);
@@ -500,7 +514,8 @@ static bool run_all(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (run->trial)
         return run_trial(run);
-    if (options->generate && run->saved < 0 && rank->rank == 0)
+    if (options->generate && run->saved < 0 && !options->import && !options->weights &&
+        rank->rank == 0)
         dt_text_say(stderr, "dtrun: no --resume: the parameters have their initial values, so this "
                             "is the text of a model that has learnt nothing");
     if (options->generate)

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies parameters from files of another program: each rank reads from the mapped files the
+ * elements that it holds and no others. The plan says for each parameter at which element of which
+ * tensor each of its elements stands (PART in plan/plan.h). A parameter that several tensors have
+ * is read from the first of them that is there, and must be equal in the others. */
+#include "runtime/import.h"
+
+#include "runtime/checkpoint.h"
+#include "runtime/foreign.h"
+#include "runtime/rank.h"
+#include "runtime/reduce.h"
+
+#include "base/tryread.h"
+#include "plan/kinds.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+enum { BLOCK = 512 };
+
+/* One parameter in one tensor of the block, on its way to, or compared with, this rank's memory. */
+typedef struct Feed {
+    const DtRank *rank;
+    const DtPlanStore *store;
+    int64_t iteration;
+    const DtPlanFileTensor *tensor;
+    const DtPlanFilePart *part;
+    const DtForeignTensor **of;
+    int64_t size;                    /* elements of each tensor in the file */
+    int64_t loops[DT_PLAN_MAX_RANK]; /* indices of the iteration */
+    bool compares, is_finite;
+    const DtTensor *differs, *spoilt; /* the first that is not equal, or not finite */
+} Feed;
+
+/* ---- elements ---- */
+
+/* n elements that are `step` apart, as bytes that are adjacent. */
+static void gather(char *to, const uint8_t *from, int64_t n, int64_t step, int64_t size)
+{
+    if (step == 1) {
+        memcpy(to, from, (size_t)(n * size));
+        return;
+    }
+    if (size == 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 2 * i, from + 2 * step * i, 2);
+    else if (size == 4)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + 4 * i, from + 4 * step * i, 4);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + size * i, from + size * step * i, (size_t)size);
+}
+
+/* The same as elements of the store's dtype. n is at most BLOCK. */
+static void convert(char *to, uint32_t to_dtype, const uint8_t *from, uint32_t dtype, int64_t n,
+                    int64_t step)
+{
+    char raw[BLOCK * 8];
+    float wide[BLOCK];
+    if (dtype == to_dtype) {
+        gather(to, from, n, step, dt_kinds_size(dtype));
+        return;
+    }
+    gather(dtype == DT_PLAN_F32 ? (char *)wide : raw, from, n, step, dt_kinds_size(dtype));
+    if (dtype != DT_PLAN_F32)
+        dt_reduce_widen(dtype, wide, (const uint16_t *)(const void *)raw, n);
+    if (to_dtype == DT_PLAN_F32)
+        memcpy(to, wide, (size_t)n * sizeof *wide);
+    else
+        dt_reduce_narrow(to_dtype, (uint16_t *)(void *)to, wide, n);
+}
+
+static bool is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
+}
+
+/* At most BLOCK elements of one tensor. */
+static void feed_block(Feed *feed, const DtTensor *tensor, int64_t first, int64_t step, int64_t n,
+                       char *at)
+{
+    char some[BLOCK * 8];
+    const uint32_t dtype = feed->store->dtype;
+    const int64_t size = dt_kinds_size(dtype);
+    char *to = feed->compares ? some : at;
+    convert(to, dtype, tensor->at + first * dt_kinds_size(tensor->dtype), tensor->dtype, n, step);
+    if (feed->compares && !feed->differs && memcmp(some, at, (size_t)(n * size)) != 0)
+        feed->differs = tensor;
+    if (feed->is_finite && !feed->spoilt && is_float(dtype) && dt_wanted_is_spoilt(dtype, to, n))
+        feed->spoilt = tensor;
+}
+
+static void feed_run(void *context, const int64_t *index, int64_t n, char *at)
+{
+    Feed *feed = context;
+    const DtPlanFilePart *part = feed->part;
+    const uint32_t loops = feed->store->n_loops, axes = part->n_axes - loops;
+    int64_t element = part->first, step = axes ? part->stride[part->n_axes - 1] : 0;
+    for (uint32_t a = 0; a < part->n_axes; a++) {
+        const int64_t i = a < loops ? feed->loops[a] : index[a - loops];
+        if (i >= part->count[a])
+            return;
+        element += part->stride[a] * i;
+    }
+    if (axes && n > part->count[part->n_axes - 1] - index[axes - 1])
+        n = part->count[part->n_axes - 1] - index[axes - 1];
+    while (n > 0) {
+        const int64_t first = element % feed->size;
+        int64_t some = step ? (feed->size - 1 - first) / step + 1 : n;
+        some = some < n ? some : n;
+        some = some < BLOCK ? some : BLOCK;
+        feed_block(feed, feed->of[element / feed->size]->tensor, first, step, some, at);
+        at += some * dt_kinds_size(feed->store->dtype);
+        element += some * step;
+        n -= some;
+    }
+}
+
+/* ---- parameters ---- */
+
+static void walk(void *context)
+{
+    Feed *feed = context;
+    dt_pack_walk(feed->rank, feed->store, feed->iteration, !feed->compares, feed_run, feed);
+}
+
+/* A view of all memory from the first mapped file to the last. */
+static DtFileView whole_view(const DtForeign *foreign)
+{
+    const uint8_t *from = NULL, *to = NULL;
+    for (uint32_t f = 0; f < foreign->n_files; f++) {
+        const DtFileView *view = &foreign->files[f].view;
+        from = from == NULL || view->at < from ? view->at : from;
+        to = view->at + view->len > to ? view->at + view->len : to;
+    }
+    return (DtFileView){from, (size_t)(to - from)};
+}
+
+static DtStatus cut_short(const DtForeign *foreign, const uint8_t *missing)
+{
+    for (uint32_t f = 0; f < foreign->n_files; f++) {
+        const DtFileView *view = &foreign->files[f].view;
+        if (missing >= view->at && missing < view->at + view->len)
+            return dt_safetensors_cut(foreign->paths[f], &foreign->files[f], missing);
+    }
+    return dt_status_fail(DT_EXIT_IO, "%.300s cannot be read", foreign->folder);
+}
+
+static DtStatus feed_store(Feed *feed, const DtForeign *foreign)
+{
+    const DtFileView view = whole_view(foreign);
+    int64_t left = feed->iteration;
+    for (uint32_t a = feed->store->n_loops; a-- > 0;) {
+        const DtPlanAxis *axis = &feed->rank->plan->axes[feed->store->first_axis + a];
+        feed->loops[a] = axis->first + left % axis->local;
+        left /= axis->local;
+    }
+    const uint8_t *missing = dt_tryread(&view, walk, feed);
+    return missing ? cut_short(foreign, missing) : DT_OK;
+}
+
+/* The parameter that a master copy belongs to, or the store itself. */
+static const DtPlanStore *param_of(const DtPlan *plan, const DtPlanStore *store)
+{
+    return store->kind == DT_PLAN_MASTER ? &plan->stores[store->of] : store;
+}
+
+static bool keeps_initial(const DtPlan *plan, const DtPlanNames *names, const char *path)
+{
+    for (uint32_t r = 0; r < names->n_rules; r++) {
+        const DtPlanRule *rule = &plan->rules[names->first_rule + r];
+        if (rule->kind == DT_RULE_INITIAL &&
+            fnmatch(dt_plan_str(plan, rule->key), path, FNM_NOESCAPE) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What a rank found about one tensor of its parameters. */
+static DtStatus judge(const Feed *feed, const DtTensor *first, const char *name)
+{
+    if (feed->spoilt)
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "`%.200s` has numbers that are not finite, or are not in %s, which "
+                              "the program gives `%.100s`",
+                              feed->spoilt->name, dt_kinds_name(feed->store->dtype), name);
+    if (feed->differs)
+        return dt_status_fail(
+            DT_EXIT_FAILED,
+            "`%.100s` is in the file twice, and `%.100s` and `%.100s` differ: the "
+            "weights are not tied",
+            name, first->name, feed->differs->name);
+    return DT_OK;
+}
+
+/* One tensor of this rank: from the first tensor of the file that has it; compared with others. */
+static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *home,
+                           const char *name)
+{
+    const DtPlan *plan = rank->plan;
+    const DtPlanStore *param = param_of(plan, home->store);
+    const char *path = dt_plan_str(plan, param->path);
+    const DtTensor *first = NULL;
+    DtStatus status = DT_OK;
+    for (uint32_t t = 0; t < import->names->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[import->names->first_tensor + t];
+        for (uint32_t p = 0; import->of[t] && p < tensor->n_parts; p++) {
+            const DtPlanFilePart *part = &plan->parts[tensor->first_part + p];
+            if (strcmp(dt_plan_str(plan, part->path), path) != 0)
+                continue;
+            if (part->n_axes != param->n_axes)
+                return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has %u axes",
+                                      path, part->n_axes);
+            Feed feed = {.rank = rank,
+                         .store = home->store,
+                         .iteration = home->iteration,
+                         .tensor = tensor,
+                         .part = part,
+                         .of = import->of[t],
+                         .size = 1,
+                         .compares = first != NULL,
+                         .is_finite = param->kind == DT_PLAN_PARAM};
+            for (uint32_t a = tensor->n_index; a < tensor->n_axes; a++)
+                feed.size *= tensor->extent[a];
+            status = feed_store(&feed, &import->foreign);
+            if (dt_status_ok(&status))
+                status = judge(&feed, first, name);
+            if (dt_status_ok(&status) && !feed.compares && param != home->store) {
+                feed.store = param;
+                status = feed_store(&feed, &import->foreign);
+            }
+            if (!dt_status_ok(&status))
+                return status;
+            first = import->of[t][0]->tensor;
+        }
+    }
+    if (first == NULL && !keeps_initial(plan, import->names, path))
+        return dt_status_fail(DT_EXIT_FAILED, "the names block does not have `%.200s`", path);
+    return DT_OK;
+}
+
+static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import)
+{
+    DtWanted wanted;
+    DtStatus status = dt_wanted_list(rank, memory, DT_SAVED_MODEL, &wanted);
+    for (uint32_t i = 0; i < wanted.n && dt_status_ok(&status); i++) {
+        if (!dt_plan_on_stage(wanted.homes[i].store->stage, rank->stage))
+            continue;
+        status = import_one(rank, import, &wanted.homes[i], wanted.tensors[i].name);
+        atomic_fetch_add(&rank->slot->progress, 1);
+    }
+    return status;
+}
+
+bool dt_import_load(DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    DtArena *memory = dt_arena_new();
+    DtImport import = {0};
+    DtText list = {0};
+    DtStatus status = dt_foreign_open(memory, options->import, &import.foreign);
+    if (dt_status_ok(&status))
+        status = dt_importnames_choose(memory, rank->plan, options->names, &import, &list);
+    if (dt_status_ok(&status))
+        status = import_all(rank, memory, &import);
+    dt_foreign_close(&import.foreign);
+    dt_text_free(&list);
+    dt_arena_free(memory);
+    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters from files of other programs (`dtrun --import DIR`, import.c). */
+#ifndef DT_RUNTIME_IMPORT_H
+#define DT_RUNTIME_IMPORT_H
+
+#include "runtime/runtime.h"
+
+/* Before ranks start: whether the folder fits a names block of the plan. ret_list: one line for
+ * each tensor or value that does not (import_names.c). */
+DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *names,
+                              DtText *ret_list);
+/* Replaces the initial values of this rank's parameters and states. False after a failure. */
+bool dt_import_load(DtRank *rank);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compares the tensors of a folder with the names blocks of a plan. A block fits if
+ *
+ *   - each of its tensors is there, with its shape and a dtype that the parameter can be read from;
+ *     one may be missing if others have all its parameters (tied weights are stored once or twice),
+ *   - each tensor of the folder has a name in the block or is ignored,
+ *   - config.json has the values that the program says.
+ *
+ * All blocks are tried. If none fits, the list is of the one with the fewest faults. */
+#include "runtime/foreign.h"
+#include "runtime/import.h"
+
+#include "plan/kinds.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 20 }; /* lines of each kind */
+
+typedef enum Fault { MISSING, SHAPE, TYPE, EXTRA, CONFIG, FAULTS } Fault;
+
+/* A names block beside the folder. */
+typedef struct Fit {
+    DtArena *memory;
+    const DtPlan *plan;
+    const DtPlanNames *names;
+    const DtForeign *foreign;
+    const DtForeignTensor ***of;
+    bool *used; /* of the folder's tensors */
+    uint32_t n[FAULTS], wrong;
+    DtText list;
+} Fit;
+
+static void add_fault(Fit *fit, Fault fault, const char *line)
+{
+    fit->wrong++;
+    if (fit->n[fault]++ < SHOWN)
+        dt_text_printf(&fit->list, "  %s\n", line);
+}
+
+/* ---- tensors ---- */
+
+static int64_t n_names(const DtPlanFileTensor *tensor)
+{
+    int64_t n = 1;
+    for (uint32_t x = 0; x < tensor->n_index; x++)
+        n *= tensor->extent[x];
+    return n;
+}
+
+/* The name with these indices. */
+static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64_t number)
+{
+    int64_t index[DT_PLAN_MAX_RANK] = {0};
+    uint32_t hole = tensor->first_hole;
+    DtText text = {0};
+    for (uint32_t x = tensor->n_index; x-- > 0; number /= tensor->extent[x])
+        index[x] = number % tensor->extent[x];
+    dt_text_add(&text, "");
+    for (const char *at = dt_plan_str(fit->plan, tensor->pattern); *at; at++) {
+        if (*at != '#') {
+            dt_text_add_n(&text, at, 1);
+            continue;
+        }
+        int64_t value = fit->plan->holes[hole].first;
+        for (uint32_t x = 0; x < tensor->n_index; x++)
+            value += fit->plan->holes[hole].factor[x] * index[x];
+        dt_text_integer(&text, value);
+        hole++;
+    }
+    const char *name = dt_arena_strndup(fit->memory, text.at ? text.at : "", text.len);
+    dt_text_free(&text);
+    return name;
+}
+
+static const char *shape_text(const Fit *fit, const int64_t *extents, uint32_t n)
+{
+    const char *text = "";
+    for (uint32_t a = 0; a < n; a++)
+        text = dt_arena_printf(fit->memory, "%s%s%lld", text, a ? ", " : "", (long long)extents[a]);
+    return dt_arena_printf(fit->memory, "[%s]", text);
+}
+
+static void check_shape(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor *found)
+{
+    const int64_t *extents = wanted->extent + wanted->n_index;
+    const uint32_t n = wanted->n_axes - wanted->n_index;
+    bool equal = found->n_axes == n, turned = n == 2 && found->n_axes == 2;
+    for (uint32_t a = 0; equal && a < n; a++)
+        equal = found->extents[a] == extents[a];
+    if (equal)
+        return;
+    turned = turned && found->extents[0] == extents[1] && found->extents[1] == extents[0];
+    add_fault(fit, SHAPE,
+              dt_arena_printf(fit->memory, "shape: `%.200s` is %s and should be %s%s", found->name,
+                              shape_text(fit, found->extents, found->n_axes),
+                              shape_text(fit, extents, n),
+                              turned ? "; the axes on the left may be in the wrong order" : ""));
+}
+
+static bool is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
+}
+
+/* The dtype of the parameter or state. */
+static uint32_t dtype_of(const Fit *fit, DtPlanStr path)
+{
+    for (uint32_t s = 0; s < fit->plan->n_stores; s++)
+        if (fit->plan->stores[s].path == path && (fit->plan->stores[s].kind == DT_PLAN_PARAM ||
+                                                  fit->plan->stores[s].kind == DT_PLAN_STATE))
+            return fit->plan->stores[s].dtype;
+    return DT_PLAN_F32;
+}
+
+static void check_type(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor *found)
+{
+    for (uint32_t p = 0; p < wanted->n_parts; p++) {
+        const uint32_t dtype = dtype_of(fit, fit->plan->parts[wanted->first_part + p].path);
+        if (found->dtype == dtype || (is_float(found->dtype) && is_float(dtype)))
+            continue;
+        add_fault(
+            fit, TYPE,
+            dt_arena_printf(fit->memory,
+                            is_float(dtype)
+                                ? "dtype: `%.200s` is %.20s, and F32, F16 and BF16 can be read"
+                                : "dtype: `%.200s` is %.20s, and the state has another dtype",
+                            found->name, found->type));
+        return;
+    }
+}
+
+/* Looks up the names of a record; of[]: the tensors, or NULL if there is none of them. */
+static void find_tensors(Fit *fit, uint32_t number)
+{
+    const DtPlanFileTensor *tensor = &fit->plan->tensors[fit->names->first_tensor + number];
+    const int64_t n = n_names(tensor);
+    const DtForeignTensor **of = DT_NEW_ARRAY(fit->memory, const DtForeignTensor *, n);
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        of[i] = dt_foreign_find(fit->foreign, name_of(fit, tensor, i));
+        if (of[i] == NULL)
+            continue;
+        found++;
+        fit->used[of[i] - fit->foreign->tensors] = true;
+        check_shape(fit, tensor, of[i]->tensor);
+        check_type(fit, tensor, of[i]->tensor);
+    }
+    fit->of[number] = found ? of : NULL;
+    for (int64_t i = 0; i < n && found && found < n; i++)
+        if (of[i] == NULL)
+            add_fault(fit, MISSING,
+                      dt_arena_printf(fit->memory, "missing: `%.300s`", name_of(fit, tensor, i)));
+}
+
+/* Whether a tensor that is there has the parameter. */
+static bool is_elsewhere(const Fit *fit, DtPlanStr path)
+{
+    for (uint32_t t = 0; t < fit->names->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &fit->plan->tensors[fit->names->first_tensor + t];
+        for (uint32_t p = 0; fit->of[t] && p < tensor->n_parts; p++)
+            if (fit->plan->parts[tensor->first_part + p].path == path)
+                return true;
+    }
+    return false;
+}
+
+/* The name of the folder's tensor nearest to that one, of those that nothing uses; NULL: none. */
+static const char *nearest(const Fit *fit, const char *name)
+{
+    const char **names = DT_NEW_ARRAY(fit->memory, const char *, fit->foreign->n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < fit->foreign->n && n < 1000; i++)
+        if (!fit->used[i])
+            names[n++] = fit->foreign->tensors[i].tensor->name;
+    return n ? dt_text_nearest(name, names, n) : NULL;
+}
+
+/* A record without any tensor is an error unless its parameters are elsewhere. */
+static void check_absent(Fit *fit, uint32_t number)
+{
+    const DtPlanFileTensor *tensor = &fit->plan->tensors[fit->names->first_tensor + number];
+    bool elsewhere = fit->of[number] != NULL;
+    if (elsewhere)
+        return;
+    for (uint32_t p = 0; p < tensor->n_parts; p++)
+        if (!is_elsewhere(fit, fit->plan->parts[tensor->first_part + p].path)) {
+            for (int64_t i = 0; i < n_names(tensor); i++) {
+                const char *name = name_of(fit, tensor, i);
+                const char *near = fit->n[MISSING] < SHOWN ? nearest(fit, name) : NULL;
+                add_fault(fit, MISSING,
+                          near
+                              ? dt_arena_printf(fit->memory,
+                                                "missing: `%.300s` (there is `%.300s`)", name, near)
+                              : dt_arena_printf(fit->memory, "missing: `%.300s`", name));
+            }
+            return;
+        }
+}
+
+static bool is_ignored(const Fit *fit, const char *name)
+{
+    for (uint32_t r = 0; r < fit->names->n_rules; r++) {
+        const DtPlanRule *rule = &fit->plan->rules[fit->names->first_rule + r];
+        if (rule->kind == DT_RULE_IGNORE &&
+            fnmatch(dt_plan_str(fit->plan, rule->key), name, FNM_NOESCAPE) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_extra(Fit *fit)
+{
+    for (uint32_t i = 0; i < fit->foreign->n; i++) {
+        const DtTensor *tensor = fit->foreign->tensors[i].tensor;
+        if (!fit->used[i] && !is_ignored(fit, tensor->name))
+            add_fault(fit, EXTRA,
+                      dt_arena_printf(fit->memory, "not named: `%.200s`, %.20s%s", tensor->name,
+                                      tensor->type,
+                                      shape_text(fit, tensor->extents, tensor->n_axes)));
+    }
+}
+
+/* ---- config.json ---- */
+
+/* The member `a`, or member `b` of member `a` for the key "a.b". */
+static const json_t *member(const json_t *object, const char *key)
+{
+    const json_t *whole = json_object_get(object, key);
+    const char *dot = strchr(key, '.');
+    char first[128];
+    if (whole || dot == NULL || (size_t)(dot - key) >= sizeof first)
+        return whole;
+    memcpy(first, key, (size_t)(dot - key));
+    first[dot - key] = '\0';
+    return member(json_object_get(object, first), dot + 1);
+}
+
+/* Numbers are equal if they are the same f32. A list of one value counts as the value. */
+static bool is_value(const json_t *found, const json_t *wanted)
+{
+    if (json_is_null(wanted))
+        return found == NULL || json_is_null(found);
+    if (json_is_array(found) && json_array_size(found) == 1)
+        found = json_array_get(found, 0);
+    if (json_is_number(found) && json_is_number(wanted))
+        return fabs(json_number_value(found) - json_number_value(wanted)) <=
+               1.2e-7 * fabs(json_number_value(wanted));
+    return found != NULL && json_equal(found, wanted);
+}
+
+/* The value as JSON, cut off where it is long. */
+static const char *value_text(const Fit *fit, const json_t *value)
+{
+    char *text =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    const char *copy = dt_arena_printf(fit->memory, "%.80s", text ? text : "not there");
+    free(text);
+    return copy;
+}
+
+static void check_rule(Fit *fit, const DtPlanRule *rule)
+{
+    const char *key = dt_plan_str(fit->plan, rule->key);
+    json_t *right = json_loads(dt_plan_str(fit->plan, rule->value), 0, NULL);
+    const json_t *found = member(fit->foreign->config, key);
+    bool good = false;
+    const char *wanted = "";
+    for (size_t i = 0; i < json_array_size(right); i++) {
+        const json_t *value = json_array_get(right, i);
+        good |= is_value(found, value);
+        wanted = dt_arena_printf(fit->memory, "%s%s%s", wanted, i ? " or " : "",
+                                 json_is_null(value) ? "none" : value_text(fit, value));
+    }
+    if (!good) {
+        const DtPlanSpan *span =
+            rule->span < fit->plan->n_spans ? &fit->plan->spans[rule->span] : NULL;
+        add_fault(fit, CONFIG,
+                  dt_arena_printf(
+                      fit->memory,
+                      "config.json: `%.100s` is %s, and the program says %s (%.200s:%u)", key,
+                      value_text(fit, found), wanted,
+                      span ? dt_plan_str(fit->plan, span->file) : "?", span ? span->line : 0));
+    }
+    json_decref(right);
+}
+
+static void check_config(Fit *fit)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < fit->names->n_rules; r++) {
+        const DtPlanRule *rule = &fit->plan->rules[fit->names->first_rule + r];
+        if (rule->kind != DT_RULE_CONFIG)
+            continue;
+        any = true;
+        if (fit->foreign->config)
+            check_rule(fit, rule);
+    }
+    if (any && fit->foreign->config == NULL)
+        add_fault(fit, CONFIG, "config.json: there is none, and the program says what it has");
+}
+
+/* ---- blocks ---- */
+
+static void fit_block(Fit *fit)
+{
+    fit->of = DT_NEW_ARRAY(fit->memory, const DtForeignTensor **, fit->names->n_tensors + 1);
+    fit->used = DT_NEW_ARRAY(fit->memory, bool, fit->foreign->n + 1);
+    for (uint32_t t = 0; t < fit->names->n_tensors; t++)
+        find_tensors(fit, t);
+    for (uint32_t t = 0; t < fit->names->n_tensors; t++)
+        check_absent(fit, t);
+    check_extra(fit);
+    check_config(fit);
+}
+
+/* Says how to convert weights that are quantised: in 8 bits, or blocks of 4-bit numbers. */
+static void add_conversion(Fit *fit)
+{
+    const char *method = NULL;
+    for (uint32_t i = 0; i < fit->foreign->n; i++) {
+        const DtTensor *tensor = fit->foreign->tensors[i].tensor;
+        const char *ending = strrchr(tensor->name, '_');
+        if (strncmp(tensor->type, "F8_", 3) == 0)
+            method = "fp8";
+        if (tensor->dtype == DT_PLAN_U8 && ending && strcmp(ending, "_blocks") == 0)
+            method = "mxfp4";
+    }
+    if (method)
+        dt_text_printf(&fit->list, "  the weights are quantised; convert them: %s\n",
+                       dt_foreign_dequantise(fit->memory, fit->foreign->folder, method));
+}
+
+static DtStatus refuse(const Fit *fit)
+{
+    static const char *const what[FAULTS] = {"missing", "of another shape", "of another dtype",
+                                             "without a name in the block",
+                                             "values of config.json other than the program's"};
+    char text[300] = "";
+    size_t len = 0;
+    for (int f = 0; f < FAULTS; f++)
+        if (fit->n[f])
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%u %s", len ? ", " : "",
+                                    fit->n[f], what[f]);
+    return dt_status_fail(DT_EXIT_FAILED, "%.100s does not fit `names %.60s`: %s",
+                          fit->foreign->folder, dt_plan_str(fit->plan, fit->names->name), text);
+}
+
+DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *name,
+                               DtImport *import, DtText *ret_list)
+{
+    Fit *fits = DT_NEW_ARRAY(memory, Fit, plan->n_names + 1), *best = NULL, *other = NULL;
+    for (uint32_t i = 0; i < plan->n_names; i++) {
+        if (name && strcmp(dt_plan_str(plan, plan->names[i].name), name) != 0)
+            continue;
+        fits[i] = (Fit){
+            .memory = memory, .plan = plan, .names = &plan->names[i], .foreign = &import->foreign};
+        fit_block(&fits[i]);
+        if (best && best->wrong == 0 && fits[i].wrong == 0)
+            other = &fits[i];
+        else if (!best || fits[i].wrong < best->wrong)
+            best = &fits[i];
+    }
+    DtStatus status = DT_OK;
+    if (!best && name)
+        status = dt_status_fail(DT_EXIT_USAGE, "the plan has no names block `%.100s`", name);
+    else if (!best)
+        status = dt_status_fail(
+            DT_EXIT_USAGE,
+            "the plan has no names block, which says what the file's tensors are called: write one "
+            "in the program (`names huggingface on MODEL { .. }`)");
+    else if (other)
+        status = dt_status_fail(
+            DT_EXIT_USAGE,
+            "the names blocks `%.60s` and `%.60s` both fit %.200s: --names says which",
+            dt_plan_str(plan, best->names->name), dt_plan_str(plan, other->names->name),
+            import->foreign.folder);
+    else if (best->wrong) {
+        add_conversion(best);
+        dt_text_add_n(ret_list, best->list.at, best->list.len);
+        status = refuse(best);
+    } else {
+        import->names = best->names;
+        import->of = best->of;
+    }
+    for (uint32_t i = 0; i < plan->n_names; i++)
+        dt_text_free(&fits[i].list);
+    return status;
+}
+
+DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *names,
+                              DtText *ret_list)
+{
+    DtArena *memory = dt_arena_new();
+    DtImport import = {0};
+    DtStatus status = dt_foreign_open(memory, folder, &import.foreign);
+    if (dt_status_ok(&status))
+        status = dt_importnames_choose(memory, plan, names, &import, ret_list);
+    dt_foreign_close(&import.foreign);
+    dt_arena_free(memory);
+    return status;
+}

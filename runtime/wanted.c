@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stores of a plan as logical tensors, one per iteration of the loops that stack a store: what
+ * checkpoints save and load (checkpoint.c), and what an import fills (import.c). */
+#include "runtime/checkpoint.h"
+
+#include "base/text.h"
+#include "plan/kinds.h"
+#include "runtime/rank.h"
+
+#include <string.h>
+
+/* The store whose rounding a parameter is, or NULL. */
+static const DtPlanStore *master_of(const DtPlan *plan, const DtPlanStore *param)
+{
+    for (uint32_t s = 0; param->kind == DT_PLAN_PARAM && s < plan->n_stores; s++)
+        if (plan->stores[s].kind == DT_PLAN_MASTER && plan->stores[s].of >= 0 &&
+            &plan->stores[plan->stores[s].of] == param)
+            return &plan->stores[s];
+    return NULL;
+}
+
+static bool is_moment(const DtPlanStore *store)
+{
+    return store->kind >= DT_PLAN_MOMENT1 && store->kind <= DT_PLAN_MOMENT4;
+}
+
+static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile file)
+{
+    bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
+                 store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
+    return store->saved && (file == DT_SAVED_MODEL ? model : is_moment(store));
+}
+
+static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
+{
+    int64_t n = 1;
+    for (uint32_t a = 0; a < store->n_loops; a++)
+        n *= plan->axes[store->first_axis + a].local;
+    return n;
+}
+
+/* The pattern with each # replaced by the number of the iteration of that loop. NULL: more or fewer
+ * of them than loops. */
+static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlanStore *store,
+                               int64_t iteration)
+{
+    int64_t index[DT_PLAN_MAX_RANK];
+    uint32_t loop = 0;
+    DtText name = {0};
+    for (uint32_t a = store->n_loops; a-- > 0;) {
+        const DtPlanAxis *axis = &plan->axes[store->first_axis + a];
+        index[a] = axis->first + iteration % axis->local;
+        iteration /= axis->local;
+    }
+    if (is_moment(store))
+        dt_text_printf(&name, "moment%d.", 1 + (int)store->kind - DT_PLAN_MOMENT1);
+    for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
+        if (*at != '#')
+            dt_text_add_n(&name, at, 1);
+        else if (loop++ < store->n_loops)
+            dt_text_printf(&name, "%lld", (long long)index[loop - 1]);
+    char *copy =
+        loop == store->n_loops && name.len ? dt_arena_strndup(memory, name.at, name.len) : NULL;
+    dt_text_free(&name);
+    return copy;
+}
+
+/* Whether two stores are the same logical tensors. */
+static bool same_axes(const DtPlan *plan, const DtPlanStore *x, const DtPlanStore *y)
+{
+    bool equal = x->n_axes == y->n_axes && x->n_loops == y->n_loops;
+    for (uint32_t a = 0; equal && a < x->n_axes; a++)
+        equal = plan->axes[x->first_axis + a].extent == plan->axes[y->first_axis + a].extent &&
+                (a >= x->n_loops ||
+                 plan->axes[x->first_axis + a].local == plan->axes[y->first_axis + a].local);
+    return equal;
+}
+
+static DtStatus add_store(DtWanted *wanted, DtArena *memory, const DtPlanStore *store)
+{
+    const DtPlan *plan = wanted->rank->plan;
+    const DtPlanAxis *axes = plan->axes + store->first_axis;
+    DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
+    for (uint32_t a = 0; a < tensor.n_axes; a++)
+        tensor.extents[a] = axes[store->n_loops + a].extent;
+    tensor.bytes = dt_safetensors_bytes(tensor.dtype, tensor.extents, tensor.n_axes);
+    if (tensor.bytes < 0 ||
+        (store->kind == DT_PLAN_MASTER && !same_axes(plan, store, &plan->stores[store->of])))
+        return dt_status_fail(DT_EXIT_FAILED,
+                              "the plan is broken: `%.200s` has a shape that cannot be",
+                              dt_plan_str(plan, store->path));
+    for (int64_t i = 0; i < iterations_of(plan, store); i++) {
+        tensor.name = tensor_name(memory, plan, store, i);
+        if (tensor.name == NULL)
+            return dt_status_fail(
+                DT_EXIT_FAILED, "the plan is broken: `%.200s` with %u loops is called `%.200s`",
+                dt_plan_str(plan, store->path), store->n_loops, dt_plan_str(plan, store->pattern));
+        wanted->homes[wanted->n] = (DtHome){store, i};
+        wanted->tensors[wanted->n++] = tensor;
+    }
+    return DT_OK;
+}
+
+/* Whether another record of the same tensors counts instead: stages that share a parameter have one
+ * each. This rank's own is the one that counts, else the first. */
+static bool is_copy(const DtRank *rank, uint32_t number)
+{
+    const DtPlan *plan = rank->plan;
+    const DtPlanStore *store = &plan->stores[number];
+    bool here = dt_plan_on_stage(store->stage, rank->stage);
+    for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
+        const DtPlanStore *other = &plan->stores[s];
+        bool equal = s != number && other->kind == store->kind &&
+                     other->n_loops == store->n_loops &&
+                     strcmp(dt_plan_str(plan, other->path), dt_plan_str(plan, store->path)) == 0;
+        for (uint32_t a = 0; equal && a < store->n_loops; a++)
+            equal =
+                plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
+        bool there = dt_plan_on_stage(other->stage, rank->stage);
+        if (equal && (there != here ? there : s < number))
+            return true;
+    }
+    return false;
+}
+
+DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted)
+{
+    const DtPlan *plan = rank->plan;
+    int64_t n = 0;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        n += belongs(plan, &plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
+    *ret_wanted = (DtWanted){.rank = rank,
+                             .tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
+                             .homes = DT_NEW_ARRAY(memory, DtHome, n + 1)};
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        if (!belongs(plan, &plan->stores[s], file) || is_copy(rank, s))
+            continue;
+        DtStatus status = add_store(ret_wanted, memory, &plan->stores[s]);
+        if (!dt_status_ok(&status))
+            return status;
+    }
+    return DT_OK;
+}
+
+/* Whether one of n floats is infinite or no number: all bits of its exponent are set. */
+bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n)
+{
+    const uint32_t mask = dtype == DT_PLAN_F32    ? 0x7f800000u
+                          : dtype == DT_PLAN_BF16 ? 0x7f80u
+                                                  : 0x7c00u;
+    uint32_t any = 0;
+    for (int64_t i = 0; i < n && dtype == DT_PLAN_F32; i++)
+        any |= (((const uint32_t *)at)[i] & mask) == mask;
+    for (int64_t i = 0; i < n && dtype != DT_PLAN_F32; i++)
+        any |= (((const uint16_t *)at)[i] & mask) == mask;
+    return any != 0;
+}

@@ -49,6 +49,10 @@ enum { DT_CHECK_WHY = 120 };
 bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY]);
 bool dt_check_attention(const DtPlan *plan, const DtPlanInst *inst, char ret_why[DT_CHECK_WHY]);
 
+/* check_names.c: checks the records of names blocks. False: which record is wrong, and why. */
+bool dt_check_names(const DtPlan *plan, const char **ret_tag, uint32_t *ret_index,
+                    char ret_why[DT_CHECK_WHY]);
+
 typedef struct CheckRange {
     int64_t lo, hi;
 } CheckRange;
@@ -74,9 +78,6 @@ typedef struct CheckInst {
 } CheckInst;
 
 bool dt_check_records(Check *check);
-bool dt_check_span(Check *check, const char *tag, uint32_t index, uint32_t span);
-/* check_names.c: the records of names blocks. */
-bool dt_check_names(Check *check);
 /* Schedules, bodies and instructions. Requires all other records to be checked. */
 bool dt_check_run(Check *check);
 bool dt_check_inst(const CheckInst *at);

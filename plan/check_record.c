@@ -266,7 +266,7 @@ static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t
 }
 
 /* Spans are optional as a whole: without any, records say 0. */
-bool dt_check_span(Check *check, const char *tag, uint32_t index, uint32_t span)
+static bool check_span(Check *check, const char *tag, uint32_t index, uint32_t span)
 {
     if (span == 0 || span < check->plan->n_spans)
         return true;
@@ -288,7 +288,7 @@ static bool check_channels(Check *check)
                                  (long long)channel->bytes);
         if (channel->direct > 1)
             return dt_check_fail(check, "CHAN", i, "direct is %u", channel->direct);
-        if (!dt_check_span(check, "CHAN", i, channel->span))
+        if (!check_span(check, "CHAN", i, channel->span))
             return false;
     }
     return true;
@@ -392,7 +392,7 @@ static bool check_stores(Check *check)
                   : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
                                  store->arena, store->stage, store->offset, store->bytes)) ||
             !is_always(check, "STOR", i, store->arena) ||
-            !dt_check_span(check, "STOR", i, store->span))
+            !check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1)
             return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
@@ -440,7 +440,7 @@ static bool check_kernels(Check *check)
                                  kernel->n_pointers, kernel->n_integers);
         if (!is_identifier(dt_plan_str(plan, kernel->symbol)))
             return dt_check_fail(check, "KERN", i, "its symbol is no identifier");
-        if (!dt_check_span(check, "KERN", i, kernel->span))
+        if (!check_span(check, "KERN", i, kernel->span))
             return false;
     }
     return true;
@@ -585,7 +585,7 @@ static bool check_values(Check *check, uint32_t index, const DtPlanInput *input)
                    : input->lo[r] <= input->hi[r] && (r == 0 || input->lo[r] > input->hi[r - 1]);
     if (!good)
         return dt_check_fail(check, "INPT", index, "the %u ranges of its values", input->n_ranges);
-    return dt_check_span(check, "INPT", index, input->span);
+    return check_span(check, "INPT", index, input->span);
 }
 
 static bool check_inputs(Check *check)
@@ -622,7 +622,7 @@ static bool check_readers(Check *check)
         const DtPlanReader *reader = &plan->readers[i];
         if (!dt_check_range(check, "READ", i, "inputs", reader->first_input, reader->n_inputs,
                             plan->n_inputs) ||
-            !dt_check_span(check, "READ", i, reader->span))
+            !check_span(check, "READ", i, reader->span))
             return false;
         if (reader->n_inputs < 1 || reader->n_inputs > DT_CHECK_MAX_ARGS || reader->is_eval > 1 ||
             reader->raw > 1 || reader->unpaired > 1)
@@ -740,7 +740,7 @@ static bool check_saved(Check *check)
     const DtPlan *plan = check->plan;
     for (uint32_t i = 0; i < plan->n_saved; i++) {
         const DtPlanSaved *s = &plan->saved[i];
-        if (!dt_check_span(check, "SAVE", i, s->span))
+        if (!check_span(check, "SAVE", i, s->span))
             return false;
         if (s->iterations < 1 || s->iterations > INT32_MAX || s->saved < 0 || s->recomputed < 0 ||
             s->saved > INT64_MAX / s->iterations || s->recomputed > INT64_MAX / s->iterations)
@@ -758,7 +758,7 @@ static bool check_told(Check *check)
         if (peak->entry >= plan->n_entries || peak->live < 0 || peak->live > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "PEAK", i, "%lld bytes of entry %u", (long long)peak->live,
                                  peak->entry);
-        if (!dt_check_span(check, "PEAK", i, peak->span))
+        if (!check_span(check, "PEAK", i, peak->span))
             return false;
     }
     for (uint32_t i = 0; i < plan->n_attentions; i++) {
@@ -794,6 +794,15 @@ static bool check_notes(Check *check)
     return true;
 }
 
+static bool check_names(Check *check)
+{
+    const char *tag;
+    uint32_t index;
+    char why[DT_CHECK_WHY];
+    return dt_check_names(check->plan, &tag, &index, why) ||
+           dt_check_fail(check, tag, index, "%s", why);
+}
+
 bool dt_check_records(Check *check)
 {
     return check_meta(check) && check_groups(check) && check_channels(check) &&
@@ -802,5 +811,5 @@ bool dt_check_records(Check *check)
            check_sdpas(check) && check_gemms(check) && check_inputs(check) &&
            check_readers(check) && check_scalars(check) && check_metrics(check) &&
            check_shows(check) && check_objectives(check) && check_saved(check) &&
-           check_told(check) && dt_check_names(check) && check_notes(check);
+           check_told(check) && check_names(check) && check_notes(check);
 }

@@ -135,7 +135,7 @@ BUGS = [
     ("a bucket's part begins where the rank's bucket does", "runtime/pack.c",
      "range.at = range.n ? from - lo : 0;", "range.at = 0;", "--verify life"),
     # ---- checkpoints ----
-    ("the second moment is saved as the first", "runtime/checkpoint.c",
+    ("the second moment is saved as the first", "runtime/wanted.c",
      "1 + (int)store->kind - DT_PLAN_MOMENT1", "1", "runtime_checkpoint"),
     ("a piece lacks the last element that a rank holds", "runtime/pack.c",
      "end = part_before(&part, piece.first + piece.n);",

@@ -4,7 +4,8 @@
 A test whose cases are generated or enumerated by the hundred (mutants, layouts, odd programs, kernels) goes through all of
 them, unless the environment says `DT_SHARE=K/N`: then through those whose place is K modulo N. ./check sets it, with
 K following the number of the commit, so that N commits in a row have run all cases; `./check SUITE` and `./check --all`
-do not. tests/share.h is the same for C."""
+do not. tests/share.h is the same for C, and turn.sh runs a
+whole test in its turn."""
 import os
 
 
@@ -28,10 +29,3 @@ def of(cases):
     turn, n = share()
     cases = list(cases)
     return cases[turn::n] or cases[:1]
-
-
-def only_turn(place):
-    """Ends the test as skipped, unless it is the turn of this place: for a test that judges all of its cases together."""
-    if not mine(place):
-        print("skipped: the share of another commit (DT_SHARE=%s)" % os.environ["DT_SHARE"])
-        raise SystemExit(77)

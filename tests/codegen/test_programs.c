@@ -11,7 +11,9 @@
  * costs another factor of ten: 1e-4 of the largest element of the tensor.
  * In 16 bits the interpreter rounds where the language says so, and a value in f32 that lies near
  * the middle between two 16-bit numbers may go either way: some of the roundings on the way differ
- * by one unit, 2^-8 (bf16) or 2^-11 (f16) of the value. Sixteen units of the largest element. */
+ * by one unit, 2^-8 (bf16) or 2^-11 (f16) of the value. Sixteen units of the largest element.
+ *
+ * The programs of one table are cases of which a commit's run takes a share (tests/share.h). */
 #include "after_pass.h"
 #include "bench.h"
 
@@ -20,6 +22,7 @@
 #include "base/intern.h"
 #include "frontend/lower.h"
 #include "tests/look.h"
+#include "tests/share.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -336,23 +339,14 @@ static void check_outcome(DtArena *arena, const Program *p, const Outcome *first
                          outcome->updated[update->results.at[i].store->index], results[i], v);
 }
 
-/* Kernels with less optimization, from now on: their bits are the same. */
-static void compile_quickly(void)
-{
-    setenv("DT_CC", "tests/quick_cc.sh", false);
-    setenv("DT_CC_CHECK", "none", false);
-}
-
 static void check_program(const Program *p, const Variant *variants, uint32_t n)
 {
     DtArena *arena = dt_arena_new();
     Outcome first = {0};
     for (uint32_t i = 0; i < n; i++) {
         Outcome outcome = run(arena, p, &variants[i]);
-        if (i == 0) {
+        if (i == 0)
             first = outcome;
-            compile_quickly(); /* the others */
-        }
         check_outcome(arena, p, &first, &outcome, &variants[i]);
     }
     dt_arena_free(arena);
@@ -370,6 +364,7 @@ static const Variant fused = {.name = "fused", .micro = 1},
                      bf16_plain = {
                          .name = "bf16, unfused", .unfused = true, .micro = 1, .compute = DT_BF16};
 
+#define SHARE(cases) share_keep(cases, DT_COUNT(cases), sizeof (cases)[0])
 #define OWN(name, dims) {"tests/passes/programs/" name ".dsl", dims, true}
 
 /* Lengths that are no multiple of a tile, other lengths of keys than of queries, several tiles. */
@@ -386,7 +381,7 @@ ParameterizedTestParameters(programs, attention)
         OWN("attend_renamed", "batch=1 seq=70 head=4"),
         OWN("attend_late", "batch=2 seq=520 kseq=2 head=8 late=400"),
     };
-    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+    return cr_make_param_array(Program, cases, SHARE(cases));
 }
 
 ParameterizedTest(Program *p, programs, attention)
@@ -402,12 +397,11 @@ ParameterizedTestParameters(programs, library)
         OWN("rmsnorm", ""), OWN("linear", ""), OWN("conv", ""), OWN("moving", ""), OWN("chain", ""),
         OWN("carried", ""),
     };
-    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+    return cr_make_param_array(Program, cases, SHARE(cases));
 }
 
 ParameterizedTest(Program *p, programs, library)
 {
-    compile_quickly();
     check_program(p, (const Variant[]){fused, plain}, 2);
 }
 
@@ -474,7 +468,7 @@ ParameterizedTestParameters(programs, examples)
          false},
         {"examples/vgg16.dsl", "batch=2 side=32 c0=1 classes=5 fc=6", false},
     };
-    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+    return cr_make_param_array(Program, cases, SHARE(cases));
 }
 
 ParameterizedTest(Program *p, programs, examples)
@@ -492,11 +486,10 @@ ParameterizedTestParameters(programs, halves)
         OWN("conv", ""),
         {"examples/gpt2.dsl", "batch=2 seq=17 vocab=33 layers=2 embed=16 heads=2", false},
     };
-    return cr_make_param_array(Program, cases, DT_COUNT(cases));
+    return cr_make_param_array(Program, cases, SHARE(cases));
 }
 
 ParameterizedTest(Program *p, programs, halves)
 {
-    compile_quickly();
     check_program(p, (const Variant[]){bf16, f16, bf16_plain}, 3);
 }

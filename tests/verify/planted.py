@@ -184,8 +184,12 @@ class Finders:
         self.tree, self.paths, self.passes = tree, {}, {}
         for name, text in planted_runtime.CASES.items():
             self.paths[name] = write(folder, name + ".dsl", text)
-        said = subprocess.run(["meson", "introspect", "--tests", tree.build], check=True, capture_output=True, text=True)
-        self.tests = {test["name"]: test for test in json.loads(said.stdout)}
+        self.tests = {test["name"]: test for test in self.introspect("--tests")}
+        self.files = {target["id"]: target["filename"] for target in self.introspect("--targets")}
+
+    def introspect(self, what):
+        said = subprocess.run(["meson", "introspect", what, self.tree.build], check=True, capture_output=True, text=True)
+        return json.loads(said.stdout)
 
     def has_found(self, name):
         """Whether the build of the tree is refuted; None: the finder does not build."""
@@ -195,9 +199,7 @@ class Finders:
                                   capture_output=True, text=True, timeout=PATIENCE, env=environment)
             return "the plan's machine code does not compute what it says" in done.stderr
         test = self.tests[name]
-        made = [os.path.normpath(os.path.join(test["workdir"] or self.tree.build, word)) for word in test["cmd"]]
-        targets = [os.path.relpath(path, self.tree.build) for path in made
-                   if path.startswith(self.tree.build + os.sep)]
+        targets = [os.path.relpath(path, self.tree.build) for id in test["depends"] for path in self.files[id]]
         if subprocess.run(["ninja", "-C", self.tree.build, "-j2"] + targets, capture_output=True).returncode:
             return None
         environment.update(test["env"])

@@ -10,6 +10,7 @@
 #include "base/intern.h"
 #include "ir/irtext.h"
 #include "passes/place/ring.h"
+#include "tests/share.h"
 #include "tests/type_text.h"
 
 #include <criterion/criterion.h>
@@ -191,7 +192,7 @@ ParameterizedTestParameters(place, zoo)
         {"rings", "zigzag_ring"}, {"rings", "zigzag_beside"}, {"masks", "ring"},
         {"masks", "zigzag"}, {"nested", "zero1"}, {"nested", "zero3"}, {"nested", "ahead"},
     };
-    return cr_make_param_array(Layout, cases, DT_COUNT(cases));
+    return cr_make_param_array(Layout, cases, share_keep(cases, DT_COUNT(cases), sizeof cases[0]));
 }
 
 ParameterizedTest(Layout *layout, place, zoo) { judge(layout); }

@@ -203,6 +203,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
         return true;
     case OPTION_EVAL: run->eval = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
+    case OPTION_REFERENCE: run->reference = value; return true;
     case OPTION_TOKENS:
         line->of_generate = "tokens";
         return read_count(line, "tokens", value, &run->tokens);
@@ -252,7 +253,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
 static void choose_save_folder(DtRunOptions *run)
 {
     static char above[4096];
-    if (run->save == NULL && run->resume != NULL && !run->eval && !run->generate &&
+    if (run->save == NULL && run->resume != NULL && !run->eval && !dt_run_predicts(run) &&
         dt_checkpoint_above(run->resume, above))
         run->save = above;
 }
@@ -262,11 +263,11 @@ static bool check_combination(CommandLine *line)
     const DtRunOptions *run = &line->run;
     if (run->plan_path == NULL)
         return wrong(line, "which plan? (dtrun PLAN; `dtrun --help` says more)");
-    if (run->eval && run->generate)
-        return wrong(line, "--eval and --generate exclude each other");
-    if ((run->eval || run->generate) && run->save)
-        return wrong(line, "--save belongs to training, not to --eval or --generate");
-    if (run->or_start && (!run->resume || run->eval || run->generate))
+    if (run->eval + (run->generate != NULL) + (run->reference != NULL) > 1)
+        return wrong(line, "--eval, --generate and --reference exclude each other");
+    if ((run->eval || dt_run_predicts(run)) && run->save)
+        return wrong(line, "--save belongs to training, not to --eval, --generate or --reference");
+    if (run->or_start && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--or-start belongs to --resume and training");
     if (run->import && run->weights)
         return wrong(line, "--import and --weights exclude each other");
@@ -280,10 +281,10 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--only belongs to --weights");
     if (run->trial && (run->import || run->weights))
         return wrong(line, "--trial begins with the values of its file");
-    if (run->data_changed && (!run->resume || run->eval || run->generate))
+    if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--data-changed belongs to --resume and training");
-    if ((run->profile || run->record || run->compare) && (run->eval || run->generate))
-        return wrong(line, "--%s belongs to training, not to --eval or --generate",
+    if ((run->profile || run->record || run->compare) && (run->eval || dt_run_predicts(run)))
+        return wrong(line, "--%s belongs to training, not to --eval, --generate or --reference",
                      run->profile ? "profile" : run->record ? "record" : "compare");
     if (run->record && run->compare)
         return wrong(line, "--record and --compare exclude each other");
@@ -293,7 +294,7 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--%s belongs to --generate", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
-    if (run->trial && (run->eval || run->generate || run->restarts))
+    if (run->trial && (run->eval || dt_run_predicts(run) || run->restarts))
         return wrong(line, "--trial is a run of its own: it is not tried again");
     choose_save_folder(&line->run);
     return true;

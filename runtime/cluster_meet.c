@@ -82,11 +82,12 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
             "the plan has %lld ranks, which are not the same number on each of %lld "
             "nodes",
             ranks, nodes);
-    if (options->generate && plan->n_channels)
+    if (dt_run_predicts(options) && plan->n_channels)
         return dt_status_fail(
             DT_EXIT_USAGE,
-            "--generate with a pipeline needs all stages on one machine: compile the "
-            "model without a pipeline to generate text");
+            "--%s with a pipeline needs all stages on one machine: compile the model without a "
+            "pipeline for it",
+            options->generate ? "generate" : "reference");
     return dt_socket_parse(options->meet, &meet);
 }
 

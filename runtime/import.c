@@ -56,7 +56,7 @@ static void gather(char *to, const uint8_t *from, int64_t n, int64_t step, int64
 static void convert(char *to, uint32_t to_dtype, const uint8_t *from, uint32_t dtype, int64_t n,
                     int64_t step)
 {
-    char raw[BLOCK * 8];
+    _Alignas(8) char raw[BLOCK * 8];
     float wide[BLOCK];
     if (dtype == to_dtype) {
         gather(to, from, n, step, dt_kinds_size(dtype));
@@ -80,7 +80,7 @@ static bool is_float(uint32_t dtype)
 static void feed_block(Feed *feed, const DtTensor *tensor, int64_t first, int64_t step, int64_t n,
                        char *at)
 {
-    char some[BLOCK * 8];
+    _Alignas(8) char some[BLOCK * 8];
     const uint32_t dtype = feed->store->dtype;
     const int64_t size = dt_kinds_size(dtype);
     char *to = feed->compares ? some : at;

@@ -15,7 +15,7 @@
 
 const char *dt_outputs_folder(const DtRunOptions *options)
 {
-    return options->eval || options->generate ? NULL
+    return options->eval || dt_run_predicts(options) ? NULL
            : options->save                    ? options->save
                                               : options->resume;
 }

@@ -23,7 +23,7 @@ enum { TITLE_WITHIN = 512 };
 
 static bool name_page(const DtRunOptions *options, char ret_path[DT_PAGE_PATH])
 {
-    return options->log && !options->eval && !options->generate && !options->trial &&
+    return options->log && !options->eval && !dt_run_predicts(options) && !options->trial &&
            snprintf(ret_path, DT_PAGE_PATH, "%s.html", options->log) < DT_PAGE_PATH;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/data_same.h"
 #include "runtime/foreign.h"
 #include "runtime/import.h"
+#include "runtime/reference.h"
 
 #include "base/file.h"
 
@@ -18,7 +19,7 @@
 
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval)
 {
-    if (options->generate)
+    if (dt_run_predicts(options))
         return false;
     return options->eval ? is_eval : !is_eval || meta->eval_every > 0;
 }
@@ -41,7 +42,7 @@ typedef struct Resumed {
 static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *ret_resumed)
 {
     DtCheckpointList list;
-    const bool trains = !options->eval && !options->generate && !options->trial;
+    const bool trains = !options->eval && !dt_run_predicts(options) && !options->trial;
     *ret_resumed = (Resumed){.path = NULL};
     if (!trains || !options->resume || options->data_changed)
         return;
@@ -110,6 +111,8 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
     if (options->eval && (!held_out || !shows))
         return dt_status_fail(DT_EXIT_USAGE, "--eval: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
+    if (options->reference)
+        return dt_reference_check(plan, options->reference);
     return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;
 }
 
@@ -167,7 +170,7 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
 
 static DtStatus check_outputs(const DtRunOptions *options)
 {
-    const bool trains = !options->eval && !options->generate;
+    const bool trains = !options->eval && !dt_run_predicts(options);
     const struct { const char *option, *path; bool folder; } outputs[] = {
         {"--save", options->save, true},
         {"--resume", trains && !options->save ? options->resume : NULL, true},

@@ -125,6 +125,7 @@ typedef struct DtRunOptions {
     bool unproved;        /* starts a plan that is not proved (dtrun.c) */
     double timeout;       /* seconds without progress of a rank; 0: none */
     const char *generate; /* prompt, or NULL */
+    const char *reference; /* file of tokens and logits to compare with, or NULL */
     int64_t tokens;
     double temperature;
     uint64_t seed; /* of --generate */
@@ -137,6 +138,12 @@ typedef struct DtRunOptions {
     const char *settings[16]; /* --set block.key=value */
     uint32_t n_settings;
 } DtRunOptions;
+
+/* Whether the run has results of the model instead of training. */
+static inline bool dt_run_predicts(const DtRunOptions *options)
+{
+    return options->generate != NULL || options->reference != NULL;
+}
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 

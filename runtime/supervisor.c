@@ -360,7 +360,7 @@ static void watch(Supervisor *all)
 
 static void stop(Supervisor *all, int signal)
 {
-    bool trains = !all->options->eval && !all->options->generate;
+    bool trains = !all->options->eval && !dt_run_predicts(all->options);
     all->stops++;
     if (all->cluster)
         dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");

@@ -22,6 +22,7 @@
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
+#include "runtime/reference.h"
 #include "runtime/traffic.h"
 #include "runtime/trial.h"
 
@@ -341,7 +342,7 @@ static bool open_readers(DtRun *run)
 {
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
-    const bool trains = !options->eval && !options->generate && !run->trial;
+    const bool trains = !options->eval && !dt_run_predicts(options) && !run->trial;
     DtStatus status = DT_OK;
     for (int is_eval = 0; is_eval < 2 && dt_status_ok(&status); is_eval++)
         if (dt_preflight_reads(options, &rank->meta, is_eval))
@@ -365,7 +366,7 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
     const char *folder = dt_outputs_folder(options);
-    DtCheckpointFrom from = {.weights_only = options->eval || options->generate};
+    DtCheckpointFrom from = {.weights_only = options->eval || dt_run_predicts(options)};
     if (folder && atomic_load(&rank->shared->has_saved))
         from.folders[from.n++] = folder;
     if (options->resume && (from.n == 0 || strcmp(options->resume, folder) != 0))
@@ -430,7 +431,7 @@ static bool open_outputs(DtRun *run)
                      rank->meta.steps);
     if (run->log)
         dt_log_start(run->log, rank, run->first_step);
-    return rank->rank != 0 || options->eval || options->generate || options->trial ||
+    return rank->rank != 0 || options->eval || dt_run_predicts(options) || options->trial ||
            dt_banner_begin(rank, &run->progress, run->first_step);
 }
 
@@ -520,6 +521,8 @@ static bool run_all(DtRun *run)
                             "is the text of a model that has learnt nothing");
     if (options->generate)
         return dt_generate_text(rank);
+    if (options->reference)
+        return dt_reference_run(rank);
     if (options->eval)
         return dt_evaluate_and_show(run, run->first_step);
     return train(run);

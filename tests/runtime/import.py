@@ -10,6 +10,7 @@ folders, each with its message, of which no rank may load anything; and --weight
 
 import array
 import json
+import math
 import os
 import shutil
 import struct
@@ -422,6 +423,102 @@ def other_options(dtrun, plans, top, model):
     check("nowhere" not in said, f"--or-start with a checkpoint: {said}")
 
 
+# ---- results of the model, in double precision ----
+
+def norm(x, path):
+    root = (sum(v * v for v in x) / EMBED + 1e-5) ** -0.5
+    return [v * root * V.at(path, e) for e, v in enumerate(x)]
+
+
+def silu(v):
+    return v / (1 + math.exp(-v))
+
+
+def attention(xs, path):
+    def project(x, w):
+        return [[sum(x[e] * V.at(f"{path}.{w}.w", e, n, d) for e in range(EMBED)) + V.at(f"{path}.{w}.b0", n, d)
+                 for d in range(HEAD)] for n in range(HEADS)]
+
+    q, k, v = ([project(x, w) for x in xs] for w in ("wq", "wk", "wv"))
+    out = []
+    for s in range(len(xs)):
+        o = [0.0] * EMBED
+        for n in range(HEADS):
+            z = [sum(a * b for a, b in zip(q[s][n], k[t][n])) * HEAD ** -0.5 for t in range(s + 1)]
+            p = [math.exp(y - max(z)) for y in z]
+            for d in range(HEAD):
+                y = sum(p[t] * v[t][n][d] for t in range(s + 1)) / sum(p)
+                for e in range(EMBED):
+                    o[e] += y * V.at(f"{path}.wo.w", n, d, e)
+        out.append(o)
+    return out
+
+
+def moe(x, path):
+    out = [0.0] * EMBED
+    for i in range(EXPERTS):
+        for f in range(FFN):
+            g, u = (sum(x[e] * V.at(f"{path}.{w}", i, e, f) for e in range(EMBED)) for w in ("wg", "wu"))
+            for e in range(EMBED):
+                out[e] += silu(g) * u * V.at(path + ".wd", i, f, e)
+    return out
+
+
+def mlp(x, path):
+    hidden = [silu(sum(x[e] * V.at(path + ".up.w", e, f) for e in range(EMBED))) for f in range(FFN)]
+    return [sum(hidden[f] * V.at(path + ".down.w", f, e) for f in range(FFN)) for e in range(EMBED)]
+
+
+def logits_of(ids):
+    add = lambda xs, ys: [[a + b for a, b in zip(x, y)] for x, y in zip(xs, ys)]
+    xs = [[(V.at("wte", i, e) + V.at("wpe", s, e)) * V.at("scale", e) for e in range(EMBED)] for s, i in enumerate(ids)]
+    xs = add(xs, [mlp(norm(x, "f.0.n1.gain"), "f.0.mlp") for x in xs])
+    for h in range(LAYERS):
+        for t in (0, 1):
+            xs = add(xs, attention([norm(x, f"h.{h}.turn.{t}.n1.gain") for x in xs], f"h.{h}.turn.{t}.attention"))
+        xs = add(xs, [moe(norm(x, f"h.{h}.n2.gain"), f"h.{h}.moe") for x in xs])
+    return [sum(y[e] * V.at("wte", v, e) for e in range(EMBED))
+            for y in (norm(x, "norm.gain") for x in xs) for v in range(VOCAB)]
+
+
+def write_reference(path, ids, logits, dtype="I64", words=VOCAB):
+    rows, positions = len(ids), len(ids[0])
+    raw = struct.pack(f"<{rows * positions}{'q' if dtype == 'I64' else 'i'}", *(i for row in ids for i in row))
+    data = array.array("f", logits).tobytes()
+    with_header(path, {"input_ids": {"dtype": dtype, "shape": [rows, positions], "data_offsets": [0, len(raw)]},
+                       "logits": {"dtype": "F32", "shape": [rows, positions, words],
+                                  "data_offsets": [len(raw), len(raw) + len(data)]}}, raw + data)
+    return path
+
+
+def references(dtrun, plans, top, model):
+    """--reference: the model's results are those of the formulas above, on one rank and on four."""
+    ids = [[(5 * r + 3 * s * s + r * s) % VOCAB for s in range(3)] for r in range(9)]
+    logits = [v for row in ids for v in logits_of(row)]
+    good = write_reference(top + "/good.safetensors", ids, logits)
+    compare = lambda plan, file, code: run([dtrun, plan, "--import", model, "--reference", file], code)
+    for name in ("none", "tensor", "zero", "mixed"):
+        said = compare(plans[name], good, 0)
+        check("agree at 27 positions" in said, f"{name}: {said}")
+        error = float(said.split("relative error is ")[1].split(",")[0])
+        check(error < (5e-2 if name == "mixed" else 1e-5), f"{name}: an error of {error}")
+    place = (7 * 3 + 2) * VOCAB + 4
+    other = logits[:place] + [logits[place] * 1.01 + 0.01] + logits[place + 1:]
+    said = compare(plans["tensor"], write_reference(top + "/other.safetensors", ids, other, "I32"), 1)
+    check("1 of 27 positions differ" in said and "row 7, position 2" in said and "Position 0 is right" in said, said)
+    other = logits[:1] + [logits[1] + 1] + logits[2:]
+    said = compare(plans["none"], write_reference(top + "/other.safetensors", ids, other), 1)
+    check("row 0, position 0" in said and "Compare epsilons" in said, said)
+    said = compare(plans["none"], write_reference(top + "/long.safetensors", [[1] * 5], [0.0] * 5 * VOCAB), 2)
+    check("has 5 positions, and the plan 4: compile the program with -D seq=5" in said, said)
+    said = compare(plans["none"], write_reference(top + "/words.safetensors", [[1]], [0.0] * 13, words=13), 2)
+    check("has logits of 13 tokens, and the model 12" in said, said)
+    said = compare(plans["none"], write_reference(top + "/id.safetensors", [[12]], [0.0] * VOCAB), 1)
+    check("has token 12, of a vocabulary of 12" in said, said)
+    said = compare(plans["none"], model + "/model.safetensors", 2)
+    check("needs input_ids" in said, said)
+
+
 def main():
     dtc, dtrun = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as top:
@@ -435,6 +532,7 @@ def main():
         faulty_files(dtrun, plans["none"], top)
         faulty_values(dtrun, plans["none"], top)
         other_options(dtrun, plans, top, model)
+        references(dtrun, plans, top, model)
     print(f"{len(failures)} failures" if failures else "all is as it should be")
     return bool(failures)
 

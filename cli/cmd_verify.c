@@ -34,8 +34,11 @@ static void print_life(const DtJudgeMachine *judged, DtText *ret_text)
     if (judged->skipped)
         dt_text_printf(ret_text, "; the loss scale skipped %u", judged->skipped);
     if (judged->resumed)
-        dt_text_printf(ret_text, "; saved and resumed%s",
-                       judged->resumed > 1 ? ", also on one rank" : "");
+        dt_text_add(ret_text, "; saved and resumed");
+    if (judged->resumed > 1 && judged->other == 1)
+        dt_text_add(ret_text, ", also on one rank");
+    else if (judged->resumed > 1)
+        dt_text_printf(ret_text, ", also in another layout of %u ranks", judged->other);
     if (judged->evaluated)
         dt_text_printf(ret_text, "; evaluated over %u sample%s", judged->evaluated,
                        judged->evaluated == 1 ? "" : "s");

@@ -56,10 +56,10 @@ static bool not_run(DtCliMachine *machine, const char *format, ...)
 /* ---- the plan ---- */
 
 static bool compile(DtCliMachine *machine, DtArena *arena, const DtLowerOptions *options,
-                    bool is_alone, uint8_t **ret_bytes, size_t *ret_len)
+                    bool resumes, uint8_t **ret_bytes, size_t *ret_len)
 {
     DtCli cli = *machine->cli;
-    if (is_alone && machine->interprets)
+    if (resumes && machine->interprets)
         cli.target = "interpreted";
     const DtStatus status =
         dt_cli_variant(&cli, arena, options, DT_VARIANT_KERNELS, ret_bytes, ret_len);
@@ -455,14 +455,41 @@ static bool redirect(DtCliMachine *machine, Run *run)
 
 /* ---- trials ---- */
 
-/* The plans of a program: of its layout, of one rank alone, and with its own sources of data. */
-typedef enum Image { OF_LAYOUT, OF_ONE, OF_FILES } Image;
+/* The plans of a program: of its layout, of two ranks that share samples, of one rank alone, and
+ * with its own sources of data. */
+typedef enum Image { OF_LAYOUT, OF_TWO, OF_ONE, OF_FILES } Image;
 
+/* Two devices of the program's cluster, which share the samples: with `zero 1`, unless the
+ * program's own layout has a `zero` line. False: the program has no such layout. */
+static bool take_two(DtArena *arena, DtLowerOptions *options)
+{
+    const DtProgram *program = dt_lower(arena, dt_diag_new(arena), options);
+    const DtTrainConfig *train = program ? program->train : NULL;
+    if (!train || !program->cluster || !program->parallel || !train->readers.n ||
+        !train->readers.at[0].types[0] || !train->readers.at[0].types[0]->rank)
+        return false;
+    const char *cluster = program->cluster->name;
+    DtOption *sets = DT_NEW_ARRAY(arena, DtOption, options->n_sets + 2);
+    for (uint32_t i = 0; i < options->n_sets; i++)
+        sets[i] = options->sets[i];
+    sets[options->n_sets++] = (DtOption){dt_arena_printf(arena, "%s.nodes", cluster), "1"};
+    sets[options->n_sets++] = (DtOption){dt_arena_printf(arena, "%s.gpus", cluster), "2"};
+    options->sets = sets;
+    options->block = dt_arena_printf(
+        arena, "parallel %s on %s {\n  mesh resumed = 2\n  shard %s on resumed\n%s}\n",
+        program->parallel->name, cluster, train->readers.at[0].types[0]->axes[0].name,
+        program->parallel->zeros.n ? "" : "  zero 1 on resumed\n");
+    return true;
+}
+
+/* NULL: the program has no such layout. */
 static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *options, Image image)
 {
     DtLowerOptions *changed = DT_NEW(arena, DtLowerOptions);
     *changed = *options;
     changed->synthetic = image != OF_FILES;
+    if (image == OF_TWO && !take_two(arena, changed))
+        return NULL;
     if (image == OF_ONE) {
         changed->block = NULL;
         changed->n_lines = 0;
@@ -471,17 +498,39 @@ static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *op
     return changed;
 }
 
+/* Compiles the plan, unless that was done before. */
+static bool has_image(DtCliMachine *machine, const DtLowerOptions *options, Image which)
+{
+    DtCliImage *image = &machine->images[which];
+    if (image->plan)
+        return true;
+    const DtLowerOptions *changed = options_of(machine->cli->arena, options, which);
+    return changed && compile(machine, machine->cli->arena, changed,
+                              which == OF_TWO || which == OF_ONE, &image->plan, &image->len);
+}
+
+/* The layout that resumes a checkpoint. */
+static Image choose_other(DtCliMachine *machine, const DtLowerOptions *options)
+{
+    if (!machine->has_no_other && has_image(machine, options, OF_TWO))
+        return OF_TWO;
+    machine->has_no_other = true;
+    machine->why_not = NULL;
+    return OF_ONE;
+}
+
 static bool run_trial(DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options,
                       DtJudgeTrial *trial)
 {
     DtCliMachine *machine = (DtCliMachine *)runner;
-    const Image which = trial->is_resumed ? OF_ONE : trial->n_files ? OF_FILES : OF_LAYOUT;
+    const Image which = trial->is_resumed ? choose_other(machine, options)
+                        : trial->n_files  ? OF_FILES
+                                          : OF_LAYOUT;
     DtCliImage *image = &machine->images[which];
     Run *run = DT_NEW(arena, Run);
     *run = (Run){.arena = arena, .trial = trial, .plan_fd = -1, .trial_fd = -1, .said_fd = -1};
     runner->failed = false;
-    if (!image->plan && !compile(machine, machine->cli->arena, options_of(arena, options, which),
-                                 which == OF_ONE, &image->plan, &image->len))
+    if (!has_image(machine, options, which))
         return false;
     DtPlan *plan = DT_NEW(arena, DtPlan);
     DtStatus status = dt_read_bytes(image->plan, image->len, plan);

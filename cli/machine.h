@@ -17,10 +17,12 @@ typedef struct DtCliMachine {
     DtCli *cli;
     const char *why_not;  /* it was not run; or NULL */
     const char *wrong;    /* it was, and failed; or NULL */
-    DtCliImage images[3]; /* of the program's layout, of one rank alone, with files */
+    /* of the program's layout, of another one of two ranks, of one rank alone, with files */
+    DtCliImage images[4];
+    bool has_no_other;    /* the program does not allow the layout of two ranks */
     DtCliScratch scratch; /* for checkpoints */
     uint32_t saves;       /* runs that save */
-    bool interprets;      /* kernels of one rank alone, instead of compiling them */
+    bool interprets;      /* kernels of the other layouts, instead of compiling them */
     DT_VEC(struct Run *) runs;
 } DtCliMachine;
 

@@ -183,7 +183,7 @@ typedef struct DtJudgeTrial {
     bool is_life;           /* a life: the program's own rates; each loss is taken in its own
                              * steps */
     int64_t held_out;       /* number of held-out samples */
-    /* one rank resumes the checkpoint of the previous trial; else the program's layout runs */
+    /* another layout resumes the previous trial's checkpoint; else the program's layout runs */
     bool is_resumed;
     /* files in place of the program's; n 0: synthetic data everywhere; else training data are
      * synthetic */
@@ -215,8 +215,8 @@ typedef struct DtJudgeMachine {
     uint32_t ranks, steps, values; /* what was compared: each value after each step */
     uint32_t life, skipped;        /* steps of the life, and how many of them the loss scale
                                     * skipped */
-    uint32_t resumed;              /* how often the run was resumed: in the same layout, by one
-                                    * rank */
+    uint32_t resumed, other;       /* how often the run was resumed: in the same layout, in another
+                                    * one, which has `other` ranks */
     uint32_t evaluated;            /* samples that the life evaluated */
     uint32_t windows;              /* windows of files that were evaluated */
     uint32_t vague;                /* values that roundings change by a tenth or more: their

@@ -550,8 +550,8 @@ static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeT
             (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE, .batches = BATCHES};
 }
 
-/* Resumes the trial's checkpoint under another layout: one rank, from the event after the save on,
- * for one more step. */
+/* Resumes the trial's checkpoint under another layout, from the event after the save on, for one
+ * more step. */
 static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner,
                         DtJudgeTrial *trial)
 {
@@ -567,6 +567,7 @@ static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner
         other.script[other.events++] = trial->script[at];
     if (!runner->run(runner, m->arena, options, &other))
         return !runner->failed; /* one rank may not suffice for the program */
+    m->out->other = other.ranks;
     m->held = m->saved;
     m->life = m->saved_life;
     m->out->resumed++;
@@ -635,6 +636,7 @@ static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudg
     out->life = life.steps;
     out->skipped = life.skipped;
     out->resumed = life.resumed;
+    out->other = life.other;
     out->evaluated = life.evaluated;
     out->values += life.values;
     out->vague += life.vague;

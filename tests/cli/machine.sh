@@ -183,7 +183,7 @@ live() {
 case='a life without a fault'
 live
 check "exit code is not 0 but $code" test $code -eq 0
-check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1; saved and resumed, also on one rank; evaluated over 10 samples, and over 10 of files" out
+check 'it does not say so' grep -qx "life of a run: equal on 9 steps, the schedule's first and last among them; the loss scale skipped 1; saved and resumed, also in another layout of 2 ranks; evaluated over 10 samples, and over 10 of files" out
 for fault in scale rate resume load eval window; do
     case="a life with a fault in $fault"
     says='by the interpreter'

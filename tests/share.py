@@ -4,8 +4,7 @@
 A test whose cases are generated or enumerated by the hundred (mutants, layouts, odd programs, kernels) goes through all of
 them, unless the environment says `DT_SHARE=K/N`: then through those whose place is K modulo N. ./check sets it, with
 K following the number of the commit, so that N commits in a row have run all cases; `./check SUITE` and `./check --all`
-do not. tests/share.h is the same for C, and turn.sh runs a
-whole test in its turn."""
+do not. tests/share.h is the same for C, share.sh for scripts, and turn.sh runs a whole test in its turn."""
 import os
 
 

@@ -294,7 +294,7 @@ def prove(tools, seed, n_layouts, folder):
 def prove_all(tools, first, count, n_layouts):
     tally, bad = {}, 0
     with tempfile.TemporaryDirectory(prefix="crowded-") as folder:
-        for seed in range(first, first + count):
+        for seed in ranks.share.of(range(first, first + count)):
             odd, found = prove(tools, seed, n_layouts, folder)
             for what, verdict, said in found:
                 tally[verdict] = tally.get(verdict, 0) + 1

@@ -102,7 +102,7 @@ def main(arguments):
     arguments = [word for word in arguments if word != "--gpu"]
     tools, first = [os.path.abspath(path) for path in arguments[:3]], int(arguments[3])
     counts, n_wrong = collections.Counter(), 0
-    for seed in range(first, first + int(arguments[4])):
+    for seed in ranks.share.of(range(first, first + int(arguments[4]))):
         found = check(tools, seed, counts, int(flags["--faults"]), int(flags["--layouts"]), flags["--keep"], how)
         n_wrong += len(found)
         for what in found:

@@ -171,7 +171,7 @@ def main(arguments):
     known = set() if "--bless" in arguments or "--show" in arguments else read_known()
     count, rows = 1 if "--show" in arguments else int(arguments[2]), []
     with tempfile.TemporaryDirectory(prefix="proved-") as folder:
-        for seed in range(first, first + count):
+        for seed in ranks.share.of(range(first, first + count)):
             if seed in done:
                 continue
             odd = Odd(dtc, seed, n_layouts)

@@ -26,7 +26,10 @@ draws, the other four of the serial run whose data are scaled by the numbers nex
 Some programs are badly conditioned: in float32 what the serial run changes when its data change by a millionth (16
 roundoffs) is allowed too, the largest of five such changes where one is not enough. Where a decision (a maximum, a
 kink) lies within rounding of its edge two right runs may take different sides. That does not come again with other
-random numbers: only what differs with two of three values of the seed is wrong."""
+random numbers: only what differs with two of three values of the seed is wrong.
+
+With DT_SHARE=K/N in the environment (tests/share.py) one program of N runs; so in gpus.py, crowded.py, faults.py and
+proved.py."""
 
 import concurrent.futures
 import json
@@ -42,6 +45,9 @@ from array import array
 
 import layouts
 import programs
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import share
 
 OPTIMIZERS = (
     "sgd(lr = 0.1)",
@@ -392,7 +398,7 @@ def run_all(tools, first, count, n_layouts, state):
                 for what, verdict in found:
                     tally[verdict] = tally.get(verdict, 0) + 1
                     bad += is_bad(what, verdict)
-    seeds = [seed for seed in range(first, first + count) if seed not in done]
+    seeds = [seed for seed in share.of(range(first, first + count)) if seed not in done]
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         odds = [Odd(tools, seed, n_layouts) for seed in seeds]
         for odd, found in zip(odds, pool.map(Odd.check, odds)):

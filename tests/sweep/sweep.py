@@ -16,6 +16,8 @@
 rejected.txt has one line per pair of values that dtc rejects: the two values, and the diagnostic.
 layouts.txt has one line per layout: number, * or -, the value of each factor (plan.py), and the verdict: `equal`, or the
 code of the diagnostic that refuses it. A layout that is refused there and is equal now is told, and no failure.
+With DT_SHARE=K/N in the environment (tests/share.py) the runs without numbers, without --all and --bless, and --prove go
+through one layout of N; --some goes through a fourth all the same.
 """
 import concurrent.futures
 import os
@@ -26,6 +28,9 @@ import sys
 import tempfile
 
 import plan
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import share
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -191,8 +196,12 @@ def sweep_random(dtc, count, seed):
 
 def asked_for(rows, arguments):
     """All rows, those that always run, or some of these: sanitizers look at the code, not at every layout."""
-    ordinary = [row for row in rows if row[1]]
-    return rows if "--all" in arguments else ordinary[::SOME] if "--some" in arguments else ordinary
+    return rows if "--all" in arguments else some([row for row in rows if row[1]], arguments)
+
+
+def some(rows, arguments):
+    """The share of this run; with --some a fourth, whether or not there is a share."""
+    return rows[::SOME] if "--some" in arguments and share.share()[1] < SOME else share.of(rows)
 
 
 def main(arguments):
@@ -217,7 +226,7 @@ def main(arguments):
         numbers = [int(word) for word in arguments[1:] if word.isdigit()]
         return 0 if sweep_random(dtc, numbers[0], numbers[1] if len(numbers) > 1 else 0) else 1
     if "--prove" in arguments:
-        return 0 if prove(dtc, rows[::SOME] if "--some" in arguments else rows) else 1
+        return 0 if prove(dtc, some(rows, arguments)) else 1
     numbers = [int(word) for word in arguments[1:] if word.isdigit()]
     if numbers:
         _, good = sweep(dtc, [row for row in rows if row[0] in numbers], True)

@@ -5,7 +5,10 @@ Each form of attention is compiled for the processor, where it is loops of produ
 forward and one backward (run by the shim), and trained for two steps; once more with cuDNN's stand-in instead of the kernels where the plan
 says that it is attention which the library has, too. Losses, norms of gradients and parameters agree but for the rounding of
 the dtype that is computed in. dtc proves each plan. Every form has its kernels, and those without are said. What a plan says
-wrongly to the library is found by the certificate and by the numbers; what the library lacks is said."""
+wrongly to the library is found by the certificate and by the numbers; what the library lacks is said.
+
+Without `all` or a name these are the forms of SOME, or the share of them that DT_SHARE=K/N names (tests/share.py). All else
+always runs."""
 
 import array
 import json
@@ -19,6 +22,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import manifests
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import share
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -82,7 +88,7 @@ FILES = [("forms", FORMS, "none", 1, []), ("forms, a ring", FORMS, "r", 4, []), 
          ("forms, heads", FORMS, "b", 4, []), ("forms, 16 bits", FORMS, "h", 4, ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]),
          ("sinks", SINKS, "none", 1, ["-D", "seq=150"]),
          ("sinks, 16 bits", SINKS, "none", 1, ["-D", "seq=150", "--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"])]
-SOME = (3, 4, 9, 13, 14, 17, 20, 22, 28, 36, 39, 40)  # that always run
+SOME = (3, 4, 9, 13, 14, 17, 20, 22, 28, 36, 39, 40)  # that run without `all`
 BOUND = {"f32": 2.0 ** -15, "f16": 2.0 ** -11, "bf16": 2.0 ** -8}
 
 
@@ -332,7 +338,8 @@ def main():
             work.append((name, path, "none", dtype, [], library_has(mask, dtype, t)))
         for name, path, layout, ranks, more in FILES:
             work.append((name, os.path.join(ROOT, path), layout, "bf16" if "bf16" in "".join(more) else "f32", more, False))
-        work = [(*w, i) for i, w in enumerate(work) if only == "all" or (i in SOME if only == "some" else only in w[0])]
+        work = [(*w, i) for i, w in enumerate(work) if only == "all" or (i in share.of(SOME) if only == "some" else only in w[0])]
+        assert work, "no form is called %s" % only
         with ThreadPoolExecutor(2) as pool:
             for good, said in pool.map(lambda w: compare(tools, here, *w), work):
                 print("ok  " if good else "FAIL", said, flush=True)

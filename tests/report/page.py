@@ -4,7 +4,9 @@
 
 Each page must be below 1 MB and mention no address outside of itself, and say no more memory in use than there is. With
 Chromium it is opened without a screen: no message of an error, the script comes to its end, no picture is empty, and
-some have the colours of what they show. Without Chromium that part is skipped, and said to be."""
+some have the colours of what they show. Without Chromium that part is skipped, and said to be.
+
+With DT_SHARE=K/N in the environment (tests/share.py) one page of N is made."""
 
 import json
 import math
@@ -16,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import share
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = (
@@ -154,7 +159,7 @@ def main():
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     passed = skipped = 0
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, *words) in enumerate(make(dtc, folder)):
+        for number, (name, *words) in share.of(enumerate(make(dtc, folder))):
             page = f"{folder}/page{number}.html"
             subprocess.run([dtc, *words, "-o", page], check=True, stderr=subprocess.DEVNULL)
             with open(page, encoding="utf-8") as file:

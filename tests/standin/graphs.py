@@ -3,7 +3,9 @@
 
 Runs with graphs have the bits of runs without: one rank, micro-batches, random draws, a schedule of rates, held-out data, ranks
 that talk by NCCL or through memory of the host, stages of a pipeline, a run that goes on. The stand-in starts what a graph
-has in any order that was captured, and refuses what may not be done while it is captured (test_graph.c)."""
+has in any order that was captured, and refuses what may not be done while it is captured (test_graph.c).
+
+With DT_SHARE=K/N in the environment (tests/share.py) one of N of PROGRAMS runs, and the first two, which other checks use."""
 
 import json
 import os
@@ -11,7 +13,7 @@ import re
 import sys
 import tempfile
 
-from training import INTERPRETED, ROOT, SMALL, bytes_of, run
+from training import INTERPRETED, ROOT, SMALL, bytes_of, run, share
 
 STEPS = 5
 ZERO = os.path.join(ROOT, "tests/runtime/zero.dsl")
@@ -103,11 +105,12 @@ def main():
         os.chdir(folder)
         with open("draws.dsl", "w") as file:
             file.write(DRAWS)
-        results = {program[0]: check(dtc, dtrun, *program) for program in PROGRAMS}
+        programs = PROGRAMS[:2] + share.of(PROGRAMS[2:])
+        results = {program[0]: check(dtc, dtrun, *program) for program in programs}
         check_resumed(dtrun, results["draws"])
         check_refused(dtc, dtrun)
         check_fault(dtrun)
-    print("%d passed, 0 failed" % (len(PROGRAMS) + 3))
+    print("%d passed, 0 failed" % (len(programs) + 3))
 
 
 main()

@@ -11,7 +11,10 @@ memory; several ranks share it. Code is kept, and equal bytes come out twice. Of
 in COMPILED have a fiber for each thread of their kernels; those of the others are interpreted, on
 the processor, too. `examples` compiles all of them, and the other examples; `ranks`: each example
 on 2 to 8 ranks with a GPU each, in the layout that it has itself, if it has one, whose streams run
-in several orders that events allow."""
+in several orders that events allow.
+
+With DT_SHARE=K/N in the environment (tests/share.py) one of N of PROGRAMS runs, and those of ALWAYS, which other
+checks use."""
 
 import json
 import os
@@ -19,6 +22,9 @@ import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import share
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -67,6 +73,7 @@ PROGRAMS = [  # name, file, layout, further arguments, how far losses may be off
 # Programs whose kernels have a fiber for each thread always: rows, items, pieces, scatters, draws, attention in f32;
 # wide accesses; top-k, sums of integers, attention in 16 bits. Of the others only if all are compiled (`examples`).
 COMPILED = ("biases", "operands with gaps", "experts")
+ALWAYS = ("gpt", "gpt, tf32", "pipeline")
 EXAMPLES = [  # as PROGRAMS; what they train in 16 bits also in f32
     ("bert", "examples/bert.dsl", "none", BERT + F32, 1e-6),
     ("bert, 16 bits", "examples/bert.dsl", "none", BERT, BITS_16),
@@ -269,8 +276,10 @@ def main():
             print("%d passed, 0 failed" % len(names))
             return
         is_all = sys.argv[3:] == ["examples"]
-        programs = PROGRAMS + EXAMPLES if is_all else PROGRAMS
-        for number, program in enumerate(programs):
+        programs = list(enumerate(PROGRAMS + EXAMPLES if is_all else PROGRAMS))
+        mine = share.of(number for number, program in programs if program[0] not in ALWAYS)
+        programs = [(n, program) for n, program in programs if is_all or n in mine or program[0] in ALWAYS]
+        for number, program in programs:
             is_compiled = is_all or program[0] in COMPILED
             plan = check(dtc, dtrun, number, *program, target="sm_90a" if is_compiled else INTERPRETED)
             if "tf32" in program[0]:

@@ -5,7 +5,9 @@ Each pipeline is trained on the processor, with --comm shm, and with NCCL where 
 allow (standin.h): losses are the processor's but for roundings, and those of shm, with norms, checkpoints and bytes
 received, to the last bit. So are they where a kernel of NCCL that waits leaves no room for another one, and where a device
 does all its work in the order in which it was begun. Kinds: `few` and `more` pipelines; `waits`: streams that do not
-wait for an event are noticed, all at once and each alone; `failures`: a rank that ends, or hangs, in a message."""
+wait for an event are noticed, all at once and each alone; `failures`: a rank that ends, or hangs, in a message.
+
+With DT_SHARE=K/N in the environment (tests/share.py) one of N pipelines of `few` runs, and one of N ranks that die."""
 
 import os
 import re
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from training import INTERPRETED, ROOT, STEPS, bytes_of, numbers, run, train
+from training import INTERPRETED, ROOT, STEPS, bytes_of, numbers, run, share, train
 
 sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
 sys.path.insert(0, os.path.join(ROOT, "tests/verify"))
@@ -159,7 +161,8 @@ def fails(dtrun, plan, standin, wanted, *arguments):
 
 def check_failures(dtc, dtrun):
     plan = compile_plan(dtc, "three", INTERPRETED)
-    for rank, number in ((0, 9), (1, 20), (2, 12)):
+    deaths = share.of(((0, 9), (1, 20), (2, 12)))
+    for rank, number in deaths:
         fails(dtrun, plan, "gpus=3 only=%d message_dies=%d" % (rank, number), r"rank %d was ended by signal 9 \(Killed\)" % rank)
         fails(dtrun, plan, "gpus=3 resident=1 only=%d message_dies=%d" % (rank, number), r"rank %d was ended by signal 9 \(Killed\)" % rank)
     fails(dtrun, plan, "gpus=3 only=1 message_hangs=20",
@@ -167,7 +170,7 @@ def check_failures(dtc, dtrun):
           r" +in step 1, instruction \d+ \((send|receive) `.*`, stage \d to \d\)\n +.*dsl:\d+:\d+", "--timeout", "5")
     fails(dtrun, plan, "gpus=3 only=1 hang=90", "rank 1 .*--timeout", "--timeout", "5")
     fails(dtrun, plan, "gpus=3 only=2 die=60", r"rank 2 was ended by signal 9 \(Killed\)")
-    return 9
+    return 3 + 2 * len(deaths)
 
 
 def main():
@@ -177,7 +180,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for kind in kinds:
-            names = FEW if kind == "few" else MORE if kind == "more" else (kind,) if kind in PIPELINES else ()
+            names = share.of(FEW) if kind == "few" else MORE if kind == "more" else (kind,) if kind in PIPELINES else ()
             n += sum(check(dtc, dtrun, name) for name in names)
         if "waits" in kinds or "few" in kinds:
             for name in DEAF if "waits" in kinds else DEAF[:2]:

@@ -16,7 +16,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, COLUMNS = 32 };
 
 /* One parameter in one tensor of the block, on its way to, or compared with, this rank's memory. */
 typedef struct Feed {
@@ -122,7 +122,11 @@ static void feed_run(void *context, const int64_t *index, int64_t n, char *at)
 static void walk(void *context)
 {
     Feed *feed = context;
-    dt_pack_walk(feed->rank, feed->store, feed->iteration, !feed->compares, feed_run, feed);
+    /* Where the file has the axes in another order, the lines of its memory that a block of columns
+     * reads stay in the cache for the next rows. */
+    const int64_t step = feed->part->n_axes ? feed->part->stride[feed->part->n_axes - 1] : 0;
+    dt_pack_walk(feed->rank, feed->store, feed->iteration, !feed->compares, step > 1 ? COLUMNS : 0,
+                 feed_run, feed);
 }
 
 /* A view of all memory from the first mapped file to the last. */
@@ -253,7 +257,29 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
     return status;
 }
 
-bool dt_import_load(DtRank *rank)
+/* Whether the import replaces every element of the store. */
+static bool fills(const void *context, const DtRank *rank, const DtPlanStore *store)
+{
+    const DtImport *import = context;
+    const DtPlan *plan = rank->plan;
+    const DtPlanStore *param = param_of(plan, store);
+    for (uint32_t t = 0; t < import->names->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[import->names->first_tensor + t];
+        for (uint32_t p = 0; import->of[t] && p < tensor->n_parts; p++) {
+            const DtPlanFilePart *part = &plan->parts[tensor->first_part + p];
+            bool whole = part->path == param->path && part->n_axes == param->n_axes;
+            for (uint32_t a = 0; whole && a < part->n_axes; a++)
+                whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
+            if (whole)
+                return true;
+            if (part->path == param->path)
+                return false; /* of several, the first counts */
+        }
+    }
+    return false;
+}
+
+bool dt_import_load(DtRank *rank, bool initialises)
 {
     const DtRunOptions *options = rank->options;
     DtArena *memory = dt_arena_new();
@@ -262,6 +288,8 @@ bool dt_import_load(DtRank *rank)
     DtStatus status = dt_foreign_open(memory, options->import, &import.foreign);
     if (dt_status_ok(&status))
         status = dt_importnames_choose(memory, rank->plan, options->names, &import, &list);
+    if (dt_status_ok(&status) && initialises)
+        dt_init_others(rank, fills, &import);
     if (dt_status_ok(&status))
         status = import_all(rank, memory, &import);
     dt_foreign_close(&import.foreign);

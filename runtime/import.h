@@ -9,7 +9,8 @@
  * each tensor or value that does not (import_names.c). */
 DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *names,
                               DtText *ret_list);
-/* Replaces the initial values of this rank's parameters and states. False after a failure. */
-bool dt_import_load(DtRank *rank);
+/* Replaces the initial values of this rank's parameters and states. initialises: they do not have
+ * these yet; those that are replaced are not drawn. False after a failure. */
+bool dt_import_load(DtRank *rank, bool initialises);
 
 #endif

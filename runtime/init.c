@@ -181,7 +181,7 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
     draw_parts(parts, (uint32_t)n);
 }
 
-bool dt_init_stores(DtRank *rank)
+bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context)
 {
     const DtPlan *plan = rank->plan;
     for (uint32_t i = 0; i < plan->n_stores; i++) {
@@ -190,10 +190,17 @@ bool dt_init_stores(DtRank *rank)
              store->kind != DT_PLAN_MASTER) ||
             !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* arenas start zeroed */
+        if (skips && skips(context, rank, store))
+            continue;
         DtLent lent =
             dt_device_lend(rank, dt_device_place(rank, store->arena, store->offset, store->bytes));
         dt_init_store(rank, store, lent.at);
         dt_device_back(rank, &lent, true);
     }
     return true;
+}
+
+bool dt_init_stores(DtRank *rank)
+{
+    return dt_init_others(rank, NULL, NULL);
 }

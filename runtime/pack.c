@@ -223,33 +223,43 @@ void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t it
     dt_device_back(rank, &lent, true);
 }
 
+/* Calls run for elements lo .. hi - 1 of the part, which are in one row, without its padding. */
+static void run_some(const Part *part, int64_t lo, int64_t hi, DtPackRun run, void *context,
+                     char *at)
+{
+    Part here = *part;
+    int64_t index[DT_PLAN_MAX_RANK], n = hi - lo;
+    part_seek(&here, lo);
+    for (uint32_t a = 0; a < here.n; a++) {
+        index[a] = here.start[a] + here.at[a];
+        if (index[a] >= here.extent[a])
+            return;
+    }
+    if (here.n && n > here.extent[here.n - 1] - index[here.n - 1])
+        n = here.extent[here.n - 1] - index[here.n - 1];
+    run(context, index, n, at);
+}
+
 void dt_pack_walk(const DtRank *rank, const DtPlanStore *store, int64_t iteration, bool written,
-                  DtPackRun run, void *context)
+                  int64_t block, DtPackRun run, void *context)
 {
     const DtStoreRange range = dt_pack_range(rank->plan, rank->coord, store);
-    const int64_t e = dt_kinds_size(store->dtype);
+    const int64_t e = dt_kinds_size(store->dtype), end = range.first + range.n;
+    const Part part = part_open(rank->plan, rank->coord, store);
+    const int64_t columns = part.n ? part.local[part.n - 1] : 1,
+                  plane = columns * (part.n > 1 ? part.local[part.n - 2] : 1);
+    const int64_t most = block ? block : columns;
     DtLent lent = dt_device_lend(rank, place_of(rank, store, &range, iteration));
-    Part part = part_open(rank->plan, rank->coord, store);
-    part_seek(&part, range.first);
-    const uint32_t last = part.n ? part.n - 1 : 0;
-    for (int64_t i = 0; i < range.n;) {
-        int64_t n = part.n ? part.local[last] - part.at[last] : 1, most = n;
-        int64_t index[DT_PLAN_MAX_RANK];
-        bool inside = true;
-        n = n < range.n - i ? n : range.n - i;
-        for (uint32_t a = 0; a < part.n; a++) {
-            index[a] = part.start[a] + part.at[a];
-            inside = inside && index[a] < part.extent[a];
-        }
-        if (part.n)
-            most = part.extent[last] - index[last];
-        if (inside)
-            run(context, index, n < most ? n : most, lent.at + i * e);
-        i += n;
-        if (part.n) {
-            part.at[last] += n - 1;
-            part_next(&part);
-        }
+    for (int64_t from = range.first, to; from < end; from = to) {
+        const int64_t start = from / plane * plane;
+        to = start + plane < end ? start + plane : end;
+        for (int64_t c = 0; c < columns; c += most)
+            for (int64_t row = from / columns * columns; row < to; row += columns) {
+                const int64_t after = c + most < columns ? row + c + most : row + columns;
+                const int64_t lo = row + c > from ? row + c : from, hi = after < to ? after : to;
+                if (lo < hi)
+                    run_some(&part, lo, hi, run, context, lent.at + (lo - range.first) * e);
+            }
     }
     dt_device_back(rank, &lent, written);
 }

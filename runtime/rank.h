@@ -46,10 +46,11 @@ const uint8_t *dt_pack_take(const DtRank *rank, const DtPlanStore *store, int64_
                             const char *logical, const DtFileView *view);
 /* Calls run for all elements that this rank has of one iteration of the store, n neighbours along
  * its last axis at a time: index[] is that of the first of them in the logical tensor, `at` where
- * they are. Padding is left out. written: run may change them. */
+ * they are. Padding is left out. written: run may change them. block: 0, or the most neighbours at
+ * a time; the same columns of all rows of the last two axes then follow each other. */
 typedef void (*DtPackRun)(void *context, const int64_t *index, int64_t n, char *at);
 void dt_pack_walk(const DtRank *rank, const DtPlanStore *store, int64_t iteration, bool written,
-                  DtPackRun run, void *context);
+                  int64_t block, DtPackRun run, void *context);
 /* This rank's elements into the logical tensor, whose others stay. */
 void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteration, char *logical);
 /* Some elements of the logical tensor, row-major: n from number `first` on. */

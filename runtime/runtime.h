@@ -590,6 +590,9 @@ DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan,
 
 /* init.c: values of all stores before step 0. */
 bool dt_init_stores(DtRank *rank);
+/* The same without the stores that something else gives their values. */
+typedef bool (*DtInitSkips)(const void *context, const DtRank *rank, const DtPlanStore *store);
+bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context);
 /* Local elements of store into dtype buffer (as in its arena); used by tests too. */
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values);
 

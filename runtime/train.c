@@ -378,14 +378,14 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
 
 /* Step 0: the initial values are those of the program, of another program's files, or of a
  * checkpoint whose run does not go on. */
-static bool begin_anew(DtRank *rank)
+static bool begin_anew(DtRank *rank, bool has_values)
 {
     const DtRunOptions *options = rank->options;
     const DtCheckpointFrom weights = {
         .folders = {options->weights}, .n = 1, .weights_only = true, .begins = true};
     int64_t steps;
     if (options->import)
-        return dt_import_load(rank);
+        return dt_import_load(rank, !has_values);
     return options->weights == NULL || dt_checkpoint_load(rank, &weights, &steps);
 }
 
@@ -397,12 +397,13 @@ static bool load_parameters(DtRun *run)
     int64_t steps = -1;
     run->saved = -1;
     dt_scale_begin(rank->plan, &rank->scale);
-    if (!dt_init_stores(rank))
+    const bool has_values = from.n > 0 || !rank->options->import;
+    if (has_values && !dt_init_stores(rank))
         return false;
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))
         return false;
     if (steps < 0)
-        return begin_anew(rank);
+        return begin_anew(rank, has_values);
     run->first_step = run->saved = steps;
     if (rank->rank == 0)
         atomic_store(&rank->shared->saved_step, steps);

@@ -1,6 +1,6 @@
 # A model whose published form needs every rule of a names block (import.py).
 include "std.dsl"
-dim batch = 8, seq = 4, kseq = seq, vocab = 12, embed = 8, heads = 2, head = 4, ffn = 16, experts = 2
+dim batch = 4, seq = 4, kseq = seq, vocab = 12, embed = 8, heads = 2, head = 4, ffn = 40, experts = 2
 dim front = 1, layers = 2
 
 layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {

@@ -77,7 +77,7 @@ names huggingface on published {
 }
 names stacked on published {
   "wte"[embed, vocab = 14] = wte
-  "wpe"[seq, embed = 8] = wpe
+  "wpe"[seq = 3, embed = 8] = wpe
   "scale"[embed] = scale
   "norms"[l, embed] = concat[l](f.n1.gain[f -> l], h.turn.0.n1.gain[h -> l], h.turn.1.n1.gain[h -> l])
   "{l + 7}.norm"[embed] = concat[l](h.n2.gain[h -> l], f.n1.gain[f -> l])

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls with which the machine code of kernels is compared (base/hostrun.c): address ranges
- * and integers as instructions pass them, for the first rank in the first iteration, and for the
- * last rank in the second. */
+/* The calls of kernels on which two builds of their machine code are compared (base/hostrun.c):
+ * address ranges and integers as instructions pass them, for the first rank in the first iteration,
+ * and for the last rank in the second. */
 #include "plan/calls.h"
 
 #include <string.h>
 
-/* calls of a kernel; instructions of it that are compared with them */
+/* calls of a kernel; instructions that are examined for another one */
 enum { WAYS = 2, LOOKED_AT = 64 };
 
 static int64_t integer_of(const DtPlan *plan, const DtPlanArg *arg, int set)
@@ -43,7 +43,7 @@ static DtHostCall call_of(DtArena *arena, const DtPlan *plan, const DtPlanInst *
     return call;
 }
 
-/* Whether the same arguments overlap, at the same distance. */
+/* Whether the same arguments of two calls overlap, at the same distances. */
 static bool same_way(const DtPlan *plan, const DtHostCall *call, const DtPlanInst *inst)
 {
     const DtPlanArg *args = &plan->args[inst->first_arg];

@@ -3,7 +3,7 @@
  * address and size in it is within bounds, so that the runtime and the reports use it without
  * further checks.
  *
- * First what needs no meaning, by the field tables: strings end inside STRS and are UTF-8,
+ * First the checks that follow from the field tables: strings end inside STRS and are UTF-8,
  * enumerations have a name, blobs lie in BLOB, reserved fields are zero, doubles are finite. Then
  * records by themselves (check_record.c); then the program (check_run.c).
  *
@@ -78,8 +78,8 @@ static bool check_strings(Check *check)
     return true;
 }
 
-/* In the middle of a character a string would start with half of it: only starts of strings count.
- */
+/* Whether a string starts at the offset. An offset into the middle of a string is refused: it may
+ * lie inside of a UTF-8 character. */
 static bool check_string(Check *check, uint64_t offset)
 {
     const DtPlan *plan = check->plan;
@@ -100,7 +100,8 @@ static bool check_field(Check *check, const DtPlanRecord *record, uint32_t index
         break;
     case DT_FIELD_F64:
         memcpy(&number, &value, sizeof number);
-        const bool may_be_infinite = strcmp(field->name, "init_a") == 0; /* see check_stores */
+        /* check_stores checks these */
+        const bool may_be_infinite = strcmp(field->name, "init_a") == 0;
         if (isnan(number) || (isinf(number) && !may_be_infinite))
             return dt_check_fail(check, record->tag, index, "%s is not finite", field->name);
         break;

@@ -9,7 +9,7 @@
 
 /* ---- arguments ---- */
 
-/* Extends sum by all of coef x [lo, hi]. */
+/* Adds to the range `sum` the range of coef * x for x in [lo, hi]. */
 static void add_term(CheckWide *sum, int64_t coef, int64_t lo, int64_t hi)
 {
     DtWide x = (DtWide)coef * lo, y = (DtWide)coef * hi;
@@ -17,7 +17,7 @@ static void add_term(CheckWide *sum, int64_t coef, int64_t lo, int64_t hi)
     sum->hi += x < y ? y : x;
 }
 
-/* Least and largest coordinate of the stage's ranks on a mesh axis. */
+/* The least and the largest coordinate that ranks of the stage have on a mesh axis. */
 static CheckRange coordinates(const CheckInst *at, uint32_t axis)
 {
     const DtPlan *plan = at->check->plan;
@@ -54,8 +54,8 @@ static bool arg_range(const CheckInst *at, uint32_t index, CheckWide *ret_range)
     return true;
 }
 
-/* Every partial sum of an address fits 63 bits when its terms do; they do if the whole range does
- * and no term alone leaves it, which the runtime relies on when it adds in 64 bits. */
+/* The runtime adds up an address in 64 bits. No partial sum overflows if the whole range fits in 63
+ * bits, and each term alone does, which is checked here. */
 static bool terms_fit(const CheckInst *at, uint32_t index)
 {
     const DtPlanArg *arg = &at->check->plan->args[index];
@@ -78,9 +78,9 @@ static bool terms_fit(const CheckInst *at, uint32_t index)
     return fits || dt_check_fail(at->check, "ARGS", index, "a term of its value is out of range");
 }
 
-/* Argument i is an address range of at least need bytes inside its arena for all registers; unit:
- * the alignment that the instruction needs; written: whether it writes; shared: whether peers read
- * it. */
+/* Checks that argument i is an address range of at least `need` bytes inside its arena, for all
+ * values of registers. unit: the alignment that the instruction needs; written: whether it writes;
+ * shared: whether other ranks access it. */
 static bool check_address(const CheckInst *at, uint32_t i, DtWide need, int64_t unit, bool written,
                           bool shared)
 {
@@ -177,7 +177,7 @@ static bool check_kernel(const CheckInst *at)
            dt_check_fail(at->check, "INST", at->index, "%s", why);
 }
 
-/* Bytes from the first to the last element of a strided operand. */
+/* The number of bytes from the first to the end of the last element of a strided operand. */
 static DtWide span_bytes(const DtPlanGemm *gemm, int64_t rows, int64_t row, int64_t columns,
                          int64_t column, const int64_t *batch, uint32_t dtype)
 {
@@ -249,7 +249,8 @@ static bool check_read(const CheckInst *at)
     return true;
 }
 
-/* A message of at most a slot of a channel that begins (SEND) or ends (RECV) at this stage. */
+/* Checks a message: it fits in a slot of a channel that begins (SEND) or ends (RECV) at this
+ * stage. */
 static bool check_message(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -270,7 +271,7 @@ static bool check_message(const CheckInst *at)
            check_integer(at, 1, &tag);
 }
 
-/* Bytes from a buffer's start to the end of the last block in it. */
+/* The number of bytes from a buffer's start to the end of its last block. */
 static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
                            const int64_t *coords, int64_t unit)
 {
@@ -283,7 +284,8 @@ static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const
     return last > DT_PLAN_MAX_BYTES ? -1 : (last + 1) * unit;
 }
 
-/* Gathers, scatters and all-to-alls: the memory of their blocks must be inside the two buffers. */
+/* Checks gathers, scatters and all-to-alls: the memory of their blocks must be inside of both
+ * buffers. */
 static bool check_exchange(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -311,7 +313,7 @@ static bool check_exchange(const CheckInst *at)
            check_address(at, 1, from, unit, false, true);
 }
 
-/* Collectives: arguments are written or read in multiples of count elements. */
+/* Checks collectives: their arguments are written or read in multiples of `count` elements. */
 static bool check_collective(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;
@@ -343,7 +345,7 @@ static bool check_collective(const CheckInst *at)
     }
 }
 
-/* Instructions that other ranks wait for have no guards. */
+/* Instructions that other ranks wait for must have no guards. */
 static bool check_guards(const CheckInst *at)
 {
     const DtPlanInst *inst = at->inst;
@@ -361,8 +363,8 @@ static bool check_guards(const CheckInst *at)
     return true;
 }
 
-/* Its event exists in each slot of the ring. A started collective has a queue of its own; a started
- * message has that of its channel. */
+/* Checks the event of an instruction: it exists for each slot of the ring. A started collective
+ * must have a queue other than 0; a started message has that of its channel. */
 static bool check_event(const CheckInst *at)
 {
     const DtPlan *plan = at->check->plan;

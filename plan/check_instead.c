@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: the second form of a product with an epilogue (plan.h, INST). Its instructions touch
- * nothing but the product's own arguments and what they hand on among themselves in arena INSTEAD,
- * so that no other instruction can tell which form ran. */
+/* The checker: the second form of a product with an epilogue (plan.h, INST). Its instructions
+ * access only the product's own arguments and values that they pass to each other in arena INSTEAD,
+ * so no other instruction can tell which form ran. */
 #include "plan/check_internal.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static bool is_instead(const DtPlan *plan, const DtPlanArg *arg)
     return plan->arenas[arg->arena].kind == DT_ARENA_INSTEAD;
 }
 
-/* Whether both are the same bytes for all registers and coordinates. */
+/* Whether both arguments are the same bytes for all registers and coordinates. */
 static bool is_same(const DtPlanArg *a, const DtPlanArg *b)
 {
     return a->kind == b->kind && a->arena == b->arena && a->base == b->base &&
@@ -20,7 +20,7 @@ static bool is_same(const DtPlanArg *a, const DtPlanArg *b)
            memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
 }
 
-/* Whether an argument of the instruction, a written one if written is set, is the same. */
+/* Whether the instruction has the same argument; written: as one that it writes. */
 static bool has_arg(const DtPlan *plan, const DtPlanInst *inst, const DtPlanArg *arg, bool written)
 {
     for (uint32_t i = 0; i < inst->n_args; i++) {
@@ -45,7 +45,7 @@ static bool may_touch(const DtPlan *plan, const DtPlanInst *product, const DtPla
     return found;
 }
 
-/* Whether it is a kernel, or a product without an epilogue, that always runs. */
+/* Whether the instruction is a kernel, or a product without an epilogue, and has no guards. */
 static bool is_plain(const DtPlan *plan, const DtPlanInst *inst)
 {
     const bool is_product =

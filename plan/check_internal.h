@@ -9,26 +9,27 @@
 #include "base/status.h"
 #include "plan/plan.h"
 
-/* Sums and products of plan numbers. */
+/* Sums and products of a plan's numbers are computed in 128 bits. */
 __extension__ typedef __int128 DtWide;
 
 /* Limits that keep arithmetic on plan numbers far from overflow. */
 enum {
-    DT_CHECK_MAX_ARGS = 256, /* pointers or integers of a kernel */
+    DT_CHECK_MAX_ARGS = 256, /* the most pointers or integers of a kernel */
     DT_CHECK_MAX_MESH = 16,
 };
-#define DT_CHECK_MAX_RUNS  1000000000         /* bodies run by one entry */
-#define DT_CHECK_MAX_ITEMS 50000000           /* of schedules; called ones with each call */
-#define DT_CHECK_MAX_COPIES (1 << 20)         /* records that stores of several stages become
-                                               * (stages.c) */
+#define DT_CHECK_MAX_RUNS  1000000000         /* the most bodies that one entry runs */
+#define DT_CHECK_MAX_ITEMS 50000000           /* the most items of schedules; those of a called
+                                               * entry count once per call */
+#define DT_CHECK_MAX_COPIES (1 << 20)         /* the most records into which records of several
+                                               * stages expand (stages.c) */
 
 typedef struct Check {
     const DtPlan *plan;
-    DtStatus status; /* of the first record that is wrong */
-    int64_t events;  /* largest event number in instructions so far */
+    DtStatus status; /* text about the first wrong record */
+    int64_t events;  /* the largest event number in instructions so far */
 } Check;
 
-/* Records "plan record INST 12: ..." and returns false. */
+/* Reports "plan record INST 12: ..." and returns false. */
 bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -40,7 +41,7 @@ bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *w
  * only in runs that predict. */
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name);
 
-/* stage is -1 or a stage of the plan. */
+/* Whether stage is -1 or a stage of the plan. */
 bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
 /* check_sdpa.c. sdpa: checks record i. attention: checks a kernel instruction whose arguments
@@ -60,8 +61,8 @@ typedef struct CheckWide {
     DtWide lo, hi;
 } CheckWide;
 
-/* The ranges of registers of a body over all its runs on one stage. unset: bit set of registers
- * without a value in some run. trains: some run is part of training. */
+/* For a body: the range of each register over all its runs on one stage. unset: bits of registers
+ * that have no value in some run. trains: some run is part of training. */
 typedef struct CheckHull {
     bool runs, trains;
     uint32_t unset;
@@ -74,15 +75,15 @@ typedef struct CheckInst {
     const DtPlanInst *inst;
     uint32_t index, stage;
     const CheckHull *hull;
-    bool is_second; /* part of a product's second form: it may touch arena INSTEAD */
+    bool is_second; /* part of the second form of a product: it may access arena INSTEAD */
 } CheckInst;
 
 bool dt_check_records(Check *check);
-/* Schedules, bodies and instructions. Requires all other records to be checked. */
+/* Checks schedules, bodies and instructions; all other records must be checked before. */
 bool dt_check_run(Check *check);
 bool dt_check_inst(const CheckInst *at);
-/* check_instead.c: of a good product with a second form, whose body's instructions have good
- * arguments. */
+/* check_instead.c: checks the second form of a valid product; the arguments of its body's
+ * instructions are valid. */
 bool dt_check_instead(const DtPlan *plan, const DtPlanInst *product, char ret_why[DT_CHECK_WHY]);
 
 #endif

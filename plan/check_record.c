@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Product of the sizes of the mesh axes of mask; the mesh was checked. */
+/* The product of the sizes of the mesh axes in mask; the mesh is valid. */
 static int64_t ranks_of(const DtPlan *plan, uint32_t mask)
 {
     int64_t ranks = 1;
@@ -127,7 +127,7 @@ static bool check_arenas(Check *check)
     return true;
 }
 
-/* The mesh axes of a split are different ones; then only zeros follow. */
+/* Checks that a split lists different mesh axes, and only zeros after them. */
 static bool split_mask(const DtPlan *plan, const DtPlanAxis *axis, uint32_t *ret_mask)
 {
     bool ended = false;
@@ -155,7 +155,7 @@ static bool check_axes(Check *check)
             axis->local > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "AXIS", i, "extent %lld, local %lld, split by %u, ...",
                                  (long long)axis->extent, (long long)axis->local, axis->split[0]);
-        /* Inputs hold a micro-batch: time splits the batch too. */
+        /* Inputs contain one micro-batch, so time splits the batch too. */
         int64_t ranks = ranks_of(plan, mask);
         if (axis->step < -DT_PLAN_MAX_BYTES || axis->step > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "AXIS", i, "a step of %lld", (long long)axis->step);
@@ -163,7 +163,7 @@ static bool check_axes(Check *check)
             return dt_check_fail(check, "AXIS", i, "%lld elements from %lld of %lld",
                                  (long long)axis->local, (long long)axis->first,
                                  (long long)axis->extent);
-        if (plan->meta->pipeline != 0) /* a stage may hold any part of a loop */
+        if (plan->meta->pipeline != 0) /* a stage may have any part of a stacked store */
             continue;
         if ((DtWide)axis->local * ranks * plan->meta->n_micro < axis->extent)
             return dt_check_fail(check, "AXIS", i, "%lld ranks hold %lld each of %lld",
@@ -184,7 +184,7 @@ static int64_t arena_bytes(const DtPlan *plan, uint32_t arena, int32_t stage)
     return least;
 }
 
-/* Dimensions of blocks, and that coordinates that move them are the group's own. */
+/* Checks the dimensions of blocks, and that only coordinates within the group move them. */
 static bool check_blocks(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -238,7 +238,7 @@ bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
     return dt_plan_name(dt_plan_str(plan, name)).run == DT_PLAN_PREDICT;
 }
 
-/* Memory that any run allocates; the arena has been checked. */
+/* Whether every run allocates the memory; the arena is valid. */
 static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
 {
     const uint32_t kind = check->plan->arenas[arena].kind;
@@ -247,7 +247,8 @@ static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t ar
                          dt_plan_predicts(kind) ? "to predict" : "for products' second forms");
 }
 
-/* A tensor in an arena: axes in range, bytes = local elements x dtype, aligned, inside. */
+/* Checks a tensor in an arena: its axes exist, its bytes are those of its local elements, and it is
+ * aligned and inside of the arena. */
 static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t first_axis,
                          uint32_t n_axes, uint32_t dtype, uint32_t arena, int32_t stage,
                          int64_t offset, int64_t bytes)
@@ -265,7 +266,7 @@ static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t
     return check_place(check, tag, index, arena, stage, offset, bytes, dtype);
 }
 
-/* Spans are optional as a whole: without any, records say 0. */
+/* Spans are optional as a whole: in a plan without any, records refer to span 0. */
 static bool check_span(Check *check, const char *tag, uint32_t index, uint32_t span)
 {
     if (span == 0 || span < check->plan->n_spans)
@@ -294,7 +295,7 @@ static bool check_channels(Check *check)
     return true;
 }
 
-/* Bytes of one bucket of a store with this record; false if the record cannot be. */
+/* The bytes of one bucket with this record; false: the record is impossible. */
 static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, DtWide *ret_bytes)
 {
     const DtPlan *plan = check->plan;
@@ -322,7 +323,7 @@ static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, D
     return true;
 }
 
-/* As check_tensor, for a store in a bucket. */
+/* The same as check_tensor, for a store in a bucket. */
 static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
 {
     const DtPlan *plan = check->plan;
@@ -335,7 +336,7 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                              store->n_loops);
     if (!check_pack(check, index, store, &expected))
         return false;
-    /* of an element */
+    /* bytes of an element */
     DtWide terms = store->kind == DT_PLAN_GRAD ? expected / plan->packs[store->pack - 1].run : 0;
     terms *= plan->packs[store->pack - 1].extent;
     for (uint32_t a = 0; a < store->n_loops && expected <= DT_PLAN_MAX_BYTES; a++) {
@@ -349,8 +350,8 @@ static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
                        store->bytes, store->dtype);
 }
 
-/* A store of several stages: it fits on each, and its loops have the iterations that it holds
- * there. */
+/* Checks a store of several stages: it fits in memory on each, and its loops have the iterations
+ * that it holds there. */
 static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
 {
     const DtPlan *plan = check->plan;
@@ -446,7 +447,7 @@ static bool check_kernels(Check *check)
     return true;
 }
 
-enum { MOST_SPILLED = 1 << 19 }; /* bytes of memory for registers that a thread may spill */
+enum { MOST_SPILLED = 1 << 19 }; /* limit for the bytes to which a thread spills registers */
 
 static bool check_launches(Check *check)
 {
@@ -509,7 +510,7 @@ static bool is_real(uint32_t dtype)
     return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
 }
 
-/* The requirements of the record's epilogue. */
+/* Checks what the epilogue requires of the record. */
 static bool check_epilogue(Check *check, uint32_t i)
 {
     const DtPlanGemm *g = &check->plan->gemms[i];
@@ -531,7 +532,8 @@ static bool check_epilogue(Check *check, uint32_t i)
     return true;
 }
 
-/* Sizes and strides of a GEMM. check_inst.c checks that they are inside the buffers. */
+/* Checks sizes and strides of a GEMM; check_inst.c checks that its operands are inside of
+ * buffers. */
 static bool check_gemms(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -571,8 +573,8 @@ static bool check_gemms(Check *check)
     return true;
 }
 
-/* Intervals are in rising order. They, and the bounds of random numbers, are integers, and only i32
- * inputs have them. */
+/* Checks the intervals of an input: they are in ascending order. They, and the bounds of random
+ * numbers, are integers, and only i32 inputs have them. */
 static bool check_values(Check *check, uint32_t index, const DtPlanInput *input)
 {
     bool good = input->n_ranges <= DT_PLAN_RANGES && input->draw_lo <= input->draw_hi &&
@@ -642,7 +644,7 @@ static bool has_entry(const DtPlan *plan, DtPlanStr name)
     return false;
 }
 
-/* A formula that refuses its settings is accepted too: a run may change them. */
+/* A formula may refuse the settings that the plan has, since a run may change them. */
 static bool check_formula(Check *check, uint32_t i, const DtFormulaStep *step)
 {
     const DtPlanScalar *scalar = &check->plan->scalars[i];
@@ -749,7 +751,7 @@ static bool check_saved(Check *check)
     return true;
 }
 
-/* Records that only reports read. */
+/* Checks records that only reports read. */
 static bool check_told(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -777,7 +779,7 @@ static bool check_told(Check *check)
            dt_check_fail(check, "PRED", 1, "a plan has %u predictions", plan->n_predictions);
 }
 
-/* The notes themselves are the certificate's business. */
+/* Only the certificate reads the notes themselves. */
 static bool check_notes(Check *check)
 {
     const DtPlan *plan = check->plan;

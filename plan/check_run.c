@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checker: the program. For each stage: walks the schedule of every entry (loops nest and end,
- * registers are set before they are read, the number of runs is bounded), collecting for each body
- * the range of every register over all places that run it; then looks at the instructions of each
- * (check_inst.c).
+/* The checker: the program. For each stage, walks the schedule of every entry (loops nest and end,
+ * registers are set before they are read, the number of runs is bounded) and collects, for each
+ * body, the range of every register over all places that run it. Then it checks the instructions of
+ * each body (check_inst.c).
  *
  * The walk is one pass over the items. A register that is set inside a loop has no value when an
- * iteration begins, so nothing depends on the iteration before; then ranges follow from the loops
- * around a SET and in front of it alone. What a WHEN guards sees its register within that range; a
- * register that it sets has no value behind it. The ring's register keeps its value: it is set
- * modulo a count only, which bounds it before any SET around is looked at. */
+ * iteration begins, so no iteration depends on the one before, and the range of a SET follows from
+ * the loops around and in front of it. Items guarded by a WHEN run with its register within the
+ * WHEN's range; a register that they set has no value after them. The ring's register keeps its
+ * value from iteration to iteration: every SET of it has a modulus, which bounds it. */
 #include "plan/check_internal.h"
 
 #include "plan/kinds.h"
@@ -27,26 +27,27 @@ typedef struct Leaves {
 typedef struct Stage {
     uint32_t number;
     CheckHull *hulls; /* by body */
-    uint32_t *list;   /* of those that run */
+    uint32_t *list;   /* by body: it runs */
     uint32_t n;
-    int64_t items; /* visited so far, on all stages */
-    Leaves *leaves; /* by entry */
+    int64_t items; /* items visited so far, on all stages */
+    Leaves *leaves; /* what is known of entries that were walked, by number */
 } Stage;
 
 /* ---- schedules ---- */
 
 typedef struct Nest {
-    uint32_t entry, end;                      /* number of the entry, the item after its last */
-    uint32_t n_open, open[DT_PLAN_MAX_DEPTH]; /* registers of the loops around us */
+    uint32_t entry, end;                      /* number of the entry; the number after its last
+                                               * item */
+    uint32_t n_open, open[DT_PLAN_MAX_DEPTH]; /* registers of the loops around the present item */
     CheckRange reg[DT_PLAN_REGS];
-    uint32_t unset;                      /* bits of registers without a value */
-    int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* how often we come here, by depth */
+    uint32_t unset;                      /* bits: registers without a value */
+    int64_t runs[DT_PLAN_MAX_DEPTH + 1]; /* by depth: how many times the present item runs */
     int64_t total;
     Leaves leaves;
-    uint32_t n_when;     /* WHENs around us */
-    bool trains;         /* the entry is not to predict */
-    bool called;         /* the items are another entry's, */
-    uint32_t least_open; /* which may not end these loops */
+    uint32_t n_when;     /* number of open WHENs */
+    bool trains;         /* the entry is not used for predictions only */
+    bool called;         /* the items are those of a called entry, */
+    uint32_t least_open; /* which must not end these loops */
 } Nest;
 
 static void widen(Stage *stage, uint32_t body, const Nest *nest)
@@ -80,7 +81,7 @@ static CheckRange hull_of(CheckRange a, CheckRange b)
     return (CheckRange){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
-/* Registers may have become 0, and the ring shorter. */
+/* After items that may have run or not: registers may be 0, and the ring's slot smaller. */
 static void leave(Nest *nest, uint32_t looped, int64_t slots)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
@@ -91,9 +92,9 @@ static void leave(Nest *nest, uint32_t looped, int64_t slots)
             hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
 }
 
-/* The registers that items from the LOOP at index up to its END set, except for the ring's. The
- * ranges of the ring and of inner loops become those of all iterations. Missing ENDs are found
- * later. */
+/* The registers, other than the ring's, that are set by items from the LOOP at index up to its END.
+ * The ranges of the ring's register, and of those of inner loops, become those of all iterations. A
+ * missing END is found later. */
 static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const Stage *stage)
 {
     uint32_t bits = 0, end = nest->end;
@@ -129,7 +130,8 @@ static bool open_loop(Check *check, uint32_t index, const DtPlanSchedule *item, 
         item->first > limit || item->step < -limit || item->step > limit)
         return dt_check_fail(check, "SCHD", index, "%lld times from %lld by %lld",
                              (long long)item->count, (long long)item->first, (long long)item->step);
-    int64_t last = item->first + (int64_t)item->step * (item->count - 1); /* below 2^62 */
+    /* each is below 2^62, so the sum fits in 64 bits */
+    int64_t last = item->first + (int64_t)item->step * (item->count - 1);
     if (last < -(limit << 9) || last > limit << 9)
         return dt_check_fail(check, "SCHD", index, "counts to %lld", (long long)last);
     nest->unset |= set_within(check->plan, index, nest, stage);
@@ -244,7 +246,7 @@ static bool check_item(Check *check, uint32_t index, Nest *nest, Stage *stage)
     return true;
 }
 
-/* Items that run for a part of a register's values. */
+/* Checks a WHEN: its items run for a part of a register's values. */
 static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, Stage *stage)
 {
     const DtPlan *plan = check->plan;
@@ -272,7 +274,7 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
                                         part.hi < all.hi ? part.hi : all.hi};
     if (nest->reg[item->reg].lo > nest->reg[item->reg].hi) {
         nest->reg[item->reg] = all;
-        /* a piece runs for other micro-batches as well */
+        /* a piece is called for other micro-batches as well */
         return (plan->meta->pipeline && item->reg == 0) ||
                dt_check_fail(check, "SCHD", index, "what it guards never runs");
     }
@@ -283,7 +285,7 @@ static bool check_when(Check *check, uint32_t index, uint32_t end, Nest *nest, S
         return dt_check_fail(check, "SCHD", index, "register %u is set where it guards", item->reg);
     nest->n_when--;
     nest->reg[item->reg] = all;
-    /* it has run or has not: the ring has either value */
+    /* the called items may have run or not: the ring's register has either value */
     nest->unset |= set & ~(1u << DT_PLAN_REG_RINGBUF);
     if (set >> DT_PLAN_REG_RINGBUF & 1)
         nest->reg[DT_PLAN_REG_RINGBUF] = hull_of(ring, nest->reg[DT_PLAN_REG_RINGBUF]);
@@ -345,7 +347,7 @@ static bool walk_entries(Check *check, Stage *stage)
 
 /* ---- bodies ---- */
 
-/* A body that is a product's second form runs with the registers that the product has. */
+/* Checks the second form of a product, with the ranges of registers with which the product runs. */
 static bool check_second(const CheckInst *product)
 {
     const DtPlan *plan = product->check->plan;
@@ -366,7 +368,7 @@ static bool check_second(const CheckInst *product)
            dt_check_fail(product->check, "INST", product->index, "%s", why);
 }
 
-/* ran becomes true of the bodies of second forms. */
+/* Checks a body with these ranges of registers. Sets `ran` for the bodies of second forms. */
 static bool check_body(Check *check, uint32_t b, uint32_t stage, const CheckHull *hull, bool *ran)
 {
     const DtPlan *plan = check->plan;
@@ -382,7 +384,7 @@ static bool check_body(Check *check, uint32_t b, uint32_t stage, const CheckHull
     return true;
 }
 
-/* All bodies that a stage runs; ret_ran[b] becomes true for them. */
+/* Walks all entries of a stage, and sets ret_ran[b] for the bodies that it runs. */
 static bool check_stage(Check *check, Stage *stage, bool *ret_ran)
 {
     if (!walk_entries(check, stage))
@@ -414,7 +416,7 @@ static bool check_all(Check *check, Stage *stage, bool *ran)
         if (!check_stage(check, stage, ran))
             return false;
     }
-    /* Reports also read bodies that never run. */
+    /* Checks bodies that never run, too, since reports read them. */
     for (uint32_t b = 0; b < plan->n_bodies; b++)
         if (!ran[b] && !check_body(check, b, 0, &still, ran))
             return false;

@@ -26,7 +26,8 @@ static bool is_wanted(const DtPlanSdpa *s, uint32_t part)
 
 static bool is_row(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
-/* m and l come together, and in backward passes; fields that the pass does not use are empty. */
+/* Checks which parts a record has: m and l come together, and always in backward passes; fields
+ * that the pass does not use are empty. */
 static bool check_pointers(const DtPlan *plan, const DtPlanSdpa *s, char *ret_why)
 {
     const uint32_t n = plan->kernels[s->kernel].n_pointers;
@@ -68,7 +69,7 @@ bool dt_check_sdpa(const DtPlan *plan, uint32_t i, char ret_why[DT_CHECK_WHY])
     return check_pointers(plan, s, ret_why);
 }
 
-/* Bytes up to the last element. */
+/* The number of bytes up to the end of the last element. */
 static DtWide bytes_of(const DtPlanSdpa *s, uint32_t part)
 {
     const bool of_keys =

@@ -53,8 +53,8 @@ _Static_assert(N(rule_names) == DT_RULE_KINDS, "one name each");
 _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES,
                "one name each");
 
-/* Size of one element of each kind; fields of several elements are arrays of it. RESERVED: the
- * field's own. */
+/* The size of one element, by kind; fields of several elements are arrays of it. RESERVED: the
+ * field's own size. */
 #define SIZE_U8(field)       1u
 #define SIZE_U16(field)      2u
 #define SIZE_U32(field)      4u
@@ -89,7 +89,7 @@ _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_
 #undef F
 #undef E
 
-/* The members' sizes add up to the record's. */
+/* asserts that the members' sizes add up to the record's */
 #define F(record, member, kind)        +sizeof(((DtPlan##record *)0)->member)
 #define E(record, member, kind, names) +sizeof(((DtPlan##record *)0)->member)
 #define RECORD(section, type, ...) \

@@ -32,16 +32,16 @@ typedef enum DtPlanFieldKind {
 typedef struct DtPlanField {
     const char *name;
     DtPlanFieldKind kind;
-    uint32_t offset, size, count; /* size: of one of count elements */
-    const char *const *names;     /* of an enumeration */
+    uint32_t offset, size, count; /* size: that of one of count elements */
+    const char *const *names;     /* names of an enumeration */
     uint32_t n_names;
 } DtPlanField;
 
 typedef struct DtPlanRecord {
-    const char *tag, *name; /* "INST", "insts" */
+    const char *tag, *name; /* for example "INST", "insts" */
     uint32_t size, n_fields;
     const DtPlanField *fields;
-    size_t at, n; /* offsets of the pointer and the count in DtPlan */
+    size_t at, n; /* offsets in DtPlan of the section's pointer and count */
 } DtPlanRecord;
 
 enum {
@@ -52,19 +52,19 @@ enum {
 };
 extern const DtPlanRecord dt_fields_records[DT_RECORDS]; /* in the order of DT_PLAN_SECTIONS */
 
-/* The section with this tag (4 characters), or NULL. */
+/* The section with this tag (4 characters); NULL: there is none. */
 const DtPlanRecord *dt_fields_find(const char *tag);
 
-/* Array and count of a section of plan. */
+/* The array and count of a section in a plan. */
 const void *dt_fields_at(const DtPlan *plan, const DtPlanRecord *record);
 uint32_t dt_fields_count(const DtPlan *plan, const DtPlanRecord *record);
 
-/* Element number index of a field as an integer (doubles: not allowed). */
+/* Element number index of a field, as an integer. The field must not be a double. */
 uint64_t dt_fields_get(const DtPlanField *field, const void *record, uint32_t index);
 void dt_fields_set(const DtPlanField *field, void *record, uint32_t index, uint64_t value);
 
-/* plantext.c: appends the value of the field with this name as `dtc dump` prints it, zeros too; all
- * elements of an array, with commas between. False: the record has no such field. */
+/* plantext.c: appends the value of the field with this name as `dtc dump` prints it, even if it is
+ * zero; all elements of an array, separated by commas. False: the record has no such field. */
 bool dt_plantext_value(const DtPlan *plan, const DtPlanRecord *record, const void *at,
                        const char *name, size_t len, DtText *ret_text);
 

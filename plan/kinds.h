@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Elements of tensors. A bool is one byte. */
+/* Dtypes of elements. A bool has one byte. */
 typedef enum DtPlanDtype {
     DT_PLAN_BOOL,
     DT_PLAN_U8,
@@ -83,7 +83,7 @@ typedef struct DtEpilogueInfo {
 } DtEpilogueInfo;
 extern const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES];
 
-/* Bytes of an element; 0 for a number that is no dtype. */
+/* Bytes of an element; 0: the number is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);
 /* Whether the product rounds its operands to tf32. */

@@ -17,7 +17,7 @@ static void add_text(DtDigest *digest, const char *text)
 
 static void add_number(DtDigest *digest, uint32_t number)
 {
-    /* plans are little-endian, and so are their readers */
+    /* plans, and the machines that read them, are little-endian */
     dt_digest_add(digest, &number, sizeof number);
 }
 

@@ -23,11 +23,11 @@ typedef struct DtLogicalTexts {
     const char *serial, *facts, *placed, *final;
 } DtLogicalTexts;
 
-/* Adds the section; notes may be empty. All kernels and their code must be in the builder.
- * False: the texts have more than a gigabyte. */
+/* Adds the section; notes may be empty. All kernels and their code must already be in the builder.
+ * False: the texts exceed a gigabyte. */
 bool dt_logical_write(DtPlanBuilder *builder, const DtLogicalTexts *texts, const DtText *notes);
 
-/* False: the plan has no such section, or not these texts. */
+/* False: the plan has no valid logical section. */
 bool dt_logical_read(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_texts);
 
 /* A cryptographic digest of the kernels, which notes name by number and no certificate can

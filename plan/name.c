@@ -19,7 +19,7 @@ static DtPlanRun run_of(const char *word, size_t len)
     return DT_PLAN_NO_RUN;
 }
 
-/* A number of at most nine digits without a leading zero; -1: there is none. */
+/* Reads a number of at most nine digits without leading zeros; -1: there is none. */
 static int32_t take_number(const char **at)
 {
     const char *from = *at;
@@ -29,7 +29,7 @@ static int32_t take_number(const char **at)
     return *at == from || (*from == '0' && *at - from > 1) ? -1 : number;
 }
 
-/* The part of a name after the run: ".prologue", ".2", ".prologue.2", ".f3", ".f3.1". */
+/* Reads the part of a name after the run: ".prologue", ".2", ".prologue.2", ".f3", ".f3.1". */
 static bool read_part(const char *rest, DtPlanName *ret_name)
 {
     static const char prologue[] = ".prologue", letters[] = "fbw";

@@ -32,18 +32,18 @@ typedef enum DtPlanPart {
 } DtPlanPart;
 
 typedef struct DtPlanName {
-    DtPlanRun run;         /* NO_RUN: the name is of no such form */
+    DtPlanRun run;         /* NO_RUN: the name has another form */
     DtPlanPart part;
-    int32_t number;        /* of the piece or the stage; -1: none */
-    int32_t twin;          /* 0: the first */
-    const char *objective; /* points into the name, n_objective characters long; none: 0 */
+    int32_t number;        /* number of the piece or of the stage; -1: none */
+    int32_t twin;          /* number of the form of a piece's entry; 0: the first one */
+    const char *objective; /* name of the loss: n_objective characters of the name; 0 without one */
     uint32_t n_objective;
 } DtPlanName;
 
 DtPlanName dt_plan_name(const char *name);
 /* Whether both belong to the same run, of one loss. */
 bool dt_plan_name_same_run(const DtPlanName *a, const DtPlanName *b);
-/* Whether it is only a part of a run. */
+/* Whether the entry is only a part of a run. */
 bool dt_plan_name_is_part(const DtPlanName *name);
 
 #endif

@@ -49,20 +49,21 @@ typedef enum DtNoteKind {
 } DtNoteKind;
 
 enum {
-    DT_NOTE_ADDS = 1,      /* written: added to earlier contents */
-    /* written: accumulated in memory that was zeroed for it, so that it is all of the value */
+    DT_NOTE_ADDS = 1,      /* written: the instruction adds to earlier contents */
+    /* written: the instruction adds to memory that was zeroed before, so the result is all of the
+     * value */
     DT_NOTE_ZEROED = 2,
     /* written: may overwrite the value that follows, which is read at the same index */
     DT_NOTE_IN_PLACE = 4,
     /* a stride in elements per axis of the value's type follows; without it the value is dense,
      * or a block */
     DT_NOTE_STRIDES = 8,
-    DT_NOTE_DTYPE = 16,    /* written: stored in the dtype that follows, not the value's own */
-    /* read: by no op, but by a library that runs instead of the kernel (plan.h, SDPA) */
+    DT_NOTE_DTYPE = 16,    /* written: the dtype that follows is stored, not the value's own */
+    /* read: no op reads it, only a library that runs instead of the kernel (plan.h, SDPA) */
     DT_NOTE_SPARE = 1,
     DT_NOTE_FLAGS = 32
 };
-enum { DT_NOTE_PHASES = 3 }; /* forward, backward, weight gradients */
+enum { DT_NOTE_PHASES = 3 }; /* phases of a piece: forward, backward, weight gradients */
 
 /* Integers. BASES: n, then per term: multiplier (signed), extent, number of mesh axes, these (time
  * included). ELEMENT, in a block of attention: multiplier (signed) of the first query, then of each

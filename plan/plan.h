@@ -28,8 +28,8 @@
 #include <string.h>
 
 #define DT_PLAN_MAGIC "DTPLAN\r\n"
-#define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* of all arenas of a rank; also elements and
-                                              * extents */
+#define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
+                                              * most elements, and the largest extent */
 
 enum { DT_PLAN_VERSION = 25, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
@@ -41,7 +41,7 @@ typedef struct DtPlanHeader {
     char magic[8];
     uint32_t version;
     uint32_t n_sections;
-    uint64_t length;      /* of the whole file */
+    uint64_t length;      /* bytes of the whole file */
     uint64_t digest;      /* XXH3-64 of all bytes after the header */
     uint8_t reserved[32]; /* zero */
 } DtPlanHeader;           /* 64 bytes */
@@ -51,7 +51,7 @@ typedef struct DtPlanSection {
     uint16_t version;
     uint16_t critical;    /* 1: a reader that does not know the tag must refuse the file */
     uint32_t record_size;
-    uint32_t count;       /* records (bytes for STRS and BLOB) */
+    uint32_t count;       /* number of records (bytes for STRS and BLOB) */
     uint64_t offset;      /* from the start of the file, multiple of DT_PLAN_ALIGN */
     uint64_t length;      /* record_size * count */
     uint64_t checksum;    /* XXH3-64 of the section */
@@ -61,7 +61,8 @@ typedef uint32_t DtPlanStr; /* offset in STRS; 0 is the empty string */
 
 /* META: one record. */
 typedef struct DtPlanMeta {
-    DtPlanStr model, source, compiler, target; /* "gpt2", "gpt2.dsl", "dtc 0.1.0", "cpu-v4" */
+    DtPlanStr model, source, compiler, target; /* for example "gpt2", "gpt2.dsl", "dtc 0.1.0",
+                                                * "cpu-v4" */
     /* folder of the .dsl file relative to the plan's folder, or absolute */
     DtPlanStr source_folder;
     /* 1: the loss is a sum over samples, so an evaluation includes the samples after the last
@@ -69,7 +70,7 @@ typedef struct DtPlanMeta {
     uint32_t eval_rest;
     uint32_t pipeline;        /* 1 + number of the mesh axis whose coordinate is the stage; 0: one
                                * stage */
-    uint32_t events;          /* how many events instructions use */
+    uint32_t events;          /* number of events that instructions use */
     uint32_t n_ranks, n_micro;
     /* elements of a random draw that one call of the generator gives: 1, 4; 0: no draws */
     uint32_t draws;
@@ -109,10 +110,10 @@ typedef struct DtPlanGroup { uint32_t mask, size, queue; DtPlanStr stages; } DtP
  * waits for ever even if each end works through its messages one at a time, in the order in
  * which they were begun. */
 typedef struct DtPlanChannel {
-    DtPlanStr name;           /* of the value */
-    uint32_t from, to;        /* stages; may be equal */
+    DtPlanStr name;           /* path of the value */
+    uint32_t from, to;        /* the sending and the receiving stage; may be equal */
     uint32_t slots;
-    int64_t bytes;            /* bytes of a slot: of the largest message */
+    int64_t bytes;            /* bytes of a slot, which the largest message needs */
     uint32_t span, direct;
 } DtPlanChannel;
 
@@ -145,9 +146,10 @@ typedef struct DtPlanArenaSize { int64_t bytes; } DtPlanArenaSize;
  * - 1 of a loop that stages share. */
 typedef struct DtPlanAxis {
     DtPlanStr name;
-    uint8_t split[DT_PLAN_SPLITS]; /* mesh axes that split it + 1, major to minor, then zeros */
-    int64_t extent;       /* logical */
-    int64_t local;        /* on one rank */
+    uint8_t split[DT_PLAN_SPLITS]; /* 1 + numbers of the mesh axes that split it, major to minor,
+                                    * then zeros */
+    int64_t extent;       /* logical extent */
+    int64_t local;        /* extent on one rank */
     int64_t first;        /* loop axes: index of the stage's first element; else 0 */
     /* loop axes of a store that several stages have: how much `first` grows from one stage to
      * the next */
@@ -169,14 +171,14 @@ typedef struct DtPlanPack {
 /* STOR: parameters, states, moments (gradients too, for reports). Local part contiguous,
  * row-major. */
 typedef struct DtPlanStore {
-    DtPlanStr path;       /* h.attention.wq.w */
-    DtPlanStr pattern;    /* h.#.attention.wq.w */
+    DtPlanStr path;       /* for example h.attention.wq.w */
+    DtPlanStr pattern;    /* for example h.#.attention.wq.w */
     uint32_t first_axis;
-    int32_t of;           /* store that a moment or gradient belongs to, or -1 */
+    int32_t of;           /* number of the store that a moment or gradient belongs to, or -1 */
     uint8_t kind, dtype, init, n_axes, n_loops; /* DtStoreKind, DtDtype, DtInitKind */
-    uint8_t saved, arena, reserved;             /* saved: belongs in checkpoints */
+    uint8_t saved, arena, reserved;             /* 1: checkpoints contain it */
     double init_a, init_b;
-    uint64_t key;         /* of the initialiser's random numbers */
+    uint64_t key;         /* key of the initialiser's random numbers */
     int64_t offset, bytes;
     uint32_t span;
     /* the stage that has it, or -1; stages that use one parameter have a record each, with equal
@@ -198,7 +200,7 @@ typedef struct DtPlanCode {
 
 /* KERN: void symbol(char *const *p, const int64_t *i), p: n_pointers addresses, i: n_integers. */
 typedef struct DtPlanKernel {
-    DtPlanStr symbol, name; /* "k12", "layernorm.fwd" */
+    DtPlanStr symbol, name; /* for example "k12", "layernorm.fwd" */
     uint32_t code, n_pointers, n_integers, span;
     /* special: operations that take time in addition to flops, such as exponentials
      * (codegen/kernel_price.c) */
@@ -215,14 +217,14 @@ typedef struct DtPlanKernel {
  * arbitrary. */
 #define DT_PLAN_PIECES "_pieces"
 #define DT_PLAN_FINISH "_finish"
-#define DT_PLAN_WORKSPACE_MOST (1 << 26) /* bytes */
+#define DT_PLAN_WORKSPACE_MOST (1 << 26) /* the most bytes of a workspace */
 #define DT_PLAN_ARGUMENT_MOST 4096       /* bytes of a kernel's argument that every driver
                                           * accepts */
 typedef struct DtPlanLaunch {
     uint32_t blocks, threads;  /* threads of a block: at most 1,024 */
     /* shared memory of a block in bytes: at most 232,448; blocks of the second kernel, or 0 */
     uint32_t shared, finish;
-    uint64_t workspace;        /* bytes */
+    uint64_t workspace;        /* bytes of the workspace */
 } DtPlanLaunch;
 
 /* REGS: registers of a kernel's code for one target, as the assembler reported them; of two
@@ -251,7 +253,7 @@ typedef struct DtPlanRegisters {
  * s, of m and of l: forward it writes (s, 1) to m and l, backward it writes m + log l to s. */
 #define DT_PLAN_STATISTIC "_statistic"
 #define DT_PLAN_STATISTIC_THREADS 256
-#define DT_PLAN_SDPA_WORKSPACE_MOST ((uint64_t)1 << 32) /* bytes */
+#define DT_PLAN_SDPA_WORKSPACE_MOST ((uint64_t)1 << 32) /* the most bytes of the workspace */
 typedef enum DtPlanSdpaPart {
     DT_SDPA_Q, DT_SDPA_K, DT_SDPA_V, DT_SDPA_O, DT_SDPA_MAX, DT_SDPA_SUM,
     DT_SDPA_DO, DT_SDPA_DQ, DT_SDPA_DK, DT_SDPA_DV, DT_SDPA_PARTS
@@ -263,20 +265,21 @@ typedef struct DtPlanSdpa {
     uint64_t workspace;
     int32_t pointer[DT_SDPA_PARTS];
     int64_t offset[DT_SDPA_PARTS];
-    int64_t of_batch[DT_SDPA_PARTS], of_head[DT_SDPA_PARTS], of_row[DT_SDPA_PARTS]; /* strides */
+    /* strides of batch, heads and rows */
+    int64_t of_batch[DT_SDPA_PARTS], of_head[DT_SDPA_PARTS], of_row[DT_SDPA_PARTS];
 } DtPlanSdpa;
 
 /* GEMM: C[b.., m, n] (+)= A[b.., m, k] B[b.., k, n], all strided in elements. epilogue
  * (kinds.h): what the product does in the same call (bias, activation). It requires c_col = 1
  * and no batch axes; with `accumulate` only sums of A or B are allowed. */
 typedef struct DtPlanGemm {
-    uint32_t n_batch, accumulate;       /* accumulate 1: add to C */
+    uint32_t n_batch, accumulate;       /* 1: adds to C */
     uint32_t dtype_a, dtype_b, dtype_c, epilogue;
     int64_t m, n, k;
     int64_t batch[DT_PLAN_MAX_BATCH];
     int64_t a_batch[DT_PLAN_MAX_BATCH], b_batch[DT_PLAN_MAX_BATCH], c_batch[DT_PLAN_MAX_BATCH];
     int64_t a_row, a_col, b_row, b_col, c_row, c_col;
-    int64_t matrix_row, matrix_col;     /* strides of the epilogue's matrix; 0: none */
+    int64_t matrix_row, matrix_col;     /* strides of the epilogue's matrix; 0: it has none */
 } DtPlanGemm;
 
 /* BLOK: the layout of the blocks that members of a group exchange. A block is an array of
@@ -288,11 +291,11 @@ typedef struct DtPlanGemm {
 typedef struct DtPlanBlocks {
     uint32_t group, n_dims;
     int64_t extent[DT_PLAN_BLOCK_DIMS], to[DT_PLAN_BLOCK_DIMS], from[DT_PLAN_BLOCK_DIMS];
-    uint8_t coord_axis[8];                    /* DT_PLAN_COORDS of them */
+    uint8_t coord_axis[8];                    /* by coordinate, DT_PLAN_COORDS of them */
     int64_t to_coord[DT_PLAN_COORDS], from_coord[DT_PLAN_COORDS];
 } DtPlanBlocks;
 
-/* ARGS */
+/* ARGS: arguments of instructions */
 /* STEP: number of the step; GPU code gets the address of 8 bytes that hold it */
 typedef enum DtPlanArgKind { DT_ARG_ADDRESS, DT_ARG_INTEGER, DT_ARG_STEP } DtPlanArgKind;
 typedef struct DtPlanArg {
@@ -301,7 +304,8 @@ typedef struct DtPlanArg {
     uint8_t coord_axis[DT_PLAN_COORDS];
     int64_t base;         /* address: byte offset in the arena */
     int64_t bytes;        /* address: length of the range it may touch */
-    int64_t reg[DT_PLAN_ARG_REGS]; /* for the first registers; the others are for schedules only */
+    int64_t reg[DT_PLAN_ARG_REGS]; /* factors for the first registers; the other registers are for
+                                    * schedules only */
     int64_t coord[DT_PLAN_COORDS];
 } DtPlanArg;
 
@@ -347,16 +351,17 @@ typedef enum DtPlanInstKind {
 } DtPlanInstKind;
 typedef struct DtPlanInst {
     uint16_t kind, dtype;
-    uint8_t reduce, guards; /* how many of the last arguments are guards */
+    uint8_t reduce, guards; /* number of guards, the last arguments */
     uint16_t n_args;
     uint32_t first_arg, ref, span;
     /* 1 + BLOK record; 0: blocks of count elements, contiguous, in member order */
     uint32_t blocks;
     int64_t count;
-    /* 1 + number of the event, for collectives and messages; 0: synchronous */
+    /* for collectives and messages: 1 + the number of the event; 0: synchronous */
     uint32_t event;
     uint32_t event_step;    /* by how much that number grows with each slot of a ring buffer */
-    uint32_t instead;       /* of a product: 1 + the body that is its second form; 0: it has none */
+    uint32_t instead;       /* for products: 1 + the body that is the second form; 0: there is
+                             * none */
     uint32_t reserved;
 } DtPlanInst;
 
@@ -405,7 +410,7 @@ typedef struct DtPlanSchedule {
  * entries are parts that these call. */
 typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 
-/* READ and INPT: data readers. rows: samples. */
+/* READ and INPT: readers of data, and their inputs. rows: samples. */
 typedef struct DtPlanReader {
     uint32_t sample, source;  /* DtSampleKind, DtSourceKind */
     DtPlanStr glob, folder;   /* folder: as META.source_folder */
@@ -413,9 +418,9 @@ typedef struct DtPlanReader {
     uint32_t first_input, n_inputs;
     double from, to, lo, hi, rate, mean_span;
     int64_t mask_id;
-    uint32_t raw, unpaired;   /* raw 1: the bytes of any file; unpaired 1: it has a number of
-                               * samples and an order of its own. All other sources of a block have
-                               * one number of samples and one order. */
+    /* raw 1: the bytes of any file. unpaired 1: the source has its own number of samples and its
+     * own order; all other sources of a block share theirs. */
+    uint32_t raw, unpaired;
     uint32_t span, reserved;
 } DtPlanReader;
 typedef struct DtPlanInput {
@@ -423,7 +428,7 @@ typedef struct DtPlanInput {
     uint32_t dtype, first_axis, n_axes;
     int64_t row_elements;
     uint32_t arena, reserved;
-    int64_t offset; /* offset of a micro-batch's part */
+    int64_t offset; /* offset of the present micro-batch's part */
     /* i32: the values that the program can use. Synthetic data is drawn from draw_lo .. draw_hi
      * - 1; equal: no bounds are known. A value must be in one of n_ranges intervals lo .. hi -
      * 1, in ascending order; another one would index outside `indexed`, an axis of `extent`
@@ -454,10 +459,10 @@ typedef struct DtPlanObjective {
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */
 typedef struct DtPlanMetric {
-    DtPlanStr name, entry;  /* "loss" of "step" ... ; outputs of "predict": "gpt2.0" */
+    DtPlanStr name, entry;  /* for example "loss" of "step"; outputs of "predict": "gpt2.0" */
     uint32_t arena, dtype, first_axis, n_axes;
     int64_t offset, bytes;
-    int32_t stage;          /* where it can be read */
+    int32_t stage;          /* memory in which it can be read */
     uint32_t reserved;
 } DtPlanMetric;
 
@@ -554,7 +559,7 @@ typedef struct DtPlanLogical {
     uint64_t programs, programs_len, notes, notes_len;
     uint64_t code[4];
 } DtPlanLogical;
-/* position among the bytes of the notes */
+/* position in the section of notes */
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
 
 #define DT_PLAN_SECTIONS(X)                                                                        \
@@ -586,12 +591,13 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
                                                             X("LOGI", logical, DtPlanLogical)      \
                                                                 X("NOTE", notes, DtPlanNote)
 
-/* A plan in memory: read (arrays point into the mapping) or being written (arrays in an arena). */
+/* A plan in memory: a file that was read (arrays point into the mapping), or one being built
+ * (arrays in an arena). */
 typedef struct DtPlan {
 #define DT_PLAN_FIELD(tag, field, type) const type *field; uint32_t n_##field;
     DT_PLAN_SECTIONS(DT_PLAN_FIELD)
 #undef DT_PLAN_FIELD
-    const char *strings; uint32_t n_strings;  /* starts with a NUL, ends with a NUL */
+    const char *strings; uint32_t n_strings;  /* begins and ends with a NUL */
     const uint8_t *blob; uint64_t n_blob;
     uint64_t digest;
 } DtPlan;
@@ -625,7 +631,7 @@ static inline int dt_plan_predicts(uint32_t kind)
     return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
 }
 
-/* Whether every run allocates an arena of this kind. */
+/* Whether every run allocates arenas of this kind. */
 static inline int dt_plan_is_usual(uint32_t kind)
 {
     return !dt_plan_predicts(kind) && kind != DT_ARENA_INSTEAD;

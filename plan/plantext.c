@@ -31,8 +31,8 @@ static void print_string(DtText *text, const char *string)
     dt_text_add(text, "\"");
 }
 
-/* Text that shows well: no control characters but tab and newline. Its UTF-8 is not looked at:
- * bytes pass through unchanged either way. */
+/* Whether text can be shown as such: it has no control characters but tab and newline. Its UTF-8 is
+ * not checked: bytes pass through unchanged in either form. */
 static bool is_text(const uint8_t *bytes, uint64_t len)
 {
     for (uint64_t i = 0; i < len; i++)
@@ -95,7 +95,7 @@ static void print_number(DtText *text, const DtPlanField *field, const uint8_t *
     }
 }
 
-/* The first elements of an array, up to the last that is not zero. */
+/* Prints the elements of an array up to the last one that is not zero. */
 static void print_array(DtText *text, const DtPlanField *field, const uint8_t *at)
 {
     uint32_t n = field->count;

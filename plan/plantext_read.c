@@ -14,8 +14,8 @@
 typedef struct Reader {
     DtArena *arena;
     DtPlanBuilder *builder;
-    const char *at, *end;        /* rest of the text */
-    const char *line, *line_end; /* rest of the line */
+    const char *at, *end;        /* the text that is left */
+    const char *line, *line_end; /* what is left of the line */
     uint32_t line_number;
     DtStatus status;
 } Reader;
@@ -60,7 +60,7 @@ static bool take(Reader *reader, char c)
     return true;
 }
 
-/* The characters up to a separator, NUL-terminated. */
+/* The characters up to a separator, as a C string. */
 static const char *take_word(Reader *reader)
 {
     const char *first = reader->line;

@@ -39,7 +39,7 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
     return DT_OK;
 }
 
-/* from: where the table of sections ends. */
+/* from: the end of the table of sections. */
 static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len,
                               const DtPlanSection *section, uint32_t record_size)
 {
@@ -58,7 +58,7 @@ static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len,
     return DT_OK;
 }
 
-/* Sets the pointer and count of one section. */
+/* Sets the pointer and the count of one section in the plan. */
 static DtStatus take_section(const uint8_t *bytes, size_t from, size_t len,
                              const DtPlanSection *section, uint64_t *seen, DtPlan *plan)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a plan: nothing is trusted before it was bounded. */
+/* Reads plan files; every number is bounded before it is used. */
 #ifndef DT_PLAN_READ_H
 #define DT_PLAN_READ_H
 
@@ -12,7 +12,7 @@ typedef struct DtPlanFile {
     DtPlan plan;
 } DtPlanFile;
 
-/* Maps path, checks header, digest, sections and every record (dt_check_plan). */
+/* Maps the file at path, and checks header, digest, sections and every record (dt_check_plan). */
 DtStatus dt_read_file(const char *path, DtPlanFile *ret_file);
 void dt_read_close(DtPlanFile *file);
 DtStatus dt_read_bytes(const uint8_t *bytes, size_t len, DtPlan *ret_plan);

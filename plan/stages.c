@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct Axes {
-    uint32_t at, n_axes, more; /* n_axes 0: not yet */
+    uint32_t at, n_axes, more; /* n_axes 0: not expanded yet */
 } Axes;
 
 typedef struct Stages {
@@ -15,7 +15,7 @@ typedef struct Stages {
     const DtPlan *plan;
     DtPlan *to;
     uint32_t *first; /* by store: the number of its first record */
-    Axes *axes;      /* by axis: those that begin there, stage by stage */
+    Axes *axes;      /* by axis record: the axes that replace it, stage by stage */
 } Stages;
 
 static uint64_t count_stores(const DtPlan *plan)
@@ -26,7 +26,7 @@ static uint64_t count_stores(const DtPlan *plan)
     return n;
 }
 
-/* The axes of a store on all of its stages; stores of the same stages share them. */
+/* Expands the axes of a store to all of its stages; stores of the same stages share them. */
 static uint32_t axes_of(Stages *s, const DtPlanStore *store, DtPlanAxis *to)
 {
     if (store->n_axes == 0)
@@ -45,7 +45,7 @@ static uint32_t axes_of(Stages *s, const DtPlanStore *store, DtPlanAxis *to)
     return known->at;
 }
 
-/* At most: no two stores share. */
+/* The most records: no two stores share axes. */
 static uint64_t count_axes(const DtPlan *plan)
 {
     uint64_t n = plan->n_axes;

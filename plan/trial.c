@@ -27,7 +27,7 @@ static int64_t find(const DtPlan *plan, const DtTrialLayout *layout, const DtPla
     return -1;
 }
 
-/* Stores of one kind and path are parts of one tensor, so their logical extents agree. */
+/* Stores of one kind and path are parts of one tensor, so their logical extents must agree. */
 static bool same_extents(const DtPlan *plan, const DtPlanStore *x, const DtPlanStore *y)
 {
     bool same = x->n_axes == y->n_axes && x->n_loops == y->n_loops;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds plan files. The bytes are a function of what the records say, not of the order in which
  * the compiler happened to intern strings and store blobs: before writing, both are laid out anew
- * in the order in which records (by section, then index) refer to them, and what nothing refers to
- * is dropped. So the text form, which shows strings and blobs where they are used, reads back to
- * the same bytes. */
+ * in the order in which records (by section, then index) refer to them, and those that no record
+ * refers to are dropped. So the text form, which shows strings and blobs where they are used, reads
+ * back to the same bytes. */
 #include "plan/write.h"
 
 #include "base/file.h"
@@ -13,8 +13,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* The builder with its table of strings: open addressing, power of two, 0 = empty (the empty
- * string is never looked up), else offset of the text. */
+/* The builder with its table of strings: open addressing; the size is a power of two. 0: empty (the
+ * empty string is never looked up); else the offset of the text. */
 typedef struct Writer {
     DtPlanBuilder builder;
     uint32_t *slots, n_slots, n_used;
@@ -107,7 +107,7 @@ uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len)
     return offset;
 }
 
-/* Vector number index of the builder: all vectors have the layout of DT_VEC. */
+/* The builder's vector for section number index: all vectors have the layout of DT_VEC. */
 static void section_of(const DtPlanBuilder *builder, int index, const void **ret_at,
                        uint32_t *ret_n)
 {
@@ -123,7 +123,8 @@ static void section_of(const DtPlanBuilder *builder, int index, const void **ret
     }
 }
 
-/* Moves what one field of one record refers to from the old builder into the new one. */
+/* Copies the string or blob that one field of one record refers to from the old builder to the new
+ * one. */
 static void renumber_field(const DtPlanBuilder *old, DtPlanBuilder *renewed,
                            const DtPlanField *field, uint8_t *record)
 {
@@ -141,7 +142,7 @@ static void renumber_field(const DtPlanBuilder *old, DtPlanBuilder *renewed,
     }
 }
 
-/* Copies of all sections' records, with strings and blobs laid out in order of reference. */
+/* Copies the records of all sections, with strings and blobs laid out in the order of reference. */
 static DtPlanBuilder *renumber(const DtPlanBuilder *old, uint8_t *ret_sections[DT_RECORDS])
 {
     DtPlanBuilder *renewed = dt_write_new(old->arena);
@@ -161,7 +162,7 @@ static DtPlanBuilder *renumber(const DtPlanBuilder *old, uint8_t *ret_sections[D
     return renewed;
 }
 
-/* One section on its way into the file. */
+/* One section while it is written to the file. */
 typedef struct Part {
     const char *tag;
     const void *bytes;
@@ -186,7 +187,7 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
     return n_parts;
 }
 
-/* Sections that a reader may skip: those of the certificate and the report. */
+/* Sections that a reader may skip: those for the certificate and for reports. */
 static bool is_critical(const char *tag)
 {
     static const char *const skipped[] = {"LOGI", "NOTE", "SAVE", "PEAK", "ATTN", "DEVC", "PRED",

@@ -20,12 +20,13 @@ typedef struct DtPlanBuilder {
 } DtPlanBuilder;
 
 DtPlanBuilder *dt_write_new(DtArena *arena);
-DtPlanStr dt_write_str(DtPlanBuilder *builder, const char *text); /* equal texts share one offset */
-/* 64-byte aligned offset in BLOB */
+/* equal texts get the same offset */
+DtPlanStr dt_write_str(DtPlanBuilder *builder, const char *text);
+/* returns an offset in BLOB, a multiple of 64 bytes */
 uint64_t dt_write_blob(DtPlanBuilder *builder, const void *bytes, uint64_t len);
 
-/* The file's bytes: deterministic. */
+/* The bytes of the file; they depend on the records alone. */
 void dt_write_bytes(DtPlanBuilder *builder, uint8_t **ret_bytes, size_t *ret_len);
-DtStatus dt_write_file(DtPlanBuilder *builder, const char *path); /* atomically */
+DtStatus dt_write_file(DtPlanBuilder *builder, const char *path); /* Writes the file atomically. */
 
 #endif

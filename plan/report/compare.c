@@ -23,7 +23,8 @@ static void add(const Rows *rows, const char *name, People *people, double a, do
     rows->row(rows->context, name, people(x, a), people(y, b), change);
 }
 
-/* Its model, or the file of a program that predicts nothing, and so names none. */
+/* The name of the plan's model; or of its file, if the program predicts nothing and so names no
+ * model. */
 static const char *model_of(const DtPlan *plan)
 {
     const char *model = dt_plan_str(plan, plan->meta->model);
@@ -58,8 +59,8 @@ const char *dt_compare_warning(const DtSummary summaries[2])
     return "";
 }
 
-/* Tokens per second, or samples if one of the plans has no tokens; with --tokens the time of a
- * run. */
+/* Compares tokens per second, or samples per second if one of the plans has no tokens; with
+ * --tokens also the time of a run. */
 static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
 {
     const DtSummary *both[2] = {a, b};
@@ -82,7 +83,7 @@ static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
         add(rows, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
 }
 
-/* Bytes that a rank receives by all collectives and messages, the mean. */
+/* The mean number of bytes that a rank receives by collectives and messages. */
 static double received(const DtSummary *s)
 {
     DtArena *arena = dt_arena_new();

@@ -30,7 +30,7 @@ static bool same_memory(const DtPlan *plan, uint32_t stage, uint32_t other)
     return true;
 }
 
-/* "stage 3", "stages 3 to 7". */
+/* Text such as "stage 3", "stages 3 to 7". */
 static void add_stages(DtText *text, uint32_t first, uint32_t last)
 {
     if (first == last)
@@ -95,7 +95,7 @@ static void print_memory(const DtPlan *plan, DtText *text)
     }
 }
 
-/* Whether the entry has an outermost backward loop of so many iterations. */
+/* Whether the entry has an outermost loop that counts down this many iterations. */
 static bool has_loop(const DtPlan *plan, const DtPlanEntry *entry, int64_t iterations)
 {
     uint32_t open = 0;
@@ -109,7 +109,8 @@ static bool has_loop(const DtPlan *plan, const DtPlanEntry *entry, int64_t itera
     return false;
 }
 
-/* Whether loops of another name have as many iterations: a schedule does not say which is which. */
+/* Whether loops with another name have as many iterations: a schedule does not tell which of them
+ * it contains. */
 static bool is_like_another(const DtPlan *plan, const DtPlanSaved *saved)
 {
     for (uint32_t i = 0; i < plan->n_saved; i++)
@@ -118,8 +119,8 @@ static bool is_like_another(const DtPlan *plan, const DtPlanSaved *saved)
     return false;
 }
 
-/* The next piece of a pipeline, from `least` on, that has the loop; -1: there is none, or it is not
- * known. */
+/* The next piece of a pipeline, from `least` on, that contains the loop; -1: there is none, or it
+ * is not known. */
 static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t least)
 {
     int32_t next = -1;
@@ -133,7 +134,7 @@ static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t 
     return next;
 }
 
-/* ", in pieces 0, 2 to 5": those of a pipeline that have a loop of this length. */
+/* Text such as ", in pieces 0, 2 to 5": the pieces that contain a loop of this length. */
 static void add_pieces(const DtPlan *plan, const DtPlanSaved *saved, DtText *text)
 {
     const char *comma = "";
@@ -198,8 +199,8 @@ static bool same_counts(const DtReportEntry *x, const DtReportEntry *y)
            memcmp(x->received, y->received, sizeof x->received) == 0;
 }
 
-/* The stages that come after one another and run as much as entry `number` are one table with it;
- * ret_done: by entry. Returns the last of them. */
+/* The last of the consecutive stages whose entries run as much as entry `number`, and which share
+ * one table with it; ret_done: by entry, its table is printed. */
 static uint32_t join_stages(const DtPlan *plan, uint32_t number, const DtReportEntry *counts,
                             bool *ret_done)
 {
@@ -239,7 +240,7 @@ static void print_entries(const DtPlan *plan, DtText *text)
 /* One line of a list to be sorted. */
 typedef struct Line {
     uint32_t ref;
-    uint32_t span; /* of the first instruction */
+    uint32_t span; /* span of the first instruction */
     int64_t runs;
     double weight;
 } Line;
@@ -253,7 +254,7 @@ static int by_weight(const void *a, const void *b)
 }
 
 typedef struct Lines {
-    uint32_t kind; /* of instruction */
+    uint32_t kind; /* runs by instruction */
     Line *at;
 } Lines;
 
@@ -269,7 +270,7 @@ static void add_runs(void *context, const DtPlanInst *inst, int64_t runs, double
     line->runs += runs;
 }
 
-/* Runs per GEMM or kernel over a whole step and its update. */
+/* The runs of each GEMM or kernel in a step and its update. */
 static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line *ret_lines)
 {
     Lines lines = {kind, ret_lines};
@@ -298,7 +299,8 @@ void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
     dt_text_add(text, "\n");
 }
 
-/* The instructions of a kind by weight, to be freed; ret_n: how many run. */
+/* The instructions of a kind by their work, in memory that the caller frees; ret_n: how many of
+ * them run. */
 static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t *ret_n)
 {
     const uint32_t n_records = kind == DT_INST_GEMM ? plan->n_gemms : plan->n_kernels;
@@ -309,7 +311,7 @@ static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t *ret_n
     return lines;
 }
 
-/* The title of n lines; how many of them are printed. */
+/* Prints the title of n lines; returns how many of the lines are printed. */
 static uint32_t print_title(const DtPlan *plan, const char *title, uint32_t n, DtText *text)
 {
     if (n)
@@ -345,7 +347,7 @@ static void print_gemms(const DtPlan *plan, DtText *text)
     free(lines);
 }
 
-/* "  sm_80 40 registers, sm_90a 44 registers and 8 bytes spilled" */
+/* Text such as " sm_80 40 registers, sm_90a 44 registers and 8 bytes spilled". */
 static void print_registers(const DtPlan *plan, uint32_t kernel, DtText *text)
 {
     uint32_t n;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Numbers of a device that are no constants of the cost model. */
+/* Numbers of a device that are not constants of the cost model. */
 typedef struct Number { const char *name; size_t at; } Number;
 #define NUMBER(name, member) {name, offsetof(DtDevice, member)}
 static const Number numbers[] = {
@@ -38,7 +38,8 @@ static void write_device(const DtDevice *device, DtPlanBuilder *builder)
             device->at[i].within);
 }
 
-/* Nodes of several kinds: each its device and how many there are, in the order of ranks. */
+/* Records nodes of several kinds: the device of each kind and the number of its nodes, in the order
+ * of ranks. */
 void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder)
 {
     for (uint32_t k = 0; k < dt_cost_kinds(model); k++) {
@@ -98,7 +99,7 @@ bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model)
     *ret_model = (DtCostModel){.device = device, .stack = stack, .nodes = 1,
                                .ranks_per_node = INT64_MAX};
     for (uint32_t i = 0; i < plan->n_devices; i++) {
-        /* of another kind */
+        /* the record is of another kind */
         if (*device->name && strcmp(dt_plan_str(plan, plan->devices[i].name), "device") == 0) {
             device = DT_NEW(arena, DtDevice);
             *device = dt_device_new("");
@@ -106,7 +107,7 @@ bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model)
         read_record(plan, &plan->devices[i], device, stack, ret_model);
     }
     if (ret_model->ranks_per_node == INT64_MAX)
-        ret_model->n_kinds = 0; /* no compiler has written that: which ranks are on which nodes is
-                                 * not known */
+        ret_model->n_kinds = 0; /* no compiler writes such records: they do not say which ranks are
+                                 * on which nodes */
     return *ret_model->device->name != 0;
 }

@@ -9,7 +9,8 @@
 /* Adds section DEVC: all numbers of the device, of its cluster and the flags of the stack. */
 void dt_device_write(const DtCostModel *model, DtPlanBuilder *builder);
 
-/* Reads it back into the arena; false: the plan has none. Fields with unknown names are skipped. */
+/* Reads the device from the plan, into the arena; false: the plan has none. Fields with unknown
+ * names are skipped. */
 bool dt_device_read(DtArena *arena, const DtPlan *plan, DtCostModel *ret_model);
 
 #endif

@@ -24,12 +24,12 @@
 
 
 
-/* The work of a node in a step, on one rank. */
+/* The work of a node during a step, on one rank. */
 typedef struct Work {
     int64_t products, kernels;
     double flops, seconds;
-    double *received; /* by group of the plan */
-    /* of the program: file is a string of the plan, 0: none so far */
+    double *received; /* bytes by group of the plan */
+    /* a line of the program: file is a string of the plan; 0: none so far */
     uint32_t file, first_line, last_line;
 } Work;
 
@@ -39,14 +39,14 @@ typedef struct Graph {
     DtText *text;
     DtArena *arena;
     bool details;
-    int64_t *items;   /* by item of the schedule: how often it runs on the present stage */
+    int64_t *items;   /* by item of the schedule: how often it runs on the stage being drawn */
     uint32_t stage, n_nodes;
     int64_t *kinds;   /* [group * DT_INST_KINDS + kind]: collectives of the stage */
 } Graph;
 
 /* ---- text ---- */
 
-/* Inside of quotes. */
+/* Appends text inside of quotes. */
 static void add_words(DtText *text, const char *words)
 {
     DtText shown = {0};
@@ -77,7 +77,8 @@ static Work new_work(const Graph *g)
     return (Work){.received = DT_NEW_ARRAY(g->arena, double, g->plan->n_groups + 1)};
 }
 
-/* The line of the program, not of the library, if the instruction has one. */
+/* Adds to the work the line of the program (not of the library) from which the instruction comes,
+ * if there is one. */
 static void add_line(const Graph *g, const DtPlanInst *inst, Work *work)
 {
     if (inst->span >= g->plan->n_spans || !g->plan->spans[inst->span].line)
@@ -145,7 +146,7 @@ static void add_work(const Graph *g, const Work *work, DtText *text)
         dt_text_printf(text, "\\nlines %u to %u", work->first_line, work->last_line);
 }
 
-/* Dashed lines to the hexagons of its collectives. */
+/* Draws dashed lines from a node to the hexagons of its collectives. */
 static void add_collectives(const Graph *g, const char *node, const Work *work)
 {
     char words[32];
@@ -175,13 +176,13 @@ static void add_node(Graph *g, const char *node, const char *title, const char *
     add_work(g, work, &words);
     add_words(g->text, title);
     if (words.len)
-        dt_text_add(g->text, words.at + (*title ? 0 : 2)); /* the break before its first line */
+        dt_text_add(g->text, words.at + (*title ? 0 : 2)); /* begins the first line with a break */
     dt_text_add(g->text, "\"];\n");
     dt_text_free(&words);
     add_collectives(g, node, work);
 }
 
-/* The traffic of the stage over each set of mesh axes, by kind. */
+/* Draws the traffic of the stage over each set of mesh axes, by kind. */
 static void add_hexagons(Graph *g, const double *received)
 {
     const DtPlan *plan = g->plan;
@@ -214,7 +215,7 @@ static void add_hexagons(Graph *g, const double *received)
 
 /* ---- a step without a pipeline ---- */
 
-/* The item after the END of the loop at `at`. */
+/* The number of the item after the END of the LOOP at `at`. */
 static uint32_t behind_loop(const DtPlan *plan, uint32_t at)
 {
     uint32_t depth = 0;
@@ -243,7 +244,7 @@ static void add_block(Graph *g, uint32_t first, uint32_t end, const char *title,
         received[k] += work.received[k];
 }
 
-/* Nodes one after the other: loops, and the parts between them. */
+/* Adds nodes for items, in order: one for each loop, and one for the items between loops. */
 static void add_sequence(Graph *g, uint32_t first, uint32_t end, const char *name, double *received)
 {
     const DtPlanSchedule *items = g->plan->schedule;
@@ -276,7 +277,7 @@ static void add_sequence(Graph *g, uint32_t first, uint32_t end, const char *nam
 
 /* ---- pieces ---- */
 
-/* Whether the step of the present stage calls it. */
+/* Whether a step of the stage being drawn calls the entry. */
 static bool is_called(const Graph *g, const DtPlanEntry *entry)
 {
     for (uint32_t e = 0; e < g->plan->n_entries; e++) {
@@ -291,7 +292,7 @@ static bool is_called(const Graph *g, const DtPlanEntry *entry)
     return false;
 }
 
-/* All forms of a part are one node. */
+/* all forms of a piece's entry share one node */
 static void add_part(Graph *g, const DtDotPart *part, double *received)
 {
     static const struct { char kind; const char *name, *colour; } looks[] = {

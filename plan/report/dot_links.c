@@ -14,7 +14,7 @@ bool dt_dot_draws(const DtPlan *plan, bool details, uint32_t stage)
     return n <= DT_DOT_ALL || details || stage < DT_DOT_ENDS || stage + DT_DOT_ENDS >= n;
 }
 
-/* "grad.b3", "grad.b3.1": false, if the entry is no part of the step's pieces. */
+/* Reads a name such as "grad.b3", "grad.b3.1"; false: the entry is no piece of a step. */
 bool dt_dot_part(const DtPlan *plan, const DtPlanEntry *entry, DtDotPart *ret_part)
 {
     const DtPlanName name = dt_plan_name(dt_plan_str(plan, entry->name));
@@ -32,8 +32,8 @@ void dt_dot_name_part(const DtDotPart *part, char node[DT_DOT_NAME])
 
 /* ---- messages ---- */
 
-/* The part that a message of the body at `at` comes from: the one of a neighbouring piece that was
- * called last. */
+/* The piece's part that sends the message of the body at `at`: of the channel's piece, the part
+ * that was called last. */
 static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, uint32_t to,
                       DtDotPart *ret_part)
 {
@@ -48,7 +48,7 @@ static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, 
     return false;
 }
 
-/* The piece that receives from a channel: 12 for "grad.x.3@12". */
+/* The piece that receives from a channel: 12 in "grad.x.3@12". */
 static bool receiver_of(const DtPlan *plan, const DtPlanChannel *channel, uint32_t *ret_piece)
 {
     const char *at = strrchr(dt_plan_str(plan, channel->name), '@');

@@ -24,7 +24,7 @@ static const struct Term { const char *name, *unit, *text; } terms[] = {
 /* Keys of JSON have _ between words. */
 static int letter(char c) { return c == '_' || c == '-' ? ' ' : tolower((unsigned char)c); }
 
-/* The word, or more than one of it. */
+/* Whether the text is the word, or its plural. */
 static bool is(const char *term, const char *word)
 {
     while (*term && letter(*term) == letter(*word)) {

@@ -42,8 +42,8 @@ static json_t *json_stages(const DtSummary *s)
 
 /* ---- memory in use ---- */
 
-/* [seconds, bytes, ..]: of as many points as fall together that with most memory and that with
- * least. */
+/* The curve of memory, [seconds, bytes, ..]: of points that fall together, the one with most memory
+ * and the one with least. */
 static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
 {
     json_t *list = json_array();
@@ -63,7 +63,7 @@ static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
     return list;
 }
 
-/* Adds the memory of as many stages as time allows, the most informative first. */
+/* Adds the memory of as many stages as the budget allows, the most informative first. */
 static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
 {
     const uint32_t n_stages = s->sim.n_stages;
@@ -90,7 +90,7 @@ static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
 
 /* ---- tensors ---- */
 
-/* [name, elements, of these on a rank, numbers of the mesh axes that split it] */
+/* The list [name, elements, elements on a rank, numbers of the mesh axes that split it]. */
 static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
 {
     json_t *axes = json_array();
@@ -106,7 +106,7 @@ static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
     return axes;
 }
 
-/* Mesh axes whose ranks share it in a bucket. */
+/* The mesh axes whose ranks share the store in a bucket. */
 static json_t *json_shared(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = dt_tensors_shared(plan, store);
@@ -133,7 +133,8 @@ static json_t *json_tensor(const DtPlan *plan, const DtTensor *t)
                      "loops", (int)t->store->n_loops, "iterations", (json_int_t)t->iterations);
 }
 
-/* Rows that are the same on several stages are one: "stages" says which, as [first, last, ..]. */
+/* Adds the row of a tensor. Equal rows of several stages become one, whose "stages" are ranges:
+ * [first, last, ..]. */
 static void add_tensor(json_t *list, json_t *tensor, uint32_t stage)
 {
     size_t i;
@@ -142,7 +143,8 @@ static void add_tensor(json_t *list, json_t *tensor, uint32_t stage)
         json_t *stages = json_incref(json_object_get(known, "stages"));
         json_object_del(known, "stages");
         const bool same = json_equal(known, tensor);
-        json_object_set_new(known, "stages", stages); /* it owns them again */
+        json_object_set_new(known, "stages", stages); /* the values go back to the object that owned
+                                                       * them */
         if (!same)
             continue;
         const size_t n = json_array_size(stages);
@@ -250,7 +252,7 @@ static json_t *json_traffic(const DtSummary *s)
 
 /* ---- the page ---- */
 
-/* [[name, number]] in the order of DtTime, of the stage that waits least. */
+/* The list [[name, number], ..] in the order of DtTime, for the stage that waits least. */
 static json_t *json_times(const DtSummary *s)
 {
     json_t *times = json_array();
@@ -310,8 +312,8 @@ static void add_row(void *context, const char *name, const char *a, const char *
     json_array_append_new(context, json_pack("[s, s, s, s]", name, a, b, change));
 }
 
-/* As JSON in which nothing ends its script, nor begins a comment or another one there: "<" is only
- * in strings. Six digits are more than a screen has. */
+/* Appends JSON that cannot end the script which contains it: "<" occurs in strings only, and is
+ * escaped. Six digits are more than a screen can show. */
 static void add_data(json_t *root, DtText *text)
 {
     char *json = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(7));
@@ -324,7 +326,7 @@ static void add_data(json_t *root, DtText *text)
     free(json);
 }
 
-/* The page with its script and its data. */
+/* Appends the page with its script and its data. */
 static void put_page(json_t *root, DtText *text)
 {
     static const char *const marks[] = {"DATA_OF_THE_REPORT", "SCRIPT_OF_THE_REPORT"};

@@ -11,7 +11,7 @@ enum { AROUND = 2, MOST_TEXT = 160, MOST_LINES = 2000, MOST_COSTS = 4000 };
 
 typedef struct Lines {
     const DtSummary *s;
-    double *seconds; /* by span, then by purpose */
+    double *seconds; /* seconds by span, then by purpose */
 } Lines;
 
 static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
@@ -23,7 +23,7 @@ static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, dou
             (double)runs * ranks * lines->s->seconds[number] / lines->s->plan->meta->n_ranks;
 }
 
-/* The number of a string of the plan in a list, where it may be new. */
+/* The number of a string of the plan in the page's list, to which it is added if it is new. */
 static int number_of(json_t *list, uint32_t *of_string, const DtPlan *plan, DtPlanStr string)
 {
     if (!of_string[string]) {
@@ -39,7 +39,7 @@ static int number_of(json_t *list, uint32_t *of_string, const DtPlan *plan, DtPl
 
 /* ---- texts ---- */
 
-/* A line of a text, as the page shows it. */
+/* A line of a file, as the page shows it. */
 static json_t *json_text(const char *line)
 {
     DtText shown = {0};
@@ -65,7 +65,7 @@ static bool is_shown(const Lines *lines, DtPlanStr file, uint32_t line)
     return false;
 }
 
-/* [[number of the line, text]] */
+/* The list [[number of the line, text], ..]. */
 static json_t *json_texts(const Lines *lines, DtPlanStr file)
 {
     const DtSummary *s = lines->s;

@@ -18,7 +18,7 @@ typedef struct Curve {
     char name[MOST_NAME + 1];
     const char *kind; /* "loss", "eval", "seconds", "lr", "norm" */
     DT_VEC(Point) points;
-    int64_t odd;      /* values that are no numbers */
+    int64_t odd;      /* the value is no number */
 } Curve;
 
 typedef struct Log {
@@ -140,7 +140,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Median of all values, before any are dropped. */
+/* The median of all values, before points are dropped. */
 static double median_of(DtArena *arena, const Curve *curve)
 {
     double *values = DT_NEW_ARRAY(arena, double, curve->points.n + 1);

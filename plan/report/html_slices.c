@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of a step: more than a screen shows, however much it is zoomed */
+/* the most slices of a step: more than a screen shows at any zoom */
 static const double TICKS = 1e7;
 
-/* "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole micro-batch. */
+/* The phase of an entry: "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole
+ * micro-batch. */
 static int kind_of(const DtSummary *s, const DtSlice *slice)
 {
     const char *name =
@@ -29,8 +30,8 @@ static int by_begin(const void *a, const void *b)
     return x->stage < y->stage ? -1 : x->stage > y->stage;
 }
 
-/* Slices of a kind, of one stage or (UINT32_MAX) of all, sorted by their begin, in an array of the
- * caller's. */
+/* The slices of a kind, of one stage or (UINT32_MAX) of all stages, sorted by begin; the caller
+ * frees the array. */
 static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stage, uint32_t *ret_n)
 {
     const DtSlice **slices = calloc(s->sim.n_slices + 1, sizeof *slices);
@@ -39,7 +40,7 @@ static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stag
         dt_arena_exhausted((s->sim.n_slices + 1) * sizeof *slices);
     for (uint32_t i = 0; i < s->sim.n_slices; i++) {
         const DtSlice *slice = &s->sim.slices[i];
-        /* times depend on the plan's record of its device */
+        /* a plan's record of its device may give times that are no numbers */
         const bool is_time = isfinite(slice->begin) && isfinite(slice->end);
         if (slice->kind == kind && (stage == UINT32_MAX || slice->stage == stage) && is_time)
             slices[n++] = slice;
@@ -85,7 +86,7 @@ typedef struct Insts {
     uint32_t most, n, n_queues;
     json_t *list, *whats;
     int *what;    /* by instruction: its number among whats, -1: none yet */
-    bool *done;   /* by stage */
+    bool *done;   /* by stage: slices that are taken */
 } Insts;
 
 /* [name, number of its purpose, line] */
@@ -108,7 +109,7 @@ static json_t *json_what(const DtSummary *s, uint32_t number)
     return json ? json : json_pack("[s, i]", "?", 0);
 }
 
-/* All instructions of a stage, or, if that is the first one drawn, as many as there is room for. */
+/* Adds all instructions of a stage; for the first stage, as many as there is room for. */
 static void add_stage(Insts *insts, uint32_t stage)
 {
     uint32_t n = 0;

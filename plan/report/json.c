@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* of the shape: a number more when something is taken away or means something else */
+/* version of the shape: increases when a field is removed or changes its meaning */
 enum { VERSION = 3 };
 
 static json_t *memory_of(const DtSummary *s, uint32_t stage)
@@ -108,7 +108,7 @@ static json_t *json_time(const DtSummary *s)
     return json;
 }
 
-/* Nodes by kind, in the order of ranks. */
+/* Adds the nodes by kind, in the order of ranks. */
 static json_t *json_nodes(const DtSummary *s)
 {
     json_t *list = json_array();
@@ -135,7 +135,7 @@ static json_t *json_run(const DtSummary *s)
                      s->price > 0 ? json_real(hours * s->price) : json_null());
 }
 
-/* Flags of the stack that the price of a plan has not. */
+/* Lists the flags of the stack that are not part of the plan's price. */
 static json_t *json_left_out(const DtSummary *s)
 {
     json_t *list = json_array();

@@ -16,16 +16,16 @@
 typedef struct Live {
     const DtSummary *s;
     DtWalk walk;
-    DT_VEC(double) times;    /* by run */
-    const DtSlice **pieces;  /* of the stage, by time */
+    DT_VEC(double) times;    /* by run of an instruction */
+    const DtSlice **pieces;  /* runs of the stage's pieces, by time */
     uint32_t n_pieces, piece;
-    DT_VEC(const DtSlice *) open; /* by depth, NULL: none */
+    DT_VEC(const DtSlice *) open; /* by depth: the piece being walked; NULL: none */
     double now;
 } Live;
 
 /* ---- when ---- */
 
-/* Gives uses without a time one between `begin` and `end`, by price. */
+/* Gives the uses that have no time one between `begin` and `end`, in proportion to prices. */
 static void place(Live *l, double begin, double end)
 {
     const DtPrice *prices = l->s->prices[l->walk.stage];
@@ -39,7 +39,7 @@ static void place(Live *l, double begin, double end)
     l->now = end;
 }
 
-/* A called entry or a micro-batch begins: the next piece, if it is one. */
+/* Called when a called entry or a micro-batch begins: finds the next piece, if it is one. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
     Live *l = w->context;
@@ -83,7 +83,7 @@ static void find_pieces(Live *l)
 
 /* ---- backwards ---- */
 
-/* While a run executes, values live after it, its operands and its results are live. */
+/* While a run executes, the values live after it, its operands, and its results are live. */
 static void look_back(const Live *l, DtLivePoint *ret_points)
 {
     const DtWalk *w = &l->walk;

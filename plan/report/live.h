@@ -5,7 +5,8 @@
 
 #include "plan/report/summary.h"
 
-typedef struct DtLivePoint { double time; int64_t bytes; } DtLivePoint; /* from that time on */
+/* from this time on: bytes */
+typedef struct DtLivePoint { double time; int64_t bytes; } DtLivePoint;
 
 /* For one rank of a stage, in the arena: a point per instruction of a step and its update. The
  * summary must have been made with slices. work: a budget, reduced by one for each instruction

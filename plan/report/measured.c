@@ -17,14 +17,14 @@ enum { SHOWN = 8 };
 
 typedef DT_VEC(double) Times;
 
-/* Consecutive entries of one step, on one process. */
+/* Consecutive trace entries of one step, on one process. */
 typedef struct Step {
     json_int_t process, number;
-    double begin, end, seconds; /* seconds: of its entries */
-    bool kept;                  /* the trace has its instructions as well */
+    double begin, end, seconds; /* seconds: time of its entries */
+    bool kept;                  /* the trace also has its instructions */
 } Step;
 
-/* When instructions of a process begin, as far as they are in the trace. */
+/* The range of time in which instructions of a process begin, as far as they are in the trace. */
 typedef struct Process {
     json_int_t number;
     double begin, end;
@@ -36,8 +36,8 @@ typedef struct Reader {
     const json_t *events;
     DT_VEC(Step) steps;
     DT_VEC(Process) processes;
-    Times *insts;   /* by instruction */
-    bool other;     /* an instruction that the plan has not */
+    Times *insts;   /* times by instruction */
+    bool other;     /* the trace has an instruction that the plan lacks */
 } Reader;
 
 static int by_value(const void *a, const void *b)
@@ -58,11 +58,11 @@ static double median(Times *times)
 
 typedef struct Event {
     const char *name;
-    json_int_t process, inst; /* inst: -1: it is an entry */
+    json_int_t process, inst; /* inst -1: the slice is an entry */
     double begin, seconds;
 } Event;
 
-/* False: it is no slice of time. */
+/* False: the event is no slice of time. */
 static bool read_event(const Reader *r, size_t at, Event *ret)
 {
     const json_t *event = json_array_get(r->events, at);
@@ -80,7 +80,7 @@ static bool read_event(const Reader *r, size_t at, Event *ret)
            isfinite(ret->seconds) && isfinite(ret->begin);
 }
 
-/* "step 3", "update 3", of one of several losses "step@near 3". */
+/* Reads a name such as "step 3", "update 3", or "step@near 3" for one of several losses. */
 static bool is_entry(const char *name, json_int_t *ret_number)
 {
     const size_t n = !strncmp(name, "step", 4) ? 4 : !strncmp(name, "update", 6) ? 6 : 0;
@@ -142,7 +142,8 @@ static int by_begin(const void *a, const void *b)
                                     : x->begin > y->begin;
 }
 
-/* The step of the event's process that it begins in; NULL: that is not there, or not kept. */
+/* The step, of the event's process, in which it begins; NULL: the trace lacks it, or it is not
+ * used. */
 static const Step *step_of(const Reader *r, const Event *e)
 {
     uint32_t lo = 0, hi = r->steps.n;
@@ -221,7 +222,7 @@ DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan,
 
 typedef struct Off {
     uint32_t inst;
-    double measured, predicted; /* of a step */
+    double measured, predicted; /* the median step */
 } Off;
 
 static int by_off(const void *a, const void *b)

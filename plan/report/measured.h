@@ -6,10 +6,10 @@
 #include "base/status.h"
 #include "plan/report/summary.h"
 
-/* One instruction; zeros: it is not in the trace. */
+/* One instruction; all zeros: the trace lacks it. */
 typedef struct DtMeasuredInst {
-    double seconds; /* the median of its runs */
-    double runs;    /* in a step of one rank, on average */
+    double seconds; /* median time of its runs */
+    double runs;    /* average over the runs in a step of one rank */
 } DtMeasuredInst;
 
 typedef struct DtMeasured {
@@ -19,7 +19,8 @@ typedef struct DtMeasured {
     double step;
 } DtMeasured;
 
-/* Reads a trace of this plan; fails with DT_EXIT_IO if it does not exist or is of another plan. */
+/* Reads the trace of a run of this plan; fails with DT_EXIT_IO if the file does not exist or is of
+ * another plan. */
 DtStatus dt_measured_read(DtArena *arena, const char *path, const DtPlan *plan,
                           DtMeasured *ret_measured);
 

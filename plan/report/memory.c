@@ -23,11 +23,12 @@ const char *const dt_memory_kinds[DT_ARENA_KINDS] = {
 
 /* ---- sizes ---- */
 
-enum { PAGE = 2 << 20 }; /* of a GPU's allocations */
+enum { PAGE = 2 << 20 }; /* pages of a GPU's allocations */
 
 static int64_t in_pages(int64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-/* Communicators: that of all ranks, and one for each set of mesh axes that collectives go over. */
+/* The number of communicators: one of all ranks, and one for each set of mesh axes that collectives
+ * use. */
 static int64_t communicators(const DtPlan *plan)
 {
     int64_t n = plan->meta->n_ranks > 1;
@@ -102,7 +103,7 @@ int64_t dt_memory_save(const DtPlan *plan, bool is_gpu)
 double dt_memory_attention(const DtPlan *plan)
 {
     double most = 0;
-    for (uint32_t i = 0; i < plan->n_sdpas; i++) { /* and two numbers of each row */
+    for (uint32_t i = 0; i < plan->n_sdpas; i++) { /* two numbers for each row */
         const DtPlanSdpa *s = &plan->sdpas[i];
         const double bytes =
             (double)s->workspace + 8.0 * (double)s->batch * (double)s->heads * (double)s->queries;
@@ -113,10 +114,10 @@ double dt_memory_attention(const DtPlan *plan)
 
 typedef struct Scores {
     const DtPlan *plan;
-    double bytes; /* over all ranks */
+    double bytes; /* summed over all ranks */
 } Scores;
 
-/* The gradients of all scores, in whole tiles. */
+/* The bytes of the gradients of all scores, in whole tiles. */
 static double scores_of(const DtPlanSdpa *s)
 {
     enum { ROWS = 64, COLUMNS = 128 };
@@ -156,7 +157,7 @@ void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory)
 
 /* ---- the peak ---- */
 
-/* Pieces of a pipeline are entries of their own, which those of a stage call. */
+/* Entries of pieces are called by those of a stage, so only the latter count. */
 static bool calls(const DtPlan *plan, const DtPlanEntry *entry, uint32_t called)
 {
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++)

@@ -21,20 +21,20 @@ typedef struct DtOverheadRow {
 } DtOverheadRow;
 extern const DtOverheadRow dt_memory_overheads[DT_OVERHEADS];
 
-/* Names of arena kinds for people: "parameters". */
+/* Names of kinds of arenas, for people: "parameters". */
 extern const char *const dt_memory_kinds[DT_ARENA_KINDS];
 
 /* Memory of one rank of a stage, in bytes. */
 typedef struct DtMemory {
     uint32_t stage;
-    int64_t arenas[DT_ARENA_KINDS];   /* by kind, as the plan lays them out */
+    int64_t arenas[DT_ARENA_KINDS];   /* by kind of arena, as laid out in the plan */
     /* the part of activations that micro-batches in a pipeline keep for their backward pass */
     int64_t in_flight;
     int64_t allocated;                /* arenas of a training run: all but those of "predict" */
     int64_t predict;                  /* additional bytes for "predict" */
-    int64_t overheads[DT_OVERHEADS];  /* on a GPU */
-    /* allocated bytes, in pages of the device, plus overheads: the memory that a GPU's tools show
-     * as used */
+    int64_t overheads[DT_OVERHEADS];  /* the overheads of a GPU */
+    /* allocated bytes in pages of the device, plus overheads: the memory use that a GPU's tools
+     * show */
     int64_t reserved;
 } DtMemory;
 
@@ -43,8 +43,8 @@ void dt_memory_stage(const DtPlan *plan, uint32_t stage, bool is_gpu, DtMemory *
 /* The stage that needs most memory for training, the first one of equals. */
 void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory);
 
-/* The moment at which temporaries of a rank of the stage need most memory in training; NULL:
- * there are none. */
+/* The moment at which the temporaries of a rank of the stage need most memory in training; NULL:
+ * the stage has none. */
 const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 
 /* Host memory that rank 0 takes while it saves a checkpoint, in addition to the memory of training:
@@ -54,7 +54,7 @@ const DtPlanPeak *dt_memory_peak(const DtPlan *plan, uint32_t stage);
 enum { DT_SAVE_BYTES = 64 << 20 };
 int64_t dt_memory_save(const DtPlan *plan, bool is_gpu);
 
-/* Further bytes that a library for attention may want, at most (plan.h, SDPA). */
+/* The most bytes that a library for attention may need in addition (plan.h, SDPA). */
 double dt_memory_attention(const DtPlan *plan);
 
 /* Bytes that a rank moves in a step, the mean over ranks, if that library stores the gradients of

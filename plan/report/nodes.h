@@ -11,7 +11,7 @@
 /* The kinds of nodes that have ranks of the stage, as a bit set. */
 uint32_t dt_nodes_of(const DtPlan *plan, const DtCostModel *model, uint32_t stage);
 
-/* The device with least memory of those of the stage. */
+/* The device with the least memory among those of the stage. */
 const DtDevice *dt_nodes_smallest(const DtPlan *plan, const DtCostModel *model, uint32_t stage);
 
 /* The stage that needs the largest fraction of its device's memory for training, the first one
@@ -25,7 +25,7 @@ const char *dt_nodes_say(DtArena *arena, const DtPlan *plan, const DtCostModel *
 const char *dt_nodes_say_stage(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
                                uint32_t stage);
 
-/* Number of ranks of the plan on nodes of that kind. */
+/* The number of ranks of the plan on nodes of that kind. */
 int64_t dt_nodes_ranks(const DtPlan *plan, const DtCostModel *model, uint32_t kind);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers for people: as many digits as anybody reads, and a unit. */
+/* Numbers for people: a few digits and a unit. */
 #include "plan/report/people.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Three digits, and no fraction from 100 on. */
+/* Prints three digits; from 100 on no fraction. */
 static void digits(char *buf, size_t room, double value, const char *unit)
 {
     const double size = fabs(value);
@@ -21,7 +21,7 @@ static const char *scaled(char buf[32], double value, double step, const char *c
         value /= step;
         unit++;
     }
-    if (unit == 0 && value == floor(value)) /* whole things */
+    if (unit == 0 && value == floor(value)) /* a count, which has no fraction */
         snprintf(buf, 32, "%.0f%s%s", value, *units[0] ? " " : "", units[0]);
     else
         digits(buf, 32, value, units[unit]);

@@ -15,9 +15,9 @@ const DtTimeRow dt_price_times[DT_TIMES] = {
 
 /* ---- where ranks are ---- */
 
-enum { MOST_MEMBERS = 1 << 20 }; /* more are not visited one by one */
+enum { MOST_MEMBERS = 1 << 20 }; /* the most ranks that are visited one by one */
 
-/* Ranks that differ by one on the mesh axis are so far apart. */
+/* The distance in rank numbers between neighbours on the mesh axis. */
 static int64_t stride_of(const DtPlan *plan, uint32_t axis)
 {
     int64_t stride = 1;
@@ -33,7 +33,7 @@ DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node)
     for (uint32_t m = 0; m < plan->n_mesh; m++)
         spread.ranks *= mask >> m & 1 ? plan->mesh[m].size : 1;
     int64_t here = 0, last = -1;
-    /* in their order: their ranks rise */
+    /* in ascending order of their ranks */
     for (int64_t i = 0; i < spread.ranks && i < MOST_MEMBERS; i++) {
         int64_t rank = 0, rest = i;
         for (uint32_t m = plan->n_mesh; m-- > 0;)
@@ -58,7 +58,7 @@ bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t 
     const int64_t stride = stride_of(plan, plan->meta->pipeline - 1);
     const int64_t away = ((int64_t)channel->to - channel->from) * stride,
                   from = channel->from * stride;
-    for (int64_t i = 0; i < stride; i++) /* the ranks of the first such block of the stage */
+    for (int64_t i = 0; i < stride; i++) /* the ranks of the first block of the stage */
         if ((from + i) / node != (from + i + away) / node)
             return true;
     return false;
@@ -105,7 +105,7 @@ static double epilogue_bytes(const DtPlanGemm *g)
                : 0;
 }
 
-/* Leading dimensions of whole 16 bytes. */
+/* Whether leading dimensions are multiples of 16 bytes. */
 static bool is_aligned(const DtPlanGemm *g)
 {
     const int64_t each = 16 / dt_kinds_size(g->dtype_a),
@@ -164,7 +164,7 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
                              .product = product(plan, &plan->gemms[inst->ref])};
         return true;
     case DT_INST_KERNEL: *ret_op = kernel(plan, inst->ref); return true;
-    case DT_INST_COPY: /* each four bytes are read and written by a lane */
+    case DT_INST_COPY: /* each element of four bytes is read and written by a lane */
         *ret_op = (DtCostOp){.kind = DT_COST_OP_KERNEL,
                              .kernel = {.bytes = 2 * bytes, .flops = bytes / 2}};
         return true;
@@ -176,7 +176,8 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     }
 }
 
-/* A product that accumulates over micro-batches. A stack may add in a separate kernel after it. */
+/* The seconds of a product. If it accumulates over micro-batches, a stack may add in a separate
+ * kernel. */
 static double product_seconds(const DtCostModel *model, DtCostOp op)
 {
     const DtCostProduct *p = &op.product;
@@ -201,7 +202,8 @@ static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, con
     return (DtPrice){seconds, copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
 }
 
-/* The whole tensor: count is of a block for all but all-reduces. */
+/* The price of a collective, for the bytes of the whole tensor: except for all-reduces, `count` is
+ * that of a block. */
 static DtPrice collective(const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
 {
     const DtSpread spread = spreads[inst->ref];
@@ -232,7 +234,7 @@ int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst)
     return bytes;
 }
 
-/* A GPU's inputs are copied while it works. */
+/* a GPU copies its inputs while it computes */
 static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
 {
     const DtDevice *device = model->device;
@@ -273,8 +275,8 @@ typedef struct Pricer {
     const DtPlan *plan;
     const DtCostModel *model;
     const DtSpread *spreads;
-    const uint32_t *kinds; /* by stage, a set of bits */
-    uint32_t all;          /* of all stages */
+    const uint32_t *kinds; /* by stage, a set of bits: kinds of its nodes */
+    uint32_t all;          /* the same for all stages together */
 } Pricer;
 
 /* The kinds of nodes that take part in an instruction of a stage. */
@@ -291,7 +293,7 @@ static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage
     return p->kinds[stage];
 }
 
-/* On the slowest of them. */
+/* The seconds on the slowest of these kinds. */
 static DtPrice slowest(const Pricer *p, const DtPlanInst *inst, uint32_t kinds)
 {
     DtPrice price = {.seconds = 0};

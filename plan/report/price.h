@@ -20,26 +20,27 @@ extern const DtTimeRow dt_price_times[DT_TIMES];
 typedef struct DtPrice {
     double seconds;
     uint8_t time;  /* DtTime */
-    uint8_t cost;  /* DtCostKind: the source of its uncertainty */
+    uint8_t cost;  /* by DtTime: the DtCostKind whose uncertainty it has */
 } DtPrice;
 
-/* The ranks of a group: their number, how many are on one node, and on how many nodes they are. */
+/* How the ranks of a group are placed: their number, how many are on one node, and on how many
+ * nodes they are. */
 typedef struct DtSpread { int64_t ranks, per_node, nodes; } DtSpread;
 DtSpread dt_price_spread(const DtPlan *plan, uint32_t mask, int64_t node);
 
-/* Whether a message from one stage to the other leaves the node. */
+/* Whether a message from one stage to the other goes to another node. */
 bool dt_price_crosses(const DtPlan *plan, const DtPlanChannel *channel, int64_t node);
 
-/* Bytes that a READ brings. */
+/* The bytes that a READ copies. */
 int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst);
 
 /* The operation that an instruction computes; false: it only moves data between ranks, reads or
  * waits. */
 bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op);
 
-/* By stage, then by instruction, in the arena: for the device of the stage, or the slowest one
- * if its ranks have several kinds. Equal stages share an array. WAIT costs nothing by itself,
- * nor does READ on a GPU. */
+/* By stage, then by instruction, in the arena: for the device of the stage, or the slowest one if
+ * its ranks have several kinds. Equal stages share an array. A WAIT has no price of its own, nor
+ * does a READ on a GPU. */
 typedef const DtPrice *const *DtPrices;
 DtPrices dt_price_plan(DtArena *arena, const DtPlan *plan, const DtCostModel *model);
 

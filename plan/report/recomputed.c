@@ -18,7 +18,8 @@
 static void mark(const DtPlan *plan, const DtPlanEntry *entry, bool *forward, bool *backward)
 {
     const bool all = dt_plan_name(dt_plan_str(plan, entry->name)).part == DT_PLAN_B;
-    uint32_t depth = 0, since = UINT32_MAX; /* the loop that counts down */
+    uint32_t depth = 0, since = UINT32_MAX; /* the loop that counts down, if the instruction is in
+                                             * one */
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
         if (s->kind == DT_SCHED_LOOP) {
@@ -42,7 +43,8 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* A key that instructions with the same computation share; 0: neither a product nor attention. */
+/* A key that is equal for instructions with the same computation; 0: the instruction is neither a
+ * product nor attention. */
 static uint64_t key_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     int64_t key[9 + DT_PLAN_MAX_BATCH] = {inst->kind, inst->span};

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Multiples i of step with i * step <= n, from i = 0 on. */
+/* How many multiples i of step, from i = 0 on, are at most n. */
 static int64_t multiples(int64_t n, int64_t step) { return n < 0 ? 0 : n / step + 1; }
 
-/* Number of iterations of the loop in which WHEN runs its items. */
+/* How many iterations of a loop run the items of a WHEN. */
 static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop)
 {
     int64_t step = loop->step < 0 ? -(int64_t)loop->step : loop->step,
@@ -24,14 +24,14 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
            multiples(before < span ? before : span, step);
 }
 
-/* Register 0, the micro-batch of a piece, as the sum of the counters of two loops. known: it is
- * such a sum. */
+/* Register 0, the micro-batch of a piece, as the sum of the counters of two loops. known: the
+ * register has this form. */
 typedef struct Micro {
     bool known;
     DtPlanSchedule by, plus;
 } Micro;
 
-/* step x the register, as the loop with this register counts it; false: there is none. */
+/* A loop whose counter, times step, is the register; false: there is none. */
 static bool counted(const DtPlanSchedule *const *loops, uint32_t depth, uint32_t reg, int64_t step,
                     DtPlanSchedule *ret_counts)
 {
@@ -55,7 +55,7 @@ static Micro micro_of(const DtPlanSchedule *set, const DtPlanSchedule *const *lo
     return micro;
 }
 
-/* How many of its values WHEN lets through, of by.count x plus.count. */
+/* How many of the register's values, by.count x plus.count, let a WHEN's items run. */
 static int64_t times_micro(const DtPlanSchedule *when, const Micro *micro)
 {
     int64_t n = 0;
@@ -67,14 +67,14 @@ static int64_t times_micro(const DtPlanSchedule *when, const Micro *micro)
     return n;
 }
 
-/* Adds the runs of an entry that itself runs `times` times, for such micro-batches: by instruction,
- * or by item of the schedule (RUN). */
+/* Adds the runs of an entry that runs `times` times, with micro-batches as in the two loops: by
+ * instruction, or by item of the schedule (RUN). */
 static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items,
                      Micro micro, int64_t *runs)
 {
     int64_t by_depth[DT_PLAN_MAX_DEPTH + 1] = {times};
     const DtPlanSchedule *loops[DT_PLAN_MAX_DEPTH];
-    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item after those of the WHEN */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the item after the WHEN's last one */
     int64_t guarded[2];
     for (uint32_t i = e->first; i < e->first + e->count; i++) {
         const DtPlanSchedule *s = &plan->schedule[i];
@@ -252,7 +252,7 @@ bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code)
 {
     *ret_code = (DtReportCode){.target = NULL};
     for (uint32_t r = 0, seen = 0; r < plan->n_registers && !ret_code->target; r++) {
-        bool known = false; /* the first record of a target */
+        bool known = false; /* only the first record of each target */
         for (uint32_t k = 0; k < r && !known; k++)
             known = strcmp(target_of(plan, &plan->registers[k]),
                            target_of(plan, &plan->registers[r])) == 0;

@@ -13,7 +13,7 @@
 typedef struct DtReportEntry {
     const char *name;
     int64_t runs[DT_INST_KINDS];    /* how often instructions of each kind run */
-    double flops[DT_INST_KINDS];    /* kernels: as recorded; GEMM: 2 batch m n k */
+    double flops[DT_INST_KINDS];    /* as recorded for kernels; 2 batch m n k for a GEMM */
     double received[DT_INST_KINDS]; /* bytes that arrive from other ranks */
 } DtReportEntry;
 
@@ -55,14 +55,14 @@ const char *dt_report_item(const DtPlan *plan);
 
 /* Traffic of a group or channel in one step and its update. */
 typedef struct DtReportTraffic {
-    int64_t runs;    /* operations of one rank */
+    int64_t runs;    /* number of operations of one rank */
     int64_t beside;  /* how many of these are asynchronous */
-    double received; /* bytes, by all ranks */
+    double received; /* bytes that all ranks receive */
 } DtReportTraffic;
 void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
                        DtReportTraffic *ret_channels);
 
-/* "  gpt2.dsl:21 h.attention", if the span is known, and the end of the line. */
+/* Appends " gpt2.dsl:21 h.attention", if the span is known, and a newline. */
 void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text);
 
 /* Registers and spills of the plan's code for one GPU target: number of kernels, most registers
@@ -73,15 +73,15 @@ typedef struct DtReportCode {
     uint32_t kernels, registers, spilling, worst, spilled;
 } DtReportCode;
 bool dt_report_code(const DtPlan *plan, uint32_t i, DtReportCode *ret_code);
-/* The records of REGS of a kernel: ret_n of them. */
+/* Finds the records of REGS of a kernel; ret_n of them. */
 const DtPlanRegisters *dt_report_registers(const DtPlan *plan, uint32_t kernel, uint32_t *ret_n);
 
 double dt_report_gemm_flops(const DtPlanGemm *gemm);
 
-/* The schedule: its items in order, with counts and source lines. */
+/* Prints the schedule: its items in order, with counts and source lines. */
 void dt_report_schedule(const DtPlan *plan, DtText *ret_text);
 
-/* Memory, entries, traffic, products and kernels, the 12 heaviest of each: many screens. */
+/* Prints memory, entries, traffic, products and kernels, the 12 heaviest of each: many screens. */
 void dt_report_details(const DtPlan *plan, DtText *ret_text);
 
 #endif

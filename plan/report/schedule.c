@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule of a plan as indented text: what runs in which order, how often, from which line. */
+/* Prints the schedule of a plan as indented text: what runs, in which order, how often, and from
+ * which line. */
 #include "plan/report/report.h"
 
 #include "plan/kinds.h"
@@ -57,7 +58,7 @@ static void print_body(const DtPlan *plan, const DtPlanBody *body, uint32_t dept
     }
 }
 
-/* "r5 = (r7 + 3) mod 4" */
+/* Prints a SET, for example "r5 = (r7 + 3) mod 4". */
 static void print_set(const DtPlanSchedule *s, DtText *text)
 {
     dt_text_printf(text, "r%u = %s", s->reg, s->count ? "(" : "");
@@ -76,7 +77,7 @@ static void print_set(const DtPlanSchedule *s, DtText *text)
 
 static void print_entry(const DtPlan *plan, const DtPlanEntry *entry, DtText *text)
 {
-    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the first item after those of the WHEN */
+    uint32_t depth = 0, n_when = 0, behind[2]; /* behind: the item after the WHEN's last one */
     dt_text_printf(text, "%s", dt_plan_str(plan, entry->name));
     if (dt_plan_stages(plan) > 1 && entry->stage >= 0)
         dt_text_printf(text, ", stage %d", entry->stage);

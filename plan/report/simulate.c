@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step of a plan: the stages of its pipeline run their entries, each as far as it comes, until
- * all have ended. A stage waits for a message, for a free slot, or for the others of a collective;
- * when it goes on depends on clocks alone, so the order in which stages are looked at changes
- * nothing.
+/* Simulates a step of a plan: each stage of the pipeline runs its entries as far as it can, until
+ * all have ended. A stage waits for a message, for a free slot, or for the other stages of a
+ * collective. The time at which it goes on depends on simulated clocks alone, so the result does
+ * not depend on the order in which stages are visited.
  *
- * All ranks of a stage do the same at the same time, so one of them stands for all; where they
- * differ (attention over a split sequence) it is the one that has most to do. */
+ * All ranks of a stage do the same at the same time, so one of them stands for all; where ranks
+ * differ (attention over a split sequence), it is the rank with most work. */
 #include "plan/report/simulate_internal.h"
 
 #include "base/stages.h"
@@ -85,7 +85,7 @@ static void clear_links(Sim *sim)
     }
 }
 
-/* An entry on all stages. A plan that is not proved may have them wait for ever. */
+/* Simulates an entry on all stages. In a plan that is not proved, they may wait for ever. */
 static void run_entry(Sim *sim, DtPlanStr name)
 {
     const uint32_t n = dt_plan_stages(sim->plan);
@@ -113,7 +113,7 @@ static void run_entry(Sim *sim, DtPlanStr name)
     }
 }
 
-/* All end with the last one. */
+/* All stages end when the last one does. */
 static double join(Sim *sim)
 {
     double end = 0;
@@ -126,7 +126,7 @@ static double join(Sim *sim)
     return end;
 }
 
-/* How much slower a computation is while a collective runs. */
+/* The factor by which a computation is slower while a collective runs. */
 static double slower_of(const Sim *sim, uint32_t stage)
 {
     const uint32_t kinds = dt_nodes_of(sim->plan, sim->model, stage);
@@ -218,7 +218,7 @@ static void add_stage(const Sim *sim, const SimStage *stage, double weight, DtSt
     }
 }
 
-/* The uncertainty on the busiest stage; waiting is for other stages' work, which is as
+/* The uncertainty of the busiest stage's time. Its waiting is for work of other stages, which is as
  * uncertain. */
 static void find_band(const Sim *sim, DtSimulation *ret)
 {
@@ -230,7 +230,7 @@ static void find_band(const Sim *sim, DtSimulation *ret)
     for (int k = 0; k < DT_COST_KINDS; k++)
         ret->cost[k] *= others;
     ret->cost[DT_COST_KIND_FIXED] += ret->fixed;
-    uint32_t kind = 0; /* the first of the stage */
+    uint32_t kind = 0; /* the first rank of the stage */
     while (!(dt_nodes_of(sim->plan, sim->model, ret->busiest) >> kind & 1))
         kind++;
     const DtCostModel model = dt_cost_on(sim->model, kind);

@@ -5,11 +5,11 @@
 
 #include "plan/report/price.h"
 
-/* Kinds of work of a queue of a stage. */
+/* Kinds of work in a queue of a stage. */
 typedef enum DtSliceKind {
     DT_SLICE_PIECE, /* an entry that the step calls: forward, backward or gradients of a piece for a
                      * micro-batch */
-    DT_SLICE_INST   /* an instruction, where they are kept */
+    DT_SLICE_INST   /* an instruction, if instructions are kept */
 } DtSliceKind;
 typedef struct DtSlice {
     double begin, end;   /* seconds since the step began */
@@ -19,9 +19,9 @@ typedef struct DtSlice {
     uint8_t kind;
 } DtSlice;
 
-/* A message from a stage to another one. */
+/* A message from one stage to another. */
 typedef struct DtFlow {
-    /* the end of sending; the time at which the receiver continued with it */
+    /* seconds: the end of sending; when the receiver went on with it */
     double sent, received;
     uint32_t channel;
     int32_t micro;
@@ -38,7 +38,8 @@ typedef struct DtStageTime {
 typedef struct DtSimulation {
     /* of a step, with the fixed part; the mean over steps where losses take turns */
     double seconds;
-    double low, high;        /* the step takes between these, four times in five */
+    double low, high;        /* the time of a step is between these with a probability of four in
+                              * five */
     double fixed;            /* the part of the step outside of instructions */
     DtStageTime *stages;     /* by stage */
     uint32_t n_stages, busiest; /* busiest: the stage that waits least for the others */
@@ -49,13 +50,13 @@ typedef struct DtSimulation {
     DtFlow *flows; uint32_t n_flows;
     /* its stages wait for each other for ever; impossible in a proved plan */
     bool stuck;
-    bool estimated;          /* a loop had too many different iterations to simulate all */
+    bool estimated;          /* some loop had more kinds of iterations than are simulated */
 } DtSimulation;
 
 typedef struct DtSimulateOptions {
     bool slices;             /* keep slices of pieces and messages */
     bool insts;              /* and of instructions, for their first run */
-    uint32_t objective;      /* keep the slices of this loss */
+    uint32_t objective;      /* keep the slices of this loss's step */
     uint32_t most;           /* most slices to keep, 0: 100,000 */
 } DtSimulateOptions;
 

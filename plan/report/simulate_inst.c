@@ -2,11 +2,11 @@
 /* What one instruction does to the clocks of a stage.
  *
  * Queue 0 runs instructions one after the other. A collective with an event is started in the queue
- * of its group and goes on beside it; WAIT is where queue 0 waits for it, and one without an event
- * holds it up: overlap that the plan does not say is not there. A message waits for a free slot
- * only, as plans say, and is then on its way, behind those to the same stage that were sent before;
- * a stack whose stages wait for their own messages holds queue 0 up. A RECV with an event is done
- * where it is waited for, and so the end of a SEND with one. */
+ * of its group and runs at the same time as queue 0, which waits for it at the WAIT. A collective
+ * without an event blocks queue 0: only overlap that the plan states is simulated. A message waits
+ * for a free slot only and is then in transit, after earlier messages to the same stage. In a stack
+ * whose stages wait for their own messages, it blocks queue 0. A RECV with an event is received at
+ * its WAIT; a SEND with an event ends there. */
 #include "plan/report/simulate_internal.h"
 
 #include "plan/report/report.h"
@@ -25,7 +25,8 @@ static void keep(Sim *sim, const SimStage *stage, uint32_t inst, uint32_t queue,
                                                     (int32_t)stage->reg[0], DT_SLICE_INST}));
 }
 
-/* On the rank for which it holds most often. */
+/* Whether a guard keeps the instruction from running, on the rank where its guards hold most
+ * often. */
 static bool is_guarded_out(const Sim *sim, const SimStage *stage, const DtPlanInst *inst)
 {
     for (uint32_t g = 0; g < inst->guards; g++) {
@@ -71,7 +72,7 @@ static uint32_t event_of(const Sim *sim, const SimStage *stage, const DtPlanInst
     return event >= 0 && event < sim->n_events ? (uint32_t)event : sim->n_events;
 }
 
-/* Time at which the operation that an instruction with an event started will have ended. */
+/* Records when the operation that the instruction started under its event will end. */
 static void remember(const Sim *sim, SimStage *stage, const DtPlanInst *inst, int32_t what,
                      double end)
 {
@@ -99,12 +100,13 @@ static void wait_until(SimStage *stage, double until)
     }
 }
 
-/* Whether all its stages are there; ret_latest: when the last of them came. */
+/* Whether all stages of the collective have arrived; ret_latest: the time at which the last of them
+ * did. */
 static bool meet(Sim *sim, SimStage *stage, SimMeet *m, double *ret_latest)
 {
     if (!stage->meeting) {
         if (m->left)
-            return false; /* the last one is not over for all */
+            return false; /* not all stages have left the previous one */
         stage->meeting = true;
         sim->moves++;
         m->latest = m->arrived++ == 0 || stage->now > m->latest ? stage->now : m->latest;
@@ -118,8 +120,8 @@ static bool meet(Sim *sim, SimStage *stage, SimMeet *m, double *ret_latest)
     return true;
 }
 
-/* Whether the collective overlaps with nothing: it sums gradients, and the stack sums them only
- * when nothing else is left. */
+/* Whether the collective overlaps with no computation: it sums gradients, and the stack sums them
+ * when backward is over. */
 static bool is_late(const Sim *sim, const DtPlanInst *inst)
 {
     if (!dt_cost_has(sim->model, DT_STACK_late_gradients))

@@ -8,16 +8,15 @@
 
 enum { SIM_MOST_MOVES = 20000000, SIM_MOST_SLICES = 100000, SIM_SENT = -2, SIM_COMES = -3 };
 
-/* A message ring: when its slots were filled and emptied. */
+/* A channel's slots: when each was filled and emptied. */
 typedef struct SimChannel {
-    double *sent, *freed; /* by slot */
-    /* the time until which the link between the stages is busy; channels in one direction share
-     * it */
+    double *sent, *freed; /* times by slot */
+    /* when the link between the stages is free again; channels in one direction share it */
     double *link;
     int64_t n_sent, n_received;
 } SimChannel;
 
-/* A collective of several stages, which begins when the last of them arrives. */
+/* A collective of several stages, which begins when the last one arrives. */
 typedef struct SimMeet {
     uint32_t members, arrived, left;
     double latest;
@@ -27,30 +26,31 @@ typedef struct SimMeet {
 typedef struct SimStage {
     uint32_t number;
     const DtPrice *prices; /* by instruction */
-    double slower;        /* factor by which computing is slower during a collective */
-    double now;           /* of queue 0 */
-    double *queue;        /* by queue: the time at which it is free */
-    double *event;        /* by event: the end of the communication started under it; 0: long ago */
+    double slower;        /* factor by which computing is slower while a collective runs */
+    double now;           /* time of queue 0 */
+    double *queue;        /* by queue: when it is free again */
+    double *event;        /* by event: when the communication under it ends; 0: long ago */
     /* by event: the group of the communication; -1 nothing, SIM_SENT a message being sent,
-     * SIM_COMES - number of the RECV that was started: it is received at the wait */
+     * SIM_COMES - number of a RECV that was started and is received at its WAIT */
     int32_t *group;
     double *sum;
     int64_t reg[DT_PLAN_REGS];
-    /* position in its entry: item, end of the items, instruction in the body */
+    /* position in the entry: item, end of the items, instruction in the body */
     uint32_t pc, end, inst;
     uint32_t open[DT_PLAN_MAX_DEPTH], depth; /* open LOOPs */
     int64_t turn[DT_PLAN_MAX_DEPTH];
-    bool meeting;         /* it has arrived at a collective of several stages */
+    bool meeting;         /* it has arrived at a collective of several stages, and waits */
 } SimStage;
 
 typedef struct SimMemo {
-    const DtPrice *prices; /* of the stage: other devices have other prices */
-    uint32_t first, count; /* the entry's items; entries that do the same have the same ones */
-    uint32_t when;        /* bit set: which of its WHENs on outer registers hold */
+    const DtPrice *prices; /* A run of a piece that may repeat. The stage: others may have other
+                            * prices. */
+    uint32_t first, count; /* its items, which other entries may share */
+    uint32_t when;        /* bits: which of its WHENs on outer registers hold */
     int64_t ring, ring_after;
-    /* queues and events when the entry began and ended, relative to these times */
+    /* how long queues and events were busy at its beginning and end, relative to these times */
     const double *before, *after;
-    const double *sum;    /* the sums that it adds */
+    const double *sum;    /* the sums that the run adds */
     double seconds;
 } SimMemo;
 
@@ -61,37 +61,38 @@ typedef struct Sim {
     DtPrices prices;
     const DtSimulateOptions *options;
     uint32_t n_queues, n_events, n_sums;
-    uint32_t *end_of;     /* by item: the END of a LOOP */
-    bool *blocks;         /* by item: a LOOP or CALL that contains waits for other stages */
+    uint32_t *end_of;     /* by item: the END of its LOOP */
+    bool *blocks;         /* by item: a LOOP or CALL inside of which the stage waits for others */
     bool *comes;          /* by event: a RECV is started under it */
-    /* events that do not belong to messages: of no piece and no repeating iteration */
+    /* events that no message uses, of no piece and no repeating iteration */
     uint32_t *own, n_own;
     /* by item: whether iterations of a LOOP, or runs of a CALL, repeat: SIM_.. below */
     uint8_t *steady;
-    uint8_t *group_cost;  /* by group: DtCostKind */
-    double *state;        /* scratch: the state of a stage */
+    uint8_t *group_cost;  /* by group: its DtCostKind */
+    double *state;        /* scratch memory: the state of a stage */
     SimChannel *channels;
-    SimMeet *meets;       /* by group */
+    SimMeet *meets;       /* by group: the collective of several stages */
     SimStage *stages;
     DT_VEC(SimMemo) memos;
-    /* instructions that were run, and arrivals at collectives of several stages */
+    /* instructions simulated so far, and arrivals at collectives of several stages */
     int64_t moves;
     bool keeps, estimated, stuck;
     DT_VEC(DtSlice) slices;
     DT_VEC(DtFlow) flows;
 } Sim;
 
-/* How many slices, or messages, are kept. */
+/* The most slices, or messages, that are kept. */
 static inline uint32_t dt_sim_most(const Sim *sim)
 {
     return sim->options->most ? sim->options->most : SIM_MOST_SLICES;
 }
 
-/* simulate_inst.c. False: it waits for another stage; may_wait false: that cannot happen. */
+/* simulate_inst.c: runs an instruction; false: it waits for another stage. may_wait false: it must
+ * not wait. */
 bool dt_sim_inst(Sim *sim, SimStage *stage, uint32_t inst, bool may_wait);
 bool dt_sim_waits(const Sim *sim, const DtPlanInst *inst);
 
-/* simulate_walk.c. Items from .. to - 1; none of them waits for another stage. */
+/* simulate_walk.c: runs items from .. to - 1, none of which waits for another stage. */
 void dt_sim_prepare(Sim *sim);
 void dt_sim_items(Sim *sim, SimStage *stage, uint32_t from, uint32_t to);
 void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item);

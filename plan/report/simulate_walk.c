@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What repeats is run once.
+/* The walk of the simulation over a stage's schedule. It simulates repetitions only once.
  *
- * A stage's state is how long its queues and events are still busy, counted from now. Where
- * iterations of a loop do the same and one of them begins in the state in which an earlier one
- * began, all that follows takes what those in between took: they are left out, and clocks and sums
- * move by that. Likewise a piece of a pipeline that is called in a state in which it was called
- * before. So the cost of a simulation is that of what differs, not of what runs. */
+ * The state of a stage is how long its queues and events will still be busy, counted from now.
+ * Assume that the iterations of a loop do the same, and that one of them begins in the same state
+ * as an earlier one. Then the iterations between these two repeat with the same times. They are
+ * not simulated again: the clocks and the sums are advanced by what they took. The same is done for
+ * a piece of a pipeline that is called in a state in which it was called before. So the time of a
+ * simulation grows with the number of different iterations, not with that of all iterations. */
 #include "plan/report/simulate_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { HISTORY = 12, MOST_WHENS = 32, MOST_MEMOS = 64, SIM_STEADY = 1, SIM_SAME = 2 };
-static const double SAME = 1e-10; /* seconds that are no difference */
+static const double SAME = 1e-10; /* seconds that count as no difference */
 
 /* ---- properties of the schedule ---- */
 
-/* Registers that items set by themselves, as loops or otherwise. */
+/* Registers that the items set themselves, by loops or otherwise. */
 static uint32_t sets(const DtPlan *plan, uint32_t from, uint32_t to)
 {
     uint32_t bits = 0;
@@ -107,7 +108,7 @@ void dt_sim_prepare(Sim *sim)
 
 /* ---- states ---- */
 
-/* Queues, then events: how long they are still busy. */
+/* The state: for each queue, then each event, how long it will still be busy. */
 static void state_of(const Sim *sim, const SimStage *stage, double *ret_state)
 {
     for (uint32_t q = 0; q < sim->n_queues; q++)
@@ -151,7 +152,7 @@ typedef struct Past {
     uint32_t n_slices;
 } Past;
 
-/* Iterations from `turn` on that do the same as far as WHENs say: the first that does not. */
+/* The first iteration after `turn` in which some WHEN decides otherwise. */
 static int64_t same_until(const DtPlan *plan, uint32_t from, uint32_t to,
                           const DtPlanSchedule *loop, int64_t turn)
 {
@@ -165,7 +166,7 @@ static int64_t same_until(const DtPlan *plan, uint32_t from, uint32_t to,
         }
         if (s->kind != DT_SCHED_WHEN || s->reg != loop->reg || loop->step == 0)
             continue;
-        for (int k = 0; k < 2; k++) { /* where it begins to hold, where it ends to */
+        for (int k = 0; k < 2; k++) { /* the iterations at which its condition changes */
             const int64_t edge = (k ? (int64_t)s->first + s->count : s->first) - loop->first;
             const int64_t step = loop->step > 0 ? loop->step : -(int64_t)loop->step;
             const int64_t at = ((loop->step > 0 ? edge : 1 - edge) + step - 1) / step;
@@ -206,7 +207,7 @@ static void keep_turns(Sim *sim, const SimStage *stage, int64_t first, double be
                            0, UINT32_MAX, (int32_t)(first + i), DT_SLICE_PIECE}));
 }
 
-/* By how many micro-batches a piece is later in each turn. */
+/* By how many micro-batches a call of a piece is later in each iteration. */
 static int32_t micro_step(const Sim *sim, uint32_t number)
 {
     const DtSlice *slice = &sim->slices.at[number];
@@ -220,7 +221,7 @@ static int32_t micro_step(const Sim *sim, uint32_t number)
     return 1;
 }
 
-/* The pieces of the steps left out: those that ran between the two, repeated. */
+/* Adds the slices of pieces in skipped iterations: those between the two moments, repeated. */
 static void repeat_pieces(Sim *sim, const Past *from, const Past *to, int64_t n)
 {
     const double each = to->now - from->now;
@@ -249,7 +250,7 @@ static void new_pasts(const Sim *sim, DtArena *arena, Pasts *pasts)
     pasts->n = 0;
 }
 
-/* The latest earlier moment that was like the last one. */
+/* The latest earlier moment with the same state; NULL: there is none. */
 static const Past *find_past(const Sim *sim, const Pasts *pasts)
 {
     const Past *last = &pasts->at[(pasts->n - 1) % HISTORY];
@@ -261,7 +262,7 @@ static const Past *find_past(const Sim *sim, const Pasts *pasts)
     return NULL;
 }
 
-/* After iteration turn - 1: the number of following iterations that are skipped. */
+/* Called after iteration turn - 1: the number of following iterations that can be skipped. */
 static int64_t skip(Sim *sim, SimStage *stage, Pasts *pasts, int64_t turn, int64_t until)
 {
     remember(sim, stage, turn, &pasts->at[pasts->n++ % HISTORY]);
@@ -291,7 +292,7 @@ void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item)
     stage->depth++;
     for (int64_t turn = 0; turn < loop->count;) {
         const double began = stage->now;
-        if (turn >= until) { /* here begin iterations that do something else */
+        if (turn >= until) { /* iterations from here on do something else */
             until = same_until(sim->plan, item + 1, end, loop, turn);
             pasts.n = 0;
         }
@@ -316,7 +317,7 @@ void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item)
 
 /* ---- calls ---- */
 
-/* Bits of the WHENs of the entry that hold, in their order; false: too many. */
+/* The bits of the entry's WHENs that hold, in order; false: there are too many. */
 static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntry *entry,
                      uint32_t *ret_bits)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of bytes: a few hundred spans, of which each change moves those behind it. */
+/* Sets of bytes: sorted arrays of a few hundred spans. A change moves all spans after it. */
 #include "plan/report/spans.h"
 
 #include <string.h>
 
-/* The first one that ends at or after it. */
+/* The number of the first span that ends at or after this address. */
 static uint32_t find(const DtSpans *l, int64_t at)
 {
     uint32_t lo = 0, hi = l->spans.n;
@@ -18,7 +18,7 @@ static uint32_t find(const DtSpans *l, int64_t at)
     return lo;
 }
 
-/* Spans first .. last - 1 become the n at `by`. */
+/* Replaces spans first .. last - 1 by the n spans at `by`. */
 static void replace(DtSpans *l, uint32_t first, uint32_t last, const DtBytes *by, uint32_t n)
 {
     while (l->spans.n + n > l->spans.cap)

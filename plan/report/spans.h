@@ -10,13 +10,13 @@
 typedef struct DtBytes { int64_t from, to; } DtBytes;
 typedef struct DtSpans {
     DtArena *arena;
-    DT_VEC(DtBytes) spans; /* rising, apart from each other */
-    int64_t bytes;         /* of all */
+    DT_VEC(DtBytes) spans; /* ascending; no two touch */
+    int64_t bytes;         /* bytes of all spans */
 } DtSpans;
 
 void dt_spans_add(DtSpans *set, int64_t from, int64_t to);
 void dt_spans_remove(DtSpans *set, int64_t from, int64_t to);
-/* Whether some of these are in the set. */
+/* Whether some of these bytes are in the set. */
 bool dt_spans_meet(const DtSpans *set, int64_t from, int64_t to);
 
 #endif

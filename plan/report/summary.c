@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of a report. Shares and rates follow from the simulated step. What a change would
- * bring is simulated, too, with instructions that cost nothing; what other cuts or more
- * micro-batches would bring cannot be, for that is another plan: there a bound follows from what
- * stages wait. */
+/* The numbers of a report. Shares and rates follow from the simulated step. The effect of some
+ * changes is simulated, with instructions that cost nothing. The effect of other cuts, or of more
+ * micro-batches, cannot be simulated, since it would take another plan; a bound follows from how
+ * long stages wait. */
 #include "plan/report/summary.h"
 
 #include "plan/kinds.h"
@@ -16,8 +16,8 @@
 
 /* ---- work ---- */
 
-/* Operations of one run. Attention in one kernel counts all scores, including hidden ones, as the
- * model's number does. */
+/* The operations of one run of an instruction. Attention in one kernel counts all scores, including
+ * hidden ones, as the serial program's number does. */
 static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     if (inst->kind == DT_INST_GEMM)
@@ -25,14 +25,14 @@ static double flops_of(const DtPlan *plan, const DtPlanInst *inst)
     for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && i < plan->n_attentions; i++)
         if (plan->attentions[i].kernel == inst->ref) {
             const DtPlanAttention *a = &plan->attentions[i];
-            const double products = a->backward ? 5 : 2; /* backward makes the scores again */
+            const double products = a->backward ? 5 : 2; /* backward computes the scores again */
             return products * 2 * (double)a->heads * (double)a->queries * (double)a->keys *
                    (double)a->head;
         }
     return 0;
 }
 
-/* META has those of products. */
+/* META counts products already */
 static void add_flops(void *context, const DtPlanInst *inst, int64_t runs, double ranks)
 {
     DtSummary *s = context;
@@ -58,7 +58,7 @@ static void add_change(Trials *t, double seconds, bool bound, const char *text)
 
 typedef bool Is(const DtSummary *s, const DtPlanInst *inst, uint32_t which);
 
-/* The step with instructions in `is` costing nothing. */
+/* The time of a step if instructions marked in `is` cost nothing. */
 static double without(const Trials *t, Is *is, uint32_t which)
 {
     const DtSummary *s = t->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters and states of a stage, what belongs to them, how they are placed. Those of one pattern
- * (h.#.w) are one. */
+/* Lists parameters and states of a stage, the tensors that belong to them, and their placement. All
+ * with one pattern (h.#.w) are one row. */
 #include "plan/report/tensors.h"
 
 #include "base/arena.h"
@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* In a bucket the record's bytes are those of all tensors in it: of this rank's block, or of all
- * blocks. */
+/* A store in a bucket: the record has the bytes of all tensors in the bucket, in this rank's block
+ * or in all blocks. */
 const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = store->pack ? &plan->packs[store->pack - 1] : NULL;
@@ -19,7 +19,7 @@ const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store
     return pack && pack->n_split && (double)store->bytes <= block ? pack : NULL;
 }
 
-/* Bytes of its elements on a rank. */
+/* The bytes of a store's elements on a rank. */
 static double bytes_of(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = dt_tensors_shared(plan, store);

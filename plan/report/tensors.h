@@ -9,9 +9,10 @@
 
 /* A parameter or state, with all stores of its pattern (h.#.w). */
 typedef struct DtTensor {
-    /* the first one; its gradient and optimizer state, or NULL */
+    /* the first store; its gradient and optimizer state, or NULL */
     const DtPlanStore *store, *gradient, *optimizer;
-    double own, gradients, kept;                     /* bytes on a rank; kept: by the optimizer */
+    double own, gradients, kept;                     /* bytes on a rank; kept: those of the
+                                                      * optimizer's state */
     /* iterations of its outermost loop on the stage; 1 without a loop */
     int64_t iterations;
 } DtTensor;
@@ -19,7 +20,7 @@ typedef struct DtTensor {
 /* The tensors of a stage, largest first; the caller frees the array. */
 DtTensor *dt_tensors_of(const DtPlan *plan, uint32_t stage, uint32_t *ret_n);
 
-/* The bucket in which ranks share the store; NULL: each rank has all of its part. */
+/* The bucket in which ranks share the store; NULL: each rank keeps all of its part. */
 const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store);
 
 /* "[vocab / tensor data, embed]": axes, and the mesh axes that split each; then the mesh axes

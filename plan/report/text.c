@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as one screen of text: whether it fits, how long a step is, where the time goes, what
- * would help. Each name that stands at the beginning of a line is explained by `dtc explain
- * NAME`. */
+ * would help. `dtc explain NAME` explains each name at the beginning of a line. */
 #include "plan/report/text.h"
 
 #include "plan/kinds.h"
@@ -16,7 +15,7 @@ enum { LINES = 12 };
 
 static void line(DtText *text, const char *name) { dt_text_printf(text, "%-16s", name); }
 
-/* "stage 3", with its device where nodes are of several kinds. */
+/* The name of a stage, "stage 3", with its device if nodes are of several kinds. */
 static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
 {
     dt_text_printf(text, "stage %u", stage);
@@ -29,7 +28,7 @@ static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
 
 /* ---- the layout ---- */
 
-/* Nodes that the ranks are on; the cluster may have more. */
+/* The nodes that ranks run on; the cluster may have more. */
 static int64_t nodes_used(const DtSummary *s)
 {
     const int64_t each = s->model.ranks_per_node, ranks = s->plan->meta->n_ranks;
@@ -81,8 +80,8 @@ static void print_fits(const DtSummary *s, DtText *text)
                    free_bytes >= 0 ? "are free" : "too much");
 }
 
-/* "scores, dropout_masks (of attention alone)": flags of the stack that the price of a plan has, or
- * has not. */
+/* Text such as "scores, dropout_masks (of attention alone)": flags of the stack that the price of a
+ * plan contains, or does not contain. */
 static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
 {
     uint32_t n = 0;
@@ -97,7 +96,7 @@ static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
     return n;
 }
 
-/* Whether the stack has effects that the times, and so the band, do not include. */
+/* Whether the stack has effects that are not part of the times, and so not of the band. */
 static bool leaves_out(const DtSummary *s)
 {
     DtText out = {0};
@@ -106,7 +105,7 @@ static bool leaves_out(const DtSummary *s)
     return some;
 }
 
-/* For other software than ours: its effects that the times above include, and those that they do
+/* For another stack than ours: the effects that the times above contain, and those that they do
  * not. */
 static void print_stack(const DtSummary *s, DtText *text)
 {
@@ -175,7 +174,7 @@ static void print_speed(const DtSummary *s, DtText *text)
 
 /* ---- memory ---- */
 
-/* "add of h.attention (gpt2.dsl:21)" */
+/* Text such as "add of h.attention (gpt2.dsl:21)". */
 static void add_place(const DtPlan *plan, uint32_t number, DtText *text)
 {
     const DtPlanSpan *span = number < plan->n_spans ? &plan->spans[number] : NULL;
@@ -187,7 +186,7 @@ static void add_place(const DtPlan *plan, uint32_t number, DtText *text)
         dt_text_printf(text, " (%s:%u)", dt_plan_str(plan, span->file), span->line);
 }
 
-/* Additional memory for "predict", on the stage with most. */
+/* The additional memory for "predict", on the stage that needs most. */
 static void print_predict(const DtSummary *s, DtText *text)
 {
     DtMemory most = s->worst, other;
@@ -222,8 +221,8 @@ static void print_save(const DtSummary *s, DtText *text)
                    dt_people_bytes(buf, (double)bytes));
 }
 
-/* What the library for attention may need, if it is used: memory, and backward the time for
- * gradients of scores to go to memory and back. */
+/* What the library for attention may cost if it is used: memory and, in backward, the time to write
+ * and read the gradients of all scores. */
 static void print_attention(const DtSummary *s, DtText *text)
 {
     const double moved = dt_memory_scores(s->plan),
@@ -293,7 +292,7 @@ static void print_memory(const DtSummary *s, DtText *text)
     print_attention(s, text);
 }
 
-/* Registers of a GPU's kernels, if the plan has code. */
+/* Registers of a GPU's kernels, if the plan has machine code. */
 static void print_code(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;

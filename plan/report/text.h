@@ -9,7 +9,7 @@
 
 void dt_text_report(const DtSummary *summary, DtText *ret_text);
 
-/* One object, docs/report.md. */
+/* The report as one JSON object, docs/report.md. */
 void dt_json_report(const DtSummary *summary, DtText *ret_text);
 
 /* Trace events as Perfetto and chrome://tracing read them; the summary must have been made with
@@ -26,15 +26,16 @@ typedef struct DtHtml {
 } DtHtml;
 DtStatus dt_html_report(const DtHtml *page, DtText *ret_text);
 
-/* A graph for Graphviz (dot.c): stages, what they do, messages, collectives, stores; details: all
- * of them. */
+/* A graph for Graphviz (dot.c): stages, their work, messages, collectives, stores. details: draws
+ * all stages. */
 void dt_dot_report(const DtSummary *summary, bool details, DtText *ret_text);
 
-/* Two plans compared; names: of their files. As text, and both reports as one object. */
+/* Compares two plans. names: those of their files. As text; or as one JSON object that contains
+ * both reports. */
 void dt_compare_report(const char *const names[2], const DtSummary summaries[2], DtText *ret_text);
 /* A sentence that says what is not comparable; "": everything is. */
 const char *dt_compare_warning(const DtSummary summaries[2]);
-/* The numbers of a comparison, row by row; change: "+4.1 %", "x 12.3", or "". */
+/* The numbers of a comparison, one row each; change: "+4.1 %", "x 12.3", or "". */
 typedef void DtCompareRow(void *context, const char *name, const char *a, const char *b,
                           const char *change);
 void dt_compare_rows(const DtSummary summaries[2], DtCompareRow *row, void *context);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step as trace events, which Perfetto and chrome://tracing show: a process for each stage, in
- * it a track of pieces (forward, backward, gradients of parameters of a micro-batch), one of what
- * is computed, one for each queue of collectives and each stage that messages go to; arrows from
- * where a message was sent to where it was taken. Times are microseconds, but for the price of an
- * instruction (`predicted`): seconds, without what others slow it by or it waits.
+/* The step as trace events, which Perfetto and chrome://tracing show: a process for each stage. A
+ * process has a track of pieces (forward, backward, gradients of parameters of a micro-batch), one
+ * of instructions that compute, one for each queue of collectives, and one for each stage to which
+ * it sends messages. Arrows lead from where a message was sent to where it was received. Times are
+ * in microseconds, except for the price of an instruction (`predicted`): it is in seconds, and
+ * contains neither waiting nor the delay by other operations that run at the same time.
  *
- * Perfetto takes numbers of tracks for those of threads of a whole machine, the first thread of a
- * process for the one with the number of the process, and 0 for the kernel's: so no two are equal,
- * and none is 0. */
+ * Perfetto regards the number of a track as a thread id of the whole machine. It expects that the
+ * first thread of a process has the number of the process, and that 0 is the kernel's thread. So
+ * all numbers here differ, and none is 0. */
 #include "plan/report/trace.h"
 
 #include "plan/kinds.h"
@@ -72,7 +73,7 @@ uint32_t dt_trace_queues(const DtPlan *plan)
     return queues;
 }
 
-/* In this order: pieces, queues, and where messages go. */
+/* The order of tracks: pieces, queues, destinations of messages. */
 uint32_t dt_trace_tracks(const DtPlan *plan)
 {
     return 1 + dt_trace_queues(plan) + dt_plan_stages(plan);
@@ -146,7 +147,7 @@ static void name_tracks(const DtTraceStage *stage, DtText *text)
 
 /* ---- slices ---- */
 
-/* Bytes that come from others, or go to them. */
+/* Bytes that the instruction receives from other ranks, or sends to them. */
 static double bytes_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     return inst->kind == DT_INST_SEND ? (double)plan->channels[inst->ref].bytes
@@ -177,7 +178,7 @@ static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *te
     dt_text_add(text, "}");
 }
 
-/* Whole nanoseconds at seconds `at` of the trace's clock; later times have no smaller ones. */
+/* The time `at`, in seconds of the trace's clock, in whole nanoseconds; monotonic. */
 static long long nanoseconds(double at) { return (long long)floor(at * 1e9 + 0.5); }
 
 /* The slice's `ts` and `dur` in microseconds. Both ends are rounded to whole nanoseconds, and
@@ -197,8 +198,8 @@ static void add_times(const DtTraceStage *stage, const DtSlice *slice, DtText *t
                    lasts / 1000, lasts % 1000);
 }
 
-/* A plan's record of its device may yield no time. */
-/* in nanoseconds it fits in 64 bits */
+/* the plan's record of its device may give times that are no numbers */
+/* so that nanoseconds fit in 64 bits */
 static bool is_clock(double at) { return at >= 0 && at <= 1e9; }
 static bool is_time(const DtSlice *slice) { return is_clock(slice->begin) && is_clock(slice->end); }
 
@@ -247,7 +248,7 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
         {"\"ph\":\"s\"", channel->from, flow->sent},
         {"\"ph\":\"f\",\"bp\":\"e\"", channel->to, flow->received}};
     for (int i = 0; i < 2; i++) {
-        /* its first track is the one of pieces */
+        /* its first track is that of the pieces */
         const uint32_t process = process_of(s, ends[i].stage);
         long long at = nanoseconds(ends[i].at);
         if (i == 0) /* within the piece that sends, which is drawn without its last nanosecond */
@@ -262,7 +263,7 @@ static void add_flow(const DtSummary *s, uint32_t number, DtText *text)
     }
 }
 
-/* "stage 3", with its device where nodes are of several kinds. */
+/* The name of a stage, "stage 3", with its device if nodes are of several kinds. */
 static void add_stage_name(const DtSummary *s, uint32_t stage, DtText *text)
 {
     DtArena *arena = dt_arena_new();

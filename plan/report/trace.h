@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "plan/report/simulate.h"
 
-/* A string of JSON. */
+/* Appends a JSON string. */
 void dt_trace_string(DtText *text, const char *string);
 
 /* The name of an instruction in traces: the kernel's name, "gemm 8x32x16", "all_reduce". */
@@ -30,13 +30,14 @@ typedef struct DtTraceStage {
     const DtPrice *prices;
     const DtSimulation *sim;
     uint32_t stage;
-    uint32_t process, track; /* number of its process, and of its first track */
+    uint32_t process, track; /* number of its process, and that of its first track */
     uint32_t order;          /* number of tracks above it in the process */
     double begin;            /* start of the step on the trace's clock, in seconds */
-    const char *prefix;      /* of track names */
+    const char *prefix;      /* names of tracks */
 } DtTraceStage;
 
-/* How many track numbers a stage uses: dt_trace_stage uses some of track .. track + n - 1. */
+/* How many track numbers a stage uses at most: dt_trace_stage uses some of track .. track + n -
+ * 1. */
 uint32_t dt_trace_tracks(const DtPlan *plan);
 
 /* Appends the names of its tracks, then its slices, each event after a comma: pieces,

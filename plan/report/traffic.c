@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What travels: the bytes of a step and its update on each group and channel, and every collective
- * with the line it is there for. The closed forms are those that the running ranks count too
+/* Traffic: the bytes of a step and its update on each group and channel, and every collective with
+ * the source line that causes it. Ranks count bytes by the same closed forms when they run
  * (docs/plan.md). */
 #include "plan/report/traffic.h"
 
@@ -43,7 +43,7 @@ void dt_report_traffic(const DtPlan *plan, DtReportTraffic *ret_groups,
     dt_report_visit_step(plan, add_to_sums, &sums);
 }
 
-/* "data tp" */
+/* The names of a group's mesh axes, "data tp". */
 static void add_mesh_axes(const DtPlan *plan, uint32_t group, DtText *text)
 {
     const char *space = "";
@@ -59,7 +59,7 @@ static void add_mesh_axes(const DtPlan *plan, uint32_t group, DtText *text)
 typedef struct Row {
     const DtPlanInst *inst;
     int64_t runs;
-    double received; /* by one rank */
+    double received; /* bytes received by one rank */
 } Row;
 
 typedef struct Rows {
@@ -100,7 +100,7 @@ static int by_bytes(const void *a, const void *b)
     return x->received != y->received ? (x->received < y->received ? 1 : -1) : by_place(a, b);
 }
 
-/* Rows of one kind, group and line are one. */
+/* Collectives of one kind, group and line become one row. */
 static void merge(Rows *rows)
 {
     uint32_t n = 0;
@@ -128,7 +128,7 @@ static Rows collectives_of(const DtPlan *plan)
     return rows;
 }
 
-/* The purpose of an instruction; "" if the plan names no more than its kind. */
+/* The purpose of an instruction; "": the plan names only its kind. */
 static const char *reason(const DtPlan *plan, const DtPlanInst *inst)
 {
     const char *text =

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule of a stage, walked as a rank runs it, with registers. What an instruction may touch
- * stands for what it touches; where ranks differ, ranges are those of the first one. */
+/* Walks the schedule of a stage as a rank runs it, with registers. Each instruction is taken to
+ * access all of the memory that its arguments allow; where ranks differ, ranges are those of the
+ * first rank. */
 #include "plan/report/walk.h"
 
 #include <string.h>
 
 /* ---- what runs ---- */
 
-/* On the first rank of the stage; most: on that where it is largest. */
+/* An argument's value on the first rank of the stage; most: on the rank where it is largest. */
 static int64_t value_of(const DtWalk *w, const DtPlanArg *arg, bool most)
 {
     int64_t value = arg->base;
@@ -22,7 +23,7 @@ static int64_t value_of(const DtWalk *w, const DtPlanArg *arg, bool most)
     return value;
 }
 
-/* As the simulation has it: on the rank that does most. */
+/* Whether guards let the instruction run, on the rank that does most, as in the simulation. */
 static bool is_guarded(const DtWalk *w, const DtPlanInst *inst)
 {
     for (uint32_t g = 0; g < inst->guards; g++)

@@ -9,12 +9,13 @@
 
 #include <stdbool.h>
 
-/* Addresses of different arenas are far apart. kind: DtPlanArenaKind. */
+/* A range of bytes; addresses of different arenas are far apart. kind: DtPlanArenaKind. */
 typedef struct DtWalkRange { int64_t from, to; uint8_t kind; bool read, written; } DtWalkRange;
-typedef struct DtWalkRun { uint32_t inst, first, n; } DtWalkRun; /* and its ranges */
+/* an instruction, and its ranges */
+typedef struct DtWalkRun { uint32_t inst, first, n; } DtWalkRun;
 
 typedef struct DtWalk {
-    /* to be filled in */
+    /* members that the caller fills: */
     DtArena *arena;
     const DtPlan *plan;
     uint32_t stage;
@@ -27,11 +28,11 @@ typedef struct DtWalk {
     void (*enter)(struct DtWalk *walk, uint32_t item, int64_t turn, uint32_t depth);
     void (*leave)(struct DtWalk *walk, uint32_t item, int64_t turn, uint32_t depth);
     void *context;
-    /* results */
+    /* results: */
     DT_VEC(DtWalkRun) runs;
     DT_VEC(DtWalkRange) ranges;
-    /* state */
-    int64_t reg[DT_PLAN_REGS], *base; /* base: by arena */
+    /* state: */
+    int64_t reg[DT_PLAN_REGS], *base; /* base: address by arena */
 } DtWalk;
 
 /* Appends the items that the stage's entry of that name runs. The plan must have passed

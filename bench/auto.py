@@ -17,7 +17,8 @@ DTC = sys.argv[1] if len(sys.argv) > 1 else 'build/release/dtc'
 
 
 def program(row, block):
-    """examples/gpt_1t.dsl with the row's extents, its cluster and the block."""
+    """The program examples/gpt_1t.dsl with the extents of the table's row, its cluster and the
+    block."""
     text = open('examples/gpt_1t.dsl').read()
     head, rest = text.split('parallel megatron', 1)
     nodes = max(1, int(row['gpus']) // 8)
@@ -28,13 +29,14 @@ def program(row, block):
 
 
 def sizes(row):
-    """Of the published layout: stages, ranks of a tensor, replicas, pieces of a stage."""
+    """The published layout: stages, ranks of a tensor, replicas, pieces of a stage."""
     pipe, tensor = int(row['pp']), int(row['tp'])
     return pipe, tensor, int(row['gpus']) // pipe // tensor, int(row['virtual_stages'] or 1)
 
 
 def published(row):
-    """As Megatron-LM had it: layers computed again, optimizer split over replicas, which it was not then."""
+    """The layout as Megatron-LM used it: layers are recomputed. The optimizer's state is split over
+    replicas, which it was not then."""
     pipe, tensor, data, chunks = sizes(row)
     micro = int(row['global_batch']) // data // int(row['micro_batch'])
     mesh = [f'{n} = {s}' for n, s in (('pipe', pipe), ('data', data), ('tensor', tensor)) if s > 1]
@@ -64,13 +66,13 @@ def report(row, block):
 
 
 def layout(text):
-    """The lines of the printed block, short."""
+    """The lines of the printed block, shortened."""
     block = re.search(r'parallel it on superpod \{\n(.*?)\}\n', text, re.S).group(1)
     return '; '.join(line.strip() for line in block.splitlines())
 
 
 def paper_flops(row):
-    """Of a step, layers computed again included, as the paper counts them (section 5.1)."""
+    """Operations of a step, including recomputed layers, as the paper counts them (section 5.1)."""
     layers, hidden, vocab, seq, batch = (int(row[k]) for k in ('layers', 'hidden', 'vocab', 'seq', 'global_batch'))
     return 96 * batch * seq * layers * hidden**2 * (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden))
 

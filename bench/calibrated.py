@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of programs that `dtc calibrate` does not know, as it predicts them and as they are: calibrated.py BUILD [DEVICE]
+"""Predicted and measured steps of programs that `dtc calibrate` does not measure: calibrated.py BUILD
+[DEVICE]
 
-`dtc calibrate` measures the machine, unless DEVICE is a file with its block. Each program below is compiled for one
-rank of that device, trained for some steps, and the median step is compared with `--report`'s. The machine must be idle.
-Prints a row per program, the median and the worst of the differences. With --keep FOLDER plans, traces and reports stay."""
+`dtc calibrate` measures the machine, unless DEVICE is a file with its block. Each program below is
+compiled for one rank of that device, trained for some steps, and the median step is compared with
+`--report`'s. The machine must be idle. Prints a row per program, the median and the worst of the
+differences. With --keep FOLDER plans, traces and reports stay."""
 import json
 import os
 import re
@@ -18,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STEPS, WARM = 12, 3
 BF16 = ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]
 F32 = ["--set", "train.precision=mixed(compute = f32)"]
-PROGRAMS = {  # none is a size of lib/calibrate.dsl
+PROGRAMS = {  # none of these sizes occurs in lib/calibrate.dsl
     "shakespeare": ("examples/shakespeare.dsl", "", []),
     "GPT, 4 layers": ("bench/gpt_step.dsl", "", []),
     "GPT, 4 layers, bf16": ("bench/gpt_step.dsl", "", BF16),
@@ -42,7 +44,8 @@ def run(*command, **more):
 
 
 def compile_plan(dtc, folder, name, block):
-    """The program with the device, its plan, and the seconds of a step that are predicted."""
+    """Compiles the program with the device. Returns its plan, and the predicted seconds of a
+    step."""
     path, dims, options = PROGRAMS[name]
     source = os.path.join(folder, name + ".dsl")
     with open(os.path.join(ROOT, path)) as file:

@@ -34,7 +34,8 @@ def said_of(path, layout, lines, options):
 
 
 def trials(path, layout, lines=(), options=(), refused=None):
-    """With `auto` added, a layout that is written in full leaves nothing to choose but what lines do not say."""
+    """Adds `auto` to a layout that is written in full: then only what the lines do not say is left to
+    choose."""
     said = said_of(path, layout, lines, options)
     for line in said.splitlines():
         if line.startswith('{"auto"'):
@@ -57,7 +58,7 @@ def cases():
 
 
 def sweep(every, first):
-    """(what it is, its trials), and what is refused, at the end."""
+    """Returns (name, its trials); at the end the layouts that were refused."""
     sys.path.insert(0, 'tests/sweep')
     import plan
     import sweep as rows
@@ -80,7 +81,8 @@ def figures(times, sizes):
 
 
 def judge(cases, by_program):
-    """Prints each trial, and all together; the errors of times and sizes, and how many bounds are above."""
+    """Prints each trial and a summary; returns the errors of times and of sizes, and how many bounds
+    are above the simulation."""
     times, sizes, above = collections.defaultdict(list), collections.defaultdict(list), 0
     for what, layout, tried in cases:
         for t in tried:

@@ -17,9 +17,10 @@ if [ $# -eq 1 ]; then
         chunks=1
         [ $schedule != interleaved_1f1b ] || chunks=2
         set -- --set "parallel.pipeline.schedule=$schedule" --set parallel.pipeline.chunks=$chunks
-        [ $schedule != zb_h1 ] || set -- "$@" --set cluster.gpu=b200 # what waits for W does not fit 80 GB
+        # gradients that are computed later (W) need so much memory that 80 GB are not enough
+        [ $schedule != zb_h1 ] || set -- "$@" --set cluster.gpu=b200
         "$0" "$build" "$trillion" "$@"
-        # What should cost nothing: replicas, micro-batches, layers.
+        # Changes that should not cost any compile time: more replicas, micro-batches, layers.
         "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=1 --set cluster.nodes=64 -D batch=512
         "$0" "$build" "$trillion" "$@" --set parallel.mesh.data=48 --set cluster.nodes=3072 -D batch=24576
         "$0" "$build" "$trillion" "$@" --set parallel.micro.batch=64 -D batch=384
@@ -35,7 +36,7 @@ out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export XDG_CACHE_HOME="$out/cache"
 mkdir -p "$XDG_CACHE_HOME"
-measure() { # NAME RUNS OPTION...
+measure() { # Arguments: NAME RUNS OPTION...
     name=$1 runs=$2
     shift 2
     : >"$out/times"

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attention under causal context parallelism: what each of 4 ranks computes and receives, layout against layout.
+"""Attention under causal context parallelism: what each of 4 ranks computes and receives, layout
+against layout.
 
     bench/context_work.py BUILD [SEQ]
 
-One layer of causal attention is trained for two steps under each layout; `dtrun --trace` says which matrix products
-of attention each rank ran, `--log` how many bytes travelled. Columns: the products' floating-point operations on each
-rank, as multiples of a quarter of what one rank does alone (so 1 everywhere is the best there is, and the largest one
-is what all wait for); the largest; bytes received by all ranks per step, gradients of parameters included, in units
-of the keys (batch x seq x heads x head, 4 bytes each). Operations and bytes are counted; the last column, milliseconds
-inside these products on the slowest rank, is measured and means something on an idle machine only.
+One layer of causal attention is trained for two steps under each layout; `dtrun --trace` tells
+which matrix products of attention each rank ran, `--log` how many bytes ranks received. Columns:
+the products' floating-point operations on each rank, as multiples of a quarter of what one rank
+does alone (so 1 everywhere is the best there is, and the largest one is what all wait for); the
+largest; bytes received by all ranks per step, gradients of parameters included, in units of the
+keys (batch x seq x heads x head, 4 bytes each). Operations and bytes are counted; the last column,
+milliseconds inside these products on the slowest rank, is measured and means something on an idle
+machine only.
 """
 import json
 import os
@@ -46,7 +49,8 @@ LAYOUTS = {
     "ring, zigzag": "shard seq on context (order = zigzag); shard kseq on context (ring = true, order = zigzag)",
     "Ulysses": "shard attend.heads on context; shard seq on context",
 }
-# Half as many heads, twice as wide: they do not divide over the ranks, else gathers would become all-to-alls of heads.
+# Half as many heads, twice as wide. If the heads divided over the ranks, all-to-alls of heads
+# would replace gathers.
 FEW_HEADS = ["-D", "heads=%d" % (HEADS // 2), "-D", "head=%d" % (2 * HEAD)]
 
 
@@ -57,7 +61,8 @@ def run(*command):
 
 
 def measure(build, source, layout, ranks, options=()):
-    """Operations and milliseconds of attention's products by rank, and bytes received, of one step."""
+    """Operations and milliseconds of attention's products by rank, and received bytes, of one
+    step."""
     run(os.path.join(build, "dtc"), source, "--parallel", layout, "-o", "plan", *options)
     run(os.path.join(build, "dtrun"), "plan", "--quiet", "--steps", str(STEPS), "--trace", "trace.json",
         "--overwrite", "--log", "log.jsonl")

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floor under a training step: the matrix products of a plan's step alone, with its own
- * descriptors, addresses and order, on the library that the runtime uses. Everything else of the
- * plan is skipped, so causal tiles count as the step counts them.
+/* The least time that a training step could take: runs only the matrix products of a plan's step,
+ * with the plan's descriptors, addresses and order, by the library that the runtime uses.
+ * Everything else in the plan is skipped. So products of causal tiles run as often as in the
+ * step.
  *
  *   gemm_floor PLAN [STEPS] [PROCESSES]   prints the median milliseconds of a step
  *
@@ -20,7 +21,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A copy of the plan whose instructions are matrix products or nothing. */
+/* A copy of the plan, in which all instructions other than matrix products do nothing. */
 static DtPlan only_products(const DtPlan *plan)
 {
     DtPlan copy = *plan;
@@ -40,7 +41,7 @@ static void fill(const DtRank *rank)
     for (uint32_t a = 0; a < rank->plan->n_arenas; a++) {
         float *at = (float *)(uintptr_t)rank->arenas[a].at; // NOLINT(performance-no-int-to-ptr)
         const bool is_there =
-            at && dt_plan_is_usual(rank->plan->arenas[a].kind); /* `predict` is not called */
+            at && dt_plan_is_usual(rank->plan->arenas[a].kind); /* entry `predict` is not run */
         for (int64_t i = 0; is_there && i < rank->plan->arenas[a].bytes / 4; i++)
             at[i] = (float)(i % 17) * 1e-3f;
     }

@@ -16,7 +16,7 @@ build=${1:?usage: bench/mamba_vs_pytorch.sh BUILD [ROUNDS] [POSITIONS ...]} roun
 here=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
 peer=${PEER:-$here/bench/peer_mamba_step.py} scan=${SCAN:-scan of all positions}
-compile() { # POSITIONS: of mamba in blocks of 64, and one position after the other
+compile() { # POSITIONS: steps of mamba in blocks of 64 positions, and one position after the other
     if [ -n "${PROGRAM:-}" ]; then
         "$build/dtc" "$PROGRAM" -D seq="$1" --parallel none --target=cpu -o "$out/1.plan" 2>/dev/null
         return

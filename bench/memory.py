@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of plans beside published peaks: the 1F1B rows of "Zero Bubble Pipeline Parallelism" (ICLR 2024).
+"""Compares the memory of plans with published peaks: the 1F1B rows of "Zero Bubble Pipeline
+Parallelism" (ICLR 2024).
 
-Their software keeps the scores of attention in memory, so the program here writes attention out; layers lie on stages as
-theirs did, one fewer on the first and the last. Allocated is what the plan lays out, without what a device takes for
-itself; beside it what they keep and our plans make again, the masks of dropout: a byte for each score and for each
-element behind attention and behind the layer (stack flag `dropout_masks`). Usage: bench/memory.py [DTC], from the root of the tree; exit status 1 if the mean error is above 7 %."""
+Their software keeps the scores of attention in memory, so the program here writes attention out;
+layers lie on stages as theirs did, one fewer on the first and the last. Allocated is what the plan
+lays out, without what a device takes for itself; beside it what they keep and our plans make again,
+the masks of dropout: a byte for each score and for each element behind attention and behind the
+layer (stack flag `dropout_masks`). Usage: bench/memory.py [DTC], from the root of the tree; exit
+status 1 if the mean error is above 7 %."""
 import csv
 import json
 import os
@@ -76,7 +79,7 @@ def memory(row):
 
 
 def masks(row, stage):
-    """Of the micro-batches in flight on the stage: the last ones have few."""
+    """Saved values of the micro-batches in flight on the stage; the last stages have few."""
     stages, samples, seq = int(row['pp']), int(row['micro_batch']), int(row['seq'])
     each = (int(row['layers']) + 2) // stages - (stage in (0, stages - 1))
     micro = int(row['global_batch']) // samples
@@ -92,7 +95,8 @@ def main():
             continue
         micro = int(row['global_batch']) // int(row['micro_batch'])
         key = (row['model'], min(micro, int(row['pp'])), row['micro_batch'])
-        if key in seen:  # more micro-batches than stages are in flight as many as stages
+        # if there are more micro-batches than stages, as many are in flight as there are stages
+        if key in seen:
             continue
         seen.add(key)
         m = memory(row)

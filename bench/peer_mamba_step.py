@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's training step of the Mamba in examples/mamba.dsl: forward, backward, clipping, AdamW, float32, on the CPU.
+"""PyTorch's training step of the Mamba in examples/mamba.dsl: forward, backward, clipping, AdamW,
+float32, on the CPU.
 
     peer_mamba_step.py --seq 256 --threads 1 [--scan] [--compile]
 
-The selective scan as a Python loop over positions, or with --scan over all positions at once: log2(seq) rounds in
-which every position takes in what stands 1, 2, 4, .. before it. Prints one line: the median of the steps'
-milliseconds after warm-up."""
+The selective scan as a Python loop over positions, or with --scan over all positions at once:
+log2(seq) rounds in each of which every position is combined with the position 1, 2, 4, .. before
+it. Prints one line: the median of the steps' milliseconds after warm-up."""
 import argparse
 import math
 import statistics

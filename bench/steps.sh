@@ -27,7 +27,7 @@ steps() { # BUILD PLAN FILE
     sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$out/log" |
         awk '$1 > 3 { print $2 * 1000 }' >>"$3"
 }
-shares() { # TRACE: what the instructions of its last steps are, in parts of a hundred
+shares() { # TRACE: prints the shares of instructions in the time of its last steps, in percent
     sed -n 's/^{"name":"\([^"]*\)","ph":"X","pid":1,"tid":[34],.*"dur":\([0-9.]*\).*/\2 \1/p' "$1" |
         awk '{ kind = $2 == "gemm" ? "products" : $2 == "read" ? "data" : "kernels"
                n[$2 == "copy" || $2 == "zero" ? "copies" : kind] += $1; all += $1 }

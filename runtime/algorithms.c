@@ -23,7 +23,8 @@ DtAlgorithms dt_algorithms_copy(DtArena *arena, const DtAlgorithms *choices)
     return copy;
 }
 
-/* Part by part through the mapping: written, read by all, written again. */
+/* Rank `from` sends the bytes to all others in parts that fit the buffer in the mapping. For each
+ * part: it writes the part, all ranks read it, then the next part is written. */
 bool dt_algorithms_tell(DtRank *rank, uint32_t from, void *bytes, size_t len)
 {
     char *told = rank->shared->told;

@@ -36,7 +36,8 @@ const DtChoice *dt_algorithms_find(const DtAlgorithms *choices, const uint8_t ke
 DtAlgorithms dt_algorithms_copy(DtArena *arena, const DtAlgorithms *choices);
 
 typedef struct DtRank DtRank;
-/* Collective over all ranks: copies the bytes of rank `from` to all. False: the run ends. */
+/* Collective over all ranks: copies the bytes of rank `from` to all others. False: the run must
+ * end. */
 bool dt_algorithms_tell(DtRank *rank, uint32_t from, void *bytes, size_t len);
 
 #endif

@@ -56,7 +56,7 @@ static void show_model(const DtRank *rank, DtProgress *progress)
     show(progress, "model", &text);
 }
 
-/* Bytes of the arenas of the rank that has most of them. */
+/* Bytes of the arenas of the rank whose arenas are largest. */
 static double largest_arenas(const DtRank *rank)
 {
     uint64_t most = 0;
@@ -231,7 +231,7 @@ void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *
     show_losses(rank->plan, totals, &losses);
     show(progress, "loss", &losses);
     show_files(options, folder, progress);
-    /* else the run was stopped, and that message has the command */
+    /* if the run was stopped, the message about that already has the command */
     if (folder && rank->step >= rank->meta.steps) {
         dt_command_resume(options, folder, 2 * rank->meta.steps, &command);
         show(progress, "next", &command);

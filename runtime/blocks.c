@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks over strided blocks run by run. A run is what is adjacent in both buffers: the last
- * dimension if its strides are 1, else one element. */
+/* Walks over strided blocks run by run. A run is a sequence of elements that are adjacent in both
+ * buffers: the last dimension if its strides are 1, otherwise a single element. */
 #include "runtime/blocks.h"
 
 #include "runtime/rank.h"
@@ -103,7 +103,8 @@ void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
                       const void *const *from, uint32_t n, const void **scratch)
 {
-    enum { PIECE = 1024 }; /* elements: stays in the cache */
+    enum { PIECE = 1024 }; /* number of elements that are reduced at a time: they stay in the
+                            * cache */
     _Alignas(8) char sum[PIECE * 8];
     int64_t e = dt_kinds_size(dtype);
     DtBlockWalk walk = walk_open(blocks);

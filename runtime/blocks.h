@@ -18,13 +18,13 @@ void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const
  * at elements `to` and `from` and are to_row and from_row elements apart. */
 typedef struct DtBlockWalk {
     const DtRankBlocks *blocks;
-    uint32_t n_outer; /* dimensions around */
+    uint32_t n_outer; /* the outer dimensions */
     int64_t run, rows, to_row, from_row;
     int64_t to, from;
     int64_t at[DT_PLAN_BLOCK_DIMS];
 } DtBlockWalk;
 DtBlockWalk dt_blocks_rows(const DtRankBlocks *blocks);
-bool dt_blocks_next(DtBlockWalk *walk); /* false: that was all */
+bool dt_blocks_next(DtBlockWalk *walk); /* false: there are no more copies */
 
 /* Reduces n blocks at from[0], from[1], ... in this order into `to`, which may be one of them.
  * scratch: memory for n blocks. */

@@ -31,8 +31,8 @@ typedef struct Ring {
     char slots[];
 } Ring;
 
-/* A channel as this rank uses it: the slots of its next messages, counted here since the counters
- * wrap. */
+/* A channel as this rank uses it. The rank counts its messages itself, to find the next slot,
+ * because the counters in the mapping wrap around. */
 typedef struct End {
     Ring *ring;
     uint32_t next_sent, next_taken;
@@ -65,7 +65,8 @@ uint64_t dt_channel_bytes(const DtPlan *plan)
     return dt_sync_area(bytes);
 }
 
-/* The ranks that differ from this one in their stage only have the same number. */
+/* The ranks that differ from this one only in their stage use the same instance of the channel,
+ * which has this number. */
 static uint32_t copy_number(const DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
@@ -94,7 +95,8 @@ DtChannels *dt_channel_open(DtRank *rank, char *area)
 
 static uint32_t who_is_peer(const void *context) { return *(const uint32_t *)context; }
 
-/* Waits while the word of the channel is old; peer_stage: who raises it. */
+/* Waits while the word of the channel still has the value `old`. peer_stage: the stage whose rank
+ * raises it. */
 static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, DtSyncWord *word,
                        uint32_t old)
 {
@@ -111,7 +113,7 @@ static bool wait_while(DtChannels *channels, uint32_t c, uint32_t peer_stage, Dt
     return dt_sync_report(rank, result, &wait, what);
 }
 
-/* The slot of number *next; *next moves on. */
+/* The slot for message number *next; then increments *next. */
 static Slot *take_slot(const DtPlanChannel *channel, Ring *ring, uint32_t *next)
 {
     uint32_t number = *next;

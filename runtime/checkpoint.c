@@ -36,7 +36,7 @@ static bool is_float(uint32_t dtype)
 /* ---- saving ---- */
 
 /* Refuses to save parameters, moments and states that are not finite. A value whose initial value
- * is infinite (a running minimum) may stay so. */
+ * is infinite (for example a running minimum) may still be infinite. */
 static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes,
                              int64_t n)
 {
@@ -119,8 +119,9 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
     return status;
 }
 
-/* The time, but above any serial number in the folder. So an older manifest that cannot be read now
- * does not become the newest later. */
+/* The serial number of the new checkpoint: the time, but more than any other serial number in the
+ * folder, even of a manifest that cannot be read now. Otherwise that one could later seem to be the
+ * newest. */
 static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
 {
     DtCheckpointList list;
@@ -176,8 +177,9 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
         status = write_files(rank, memory, temporary, &manifest);
     if (dt_status_ok(&status))
         status = dt_file_move_folder(temporary, path);
-    /* Removes the temporary folder, whether all was written or not. What it now contains is an
-     * unfinished checkpoint, or an older one of the same step. */
+    /* Removes the temporary folder, whether the save succeeded or not. After a success it contains
+     * an older checkpoint of the same step, which the rename exchanged with the new one; otherwise
+     * an unfinished one. */
     DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;
@@ -188,7 +190,7 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
 {
     DtStatus status = DT_OK;
     *ret_status = DT_OK;
-    /* Files that rank 0 reads elsewhere are complete. */
+    /* Waits until the files that other nodes read here are complete. */
     if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
         return false;
     if (rank->rank != 0) {
@@ -206,7 +208,8 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
                            "the checkpoint after step %lld was not saved (earlier ones are "
                            "untouched): %.380s",
                            (long long)steps, status.message);
-    /* A disk may have room again, or be there again, at the next save. */
+    /* A failed save does not end the run: at the next save the disk may have room again, or be
+     * there again. */
     if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
         return dt_rank_fail_status(rank, ret_status);
     atomic_store(&rank->shared->save_code, status.code);
@@ -233,7 +236,7 @@ static void add_type(DtText *text, const DtTensor *tensor)
     dt_text_add(text, "]");
 }
 
-/* Whether one can be stored as the other. */
+/* Whether values of one dtype can be stored as the other. */
 static bool same_type(const DtTensor *x, const DtTensor *y)
 {
     return (x->dtype == y->dtype || (is_float(x->dtype) && is_float(y->dtype))) &&
@@ -241,15 +244,15 @@ static bool same_type(const DtTensor *x, const DtTensor *y)
            memcmp(x->extents, y->extents, x->n_axes * sizeof x->extents[0]) == 0;
 }
 
-enum { SHOWN = 2 }; /* names of each kind in a message */
+enum { SHOWN = 2 }; /* at most this many names of each kind are in a message */
 
 static int by_bytes(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names in `of` that are not in `names`, which are sorted: how many into the text, with the first
- * of them. */
+/* Finds names in `of` that are not in `names`, which are sorted. Appends to the text how many they
+ * are, and the first of them. */
 static void add_absent(DtText *text, const char *what, const DtTensor *of, uint32_t n_of,
                        const char *const *names, uint32_t n_names, uint32_t *ret_wrong)
 {
@@ -360,7 +363,7 @@ static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensor
     wanted->converted = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
-/* n floats of other dtypes. */
+/* Converts n floats from one dtype to another. */
 static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from_dtype, int64_t n)
 {
     enum { BLOCK = 512 };
@@ -380,7 +383,7 @@ static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from
 
 /* ---- a file that somebody may cut short ---- */
 
-/* Reading a tensor of the mapped file, as dt_tryread wants it. */
+/* What reads a tensor of the mapped file; dt_tryread calls it. */
 typedef struct Reading {
     const DtTensor *tensor;
     uint64_t digest; /* run_digest: the result */
@@ -424,7 +427,7 @@ static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *
     return NULL;
 }
 
-/* Returns NULL, or the address that could not be read; so does take. */
+/* Returns NULL, or the address that could not be read. `take` returns the same. */
 static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, int64_t iteration,
                               const DtTensor *tensor, const DtFileView *view)
 {
@@ -436,7 +439,8 @@ static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, 
     return take_converted(wanted, store, iteration, tensor, view);
 }
 
-/* Copies a saved value to its store; a master copy is also rounded to the parameter. */
+/* Copies a saved value to its store. If the store is a master copy, also writes the rounded value
+ * to the parameter. */
 static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtTensor *tensor,
                            const DtFileView *view)
 {

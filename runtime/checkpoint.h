@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder
+/* Shared by the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder
  * that holds several), manifest.c (what one says about itself), safetensors.c (its tensors). */
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
@@ -38,33 +38,39 @@ bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);
 
 typedef struct DtManifestFile {
     DtTensorsId id;
-    DtTensor *tensors; /* name, dtype, extents, digest; in byte order of names when read */
+    DtTensor *tensors; /* name, dtype, extents, digest; when a checkpoint was read, in byte order of
+                        * the names */
     uint32_t n;
 } DtManifestFile;
 
-/* Updates that were applied. loss NULL: of `loss`, or of the only one that there was. */
+/* Number of updates that were applied to the parameters of the loss called `loss`. NULL: there is
+ * only one loss. */
 typedef struct DtManifestUpdates {
     const char *loss;
     int64_t n;
 } DtManifestUpdates;
 
 typedef struct DtManifest {
-    int64_t steps;          /* finished */
-    int64_t serial;         /* nanoseconds since 1970, but more than any before in the folder: the
-                                 * newest has the highest */
+    int64_t steps;          /* steps that are finished */
+    /* the time in nanoseconds since 1970, or more, so that it is larger than that of any older
+     * checkpoint in the folder: the newest one has the largest number */
+    int64_t serial;
     int64_t samples, batch; /* samples read so far: where the next step begins */
-    uint64_t seed, plan;    /* plan: digest */
-    int64_t draws;          /* of the plan: DtPlanMeta */
-    DtScale scale;          /* factor, good and skipped if it adapts */
+    uint64_t seed, plan;    /* digest of the plan */
+    int64_t draws;          /* from the plan's DtPlanMeta */
+    DtScale scale;          /* the loss scale, good steps and skipped steps, if the scale is
+                             * dynamic */
     DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
     uint32_t n_updates;
     DtAlgorithms products; /* algorithms of the run */
-    /* the form of all products that have two, on a device that does not choose one for each; TIMED:
-     * the manifest does not say it */
+    /* the form (forms.h) of all products that have two, on a device that does not choose a form for
+     * each product; TIMED: the manifest does not contain it */
     DtEpilogueWish epilogues;
     const char
-        *attention; /* what computed attention (DtRank); NULL: the manifest does not say it */
-    const DtDataFact *data; /* of each source; n_data 0: older versions did not say */
+        *attention; /* what computed attention (DtRank.attention); NULL: the manifest does not
+                     * contain it */
+    const DtDataFact *data; /* a record of each data source; n_data 0: the manifest is of an older
+                             * version without these */
     uint32_t n_data;
     const char *model, *compiler;
     DtManifestFile files[DT_SAVED_FILES];
@@ -73,11 +79,11 @@ typedef struct DtManifest {
 #define DT_MANIFEST_NAME "manifest.json"
 
 DtStatus dt_manifest_write(const char *path, const DtManifest *manifest);
-/* Checks the manifest's own digest and every field. */
+/* Checks the digest of the manifest itself, and every field. */
 DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest);
 
 /* checkpoint.c: copies one checkpoint into this rank's stores; fails with DT_EXIT_IO if it is
- * damaged or, by its serial number, another one now. */
+ * damaged or if its serial number shows that another checkpoint is there now. */
 DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int64_t serial,
                             bool weights_only, DtManifest *ret_manifest);
 
@@ -87,7 +93,7 @@ typedef struct DtCheckpointEntry {
     const char *path;
     int64_t steps, serial;
     bool good;    /* the manifest is whole and the files have their sizes */
-    DtStatus why; /* if not good */
+    DtStatus why; /* the reason, if it is not good */
 } DtCheckpointEntry;
 
 /* A folder with a manifest is one checkpoint. Other folders contain checkpoints step-N, including
@@ -99,7 +105,7 @@ typedef struct DtCheckpointList {
 } DtCheckpointList;
 DtStatus dt_checkpointlist_read(DtArena *arena, const char *folder, DtCheckpointList *ret_list);
 
-/* The newest good one; NULL if there is none. */
+/* The newest good checkpoint of the list; NULL if there is none. */
 DtCheckpointEntry *dt_checkpointlist_newest(const DtCheckpointList *list);
 
 /* folder/step-N; folder/.step-N.tmp while it is being written. */
@@ -108,9 +114,9 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 
 /* Removes the remains of interrupted saves. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
-/* Removes all, good or not. */
+/* Removes all checkpoints of the list, whether they are good or not. */
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);
-/* Removes all but the newest `keep` good ones (0: none). */
+/* Removes all checkpoints except the newest `keep` good ones (0: removes none). */
 DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a run: step-00001000/, step-00002000/, ... and `latest`, the name of the newest for
- * people and scripts. A checkpoint comes into being by one rename and goes by one, so a folder
- * step-N without a manifest is damaged. Which one is the newest is told by serial numbers
- * and not by steps: a run that went back to an earlier checkpoint saves under smaller numbers than
- * what lies there already. */
+ * people and scripts. A checkpoint appears by one rename, and disappears by one, so a folder step-N
+ * without a manifest is damaged. The newest checkpoint is the one with the largest serial number,
+ * not that with the most steps: a run that went back to an earlier checkpoint may save under
+ * smaller step numbers than those of older checkpoints. */
 #include "runtime/checkpoint.h"
 
 #include <dirent.h>
@@ -23,7 +23,8 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
     return DT_OK;
 }
 
-/* Compares the sizes of the files with the manifest: cheap, and finds truncated files. */
+/* Compares the sizes of the files with the manifest. This is cheap, and finds files that were cut
+ * short. */
 static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *manifest)
 {
     for (int f = 0; f < DT_SAVED_FILES; f++) {
@@ -46,8 +47,8 @@ static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_mani
     return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
 }
 
-/* False if it is gone: another run that saves to the folder may remove or replace it during the
- * check. So a checkpoint that seems damaged is read again. */
+/* False if the checkpoint is gone. Another run that saves to the folder may remove or replace it
+ * during the check. So a checkpoint that seems to be damaged is read again. */
 static bool look_at(DtArena *arena, const char *path, DtCheckpointEntry *ret_entry)
 {
     enum { LOOKS = 3 };
@@ -130,7 +131,8 @@ DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder)
     return status;
 }
 
-/* A folder step-N is whole or gone, at every moment. */
+/* A folder step-N is either whole or does not exist, at every moment: it is renamed before it is
+ * removed. */
 static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
 {
     char path[4096], aside[4096];
@@ -158,7 +160,7 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
     DtCheckpointEntry *newest;
     for (int64_t kept = 0;
          dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
-        newest->good = false; /* the next round finds the one before it */
+        newest->good = false; /* the next iteration finds the previous checkpoint */
         if (kept >= keep)
             status = remove_entry(folder, newest);
     }

@@ -30,7 +30,7 @@ typedef struct Hello {
     uint32_t node, reserved;
 } Hello;
 
-/* rank 0 requests bytes of a rank; bytes 0: it requests no more, and reports how the save ended */
+/* rank 0 asks for bytes of a rank; bytes 0: it asks for no more, and tells how the save ended */
 typedef struct Ask {
     uint32_t rank, arena;
     int64_t offset, bytes, save_code;
@@ -42,9 +42,10 @@ struct DtClusterLinks {
     DtComm *comm;
     uint32_t nodes, node, per_node;
     bool is_head;
-    int *fds;          /* of rank 0, by node; of other heads [0] alone */
-    char *published;   /* the header's part as all had it last */
-    char *copy;        /* buffers for a node's part and all of its slots */
+    int *fds;          /* on rank 0: by node; on heads of other nodes: element 0 only, the
+                        * connection with rank 0 */
+    char *published;   /* this part of the header as it was on all nodes after the last meeting */
+    char *copy;        /* buffers for the data of one node, and for all of its slots */
     uint32_t decided;  /* steps */
 };
 
@@ -86,7 +87,8 @@ static bool is_others_failure(const DtClusterLinks *l)
     return dt_rank_aborted(l->rank);
 }
 
-/* Makes of how a transfer ended a failure of the rank; true: it ended well. */
+/* Turns the result of a transfer into a failure of the rank, unless the transfer succeeded: then
+ * true. */
 static bool report(DtClusterLinks *l, DtSocketResult result, uint32_t node)
 {
     const int error = errno;
@@ -109,7 +111,8 @@ static bool transfer(DtClusterLinks *l, uint32_t node, bool sends, void *bytes, 
 {
     DtSlot *slot = l->rank->slot;
     const DtSocketWait wait = wait_new(l);
-    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* for a rank of another node */
+    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* buffer for the bytes of a rank of another
+                                                    * node */
     const DtSocketResult result = sends ? dt_socket_send(l->fds[node], bytes, n, &wait)
                                         : dt_socket_recv(l->fds[node], bytes, n, &wait);
     dt_shared_go_on(slot);
@@ -217,7 +220,8 @@ void dt_cluster_leave(DtClusterLinks *l)
 
 static bool meet_here(DtClusterLinks *l) { return l->local->barrier(l->comm, &l->rank->local); }
 
-/* Takes the bytes that differ from the last common state: the other node has changed them. */
+/* Copies into the header those bytes that differ from the last common state: the other node has
+ * changed them. */
 static void merge(DtClusterLinks *l, const char *theirs)
 {
     char *mine = part_of(l);
@@ -327,7 +331,8 @@ static bool sum_as_first(DtClusterLinks *l, int64_t *numbers, int64_t n)
     return true;
 }
 
-/* Over the node, over nodes, and then the heads' numbers are those of their nodes. */
+/* Sums over the ranks of the node, then over the nodes. For the latter each head contributes the
+ * sum of its node. */
 bool dt_cluster_sum(DtClusterLinks *l, int64_t *numbers, int64_t n)
 {
     const size_t bytes = (size_t)n * sizeof *numbers;
@@ -353,8 +358,8 @@ bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t of
     return give(l, node, &ask, sizeof ask) && take(l, node, ret_bytes, (size_t)bytes);
 }
 
-/* Rank 0 asks for ranges that the plan's reader has bounded. Checks that this node's plan bounds
- * them too. */
+/* Rank 0 asks for byte ranges that the reader of its plan has checked. Checks that they are also in
+ * bounds by this node's plan. */
 static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
 {
     const DtPlan *plan = l->rank->plan;

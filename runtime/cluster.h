@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run over several machines (--nodes, --node, --meet). Each has a supervisor, which starts its
- * share of
- * the ranks: node i of n those from i ranks / n on. Data of ranks goes from GPU to GPU by NCCL.
- * Everything
- * else works as on one machine, through the mapping of a node's ranks, of which the nodes have
- * copies:
+/* A run over several machines (--nodes, --node, --meet). Each machine (node) has a supervisor,
+ * which starts its share of the ranks. The first rank of node i of n is number i * ranks / n. NCCL
+ * carries the data of ranks from GPU to GPU. Everything else works as on one machine, through the
+ * mapping of a node's ranks. Every node has such a mapping, and the parts of it that all ranks need
+ * are kept equal:
  *
  *   cluster_meet.c   supervisors: meet before ranks start, and report failures, Ctrl-C and the end
  *   cluster.c        ranks: the first one of each node is connected with rank 0. When all ranks
@@ -21,7 +20,7 @@
 #include "runtime/runtime.h"
 
 static inline bool dt_cluster_several(const DtRunOptions *options) { return options->nodes > 1; }
-/* Number of ranks on a node, and the first rank of this one. */
+/* The number of ranks on a node; and the number of this node's first rank. */
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan);
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan);
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other);
@@ -33,7 +32,7 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan);
 
 typedef struct DtCluster DtCluster;
 typedef enum DtClusterNews { DT_CLUSTER_NOTHING, DT_CLUSTER_FAILED, DT_CLUSTER_STOP } DtClusterNews;
-typedef struct DtClusterNote { /* FAILED: with the exit code and the message of that node */
+typedef struct DtClusterNote { /* FAILED: sent with the exit code and the message of that node */
     DtClusterNews news;
     uint32_t node;
     int32_t code;
@@ -51,45 +50,49 @@ void dt_cluster_part(DtCluster *nodes);
  * read. */
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why);
-/* Before ranks start: stores in the header of the mapping where they meet. shared->meet_fd is
- * for rank 0; close-on-exec. */
+/* Before ranks start: stores in the header of the mapping at which address and with which token the
+ * heads of nodes meet. shared->meet_fd is the socket for rank 0; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
-/* Sends news to all other nodes. */
+/* Sends a message to all other nodes. */
 void dt_cluster_tell(DtCluster *nodes, DtClusterNews news, int32_t code, const char *text);
-/* News from another node, or that it has gone, without waiting; DT_CLUSTER_NOTHING: none. */
+/* Takes a message of another node, or notes that it has gone, without waiting. DT_CLUSTER_NOTHING:
+ * there is none. */
 DtClusterNote dt_cluster_hear(DtCluster *nodes);
-/* After the ranks of this node have ended with the exit code: on node 0 the exit code of all
- * nodes, once all have ended; elsewhere the same code. */
+/* Called when the ranks of this node have ended with the exit code. On node 0: waits until the
+ * ranks of all nodes have ended, and returns the exit code of the whole run. Elsewhere: returns the
+ * same code. */
 int dt_cluster_collect(DtCluster *nodes, int code);
-/* Then node 0 decides how the run continues, and the others follow. False: node 0 has gone. */
+/* After that node 0 decides whether the ranks are started again, and tells the other nodes. False:
+ * node 0 has gone. */
 typedef struct DtClusterEnd {
     int code;
     bool has_saved, again; /* again: ranks are started once more */
 } DtClusterEnd;
 bool dt_cluster_agree(DtCluster *nodes, DtClusterEnd *end);
-/* Whether the nodes are still connected, and whether Ctrl-C was pressed on another one. */
+/* Whether the nodes are still connected; whether Ctrl-C was pressed on another node. */
 bool dt_cluster_is_whole(const DtCluster *nodes);
 bool dt_cluster_was_stopped(const DtCluster *nodes);
 
 /* ---- ranks ---- */
 
 typedef struct DtClusterLinks DtClusterLinks;
-/* local: communicator of this node's ranks. *ret_links is NULL on a single node. */
+/* Makes the communicator of a run over nodes. local: that of this node's ranks. On a single node
+ * *ret_links is NULL. */
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,
                          DtClusterLinks **ret_links);
 void dt_cluster_leave(DtClusterLinks *links);
-/* All ranks meet: afterwards everything published is everywhere. False after a failure, or when
- * the run is to stop. */
+/* All ranks meet: what any rank published before is visible to all ranks afterwards. False after a
+ * failure, or when the run is to stop. */
 bool dt_cluster_barrier(DtClusterLinks *links);
 /* Sums 64-bit numbers over all ranks. */
 bool dt_cluster_sum(DtClusterLinks *links, int64_t *numbers, int64_t n);
-/* Like get, serve and release of a communicator. */
+/* The functions get, serve and release of the communicator (DtCommOps), over nodes. */
 bool dt_cluster_get(DtClusterLinks *links, uint32_t rank, uint32_t arena, int64_t offset,
                     int64_t bytes, void *ret_bytes);
 bool dt_cluster_serve(DtClusterLinks *links);
 bool dt_cluster_release(DtClusterLinks *links);
-/* Before each step: brings rank 0's shared->last_step to all ranks. is_decided: whether that
- * would not have to wait. */
+/* Called before each step: brings rank 0's shared->last_step to all ranks. is_decided: whether it
+ * is already here, so that the call would not wait. */
 bool dt_cluster_decide(DtClusterLinks *links);
 bool dt_cluster_is_decided(void *links);
 

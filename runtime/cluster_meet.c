@@ -10,7 +10,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* in addition to DtClusterNews */
+enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* kinds of messages in addition to those of
+                                                     * DtClusterNews */
 static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
                       say_after_ns = 5000000000u, send_patience_ns = 60000000000u,
                       report_ns = 10000000000u;
@@ -26,11 +27,12 @@ typedef struct Message {
 struct DtCluster {
     const DtRunOptions *options;
     uint64_t digest, words;
-    int listener;      /* of node 0 */
-    int *fds;          /* by node; of others only that of node 0; -1: none, or it has gone */
-    bool *has_ended;   /* its ranks, of this attempt */
+    int listener;      /* the socket on which node 0 listens */
+    int *fds;          /* connections by node; other nodes than 0 have only the one to node 0. -1:
+                        * none, or the node has gone */
+    bool *has_ended;   /* the nodes whose ranks have ended in this attempt */
     bool was_stopped;  /* Ctrl-C was pressed on another node */
-    int code;          /* of the first that did not end well */
+    int code;          /* exit code of the first node that did not end well */
     DtStatus refusal;  /* of a node that cannot start, while this one waits for it */
     uint32_t nodes, node;
     bool (*is_over)(void *context);
@@ -160,7 +162,7 @@ static void take_refusal(DtCluster *n, const Message *m)
             send_to(n, i, m);
 }
 
-/* A connection: a node of this run, or an unknown one. */
+/* A connection that was accepted: of a node of this run, or of an unknown program. */
 static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
 {
     Message m;
@@ -201,7 +203,7 @@ static void say_who_is_missing(const DtCluster *n)
     dt_text_free(&who);
 }
 
-/* Nodes that went again before all were there: others may come in their place. */
+/* Removes nodes that went away before all nodes were there: others may connect in their place. */
 static void forget_gone(DtCluster *n, uint32_t *ret_missing)
 {
     for (uint32_t i = 1; i < n->nodes; i++)
@@ -235,7 +237,7 @@ static DtStatus gather(DtCluster *n, uint16_t port)
         }
         usleep(20000);
     }
-    if (n->listener >= 0) /* later connections are refused */
+    if (n->listener >= 0) /* closes the listening socket: later connections are refused */
         close(n->listener);
     n->listener = -1;
     return status;
@@ -445,7 +447,7 @@ static DtClusterNote note_of(const Message *m)
     return note;
 }
 
-/* Reports a failure of a node that could not report it itself. */
+/* Reports the failure of a node that could not report it itself, because it has gone. */
 static DtClusterNote fail_node(DtCluster *n, uint32_t node, int code, const char *what)
 {
     Message m = message(n, DT_CLUSTER_FAILED);
@@ -486,7 +488,8 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
             return gone(n, i);
         if (m.kind == ENDED)
             note_end(n, i, &m);
-        if (m.kind == ENDED && is_failure(m.code)) /* normally it has reported that before */
+        if (m.kind == ENDED && is_failure(m.code)) /* normally the node itself has reported its
+                                                    * failure before that */
             return fail_node(n, i, m.code, "its ranks have failed, as it says itself");
         if (m.kind != DT_CLUSTER_FAILED && m.kind != DT_CLUSTER_STOP)
             continue;
@@ -499,7 +502,7 @@ DtClusterNote dt_cluster_hear(DtCluster *n)
 
 /* ---- the end of an attempt ---- */
 
-/* False: a signal has come. */
+/* Waits for messages or a signal. False: a signal has come. */
 static bool await_end(DtCluster *n, uint32_t node)
 {
     Message m;

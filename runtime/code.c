@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads code of the processor: kernel IR that is interpreted, or machine code, whose units are
- * copied from the plan to sealed memory files: what dlopen loads cannot change afterwards, and
- * nothing is written to a disk. */
+/* Loads kernels for the processor. Either their kernel IR is interpreted, or their machine code
+ * runs: each code unit is copied from the plan into a sealed memory file, which dlopen loads.
+ * Nothing can change the code after that, and nothing is written to a disk. */
 #include "runtime/code.h"
 
 #include "kir/kir.h"
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Code that this processor does not run is compiled again (rebuild.c); it never comes here. */
+/* Code for another processor does not come here: rebuild.c compiles it again. */
 static DtStatus check_target(const char *target)
 {
     if (strcmp(target, "cpu") == 0 || !dt_hostcc_runs(target))
@@ -75,8 +75,8 @@ static int sealed_file(const void *bytes, uint64_t len)
     return fd;
 }
 
-/* The file stays open while its code is loaded: the loader knows libraries by name, and the name
- * holds the number of the file. */
+/* The file stays open while its code is loaded. The loader knows a library by its name, and the
+ * name contains the number of the file: no other library can get that number. */
 static DtStatus load_code(DtRank *rank, uint32_t unit, const void *bytes, uint64_t len)
 {
     char name[64];

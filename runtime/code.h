@@ -4,7 +4,7 @@
 
 #include "runtime/runtime.h"
 
-/* Loads the plan's machine code for this processor, or compiles the plan's text for it:
+/* Loads the plan's machine code, or compiles the C text in the plan for this processor. Sets
  * rank->codes. */
 DtStatus dt_code_load(DtRank *rank);
 void dt_code_close(DtRank *rank);

@@ -21,14 +21,14 @@
 struct DtComm {
     DtRank *rank;
     DtComm *shm; /* for transfers through the mapping */
-    DtClusterLinks *nodes; /* for transfers between machines; NULL with one machine */
+    DtClusterLinks *nodes; /* connections for transfers between machines; NULL on one machine */
     DtNcclLinks *links;
     const DtNccl *nccl;
 };
 
 /* ---- strided blocks ---- */
 
-/* Bytes of blocks that the instruction packs and unpacks, on each side. */
+/* Bytes that the instruction packs before the exchange and unpacks after it. */
 static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
 {
     const bool exchanges = inst->kind == DT_INST_ALL_GATHER ||
@@ -59,7 +59,8 @@ static uint64_t memory(const DtRank *rank)
     return bytes;
 }
 
-/* Whether n blocks of count elements with these strides, beginning at `at`, are contiguous. */
+/* Whether n blocks of `count` elements with these strides, of which the first begins at `at`, are
+ * contiguous. */
 static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const int64_t *at,
                      uint32_t n, int64_t count)
 {
@@ -74,7 +75,7 @@ static bool is_dense(const DtRankBlocks *blocks, const int64_t *strides, const i
     return true;
 }
 
-/* One block, from `from` to `to`, e bytes an element. */
+/* Copies one block of elements of e bytes from `from` to `to`. */
 static bool copy_block(DtComm *comm, const DtNcclLink *link, const DtRankBlocks *blocks, int64_t e,
                        DtDeviceAt to, DtDeviceAt from)
 {
@@ -148,7 +149,8 @@ static bool unpack(DtComm *comm, const DtNcclLink *link, const Exchange *x)
 
 /* ---- open and close ---- */
 
-/* A meeting of all ranks; only those of this node share a mapping. */
+/* All ranks meet, through NCCL if they are on several nodes: only the ranks of one node share a
+ * mapping. */
 static bool meet(void *context)
 {
     DtComm *comm = context;
@@ -156,7 +158,7 @@ static bool meet(void *context)
                        : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
 }
 
-/* Types that NCCL cannot add up are refused before anything runs. */
+/* Reductions of types that NCCL cannot add are refused before anything runs. */
 static DtStatus check_reductions(const DtPlan *plan)
 {
     int type, op;
@@ -230,7 +232,8 @@ static bool wait_until(DtComm *comm, DtIsDone *is_done, void *context)
     return !comm->links || dt_nccl_links_until(comm->links, is_done, context);
 }
 
-/* Calls of a group are not done before it ends; "in progress" is no error. */
+/* NCCL's calls inside a group are not complete before the group ends, so here "in progress" is no
+ * error. */
 static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result; }
 
 static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from,
@@ -243,14 +246,16 @@ static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64
                                            link->stream));
 }
 
-/* A group that was started is ended in any case: a communicator cannot be aborted inside one. */
+/* A group that was begun is ended in any case: inside of a group the communicator cannot be
+ * aborted. */
 static int end_group(const DtNccl *nccl, int result)
 {
     const int ended = nccl->group_end();
     return result ? result : ended;
 }
 
-/* Bytes that a member receives from others in an all-reduce in which each adds up its share. */
+/* Bytes that a member receives from the others in an all-reduce in which each member sums one share
+ * of the elements. */
 static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
 {
     const int64_t size = link->size, me = link->me,
@@ -290,7 +295,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
                                                     link->comm, link->stream));
 }
 
-/* The exchange, once blocks are adjacent in memory; returns NCCL's result. */
+/* Runs the exchange, when all blocks are contiguous; returns NCCL's result. */
 typedef int Call(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type, int op);
 
 static int call_all_gather(DtComm *comm, const DtNcclLink *link, const Exchange *x, int type,
@@ -334,7 +339,7 @@ static bool exchange(DtComm *comm, const DtRankGroup *group, Exchange x, Call *c
         if (!dt_nccl_links_begin(comm->links, link) ||
             !dt_nccl_links_end(comm->links, link, call(comm, link, &x, type, op)))
             return false;
-    /* in the queue of instructions, like the copies that pack blocks */
+    /* runs on the stream of instructions, like the copies that pack blocks */
     } else if (x.packed_to != x.packed_from)
         comm->rank->device_ops->copy(comm->rank->device, (DtDeviceAt){x.packed_to},
                                      (DtDeviceAt){x.packed_from}, x.count * x.e);
@@ -487,8 +492,8 @@ static void release(DtComm *comm)
         dt_comm_shm.release(comm->shm);
 }
 
-/* Rank 0 may be many instructions behind. So this rank polls its started operations while it
- * waits. */
+/* Rank 0 may be many instructions behind. While this rank waits for it, it also polls its own
+ * started operations. */
 static bool decide(DtComm *comm)
 {
     return !comm->nodes || (dt_nccl_links_until(comm->links, dt_cluster_is_decided, comm->nodes) &&

@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum { LINE = 64, BOUNCE = 1 << 16, BLOCK = 4096 };
-/* arena of a buffer that goes through the bounce buffer */
+/* number of the arena of a buffer that goes through the bounce buffer */
 static const uint32_t BOUNCED = UINT32_MAX;
 
 typedef enum Kind {
@@ -44,40 +44,44 @@ typedef enum Kind {
 /* What a member publishes about the collective it has reached. */
 typedef struct Notice {
     uint32_t kind, dtype, reduce;
-    uint32_t arena; /* of its buffer; BOUNCED: in its bounce buffer */
+    uint32_t arena; /* where its buffer is; BOUNCED: in its bounce buffer */
     int64_t offset, count;
-    uint32_t to_arena; /* where an all-reduce puts the sum */
+    uint32_t to_arena; /* where this member's sum of an all-reduce is to be stored */
     int64_t to_offset;
 } Notice;
 
 typedef struct Member {
-    _Alignas(LINE) _Atomic uint32_t arrived; /* barriers that it came to */
-    Notice notice;                           /* written before coming to one, read after it */
+    _Alignas(LINE) _Atomic uint32_t arrived; /* number of barriers at which this member has
+                                              * arrived */
+    Notice notice;                           /* written before this member arrives at a barrier;
+                                              * others read it after the barrier */
 } Member;
 
 /* Start of a group's area; members follow. */
 typedef struct Area {
     DtSyncWord barrier;                    /* value: barriers completed */
-    _Alignas(LINE) _Atomic uint32_t count; /* members that came to the present one */
+    _Alignas(LINE) _Atomic uint32_t count; /* number of members that have arrived at the present
+                                            * barrier */
 } Area;
 
 /* A group as this rank uses it. */
 typedef struct Group {
-    const uint32_t *ranks; /* identifies the group: the list in its DtRankGroup */
+    const uint32_t *ranks; /* identifies the group: the list of members in its DtRankGroup */
     uint32_t size, me;
     Area *area;
     Member *members;
-    uint32_t came; /* barriers that this rank came to */
+    uint32_t came; /* number of barriers at which this rank has arrived */
     uint64_t received;
-    const void **from, **scratch; /* by member: for the collective that runs */
+    const void **from, **scratch; /* by member: the address for the collective that is running */
 } Group;
 
 struct DtComm {
     DtRank *rank;
-    Group *groups; /* one per group of the plan, then that of all ranks */
+    Group *groups; /* one for each group of the plan, then the group of all ranks */
     uint32_t n_groups;
     char *bounces; /* BOUNCE bytes per rank */
-    char *sum;     /* as much: of a reduction, on its way to the device */
+    char *sum;     /* another BOUNCE bytes: the result of a reduction before it is copied to the
+                    * device */
     DtChannels *channels;
     DtFetch *fetch;
 };
@@ -90,14 +94,15 @@ static uint32_t group_size(const DtPlan *plan, uint32_t g)
     return g < plan->n_groups ? plan->groups[g].size : plan->meta->n_ranks;
 }
 
-/* Bytes of the area of one of the groups with that record. */
+/* Bytes of the area of one group of that record. */
 static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 {
     DtSyncWide size = group_size(plan, g);
     return dt_sync_area(sizeof(Area) + size * sizeof(Member));
 }
 
-/* Groups of some stages are numbered as those of all stages would be. */
+/* The number of the area of a group. Groups that contain only some stages are numbered as if they
+ * contained all stages. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
     uint32_t stages =
@@ -144,7 +149,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
     comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
-        /* all ranks of one machine */
+        /* the group of all ranks of the machine */
         const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->local;
         Group *group = &comm->groups[g];
         char *area = at + area_bytes(plan, g) * known->number;
@@ -164,7 +169,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
 static void close_shm(DtComm *comm)
 {
     (void)comm;
-} /* all of it is in the rank's arena and mapping */
+} /* false if a part of it lies outside of the rank's arena in the mapping */
 
 static Group *group_of(const DtComm *comm, const DtRankGroup *known)
 {
@@ -191,7 +196,7 @@ static uint64_t received_shm(const DtComm *comm, const DtRankGroup *known)
 
 /* ---- waiting ---- */
 
-/* The first member that has not come to the barrier. */
+/* The first member that has not arrived at the barrier. */
 static uint32_t who_is_missing(const void *context)
 {
     const Group *group = context;
@@ -221,7 +226,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
 
 /* ---- buffers ---- */
 
-/* One piece of a collective: the notice of this rank, and the bytes of an element. */
+/* One piece of a collective: what this rank announces, and the bytes of an element. */
 typedef struct Piece {
     Notice notice;
     int64_t element;
@@ -292,7 +297,7 @@ static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDt
                    .element = dt_kinds_size(dtype)};
 }
 
-/* Elements in the next piece when `width` members' worth of them share a buffer. */
+/* The number of elements of the next piece, if a buffer holds `width` blocks of that size. */
 static int64_t piece_count(const Piece *piece, int64_t left, uint32_t width)
 {
     int64_t most = BOUNCE / piece->element / width;
@@ -316,7 +321,7 @@ static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 
 /* ---- collectives ---- */
 
-/* The data of all members from byte `at` on, in group->from. */
+/* Fills group->from with the addresses of all members' data, from byte `at` on. */
 static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
 {
     for (uint32_t m = 0; m < group->size; m++)
@@ -324,7 +329,7 @@ static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
     return group->from;
 }
 
-/* Where a member wants the sum of an all-reduce. */
+/* The address at which a member wants the sum of an all-reduce. */
 static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
 {
     const Notice *notice = &group->members[member].notice;
@@ -347,8 +352,8 @@ static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, i
     }
 }
 
-/* This member's chunk of count elements. Chunks end at cache lines, counted from the buffer's
- * start. */
+/* The chunk of `count` elements that this member sums. Chunks end at cache lines, counted from the
+ * start of the buffer. */
 static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first,
                       int64_t *ret_last)
 {
@@ -399,13 +404,13 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
 
 /* ---- exchanges ---- */
 
-/* The data of an exchange: blocks as in the plan, or contiguous blocks that go through the bounce
- * buffers piece by piece. */
+/* The data of an exchange: either blocks as in the plan, or contiguous blocks, which go through the
+ * bounce buffers in pieces. */
 typedef struct Exchange {
     Piece piece;
     DtPlaceAt to, from;
     int64_t count;
-    uint32_t sends; /* blocks in `from` */
+    uint32_t sends; /* number of blocks in `from` */
     const DtRankBlocks *blocks;
 } Exchange;
 
@@ -414,7 +419,8 @@ static bool shifts(const Exchange *x)
     return x->piece.notice.kind == SHIFT || x->piece.notice.kind == SHIFT_BACK;
 }
 
-/* Number of member q's block among those that this member gets; -1: it gets none. */
+/* The index of member q's block among the blocks that this member receives; -1: it receives
+ * none. */
 static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
 {
     if (!shifts(x))
@@ -423,14 +429,14 @@ static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
     return q == (group->me + by) % group->size ? 0 : -1;
 }
 
-/* Bytes that n elements of every block are for this member, without its own. */
+/* The bytes that this member receives for n elements of every block, without its own block. */
 static uint64_t from_others(const Exchange *x, const Group *group, int64_t n)
 {
     uint32_t blocks = shifts(x) && group->size > 1 ? 1 : group->size - 1;
     return (uint64_t)(n * x->piece.element) * blocks;
 }
 
-/* In one go, from where the members' buffers are. */
+/* Exchanges all blocks at once, directly from the members' buffers. */
 static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
 {
     DtRankBlocks line = {.n_dims = 1, .extent = {x->count}, .to = {1}, .from = {1}};
@@ -446,13 +452,15 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
                          sources(comm, group, from_at * e), group->size, group->scratch);
     } else {
         for (int64_t i = 0; i < size; i++) {
-            int64_t q = (me + i) % size; /* not all from the same one at once */
+            int64_t q = (me + i) % size; /* each member begins with another one, so that not all
+                                          * read from the same member at once */
             int64_t number = block_number(x, group, (uint32_t)q);
             if (number < 0)
                 continue;
             char *to = wanted + (x->blocks ? x->blocks->to_at[q] : number * x->count) * e;
             const char *from = buffer_of(comm, group, (uint32_t)q) + from_at * e;
-            if (to != from) /* in place: the others read it now */
+            if (to != from) /* the buffer is exchanged in place: other members are still reading
+                             * it */
                 dt_blocks_copy(blocks, e, to, from);
         }
     }
@@ -489,7 +497,7 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
     return part(comm, group);
 }
 
-/* Piece by piece, of blocks side by side. */
+/* Exchanges contiguous blocks piece by piece. */
 static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
 {
     if (!fits_bounce(comm, &x->piece, x->sends))
@@ -504,7 +512,7 @@ static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
     return true;
 }
 
-/* As exchange_pieces, for strided blocks: exchanges contiguous copies. */
+/* The same as exchange_pieces for strided blocks: makes contiguous copies and exchanges these. */
 static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
 {
     const DtRankBlocks *blocks = x->blocks;
@@ -534,7 +542,7 @@ static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
     return good;
 }
 
-/* blocks, sends, count: as in Exchange; sends 0: one block for each member. */
+/* blocks, sends, count: as in Exchange; sends 0: `from` has one block for each member. */
 static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlaceAt to,
                      DtPlaceAt from, const DtRankBlocks *blocks, int64_t count, uint32_t sends)
 {

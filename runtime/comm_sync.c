@@ -54,7 +54,7 @@ static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
     return DT_SYNC_OK;
 }
 
-/* The slow part of a wait, with the slot saying so. */
+/* The slow part of a wait. Meanwhile the rank's slot says that it waits, and for whom. */
 static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
 {
     DtSlot *slot = wait->rank->slot;
@@ -65,7 +65,8 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
         const uint32_t who = wait->who(wait->context);
         dt_shared_wait(slot, who, now);
         result = look_around(wait, who, began);
-        /* A rank may raise the word and end between the two looks: the word decides. */
+        /* Checks the word once more: a rank may raise the word and end between the two looks, and
+         * then the wait has succeeded. */
         if (result != DT_SYNC_OK) {
             if (atomic_load_explicit(&word->value, memory_order_acquire) != old)
                 result = DT_SYNC_OK;

@@ -10,23 +10,23 @@
  * has ended and will never come. LATE: the deadline has passed. */
 typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_LATE } DtSyncResult;
 
-/* Names the rank that is being waited for, at the moment of the call; UINT32_MAX if nobody is. */
+/* Says which rank is waited for at the moment of the call; UINT32_MAX: none. */
 typedef uint32_t DtSyncWho(const void *context);
 
 typedef struct DtSyncWait {
-    const DtRank *rank; /* who waits; slot and shared are used */
+    const DtRank *rank; /* the rank that waits; only its slot and shared are used */
     DtSyncWho *who;
     const void *context;
     uint64_t deadline_ns; /* longest wait; 0: none */
-    uint32_t lost;        /* set with LOST and LATE: who */
+    uint32_t lost;        /* the rank waited for; set if the result is LOST or LATE */
 } DtSyncWait;
 
-/* A wait of the rank, no longer than --timeout allows and 2 s more: the supervisor acts on that
- * first; this is for the case that it cannot. */
+/* Prepares a wait of the rank. Its time limit is 2 s longer than --timeout: the supervisor acts
+ * first, and this limit is for the case that it cannot. */
 DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context);
 
-/* Waits while word's value is old. Writes that others did before they raised it are visible
- * afterwards. */
+/* Waits while the word still has the value `old`. Everything that other ranks wrote before they
+ * raised the word is visible afterwards. */
 DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
 
 /* Turns the result of a wait into a failure of the rank; true: it ended well. what: appended to

@@ -5,7 +5,7 @@
 
 #include "runtime/forms.h"
 
-/* Adds `before`, then the word quoted so that a shell reads it as one word. */
+/* Adds `before`, then the word, quoted so that a shell reads it as one word. */
 static void add_word(DtText *text, const char *before, const char *word)
 {
     static const char plain[] =
@@ -50,8 +50,7 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
         dt_text_add(text, " --windows");
     if (options->gemm != DT_GEMM_DEFAULT)
         dt_text_printf(text, " --gemm %s", dt_gemm_names[options->gemm]);
-    /* The checkpoint holds the choices of these, but none for products that only another plan
-     * has. */
+    /* The checkpoint contains the choices that these options make; so the options are left out. */
     if (options->algorithms_first)
         dt_text_add(text, " --algorithms first");
     if (options->attention != DT_ATTENTION_TIMED)

@@ -5,8 +5,9 @@
 
 #include "runtime/runtime.h"
 
-/* Adds "dtrun PLAN .. --resume FOLDER" with each option of this run that decides the numbers or
- * whether the run can start. steps: the value of --steps; negative: without --steps. */
+/* Adds "dtrun PLAN .. --resume FOLDER" with each option of this run on which results depend, or
+ * without which the run could not start. steps: the value of --steps; negative: the command has no
+ * --steps. */
 void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t steps,
                        DtText *text);
 

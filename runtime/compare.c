@@ -57,8 +57,8 @@ struct DtCompare {
     bool compares, began;
     DtFileWriter writer;
     DtFileView file;
-    size_t at;            /* in file */
-    char *buffers[BUFFERS]; /* grown as needed */
+    size_t at;            /* bytes of the piece in the file */
+    char *buffers[BUFFERS]; /* allocated memory; grows as needed */
     uint64_t room[BUFFERS];
     uint64_t n, n_products, n_attentions, n_different, n_said;
     double worst, worst_attention; /* largest errors, relative to the bound of rounding */
@@ -111,7 +111,7 @@ DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare)
 
 /* ---- pieces ---- */
 
-/* The next piece's bytes in the file; NULL after dt_rank_fail. */
+/* Reads the bytes of the next piece of the file; NULL after dt_rank_fail. */
 static const uint8_t *next_piece(DtCompare *compare, const Piece *piece)
 {
     Piece has;
@@ -146,7 +146,7 @@ static bool no_memory(DtCompare *compare, int64_t bytes)
                         dt_text_bytes(size, (double)bytes));
 }
 
-/* Keeps the content of the places, or restores it. */
+/* Copies the content of the places away, or back. */
 static bool copy_host(DtCompare *compare, uint32_t n, const DtPlaceAt *places)
 {
     const DtRank *rank = compare->rank;
@@ -191,7 +191,7 @@ bool dt_compare_entry(DtCompare *compare)
 
 /* ---- products ---- */
 
-/* A matrix, and one that is taken from it, or NULL. */
+/* A matrix, and optionally a second one that is subtracted from it. */
 typedef struct View {
     const char *at, *minus;
     int64_t first, rows, columns, row, column;
@@ -218,7 +218,7 @@ static double unit_of(uint32_t dtype)
 
 static double larger(double a, double b) { return isnan(a) || a > b ? a : b; }
 
-/* Whether C is more than the product. */
+/* Whether the result C is more than the plain product: it has an epilogue, or adds to C. */
 static bool changes_c(const DtPlanGemm *g)
 {
     return g->epilogue != DT_PLAN_EPILOGUE_NONE &&
@@ -308,8 +308,8 @@ static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
     return worst;
 }
 
-/* The relative error of the epilogue's second result: sums of A or B, as products with ones; or the
- * input of GELU. */
+/* The relative error of the epilogue's second result: either sums of A or B (computed as products
+ * with ones), or the input of GELU. */
 static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, int which)
 {
     const double k = (double)g->k;
@@ -324,7 +324,7 @@ static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, in
                     error_of_sum(compare, g) * a * b + before);
 }
 
-/* Which argument of the product an operand is; -1: none. */
+/* The number of the product's argument that an operand is; -1: it is no argument. */
 static int argument_of(const DtPlanGemm *g, int which)
 {
     const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
@@ -437,7 +437,7 @@ static bool check_product(DtCompare *compare, uint32_t index, const DtPlaceAt *p
     return true;
 }
 
-/* Places that an instruction writes, and which of its arguments they are. */
+/* The places that an instruction writes, and which of its arguments these are. */
 typedef struct Written {
     DtPlaceAt place[256];
     uint32_t arg[256], n;
@@ -454,7 +454,7 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* The next instruction gets the recorded values. */
+/* The recorded values replace the computed ones, so that the next instruction reads them. */
 static void put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
 {
     for (uint32_t i = 0; i < written->n; wanted += written->place[i++].bytes)

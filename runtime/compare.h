@@ -6,7 +6,7 @@
 
 #include "runtime/runtime.h"
 
-/* Opens the comparison that the options ask for; options->record or options->compare is set. */
+/* Opens the file for --record or --compare. One of options->record and options->compare is set. */
 DtStatus dt_compare_open(DtRank *rank, DtCompare **ret_compare);
 /* Before an entry: handles memory that host code wrote. All functions return false after
  * dt_rank_fail. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far two machines may be apart in attention of 16 bits (plan.h, ATTN). */
+/* How much the results of 16-bit attention (plan.h, ATTN) may differ between two machines. */
 #include "runtime/compare.h"
 
 #include "base/half.h"
@@ -10,7 +10,7 @@
 
 static double unit_of(uint32_t dtype) { return dtype == DT_PLAN_F16 ? 0x1p-10 : 0x1p-7; }
 
-/* Element number i, wherever the bytes begin. */
+/* Element number i of an array, which may begin at any address. */
 static double element(const uint8_t *bytes, int64_t i, uint32_t dtype)
 {
     uint16_t half;

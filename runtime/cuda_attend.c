@@ -16,13 +16,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Older ones are wrong where keys are no multiple of 128. */
+/* Older versions compute wrong results if the number of keys is not a multiple of 128. */
 enum { OLDEST = 91600, ALIGNED = 16, PLACED = 256 };
 
 typedef struct Row {
     DtSdpaGraph graph;
     bool is_there;
-    float scale, hidden, one, window; /* that the graph reads */
+    float scale, hidden, one, window; /* whether the graph reads this operand */
     DtCudaFunction *statistic;
 } Row;
 
@@ -35,7 +35,7 @@ struct DtCudaAttends {
     DtCudnnDescs descs;
     const char *name;
     Row *rows;           /* by record */
-    uint32_t *of_kernel; /* 1 + record; 0: there is none */
+    uint32_t *of_kernel; /* 1 + number of the record; 0: no record */
     uint64_t workspace, bytes;
     bool paused;
 };
@@ -76,8 +76,8 @@ static DtStatus begin(DtCudaAttends *a)
 
 /* ---- records ---- */
 
-/* Whether all addresses of the tensors are such multiples, at all values of registers and
- * coordinates. */
+/* Whether the addresses of all tensors are multiples of their alignment, for all values of
+ * registers and coordinates. */
 static bool is_aligned(const DtPlan *plan, const DtPlanSdpa *s)
 {
     uint64_t bits = 0;
@@ -98,7 +98,7 @@ static bool is_aligned(const DtPlan *plan, const DtPlanSdpa *s)
     return bits % ALIGNED == 0;
 }
 
-/* Whether one graph does for both. */
+/* Whether one graph can be used for both records. */
 static bool is_alike(DtPlanSdpa x, DtPlanSdpa y)
 {
     x.kernel = y.kernel = 0;
@@ -115,13 +115,13 @@ static bool is_alike(DtPlanSdpa x, DtPlanSdpa y)
 
 static uint64_t placed(uint64_t bytes) { return (bytes + PLACED - 1) / PLACED * PLACED; }
 
-/* A number of each query. */
+/* An operand with one number for each query. */
 static uint64_t row_bytes(const DtPlanSdpa *s)
 {
     return placed((uint64_t)(s->batch * s->heads * s->queries) * sizeof(float));
 }
 
-/* NULL, or why the library does not do it. */
+/* NULL, or the reason why the library does not compute the record. */
 static const char *find_graph(DtCudaAttends *a, uint32_t number, int capability)
 {
     const DtPlanSdpa *s = &a->plan->sdpas[number];
@@ -154,7 +154,8 @@ static DtStatus refused(const DtPlanSdpa *s, const char *why)
                           (unsigned long long)s->workspace, why);
 }
 
-/* The first record that cannot be, if all have to. */
+/* The first record that the library does not compute, as an error: with --attention cudnn it must
+ * compute all. */
 static DtStatus find_graphs(DtCudaAttends *a, int capability)
 {
     DtStatus first = DT_OK;

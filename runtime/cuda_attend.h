@@ -20,16 +20,16 @@ DtStatus dt_cuda_attends_open(DtArena *memory, const DtPlan *plan, const DtCudaD
                               DtCudaAttends **ret_attends, const char **ret_why);
 uint64_t dt_cuda_attends_bytes(const DtCudaAttends *attends);   /* bytes of its workspace */
 const char *dt_cuda_attends_name(const DtCudaAttends *attends); /* "cudnn 9.19.0" */
-/* Sets the workspace, and the kernel for a record's statistic. */
+/* Sets the workspace, and the kernel that converts a record's statistic. */
 void dt_cuda_attends_place(DtCudaAttends *attends, uint64_t workspace);
 void dt_cuda_attends_statistic(DtCudaAttends *attends, uint32_t record, DtCudaFunction *function);
 
-/* Whether cuDNN runs instead of that kernel. */
+/* Whether cuDNN runs in place of that kernel. */
 bool dt_cuda_attends_has(const DtCudaAttends *attends, uint32_t kernel);
-/* False: ret_why is the library's message. */
+/* False: the call failed; ret_why is the library's message. */
 bool dt_cuda_attends_run(DtCudaAttends *attends, uint32_t kernel, const DtDeviceAt *pointers,
                          const char **ret_why);
-/* While it is paused, the plan's own kernels run. */
+/* While cuDNN is paused, the plan's own kernels run. */
 void dt_cuda_attends_pause(DtCudaAttends *attends, bool pause);
 
 /* cuda_attend_choose.c: decides for all ranks who computes attention (DtRank.attention): as

@@ -25,7 +25,7 @@ typedef struct Bench {
     DtCudaStream *stream;
     DtCudaEvent *from, *to;
     uint64_t memory;
-    const DtPlanInst *inst; /* that is timed */
+    const DtPlanInst *inst; /* the instructions that are timed */
     DtDeviceAt pointers[MOST_POINTERS];
     int64_t integers[MOST_INTEGERS];
     uint32_t n_pointers;
@@ -45,7 +45,7 @@ static const DtPlanInst *inst_of(const DtPlan *plan, uint32_t kernel)
     return NULL;
 }
 
-/* Memory for all that the instruction accesses. */
+/* Allocates memory for everything that the instruction accesses. */
 static bool open_bench(Bench *b)
 {
     const DtPlanArg *args = &b->rank->plan->args[b->inst->first_arg];
@@ -95,7 +95,7 @@ static double time_one(Bench *b, bool library)
 
 /* ---- all kernels ---- */
 
-/* False: there is no room, or the GPU does not do them. */
+/* Times both. False: there is not enough memory, or the GPU cannot run them. */
 static bool time_all(Bench *b, Times *ret_times)
 {
     const DtPlan *plan = b->rank->plan;
@@ -237,7 +237,7 @@ static void note_change(DtRank *rank)
                                 saved));
 }
 
-/* A hash of the library and of the kernels that it does here. */
+/* A hash of the library's version and of the kernels that it replaces on this rank. */
 static uint64_t hash_of(const DtRank *rank, const DtCudaAttends *attends)
 {
     const DtPlan *plan = rank->plan;
@@ -248,8 +248,9 @@ static uint64_t hash_of(const DtRank *rank, const DtCudaAttends *attends)
     return hash;
 }
 
-/* Attention by a library rounds otherwise than the plan's kernels: all ranks have the same for the
- * same kernels, or none has it, unless it was asked for. False: the run ends. */
+/* Attention of a library rounds differently from the plan's kernels. So either all ranks use it,
+ * for the same kernels, or none does, which is an error if --attention asked for it. False: the run
+ * must end. */
 static bool agree(DtRank *rank, DtCudaAttends **attends)
 {
     if (rank->n_ranks == 1 || rank->plan->n_sdpas == 0 || !rank->attention)

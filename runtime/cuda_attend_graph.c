@@ -34,7 +34,7 @@ enum { /* attributes */
        REDUCE_OP = 1600, REDUCE_PRECISION = 1601, REDUCE_X = 1610, REDUCE_Y = 1611,
        REDUCE_OF = 1612, RESHAPE_X = 2200, RESHAPE_Y = 2201
 };
-enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* elements */
+enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* number of elements */
 enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, COPY = 21, GREATER = 302,
        NOT_LESS = 303, INDEX = 501, SELECT = 601 };
 enum { REDUCE_ADD = 0, REDUCE_MAX = 3 };
@@ -59,14 +59,15 @@ typedef struct Knob {
     int64_t value;
 } Knob;
 
-/* An engine that adds in one order with these knobs, in a workspace that grows with the rows. The
- * numbers are those of NVIDIA's cudnn-frontend (override_heuristics_query of its SDPA node). */
+/* An engine of cuDNN that, if these knobs are set, adds in a fixed order and needs a workspace that
+ * only grows with the number of rows. The numbers are those of NVIDIA's cudnn-frontend
+ * (override_heuristics_query of its SDPA node). */
 typedef struct Engine {
     int from, to;              /* capabilities */
     size_t oldest, older_than; /* versions of the library */
-    bool sums_in_memory;       /* of dq, in f32 */
+    bool sums_in_memory;       /* elements of dq that are summed in f32 */
     int64_t number;
-    Knob knobs[MOST_KNOBS]; /* type 0: no more */
+    Knob knobs[MOST_KNOBS]; /* type 0: the list ends here */
 } Engine;
 
 #define TILES(ROWS, COLUMNS, NUMBER)                                                 \
@@ -88,7 +89,7 @@ typedef struct Build {
     DtSdpaGraph *graph;
     DtCudnnDesc *ops[MOST_OPS];
     int64_t n_ops, next;
-    uint64_t least; /* workspace of plans that want too much; 0: there is none */
+    uint64_t least; /* bytes of workspace above which a plan is rejected; 0: no limit */
     int io;
     bool sums_in_memory; /* of dq */
     bool good;
@@ -166,7 +167,7 @@ static Tensor between(Build *b, int dtype, Shape shape)
     return tensor(b, b->next++, dtype, shape, TENSOR_IS_VIRTUAL);
 }
 
-/* An operand; 0 is no number of a tensor. */
+/* The number of a tensor of an operand; 0 is not used as a number. */
 static Tensor operand(Build *b, uint32_t number, int dtype, Shape shape)
 {
     b->graph->uses[number] = true;
@@ -195,7 +196,7 @@ static Shape turned(Shape s)
     return s;
 }
 
-/* Shape of a part of the record. */
+/* The shape of one operand of the record. */
 static Shape shape_of(const DtPlanSdpa *of, uint32_t part)
 {
     const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK ||
@@ -298,7 +299,7 @@ static Tensor multiply(Build *b, Tensor a, Tensor with)
     return c;
 }
 
-/* The transpose, in the elements that products take. */
+/* Sets the transposed strides, as products expect their operands. */
 static Tensor turn(Build *b, Tensor x)
 {
     const Tensor y = between(b, b->io, turned(x.shape));
@@ -438,8 +439,8 @@ static bool has_one_order(Build *b, DtCudnnDesc *config)
     return is;
 }
 
-/* A plan of that engine and its knobs; false: the library has none after all, or it needs too much
- * memory. */
+/* Makes a plan with that engine and its knobs. False: the library does not have the engine after
+ * all, or it needs too much memory. */
 static bool plan_of(Build *b, const DtCudnnDevice *device, DtCudnnDesc *config)
 {
     DtSdpaGraph *graph = b->graph;
@@ -468,7 +469,7 @@ static DtCudnnDesc *graph_of(Build *b, const DtCudnnDevice *device)
     return graph;
 }
 
-/* The first plan that the library proposes and that always adds in one order. */
+/* Takes the first plan that the library proposes and that always adds in the same order. */
 static bool plan_proposed(Build *b, const DtCudnnDevice *device)
 {
     DtCudnnDesc *graph = graph_of(b, device), *proposals = make(b, PROPOSALS),
@@ -519,8 +520,9 @@ static const Engine *engine_of(const DtCudnn *cudnn, const DtCudnnDevice *device
     return NULL;
 }
 
-/* Backward, an engine's notes say nothing of its knobs. So on generations where NVIDIA's frontend
- * names engine and knobs for sums in one order, no proposal is taken. */
+/* In the backward pass, the notes of an engine do not tell whether its knobs change the order of
+ * sums. On GPU generations for which NVIDIA's frontend names an engine and knobs with a fixed
+ * order, proposals of the library are therefore not used. */
 static bool proposals_are_in_order(int capability)
 {
     enum { DATACENTER = 9, GEFORCE = 12 };

@@ -42,7 +42,7 @@ typedef struct DtCudnn {
 typedef struct DtCudnnDevice {
     DtCudnnHandle *handle;
     DtCudnnDesc *properties;
-    int capability; /* 90: 9.0 */
+    int capability; /* compute capability times 10: 90 means 9.0 */
 } DtCudnnDevice;
 
 /* Operands of graphs: those of the record, by DtPlanSdpaPart; then the statistic m + log l, the
@@ -56,7 +56,8 @@ enum {
 typedef struct DtSdpaGraph {
     DtCudnnDesc *plan;
     bool uses[DT_SDPA_OPERANDS];
-    uint64_t workspace, sums; /* bytes, of the plan and of DT_SDPA_DQ_SUMS; sums 0: there is none */
+    uint64_t workspace, sums; /* bytes of the plan's own workspace, and of the operand
+                               * DT_SDPA_DQ_SUMS; sums 0: the graph has no such operand */
 } DtSdpaGraph;
 
 /* The descriptors of a graph, which are freed together. */
@@ -66,16 +67,16 @@ typedef struct DtCudnnDescs {
     DT_VEC(DtCudnnDesc *) made;
 } DtCudnnDescs;
 
-/* Builds the graph, with the first plan that the library proposes within the record's workspace
- * and that always adds in one order or, if there is none, with an engine and knobs that are known
- * to do so on that device and version. False: there is none either; ret_why: the library's
+/* Builds the graph, with the first plan that the library proposes within the record's workspace and
+ * that always adds in one order or, if there is none, with an engine and knobs that are known to do
+ * so on that device and version. False: there is no usable plan at all; ret_why is the library's
  * message. */
 bool dt_sdpa_graph(DtCudnnDescs *descs, const DtCudnnDevice *device, const DtPlanSdpa *record,
                    DtSdpaGraph *ret_graph, const char **ret_why);
-/* operands: by number; addresses on the device, and of numbers in the process. */
+/* operands: by their numbers; addresses of device memory, but for numbers those of host memory. */
 bool dt_sdpa_execute(const DtCudnn *cudnn, DtCudnnHandle *handle, const DtSdpaGraph *graph,
                      void *const operands[DT_SDPA_OPERANDS], void *workspace);
-/* message of the last call that failed */
+/* the library's message about the last call that failed */
 const char *dt_cudnn_error(const DtCudnn *cudnn, DtArena *arena);
 void dt_cudnn_descs_free(DtCudnnDescs *descs);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a GPU takes for a product, in either of its forms, before the first step: on memory of
- * its own, which is given back, so that nothing of the run is touched. */
+/* Measures how long a GPU takes for a product, in either of its forms, before the first step. It
+ * uses memory of its own, which is freed afterwards, so it changes nothing that the run uses. */
 #include "runtime/cuda_choose.h"
 
 #include "plan/kinds.h"
 #include "runtime/forms.h"
 
 enum { ROUNDS = 3, MOST_TIMES = 32 };
-static const double span = 1e-3; /* seconds that a round takes about */
+static const double span = 1e-3; /* approximate seconds of one round of measurements */
 
 /* ---- memory ---- */
 
@@ -70,8 +70,8 @@ static bool run_product(DtCudaBench *b, const DtAlgorithm *algorithm)
     return dt_cuda_products_begin(b->products, b->gemm, algorithm, b->at, true);
 }
 
-/* Address of an argument of the second form: that of the product's operand with the same memory, or
- * in the memory that only such forms use. */
+/* The address of an argument of the second form. If the product has an operand with the same
+ * memory, it is that operand's address, otherwise one in the memory that only second forms use. */
 static uint64_t address_of(const DtCudaBench *b, const DtPlanInst *product, const DtPlanArg *arg)
 {
     const DtEpilogueInfo *epilogue =
@@ -127,7 +127,7 @@ typedef struct Clock {
     void *context;
 } Clock;
 
-/* Seconds of one of n runs; negative: the library or the GPU does not do it. */
+/* Seconds of one of n runs; negative: the library or the GPU cannot do it. */
 static double time_runs(const Clock *c, int n)
 {
     const DtCudaDriver *d = c->driver;
@@ -140,7 +140,7 @@ static double time_runs(const Clock *c, int n)
     return good ? (double)ms * 1e-3 / n : -1;
 }
 
-/* The first run loads code. */
+/* The first run is not timed, since libraries load their code in it. */
 double dt_cuda_bench_time(const DtCudaDriver *driver, DtCudaStream *stream, DtCudaEvent *from,
                           DtCudaEvent *to, DtCudaRun *run, void *context)
 {

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* Where an algorithm comes from. */
+/* Where the choice of an algorithm comes from. */
 typedef enum Source { RECORDED, FIRST, KEPT, TIMED, UNTIMED, FAILED } Source;
 
 /* ---- the description of a product, for the cache ---- */
@@ -54,7 +54,7 @@ static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST
     dt_digest_end(&digest, ret_key);
 }
 
-/* Whether the GPU does the product by it, within the workspace. */
+/* Whether the GPU can compute the product by this algorithm within the workspace. */
 static bool suits(const DtChoosing *c, uint32_t gemm, const DtAlgorithm *algorithm)
 {
     const DtCudaProducts *p = c->products;
@@ -69,7 +69,8 @@ static bool suits(const DtChoosing *c, uint32_t gemm, const DtAlgorithm *algorit
 
 /* ---- times ---- */
 
-/* Times of the first proposal and of the one that is taken; how many could be timed. */
+/* Seconds of the first proposal and of the one that is chosen; number of proposals that could be
+ * timed. */
 typedef struct Times {
     double first, best;
     int n;
@@ -155,8 +156,8 @@ static Source time_product(DtChoosing *c, uint32_t gemm, Times *ret_times)
     return source;
 }
 
-/* Looks for the choice of an earlier run. The folder is the user's own, but its contents may be
- * outdated. */
+/* Looks for the choice that an earlier run stored. The folder belongs to the user, but its contents
+ * may be outdated, so the choice is checked. */
 static bool find_kept(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const char *bytes;
@@ -192,8 +193,8 @@ static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
     return true;
 }
 
-/* A record whose products have their second form keeps its algorithm all the same: a record of the
- * same product that has one form uses it. */
+/* If the products of a record use their second form, its algorithm is kept as well: another record
+ * of the same product, which has only one form, uses it. */
 static bool keep_second(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);
@@ -216,7 +217,7 @@ static void decide_product(DtChoosing *c, uint32_t gemm)
         }
     choice->algorithm = c->products->rows[gemm].algorithm;
     if (c->products->rows[gemm].is_refused || keep_second(c, gemm, choice))
-        return; /* a kernel does its epilogue (cuda_forms.c) */
+        return; /* a kernel computes its epilogue (cuda_forms.c) */
     const bool first = c->rank->options->algorithms_first;
     const Source source = find_recorded(c, gemm, choice)          ? RECORDED
                           : first                                 ? FIRST
@@ -237,7 +238,7 @@ static void note(const DtChoosing *c, uint32_t n, const char *noun, const char *
     dt_text_free(&line);
 }
 
-/* Decides for all ranks with such a GPU. */
+/* Chooses, on behalf of all ranks that have a GPU of this kind. */
 static bool decide(DtChoosing *c)
 {
     const char *why;
@@ -303,8 +304,8 @@ static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
     return true;
 }
 
-/* For checkpoints: of all kinds. Records of one product have one algorithm, but only those with two
- * forms in the plan have the second one. */
+/* The algorithms that checkpoints store, of all kinds of GPUs. Records of the same product share
+ * one algorithm, but only products with two forms in the plan also have one for the second form. */
 static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -17,19 +17,19 @@ typedef struct DtCudaEvent DtCudaEvent;
 typedef struct DtCudaModule DtCudaModule;
 typedef struct DtCudaFunction DtCudaFunction;
 typedef struct DtCudaGraph DtCudaGraph;
-typedef struct DtCudaGraphRun DtCudaGraphRun; /* CUgraphExec: one that can be started */
+typedef struct DtCudaGraphRun DtCudaGraphRun; /* CUgraphExec: a graph that can be launched */
 
-typedef struct DtCudaSide { /* of a copy of rows */
+typedef struct DtCudaSide { /* describes a copy of rows */
     size_t x, y;
     int kind; /* DT_CUDA_ON_DEVICE */
     const void *host;
     uint64_t device;
     void *array;
-    size_t pitch; /* bytes from row to row */
+    size_t pitch; /* bytes from one row to the next */
 } DtCudaSide;
 typedef struct DtCudaRows { /* CUDA_MEMCPY2D */
     DtCudaSide from, to;
-    size_t bytes, rows; /* of a row; of them */
+    size_t bytes, rows; /* bytes of a row; number of rows */
 } DtCudaRows;
 
 /* F(name in C, name in the library, arguments) */
@@ -95,30 +95,32 @@ typedef struct DtCudaDriver {
 #define DT_CUDA_MEMBER(NAME, SYMBOL, ARGUMENTS) int(*NAME) ARGUMENTS;
     DT_CUDA_DRIVER(DT_CUDA_MEMBER)
 #undef DT_CUDA_MEMBER
-    int version; /* 13000: of CUDA 13.0 */
+    int version; /* version times 1000: 13000 is CUDA 13.0 */
 } DtCudaDriver;
 
 enum { /* attributes of devices and functions */
     DT_CUDA_MULTIPROCESSORS = 16,
-    DT_CUDA_CACHE_BYTES = 38, /* of the second level */
+    DT_CUDA_CACHE_BYTES = 38, /* bytes of the second-level cache */
     DT_CUDA_CAPABILITY_MAJOR = 75,
     DT_CUDA_CAPABILITY_MINOR = 76,
-    DT_CUDA_SHARED_BYTES = 97, /* a block's, at most */
-    DT_CUDA_HOST_SEEN = 2, /* of memory of the host: the device writes there */
+    DT_CUDA_SHARED_BYTES = 97, /* the most threads of a block */
+    DT_CUDA_HOST_SEEN = 2, /* the device can write into memory of the host */
     DT_CUDA_FUNCTION_SHARED = 8,
-    DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default one */
+    DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default stream */
     DT_CUDA_EVENT_NO_TIME = 2,
-    DT_CUDA_CAPTURE_OWN = 1, /* during the capture this thread may not call functions that cannot be
-                              * captured; NCCL's threads may */
+    DT_CUDA_CAPTURE_OWN = 1, /* while a thread captures a graph, it may not call functions that
+                              * cannot be captured; other threads, such as NCCL's, may */
     DT_CUDA_ON_DEVICE = 2,
-    DT_CUDA_STUB = 34,      /* an error: the library is the toolkit's, for linking alone */
-    DT_CUDA_NOT_READY = 600 /* of a query: something begun is not done */
+    DT_CUDA_STUB = 34,      /* an error: the library is only the toolkit's stub for linking, not the
+                             * driver */
+    DT_CUDA_NOT_READY = 600 /* result of a query: the work is not done yet */
 };
 
-/* The driver, begun. Errors: there is none, it is too old, it does not begin. */
+/* Loads and initialises the driver. Errors: there is no driver, it is too old, or it cannot be
+ * initialised. */
 DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver);
-/* Which versions of CUDA's libraries the driver runs, by their sonames, the best one first: one of
- * CUDA 12 runs none of 13. */
+/* The versions of CUDA's libraries that work with this driver, as numbers in their sonames, the
+ * best one first. A driver of CUDA 12 cannot run libraries of CUDA 13. */
 const char *const *dt_cuda_driver_libraries(const DtCudaDriver *driver);
 /* The driver's name of an error. */
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who does the epilogue of a product that has two forms in the plan: cuBLASLt, or a kernel after
- * the product alone. Decided when all algorithms are: a checkpoint's form, else what --epilogues
- * says; timed, the form that an earlier run kept, or the faster one. Where the library refuses the
- * epilogue, a kernel does it. */
+/* Chooses, for a product that has two forms in the plan, whether cuBLASLt computes its epilogue or
+ * a kernel does so after the plain product. This happens when all algorithms are chosen. The form
+ * of the resumed checkpoint comes first, then what --epilogues says. With --epilogues=timed it is
+ * the form that an earlier run stored, or else the faster one. If the library cannot compute the
+ * epilogue, a kernel does. */
 #include "runtime/cuda_choose.h"
 
 #include "base/hostcache.h"
@@ -15,7 +16,7 @@ typedef struct Kept {
     uint64_t second;
 } Kept;
 
-/* The inputs of the choice besides the product itself: the kernels. */
+/* What the choice depends on besides the product itself: the kernels. */
 static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
 {
     const DtPlan *plan = c->products->plan;
@@ -37,7 +38,8 @@ static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST
     dt_digest_end(&digest, ret_key);
 }
 
-/* The algorithm of the product in the second form; NULL: the library does not do that product. */
+/* The algorithm of the product in the second form; NULL: the library cannot compute that
+ * product. */
 static const DtAlgorithm *second_algorithm(const DtChoosing *c, uint32_t gemm)
 {
     const DtPlan *plan = c->products->plan;
@@ -48,7 +50,7 @@ static const DtAlgorithm *second_algorithm(const DtChoosing *c, uint32_t gemm)
     return NULL;
 }
 
-/* Negative: not timed. */
+/* Seconds of this form; negative: it was not timed. */
 typedef struct Times {
     double first, second;
 } Times;
@@ -141,7 +143,8 @@ static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
         dt_text_printf(c->said, "%s\n", from[source]);
 }
 
-/* Products of one key have one form: a checkpoint knows the form by that key. */
+/* Products with the same key use the same form, since a checkpoint stores the form under that
+ * key. */
 static bool take_earlier(DtChoosing *c, uint32_t gemm)
 {
     DtChoice *choice = &c->table[gemm];

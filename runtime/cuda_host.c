@@ -8,7 +8,7 @@
 enum {
     PIECES = 512,
     ALIGN = 256,
-    PUT_ROOM = 4 << 20, /* for put: scalars, and pieces of larger data */
+    PUT_ROOM = 4 << 20, /* size of the ring, which holds scalars and pieces of larger data */
     PUT_PIECE = PUT_ROOM / 4,
     CELL = 8
 };
@@ -18,7 +18,8 @@ static const int64_t lend_most = (int64_t)1 << 30;
  * of the ring. */
 typedef struct Piece {
     uint64_t begin, end;
-    /* sent: `done` is recorded after its copy. Neither: a caller is writing to it */
+    /* sent: the copy was started, and `done` is recorded after it. Neither sent nor dropped: the
+     * caller is still writing to the piece */
     bool is_sent, is_free;
     DtCudaEvent *done;
 } Piece;
@@ -49,12 +50,12 @@ typedef struct Awaited {
 static bool has_passed(void *context)
 {
     const Awaited *awaited = context;
-    /* the caller that waits reports an error */
+    /* no message here: the caller that waits reports the error */
     return awaited->driver->event_query(awaited->event) != DT_CUDA_NOT_READY;
 }
 
-/* An exchange of ranks on the GPU may never end: a communicator that does so waits itself,
- * before the driver. */
+/* Waits for work on the stream. An exchange between GPUs may never end, so a communicator with such
+ * exchanges waits itself before the driver is asked. */
 static bool await(DtCudaHost *host, DtCudaEvent *event)
 {
     const DtRank *rank = host->rank;
@@ -101,7 +102,7 @@ static void ring_close(DtCudaHost *host, Ring *ring)
 
 static Piece *piece_at(Ring *ring, uint32_t i) { return &ring->pieces[(ring->first + i) % PIECES]; }
 
-/* Frees the oldest ones that no pending copy needs. */
+/* Frees the oldest pieces whose copies are done. */
 static void forget(const DtCudaHost *host, Ring *ring)
 {
     while (ring->n > 0) {
@@ -114,7 +115,7 @@ static void forget(const DtCudaHost *host, Ring *ring)
     }
 }
 
-/* Where the next piece can begin. */
+/* The offset at which the next piece can begin. */
 static bool find_room(Ring *ring, uint64_t bytes, uint64_t *ret_begin)
 {
     *ret_begin = 0;
@@ -177,8 +178,8 @@ DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStrea
     *host = (DtCudaHost){.rank = rank, .driver = driver, .stream = stream};
     *ret_host = host;
     DtStatus status = ring_open(host, &host->puts, PUT_ROOM);
-    /* Room for the data that are being copied and for the next ones. Without it data go through
-     * `puts`, and the GPU may wait for them. */
+    /* There must be room for the data that are being copied and for the next ones. If there is no
+     * room, data are copied by `puts` instead, and the GPU may have to wait for them. */
     const DtStatus lending =
         ring_open(host, &host->lends, lends < lend_most / 2 ? 2 * lends : lend_most);
     if (!dt_status_ok(&lending) && rank->rank == 0)

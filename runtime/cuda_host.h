@@ -15,24 +15,25 @@
 
 typedef struct DtCudaHost DtCudaHost;
 
-/* stream: of all copies. lends: bytes that are lent at one time. The caller closes *ret_host after
- * a failure too. */
+/* stream: on which all copies run. lends: bytes that can be lent at the same time. The caller must
+ * close *ret_host even after a failure. */
 DtStatus dt_cuda_host_open(DtRank *rank, const DtCudaDriver *driver, DtCudaStream *stream,
                            int64_t lends, DtCudaHost **ret_host);
-/* When nothing runs on the stream any more. */
+/* Called when no work is left on the stream. */
 void dt_cuda_host_close(DtCudaHost *host);
 
 /* Copies the bytes before it returns; later work on the device sees them. False: the rank has
  * failed. */
 bool dt_cuda_host_put(DtCudaHost *host, DtDeviceAt to, const void *from, int64_t bytes);
 
-/* Room for bytes that are written there and then sent, or dropped. NULL: there is none now. */
+/* Lends memory of the ring: the caller writes bytes there, then sends or drops them. NULL: none is
+ * free now. */
 char *dt_cuda_host_lend(DtCudaHost *host, int64_t bytes);
 bool dt_cuda_host_send(DtCudaHost *host, char *lent, DtDeviceAt to, int64_t bytes);
 void dt_cuda_host_drop(DtCudaHost *host, char *lent);
 
-/* Cell `cell`, below DT_DEVICE_CELLS, gets up to 8 bytes when all that was begun before is done;
- * and waits for them. */
+/* The first copies up to 8 bytes into a cell, whose number is below DT_DEVICE_CELLS, when all
+ * earlier work is done. The second waits for that copy and reads the cell. */
 bool dt_cuda_host_note(DtCudaHost *host, uint32_t cell, DtDeviceAt from, int64_t bytes);
 bool dt_cuda_host_noted(DtCudaHost *host, uint32_t cell, void *to, int64_t bytes);
 

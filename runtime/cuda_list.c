@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --gpus: the GPUs of this machine, how fast they copy, and the libraries that would be used; with
- * --json what dtc calibrate asks for. */
+/* --gpus: prints the GPUs of this machine, how fast they copy, and the libraries that a run would
+ * use. With --json it prints what dtc calibrate needs. */
 #include "runtime/cuda_driver.h"
 #include "runtime/runtime.h"
 
@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 enum { COPIES = 10 };
-static const size_t LARGEST = (size_t)256 << 20; /* of a copy; more than caches hold */
+static const size_t LARGEST = (size_t)256 << 20; /* bytes of a timed copy; more than caches hold */
 
 /* Bytes read and written in a second; 0: the device does not do it. */
 static double copy_rate(const DtCudaDriver *d, size_t bytes)
@@ -23,7 +23,7 @@ static double copy_rate(const DtCudaDriver *d, size_t bytes)
                 d->event_new(&end, 0) == 0 && d->set_bytes(from, 0x5a, bytes, stream) == 0;
     for (int i = 0; good && i <= COPIES; i++) {
         good = d->copy(to, from, bytes, stream) == 0;
-        if (i == 0) /* the first one is slower */
+        if (i == 0) /* the first copy is slower and is not timed */
             good = good && d->event_record(begin, stream) == 0;
     }
     good = good && d->event_record(end, stream) == 0 && d->stream_wait(stream) == 0 &&
@@ -43,9 +43,9 @@ static double copy_rate(const DtCudaDriver *d, size_t bytes)
 
 typedef struct Gpu {
     char name[80];
-    int major, minor, multiprocessors, cache; /* cache: bytes of the second level */
+    int major, minor, multiprocessors, cache; /* cache: bytes of the second-level cache */
     size_t left, total;
-    double rate; /* of copies, bytes/s */
+    double rate; /* rate of copies, in bytes/s */
 } Gpu;
 
 static DtStatus look_at(const DtCudaDriver *d, int number, Gpu *ret_gpu)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLASLt without its header, and a plan's products in its terms; shared by cuda_products.c and
- * cuda_choose.c. Names and numbers are those of docs.nvidia.com/cuda/cublas, cuBLASLt. */
+/* Declares the functions and types of cuBLASLt, without its header, and the products of a plan as
+ * cuBLASLt describes them. Shared by cuda_products.c and cuda_choose.c. Names and numbers are those
+ * of docs.nvidia.com/cuda/cublas, cuBLASLt. */
 #ifndef DT_RUNTIME_CUDA_LT_H
 #define DT_RUNTIME_CUDA_LT_H
 
@@ -8,7 +9,7 @@
 
 enum {
     DT_LT_WORKSPACE = 32 << 20, /* workspace limit for every algorithm, in bytes */
-    DT_LT_PROPOSALS = 16        /* number of proposals asked for */
+    DT_LT_PROPOSALS = 16        /* number of proposals that the library is asked for */
 };
 
 /* ---- the library ---- */
@@ -70,12 +71,13 @@ typedef struct DtLtRow {
     DtCudaProduct of;
     uint32_t compute, epilogue; /* cublasComputeType_t, cublasLtEpilogue_t */
     DtLtDesc *desc;
-    /* added: layout of the matrix that the epilogue adds, with row strides of its own; else out */
+    /* added: the layout of the matrix that the epilogue adds, if its row strides differ from the
+     * result's; else equal to out */
     DtLtLayout *left, *right, *out, *added;
-    /* alignment of these addresses in bytes, wherever the product is used */
+    /* alignment of these addresses in bytes, in all instructions that use the product */
     uint32_t aligned[DT_GEMM_OPERANDS];
     DtAlgorithm algorithm;
-    bool is_refused; /* the library does not do it: products have their second form */
+    bool is_refused; /* the library cannot compute it: its instructions use their second forms */
 } DtLtRow;
 
 struct DtCudaProducts {
@@ -93,8 +95,8 @@ struct DtCudaProducts {
  * first; returns how many, at most DT_LT_PROPOSALS, of which those with `state` 0 are usable. */
 int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n,
                              DtLtProposal *ret_proposals);
-/* Starts the record's product with this algorithm; once: only the first of its products in
- * loops. */
+/* Starts the record's product with this algorithm. once: starts only the first product, not all
+ * those of the record's loops. */
 bool dt_cuda_products_begin(DtCudaProducts *products, uint32_t gemm, const DtAlgorithm *algorithm,
                             const uint64_t at[DT_GEMM_OPERANDS], bool once);
 

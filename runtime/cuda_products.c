@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-enum { ALIGNED = 256 }; /* arenas begin at multiples of so many bytes, so operands are aligned to at
-                         * most that */
+enum { ALIGNED = 256 }; /* arenas begin at multiples of this many bytes, so the alignment of an
+                         * operand can be at most this */
 
 /* ---- the library ---- */
 
-enum { /* values of its enumerations */
+enum { /* values of the library's enumerations */
        COMPUTE_32F = 68,
        COMPUTE_32F_FAST_TF32 = 77,
        DESC_TRANSPOSED_A = 3,
@@ -33,11 +33,11 @@ enum { /* values of its enumerations */
        PREFERENCE_SUMS = 3, /* REDUCTION_SCHEME_MASK */
        PREFERENCE_ALIGNED_A = 5, /* then B, C, D */
        OP_TRANSPOSED = 1,
-       SUMS_OF_PARTS_IN_F32 = 2 /* REDUCTION_SCHEME_COMPUTE_TYPE; no parts are allowed always */
+       SUMS_OF_PARTS_IN_F32 = 2 /* REDUCTION_SCHEME_COMPUTE_TYPE; NONE is always allowed */
 };
 
-/* By DtPlanEpilogue: cublasLtEpilogue_t. Sums are of the left operand here; SUM_A and SUM_B are of
- * its A or B. */
+/* cublasLtEpilogue_t, by DtPlanEpilogue. Sums here are of the library's left operand; SUM_A and
+ * SUM_B are of the operands that the library calls A and B. */
 enum { SUMS_LEFT = 256, SUMS_RIGHT = 512 };
 static const uint32_t epilogues[DT_PLAN_EPILOGUES] = {
     [DT_PLAN_EPILOGUE_NONE] = 1,       [DT_PLAN_EPILOGUE_BIAS] = 4,
@@ -48,7 +48,7 @@ static const uint32_t epilogues[DT_PLAN_EPILOGUES] = {
     [DT_PLAN_EPILOGUE_DGELU] = 192,
 };
 
-/* Its C is another matrix than D. */
+/* Whether the matrix that is added to the product is another one than the result. */
 static bool adds_matrix(const DtPlanGemm *g)
 {
     return g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
@@ -77,7 +77,7 @@ static DtStatus open_library(DtArena *arena, const DtCudaDriver *driver, DtLtLib
 
 /* ---- a record in the library's terms ---- */
 
-/* The matrix with elements (i, j) at i * row + j * column. */
+/* Describes a matrix whose element (i, j) is at i * row + j * column. */
 static bool lay(int64_t rows, int64_t columns, int64_t row, int64_t column, DtCudaMatrix *ret)
 {
     if (row == 1 || rows == 1) {
@@ -107,7 +107,7 @@ static bool lay_all(const DtPlanGemm *g, bool swapped, DtCudaProduct *p)
     return good && !p->out.transposed;
 }
 
-/* Whether batch axes d and d + 1 are one. */
+/* Whether batch axes d and d + 1 can be merged into one. */
 static bool joins(const DtPlanGemm *g, uint32_t d)
 {
     const int64_t n = g->batch[d + 1];
@@ -147,7 +147,7 @@ static bool make_layout(const DtLtLibrary *l, const DtCudaMatrix *m, uint32_t dt
            l->layout_set(*ret_layout, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0;
 }
 
-/* Each product passes its addresses; until then only their alignment is known. */
+/* The address of each product is set when it runs; until then only the alignment is known. */
 static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector,
                          uint64_t matrix)
 {
@@ -165,7 +165,8 @@ static bool make_epilogue(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *ro
     if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE)
         epilogue = (g->epilogue == DT_PLAN_EPILOGUE_SUM_B) == p->left_is_b ? SUMS_LEFT : SUMS_RIGHT;
     else if (g->epilogue && !p->left_is_b)
-        return false; /* its vector is of columns of C, which are rows there */
+        return false; /* the epilogue's vector has an element for each column of C; the library,
+                       * which computes the transpose, sees them as rows */
     row->epilogue = epilogue;
     added.lead = g->matrix_row ? g->matrix_row : added.lead;
     row->added = row->out;
@@ -199,7 +200,8 @@ static uint32_t common(uint32_t aligned, int64_t bytes)
     return aligned;
 }
 
-/* Properties of all operands in all instructions, at all values of registers and coordinates. */
+/* Finds the properties of the operands in all instructions, for all values of registers and
+ * coordinates. */
 static void find_aligned(const DtPlan *plan, DtLtRow *rows)
 {
     for (uint32_t i = 0; i < plan->n_gemms; i++)
@@ -221,7 +223,7 @@ static void find_aligned(const DtPlan *plan, DtLtRow *rows)
     }
 }
 
-/* Also for steps from one index of the record's loops to the next. */
+/* The alignment must also hold for the steps from one index of the record's loops to the next. */
 static void step_aligned(const DtPlanGemm *g, DtLtRow *row)
 {
     const int64_t *const batch[] = {g->a_batch, g->b_batch, g->c_batch};
@@ -245,7 +247,7 @@ static bool prefer(const DtLtLibrary *l, DtLtPreference *preference, const DtPla
     return good;
 }
 
-/* Tells the library the known alignment of addresses. */
+/* Tells the library the alignment of addresses as far as it is known. */
 int dt_cuda_products_propose(const DtCudaProducts *products, uint32_t gemm, int n,
                              DtLtProposal *ret_proposals)
 {

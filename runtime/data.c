@@ -20,7 +20,7 @@
 
 #include <stdio.h>
 
-enum { SYNTHETIC_BATCHES = 100 }; /* of a whole evaluation on random numbers */
+enum { SYNTHETIC_BATCHES = 100 }; /* samples of a whole evaluation on random numbers */
 
 DtStatus dt_data_located(const DtData *data, DtStatus status)
 {
@@ -66,7 +66,7 @@ static DtStatus check_inputs(const DtData *data)
     return DT_OK;
 }
 
-/* Each rank reads whole rows. */
+/* Checks that each rank reads whole rows. */
 static DtStatus check_whole_rows(const DtData *data)
 {
     for (uint32_t i = 0; i < data->reader->n_inputs; i++) {
@@ -109,7 +109,7 @@ DtStatus dt_data_cut(DtData *data)
     return DT_OK;
 }
 
-/* width 0: `bin` cannot read that dtype. */
+/* width 0: `bin` cannot read this dtype from files. */
 static DtTokenFormat format_of(const DtData *data)
 {
     const DtPlanReader *reader = data->reader;
@@ -150,9 +150,9 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
-/* Range of random numbers that replace files: those that the program can use as an index. For an
- * input without an index: bytes for ids, two kinds of segments, ten classes of images, floats in -1
- * .. 1. */
+/* The range of random numbers that replace the data of files: numbers that the program can use as
+ * an index. For an input that is no index: bytes for token ids, two values for segments, ten
+ * classes for images, and floats in -1 .. 1. */
 static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
                                const DtPlanInput *input)
 {
@@ -166,7 +166,8 @@ static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
                          .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
 }
 
-/* Range of a stream that fills all inputs: numbers that every input with an index can use. */
+/* The range of a stream that fills all inputs: it contains only numbers that every input can use as
+ * an index. */
 static DtSynthetic stream_range(const DtData *data)
 {
     DtSynthetic range = usual_range(data->reader, 0, &data->inputs[0]);
@@ -265,7 +266,7 @@ void dt_data_end(DtData *data, int64_t samples)
 
 /* ---- reading ---- */
 
-/* First number of the sample in the part. */
+/* The number of the sample's first value in the part of the stream. */
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;
@@ -282,7 +283,7 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
     for (uint32_t i = 0; i < data->reader->n_inputs; i++) {
         const DtPlanInput *input = &data->inputs[i];
         char *to = inputs[i] + row * input->row_elements * dt_kinds_size(input->dtype);
-        /* Labels are the same stream, one later. */
+        /* Labels are taken from the same stream, one position later. */
         dt_synthetic_fill(&data->synthetic[shifted ? 0 : i], input->dtype, sample, shifted ? i : 0,
                           input->row_elements, to);
     }
@@ -327,7 +328,7 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
     if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
-        sample = data->samples - 1; /* after the end: the last sample again */
+        sample = data->samples - 1; /* after the end of the data the last sample is repeated */
     if (data->synthetic) {
         read_synthetic(data, sample, row, inputs);
         return DT_OK;
@@ -335,7 +336,8 @@ static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *
     int64_t start = sample_start(data, sample);
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++) {
-        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row; /* f32 is as wide */
+        /* the type is not distinguished further: f32 has the same width */
+        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row;
         status = dt_datatext_read(&data->tokens, start + i, data->row, values);
         int64_t bad = dt_status_ok(&status) && !dt_data_is_float(data)
                           ? dt_data_outside(&data->inputs[i], values, data->row)

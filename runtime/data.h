@@ -22,15 +22,15 @@
 
 /* ---- which files (data_paths.c) ---- */
 
-/* The source of a reader after --data: a pattern of files, or random numbers. */
+/* The source of a reader, with --data taken into account: a pattern of files, or random numbers. */
 typedef struct DtDataPlace {
-    const char *pattern; /* for glob(3), counted from the working folder or absolute */
-    const char *literal; /* the same as a plain name: folders are not quoted */
+    const char *pattern; /* a pattern for glob(3), absolute or relative to the working folder */
+    const char *literal; /* the same pattern as a plain name, in which folders are not quoted */
     bool synthetic;
 } DtDataPlace;
 
-/* Where reader number reader finds its files. Fails for a redirect that no reader of the plan asks
- * for. */
+/* Finds the place where reader number `reader` finds its files. Fails if a redirect is not used by
+ * any reader of the plan. */
 DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
                             uint32_t reader, DtDataPlace *ret_place);
 
@@ -39,22 +39,23 @@ typedef struct DtDataFiles {
     uint32_t n;
 } DtDataFiles;
 
-/* Regular files that the place names, at least one, in byte order of their names; of several names
- * of one file (links) the first counts. A pattern that is itself the name of a file stands for that
- * file. */
+/* Regular files that the place names, at least one, in byte order of their names; if a file has
+ * several names (links), the first one is used. A pattern that is itself the name of a file means
+ * that file. */
 DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files);
 
 /* ---- streams of numbers (data_text.c, data_bin.c) ---- */
 
-/* The format of numbers in files, and of the input: integers become i32, floats f32. */
+/* The format of numbers in files, and in the input: integers become i32, floats become f32. */
 typedef struct DtTokenFormat {
     uint32_t dtype;    /* DtPlanDtype in the file: U8 U16 U32 I32 I64 F32 F16 BF16 */
     int width;         /* bytes of a number */
     bool text;         /* bytes of text */
-    bool raw;          /* files may begin as those of other formats do */
-    bool stream;       /* a sampler cuts samples out of it, so a file has no shape */
+    bool raw;          /* files may begin with bytes that another format would begin with */
+    bool stream;       /* a sampler cuts samples out of the stream, so the shape of a file means
+                        * nothing */
     const char *input; /* its name, for messages */
-    uint32_t n_axes;   /* of a sample, and their extents */
+    uint32_t n_axes;   /* elements of a sample; its axes and their extents */
     int64_t extents[DT_PLAN_MAX_RANK];
 } DtTokenFormat;
 
@@ -62,19 +63,19 @@ typedef struct DtTokenFormat {
 typedef struct DtTokenFile {
     DtFileView view;
     const char *path;
-    int64_t start; /* number of its first one in the whole stream */
+    int64_t start; /* number of its first value in the whole stream */
     int64_t n;
-    size_t skip; /* bytes before the first one */
+    size_t skip; /* bytes before the first number */
     dev_t device;
-    ino_t number; /* of the file, to know it by */
-    bool touched; /* since dt_datatext_cut */
+    ino_t number; /* identity of the file, by which a changed file is recognised */
+    bool touched; /* the file has become shorter since dt_datatext_cut was called */
 } DtTokenFile;
 
-/* The part from..to of the numbers of all files, one after the other. */
+/* The part from .. to of the numbers of all files, in the order of the files. */
 typedef struct DtTokens {
     DtTokenFile *files;
     uint32_t n_files;
-    int64_t first, n; /* the part, in numbers of the whole stream */
+    int64_t first, n; /* the part, as numbers in the whole stream */
     int64_t total;
     DtTokenFormat format;
 } DtTokens;
@@ -83,22 +84,23 @@ typedef struct DtTokens {
 DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format,
                           double from, double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
-/* The file of number `at` of the part, which number of it that is (from 0), and where it begins. */
+/* Finds, for number `at` of the part: the file that contains it, its index in that file (from 0),
+ * and its byte offset. */
 const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number,
                                     int64_t *ret_byte);
-/* Numbers at .. at + n - 1 of the part, 0 <= at, at + n <= tokens->n: i32, of floats f32. Fails if
- * an integer is no i32, or a u32 is not below 2^31. */
+/* Reads numbers at .. at + n - 1 of the part, where 0 <= at and at + n <= tokens->n, as i32, or as
+ * f32 if they are floats. Fails if an integer is no i32, or a u32 is not below 2^31. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
 /* Calls read(context), which reads memory of the file and must hold nothing that would have to be
  * given back (base/tryread.h). Fails, with the place, if the file was cut short meanwhile. */
 DtStatus dt_datatext_try(const DtTokens *tokens, DtTokenFile *file, void (*read)(void *),
                          void *context);
-/* Fails, with the name, if a file that was read since the last call has become shorter: the mapped
- * rest of its last page reads as zeros. */
+/* Fails, with the name of the file, if a file that was read since the last call has become shorter.
+ * (The rest of its last page in the mapping reads as zeros.) */
 DtStatus dt_datatext_cut(const DtTokens *tokens);
 
-/* Finds the numbers in a mapped file: all of it, or what follows the header of llm.c or of an idx
- * file. Fills skip and n. Fails for files that begin as those of other formats do. */
+/* Finds the numbers in a mapped file: the whole file, or all bytes after the header of an llm.c
+ * file or idx file. Fills skip and n. Fails for files that begin as those of other formats do. */
 DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
 
 /* The header of MNIST's files, if there is one: bytes 0, 0, type, number of axes, then their
@@ -106,31 +108,34 @@ DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
  * what the format asks for. ret_is: whether the file has such a header. */
 DtStatus dt_dataidx_layout(const DtTokenFormat *format, DtTokenFile *file, bool *ret_is);
 
-/* Refuses a file that begins as those of another format do, and says what to use (data_known.c).
- * text: it was to be read as text. */
+/* Refuses a file that begins with the bytes of another format, and says what to use instead
+ * (data_known.c). text: the file was to be read as text. */
 DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file);
 
 /* ---- order (permutation.c) ---- */
 
-/* One epoch of one stream: n numbers in a keyed order. */
+/* The order of one epoch of one stream: n windows, permuted by a key. */
 typedef struct DtPermutation {
     uint64_t key, epoch, n;
 } DtPermutation;
 
 /* A bijection of 0 .. n - 1, computed without a table; index < n. */
 uint64_t dt_permutation_at(const DtPermutation *permutation, uint64_t index);
-/* A keyed number below bound (at least 1), drawn once per epoch. */
+/* A random number below `bound` (at least 1), which depends on the key only; drawn once for each
+ * epoch. */
 uint64_t dt_permutation_offset(const DtPermutation *permutation, uint64_t bound);
 
 /* ---- random data (synthetic.c) ---- */
 
-/* Range of an input: integers lo .. hi - 1, floats lo .. hi; bool ignores it. */
+/* The range of an input's random numbers: integers lo .. hi - 1, floats lo .. hi; it is ignored for
+ * bool. */
 typedef struct DtSynthetic {
     uint64_t key;
     double lo, hi;
 } DtSynthetic;
 
-/* Elements first .. first + n - 1 of sample `sample`. false: no numbers of that dtype are made. */
+/* Makes elements first .. first + n - 1 of sample `sample`. False: there are no random numbers for
+ * that dtype. */
 bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sample, int64_t first,
                        int64_t n, void *ret_values);
 
@@ -141,31 +146,32 @@ struct DtData {
     const DtPlan *plan;
     const DtPlanReader *reader;
     const DtPlanInput *inputs;
-    const char *name;       /* of the file, or the pattern, that it reads */
+    const char *name;       /* the name of the file or pattern that it reads */
     DtTokens tokens;        /* n_files 0: synthetic */
     DtSynthetic *synthetic; /* per input, NULL if there are files */
-    int64_t row;            /* numbers from one window to the next */
-    int64_t more;           /* 1: a window has one more number, the last label */
-    int64_t windows;        /* that the files have; synthetic: INT64_MAX */
-    int64_t offsets;        /* an epoch starts at a number below this */
-    int64_t samples; /* of an epoch of its block; 0: without end, all its sources are synthetic */
-    int64_t origin;  /* of a train reader: step t begins at sample origin + t * batch */
+    int64_t row;            /* distance from one window to the next, in numbers */
+    int64_t more;           /* 1: a window has one more number, which is the last label */
+    int64_t windows;        /* samples in the files; synthetic data: INT64_MAX */
+    int64_t offsets;        /* an epoch begins at a random offset below this */
+    int64_t samples; /* samples of an epoch, for all sources of a block; 0: no epochs, since all
+                      * sources are synthetic */
+    int64_t origin;  /* for a reader of training data: step t begins at sample origin + t * batch */
     uint64_t key;
 };
 
 /* Puts the place in the source text before the message. */
 DtStatus dt_data_located(const DtData *data, DtStatus status);
-/* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if it is shorter than
- * one. */
+/* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if the part is shorter
+ * than one window. */
 DtStatus dt_data_cut(DtData *data);
-/* The first of n values that the input may not have, -1 if there is none; and the message that
- * names it. at: number of the value in the part. */
+/* The index of the first of n values that the input may not have, -1 if there is none; with the
+ * message that names it. at: the value's number in the part. */
 int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n);
 DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value);
-/* data_pair.c: n sources of one block have one number of samples; fails, with the names of two, if
- * they have not. */
+/* data_pair.c: gives n sources of one block the same number of samples. Fails, naming two of them,
+ * if their numbers differ. */
 DtStatus dt_datapair_samples(DtData *const *data, uint32_t n);
-/* Whether numbers of the files are floats. */
+/* Whether the numbers in the files are floats. */
 static inline bool dt_data_is_float(const DtData *data)
 {
     return data->tokens.format.dtype >= DT_PLAN_F16;

@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-/* Of a stream at most so many pieces of this size are hashed, spread evenly: 1 MiB, which takes
- * less than a millisecond once it is in memory. */
+/* Of a stream at most this many pieces of this size are hashed, spread evenly over it: 1 MiB, which
+ * takes less than a millisecond once the data is in memory. */
 enum { PIECES = 256, PIECE = 4096 };
 
 typedef struct Piece {
     const uint8_t *at;
     size_t len;
-    uint64_t digest; /* of all earlier sources, then including this one */
+    uint64_t digest; /* of all earlier sources; then also of this one */
 } Piece;
 
 static void add_piece(void *context)
@@ -24,7 +24,7 @@ static void add_piece(void *context)
     piece->digest = dt_hash_bytes(piece->at, piece->len, piece->digest);
 }
 
-/* The bytes at .. at + PIECE - 1 of all files, one after the other. */
+/* The bytes at .. at + PIECE - 1 of all files, in the order of the files. */
 static DtStatus add_bytes(const DtTokens *tokens, uint64_t at, uint64_t *digest)
 {
     uint64_t left = PIECE;

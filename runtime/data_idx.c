@@ -12,8 +12,8 @@ enum { MOST_AXES = 8 };
 typedef struct Header {
     uint8_t type, n_axes;
     uint64_t extent[MOST_AXES];
-    uint64_t elements; /* of all axes; UINT64_MAX: no file has so many */
-    size_t bytes;      /* of the header */
+    uint64_t elements; /* product of all extents; UINT64_MAX: more than any file has */
+    size_t bytes;      /* bytes of the header */
 } Header;
 
 typedef struct Type {
@@ -144,7 +144,7 @@ DtStatus dt_dataidx_layout(const DtTokenFormat *format, DtTokenFile *file, bool 
         return DT_OK;
     const Type *type = type_of(header.type);
     const bool whole = fills_file(&header, &file->view);
-    /* Where bytes are read, MNIST's two types of files are taken for such even if they are cut
+    /* If bytes are read, a file of one of MNIST's two types is recognised even if it was cut
      * short. */
     *ret_is = whole || (wants && header.type == 0x08 && (header.n_axes == 1 || header.n_axes == 3));
     if (!*ret_is)

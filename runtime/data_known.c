@@ -17,7 +17,8 @@ typedef struct Known {
         ANY,
         TEXT_ONLY,
         BIN_ONLY
-    } where;         /* TEXT_ONLY: numbers may begin so; BIN_ONLY: text may */
+    } where;         /* TEXT_ONLY: the row applies to `text` only, since numbers may begin with
+                      * these bytes; BIN_ONLY: to `bin` only, since text may */
     Also *also;      /* a further condition, or NULL */
     const char *name, *instead;
 } Known;
@@ -43,7 +44,7 @@ static bool has_at(const DtFileView *view, size_t offset, const char *text)
 static bool is_webp(const DtFileView *view) { return has_at(view, 8, "WEBP"); }
 static bool is_wave(const DtFileView *view) { return has_at(view, 8, "WAVE"); }
 
-/* The first file of the archive is called NAME.npy. */
+/* Whether the name of the first file of the archive is NAME.npy. */
 static bool is_npz(const DtFileView *view)
 {
     uint16_t len = 0;
@@ -52,7 +53,8 @@ static bool is_npz(const DtFileView *view)
     return len >= 4 && has_at(view, 30 + (size_t)len - 4, ".npy");
 }
 
-/* The first record of a TFRecord file: its length, and the masked CRC-32C of that. */
+/* Whether the file begins with a record of a TFRecord file: its length, and the masked CRC-32C of
+ * the length. */
 static bool is_record(const DtFileView *view)
 {
     uint64_t len;
@@ -70,7 +72,7 @@ static bool is_record(const DtFileView *view)
     return len <= view->len - 16 && masked == (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Whether the length after two letters (of a BMP file) is that of the file. */
+/* Whether the length after two letters is the size of the file, as in a BMP file. */
 static bool has_its_length(const DtFileView *view)
 {
     uint32_t len = 0;

@@ -10,11 +10,12 @@
 #include <strings.h>
 
 enum {
-    LOOK_BYTES = 1 << 26, /* of a stream that is looked at as a whole: a fifth of a second */
-    LOOK_BLOCK = 4096     /* numbers */
+    LOOK_BYTES = 1 << 26, /* a stream with at most this many numbers is checked as a whole, which
+                           * takes a fifth of a second */
+    LOOK_BLOCK = 4096     /* how many numbers are read at a time */
 };
 
-/* Begins a line of notes with the place of the source in the program. */
+/* Begins a line of notes with the source's place in the program. */
 static void begin_note(const DtData *data, DtText *ret_notes)
 {
     const DtPlanSpan *span = &data->plan->spans[data->reader->span];
@@ -27,8 +28,9 @@ static void begin_note(const DtData *data, DtText *ret_notes)
 
 /* ---- files that are probably something else ---- */
 
-/* Whether of the first words of the file, each as wide as its numbers, every second one is 0 (or,
- * of signed ones, the sign of the one before), and some other is not: integers twice as wide. */
+/* Whether the file seems to contain integers of twice the width: every second one of its first
+ * words is 0 (or, for signed numbers, the sign extension of the word before), and some other word
+ * is not 0. */
 static bool is_twice_as_wide(const DtTokenFormat *format, const DtTokenFile *file)
 {
     enum { PAIRS = 4096, LEAST = 16 };
@@ -49,8 +51,8 @@ static bool is_twice_as_wide(const DtTokenFormat *format, const DtTokenFile *fil
     return any && pairs >= LEAST && file->n % 2 == 0;
 }
 
-/* Whether the file has floats of 64 bits. Read as f32, the lower half of one is 0 or lies anywhere
- * between the smallest and the largest float, and the upper half near 1. */
+/* Whether the file has floats of 64 bits. If these are read as f32, the lower half of each number
+ * is 0 or any float, and the upper half is near 1. */
 static bool is_of_doubles(const DtTokenFormat *format, const DtTokenFile *file)
 {
     enum { PAIRS = 4096, LEAST = 16 };
@@ -94,7 +96,7 @@ static bool begins_as_json(const DtFileView *view)
     return view->at[next] == '"' || (view->at[at] == '[' && view->at[next] == '{');
 }
 
-/* The first lines have the same number of separators, at least two. */
+/* Whether the first lines have the same number of separators, which is at least two. */
 static bool begins_as_table(const DtFileView *view, char separator)
 {
     enum { LINES = 5, MOST = 1 << 16 };
@@ -129,11 +131,11 @@ static const char *what_text_is(const DtTokenFile *file)
                                                 : NULL;
 }
 
-/* Prints one warning for a source: about the first file with another format. */
+/* Prints a warning about the first file of a source that has another format. */
 typedef struct Look {
     const DtTokenFormat *format;
     const DtTokenFile *file;
-    const char *text; /* JSON, CSV, .., or NULL */
+    const char *text; /* "JSON", "CSV" and so on; NULL: it is none of these */
     bool is_of_doubles, is_twice_as_wide;
 } Look;
 
@@ -145,7 +147,8 @@ static void look_at_file(void *context)
     look->is_twice_as_wide = is_twice_as_wide(look->format, look->file);
 }
 
-/* One warning of a source: of the first file that is something else. */
+/* Adds at most one warning about a source: about its first file that contains something else than
+ * the program expects. */
 static DtStatus note_files(const DtData *data, DtText *ret_notes)
 {
     const DtTokenFormat *format = &data->tokens.format;
@@ -189,10 +192,10 @@ static DtStatus note_files(const DtData *data, DtText *ret_notes)
 
 /* ---- values ---- */
 
-/* Values of one input that are outside of the axis that it indexes but allowed, such as ignored
- * labels. */
+/* The values of an input that are outside of the axis that it indexes, but are allowed, such as
+ * ignored labels. */
 typedef struct Aside {
-    int64_t n, first; /* first: number in the part */
+    int64_t n, first; /* first: index of the first of them in the part */
     int32_t value;
 } Aside;
 
@@ -254,7 +257,7 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
                    (long long)token, file->path, aside->value);
 }
 
-/* Features that are not finite make a loss that is none. */
+/* Features that are not finite make a loss that is not finite. */
 static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_notes)
 {
     float values[LOOK_BLOCK];

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources that are read together. Sample number k of one source of a block (`train`, or the data of
- * `eval`) belongs to sample number k of every other: image and label, say. So they must have one
- * number of samples, and then they have one order, since that is drawn from the seed, the epoch and
- * the number alone. Random numbers take the number of the others. A source that is said to be
- * `unpaired` has its own number and order. */
+ * `eval`) belongs to sample number k of every other source: for example an image and its label. So
+ * all of them must have the same number of samples. Then they also have the same order, since that
+ * depends only on the seed, the epoch and the number of samples. Sources of random numbers get the
+ * number of samples of the others. A source that the program calls `unpaired` has its own number
+ * and order. */
 #include "runtime/data.h"
 
 #include <stdlib.h>
 
 static bool is_paired(const DtData *data) { return !data->synthetic && !data->reader->unpaired; }
 
-/* Two sources that are cut by parts of the whole would begin at different samples where their files
- * are cut between numbers. So paired ones are cut between samples, and each of their files holds
- * whole samples. */
+/* A source may use only a part of its files (`from`, `to`). If such a part could begin anywhere
+ * between two numbers, paired sources would begin at different samples. So parts of paired sources
+ * begin and end between samples, and each of their files must contain whole samples. */
 static DtStatus cut_by_samples(DtData *data)
 {
     DtTokens *tokens = &data->tokens;

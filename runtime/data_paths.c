@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files a reader reads. A relative glob counts from the folder of the source that wrote it,
- * as seen from the plan's folder; --data OLD=NEW puts another file, glob or folder in the place of
- * what the source says. */
+/* Finds the files that a reader reads. A relative pattern is relative to the folder of the source
+ * file that contains it, as seen from the plan's folder. --data OLD=NEW replaces a file, pattern or
+ * folder of the source by another one. */
 #include "runtime/data.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static const char *join(DtArena *memory, const char *folder, const char *name)
                            name);
 }
 
-/* The folder's name for glob(3): characters with a meaning quoted. */
+/* The name of the folder for glob(3), with the characters that have a meaning there quoted. */
 static const char *quoted(DtArena *memory, const char *folder)
 {
     char *copy = dt_arena_alloc(memory, 2 * strlen(folder) + 1), *to = copy;
@@ -155,8 +155,8 @@ static int by_id(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Names of regular files, each file once: under the first of its names. names is sorted; folders
- * and the like drop out. */
+/* Keeps the names of regular files, and each file only once, under the first of its names. `names`
+ * is sorted. Folders and other things that are no regular files are dropped. */
 static void keep_files(DtArena *memory, const char **names, size_t n, DtDataFiles *ret_files)
 {
     FileId *ids = DT_NEW_ARRAY(memory, FileId, n + 1);

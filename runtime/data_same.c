@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That a run reads the data that it should: a run that goes on, the data of its checkpoint; each
- * machine of a run, the same data. The supervisor compares before ranks start (preflight.c), the
- * first rank of each machine again, since files may change meanwhile. */
+/* Checks that a run reads the right data. A run that continues must read the data of its
+ * checkpoint, and all machines of a run must read the same data. The supervisor compares before
+ * ranks start (preflight.c). The first rank of each machine compares again, since files may change
+ * meanwhile. */
 #include "runtime/data_same.h"
 
 #include "runtime/cluster.h"
@@ -42,8 +43,8 @@ static DtStatus check_checkpoint(const DtRank *rank, const DtDataFact *now)
     return DT_OK;
 }
 
-/* Finds the facts of all sources. Fails if they differ from those of the checkpoint that the run
- * continues. */
+/* Computes the facts of all sources. Fails if they differ from those of the checkpoint from which
+ * the run continues. */
 static DtStatus find_facts(DtRank *rank)
 {
     const DtPlan *plan = rank->plan;
@@ -63,7 +64,7 @@ static DtStatus find_facts(DtRank *rank)
 
 /* ---- several machines ---- */
 
-/* The numbers of a fact, as node 0 sends them. */
+/* The facts of a source as numbers, which node 0 sends. */
 typedef struct Numbers {
     int64_t samples, values, first, bytes;
     uint64_t digest;
@@ -90,7 +91,8 @@ static DtStatus check_node(const DtRank *rank, const DtDataFact *here, const Num
                           here->input, (long long)rank->options->node, here->source);
 }
 
-/* Collective: rank 0 sends its facts, and the first rank of each other node compares. */
+/* Collective: rank 0 sends its facts, and the first rank of each other node compares them with its
+ * own. */
 static bool compare_nodes(DtRank *rank, bool is_first, DtStatus *ret_status)
 {
     const uint32_t n = rank->plan->n_readers;

@@ -5,11 +5,12 @@
 
 #include "runtime/runtime.h"
 
-/* Fails if the source is another one than a checkpoint with these facts knows; the message says in
- * which respect. A source that it does not know is none. */
+/* Fails if the source differs from the one with these facts in a checkpoint; the message says in
+ * which respect. Also fails if the checkpoint has no facts of such a source. */
 DtStatus dt_datasame_check(const DtDataFact *saved, uint32_t n_saved, const DtDataFact *now,
                            const char *checkpoint);
-/* Adds to the failure the option with which the run continues in spite of it. */
+/* Adds to the failure's message the option with which the run continues although the data
+ * differ. */
 DtStatus dt_datasame_refuse(const DtStatus *found);
 
 /* Collective over all ranks, after readers are open: fills rank->facts on the first rank of each

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream of numbers over many files, which stay mapped: the numbers of the files one after the
- * other, of which `from` and `to` keep a part. A byte of text is one. Bounds are taken once,
- * from the sizes at opening. A file that shrinks while it is read is an error with its name. */
+ * other, of which `from` and `to` keep a part. Each byte of text is one number. The numbers of
+ * files are counted once, from their sizes when they are opened. A file that shrinks while it is
+ * read is an error with its name. */
 #include "runtime/data.h"
 
 #include "base/half.h"
@@ -17,10 +18,11 @@ void dt_datatext_close(DtTokens *tokens)
     tokens->n_files = 0;
 }
 
-/* The file that holds token at of the whole stream. */
+/* The file that contains number `at` of the whole stream. */
 static uint32_t find_file(const DtTokens *tokens, int64_t at)
 {
-    uint32_t lo = 0, hi = tokens->n_files; /* the first file that begins after at is in (lo, hi] */
+    uint32_t lo = 0, hi = tokens->n_files; /* the first file that begins after `at` has an index in
+                                            * (lo, hi] */
     while (hi - lo > 1) {
         uint32_t middle = lo + (hi - lo) / 2;
         if (tokens->files[middle].start <= at)
@@ -70,7 +72,7 @@ static void to_floats(const uint8_t *from, uint32_t dtype, int64_t n, float *ret
     }
 }
 
-/* n numbers; returns how many of them there are before one that does not fit. */
+/* Converts n numbers; returns how many there are before the first that does not fit into i32. */
 static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret_numbers)
 {
     int32_t *ids = ret_numbers;
@@ -90,7 +92,7 @@ static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret
     }
 }
 
-/* The error for a file that was cut short: bytes from `end` on are missing. */
+/* The error for a file that was cut short: the bytes from `end` on are missing. */
 static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
 {
     int64_t at = end - (int64_t)file->skip;
@@ -110,7 +112,8 @@ DtStatus dt_datatext_cut(const DtTokens *tokens)
         struct stat stat_of;
         const bool touched = file->touched;
         file->touched = false;
-        /* A file that was replaced by another of its name stays as it was in the mapping. */
+        /* Whether the file is still as long as when it was mapped. If its name now belongs to
+         * another file, the mapping still contains the old file, unchanged. */
         if (touched && stat(file->path, &stat_of) == 0 && stat_of.st_dev == file->device &&
             stat_of.st_ino == file->number && stat_of.st_size < (off_t)file->view.len)
             return refuse_cut(tokens, file, stat_of.st_size);
@@ -175,7 +178,8 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
         }
         t->total += file->n;
     }
-    /* both ends round alike, so a part that ends at 0.9 meets one that begins at 0.9 */
+    /* `from` and `to` are rounded in the same way, so a part that ends at 0.9 and one that begins
+     * at 0.9 neither overlap nor leave a gap */
     t->first = (int64_t)(from * (double)t->total);
     int64_t end = to < 1 ? (int64_t)(to * (double)t->total) : t->total;
     t->n = end - t->first;
@@ -196,7 +200,7 @@ static void read_value(void *context)
     memcpy(&value->value, value->from, value->bytes);
 }
 
-/* at: of the number in the file, from 0. */
+/* at: the number's index in the file, from 0. */
 static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
 {
     const int64_t byte = (int64_t)file->skip + at * tokens->format.width;
@@ -217,7 +221,7 @@ static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
         (long long)at, (long long)byte, file->path, (long long)value.value);
 }
 
-/* convert() as dt_tryread calls it. */
+/* Calls convert() in the form that dt_tryread needs. */
 typedef struct Conversion {
     const uint8_t *from;
     uint32_t dtype;
@@ -233,7 +237,7 @@ static void run_conversion(void *context)
 
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers)
 {
-    enum { MADE = 4 }; /* bytes of a number that is read: i32 or f32 */
+    enum { MADE = 4 }; /* bytes of a number after conversion: i32 or f32 */
     char *to = ret_numbers;
     at += tokens->first;
     for (uint32_t f = find_file(tokens, at); n > 0; f++) {

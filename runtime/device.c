@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const uint32_t of_host = UINT32_MAX; /* arena of a place that is the process's own memory */
+static const uint32_t of_host = UINT32_MAX; /* arena of a place that is memory of this process, not
+                                             * of the device */
 
 DtPlaceAt dt_device_place(const DtRank *rank, uint32_t arena, int64_t offset, int64_t bytes)
 {
@@ -63,10 +64,10 @@ void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t by
 struct DtLending {
     char *at;
     int64_t room, used;
-    uint32_t n; /* lent now */
+    uint32_t n; /* the piece of memory that is lent now */
 };
 
-/* Bytes of all places that the instruction hands to host code. */
+/* Bytes of all places that the instruction passes to host code. */
 static int64_t lent_by(const DtPlan *plan, const DtPlanInst *inst)
 {
     int64_t bytes = 0;
@@ -95,7 +96,7 @@ static int64_t most_lent(const DtRank *rank, bool reads, bool exchanges)
 
 int64_t dt_device_reads(const DtRank *rank) { return most_lent(rank, true, false); }
 
-/* Exchanges go through it unless ranks' devices make them among themselves. */
+/* Collectives use this memory unless the devices of ranks exchange data directly. */
 DtLending *dt_device_lending_new(DtRank *rank)
 {
     DtLending *lending = DT_NEW(rank->memory, DtLending);
@@ -127,7 +128,7 @@ static DtLent lend_copy(const DtRank *rank, DtPlaceAt place)
         lending->n++;
         return lent;
     }
-    lent.own = dt_arena_new(); /* for loading, saving and generating */
+    lent.own = dt_arena_new(); /* used for loading, saving and generating */
     lent.at = dt_arena_alloc(lent.own, (size_t)place.bytes + 1);
     return lent;
 }

@@ -10,21 +10,22 @@
 
 /* Bytes of an arena of this rank. */
 DtPlaceAt dt_device_place(const DtRank *rank, uint32_t arena, int64_t offset, int64_t bytes);
-/* Memory of the process: its address for a device that is the host, and as collectives take it. */
+/* Memory of this process: as an address for a device whose memory is the host's, and as a place for
+ * collectives. */
 static inline DtDeviceAt dt_device_at(const void *host)
 {
     return (DtDeviceAt){(uint64_t)(uintptr_t)host};
 }
 DtPlaceAt dt_device_of_host(void *at, int64_t bytes);
-/* From byte `by` of the place on. */
+/* The place that is `by` bytes after this one. */
 DtPlaceAt dt_device_from(DtPlaceAt place, int64_t by);
 
 void dt_device_put(const DtRank *rank, DtPlaceAt to, const void *from, int64_t bytes);
 void dt_device_get(const DtRank *rank, void *to, DtPlaceAt from, int64_t bytes);
-/* Within this rank. */
+/* Copies from one place to another within this rank. */
 void dt_device_copy(const DtRank *rank, DtPlaceAt to, DtPlaceAt from, int64_t bytes);
 
-/* Where host code may read and write a place itself; NULL: nowhere. */
+/* The address at which host code can read and write a place directly; NULL: it cannot. */
 char *dt_device_seen(const DtRank *rank, DtPlaceAt place);
 
 /* Access of host code to a place: to the memory itself if possible, else to a copy, which is
@@ -32,22 +33,25 @@ char *dt_device_seen(const DtRank *rank, DtPlaceAt place);
 typedef struct DtLent {
     char *at;
     DtPlaceAt place;
-    bool is_copy, is_staged; /* staged: in memory from which the device copies by itself */
-    /* holds a copy that is larger than the rank's buffer for instructions; else NULL */
+    bool is_copy, is_staged; /* staged: the copy is in memory from which the device copies by
+                              * itself */
+    /* a copy that is larger than the rank's buffer for instructions; else NULL */
     DtArena *own;
 } DtLent;
 DtLent dt_device_lend(const DtRank *rank, DtPlaceAt place);
-/* For a caller who overwrites all of it: the present contents are not copied. */
+/* For a caller that overwrites all of the place: its present contents are not copied. */
 DtLent dt_device_lend_new(const DtRank *rank, DtPlaceAt place);
 void dt_device_back(const DtRank *rank, DtLent *lent, bool written);
-/* The same before the place is known: bytes that the device copies asynchronously; the caller sets
- * the place before they are sent. False: there is no such memory, or none is free. */
+/* The same before the place is known: lends memory for bytes that the device will copy
+ * asynchronously. The caller sets the place before it sends them. False: the device has no such
+ * memory, or none is free. */
 bool dt_device_lend_ahead(const DtRank *rank, int64_t bytes, DtLent *ret_lent);
 
-/* Bytes that any one instruction of the plan reads from files, at most; none for a device that is
- * the host. */
+/* The most bytes that one instruction of the plan reads from files; 0 for a device whose memory is
+ * the host's. */
 int64_t dt_device_reads(const DtRank *rank);
-/* Memory for copies that the device does not make by itself, when a rank is loaded. */
+/* Allocates the memory for copies that the device does not make by itself; called when a rank is
+ * loaded. */
 DtLending *dt_device_lending_new(DtRank *rank);
 
 #endif

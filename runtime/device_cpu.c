@@ -13,7 +13,7 @@ typedef void Kernel(char *const *pointers, const int64_t *integers);
 struct DtDeviceState {
     DtRank *rank;
     Kernel **kernels;
-    DtKirKernel **interpreted; /* by kernel: one of both */
+    DtKirKernel **interpreted; /* by kernel: one of both is set */
     DtGemms gemms;
 };
 
@@ -68,7 +68,7 @@ static char *real(DtDeviceAt at)
     return (char *)(uintptr_t)at.at; // NOLINT(performance-no-int-to-ptr)
 }
 
-/* Interprets a kernel, which can only access its arguments' memory. */
+/* Interprets a kernel. The interpreter only lets it access the memory of its arguments. */
 static void interpret(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
                       char *const *at, const int64_t *integers)
 {

@@ -24,25 +24,27 @@ struct DtDeviceState {
     int device, number, major, minor; /* number: of the GPU in this machine */
     bool is_retained;
     DtCudaStream *stream;
-    DtCudaModule **modules; /* by code unit; NULL: of another target */
-    DtCudaFunction **kernels, **finishes; /* the second launches of those that have two, else
-                                           * NULL */
-    uint64_t workspace;                   /* between the two */
-    DtDeviceAt step_at; /* kernels find the number of the step there */
+    DtCudaModule **modules; /* by code unit; NULL: its code is for another target */
+    DtCudaFunction **kernels, **finishes; /* the functions of the second launch, for kernels with
+                                           * two launches; else NULL */
+    uint64_t workspace;                   /* memory that holds values between the two launches */
+    DtDeviceAt step_at; /* here kernels find the number of the step */
     int64_t step;
     DtCudaProducts *products;
     DtCudaHost *host;
     DtCudaAttends *attends; /* NULL: the plan's kernels do all attention */
     DtNcclWindows *windows; /* NULL without --windows */
-    DT_VEC(uint64_t) arenas, lent; /* to free; by the driver, by NCCL */
+    DT_VEC(uint64_t) arenas, lent; /* memory to free: that allocated by the driver, that allocated
+                                    * by NCCL */
     DT_VEC(DtCudaGraphRun *) graphs;
-    DtCudaEvent **stamps;    /* --profile; made when they are first needed */
-    uint64_t marks;          /* the slot's, for the device; 0: it cannot write there */
-    int error;               /* the first of the driver; 0: none */
+    DtCudaEvent **stamps;    /* for --profile; events are made when they are first needed */
+    uint64_t marks;          /* the device's address of the slot's progress words; 0: the device
+                              * cannot write there */
+    int error;               /* the first error of the driver; 0: none */
 };
 
-/* Checks a call of the driver. The error may be that of earlier asynchronous work; then the stream
- * reports one too. */
+/* Checks the result of a call of the driver. An error may come from earlier asynchronous work; then
+ * the stream reports an error, too. */
 static bool good(DtDeviceState *state, int error, const char *what)
 {
     if (error == 0)
@@ -63,7 +65,7 @@ bool dt_device_cuda_good(DtRank *rank, int error, const char *what)
     return good(rank->device, error, what);
 }
 
-/* A library has failed to begin something: if the device has, that is why. */
+/* A library could not begin its work. If the device has failed, reports that as the reason. */
 static void ask(DtDeviceState *state)
 {
     const int error = state->driver.stream_query(state->stream);
@@ -107,7 +109,7 @@ static DtStatus choose_device(DtDeviceState *state)
 
 /* ---- kernels ---- */
 
-/* The record of the unit's code for this GPU; UINT32_MAX: there is none. */
+/* The record of the code unit's code for this GPU; UINT32_MAX: there is none. */
 static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
 {
     const DtPlan *plan = state->rank->plan;
@@ -148,8 +150,8 @@ static DtStatus no_code(const DtDeviceState *state)
     return status;
 }
 
-/* The threads of a block, from DT_KERNEL(symbol, blocks, threads, ..) in the kernel's text; 0:
- * it is not there. */
+/* The number of threads of a block, from DT_KERNEL(symbol, blocks, threads, ..) in the kernel's
+ * text; 0: the text does not contain it. */
 static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symbol)
 {
     const DtPlanCode *code = &plan->codes[plan->kernels[kernel].code];
@@ -167,14 +169,15 @@ static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symb
     return sscanf(rest, "%lld, %u,", &blocks, &threads) == 2 ? threads : 0;
 }
 
-/* The record whose code a kernel has here: with --rebuild its unit's first, which has the text. */
+/* The record whose code a kernel uses on this GPU. With --rebuild that is the first record of its
+ * code unit, which contains the text. */
 static uint32_t code_of(const DtDeviceState *state, const DtPlanKernel *kernel)
 {
     return state->rank->options->rebuild ? kernel->code : code_for(state, kernel->code);
 }
 
-/* A unit's text, compiled on this machine by NVRTC, for this GPU; kept in the cache
- * (base/nvrtc.h). */
+/* Compiles the text of a code unit on this machine by NVRTC, for this GPU. The result is kept in
+ * the cache (base/nvrtc.h). */
 static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **ret_image)
 {
     const DtRank *rank = state->rank;
@@ -194,7 +197,7 @@ static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **
                           status.message);
 }
 
-/* Code that a newer compiler made may have a form that an older driver does not know. */
+/* A newer compiler may have made the code in a format that an older driver does not know. */
 static DtStatus refused(const DtDeviceState *state, uint32_t code, int error)
 {
     const DtPlan *plan = state->rank->plan;
@@ -297,7 +300,8 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
     const uint32_t kernel = inst->ref;
     const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
     const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
-    /* a struct of both, 256 each at most, and the workspace; one member if there is none */
+    /* passes one struct with both kinds of values, at most 256 of each, and the workspace; if a
+     * kernel needs only one of these, the struct has one member */
     uint64_t arguments[513];
     void *parameters[] = {arguments};
     uint32_t n = 0;
@@ -364,7 +368,7 @@ static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret
     return state->rank->failure;
 }
 
-/* Before any is made. */
+/* Creates the graphs' stream before the first graph is made. */
 static DtStatus open_windows(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
@@ -372,7 +376,8 @@ static DtStatus open_windows(DtDeviceState *state)
     return state->windows ? dt_nccl_open_windows(rank->memory, state->windows) : DT_OK;
 }
 
-/* Between the two launches of a kernel: all use the same, since they run one after the other. */
+/* The memory between the two launches of a kernel. All kernels share it, since they run one after
+ * the other. */
 static uint64_t workspace_bytes(const DtPlan *plan)
 {
     uint64_t most = 0;
@@ -390,7 +395,8 @@ static DtStatus new_workspace(DtDeviceState *state)
     return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status;
 }
 
-/* Whether all ranks that share the GPU fit, some of which may have allocated already. */
+/* Checks that all ranks that share the GPU fit into its memory. Some of them may have allocated
+ * theirs already. */
 static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 {
     const DtRank *rank = state->rank;
@@ -415,7 +421,7 @@ static DtStatus fits(const DtDeviceState *state, uint64_t bytes)
 static DtStatus choose_attention(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
-    /* bytes, of the plan's own kernels */
+    /* bytes that the plan's own kernels need */
     const bool compares = rank->options->record || rank->options->compare;
     const DtAttention wish = compares ? DT_ATTENTION_GENERATED : rank->options->attention;
     const char *why = NULL;
@@ -444,7 +450,7 @@ static DtStatus choose_attention(DtDeviceState *state)
     return status;
 }
 
-/* The requirements of the library's attention: code in the plan, and memory. */
+/* What the library's attention needs: certain code in the plan, and memory. */
 static DtStatus prepare_attention(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
@@ -475,12 +481,13 @@ static DtStatus prepare_attention(DtDeviceState *state)
 static bool is_idle(void *context)
 {
     const DtDeviceState *state = context;
-    /* the caller that waits reports an error */
+    /* no message here: the caller that waits reports the error */
     return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY;
 }
 
-/* Whether the GPU finishes. An exchange between GPUs may never finish: its communicator must be
- * waited for first, since the driver would block, even in copies to memory of the process. */
+/* Waits for the GPU. False: it failed. An exchange between GPUs may never end, and the driver would
+ * then block for ever, even in copies to memory of this process. So the communicator is waited for
+ * first. */
 static bool is_free(DtDeviceState *state)
 {
     const DtRank *rank = state->rank;
@@ -526,13 +533,14 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
 {
     if (bytes <= 0)
         return;
-    memset(to, 0, (size_t)bytes); /* if it fails */
+    memset(to, 0, (size_t)bytes); /* the text for the message, if the call fails */
     if (is_free(state) &&
         good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
         is_done(state);
 }
 
-/* Copies between overlapping places in pieces, each no longer than the distance. */
+/* Copies between places that overlap, in pieces that are no longer than the distance of the
+ * places. */
 static void copy(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes)
 {
     const bool down = to.at < from.at;
@@ -639,22 +647,23 @@ static bool replay(DtDeviceState *state, uint32_t graph)
 
 /* ---- how far it is (position.h) ---- */
 
-/* The page-aligned address of the page with the slot's progress words, which never cross a page;
- * for cuMemHostRegister. */
+/* The start of the page with the slot's progress words, which never cross a page boundary;
+ * cuMemHostRegister needs it. */
 static char *page_of_marks(const DtDeviceState *state)
 {
     const uintptr_t at = (uintptr_t)state->rank->slot->marks;
     return (char *)(at - at % dt_page_bytes());
 }
 
-/* Whether the driver writes words in the order of a stream: some systems have that switched off. */
+/* Whether the driver can write words in the order of a stream: on some systems this is switched
+ * off. */
 static bool writes_words(const DtDeviceState *state, uint64_t at)
 {
     const DtCudaDriver *d = &state->driver;
     return d->write_word(state->stream, at, 0, 0) == 0 && d->stream_wait(state->stream) == 0;
 }
 
-/* Without it nothing is worse than the news of a fault. */
+/* If this fails, only the message about a fault is less precise. */
 static void map_marks(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
@@ -690,8 +699,8 @@ static void stamp(DtDeviceState *state, uint32_t number)
     good(state, d->event_record(state->stamps[number], state->stream), "record an event");
 }
 
-/* Each after the one before: the times of the driver are floats, which are precise over short spans
- * only. */
+/* Each time is measured from the previous stamp: the driver returns times as floats, which are
+ * precise only over short spans. */
 static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
 {
     float ms = 0;
@@ -744,7 +753,7 @@ static void close_cuda(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
     if (state->stream)
-        d->stream_wait(state->stream); /* no work may use the memory that is freed */
+        d->stream_wait(state->stream); /* before memory is freed, no work may still use it */
     if (state->products)
         dt_cuda_products_close(state->products);
     if (state->host)

@@ -9,12 +9,12 @@
 
 typedef struct DtCudaWork {
     const DtCudaDriver *driver;
-    DtCudaStream *stream; /* of all instructions, in their order */
+    DtCudaStream *stream; /* stream on which all instructions run, in their order */
     int device;           /* number of the GPU in this machine */
     const DtNcclWindows *windows; /* NULL without --windows */
 } DtCudaWork;
 
-/* For a rank whose device is dt_device_cuda, and open. */
+/* For a rank whose device is dt_device_cuda and has been opened. */
 DtCudaWork dt_device_cuda_work(const DtRank *rank);
 /* Checks the status of a driver call (what: "record an event"); on failure the rank has failed. The
  * error may be that of earlier asynchronous work; then the slot names its instruction. */

@@ -49,9 +49,9 @@ typedef struct Covered {
     int64_t whole, rest, samples;
 } Covered;
 
-/* Decides whether samples after the last whole batch count. They do if all results are sums over
- * samples. Otherwise (a maximum over the batch, for example) the number of a partial batch is not
- * comparable with that of a whole one. */
+/* Decides whether the samples after the last whole batch are evaluated. They are if all results are
+ * sums over samples. Otherwise (for example with a maximum over the batch) a result of a partial
+ * batch could not be compared with one of a whole batch. */
 static bool cover(DtRun *run, Covered *ret_covered)
 {
     DtRank *rank = &run->rank;

@@ -5,12 +5,12 @@
 
 #include "runtime/train.h"
 
-/* The first reader of held-out data; -1: there is none. */
+/* The number of the first reader of held-out data; -1: there is none. */
 int64_t dt_evaluate_reader(const DtPlan *plan);
 /* Evaluates eval_steps batches or all held-out data. Returns the displayed values, the mean of each
  * METR record (run->sums), and the number of samples. */
 bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples);
-/* The same, and writes the result to the log and standard output. */
+/* Evaluates in the same way, and writes the result to the log and to standard output. */
 bool dt_evaluate_and_show(DtRun *run, int64_t steps);
 
 #endif

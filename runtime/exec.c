@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs an entry of the plan: walks its schedule, sets registers, runs bodies instruction by
- * instruction. Before each instruction the rank's slot says which one it is and how long it
- * usually takes, so that the supervisor can name it; after it, its duration goes into a running
- * mean and the trace. A device that does it later says there itself how far it is (position.h).
- * Nothing is allocated here, and nothing checked: the reader has done that for all values of the
- * registers. */
+ * instruction. Before each instruction the rank's slot says which one it is and how long it usually
+ * takes, so that the supervisor can name it; after it, its duration goes into a running mean and
+ * the trace. A device that runs instructions later writes its own progress there (position.h).
+ * Nothing is allocated here. Nothing is checked here either: the reader of plans has checked
+ * everything for all values of the registers. */
 #include "plan/kinds.h"
 #include "plan/name.h"
 #include "runtime/compare.h"
@@ -21,19 +21,19 @@
 
 typedef struct Exec {
     DtRank *rank;
-    DtGraphs *captured; /* instructions go into these graphs; NULL: they are done */
+    DtGraphs *captured; /* instructions are recorded in these graphs; NULL: they run at once */
     int64_t reg[DT_PLAN_REGS];
 } Exec;
 
-/* A RECV that was started and that the communicator cannot begin: it is done when something waits
- * for it. */
+/* A RECV that was started, but that the communicator cannot begin by itself: the message is
+ * received when an instruction waits for it. */
 struct DtPending {
     bool is_there;
     uint32_t inst;
-    int64_t reg[DT_PLAN_REGS]; /* when it was */
+    int64_t reg[DT_PLAN_REGS]; /* the time at which it was started */
 };
 
-/* The step that random numbers are of. */
+/* The number of the step on which random numbers depend. */
 static int64_t draws_of(const DtRank *rank)
 {
     return rank->evaluates ? DT_EVAL_DRAWS + rank->eval_batch : rank->step;
@@ -128,7 +128,7 @@ static bool run_gemm(Exec *exec, const DtPlanInst *inst)
            dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
 }
 
-/* Number of the event that the instruction names; -1: none. */
+/* The number of the event that the instruction names; -1: it names none. */
 static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
 {
     return inst->event
@@ -136,7 +136,7 @@ static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
                : -1;
 }
 
-/* A collective or message, in its queue if the communicator has some. */
+/* Runs a collective or message, in its queue if the communicator has queues. */
 static bool run_exchange(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
@@ -147,7 +147,7 @@ static bool run_exchange(Exec *exec, const DtPlanInst *inst)
            (!ops->leave || ops->leave(rank->comm, inst, event_of(exec, inst)));
 }
 
-/* An operation that was started has ended, or the device knows that it must wait for it. */
+/* Waits until a started operation has ended, or lets the device wait for it. */
 static bool run_wait(Exec *exec, const DtPlanInst *inst)
 {
     const DtCommOps *ops = exec->rank->comm_ops;
@@ -211,7 +211,8 @@ static bool run_watched(Exec *exec, uint32_t index)
         dt_readback_note(rank, index);
     if (rank->options->sync && rank->device_ops->wait)
         rank->device_ops->wait(rank->device);
-    if (!dt_status_ok(&rank->failure)) /* before another instruction is the one that runs */
+    if (!dt_status_ok(&rank->failure)) /* this must happen before the slot shows another
+                                        * instruction */
         return false;
     if (rank->profile)
         dt_profile_end(rank->profile, index, dt_traffic_of(rank, inst) - before);
@@ -222,7 +223,7 @@ static bool run_watched(Exec *exec, uint32_t index)
     return true;
 }
 
-/* Whether all of its guards are 0 or more. */
+/* Whether all guards of the instruction are at least 0. */
 static bool is_due(const Exec *exec, const DtPlanInst *inst)
 {
     for (uint32_t i = inst->n_args - inst->guards; i < inst->n_args; i++)
@@ -242,7 +243,8 @@ static bool expect_message(Exec *exec, uint32_t index)
     return true;
 }
 
-/* An operation that was started progresses by itself, but a message is received only here. */
+/* An operation that was started progresses by itself. Only a message of such a communicator is
+ * received here. */
 static bool await(Exec *exec, uint32_t index)
 {
     struct DtPending *pending =
@@ -255,7 +257,7 @@ static bool await(Exec *exec, uint32_t index)
     return run_watched(&then, pending->inst);
 }
 
-/* Whether the message that the instruction starts to receive can be begun. */
+/* Whether the communicator can begin to receive the message asynchronously. */
 static bool starts(const DtRank *rank, const DtPlanInst *inst)
 {
     return rank->comm_ops->starts && rank->comm_ops->starts(rank->comm, inst->ref);
@@ -269,7 +271,7 @@ static bool run_one(Exec *exec, uint32_t index)
     return inst->kind == DT_INST_WAIT ? await(exec, index) : run_watched(exec, index);
 }
 
-/* In a graph, or between two. */
+/* Runs an instruction, as a part of a graph or between two graphs. */
 static bool capture_one(Exec *exec, uint32_t index)
 {
     const bool due = is_due(exec, &exec->rank->plan->insts[index]),
@@ -286,8 +288,8 @@ static bool capture_one(Exec *exec, uint32_t index)
                                         dt_graphs_note(exec->rank, exec->captured, index));
 }
 
-/* Of a product that has another form in this run, the instructions of that, which have one form
- * each. */
+/* Runs an instruction. If it is a product that uses its second form in this run, runs the
+ * instructions of that form instead, which have only one form each. */
 static bool run_body(Exec *exec, const DtPlanBody *body) // NOLINT(misc-no-recursion)
 {
     const DtPlan *plan = exec->rank->plan;
@@ -305,7 +307,7 @@ static bool run_body(Exec *exec, const DtPlanBody *body) // NOLINT(misc-no-recur
     return !dt_rank_aborted(exec->rank);
 }
 
-/* Others see the first instruction of a graph that was begun. */
+/* Other ranks see the first instruction of a graph while the graph runs. */
 static bool replay(DtRank *rank, const DtGraphs *graphs)
 {
     Exec exec = {.rank = rank};
@@ -342,7 +344,8 @@ static void set_register(Exec *exec, const DtPlanSchedule *item)
     exec->reg[item->reg] = value;
 }
 
-/* Runs items up to the END that closes this level; *ret_after is its index (or end). */
+/* Runs items of the schedule up to the END that closes this level. *ret_after is the index of that
+ * item (or `end`). */
 static bool run_items(Exec *exec, uint32_t at, uint32_t end, uint32_t *ret_after)
 {
     const DtPlan *plan = exec->rank->plan;
@@ -431,7 +434,7 @@ bool dt_exec_entry(DtRank *rank, const char *name)
     bool good = (!rank->compare || dt_compare_entry(rank->compare)) && run_entry(rank, entry);
     if (good)
         dt_position_end(rank);
-    if (good) /* later failures belong to no instruction */
+    if (good) /* a failure after this belongs to no instruction */
         atomic_store_explicit(&rank->slot->inst, UINT32_MAX, memory_order_relaxed);
     if (good && rank->trace)
         dt_trace_step(rank->trace, name, rank->step, began, dt_now_ns());

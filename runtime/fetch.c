@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank reads the memory of others, which is theirs alone (arenas that no collective touches are
- * private memory, which the system can map in large pages), by asking: while rank 0 saves, the
- * others serve. Each has a box in the mapping:
+/* While rank 0 saves, it reads memory of other ranks. It cannot access that memory directly: arenas
+ * that no collective uses are private memory of a rank, since the system can map private memory in
+ * large pages. So rank 0 asks for it, and the other ranks serve it. Each has a box in the
+ * mapping:
  *
  *     the asker      writes what it wants, raises `asked`, waits for `answered`, takes the bytes
  *     the other one  waits for `asked`, copies the bytes into its box, raises `answered`
@@ -19,7 +20,7 @@ enum { PIECE = 1 << 18 };
 
 typedef struct Box {
     DtSyncWord asked, answered;
-    int64_t offset, bytes; /* bytes 0: no more requests follow */
+    int64_t offset, bytes; /* bytes 0: the last request */
     uint32_t arena;
     _Alignas(64) char data[PIECE];
 } Box;
@@ -27,7 +28,7 @@ typedef struct Box {
 struct DtFetch {
     DtRank *rank;
     Box *boxes;    /* by rank */
-    uint32_t seen; /* how many requests this rank has seen */
+    uint32_t seen; /* number of requests that this rank has seen */
 };
 
 uint64_t dt_fetch_bytes(const DtPlan *plan)

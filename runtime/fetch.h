@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one rank reads in the memory of others (fetch.c). */
+/* Lets one rank read memory of other ranks (fetch.c). */
 #ifndef DT_RUNTIME_FETCH_H
 #define DT_RUNTIME_FETCH_H
 
@@ -7,7 +7,7 @@
 
 typedef struct DtFetch DtFetch;
 
-/* Bytes wanted in the mapping, a multiple of 64. */
+/* Bytes that this needs in the mapping, a multiple of 64. */
 uint64_t dt_fetch_bytes(const DtPlan *plan);
 
 /* area: dt_fetch_bytes() bytes in the rank's memory, zeroed at start, aligned to 64. */

@@ -54,7 +54,7 @@ int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlan
     return -1; /* not reached: the plan's checker requires one */
 }
 
-/* All products that have a second form get it, or none does. */
+/* Either all products that have a second form use it, or none does. */
 static void set_all(DtRank *rank, bool second)
 {
     for (uint32_t i = 0; i < rank->plan->n_insts; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the library for matrix products. A record that the chosen library cannot do (16-bit
- * operands that it has no fast code for, strides of a kind it lacks) goes through tiles in f32;
- * with --gemm=plain all run in the plain loops, which are slow: how many do is in the log. */
+/* Chooses the library for matrix products. If the chosen library cannot compute a record (16-bit
+ * operands for which it has no fast code, or strides that it does not support), the operands are
+ * copied to tiles in f32 (gemm_wide.c). With --gemm=plain all products run in plain loops, which
+ * are slow. The log says how many products do. */
 #include "runtime/gemm_wide.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The products of a record, one after the other: what every library walks over. */
+/* Walks over the products of a record, one after the other, for all libraries. */
 #include "runtime/gemm_wide.h"
 
 DtGemmBatch dt_gemm_batch(const DtPlanGemm *gemm, uint32_t n)

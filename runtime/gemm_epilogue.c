@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Epilogues of matrix products on the CPU (plan/epilogues.def): in loops around what a library
- * multiplies. What is added as a matrix is put in C before the product, which then adds to it; all
- * else is done to C behind it, once it is rounded, where the plain loops (gemm_plain.c) and
- * cuBLASLt round behind the epilogue. */
+/* Epilogues of matrix products on the CPU (plan/epilogues.def), as loops before and after a
+ * library's product. A matrix that the epilogue adds is copied to C before the product, which then
+ * adds to C. Everything else is applied to C after the product, when C is already rounded. (The
+ * plain loops in gemm_plain.c and cuBLASLt round after the epilogue.) */
 #include "runtime/gemm.h"
 
 #include <math.h>

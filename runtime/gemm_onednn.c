@@ -80,7 +80,7 @@ struct DtGemmLibrary {
     dnnl_stream_t stream;
     Product *products;
     uint32_t n_products;
-    void *scratch; /* the largest that any product wants */
+    void *scratch; /* the largest scratchpad that any product needs */
     size_t scratch_bytes;
 };
 
@@ -123,7 +123,8 @@ static void close_library(DtGemmLibrary *library)
         library->dnnl.dnnl_engine_destroy(library->engine);
     if (library->scratch)
         munmap(library->scratch, library->scratch_bytes);
-    /* The OpenMP runtime it brought does not survive being unloaded; the library stays. */
+    /* The OpenMP runtime that the library loads cannot be unloaded safely, so the library is never
+     * unloaded. */
 }
 
 /* Its name is libdnnl.so.MAJOR, or, where a distribution counts minor versions as incompatible
@@ -189,7 +190,8 @@ static Shape shape_of(const DtPlanGemm *g, uint32_t n_inside, const int64_t *bat
     shape.strides[shape.n++] = row;
     shape.dims[shape.n] = cols;
     shape.strides[shape.n++] = col;
-    /* Strides along extent 1 are free; a natural one lets oneDNN see the usual layouts. */
+    /* Strides of axes with extent 1 may have any value; with these values oneDNN recognises the
+     * usual layouts. */
     int64_t natural = 1;
     for (int d = shape.n; d-- > 0;) {
         if (shape.dims[d] == 1)
@@ -255,7 +257,7 @@ static bool make_attributes(DtGemmLibrary *library, bool accumulate,
     return good;
 }
 
-/* The primitive's description, if oneDNN has optimised code for it. */
+/* The description of the primitive; NULL: oneDNN has no optimised code for it. */
 static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accumulate,
                                 dnnl_primitive_desc_t *ret_desc)
 {
@@ -342,14 +344,15 @@ static bool try_product(DtGemmLibrary *library, Product *product, uint32_t n_ins
     return good;
 }
 
-/* Broadcast along rows or columns (stride 0) is nothing that a matrix of oneDNN can be. */
+/* A matrix that is broadcast along rows or columns (stride 0) cannot be described to oneDNN. */
 static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 {
     return (rows == 1 || row > 0) && (cols == 1 || col > 0) &&
            (rows == 1 || cols == 1 || row == 1 || col == 1);
 }
 
-/* A column with gaps, which version 3.7 ("brg_matmul:avx512_core") writes as if it had none. */
+/* The columns of C have gaps. Version 3.7 ("brg_matmul:avx512_core") would write them as if there
+ * were none. */
 static bool is_sparse_column(const DtPlanGemm *g) { return g->n == 1 && g->m > 1 && g->c_row != 1; }
 
 static bool is_float(uint32_t dtype) { return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16; }
@@ -367,7 +370,8 @@ static DtPlanGemm transposed(const DtPlanGemm *g)
     return t;
 }
 
-/* Batch axis `outer` continues where `inner` ends, in an operand with these strides. */
+/* Whether batch axes `inner` and `outer` can be merged in an operand with these strides: a step
+ * along `outer` equals `inner`'s extent times its step. */
 static bool continues(const DtPlanGemm *g, const int64_t *batch, uint32_t outer, uint32_t inner)
 {
     return batch[outer] == batch[inner] * g->batch[inner];
@@ -383,7 +387,7 @@ static void swap_batches(DtPlanGemm *g, uint32_t i, uint32_t k)
     }
 }
 
-/* Batch axis k becomes part of axis i, whose steps are k's; the last axis takes the place of k. */
+/* Merges batch axis k into axis i, with the strides of k; the last axis takes the place of k. */
 static void merge_into(DtPlanGemm *g, uint32_t i, uint32_t k)
 {
     g->batch[i] *= g->batch[k];
@@ -393,7 +397,7 @@ static void merge_into(DtPlanGemm *g, uint32_t i, uint32_t k)
     swap_batches(g, k, --g->n_batch);
 }
 
-/* As few batch axes as say the same, the longest last. */
+/* Merges batch axes as far as possible, and moves the longest to the end. */
 static void merge_batches(DtPlanGemm *g)
 {
     for (uint32_t i = g->n_batch; i-- > 0;)

@@ -9,18 +9,18 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-/* cblas.h's numbers; the header is not needed to build. */
+/* Values from cblas.h, so that the header is not needed to build. */
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 typedef void Sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                    const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
 typedef void SetThreads(int n);
 
-/* One product as a call: C row-major after swapping operands if needed. */
+/* The arguments of one call. The library gets C row-major; the operands may be swapped for that. */
 typedef struct Call {
     const DtPlanGemm *gemm;
     int m, n, k, lda, ldb, ldc;
     int trans_a, trans_b;
-    bool swapped; /* computes the transpose of C as (B^T)(A^T) */
+    bool swapped; /* the call computes the transpose of C as (B^T)(A^T) */
 } Call;
 
 struct DtGemmLibrary {
@@ -115,7 +115,7 @@ static void close_library(DtGemmLibrary *library) { dlclose(library->handle); }
 
 static uint64_t workspace(const DtGemmLibrary *library)
 {
-    (void)library; /* its own packing buffers, about 32 MiB once, are not known to us */
+    (void)library; /* the library's own packing buffers, about 32 MiB in all, are not counted */
     return 0;
 }
 

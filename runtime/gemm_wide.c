@@ -26,8 +26,8 @@ typedef struct Side {
 typedef struct Wide {
     const DtPlanGemm *gemm;
     Side a, b;
-    int64_t m, n, k; /* of a tile */
-    uint32_t first, next; /* the library's records: overwrite, add */
+    int64_t m, n, k; /* extents of a tile */
+    uint32_t first, next; /* numbers of the library's records: one that overwrites, one that adds */
 } Wide;
 
 struct DtGemmWide {
@@ -35,7 +35,8 @@ struct DtGemmWide {
     DtGemmLibrary *library;
     uint32_t n, next_record;
     Wide *products;
-    float *a, *b, *c, *line; /* one tile each, and one run of a tile */
+    float *a, *b, *c, *line; /* the records of one tile each, and the record of a sequence of
+                              * tiles */
     int64_t a_size, b_size, c_size;
 };
 
@@ -48,7 +49,7 @@ DtGemmWide *dt_gemm_wide_new(DtArena *memory, const DtGemmOps *ops, DtGemmLibrar
     return wide;
 }
 
-/* Equal tiles of at most `most`. */
+/* Divides the length into equal tiles of at most `most`. */
 static int64_t tile(int64_t extent, int64_t most)
 {
     int64_t tiles = (extent + most - 1) / most;
@@ -83,7 +84,8 @@ bool dt_gemm_wide_prepare(DtGemmWide *wide, DtArena *memory, const DtPlanGemm *g
     *w = (Wide){.gemm = g, .a = {g->dtype_a, g->a_row, g->a_col, g->a_row == 1 && g->a_col != 1},
                 .b = {g->dtype_b, g->b_row, g->b_col, g->b_row == 1 && g->b_col != 1},
                 .m = tile(g->m, MAX_MN), .n = tile(g->n, MAX_MN), .k = tile(g->k, MAX_K)};
-    DtPlanGemm *records = DT_NEW_ARRAY(memory, DtPlanGemm, 2); /* OpenBLAS keeps the record */
+    /* OpenBLAS keeps a pointer to the record */
+    DtPlanGemm *records = DT_NEW_ARRAY(memory, DtPlanGemm, 2);
     w->first = wide->next_record;
     if (!prepare_record(wide, w, false, &records[0]))
         return false;
@@ -124,7 +126,7 @@ static float element(const char *from, int64_t at, uint32_t dtype)
     return value;
 }
 
-/* n elements, `stride` apart. */
+/* Converts n elements that are `stride` apart. */
 static void gather(float *to, const char *from, int64_t at, int64_t stride, int64_t n,
                    uint32_t dtype)
 {
@@ -194,7 +196,8 @@ static bool tile_product(DtGemmWide *wide, const Wide *w, const char *a, const c
     for (int64_t k = 0; k < g->k; k += w->k) {
         int64_t sums = rest(g->k, k, w->k);
         pack(wide->a, &w->a, a, at->a + i * g->a_row + k * g->a_col, rows, sums, w->m, w->k);
-        if (i == 0 || w->k < g->k) /* otherwise the tile of the rows before */
+        if (i == 0 || w->k < g->k) /* otherwise the tile of the previous rows still contains the
+                                    * sums */
             pack(wide->b, &w->b, b, at->b + k * g->b_row + j * g->b_col, sums, cols, w->k, w->n);
         if (!wide->ops->run(wide->library, k == 0 ? w->first : w->next, wide->a, wide->b, wide->c))
             return false;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --generate: writes on from a prompt with the entry "predict" at the plan's own shapes. The
- * prompt stands in row 0 of the batch; each run gives the logits of the next token at the last
- * written position. When the row is full, the window slides by one. Sampling draws one number of
- * the counter generator per token, so equal seeds give equal texts. Every rank runs the same
- * number of predictions; the one that holds row 0 of the result chooses the tokens: rank 0, with a
- * pipeline the first rank of the stage that computes the result, which tells all others. */
+/* --generate: continues a prompt with the entry "predict", with the shapes of the plan. The prompt
+ * is in row 0 of the batch. Each run of the entry gives the logits of the token after the last one.
+ * When the row is full, the window moves by one token. Sampling draws one number of the counter
+ * generator for each token, so equal seeds give equal texts. All ranks run the same number of
+ * predictions. The rank that has row 0 of the result chooses the tokens and sends them to all
+ * others. That is rank 0, or with a pipeline the first rank of the stage that computes the
+ * result. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
@@ -23,13 +24,14 @@ typedef struct Generator {
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
     int64_t window, vocab;
     int64_t position_stride, vocab_stride; /* elements of the output */
-    int64_t *tokens;                       /* the last window of them */
+    int64_t *tokens;                       /* its last window is the row of the input */
     int64_t n_tokens;
-    double *weights; /* per vocabulary entry */
-    int32_t *row;    /* a window of tokens, as the input has them */
-    float *logits;   /* of one token */
-    bool bytes;      /* tokens are bytes of text */
-    unsigned char held[4]; /* the first bytes of a character whose others are still to come */
+    double *weights; /* one number for each entry of the vocabulary */
+    int32_t *row;    /* a window of tokens, in the layout of the input */
+    float *logits;   /* logits of one token */
+    bool bytes;      /* whether tokens are bytes of text */
+    unsigned char held[4]; /* the first bytes of a UTF-8 character whose other bytes have not been
+                            * chosen yet */
     uint32_t n_held;
 } Generator;
 
@@ -54,7 +56,7 @@ static DtStatus find_input(Generator *g)
     return DT_OK;
 }
 
-/* The prediction has the input's two axes and one more. */
+/* Checks that the prediction has the two axes of the input and one more. */
 static DtStatus find_output(Generator *g)
 {
     const DtPlan *plan = g->plan;
@@ -93,8 +95,8 @@ static void push_token(Generator *g, int64_t token)
     g->tokens[g->n_tokens++] = token;
 }
 
-/* Bytes of the prompt, or for other tokenisations decimal numbers. An empty prompt begins with a
- * newline. */
+/* Reads the prompt: bytes, or for other tokenisations decimal numbers. An empty prompt is replaced
+ * by a newline. */
 static DtStatus read_prompt(Generator *g, const char *prompt)
 {
     if (g->bytes) {
@@ -122,7 +124,7 @@ static DtStatus read_prompt(Generator *g, const char *prompt)
     return g->n_tokens > 0 ? DT_OK : dt_status_fail(DT_EXIT_USAGE, "the prompt is empty");
 }
 
-/* The text to generate, as this plan needs it. */
+/* Makes the state of a generation, as this plan needs it. */
 static DtStatus read_question(Generator *g, DtArena *memory, const char *prompt)
 {
     DtStatus status = find_input(g);
@@ -152,7 +154,7 @@ static void write_input(const Generator *g)
                   g->row, bytes);
 }
 
-/* The logits after the last token, in order of the vocabulary. */
+/* Reads the logits after the last token, in order of the vocabulary. */
 static void read_logits(const Generator *g)
 {
     const int64_t e = (int64_t)sizeof *g->logits, span = ((g->vocab - 1) * g->vocab_stride + 1) * e;
@@ -163,7 +165,8 @@ static void read_logits(const Generator *g)
     dt_device_back(g->rank, &lent, false);
 }
 
-/* Softmax of logits / temperature, inverted at one uniform number; temperature 0: the largest. */
+/* Chooses a token: inverts the distribution softmax(logits / temperature) at one uniform number.
+ * Temperature 0: the token with the largest logit. */
 static int64_t choose(const Generator *g, int64_t number)
 {
     const DtRunOptions *options = g->rank->options;
@@ -186,7 +189,7 @@ static int64_t choose(const Generator *g, int64_t number)
     return best;
 }
 
-/* The token that the rank with row 0 of the result has chosen. */
+/* The token that was chosen by the rank with row 0 of the result. */
 static bool agree(const Generator *g, int64_t *token)
 {
     DtRank *rank = g->rank;
@@ -209,8 +212,8 @@ static bool flush(DtRank *rank)
            dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
 }
 
-/* Bytes of the character that begins with these n (at least one) in UTF-8; 0: none does. RFC 3629,
- * table 3. */
+/* The number of bytes of the UTF-8 character that begins with these n bytes (at least one); 0: no
+ * character begins so. RFC 3629, table 3. */
 static uint32_t character_length(const unsigned char *at, uint32_t n)
 {
     const unsigned char c = at[0];
@@ -228,8 +231,8 @@ static uint32_t character_length(const unsigned char *at, uint32_t n)
     return len;
 }
 
-/* Writes whole characters of the held bytes; a byte that belongs to none as \xHH. ends: no more
- * bytes come. */
+/* Writes the complete characters among the held bytes. A byte that belongs to no character is
+ * written as \xHH. ends: no more bytes will come. */
 static void write_held(Generator *g, bool ends)
 {
     while (g->n_held) {
@@ -246,7 +249,8 @@ static void write_held(Generator *g, bool ends)
     }
 }
 
-/* A token that is no byte (a vocabulary of more) is shown as its number in brackets. */
+/* Shows a token that is no byte (the vocabulary has more than 256 entries) as its number in
+ * brackets. */
 static bool show(Generator *g, int64_t token)
 {
     const bool is_byte = g->bytes && token < 256;

@@ -14,17 +14,17 @@
 
 #include "runtime/runtime.h"
 
-/* A graph, an instruction with the values of its registers, or scalars to be read back after it
- * (readback.h). */
+/* One of three things that a run of an entry does: a graph; an instruction with the values of its
+ * registers; or scalars that are read back after an instruction (readback.h). */
 typedef struct DtGraphItem {
     bool is_graph, is_note;
-    uint32_t graph, inst; /* inst: also the first of the graph */
+    uint32_t graph, inst; /* number of the instruction; of a graph that of its first one */
     int64_t reg[DT_PLAN_REGS];
 } DtGraphItem;
 
 typedef struct DtGraphs {
     int64_t runs;
-    bool is_open, is_said; /* a graph is being captured; dt_graphs_say has reported */
+    bool is_open, is_said; /* a graph is being captured; dt_graphs_say has already reported */
     uint32_t first; /* first instruction of that graph */
     DT_VEC(DtGraphItem) items;
     uint32_t n_graphs, n_inside, n_outside;
@@ -34,7 +34,7 @@ typedef enum DtGraphsWay { DT_GRAPHS_PLAIN, DT_GRAPHS_CAPTURE, DT_GRAPHS_REPLAY 
 
 /* Refuses --graph with options that it excludes, or on a device without graphs. */
 DtStatus dt_graphs_check(const DtRunOptions *options, const DtDeviceOps *device);
-/* How the entry runs now; counts the run. graphs: NULL without --graph. */
+/* How the entry runs this time; counts the run. graphs: NULL without --graph. */
 DtGraphsWay dt_graphs_way(DtGraphs *graphs);
 /* During a captured run, before an instruction: whether it goes into a graph, which is begun if
  * none is open; otherwise the open graph is closed and started. ret_good false: the rank has
@@ -46,8 +46,8 @@ bool dt_graphs_takes(DtRank *rank, DtGraphs *graphs, uint32_t inst, const int64_
 bool dt_graphs_note(DtRank *rank, DtGraphs *graphs, uint32_t inst);
 /* Closes and starts the open graph. False: the rank has failed. */
 bool dt_graphs_close(DtRank *rank, DtGraphs *graphs);
-/* "step: 3 graphs of 40 instructions, 2 outside of them": reports what was captured, a line per
- * entry; once. */
+/* Reports once what was captured, in a line for each entry: "step: 3 graphs of 40 instructions, 2
+ * outside of them". */
 void dt_graphs_say(DtRank *rank, DtText *ret_said);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loss per valid label is 0 / 0 where no label is valid. The plan does not say which values count
- * as valid, but data of which none does is easy to recognise: every integer is outside of the axis
- * that the input indexes (labels of -1, say), or all of many values of the input are the same (a
- * mask of zeros). The rank that fails reads the samples again for that. */
+/* A loss per valid label is 0 / 0 if no label is valid. The plan does not say which values of an
+ * input count as valid. But two kinds of data without any valid value are easy to recognise: every
+ * integer is outside of the axis that the input indexes (for example, all labels are -1), or many
+ * values of the input are all equal (a mask of zeros). When a loss is not a number, the rank that
+ * fails reads the samples again to find such an input. */
 #include "runtime/idle_inputs.h"
 
 #include "plan/kinds.h"
@@ -13,12 +14,12 @@
 
 enum { MOST_INPUTS = 16, MOST_SAMPLES = 1 << 16, MANY = 8 };
 
-/* Values of an input that were seen so far. */
+/* The values of an input that have been read so far. */
 typedef struct Seen {
     char *row;
-    int64_t bytes; /* of the row */
-    char first[8]; /* its first value */
-    int64_t n;     /* values */
+    int64_t bytes; /* whether all values of the row are equal */
+    char first[8]; /* the first value of the row */
+    int64_t n;     /* number of values */
     bool all_outside, all_same;
 } Seen;
 
@@ -58,7 +59,7 @@ static void explain(const DtPlan *plan, const DtPlanInput *input, const Seen *se
         name);
 }
 
-/* Reads the samples with the rank's reader; false: they cannot be read. */
+/* Reads the samples with the rank's reader. False: they cannot be read. */
 static bool look_at(DtRank *rank, uint32_t number, int64_t first, int64_t n, Seen *seen)
 {
     const DtPlan *plan = rank->plan;

@@ -5,9 +5,9 @@
 
 #include "runtime/runtime.h"
 
-/* Looks at samples first .. first + n - 1 of the training or held-out data. Adds to ret_why which
- * input has nothing to learn from in any of them, and what to do: "; no value of `labels` ..";
- * nothing if there is no such input, or the data cannot be read. */
+/* Looks at samples first .. first + n - 1 of the training or held-out data. If an input has no
+ * valid value in any of them, adds to ret_why which input that is, and what to do: "; no value of
+ * `labels` ..". Adds nothing if there is no such input, or if the data cannot be read. */
 void dt_idle_inputs(DtRank *rank, bool is_eval, int64_t first, int64_t n, DtText *ret_why);
 
 #endif

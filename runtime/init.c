@@ -17,12 +17,13 @@
 
 enum { MOST_THREADS = 64, ENOUGH = 1 << 16 /* elements for a thread of their own */ };
 
-/* The walk over the local elements of a store, in memory order. */
+/* Walks over the local elements of a store, in memory order. */
 typedef struct Walk {
     uint32_t n;
     int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK];
     int64_t start[DT_PLAN_MAX_RANK], extent[DT_PLAN_MAX_RANK];
-    int64_t weight[DT_PLAN_MAX_RANK]; /* of the axis in the element's index; 0 for loop axes */
+    int64_t weight[DT_PLAN_MAX_RANK]; /* what one step along the axis adds to the element's index; 0
+                                       * for loop axes */
 } Walk;
 
 static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
@@ -36,7 +37,8 @@ static void walk_open(const DtRank *rank, const DtPlanStore *store, Walk *walk)
         walk->start[a] = dt_rank_axis_start(plan, rank->coord, &axes[a]);
         if (a < store->n_loops)
             continue;
-        /* Row-major over names: axes whose names sort later are inner ones. */
+        /* The index is row-major over the sorted names: axes whose names sort later are inner
+         * ones. */
         walk->weight[a] = 1;
         for (uint32_t b = store->n_loops; b < store->n_axes; b++)
             if (b != a &&
@@ -52,7 +54,7 @@ static void walk_next(Walk *walk)
             return;
 }
 
-/* Index and iteration of the element the walk is at; false in the padding. */
+/* Sets index and iteration of the current element; false if it is padding. */
 static bool walk_index(const Walk *walk, const DtPlanStore *store, uint64_t *ret_element,
                        uint32_t *ret_iteration)
 {
@@ -100,7 +102,7 @@ static void put(void *values, int64_t at, uint32_t dtype, double value)
 
 /* ---- a store, by several threads ---- */
 
-/* `n` elements of a store's memory from number `first` on, row-major. */
+/* Draws `n` elements of a store's memory from number `first` on, row-major. */
 typedef struct Part {
     const DtRank *rank;
     const DtPlanStore *store;
@@ -141,9 +143,9 @@ static int64_t elements_of(const DtRank *rank, const DtPlanStore *store)
     return n;
 }
 
-/* Draws initial values in threads. Ranks of this machine share its processors. Parts that get no
- * thread are drawn by this one. Threads block signals, which are for the thread that runs the
- * rank. */
+/* Draws initial values in several threads. The ranks of this machine share its processors. If a
+ * thread cannot be started, this thread draws its part. The threads block signals, so that these
+ * reach the thread that runs the rank. */
 static void draw_parts(Part *parts, uint32_t n)
 {
     pthread_t threads[MOST_THREADS];
@@ -170,7 +172,8 @@ void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_value
     const int64_t most = processors < MOST_THREADS ? processors : MOST_THREADS;
     const int64_t n = worth < 1 || most < 1 ? 1 : worth < most ? worth : most;
     Part parts[MOST_THREADS];
-    if (store->pack == 0) /* others share a bucket, which starts zeroed */
+    if (store->pack == 0) /* other parameters are in the same bucket, whose memory is zeroed at
+                           * start; so padding is zero */
         memset(ret_values, 0, (size_t)store->bytes);
     if (store->init == DT_PLAN_CONST && store->init_a == 0)
         return;
@@ -189,7 +192,7 @@ bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context)
         if ((store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE &&
              store->kind != DT_PLAN_MASTER) ||
             !dt_plan_on_stage(store->stage, rank->stage))
-            continue; /* arenas start zeroed */
+            continue; /* the memory of arenas is zeroed at start */
         if (skips && skips(context, rank, store))
             continue;
         DtLent lent =

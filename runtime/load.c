@@ -27,7 +27,8 @@ enum { HUGE = 2 << 20 };
 
 /* ---- memory ---- */
 
-/* bytes of zeroed memory between guard pages; from fd at offset if fd >= 0. */
+/* Maps zeroed memory of that size between two guard pages; if fd >= 0, memory of the file from
+ * `offset` on. */
 static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
 {
     const uint64_t inner = dt_page_up(bytes), page = dt_page_bytes();
@@ -44,7 +45,7 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     if (at == MAP_FAILED)
         return NULL;
     if (fd < 0 && inner >= 2 * HUGE)
-        madvise(at, inner, MADV_HUGEPAGE); /* only a wish */
+        madvise(at, inner, MADV_HUGEPAGE); /* only a hint: it may fail */
     return at;
 }
 
@@ -57,13 +58,14 @@ static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uin
     return bytes;
 }
 
-/* More than the machine has, or this container may use, would end in a kill somewhere later. */
+/* Checks that all ranks fit. A rank that gets more than the machine has, or than this container may
+ * use, would be killed later. */
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
 {
     const DtDeviceOps *device;
     const DtCommOps *comm;
     DtStatus status = dt_load_choose(options, plan, &device, &comm);
-    if (!dt_status_ok(&status) || device->arena) /* it looks at its own memory */
+    if (!dt_status_ok(&status) || device->arena) /* such a device checks its own memory */
         return status;
     bool contained = false;
     uint64_t machine = dt_memory_limit("", &contained);
@@ -182,7 +184,7 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
-/* Without a name: NCCL between ranks that have a GPU each. */
+/* If no communicator is named: NCCL, if each rank has a GPU of its own. */
 static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
                             const DtDeviceOps *device, const DtCommOps **ret_comm)
 {
@@ -275,7 +277,7 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     DtStatus status = dt_shared_map(rank->plan, shared_fd, &rank->shared);
     if (!dt_status_ok(&status))
         return status;
-    /* failures from here on are reported in the slot */
+    /* from here on failures are reported in the slot */
     rank->slot = dt_shared_slot(rank->plan, rank->shared, rank->rank);
     atomic_store(&rank->slot->inst, UINT32_MAX);
     atomic_store(&rank->slot->waits_for, UINT32_MAX);

@@ -27,7 +27,7 @@
 struct DtLog {
     FILE *file;
     const char *path;
-    DtStatus failure; /* of the first line that could not be written */
+    DtStatus failure; /* error number of the first line that could not be written */
 };
 
 DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log)
@@ -35,7 +35,7 @@ DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log)
     FILE *file = fopen(path, "ae");
     if (file == NULL)
         return dt_status_fail(DT_EXIT_IO, "cannot write the log %.300s: %s", path, strerror(errno));
-    /* EINVAL: a pipe or a device */
+    /* EINVAL: the file is a pipe or a device, which cannot be synced */
     if (empties && ftruncate(fileno(file), 0) != 0 && errno != EINVAL) {
         fclose(file);
         return dt_status_fail(DT_EXIT_IO, "cannot empty the log %.300s: %s", path, strerror(errno));
@@ -93,12 +93,13 @@ static void put_metrics(json_t *object, const DtShown *shown)
 
 static void put_norm(json_t *object, const DtLossReport *loss)
 {
-    if (!(loss->grad_norm < 0)) /* also where it is not a number, in a step that is skipped */
+    if (!(loss->grad_norm < 0)) /* it is written even if it is not a number, as in a step that is
+                                 * skipped */
         json_object_set_new(object, "grad_norm", real(loss->grad_norm));
     json_object_set_new(object, "lr", real(loss->lr));
 }
 
-/* Of several losses those with a turn in the step. */
+/* Adds the losses; if there are several, those that the step takes. */
 static json_t *losses_json(const DtStepReport *report)
 {
     json_t *losses = json_object();
@@ -122,7 +123,8 @@ void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan)
     if (!several)
         put_norm(object, &report->losses[0]);
     json_object_set_new(object, "seconds", real(report->seconds));
-    const double steps = report->seconds > 0 ? 1 / report->seconds : 0; /* a second */
+    /* number of tokens per second */
+    const double steps = report->seconds > 0 ? 1 / report->seconds : 0;
     json_object_set_new(object, "samples_per_second", real((double)plan->meta->batch * steps));
     if (dt_report_has_tokens(plan))
         json_object_set_new(object, "tokens_per_second", real((double)plan->meta->tokens * steps));
@@ -150,7 +152,8 @@ void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text)
 {
     json_t *object = json_pack("{s:s, s:I}", "event", event, "step", (json_int_t)step);
     json_t *string = json_string(text);
-    json_object_set_new(object, "text", string ? string : json_null()); /* null: not UTF-8 */
+    /* null: the text is not UTF-8 */
+    json_object_set_new(object, "text", string ? string : json_null());
     put(log, object);
 }
 

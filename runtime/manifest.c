@@ -34,7 +34,7 @@ static bool read_hex(const json_t *value, uint64_t *ret_value)
     return true;
 }
 
-/* Digest of everything but the digest. */
+/* The digest of the manifest without the digest itself. */
 static bool digest_of(json_t *root, uint64_t *ret_digest)
 {
     char *text = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
@@ -77,7 +77,7 @@ static void digits_of(const uint8_t *bytes, size_t n, char *ret_text)
         snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* Algorithms by key, both in digits. */
+/* Adds the algorithms under their keys, both written as digits. */
 static json_t *products_json(const DtAlgorithms *products)
 {
     json_t *object = json_object();
@@ -91,7 +91,7 @@ static json_t *products_json(const DtAlgorithms *products)
     return object;
 }
 
-/* NULL: the library does all epilogues. */
+/* NULL: the library computes all epilogues. */
 static json_t *forms_json(const DtAlgorithms *products)
 {
     json_t *list = NULL;
@@ -133,7 +133,7 @@ static json_t *manifest_json(const DtManifest *m)
                              "serial", (json_int_t)m->serial, "samples", (json_int_t)m->samples,
                              "batch", (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model,
                              "compiler", m->compiler, "plan", hex(m->plan), "files", files);
-    if (root && m->draws != 1) /* older manifests, from when there was one rule, omit it */
+    if (root && m->draws != 1) /* older manifests do not contain it: there was only one rule then */
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->products.n)
         json_object_set_new(root, "products", products_json(&m->products));
@@ -229,7 +229,7 @@ static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile 
     return true;
 }
 
-/* A number, or one for each loss. */
+/* Reads a number, or one number for each loss. */
 static bool read_updates(DtArena *arena, json_t *root, DtManifest *m)
 {
     json_t *updates = json_object_get(root, "updates"), *value;
@@ -262,7 +262,7 @@ static bool read_scale(const json_t *root, DtScale *ret_scale)
     return dt_scale_is_valid(ret_scale);
 }
 
-/* 1 if the manifest has none. */
+/* Returns 1 if the manifest has no scale. */
 static bool read_draws(const json_t *root, int64_t *ret_draws)
 {
     *ret_draws = 1;
@@ -281,8 +281,8 @@ static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
     return true;
 }
 
-/* Reads "products", which is present if a library chose algorithms. Their contents are checked when
- * they are used again. */
+/* Reads "products", which exists if a library chose algorithms. Their contents are checked when
+ * they are used. */
 static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_products)
 {
     json_t *object = json_object_get(root, "products"), *value;
@@ -302,7 +302,7 @@ static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_produc
     return true;
 }
 
-/* "forms" names those of the products whose epilogues kernels did. */
+/* "forms" contains the products whose epilogues kernels computed. */
 static bool read_forms(json_t *root, DtAlgorithms *products)
 {
     json_t *list = json_object_get(root, "forms"), *value;
@@ -325,8 +325,8 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
     return true;
 }
 
-/* Reads "epilogues", which is present if a device that cannot choose forms ran products with two
- * forms, and "attention", which is present if a device computed attention. */
+/* Reads "epilogues", which exists if products with two forms ran on a device that cannot choose a
+ * form for each; and "attention", which exists if a device had a choice for it. */
 static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
 {
     const json_t *epilogues = json_object_get(root, "epilogues");
@@ -337,7 +337,7 @@ static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
             read_text(arena, root, "attention", &m->attention));
 }
 
-/* Reads "data", which older versions did not write. */
+/* Reads "data", which manifests of older versions do not contain. */
 static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
 {
     json_t *object = json_object_get(root, "data"), *value;

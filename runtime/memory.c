@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container may use is in files of its control group: memory.max where groups have one tree
- * (version 2), memory.limit_in_bytes in a tree for memory alone (version 1). Groups lie in one
- * another, and each limits all that is in it. Inside a container the names that the kernel gives
- * may be those outside: what is not found is passed over, and the root of the tree, which is then
- * the container's own group, is looked at in any case. */
+/* The memory limit of a container is in files of its control group: memory.max if all controllers
+ * share one tree (version 2), memory.limit_in_bytes if memory has its own tree (version 1). Groups
+ * are nested, and each limits everything inside of it. Inside a container the kernel may tell names
+ * as they are outside of it. So groups that are not found are skipped, and the root of the tree,
+ * which is then the container's own group, is always read. */
 #include "runtime/memory.h"
 
 #include "base/page.h"
@@ -15,7 +15,8 @@
 
 enum { PATH = 4096 };
 
-/* The number in root/tree/group/file, or UINT64_MAX if there is none ("max", no file). */
+/* The number in root/tree/group/file; UINT64_MAX if there is none (it says "max", or there is no
+ * file). */
 static uint64_t limit_of(const char *root, const char *tree, const char *group, const char *file)
 {
     char path[PATH], text[64];
@@ -32,7 +33,7 @@ static uint64_t limit_of(const char *root, const char *tree, const char *group, 
     return end == text || bytes == 0 ? UINT64_MAX : bytes;
 }
 
-/* The least of a group's limit and of those around it. */
+/* The smallest limit of a group and of the groups that contain it. */
 static uint64_t limit_above(const char *root, const char *tree, char *group, const char *file)
 {
     uint64_t least = limit_of(root, tree, "", file);
@@ -43,7 +44,7 @@ static uint64_t limit_above(const char *root, const char *tree, char *group, con
     return least;
 }
 
-/* A line of /proc/self/cgroup, "5:memory:/docker/0123" or "0::/user.slice". */
+/* Reads a line of /proc/self/cgroup, "5:memory:/docker/0123" or "0::/user.slice". */
 static uint64_t limit_in(const char *root, char *line)
 {
     char *kinds = strchr(line, ':'), *group = kinds ? strchr(kinds + 1, ':') : NULL;

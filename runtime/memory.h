@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory there is for this process and those like it (memory.c). */
+/* How much memory this process may use (memory.c). */
 #ifndef DT_RUNTIME_MEMORY_H
 #define DT_RUNTIME_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes: of the machine, or of the container (control group, of either version, or one around it)
- * if that may use less: then ret_contained is set. root: "", or a folder that stands for "/" in
- * tests. */
+/* The number of bytes: of the machine, or, if the container may use less, of the container (its
+ * control group, of either version, or a group around that); then ret_contained is set. root: "",
+ * or in tests a folder that replaces "/". */
 uint64_t dt_memory_limit(const char *root, bool *ret_contained);
 
 #endif

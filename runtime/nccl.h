@@ -57,9 +57,9 @@ typedef struct DtNcclConfig {
     F(int, recv, "ncclRecv",                                                                     \
       (uint64_t to, size_t count, int type, int peer, DtNcclComm *comm, DtCudaStream *stream))
 
-/* Windows, of 2.27 and later, which are looked for only if they are wanted. at: memory that `alloc`
- * made, of which all members of the communicator add as many bytes. What they begin with it is done
- * only when the communicator is. */
+/* Functions for windows (version 2.27 and later), which are looked up only if windows are wanted.
+ * at: memory allocated by `alloc`; all members of the communicator register equally many bytes. The
+ * registration is complete when the communicator's state says so. */
 typedef struct DtNcclWindow DtNcclWindow; /* ncclWindow_t is a pointer to it */
 #define DT_NCCL_WINDOWS(F)                                                                   \
     F(int, alloc, "ncclMemAlloc", (uint64_t * ret_at, size_t bytes))                         \
@@ -79,10 +79,10 @@ typedef struct DtNccl {
 #define DT_NCCL_MEMBER(RESULT, NAME, SYMBOL, ARGUMENTS) RESULT(*NAME) ARGUMENTS;
     DT_NCCL(DT_NCCL_MEMBER)
 #undef DT_NCCL_MEMBER
-    int version; /* 22809: 2.28.9 */
+    int version; /* version as a number: 22809 is 2.28.9 */
 } DtNccl;
 
-enum { /* values of its enumerations */
+enum { /* values of NCCL's enumerations */
     DT_NCCL_IN_PROGRESS = 7,
     DT_NCCL_SYSTEM_ERROR = 2,
     DT_NCCL_INVALID_USAGE = 5,
@@ -90,26 +90,26 @@ enum { /* values of its enumerations */
     DT_NCCL_NO_COLOR = -1,
     DT_NCCL_BYTES = 1, /* ncclUint8 */
     DT_NCCL_WINDOW_DEFAULT = 0,
-    DT_NCCL_WINDOW_SYMMETRIC = 1, /* all members' collectives touch it at equal offsets */
-    DT_NCCL_NO_BLOCKS = 2,        /* ncclConfig_t's policy: copy engines instead of kernels, where
-                                   * they can do it */
+    DT_NCCL_WINDOW_SYMMETRIC = 1, /* all members' collectives access the window at equal offsets */
+    DT_NCCL_NO_BLOCKS = 2,        /* the policy in ncclConfig_t: copy engines instead of kernels,
+                                   * where they can do the operation */
     DT_NCCL_NONE = -1,
-    DT_NCCL_COPIES_SINCE = 22800 /* the first version that gathers by copy engines, and whose config
-                                  * says so */
+    DT_NCCL_COPIES_SINCE = 22800 /* the first version that can gather by copy engines, and has the
+                                  * policy in its config */
 };
 
-/* The library. Errors: there is none, it is older than 2.18. */
+/* Loads the library. Errors: there is none, or it is older than 2.18. */
 DtStatus dt_nccl_open(DtArena *arena, DtNccl *ret_nccl);
 
-/* Errors: there is no library, it is older than 2.27. */
+/* Looks up the functions for windows. Errors: there is no library, or it is older than 2.27. */
 DtStatus dt_nccl_open_windows(DtArena *arena, DtNcclWindows *ret_windows);
 
 /* Configuration of a communicator whose calls do not block. copies: from 2.28 on, gathers use copy
  * engines. */
 DtNcclConfig dt_nccl_config(bool copies);
 
-/* How NCCL reduces such elements: its numbers of type and operation. False: it cannot. A bool is a
- * byte that is 0 or 1: its sum, `or`, is the maximum. */
+/* How NCCL reduces elements of this dtype: its numbers of the type and of the operation. False: it
+ * cannot. A bool is a byte that is 0 or 1; its sum, `or`, is the maximum. */
 bool dt_nccl_reduction(uint32_t dtype, uint32_t reduce, int *ret_type, int *ret_op);
 
 #endif

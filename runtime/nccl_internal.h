@@ -6,16 +6,17 @@
 #include "runtime/nccl_links.h"
 
 enum {
-    DT_NCCL_PENDING = 256 /* operations on their way at most; a rank waits for the oldest then */
+    DT_NCCL_PENDING = 256 /* the most operations in progress at a time; a rank with so many waits
+                           * for the oldest */
 };
 
-/* An operation on its way. Events are made when first needed. */
+/* An operation in progress. Its events are made when they are first needed. */
 typedef struct DtNcclPending {
-    DtCudaEvent *before, *after; /* on its stream */
-    DtCudaEvent *awaited;        /* recorded on the stream of instructions, before the first one
-                                  * that waits for the operation */
+    DtCudaEvent *before, *after; /* recorded on the operation's stream */
+    DtCudaEvent *awaited;        /* recorded on the stream of instructions, before the first
+                                  * instruction that waits for the operation */
     DtNcclLink *link;
-    uint32_t number, inst; /* of the operation in its link; of its instruction */
+    uint32_t number, inst; /* number of the operation in its link; number of its instruction */
     bool is_awaited, has_ended;
 } DtNcclPending;
 
@@ -26,31 +27,32 @@ struct DtNcclLinks {
     DtNccl nccl;
     DtCudaWork work;
     DtNcclComm *world;
-    DtNcclQueue *queues; /* as in the plan, then channels */
+    DtNcclQueue *queues; /* groups as in the plan, then channels */
     uint32_t n_queues;
-    DtNcclLink *links; /* groups, all ranks, channels */
+    DtNcclLink *links; /* number of groups, the group of all ranks, number of channels */
     uint32_t n_links;
     _Atomic uint32_t *gpus, *arrived; /* in the mapping: by rank; [rank * n_links + link] */
-    DtNcclPending *pending;           /* a ring */
-    uint32_t first, n_pending, look;  /* look: number of the last one */
-    uint64_t n_forgotten;             /* operations that have left the ring */
-    uint64_t *under;                  /* by event: 1 + number of its operation among all, 0: no
-                                       * instruction waits for one */
+    DtNcclPending *pending;           /* a ring buffer of operations */
+    uint32_t first, n_pending, look;  /* look: number of the last look at all operations */
+    uint64_t n_forgotten;             /* number of operations that have left the ring buffer */
+    uint64_t *under;                  /* by event: 1 + number of its operation among all; 0: no
+                                       * operation has the event */
     DtCudaEvent *here;                /* a place on the stream of instructions */
-    DtNcclHeld *held;                 /* windows, the newest first */
-    bool is_serial;                   /* each operation waits for the one before it */
+    DtNcclHeld *held;                 /* the list of windows, the newest first */
+    bool is_serial;                   /* each operation waits for the previous one */
     bool is_aborted;
 };
 
-/* Waits until the communicator's last call, with this result, has completed. */
+/* Waits until the communicator's last call, whose result is given, has completed. */
 bool dt_nccl_links_settle(DtNcclLinks *links, DtNcclComm *comm, int result);
-/* As dt_nccl_links_wait, for a stream. */
+/* The same as dt_nccl_links_wait, for one stream. */
 bool dt_nccl_links_drain(DtNcclLinks *links, DtCudaStream *stream);
 void dt_nccl_links_abort(DtNcclLinks *links);
 
-/* nccl_windows.c: takes windows back, once nothing is on its way. False: the run is to stop. */
+/* nccl_windows.c: deregisters the windows when no operation is in progress any more. False: the run
+ * is to stop. */
 bool dt_nccl_windows_close(DtNcclLinks *links);
-/* Whether the communicator of the link of this number is to gather by copy engines. */
+/* Whether the communicator of the link with this number is to gather by copy engines. */
 bool dt_nccl_windows_copies(const DtNcclLinks *links, uint32_t link);
 
 #endif

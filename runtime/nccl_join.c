@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making NCCL's communicators and streams, and taking them apart. */
+/* Makes NCCL's communicators and streams, and frees them. */
 #include "runtime/comm_sync.h"
 #include "runtime/nccl_internal.h"
 #include "runtime/rank.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEPS_ORDER = 22600 }; /* the first version that begins kernels in the order of calls */
+enum { KEEPS_ORDER = 22600 }; /* the first version that starts kernels in the order of calls */
 
 /* ---- sizes ---- */
 
@@ -37,7 +37,7 @@ uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst)
 
 /* ---- all ranks ---- */
 
-/* Sends the id of rank 0 to all, and which rank uses which GPU. */
+/* Sends the id that rank 0 made to all ranks, and tells all which rank uses which GPU. */
 static bool exchange_id(DtNcclLinks *l, bool (*meet)(void *context), void *context,
                         DtNcclId *ret_id)
 {
@@ -72,8 +72,8 @@ static bool check_gpus(DtNcclLinks *l)
 
 /* ---- groups and channels ---- */
 
-/* A part of the communicator of all ranks, for ranks of equal color. All call it, members or
- * not. */
+/* Makes a communicator for the ranks of equal color from that of all ranks. All ranks must call it,
+ * whether they are members or not. */
 static bool split(DtNcclLinks *l, DtNcclLink *link, bool belongs, uint32_t color)
 {
     DtNcclConfig config = dt_nccl_config(dt_nccl_windows_copies(l, link->number));
@@ -83,7 +83,7 @@ static bool split(DtNcclLinks *l, DtNcclLink *link, bool belongs, uint32_t color
            (!link->comm || dt_nccl_links_settle(l, link->comm, DT_NCCL_IN_PROGRESS));
 }
 
-/* Its queue's stream, made for the first that needs it. */
+/* The stream of the link's queue, which is made for the first link that needs it. */
 static bool open_queue(DtNcclLinks *l, DtNcclLink *link, uint32_t number)
 {
     int error = 0;
@@ -110,10 +110,10 @@ static bool join_group(DtNcclLinks *l, uint32_t number)
     return open_queue(l, link, number < plan->n_groups ? plan->groups[number].queue : 0);
 }
 
-/* Ranks with the same number differ in their stage only. */
+/* Ranks with the same number differ only in their stage. */
 static uint32_t number_beside(const DtRank *rank) { return dt_rank_at_stage(rank, 0); }
 
-/* Messages of other channels, and of one within a stage, go through the mapping. */
+/* Messages of other channels, and those of a channel within one stage, go through the mapping. */
 static bool join_channel(DtNcclLinks *l, uint32_t number)
 {
     const DtRank *rank = l->rank;
@@ -130,7 +130,8 @@ static bool join_channel(DtNcclLinks *l, uint32_t number)
            open_queue(l, link, n_named(rank->plan) + number);
 }
 
-/* A first message, for which NCCL connects the two ranks while both wait. */
+/* Sends a first message through each channel: with it NCCL connects the two ranks, and meanwhile
+ * both must wait. */
 static bool greet(DtNcclLinks *l, DtNcclLink *link, DtDeviceAt spare)
 {
     if (!dt_nccl_links_begin(l, link))

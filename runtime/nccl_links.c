@@ -17,8 +17,9 @@
 
 enum {
     SPINS = 200,       /* looks before the first sleep */
-    SLEEP_NS = 100000, /* between two looks */
-    PATIENCE_S = 3     /* for the news of whose failure it was that NCCL felt */
+    SLEEP_NS = 100000, /* nanoseconds between two looks */
+    PATIENCE_S = 3     /* nanoseconds to wait for the message that says which rank's failure caused
+                        * NCCL's error */
 };
 
 /* ---- failing ---- */
@@ -66,7 +67,7 @@ static _Atomic uint32_t *arrived_of(const DtNcclLinks *l, uint32_t rank, const D
     return &l->arrived[(size_t)rank * l->n_links + link->number];
 }
 
-/* The first member of this node that has not come to the operation; UINT32_MAX: all have. */
+/* The first member on this node that has not reached the operation; UINT32_MAX: all have. */
 static uint32_t who_is_late(const DtNcclLinks *l, const DtNcclPending *p)
 {
     for (uint32_t m = 0; m < p->link->size; m++) {
@@ -85,12 +86,12 @@ static DtNcclPending *pending_at(const DtNcclLinks *l, uint32_t i)
 
 static bool has_passed(const DtNcclLinks *l, DtCudaEvent *event)
 {
-    /* an error is the stream's too */
+    /* an error of the stream is reported here, too */
     return l->work.driver->event_query(event) != DT_CUDA_NOT_READY;
 }
 
-/* Whether the operation has ended, or else blocks its queue. Publishes that this rank has reached
- * it. */
+/* Whether the operation has ended. If not, marks its queue as busy. Publishes that this rank has
+ * reached the operation. */
 static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
 {
     DtNcclQueue *queue = p->link->queue;
@@ -108,14 +109,14 @@ static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
     return p->has_ended;
 }
 
-/* Whether instructions on the stream already wait for the operation. */
+/* Whether the stream of instructions already waits for the operation. */
 static bool holds_up(const DtNcclLinks *l, const DtNcclPending *p)
 {
     return p->link->stream == l->work.stream || (p->is_awaited && has_passed(l, p->awaited));
 }
 
-/* Forgets ended operations. Returns the first that this rank has reached, that has not ended, and
- * for which instructions wait; NULL: there is none. */
+/* Forgets operations that have ended. Returns the first one that this rank has reached, that has
+ * not ended, and for which instructions wait; NULL: there is none. */
 static const DtNcclPending *look_at_pending(DtNcclLinks *l)
 {
     const DtNcclPending *found = NULL;
@@ -128,7 +129,7 @@ static const DtNcclPending *look_at_pending(DtNcclLinks *l)
             continue;
         if (is_first)
             queue->head = p;
-        if (!found && holds_up(l, p)) /* the first of the queue delays those after it */
+        if (!found && holds_up(l, p)) /* the first operation of a queue delays those after it */
             found = queue->head;
     }
     while (l->n_pending && pending_at(l, 0)->has_ended) {
@@ -142,8 +143,9 @@ static const DtNcclPending *look_at_pending(DtNcclLinks *l)
 /* ---- waiting ---- */
 
 typedef struct Wait {
-    uint64_t began_ns, moved_ns, deadline_ns; /* moved: when an operation ended last */
-    uint64_t forgotten; /* operations, at the last look */
+    uint64_t began_ns, moved_ns, deadline_ns; /* moved: the time at which the last operation
+                                               * ended */
+    uint64_t forgotten; /* number of operations in progress at the last look */
     uint32_t looks, inst;
 } Wait;
 
@@ -169,7 +171,7 @@ static const char *axes_of(DtNcclLinks *l, const DtNcclLink *link)
     return axes;
 }
 
-/* Name for messages: of a channel its value and stages, of a group its axes. */
+/* The name of the link for messages: of a channel its value and stages, of a group its axes. */
 static const char *name_of(DtNcclLinks *l, const DtNcclLink *link)
 {
     const DtPlan *plan = l->rank->plan;
@@ -210,8 +212,8 @@ static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32
         dt_shared_go_on(slot);
 }
 
-/* Time that a rank waits before it reports another one. If that one waits too, it knows better what
- * blocks both, and gets the same time again to report it. */
+/* How long a rank waits before it reports another one. If that rank waits too, it knows better what
+ * blocks both, so it gets the same time again to report it. */
 static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
 {
     const DtRank *rank = l->rank;
@@ -219,8 +221,8 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
     return wait->deadline_ns * (slot && dt_shared_waits(slot) ? 2 : 1);
 }
 
-/* A failure of another operation in progress may be the cause of the delay: all communicators in
- * use are asked. */
+/* The delay may be caused by a failure of another operation in progress. So all communicators in
+ * use are asked for errors. */
 static bool are_well(DtNcclLinks *l, const Wait *wait)
 {
     for (uint32_t i = 0; i < l->n_pending; i++) {
@@ -238,8 +240,8 @@ static bool are_well(DtNcclLinks *l, const Wait *wait)
     return true;
 }
 
-/* One look at all ranks while this rank waits, for the oldest operation if is_full. False: it must
- * stop waiting. */
+/* Looks once at all ranks, while this rank waits (is_full: for the oldest operation). False: it
+ * must stop waiting. */
 static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
 {
     const DtNcclPending *p = look_at_pending(l);
@@ -362,7 +364,7 @@ bool dt_nccl_links_leave(DtNcclLinks *l, DtNcclLink *link, int64_t event)
     if (!is_apart(l, link))
         return true;
     DtNcclPending *p = pending_at(l, l->n_pending - 1);
-    if (!put_event(l, &p->after, link->stream)) /* its blocks were separated before this event */
+    if (!put_event(l, &p->after, link->stream)) /* its blocks were packed before this event */
         return false;
     if (event < 0)
         return await(l, p);

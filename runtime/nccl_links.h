@@ -24,45 +24,49 @@
 #include "runtime/nccl.h"
 
 typedef struct DtNcclQueue {
-    DtCudaStream *stream; /* NULL: nothing of this rank needs one */
-    DtDeviceAt sent, got; /* buffers in which strided blocks of its operations are contiguous */
-    uint32_t look;        /* the last look that found it busy */
-    struct DtNcclPending *head; /* then: its first operation that has not ended */
+    DtCudaStream *stream; /* NULL: this rank needs no communicator */
+    DtDeviceAt sent, got; /* buffers into which strided blocks of its operations are packed */
+    uint32_t look;        /* number of the last look that found the queue busy */
+    struct DtNcclPending *head; /* its first operation that had not ended at that look */
 } DtNcclQueue;
 
-typedef struct DtNcclLink { /* a group or a channel */
-    const uint32_t *ranks;  /* of a group: identifies it, the list in its DtRankGroup */
+typedef struct DtNcclLink { /* the communicator of a group or of a channel */
+    const uint32_t *ranks;  /* of a group: its list of members in DtRankGroup, which identifies
+                             * it */
     uint32_t size, me;
-    /* NULL: of one rank, this rank is no member, or messages go through the mapping */
+    /* NULL: the group has one rank, this rank is no member, or messages go through the mapping */
     DtNcclComm *comm;
     DtNcclQueue *queue;
-    DtCudaStream *stream; /* of its operations: the queue's; without comm that of instructions */
-    uint32_t begun;     /* operations that this rank has put on the stream */
+    DtCudaStream *stream; /* the stream of its operations: that of the queue; without comm, that of
+                           * instructions */
+    uint32_t begun;     /* number of operations that this rank has put on the stream */
     uint64_t received;
-    uint32_t asked;     /* the last look at which its communicator was asked how it is */
-    uint32_t number; /* groups as in the plan, that of all ranks, then channels as in the plan */
+    uint32_t asked;     /* number of the last look at which its communicator was asked for its
+                         * state */
+    uint32_t number; /* groups as in the plan, the group of all ranks, then channels as in the
+                      * plan */
 } DtNcclLink;
 
 typedef struct DtNcclLinks DtNcclLinks;
 
-/* Bytes wanted in the mapping of the ranks, a multiple of 64; none for plans that run on
+/* Bytes that this needs in the mapping of the ranks, a multiple of 64; 0 for plans for
  * processors. */
 uint64_t dt_nccl_links_bytes(const DtPlan *plan);
-/* Queues of a rank: those that the plan names, and one for each channel. */
+/* Number of queues of a rank: those that the plan names, and one for each channel. */
 uint32_t dt_nccl_links_queues(const DtPlan *plan);
-/* The queue of the instruction, a collective or message. */
+/* The queue of an instruction that is a collective or message. */
 uint32_t dt_nccl_links_queue_of(const DtPlan *plan, const DtPlanInst *inst);
 
-/* Joins the other ranks, all of which call it: one communicator of all, and those of groups and
- * channels made from it. meet: waits for all ranks. spare: some bytes of the GPU. Errors: no
- * library, two ranks with one GPU, what NCCL says; and a rank that is missing. */
+/* Makes one communicator of all ranks, and from it those of groups and channels. All ranks call it.
+ * meet: waits for all ranks. spare: some bytes of GPU memory. Errors: there is no library, two
+ * ranks use the same GPU, NCCL reports an error, or a rank is missing. */
 DtStatus dt_nccl_links_open(DtRank *rank, char *area, bool (*meet)(void *context), void *context,
                             DtDeviceAt spare, DtNcclLinks **ret_links);
-/* The status of dt_nccl_links_open: why the links could not be opened, for the message when a
- * rank is loaded. */
+/* The status of dt_nccl_links_open, that is, why the links could not be opened; for the message
+ * when a rank is loaded. */
 DtStatus dt_nccl_links_status(const DtNcclLinks *links);
-/* Registers the memory that collectives touch with NCCL, for --windows. side: bytes of the buffers
- * for strided blocks in a queue. All ranks call it. */
+/* Registers the memory that collectives access with NCCL, for --windows. side: bytes of a queue's
+ * buffers for strided blocks. All ranks call it. */
 bool dt_nccl_windows_open(DtNcclLinks *links, uint64_t (*side)(const DtRank *rank, uint32_t queue));
 /* Closes the links after all started work, or, if the run has failed, at once. */
 void dt_nccl_links_close(DtNcclLinks *links);
@@ -73,24 +77,25 @@ DtNcclQueue *dt_nccl_links_queue(const DtNcclLinks *links, uint32_t number);
 DtNcclLink *dt_nccl_links_find(const DtNcclLinks *links, const DtRankGroup *group);
 DtNcclLink *dt_nccl_links_channel(const DtNcclLinks *links, uint32_t channel);
 
-/* Work that is put on the stream of the link's queue from here on waits for all earlier
+/* Work that is put on the stream of the link's queue after this call waits for all earlier
  * instructions. */
 bool dt_nccl_links_enter(DtNcclLinks *links, DtNcclLink *link);
-/* The next instruction waits for the operation that was put there. With an event (0: the first; -1:
- * none) those after dt_nccl_links_await wait instead. */
+/* The next instruction waits for the operation that was put there. If an event is given (its number
+ * from 0; -1: none), the instructions after dt_nccl_links_await wait instead. */
 bool dt_nccl_links_leave(DtNcclLinks *links, DtNcclLink *link, int64_t event);
 bool dt_nccl_links_await(DtNcclLinks *links, int64_t event);
 
-/* Around the calls of one operation, which go to the stream of the link's queue. result: of the
- * last call. False after dt_rank_fail, or when the run is to stop. */
+/* The two are called before and after NCCL's calls of one operation, which goes to the stream of
+ * the link's queue. result: that of the last call. False after dt_rank_fail, or when the run is to
+ * stop. */
 bool dt_nccl_links_begin(DtNcclLinks *links, DtNcclLink *link);
 bool dt_nccl_links_end(DtNcclLinks *links, DtNcclLink *link, int result);
 
-/* Waits until all that instructions have begun is done; meanwhile the rank's slot says for whom, in
- * which instruction. False: the run is to stop, or a rank came too late; everything on its way was
- * aborted. */
+/* Waits until all operations that instructions have begun are done. Meanwhile the rank's slot says
+ * for which rank, and in which instruction, it waits. False: the run is to stop, or a rank came too
+ * late; then all operations in progress were aborted. */
 bool dt_nccl_links_wait(DtNcclLinks *links);
-/* The same until is_done says that something is done. */
+/* The same, but waits until is_done returns true. */
 bool dt_nccl_links_until(DtNcclLinks *links, DtIsDone *is_done, void *context);
 
 #endif

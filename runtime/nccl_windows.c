@@ -15,7 +15,7 @@
 struct DtNcclHeld {
     DtNcclComm *comm;
     uint64_t at;
-    DtNcclWindow *window; /* NULL: the system has none */
+    DtNcclWindow *window; /* NULL: the system does not support windows */
     DtNcclHeld *next;
 };
 
@@ -39,8 +39,8 @@ static bool hold(DtNcclLinks *l, DtNcclComm *comm, DtDeviceAt place, uint64_t by
                                 l->work.windows->add(comm, place.at, bytes, &held->window, flags));
 }
 
-/* The kind of window of an arena in a communicator. Groups with equal ranks may share a
- * communicator, so the collectives of all of them count. */
+/* The kind of window that an arena gets in a communicator. Groups with equal ranks may share a
+ * communicator, so the collectives of all these groups count. */
 static DtWindow kind_of(const DtNcclLinks *l, const DtNcclComm *comm, uint32_t arena)
 {
     DtWindow most = DT_WINDOW_NONE;
@@ -69,7 +69,7 @@ static bool hold_all(DtNcclLinks *l, uint32_t group,
            hold(l, link->comm, link->queue->got, bytes, DT_WINDOW_EQUAL);
 }
 
-/* Printed once by rank 0: windows were requested, but there are none. */
+/* Printed once by rank 0: windows were requested, but the system does not support them. */
 static void say_missing(const DtNcclLinks *l)
 {
     uint32_t n = 0, missing = 0;

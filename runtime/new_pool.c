@@ -32,7 +32,7 @@ enum { STEP = 64, CLASSES = 16 }; /* up to 1024 bytes */
 /* Precedes each block and keeps blocks aligned to 16 bytes. */
 typedef struct Head {
     struct Head *next;
-    size_t class; /* CLASSES: from malloc, not kept */
+    size_t class; /* CLASSES: the block came from malloc and is not kept */
 } Head;
 
 _Static_assert(sizeof(Head) == 16, "blocks stay aligned");
@@ -54,7 +54,8 @@ void *dt_new_pool_take(size_t bytes)
     size_t room = class < CLASSES ? (class + 1) * STEP : bytes;
     head = room <= SIZE_MAX - sizeof *head ? malloc(room + sizeof *head) : NULL;
     if (head == NULL)
-        dt_arena_exhausted(bytes); /* C++ would throw, but no caller here could catch it */
+        dt_arena_exhausted(bytes); /* C++ would throw an exception here, but no caller could catch
+                                    * it */
     head->class = class < CLASSES ? class : CLASSES;
     return head + 1;
 }
@@ -82,11 +83,11 @@ void dt_new_pool_drop_sized(void *block, size_t bytes)
 
 enum { LINE = 64, N_BUFFERS = 1 << 14, LARGEST = 1 << 30, SIZES = 31 };
 
-/* A buffer that posix_memalign gave out once, 1 << size bytes; at: NULL in a place of the table
- * that is empty. */
+/* A buffer of 1 << size bytes that posix_memalign once returned; at: NULL if this place of the
+ * table is empty. */
 typedef struct Buffer {
     void *at;
-    struct Buffer *next; /* of those of its size that are free */
+    struct Buffer *next; /* the most buffers of one size that are kept free */
     uint8_t size;
     bool taken;
 } Buffer;
@@ -109,7 +110,7 @@ static void lock(void)
 
 static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
 
-/* Where the buffer is in the table, or would be. */
+/* The place in the table of the buffer, or the one where it would be stored. */
 static Buffer *find_buffer(const void *at)
 {
     uint32_t i = (uint32_t)(((uintptr_t)at / LINE * 0x9e3779b97f4a7c15u) >> 40) % N_BUFFERS;
@@ -136,11 +137,12 @@ static void add_buffer(void *at, uint8_t size)
 {
     lock();
     Buffer *buffer = find_buffer(at);
-    /* if it is full: back to the allocator some day */
+    /* if the table is full, the buffer goes back to the allocator when it is freed */
     if (buffer->at == NULL && n_buffers < N_BUFFERS / 2) {
         *buffer = (Buffer){.at = at, .size = size, .taken = true};
         n_buffers++;
-    } else if (buffer->at && buffer->taken) { /* of a block that realloc has moved away */
+    } else if (buffer->at && buffer->taken) { /* a stale entry, of a block that realloc has moved
+                                               * away */
         buffer->size = size;
     }
     unlock();
@@ -200,7 +202,7 @@ void *dt_new_pool_serve(size_t bytes)
     return serves && posix_memalign(&at, LINE, bytes) == 0 ? at : NULL;
 }
 
-/* Weak: tests that count have one of their own. */
+/* A weak symbol: tests that count allocations define their own. */
 __attribute__((weak)) void *malloc(size_t bytes)
 {
     void *at = dt_new_pool_serve(bytes);

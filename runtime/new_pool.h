@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libraries for products allocate with, supplied by this program. */
+/* The memory pool from which libraries for matrix products allocate in this program. */
 #ifndef DT_RUNTIME_NEW_POOL_H
 #define DT_RUNTIME_NEW_POOL_H
 
@@ -14,7 +14,7 @@ void dt_new_pool_link(void);
 void dt_new_pool_begin(void);
 void dt_new_pool_end(void);
 
-/* For malloc: a pooled buffer; NULL: the caller uses the allocator. */
+/* Called by malloc: a buffer of the pool; NULL: the caller uses the allocator. */
 void *dt_new_pool_serve(size_t bytes);
 
 #endif

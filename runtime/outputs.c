@@ -27,7 +27,7 @@ static bool same_file(const char *x, const char *y)
            stat_x.st_ino == stat_y.st_ino;
 }
 
-/* Whether the run continues the content of the folder. */
+/* Whether the run continues what is already in the folder. */
 static bool is_resumed(const DtRunOptions *options, const char *folder)
 {
     char above[4096];
@@ -73,7 +73,7 @@ static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
     return status;
 }
 
-/* Pipes and devices belong to no run. */
+/* Pipes and devices contain no data of other runs. */
 static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
 {
     struct stat stat_of;

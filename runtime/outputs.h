@@ -8,18 +8,18 @@
 enum { DT_OUTPUT_FOLDER, DT_OUTPUT_LOG, DT_OUTPUTS };
 
 typedef struct DtOutputs {
-    int fds[DT_OUTPUTS]; /* that hold the locks, or -1 */
+    int fds[DT_OUTPUTS]; /* descriptors that hold the locks, or -1 */
     bool made_log;
 } DtOutputs;
 
-/* Folder of checkpoints to be written; NULL: none are. */
+/* Folder to which checkpoints are written; NULL: none are written. */
 const char *dt_outputs_folder(const DtRunOptions *options);
 
 /* Creates and locks folder and log. Errors: another run has locked them; or they have contents of
  * another run and neither --resume nor --overwrite is given (DT_EXIT_USAGE). Removes nothing. */
 DtStatus dt_outputs_hold(const DtRunOptions *options, DtOutputs *ret_outputs);
-/* Removes the checkpoints that --overwrite gives up; by rank 0, once everything is there that the
- * run needs. */
+/* Removes the checkpoints that --overwrite allows to remove. Called by rank 0 when everything else
+ * that the run needs has been opened. */
 DtStatus dt_outputs_overwrite(const DtRunOptions *options);
 void dt_outputs_release(DtOutputs *outputs);
 

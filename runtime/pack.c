@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which elements of a store this rank holds, and where, for stores in buckets (PACK in
- * plan/plan.h) and others; conversion between the ranks' memory and logical tensors. */
+/* Finds which elements of a store this rank holds, and where, for stores in buckets (PACK in
+ * plan/plan.h) and for others. Converts between the ranks' memory and logical tensors. */
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
@@ -21,7 +21,8 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
     int64_t block = 0;
     for (uint32_t i = 0; i < pack->n_split; i++)
         block = block * plan->mesh[pack->split[i]].size + coord[pack->split[i]];
-    int64_t lo = pack->run * block, hi = lo + pack->run; /* of the bucket, this rank's */
+    int64_t lo = pack->run * block, hi = lo + pack->run; /* elements of the bucket that this rank
+                                                          * has */
     int64_t from = pack->offset > lo ? pack->offset : lo;
     int64_t to = pack->offset + range.length < hi ? pack->offset + range.length : hi;
     range.stride = pack->run;
@@ -33,12 +34,12 @@ DtStoreRange dt_pack_range(const DtPlan *plan, const int64_t coord[16], const Dt
 
 /* ---- logical tensors ---- */
 
-/* The walk over the elements of a rank's part of a store, loop axes aside. */
+/* Walks over the elements of a rank's part of a store, in one iteration of its loops. */
 typedef struct Part {
     uint32_t n;
     int64_t at[DT_PLAN_MAX_RANK], local[DT_PLAN_MAX_RANK], start[DT_PLAN_MAX_RANK],
         extent[DT_PLAN_MAX_RANK];
-    /* the part is the tensor, without padding; other ranks have the same, or padding alone */
+    /* the part is the whole tensor, without padding; other ranks have the same, or only padding */
     bool whole;
 } Part;
 
@@ -72,7 +73,7 @@ static void part_next(Part *p)
     }
 }
 
-/* Index in the logical tensor; -1 in the padding. */
+/* The element's index in the logical tensor; -1 for padding. */
 static int64_t part_index(const Part *p)
 {
     int64_t index = 0;
@@ -113,7 +114,7 @@ static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, in
     return store->offset + (iteration * range->stride + range->at) * dt_kinds_size(store->dtype);
 }
 
-/* Where this rank holds it. */
+/* The address at which this rank holds the logical tensor as it is. */
 static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const DtStoreRange *range,
                           int64_t iteration)
 {
@@ -121,7 +122,7 @@ static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const Dt
                            range->n * dt_kinds_size(store->dtype));
 }
 
-/* Bits of the mesh axes whose ranks hold different parts. */
+/* The mesh axes, as bits, along which ranks hold different parts. */
 static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 {
     uint32_t bits = 0;
@@ -142,14 +143,15 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
     return dt_device_seen(rank, place_of(rank, store, &range, iteration));
 }
 
-/* How many elements of the part come before element `index` of the tensor. Padding counts by its
- * place, so elements of the part from that number on come at or after `index`. */
+/* The number of elements of the part before the tensor's element `index`. Padding is counted where
+ * it lies, so all later elements of the part have this number or a larger one. */
 static int64_t part_before(const Part *p, int64_t index)
 {
     int64_t place[DT_PLAN_MAX_RANK], number = 0;
-    bool differs = index > 0 && p->n == 0; /* after a scalar */
+    bool differs = index > 0 && p->n == 0; /* index 1 of a scalar */
     for (uint32_t a = p->n; a-- > 0; index /= p->extent[a])
-        place[a] = a ? index % p->extent[a] : index; /* the tensor's end: a row after the last */
+        place[a] = a ? index % p->extent[a] : index; /* the index is the end of the tensor: a row
+                                                      * after the last one */
     for (uint32_t a = 0; a < p->n; a++) {
         const int64_t at = differs ? 0 : place[a] - p->start[a];
         number *= p->local[a];
@@ -160,7 +162,7 @@ static int64_t part_before(const Part *p, int64_t index)
     return p->n ? number : differs;
 }
 
-/* Elements of a logical tensor on their way to this rank. */
+/* Elements of a logical tensor that are being copied to this rank. */
 typedef struct Taking {
     const DtRank *rank;
     const DtPlanStore *store;
@@ -272,7 +274,8 @@ void dt_pack_give(const DtRank *rank, const DtPlanStore *store, int64_t iteratio
     dt_device_back(rank, &lent, false);
 }
 
-/* Whether the rank there has the part that it has for all ranks that hold the same. */
+/* Whether the rank with these coordinates is the one that supplies the part for all ranks that hold
+ * the same part. */
 static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16])
 {
     uint32_t bits = mesh_of(plan, store);
@@ -284,7 +287,7 @@ static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t
     return true;
 }
 
-/* Those of n elements that a part holds from number `first` on which are in the piece go there. */
+/* Copies those of the part's n elements from number `first` on that belong to the piece. */
 static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
                    DtPiece held, const char *from, DtPiece piece, char *ret_elements)
 {
@@ -298,7 +301,7 @@ static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStor
     }
 }
 
-/* Gathers the part of the piece that rank number m, at coord, holds. */
+/* Copies the part of the piece that rank number m, with coordinates coord, holds. */
 static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const DtPlanStore *store,
                         int64_t iteration, DtPiece piece, char *scratch, char *ret_elements)
 {
@@ -311,7 +314,8 @@ static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const
     first = first > range.first ? first : range.first;
     end = end < range.first + range.n ? end : range.first + range.n;
     for (DtPiece held = {first, 0}; held.first < end; held.first += held.n) {
-        const int64_t left = end - held.first; /* with padding that may be more than a piece */
+        const int64_t left = end - held.first; /* together with padding, this may be more elements
+                                                * than a piece has */
         held.n = left < piece.n ? left : piece.n;
         char *to = part.whole ? ret_elements + (held.first - piece.first) * e : scratch;
         if (!rank->comm_ops->get(rank->comm, m, store->arena, at + (held.first - range.first) * e,

@@ -14,10 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Number of slices of the simulated step, including instructions; the page drops some of them. */
+/* The number of slices of the simulated step that are kept, instructions included; the page shows
+ * only some of them. */
 static const uint32_t MOST_SLICES = 400000;
 
-/* The beginning of every page (plan/report/page.html), by which it is recognised. */
+/* How every page begins (plan/report/page.html); by this a page is recognised. */
 static const char title[] = "<title>dtc report</title>";
 enum { TITLE_WITHIN = 512 };
 
@@ -34,7 +35,7 @@ bool dt_page_path(const DtRunOptions *options, char ret_path[DT_PAGE_PATH])
            S_ISREG(stat_of.st_mode);
 }
 
-/* Whether the file is a page, or does not exist, or is empty. */
+/* Whether the file is a page, is empty, or does not exist. */
 static bool may_be_written(const char *path)
 {
     char begin[TITLE_WITHIN + 1] = {0};
@@ -58,7 +59,7 @@ DtStatus dt_page_check(const DtRunOptions *options)
         path, options->log);
 }
 
-/* Whether the log has the line of a finished step. */
+/* Whether the log has a line of a finished step. */
 static bool has_steps(const char *path)
 {
     FILE *file = fopen(path, "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of a run as HTML (page.c). */
+/* The HTML page that reports on a run (page.c). */
 #ifndef DT_RUNTIME_PAGE_H
 #define DT_RUNTIME_PAGE_H
 
@@ -7,13 +7,13 @@
 
 enum { DT_PAGE_PATH = 4096 };
 
-/* The file of the page: the log's name with ".html" after it. False, and no page is written: the
- * run does not train, it has no log, the log is a pipe or a device, or the name would be too
- * long. */
+/* The name of the page's file: the log's name followed by ".html". Returns false if no page is
+ * written: the run does not train, it has no log, the log is a pipe or a device, or the name would
+ * be too long. */
 bool dt_page_path(const DtRunOptions *options, char ret_path[DT_PAGE_PATH]);
 
-/* Fails, naming the file, if a file that is no page of dtc has the page's name: a run would
- * overwrite it. */
+/* Fails, naming the file, if a file with the page's name exists that is not such a page: the run
+ * would overwrite it. */
 DtStatus dt_page_check(const DtRunOptions *options);
 
 /* Writes the page from the plan and the log, once the ranks have ended. A run that ended before its

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A random order of n things that needs no memory: a Feistel network over the next even number of
  * bits, whose round function is the counter generator (Luby and Rackoff, "How to construct
- * pseudorandom permutations", 1988). Numbers that leave 0 .. n - 1 go through again until they are
- * inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): less
- * than four times on average, since the network's domain is less than four times n. */
+ * pseudorandom permutations", 1988). A number that is mapped out of 0 .. n - 1 is mapped again
+ * until it is inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains",
+ * 2002): less than four times on average, since the network's domain is less than four times n. */
 #include "runtime/data.h"
 
 #include "base/philox.h"
 
 enum { ROUNDS = 8, OFFSET_ROUND = 255 };
 
-/* Word of the generator for a half of at most 32 bits in a round of an epoch. */
+/* The generator's word that the round function uses, for a half of at most 32 bits, in a round of
+ * an epoch. */
 static uint32_t round_word(const DtPermutation *p, uint32_t half, uint32_t round)
 {
     uint64_t element = half | (p->epoch >> 32) << 32;

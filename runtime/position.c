@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* A mark: number of the instruction + 1 (0: none), how many instructions it stands for as a power
- * of two, and a count, so that two marks of one instruction differ. */
+/* A mark has three parts: the number of the instruction + 1 (0: none); the number of instructions
+ * for which the mark stands, as a power of two; and a counter, so that two marks of the same
+ * instruction differ. */
 enum { INST_BITS = 24, EVERY_BITS = 4, GRAPH_EVERY_LOG = 5, MOST_LOG = 6 };
 static const uint64_t APART_NS = 100000;
 
@@ -25,7 +26,8 @@ static void put(DtRank *rank, uint32_t inst, uint32_t every_log)
     marks->since = 0;
 }
 
-/* By the time from one run of the entry to the next, which has all that the device did. */
+/* Estimates the duration of an instruction from the time between two runs of the entry: everything
+ * that the device did is in that time. */
 static void adapt(DtPosition *marks, uint64_t now_ns)
 {
     const uint64_t each = marks->n_insts ? (now_ns - marks->began_ns) / marks->n_insts : APART_NS;
@@ -51,7 +53,8 @@ void dt_position_entry(DtRank *rank, const char *entry)
     rank->device_ops->mark(rank->device, DT_MARK_STEP, (uint32_t)rank->step);
 }
 
-/* On the stream of instructions, and nothing else is to be known of it. */
+/* Whether the instruction runs on the stream of instructions, so that nothing else tells how far it
+ * is. */
 static bool is_work(const DtPlanInst *inst)
 {
     return inst->kind == DT_INST_KERNEL || inst->kind == DT_INST_GEMM ||
@@ -103,7 +106,7 @@ const char *dt_position_blame(DtRank *rank)
     if (rank->options->sync)
         return "";
     if (!rank->position || !dt_position_read(rank->plan, rank->slot, &marked))
-        return rank->slot->marks[DT_MARK_INST] /* all are done */
+        return rank->slot->marks[DT_MARK_INST] /* all instructions are done */
                    ? ""
                    : ". It may be an instruction before this one; --sync names the one that it is";
     atomic_store(&rank->slot->inst, marked.inst);

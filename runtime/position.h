@@ -15,31 +15,32 @@
 
 /* State of a rank that writes marks. */
 typedef struct DtPosition {
-    uint32_t count, since, every_log; /* since: instructions after the last mark */
-    uint32_t n_insts;                 /* instructions so far in this run of the entry */
-    const char *entry;                /* the entry whose runs are timed: the first one that ran */
-    uint64_t began_ns;                /* start of that entry's last run */
+    uint32_t count, since, every_log; /* since: number of instructions after the last mark */
+    uint32_t n_insts;                 /* number of instructions so far in this run of the entry */
+    const char *entry;                /* the entry whose runs are timed: the one that ran first */
+    uint64_t began_ns;                /* when the last run of that entry started */
 } DtPosition;
 
-/* The first unfinished instruction is `inst`, or one of the n_insts - 1 that follow it. */
+/* The device's position: the first unfinished instruction is `inst`, or one of the n_insts - 1
+ * instructions that follow it. */
 typedef struct DtPositionAt {
     uint32_t inst, n_insts;
     int64_t step;
 } DtPositionAt;
 
-/* Once, before the first entry. */
+/* Called once, before the first entry. */
 void dt_position_open(DtRank *rank);
 /* Called before an entry, before each of its instructions, and after it. is_captured: it goes
  * into a graph. */
 void dt_position_entry(DtRank *rank, const char *entry);
 void dt_position_inst(DtRank *rank, uint32_t inst, bool is_captured);
 void dt_position_end(DtRank *rank);
-/* At the beginning or end of a graph: the next instruction gets a mark of its own. */
+/* Called at the beginning or the end of a graph: the next instruction gets a mark of its own. */
 void dt_position_break(DtRank *rank);
-/* False: no marked instruction is unfinished. */
+/* False: no instruction with a mark is unfinished. */
 bool dt_position_read(const DtPlan *plan, const DtSlot *slot, DtPositionAt *ret_marked);
-/* After the device has failed in work started earlier: stores the failed instruction in the
- * slot, and returns text to append to the message. */
+/* Called when the device has failed in work that was started earlier: stores the failed instruction
+ * in the slot, and returns text for the end of the message. */
 const char *dt_position_blame(DtRank *rank);
 
 #endif

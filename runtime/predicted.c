@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicted times, for the progress line and traces. The plan has the numbers of the device that
- * it was made for; prices and the simulated step follow from these and its instructions, as in a
- * report of dtc (plan/report/), so both agree. The device that really runs may be another one. */
+/* Predicted times, for the progress line and for traces. The plan contains the constants of the
+ * device for which it was compiled. Prices of instructions and the simulated step are computed from
+ * these, as in a report of dtc (plan/report/), so both agree. The run may use another device. */
 #include "runtime/predicted.h"
 
 #include "plan/report/device.h"
@@ -19,7 +19,7 @@ void dt_predicted_open(const DtPlan *plan, DtPredicted *ret_predicted)
         return;
     p->prices = dt_price_plan(p->arena, plan, &p->model);
     const double step = plan->n_predictions ? plan->predictions->step : 0;
-    p->step = isfinite(step) && step > 1e-9 ? step : 0; /* no machine is faster */
+    p->step = isfinite(step) && step > 1e-9 ? step : 0; /* no real machine is faster than this */
 }
 
 const DtPrice *dt_predicted_prices(const DtPredicted *predicted, uint32_t stage)

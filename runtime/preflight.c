@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks before any rank starts what a user may have got wrong: a device that this program does
- * not have, data that is missing or has another format, a place where nothing can be written.
- * The supervisor checks, so that each mistake is reported once, at once, and not as a rank's
- * failure. Nothing is created or written here, and no library is opened; the ranks check again,
- * since files may change meanwhile. */
+/* Checks, before any rank starts, for mistakes of the user: a device that this program does not
+ * support, data that are missing or have another format, a place where nothing can be written. The
+ * supervisor runs these checks, so that each mistake is reported once and at once, and not as the
+ * failure of a rank. Nothing is created or written here, and no library is loaded. The ranks check
+ * again, since files may change meanwhile. */
 #include "runtime/checkpoint.h"
 #include "runtime/cluster.h"
 #include "runtime/data_same.h"
@@ -31,14 +31,14 @@ static DtStatus check_names(const DtRunOptions *options, const DtPlan *plan)
     return dt_load_choose(options, plan, &device, &comm);
 }
 
-/* The checkpoint from which a run continues, as far as its folder shows before ranks start. */
+/* The checkpoint from which a run continues, as far as the folder tells before ranks start. */
 typedef struct Resumed {
-    const char *path; /* NULL: there is none, or its data does not matter */
+    const char *path; /* NULL: there is no checkpoint, or its data do not matter */
     DtManifest manifest;
 } Resumed;
 
-/* Finds that checkpoint. Does not report a damaged folder: the ranks, which also read the tensors,
- * report it. */
+/* Finds that checkpoint. A damaged folder is not reported here: the ranks report it, since they
+ * also read the tensors. */
 static void find_resumed(DtArena *memory, const DtRunOptions *options, Resumed *ret_resumed)
 {
     DtCheckpointList list;
@@ -100,7 +100,7 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
     return status;
 }
 
-/* The requirements of an evaluation or a text on the plan. */
+/* Checks what an evaluation or the generation of text needs from the plan. */
 static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
 {
     bool held_out = false, shows = false;
@@ -116,8 +116,8 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
     return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;
 }
 
-/* The folder of --resume can be read; where a run may begin without a checkpoint it may be
- * absent. */
+/* Checks that the folder of --resume can be read. If the run may begin without a checkpoint, the
+ * folder may be missing. */
 static DtStatus check_resumed(const DtRunOptions *options)
 {
     const bool may_lack = options->or_start || options->restarts > 0;

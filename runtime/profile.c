@@ -14,7 +14,7 @@
 enum { STAMPS = DT_DEVICE_STAMPS };
 
 typedef struct Row {
-    uint32_t inst; /* the first one of them */
+    uint32_t inst; /* the first instruction of the row */
     uint64_t n;
     double seconds, bytes, flops;
 } Row;
@@ -22,11 +22,11 @@ typedef struct Row {
 struct DtProfile {
     const DtRank *rank;
     Row *rows;
-    uint32_t *row_of; /* by instruction */
+    uint32_t *row_of; /* by instruction: its row */
     uint32_t n_rows;
     int64_t first, n_steps;
-    double seconds;              /* of the steps */
-    uint32_t pending[STAMPS / 2]; /* instructions between stamps 2 i and 2 i + 1 */
+    double seconds;              /* seconds of all steps */
+    uint32_t pending[STAMPS / 2]; /* the instructions between stamps 2 i and 2 i + 1 */
     uint32_t n_pending;
     double at[STAMPS];
 };
@@ -48,7 +48,8 @@ static double of_product(const DtPlanGemm *g, double *ret_bytes)
     return 2 * batch * m * n * k;
 }
 
-/* Bytes that the instruction moves, except received ones; returns its floating-point operations. */
+/* Sets the bytes that the instruction moves, except those that it receives; returns its
+ * floating-point operations. */
 static double work_of(const DtPlan *plan, const DtPlanInst *inst, double *ret_bytes)
 {
     *ret_bytes = 0;
@@ -63,7 +64,7 @@ static double work_of(const DtPlan *plan, const DtPlanInst *inst, double *ret_by
     }
 }
 
-/* Whether two instructions are one row. */
+/* Whether two instructions are shown in one row. */
 static bool are_alike(const DtPlanInst *a, const DtPlanInst *b)
 {
     return a->kind == b->kind && a->ref == b->ref &&
@@ -78,7 +79,8 @@ DtProfile *dt_profile_new(DtRank *rank, int64_t first)
     profile->first = first;
     profile->rows = DT_NEW_ARRAY(rank->memory, Row, plan->n_insts + 1);
     profile->row_of = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_insts + 1);
-    uint32_t *kernels = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_kernels + 1); /* 1 + row */
+    /* 1 + number of the row */
+    uint32_t *kernels = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_kernels + 1);
     uint32_t *gemms = DT_NEW_ARRAY(rank->memory, uint32_t, plan->n_gemms + 1);
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const DtPlanInst *inst = &plan->insts[i];

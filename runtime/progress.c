@@ -40,8 +40,8 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
     progress->peak = plan->predictions->peak * plan->meta->n_ranks;
 }
 
-/* Steps between lines when nobody watches: 1, 2, 5, 10, 20, 50 ... so that there are at most about
- * fifty. */
+/* The number of steps between two lines if the output is no terminal: 1, 2, 5, 10, 20, 50 ... so
+ * that there are at most about fifty lines. */
 static int64_t line_distance(const DtProgress *progress)
 {
     static const int factors[3] = {1, 2, 5};
@@ -96,7 +96,7 @@ static void add_norm(const DtLossReport *loss, DtText *text)
         dt_text_printf(text, "  norm %.3g", loss->grad_norm);
 }
 
-/* Losses and metrics, norms and rates. */
+/* Adds losses and metrics, norms and rates. */
 static void add_values(const DtStepReport *report, DtText *text)
 {
     uint32_t n = 0;
@@ -119,7 +119,8 @@ static void add_values(const DtStepReport *report, DtText *text)
         dt_text_printf(text, "  lr %.2e", report->losses[0].lr);
 }
 
-/* The compiler's prediction; MFU by the operations of the serial program (`dtc explain MFU`). */
+/* Adds the compiler's prediction, and the MFU from the operations of the serial program (`dtc
+ * explain MFU`). */
 static void add_predicted(const DtProgress *progress, DtText *text)
 {
     const double mean = progress->seconds_per_step;
@@ -136,7 +137,8 @@ void dt_progress_step(DtProgress *progress, const DtStepReport *report)
     char memory[32], eta[40], rate[40];
     uint64_t now = dt_now_ns();
     double *mean = &progress->seconds_per_step;
-    /* The first step touches all memory for the first time: it does not count. */
+    /* The first step is slower, since it accesses all memory for the first time; it does not
+     * count. */
     *mean = report->step <= progress->first_step + 2 ? report->seconds
                                                      : 0.95 * *mean + 0.05 * report->seconds;
     if (progress->out == NULL || !is_due(progress, report, now))

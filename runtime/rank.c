@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank is in the mesh: coordinates, groups, what it has of arenas; and how it fails. */
+/* A rank's coordinates in the mesh, its groups, the sizes of its arenas; and how a failure of the
+ * rank is recorded. */
 #include "runtime/rank.h"
 
 #include "base/stages.h"
@@ -32,7 +33,7 @@ bool dt_rank_fail_status(DtRank *rank, const DtStatus *status)
         return false;
     rank->failure = *status;
     if (rank->slot) {
-        /* Other processes read the slot once its phase allows it. */
+        /* Other processes may read the message when the phase is stored. */
         snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status->message);
         atomic_store(&rank->slot->exit_code, status->code);
         atomic_store_explicit(&rank->slot->phase, DT_PHASE_FAILED, memory_order_release);

@@ -6,17 +6,19 @@
 #include <string.h>
 
 typedef struct Link {
-    uint32_t metric, next; /* next: 1 + number of the instruction's next link; 0: none */
+    uint32_t metric, next; /* links of lists. next: 1 + number of the next link of the same
+                            * instruction; 0: none */
 } Link;
 
 struct DtReadback {
-    uint32_t *first; /* by instruction: as `next` */
+    uint32_t *first; /* by instruction: its first link, like `next` */
     DT_VEC(Link) links;
-    bool noted[DT_DEVICE_CELLS]; /* by metric: in this run of its entry, or the last one */
+    bool noted[DT_DEVICE_CELLS]; /* by metric: the cell that has its value from this run of its
+                                  * entry, or the last one */
 };
 
-/* Whether the instruction may write there; an address that depends on a register may be any of its
- * arena. */
+/* Whether the instruction may write the scalar. An address that depends on a register may be
+ * anywhere in its arena. */
 static bool may_write(const DtRank *rank, uint32_t inst, const DtPlanMetric *metric)
 {
     const DtPlan *plan = rank->plan;
@@ -44,8 +46,9 @@ static void add_link(DtRank *rank, uint32_t inst, uint32_t metric)
     early->first[inst] = early->links.n;
 }
 
-/* Its result is available after it, unless it was only started: then after the instruction that
- * waits for it. Events of a ring have numbers that move with it. */
+/* The instruction's result is available after it. If it was only started, the result is available
+ * after the instruction that waits for it. Events of a ring have numbers that depend on its
+ * position. */
 static void link_writer(DtRank *rank, uint32_t inst, uint32_t metric)
 {
     const DtPlan *plan = rank->plan;

@@ -11,13 +11,13 @@ typedef struct Batch {
     int64_t step, first, rows;
 } Batch;
 
-typedef struct Ready { /* a batch that was read ahead */
+typedef struct Ready { /* a batch that was read before it is needed */
     Batch batch;
     DtLent inputs[AHEAD_INPUTS];
 } Ready;
 
 struct DtReading {
-    Batch seen[MOST]; /* in this run of the entry */
+    Batch seen[MOST]; /* how many of them were used in this run of the entry */
     Ready ready[MOST];
     uint32_t n_seen, n_ready;
 };
@@ -67,7 +67,7 @@ static void give_back(DtRank *rank, Ready *ready, uint32_t n, bool written)
         dt_device_back(rank, &ready->inputs[i], written);
 }
 
-/* Drops data that was read for earlier steps in which the entry did not run. */
+/* Drops data that was read in advance for earlier steps, in which the entry did not run. */
 static void drop_old(DtRank *rank)
 {
     struct DtReading *reading = rank->reading;
@@ -82,7 +82,7 @@ static void drop_old(DtRank *rank)
     reading->n_ready = n;
 }
 
-/* Whether it was read ahead; then it is on its way to the places. */
+/* Whether the batch was read in advance. If so, starts copying it to its places. */
 static bool use_ready(DtRank *rank, const Batch *wanted, const DtPlaceAt *places)
 {
     struct DtReading *reading = rank->reading;
@@ -143,7 +143,8 @@ void dt_reading_ahead(DtRank *rank, int64_t next)
 
 /* ---- when it is needed ---- */
 
-/* Noted only where whole inputs are read, since nothing else of the place is known ahead. */
+/* Recorded only if whole inputs are read, since the places of parts of inputs are not known in
+ * advance. */
 static void note(DtRank *rank, const Batch *batch, bool is_whole)
 {
     struct DtReading *reading = rank->reading;

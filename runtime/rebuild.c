@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels compiled again from the C text in the plan, for this processor: when --rebuild asks for
- * it, and when the plan's machine code is for another processor, or for a higher level than this
- * one has. The text is canonical C, so the numbers are those of the plan's own code. The supervisor
- * compiles first, which fills the compiler's cache; ranks find the results there. */
+/* Compiles kernels again for this processor, from the C text in the plan. This happens with
+ * --rebuild, and if the plan's machine code is for another processor or for a higher instruction
+ * set level. The text is canonical C, so results are the same as those of the plan's own code. The
+ * supervisor compiles first and fills the compiler's cache, where the ranks find the results. */
 #include "base/hostcc.h"
 #include "base/text.h"
 #include "plan/calls.h"
@@ -11,7 +11,7 @@
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan)
 {
     bool wanted = options->rebuild;
-    if (plan->n_launches > 0) /* for GPUs: device_cuda.c */
+    if (plan->n_launches > 0) /* for GPUs see device_cuda.c */
         return false;
     for (uint32_t i = 0; i < plan->n_codes; i++)
         wanted |= !dt_hostcc_runs(dt_plan_str(plan, plan->codes[i].target)) &&

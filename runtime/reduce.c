@@ -16,8 +16,8 @@
             a[i] = (T)(expression);         \
     } while (0)
 
-/* A row per dtype and way of adding (U: unsigned counterpart, whose sums wrap). The comparison with
- * itself finds NaN. */
+/* A row for each dtype and kind of addition (U: the unsigned type, whose sums wrap). NaN is found
+ * by comparing a value with itself. */
 #define FUNCTION(name, T, U)                                                           \
     static void name(DtPlanReduce reduce, void *into, const void *from, int64_t count) \
     {                                                                                  \

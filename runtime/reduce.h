@@ -7,17 +7,17 @@
 
 #include <stdbool.h>
 
-/* Whether reductions know dtype: all but u16. */
+/* Whether this file can reduce the dtype: all except u16. */
 bool dt_reduce_knows(DtPlanDtype dtype);
 
 /* to[i] = from[0][i] + from[1][i] + ... (or maximum, minimum) over n >= 1 buffers in their order,
- * for count elements. 16-bit floats are added in f32 and rounded once. A NaN wins every comparison;
- * the sum of bools is `or`; integer sums wrap. The buffers are aligned for dtype; `to` overlaps
- * none of them. */
+ * for count elements. 16-bit floats are added in f32 and rounded once. The maximum or minimum with
+ * a NaN is NaN; the sum of bools is `or`; integer sums wrap. The buffers are aligned for dtype;
+ * `to` overlaps none of them. */
 void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from,
                        uint32_t n, int64_t count);
 
-/* count 16-bit floats of dtype as f32, exactly; and back, to the nearest. */
+/* Converts `count` 16-bit floats of dtype to f32, exactly; and back, rounding to nearest. */
 void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count);
 void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count);
 

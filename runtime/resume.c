@@ -15,18 +15,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NAMED: so many of the checkpoints passed over are named, of others only the number is shown */
+/* NAMED: this many of the skipped checkpoints are named; of the others only the number is shown */
 enum { ROUNDS = 100, NAMED = 3 };
 
 /* State of rank 0's choice of a checkpoint. */
 typedef struct Chooser {
     const DtCheckpointFrom *from;
     DtArena *memory;
-    DT_VEC(DtCheckpointEntry) damaged; /* found while they were loaded */
-    DT_VEC(const char *) named;        /* paths */
+    DT_VEC(DtCheckpointEntry) damaged; /* damage found while ranks loaded the checkpoint */
+    DT_VEC(const char *) named;        /* paths of checkpoints that were rejected */
 } Chooser;
 
-/* Names of tensors come out of files and may be anything. */
+/* Makes a message printable: names of tensors come from files and may contain any bytes. */
 static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void note(const char *format, ...)
 {
@@ -54,7 +54,8 @@ static void name_damaged(Chooser *chooser, const DtCheckpointEntry *entry)
         note("more checkpoints of that folder are passed over");
 }
 
-/* The result of a rank's attempt to load one. The list contains sizes and manifests only. */
+/* The result of a rank's attempt to load a checkpoint. The folder's list is made from sizes and
+ * manifests only, so damage of tensors shows only here. */
 static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
@@ -68,8 +69,8 @@ static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 
 /* ---- choosing ---- */
 
-/* The newest good checkpoint of a folder. NULL if it has none: ret_why is then the defect of the
- * one with most steps, or DT_OK if there is none at all. */
+/* The newest good checkpoint of a folder; NULL if it has none. Then ret_why is the defect of the
+ * checkpoint with the most steps, or DT_OK if the folder has no checkpoint at all. */
 static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpointEntry **ret_entry,
                           DtStatus *ret_why)
 {
@@ -98,7 +99,7 @@ static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpoi
     return DT_OK;
 }
 
-/* NULL in ret_entry: no checkpoint, the run begins at step 0. */
+/* NULL in ret_entry: there is no checkpoint, and the run begins at step 0. */
 static DtStatus choose(Chooser *chooser, const DtCheckpointEntry **ret_entry)
 {
     const DtCheckpointFrom *from = chooser->from;
@@ -140,8 +141,8 @@ static bool meet(DtRank *rank)
     return rank->n_ranks == 1 || rank->comm_ops->barrier(rank->comm, &rank->world);
 }
 
-/* Every rank's outcome is in its slot now: whether all of them have it. Else rank 0 notes why
- * not. */
+/* Called when every rank has stored its result in its slot. Returns whether all ranks have loaded
+ * the checkpoint; if not, rank 0 records why. */
 static bool all_loaded(DtRank *rank, Chooser *chooser)
 {
     for (uint32_t r = 0; r < rank->n_ranks; r++) {
@@ -190,7 +191,8 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
         const char *loss = dt_plan_str(plan, plan->objectives[i].loss);
         const DtManifestUpdates *found = NULL;
         for (uint32_t k = 0; k < manifest->n_updates; k++)
-            if ((plan->n_objectives == 1 && manifest->n_updates == 1) || /* with any name */
+            /* for a loss of any name */
+            if ((plan->n_objectives == 1 && manifest->n_updates == 1) ||
                 strcmp(manifest->updates[k].loss ? manifest->updates[k].loss : "loss", loss) == 0)
                 found = &manifest->updates[k];
         if (!found)
@@ -202,7 +204,7 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
     return true;
 }
 
-/* Sets the position in the data and compares the data with the checkpoint's. False after a
+/* Sets the position in the data, and compares the data with those of the checkpoint. False after a
  * failure. */
 static bool take_position(DtRank *rank, const DtManifest *manifest)
 {
@@ -224,7 +226,7 @@ static bool take_position(DtRank *rank, const DtManifest *manifest)
     return true;
 }
 
-/* One attempt at the checkpoint that was chosen. False after a failure that ends the run. */
+/* Makes one attempt to load the chosen checkpoint. False after a failure that ends the run. */
 static bool load_chosen(DtRank *rank, DtArena *memory, Chooser *chooser, DtManifest *ret_manifest,
                         bool *ret_loaded)
 {

@@ -70,15 +70,16 @@ typedef enum DtGemmKind {
 } DtGemmKind;
 extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
 
-/* Who computes attention: whoever is faster on this GPU, the library, or the plan's own kernels. */
+/* What computes attention: the faster one on this GPU (TIMED), the library, or the plan's own
+ * kernels. */
 typedef enum DtAttention {
     DT_ATTENTION_TIMED,
     DT_ATTENTION_CUDNN,
     DT_ATTENTION_GENERATED
 } DtAttention;
 
-/* Who does epilogues of products that have two forms: the library, kernels, or whoever is faster on
- * this GPU. */
+/* What computes epilogues of products that have two forms: the library, kernels, or the faster one
+ * on this GPU. */
 typedef enum DtEpilogueWish {
     DT_EPILOGUES_TIMED,
     DT_EPILOGUES_FUSED,
@@ -89,13 +90,14 @@ typedef struct DtRedirect {
     const char *from, *to;
 } DtRedirect; /* --data OLD=NEW */
 
-/* dtrun's command line (runtime/options.def). Folders and files as written. */
+/* The command line of dtrun (runtime/options.def). Folders and files as the user wrote them. */
 typedef struct DtRunOptions {
     const char *plan_path;
-    int64_t steps;             /* -1: as the plan says */
+    int64_t steps;             /* -1: the number in the plan */
     const char *device;        /* "cpu", "cuda", "apart" */
-    bool share_gpu;            /* several ranks may share a GPU */
-    bool windows;              /* NCCL gets windows of the memory that collectives use */
+    bool share_gpu;            /* several ranks may use the same GPU */
+    bool windows;              /* the memory that collectives access is registered with NCCL as
+                                * windows */
     bool algorithms_first;     /* take the GPU library's first proposals, without timing */
     /* the command line has these options, also with their defaults, which a checkpoint's choice
      * would overrule silently */
@@ -113,24 +115,24 @@ typedef struct DtRunOptions {
     const char *log, *trace;   /* files, or NULL */
     bool profile, json;        /* --profile, and as JSON */
     const char *record, *compare; /* files, or NULL */
-    bool eval;                 /* only evaluate */
+    bool eval;                 /* only evaluates */
     bool data_synthetic;       /* --data=synthetic */
     bool data_changed; /* with `resume`: continue although the data differs from the checkpoint's */
     DtRedirect redirects[16];
     uint32_t n_redirects;
     int64_t restarts;
-    int64_t nodes, node;  /* number of machines, 0: one; number of this one */
+    int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
     const char *meet;     /* "host:port" where they meet */
-    int64_t max_ranks;    /* most ranks of a plan that is started; 0: the default */
-    bool unproved;        /* starts a plan that is not proved (dtrun.c) */
-    double timeout;       /* seconds without progress of a rank; 0: none */
+    int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
+    bool unproved;        /* starts a plan that was not proved (dtrun.c) */
+    double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */
     const char *generate; /* prompt, or NULL */
     const char *reference; /* file of tokens and logits to compare with, or NULL */
     int64_t tokens;
     double temperature;
-    uint64_t seed; /* of --generate */
+    uint64_t seed; /* options of --generate */
     DtGemmKind gemm;
-    DtAttention attention; /* of device "cuda" */
+    DtAttention attention; /* options of device "cuda" */
     DtEpilogueWish epilogues;
     bool rebuild;         /* compile kernels from the plan's C text */
     bool quiet;
@@ -147,25 +149,27 @@ static inline bool dt_run_predicts(const DtRunOptions *options)
 
 uint64_t dt_now_ns(void); /* monotonic (rank.c) */
 
-/* What a checkpoint records of a data source, so that a resumed run notices when the data have
+/* What a checkpoint stores about a data source, so that a resumed run notices that the data have
  * changed (data_facts.c). For synthetic data all members are 0. */
 typedef struct DtDataFact {
-    const char *input;       /* the first that it fills; "eval.NAME": of held-out data */
-    const char *source;      /* the current source, for messages; not in checkpoints */
-    int64_t samples, values; /* values: of a sample */
-    int64_t first;           /* index of the first value of the files that this source reads */
-    int64_t bytes;           /* of all files */
-    uint64_t digest;         /* of their sizes, and of at most 1 MiB of their bytes */
+    const char *input;       /* the first input that the source fills; "eval.NAME" for held-out
+                              * data */
+    const char *source;      /* the source of this run, for messages; not in checkpoints */
+    int64_t samples, values; /* values: number of values of a sample */
+    int64_t first;           /* index, among all values of the files, of the first one that this
+                              * source reads */
+    int64_t bytes;           /* values of all files */
+    uint64_t digest;         /* a hash of the files' sizes and of at most 1 MiB of their bytes */
 } DtDataFact;
 
-/* The values of settings in formulas of scalars, from the plan or --set. */
+/* The values of settings that occur in formulas of scalars, from the plan or from --set. */
 typedef struct DtRunSettings {
     DtFormulaSetting at[DT_PLAN_MAX_SETTINGS];
     uint32_t n;
 } DtRunSettings;
 
-/* settings.c: --steps and --set on the plan's own numbers. Errors: a key that does not exist, with
- * the nearest one, and one that nothing in this plan depends on. */
+/* settings.c: applies --steps and --set to the numbers of the plan. Errors: a key that does not
+ * exist (the message has the most similar one), and a key that this plan does not use. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtRunSettings *ret_settings);
 /* The value of a scalar in step `step`, from 0, whose update is number `updates`, from 1; NaN: its
@@ -174,25 +178,25 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                           const DtRunSettings *settings, int64_t step, int64_t updates,
                           double loss_scale);
 
-/* preflight.c: checks before any rank starts what a user may have got wrong: names of devices and
- * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps
- * and --set applied. ret_notes: warnings, as lines. */
+/* preflight.c: checks, before any rank starts, what the user gave: names of devices and
+ * communicators, data, folders to read, folders and files to write, prompts. meta: with --steps and
+ * --set applied. ret_notes: warnings, as lines. */
 DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, const DtPlanMeta *meta,
                             DtText *ret_notes);
-/* Whether a run with these options and settings reads the sources of `train`, or the held-out
- * ones. */
+/* Whether a run with these options and settings reads the training data, or the held-out data. */
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval);
 
-/* cuda_list.c: says which GPUs and libraries there are, and how fast each GPU copies; fails if none
- * can be used. json: the GPUs alone, in a list. */
+/* cuda_list.c: prints which GPUs and libraries there are, and how fast each GPU copies; fails if
+ * none can be used. json: prints only the GPUs, as a list. */
 DtStatus dt_cuda_list(bool json, FILE *out);
 
-/* load.c: whether all ranks of a plan fit into this machine; DT_EXIT_DOES_NOT_FIT with both
- * sizes. */
+/* load.c: checks whether all ranks of a plan fit into this machine's memory. If not,
+ * DT_EXIT_DOES_NOT_FIT with both sizes. */
 DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
-/* rebuild.c: whether kernels must be compiled for this processor; their machine code, per unit. */
-/* said: warnings, lines; or NULL */
+/* rebuild.c: compiles kernels for this processor if that is necessary; returns the machine code of
+ * each unit. */
+/* ret: warnings as lines; may be NULL */
 typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt;
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
@@ -203,46 +207,46 @@ typedef enum DtPhase {
     DT_PHASE_NONE,
     DT_PHASE_LOADING,
     DT_PHASE_RUNNING,
-    DT_PHASE_WAITING /* for other ranks */,
+    DT_PHASE_WAITING /* rank r's part of what other ranks read */,
     DT_PHASE_EVAL,
     DT_PHASE_SAVING,
     DT_PHASE_DONE,
     DT_PHASE_FAILED
 } DtPhase;
 
-/* A counter that only grows, and the number of waiters that sleep until it does. Alone in its
- * cache line. */
+/* A counter that only grows, and the number of ranks that sleep until it does. It has a cache line
+ * of its own. */
 typedef struct DtSyncWord {
     _Alignas(64) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
 } DtSyncWord;
 
 /* Data that one rank publishes for the others, in cache lines of its own. Only that rank writes
- * it. */
+ * them. */
 typedef struct DtSlot {
     _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
     _Atomic int32_t pid;
-    _Atomic int64_t step;  /* being run */
+    _Atomic int64_t step;  /* number of the entry that is running */
     _Atomic uint32_t inst; /* number of the instruction being run (plan->insts); UINT32_MAX: none */
-    /* Set by dt_shared_wait and dt_shared_go_on. */
-    _Atomic uint32_t waits_for; /* a rank it waits for, if known; else UINT32_MAX */
+    /* The next three are set by dt_shared_wait and dt_shared_go_on. */
+    _Atomic uint32_t waits_for; /* a rank for which this one waits, if known; else UINT32_MAX */
     _Atomic uint64_t wait_began_ns;  /* dt_now_ns() when it began to wait for others; 0: not */
-    _Atomic uint64_t wait_looked_ns; /* when it last found that this wait is not over */
+    _Atomic uint64_t wait_looked_ns; /* when it last looked and found that it must still wait */
     _Atomic uint64_t progress;  /* grows with every instruction */
     _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
     _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
     _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
     _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
-    /* once phase is FAILED: 1 if the contents of a file are the cause, not the rank */
+    /* once phase is FAILED: 1 if the content of a file is the cause, and not the rank itself */
     _Atomic uint32_t by_data;
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
     _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
                                  * computes */
-    _Atomic int32_t load_code;  /* result of loading the chosen checkpoint */
+    _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];
-    /* DT_MARK_..: progress words that the device writes (position.h); 0: not written */
+    /* DT_MARK_..: progress words that the device writes (position.h); 0: it has not written any */
     _Alignas(128) _Atomic uint32_t marks[2];
 } DtSlot;
 
@@ -251,10 +255,10 @@ typedef struct DtShared {
     char magic[8];   /* "DTSHARED" */
     uint64_t digest; /* of the plan; ranks compare it */
     uint64_t bytes;
-    uint32_t n_ranks, attempt; /* attempt: 0, then 1.. after restarts */
-    int32_t supervisor;        /* process that made the mapping and starts the ranks */
-    /* With several nodes: where rank 0 listens for the first rank of each other node, which must
-     * send the token; -1: rank 0 is on another node. */
+    uint32_t n_ranks, attempt; /* number of the attempt: 0 first, then 1 .. after restarts */
+    int32_t supervisor;        /* the process that made the mapping and starts the ranks */
+    /* With several nodes: the socket on which rank 0 waits for the first rank of each other node,
+     * which must send the token; -1: rank 0 is on another node. */
     int32_t meet_fd;
     uint32_t meet_port;
     uint64_t meet_token;
@@ -265,11 +269,12 @@ typedef struct DtShared {
     _Alignas(64) _Atomic uint32_t abort;
     /* Set on Ctrl-C: finish the step, save and end. */
     _Alignas(64) _Atomic uint32_t stop;
-    /* The rest is equal on all nodes after every meeting of all ranks (cluster.c). */
+    /* All following members are equal on all nodes after every meeting of all ranks (cluster.c). */
     _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
     _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
-    _Atomic uint32_t has_saved; /* whether this run, in this attempt or before, has saved one */
-    _Atomic int32_t save_code;  /* of the last save, for the other ranks */
+    _Atomic uint32_t has_saved; /* whether this run has saved a checkpoint, in this attempt or an
+                                 * earlier one */
+    _Atomic int32_t save_code;  /* status of the last save, for the other ranks */
     /* The checkpoint that all ranks load (resume.c); -1: none. */
     _Atomic int64_t chosen_serial;
     char chosen[3200];
@@ -285,22 +290,24 @@ typedef struct DtSharedLayout {
 } DtSharedLayout;
 
 void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout);
-/* An anonymous memory file of that size with DtShared filled in; closed on exec unless cleared. */
+/* Makes an anonymous memory file of that size with DtShared filled in. It is close-on-exec unless
+ * the caller clears that. */
 DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd);
 /* Maps header, slots and communicator area. The arenas are mapped by load.c. */
 DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
 void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
-uint64_t dt_shared_slots(void); /* where slots begin: whole pages after the start */
+uint64_t dt_shared_slots(void); /* offset of the slots: the first whole page after the start */
 DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
 char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
-/* Sets the abort word (kept if set before). by: the rank that failed first, or DT_BY_SUPERVISOR.
- * Waits look at the word by themselves. */
+/* Sets the abort word, unless it is set already. by: the rank that failed first, or
+ * DT_BY_SUPERVISOR. Ranks that wait look at the word regularly; they need not be woken. */
 enum { DT_BY_SUPERVISOR = -1 };
 void dt_shared_abort(DtShared *shared, int64_t by);
 /* The rank that set the word; DT_BY_SUPERVISOR if it is not set or no rank set it. */
 int64_t dt_shared_aborter(DtShared *shared);
-/* A rank waits for rank `who` (UINT32_MAX: not known which), and has just looked at now_ns whether
- * it must. Called once per look; the first call begins the wait, and dt_shared_go_on ends it. */
+/* Records in the slot that this rank waits for rank `who` (UINT32_MAX: not known which), and that
+ * it looked at now_ns and must still wait. It is called once per look. The first call begins the
+ * wait; dt_shared_go_on ends it. */
 void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns);
 void dt_shared_go_on(DtSlot *slot);
 bool dt_shared_waits(const DtSlot *slot);
@@ -320,7 +327,7 @@ typedef struct DtLog DtLog;
 typedef struct DtRankGroup {
     uint32_t size, me;     /* my member number */
     const uint32_t *ranks; /* the members in order; reductions add in this order */
-    /* number of the group among the groups with this mask, 0 .. n_ranks/size - 1 */
+    /* number of this group among the groups with the same mask, 0 .. n_ranks/size - 1 */
     uint32_t number;
 } DtRankGroup;
 
@@ -344,18 +351,19 @@ typedef struct DtPlaceAt {
     int64_t offset, bytes;
 } DtPlaceAt;
 
-/* Whether the awaited event has happened. */
+/* Returns whether the event for which one waits has happened. */
 typedef bool DtIsDone(void *context);
 
-/* Communicator. All functions return false after dt_rank_fail or when the abort word was set.
- * Members of a group call in the same order. Reductions of shm add in member order: the same bits
- * on every run. Each wait spins about 200 times, then sleeps on a futex, and looks at the abort
- * word; the slot says meanwhile for whom (dt_shared_wait). */
+/* Communicator. All functions return false after dt_rank_fail or when the abort word was set. The
+ * members of a group must call its functions in the same order. Reductions of `shm` add in member
+ * order, so they give the same bits in every run. Each wait spins about 200 times, then sleeps on a
+ * futex, and looks at the abort word; the slot says meanwhile for whom (dt_shared_wait). */
 typedef struct DtCommOps {
     const char *name;
     DtStatus (*open)(DtRank *rank, DtComm **ret_comm);
     void (*close)(DtComm *comm);
-    /* to and from: count elements; equal, or disjoint; both may be memory of the process */
+    /* to and from: count elements each; they are either equal or disjoint. Both may be memory of
+     * this process. */
     bool (*all_reduce)(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
                        int64_t count, DtPlanDtype dtype, DtPlanReduce reduce);
     /* Exchanges of blocks of count elements. blocks NULL: contiguous, in member order.
@@ -383,28 +391,28 @@ typedef struct DtCommOps {
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
-    /* get copies from an arena of another rank. That rank calls serve until this one calls
-     * release. */
+    /* get copies bytes from an arena of another rank. That rank must call serve, which ends when
+     * this rank calls release. */
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
                 void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
-    void (*release)(DtComm *comm); /* of all other ranks */
+    void (*release)(DtComm *comm); /* release: for all other ranks */
     /* Before each step, by all ranks: brings rank 0's shared->last_step to all; NULL: they share
      * it. */
     bool (*decide)(DtComm *comm);
-    /* Device memory that the communicator needs, in bytes; NULL: none. */
+    /* Bytes of device memory that the communicator needs; NULL: none. */
     uint64_t (*memory)(const DtRank *rank);
-    /* For communicators with queues on the device; NULL: it has none. starts: whether messages
-     * of the channel can be asynchronous; otherwise the receiver starts them when it waits.
-     * enter and leave are called around each function above; event: the event that a later await
-     * names, or -1: the next instruction waits for the communication. */
+    /* For communicators with queues on the device; NULL: it has none. starts: whether messages of
+     * the channel can be asynchronous; otherwise the receiver starts them when it waits. enter and
+     * leave are called before and after each function above. event: the event that a later await
+     * names; -1: there is none, and the next instruction waits for the communication. */
     bool (*starts)(const DtComm *comm, uint32_t channel);
     bool (*enter)(DtComm *comm, const DtPlanInst *inst);
     bool (*leave)(DtComm *comm, const DtPlanInst *inst, int64_t event);
     bool (*await)(DtComm *comm, int64_t event);
-    /* For functions that return before their work on the device is complete: waits until
-     * is_done, which is polled, or until the run is to stop; NULL: work is complete when a
-     * function returns. */
+    /* Some devices' functions return before their work is complete. This function waits until
+     * is_done, which it polls, returns true, or until the run is to stop. NULL: work is complete
+     * when a function returns. */
     bool (*wait)(DtComm *comm, DtIsDone *is_done, void *context);
 } DtCommOps;
 
@@ -412,14 +420,15 @@ extern const DtCommOps dt_comm_shm, dt_comm_nccl; /* comm_shm.c, comm_nccl.c */
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 
-/* Operands of a product: A, B, C, and the vector and matrix of its epilogue, 0 if it has none. */
+/* Addresses of a product's operands: A, B, C, and the vector and matrix of its epilogue; 0 if it
+ * has none. */
 enum { DT_GEMM_A, DT_GEMM_B, DT_GEMM_C, DT_GEMM_VECTOR, DT_GEMM_MATRIX, DT_GEMM_OPERANDS };
 
-/* Device: its memory, and the work of one instruction. */
+/* A device: functions for its memory, and for each kind of instruction. */
 typedef struct DtDeviceOps {
     const char *name;
-    /* its memory is the process's, and ranks of one machine can share it; it has no put and get
-     * then */
+    /* its memory is memory of the process, which ranks of one machine can share; then it has no put
+     * and get */
     bool is_host;
     /* Opens the device with the plan's code, before arenas are made. *ret_state must be closed
      * even after a failure, if it is set. */
@@ -427,7 +436,8 @@ typedef struct DtDeviceOps {
     void (*close)(DtDeviceState *state);
     /* Allocates an arena of device memory, zeroed, until close; NULL: load.c maps it. */
     DtStatus (*arena)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
-    /* The same in memory that other devices can access (--windows; NULL: none is). */
+    /* The same, in memory that other devices can access (for --windows). NULL: the device has no
+     * such memory. */
     DtStatus (*window)(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret_at);
     /* The device's address of mapped memory; NULL: the same address. */
     DtDeviceAt (*address)(char *mapped);
@@ -435,11 +445,11 @@ typedef struct DtDeviceOps {
     void (*kernel)(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_pointers,
                    const DtDeviceAt *pointers, const int64_t *integers);
     bool (*gemm)(DtDeviceState *state, uint32_t gemm, const DtDeviceAt at[DT_GEMM_OPERANDS]);
-    /* Chooses algorithms of products: called by all ranks together, after a checkpoint is loaded
-     * and before the first entry. Appends lines for the log. NULL: nothing to choose. */
+    /* Chooses algorithms of products. All ranks call it together, after a checkpoint is loaded and
+     * before the first entry. Appends lines for the log. NULL: the device has nothing to choose. */
     bool (*choose)(DtDeviceState *state, DtText *ret_said);
-    /* The address at which instructions started from now on find the number of the step. NULL:
-     * it is an argument of kernels. */
+    /* The address at which instructions that are started from now on find the number of the step.
+     * NULL: kernels get it as an argument. */
     DtDeviceAt (*step)(DtDeviceState *state, int64_t number);
     /* the ranges may overlap */
     void (*copy)(DtDeviceState *state, DtDeviceAt to, DtDeviceAt from, int64_t bytes);
@@ -448,13 +458,15 @@ typedef struct DtDeviceOps {
      * may be reused; when get returns, the bytes are there. */
     void (*put)(DtDeviceState *state, DtDeviceAt to, const void *from, int64_t bytes);
     void (*get)(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes);
-    /* Host memory from which the device copies by itself: lend returns some (NULL: none is
-     * free), which the caller fills and then sends or drops. NULL: the device has none. */
+    /* Host memory from which the device copies by itself. lend returns some (NULL: none is free).
+     * The caller fills it, and then either sends it or drops it. NULL: the device has no such
+     * memory. */
     char *(*lend)(DtDeviceState *state, int64_t bytes);
     void (*send)(DtDeviceState *state, char *lent, DtDeviceAt to, int64_t bytes);
     void (*drop)(DtDeviceState *state, char *lent);
-    /* note: copies up to 8 bytes to a cell once all earlier work is done. noted: waits for that
-     * copy, but for no later work, and reads the cell. NULL: the device has no cells. */
+    /* Cells, which receive scalars. note: copies up to 8 bytes to a cell when all earlier work is
+     * done. noted: waits for that copy, but not for later work, and reads the cell. NULL: the
+     * device has no cells. */
     void (*note)(DtDeviceState *state, uint32_t cell, DtDeviceAt from, int64_t bytes);
     void (*noted)(DtDeviceState *state, uint32_t cell, void *to, int64_t bytes);
     /* waits until all earlier work is done; NULL: it is done when functions return */
@@ -476,37 +488,38 @@ typedef struct DtDeviceOps {
 } DtDeviceOps;
 
 enum { DT_DEVICE_STAMPS = 4096, DT_DEVICE_CELLS = 64 };
-enum { DT_MARK_INST, DT_MARK_STEP }; /* of a slot (position.h) */
+enum { DT_MARK_INST, DT_MARK_STEP }; /* number of progress words in a slot (position.h) */
 
 /* device_cpu.c and so on */
 extern const DtDeviceOps dt_device_cpu, dt_device_cuda, dt_device_apart;
 
 /* The dynamic loss scale, if the plan has one (scale.c). */
 typedef struct DtScale {
-    bool is_dynamic, was_skipped; /* was_skipped: the last update was */
-    double factor;                /* of the loss; a power of two */
-    int64_t good;                 /* applied updates since it changed */
+    bool is_dynamic, was_skipped; /* was_skipped: whether the last update was skipped */
+    double factor;                /* factor of the loss; a power of two */
+    int64_t good;                 /* number of updates applied since the factor changed */
     int64_t skipped;              /* updates that were skipped */
 } DtScale;
 
-/* Batch k of an evaluation, or token k that is generated, draws random numbers as step this + k
- * would. */
+/* Batch k of an evaluation, or generated token k, uses the random numbers of step (this + k). */
 #define DT_EVAL_DRAWS ((int64_t)1 << 31)
 
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
-    DtPlanMeta meta; /* the plan's META with --steps and --set applied */
+    DtPlanMeta meta; /* the plan's META, with --steps and --set applied */
     DtRunSettings settings;
     uint32_t rank, n_ranks;
     uint32_t stage;      /* stage of this rank; 0 without a pipeline */
-    int64_t coord[16];   /* of this rank in the mesh */
-    DtArena *memory;     /* arena for everything allocated at load */
+    int64_t coord[16];   /* coordinates of this rank in the mesh */
+    DtArena *memory;     /* arena of the host for everything allocated when the rank is loaded */
     DtDeviceAt *arenas;  /* own arenas: base addresses */
-    char **peer_arenas;  /* [rank * plan->n_arenas + arena]; NULL unless in the common mapping */
+    char **peer_arenas;  /* [rank * plan->n_arenas + arena]: addresses of all ranks' arenas; NULL if
+                          * not in the common mapping */
     DtRankGroup *groups; /* per record of plan->groups */
     DtRankBlocks *blocks; /* per record of plan->blocks */
-    DtRankGroup world;   /* all ranks; groups for barriers outside the plan */
+    DtRankGroup world;   /* the group of all ranks; number of groups for barriers that are not in
+                          * the plan */
     DtRankGroup local;   /* the ranks of this node; equal to `world` if there is one node */
     DtShared *shared;
     DtSlot *slot;
@@ -515,32 +528,33 @@ struct DtRank {
     const DtDeviceOps *device_ops;
     DtDeviceState *device;
     DtLending *lending; /* device.h */
-    /* algorithms of products: in the resumed checkpoint; of this run */
+    /* algorithms of products: those in the resumed checkpoint; those of this run */
     DtAlgorithms recorded, chosen;
-    bool *second;             /* by GEMM record: whether its products have their second form
+    bool *second;             /* by GEMM record: whether its products use their second form
                                * (forms.h) */
     const char *gemm_library; /* "onednn", "openblas", "plain" */
     uint32_t n_plain_gemms;
-    /* "cudnn 9.19.0", "generated"; NULL: the device has only one way to compute attention */
+    /* what computes attention: "cudnn 9.19.0" or "generated"; NULL: the device has only one way */
     const char *attention;
-    const char *saved_attention; /* the same in the resumed checkpoint; NULL: it does not say it */
-    bool resumes;                /* the run goes on from a checkpoint */
+    const char *saved_attention; /* the same in the resumed checkpoint; NULL: it does not contain
+                                  * it */
+    bool resumes;                /* the run continues from a checkpoint */
     void **codes;       /* by code unit: dlopen handles; NULL: its kernels are interpreted */
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
-    DtData **readers;   /* per record of plan->readers; opened when first needed */
-    int64_t step;       /* step being run; data and random numbers depend on it */
+    DtData **readers;   /* by record of plan->readers; opened when first needed */
+    int64_t step;       /* step that is running; data and random numbers depend on it */
     /* Step t begins at sample origin + t * batch; not 0 after a change of the batch size. */
     int64_t origin;
-    DtDataFact *facts; /* of the sources of this run; on the first rank of each machine */
+    DtDataFact *facts; /* facts of the sources of this run; on the first rank of each machine */
     uint32_t n_facts;
-    DtDataFact *saved_facts; /* in the resumed checkpoint */
+    DtDataFact *saved_facts; /* facts of the sources in the resumed checkpoint */
     uint32_t n_saved_facts;
     int64_t save_piece; /* bytes, a multiple of 8; 0: the default of checkpoint.c; tests use less */
     DtScale scale;
-    int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* applied updates, by loss */
-    int64_t eval_batch; /* batch that readers with is_eval read */
-    bool evaluates;     /* random numbers are those of eval_batch instead of step */
-    /* address of the number on which random numbers depend; 0: it is an argument of kernels */
+    int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* number of applied updates, by loss */
+    int64_t eval_batch; /* the batch that readers of held-out data read */
+    bool evaluates;     /* random numbers are those of the evaluation's batch instead of the step */
+    /* address of the number on which random numbers depend; 0: kernels get it as an argument */
     DtDeviceAt step_at;
     DtTrace *trace;     /* NULL: none */
     DtProfile *profile; /* NULL: none */
@@ -555,7 +569,7 @@ struct DtRank {
     /* by event: a message that was started and is received at the wait */
     struct DtPending *pending;
     DtStatus failure;   /* first failure */
-    int64_t *arg_base;  /* per argument: base plus the part that depends on coordinates */
+    int64_t *arg_base;  /* by argument: its base plus the part that depends on coordinates */
     struct DtRankMap {
         void *at;
         size_t len;
@@ -570,7 +584,7 @@ struct DtRank {
 bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status);
-/* True if another rank (or the supervisor) asked everybody to stop. */
+/* Whether another rank, or the supervisor, has asked all ranks to stop. */
 static inline bool dt_rank_aborted(const DtRank *rank)
 {
     return atomic_load_explicit(&rank->shared->abort, memory_order_relaxed) != 0;
@@ -581,22 +595,24 @@ static inline bool dt_rank_aborted(const DtRank *rank)
 DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t rank, int shared_fd,
                       DtRank *ret_rank);
 void dt_load_close(DtRank *rank);
-/* Allocates arena INSTEAD, unless it is there, after all other arenas. False after dt_rank_fail. */
+/* Allocates arena INSTEAD after all other arenas, unless that was done before. False after
+ * dt_rank_fail. */
 bool dt_load_instead(DtRank *rank);
-/* The tables named by options->device and comm; by default the device for which the plan has
- * code. */
+/* The tables of functions that options->device and options->comm name; by default those of the
+ * device for which the plan has code. */
 DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan,
                         const DtDeviceOps **ret_device, const DtCommOps **ret_comm);
 
-/* init.c: values of all stores before step 0. */
+/* init.c: sets the values of all stores before step 0. */
 bool dt_init_stores(DtRank *rank);
-/* The same without the stores that something else gives their values. */
+/* The same, except for stores for which `skips` is true: they get their values otherwise. */
 typedef bool (*DtInitSkips)(const void *context, const DtRank *rank, const DtPlanStore *store);
 bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context);
-/* Local elements of store into dtype buffer (as in its arena); used by tests too. */
+/* Writes the initial values of a store's local elements to a buffer of the store's dtype, in the
+ * order of its arena; tests use it, too. */
 void dt_init_store(const DtRank *rank, const DtPlanStore *store, void *ret_values);
 
-/* scale.c: the scale at the beginning of a run. */
+/* scale.c: sets the scale at the beginning of a run. */
 void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale);
 /* After an update: records whether it was applied, or skipped because the norm is not finite,
  * and adapts the scale. False: the norm is not finite and no smaller scale could help. */
@@ -607,12 +623,12 @@ void dt_scale_resume(DtScale *scale, const DtScale *saved);
 /* Whether a checkpoint's numbers are possible in a run. */
 bool dt_scale_is_valid(const DtScale *scale);
 
-/* exec.c: runs an entry; false after a failure. */
+/* exec.c: runs an entry. False after a failure. */
 bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtRank *rank, const char *entry);
 void dt_exec_open(DtRank *rank); /* once, before the first entry */
 
-/* Metric `name` of `entry`: its record, or NULL. Scalars as double. */
+/* The record of metric `name` of `entry`, or NULL; and the value of a scalar as a double. */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
@@ -626,7 +642,8 @@ typedef struct DtShown {
 } DtShown;
 /* Values of a step. taken: by number of the loss, whether the step included it. */
 void dt_shown_step(const DtRank *rank, const bool *taken, DtShown *ret_shown);
-/* Values of an evaluation. means: the mean of each METR scalar of entry "eval" over `batches`. */
+/* The values that an evaluation displays. means: the mean over `batches` of each METR scalar of
+ * entry "eval". */
 void dt_shown_over(const DtRank *rank, const double *means, double batches, DtShown *ret_shown);
 
 /* ---- data (data.c) ---- */
@@ -637,32 +654,34 @@ void dt_shown_over(const DtRank *rank, const double *means, double batches, DtSh
 DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
                       DtData **ret_data);
 /* Opens all readers of the train block, or of its held-out data, that readers[] (by number of the
- * reader) has not yet, and fails if they cannot be paired: all have one number of samples and one
- * order, but for those that are unpaired. The caller closes what readers[] has afterwards, also
- * after a failure. */
+ * reader) has not yet, and fails if they cannot be paired: all except `unpaired` ones must have the
+ * same number of samples, and then have the same order. The caller closes what readers[] has
+ * afterwards, also after a failure. */
 DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtData **readers);
 void dt_data_close(DtData *data);
-/* data_facts.c: the record of the reader's data for a checkpoint; its name is in memory. Then:
- * whether data differs, and how. */
+/* data_facts.c: the facts of the reader's data for a checkpoint, whose name is allocated in
+ * `memory`. The other function says whether two facts differ, and how. */
 DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact);
 bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text);
-/* Checks all values of a stream of files, unless it is large: large ones are checked when they
- * are read. Appends a line for each input whose values are out of range for an axis that they
- * index, and says what happens then. */
+/* Checks all values of a stream of files, unless it is large: values of large streams are checked
+ * when they are read. Appends a line for each input whose values are out of range for an axis that
+ * they index, and says what happens then. */
 DtStatus dt_data_look(const DtData *data, DtText *ret_notes);
-/* Before the first read: step t of the run begins at sample origin + t * batch (0 without this
- * call). */
+/* Called before the first read: step t of the run begins at sample origin + t * batch. Without this
+ * call, origin is 0. */
 void dt_data_begin(DtData *data, int64_t origin);
-/* Synthetic data have so many samples from now on. */
+/* From now on synthetic data has this many samples. */
 void dt_data_end(DtData *data, int64_t samples);
 /* Rows first .. first + rows - 1 of batch number `step`: sample origin + step * batch + row.
  * inputs[i]: rows x row_elements of the input's dtype. eval readers: file order, batches counted
  * from 0. Fails for a value that the program cannot use, and says where it lies. */
 DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, char *const *inputs);
-/* Whole batches of the split (0: it is smaller than a batch), for an evaluation of everything. */
+/* The number of whole batches in the data, for an evaluation of all of it; 0: it has less than a
+ * batch. */
 int64_t dt_data_batches(const DtData *data);
-/* Samples of the split; 0: unlimited. Held-out data repeats its last sample after the end. */
+/* The number of samples; 0: unlimited. After the end of held-out data its last sample is
+ * repeated. */
 int64_t dt_data_samples(const DtData *data);
 
 /* ---- checkpoints (checkpoint.c, resume.c, checkpoint_list.c) ---- */
@@ -672,21 +691,22 @@ int64_t dt_data_samples(const DtData *data);
  * has the same code on all ranks, DT_EXIT_IO if a disk did not take it: the run may go on and save
  * later. Its message is rank 0's. */
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status);
-/* Removes all but the newest meta.save_keep (0: none). By rank 0 alone. */
+/* Removes all checkpoints except the newest meta.save_keep (0: removes none). Only rank 0 calls
+ * it. */
 DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder);
 
-/* Where a run begins: with the newest good checkpoint of the first folder that has one, or is
- * one. Without one the run fails, unless may_fail (it begins at step 0), or may_lack and the
- * last folder has no checkpoint at all, not even a damaged one. weights_only: loads parameters
- * and states, no moments (for --eval, --generate). */
+/* Where a run begins: with the newest good checkpoint of the first of these folders that contains
+ * one, or is one itself. Without one the run fails, unless may_fail (it begins at step 0), or
+ * may_lack and the last folder has no checkpoint at all, not even a damaged one. weights_only:
+ * loads parameters and states, no moments (for --eval, --generate). */
 typedef struct DtCheckpointFrom {
     const char *folders[2];
     uint32_t n;
     bool weights_only, may_lack, may_fail;
     bool begins; /* the tensors are initial values: nothing else of the checkpoint counts */
 } DtCheckpointFrom;
-/* Collective over all ranks. ret_steps: steps finished; -1: nothing is loaded, the run begins at
- * step 0. */
+/* Collective over all ranks: loads it. ret_steps: number of finished steps; -1: nothing is loaded,
+ * and the run begins at step 0. */
 bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
 /* Whether the path ends in step-N. */
 bool dt_checkpoint_is_name(const char *path);
@@ -695,8 +715,8 @@ bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 
 /* ---- training and displayed values ---- */
 
-/* The whole life of one rank process; returns its exit code. Called in the child by the
- * supervisor's command line, and by tests. */
+/* Runs one rank from start to end; returns the exit code of its process. A rank process that the
+ * supervisor started calls it, and tests do. */
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 
 /* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden
@@ -710,9 +730,9 @@ void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int a
  */
 void dt_supervisor_bind(int shared_fd);
 
-/* generate.c: entry "predict" over and over; text to stdout. */
+/* generate.c: runs entry "predict" again and again, and writes the text to stdout. */
 bool dt_generate_text(DtRank *rank);
-/* Whether the plan can continue this prompt. */
+/* Whether the plan can continue the prompt of the options. */
 DtStatus dt_generate_check(const DtPlan *plan, const char *prompt);
 
 /* progress.c */
@@ -724,31 +744,33 @@ typedef struct DtProgress {
     double items_per_step; const char *item;
     uint64_t began_ns, shown_ns;
     int64_t shown_step;
-    uint64_t period_ns; /* a line is due when so much time has passed since the last one */
+    uint64_t period_ns; /* a line is due when this much time has passed since the last one */
     double seconds_per_step; /* running mean */
-    /* seconds and operations of a step; FLOP/s of all ranks; as the plan predicts, or 0 */
+    /* seconds and operations of a step, and FLOP/s of all ranks, as the plan predicts; 0: it does
+     * not */
     double predicted, flops, peak;
 } DtProgress;
 typedef struct DtLossReport {
-    bool taken;                 /* in this step */
-    bool skipped;               /* its update, by the loss scale */
-    double loss, grad_norm, lr; /* grad_norm < 0: the plan has none */
+    bool taken;                 /* seconds of this step */
+    bool skipped;               /* whether the loss scale skipped its update */
+    double loss, grad_norm, lr; /* grad_norm < 0: the plan has no norm */
 } DtLossReport;
 typedef struct DtStepReport {
-    int64_t step;               /* finished steps */
+    int64_t step;               /* number of finished steps */
     DtLossReport losses[DT_PLAN_MAX_OBJECTIVES]; /* by number of the loss in the plan */
     uint32_t n_losses;
-    DtShown shown;              /* losses that the step included, and the metrics */
+    DtShown shown;              /* the losses that the step took, and the metrics */
     double seconds;             /* of this step */
-    uint64_t memory;            /* bytes of the rank that has most */
+    uint64_t memory;            /* bytes of the rank with the largest memory */
     DtScale scale;              /* after this step */
 } DtStepReport;
 void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64_t first_step,
                       int64_t last_step);
-/* "loss 2.4931, accuracy 0.4312" with `between` in between, from number `first` on. */
+/* Adds "loss 2.4931, accuracy 0.4312", with `between` between the values, from value number `first`
+ * on. */
 void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
-/* False if it could not be written. */
+/* False if the line could not be written. */
 bool dt_progress_line(DtProgress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void dt_progress_close(DtProgress *progress);
@@ -760,23 +782,23 @@ typedef struct DtTraffic {
     int64_t steps;
 } DtTraffic;
 
-/* log.c: JSON lines, appended to the file; empties: the file is emptied first. */
+/* log.c: writes JSON lines to the end of the file. empties: the file is emptied first. */
 DtStatus dt_log_open(const char *path, bool empties, DtLog **ret_log);
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step);
 void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan);
 void dt_log_eval(DtLog *log, int64_t step, const DtShown *shown, int64_t samples);
 void dt_log_event(DtLog *log, const char *event, int64_t step, const char *text);
-/* sums of all ranks */
+/* received bytes: sums of all ranks */
 void dt_log_traffic(DtLog *log, const DtRank *rank, const DtTraffic *traffic);
-DtStatus dt_log_close(DtLog *log); /* whether all of it was written */
+DtStatus dt_log_close(DtLog *log); /* Closes the log. False: not all lines were written. */
 
-/* trace.c: Chrome trace events of the instructions of the first steps. */
+/* trace.c: records the instructions of the last steps as Chrome trace events. */
 DtStatus dt_trace_open(const DtRank *rank, const char *path, DtTrace **ret_trace);
 void dt_trace_inst(DtTrace *trace, uint32_t inst, uint64_t began_ns, uint64_t ended_ns,
                    uint64_t received);
 void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t began_ns,
                    uint64_t ended_ns);
-DtStatus dt_trace_write(const DtTrace *trace); /* this rank's part */
+DtStatus dt_trace_write(const DtTrace *trace); /* writes this rank's part */
 void dt_trace_close(DtTrace *trace);           /* removes that part */
 
 #endif

@@ -51,7 +51,8 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
     return json_object_set_new(header, tensor->name, entry) == 0;
 }
 
-/* The bytes before the data: length, header, blanks up to a multiple of eight. */
+/* Size of everything before the data: the length, the header, and blanks up to a multiple of
+ * eight. */
 static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n,
                             DtText *ret_bytes)
 {
@@ -82,7 +83,7 @@ static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t 
     return DT_OK;
 }
 
-/* Piece by piece, so that a source needs no memory for a whole tensor. */
+/* The tensor is written in pieces, so that its source needs no memory for a whole tensor. */
 static DtStatus write_tensor(DtFileWriter *writer, DtTensor *tensor, uint32_t number, int64_t piece,
                              DtTensorSource source, void *context)
 {
@@ -163,7 +164,7 @@ static bool read_shape(const json_t *value, DtTensor *tensor)
     return tensor->bytes >= 0;
 }
 
-/* The error in an entry, or NULL. */
+/* What is wrong with an entry; NULL: nothing. */
 static const char *read_tensor(DtArena *arena, const json_t *entry, const uint8_t *data,
                                uint64_t len, bool is_foreign, DtTensor *tensor)
 {
@@ -207,7 +208,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* The data is covered without holes or overlaps. */
+/* Checks that the tensors cover the data without holes or overlaps. */
 static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t *data, uint64_t len)
 {
     qsort(file->tensors, file->n, sizeof *file->tensors, by_place);
@@ -257,7 +258,7 @@ static void run_copy(void *context)
     memcpy(copy->to, copy->from, copy->len);
 }
 
-/* The first bytes of the file, which somebody may cut short meanwhile. */
+/* Copies the first bytes of the file; another process may cut the file short meanwhile. */
 static DtStatus copy_bytes(const char *path, const DtTensorFile *file, void *to, uint64_t len)
 {
     Copy copy = {to, file->view.at, (size_t)len};
@@ -296,8 +297,8 @@ static DtStatus read_file(DtArena *arena, const char *path, bool is_foreign, DtT
     return status;
 }
 
-/* A copy may read the end of its source first, so the new size tells the place better than the
- * address, if the file still has its name. */
+/* A copy may read the end of its source first, so the address of the failed read does not tell
+ * where the file now ends. Its new size does, if the file still has its name. */
 DtStatus dt_safetensors_cut(const char *path, const DtTensorFile *file, const uint8_t *missing)
 {
     struct stat stat_of;

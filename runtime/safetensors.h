@@ -17,40 +17,41 @@ typedef struct DtTensor {
     uint32_t n_axes;
     int64_t extents[DT_PLAN_MAX_RANK];
     int64_t bytes;
-    uint64_t digest;   /* XXH3-64 of the bytes; set by writing, taken on demand by reading */
-    const uint8_t *at; /* reading: the bytes, in the mapping */
+    uint64_t digest;   /* XXH3-64 of the bytes; set when the file is written, computed on demand
+                        * when it is read */
+    const uint8_t *at; /* when the file is read: the bytes in the mapping */
 } DtTensor;
 
 const char *dt_safetensors_dtype(uint32_t dtype); /* "F32" */
-/* Elements times size, or -1 if that is no number of bytes. */
+/* The number of elements times the size of one, or -1 if that is not a valid number of bytes. */
 int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes);
 
-/* Gives n bytes of tensor number i, from byte `first` on, when they are about to be written; they
- * must stay until the next call. Both are whole elements. A tensor that is split over ranks may be
- * gathered here. NULL: fails, with the reason in ret_status. */
+/* Returns n bytes of tensor number i, from byte `first` on, which are about to be written. They
+ * must stay valid until the next call. n and `first` are multiples of an element's size. A tensor
+ * that is split over ranks may be gathered here. NULL: fails, with the reason in ret_status. */
 typedef const void *(*DtTensorSource)(void *context, uint32_t i, int64_t first, int64_t n,
                                       DtStatus *ret_status);
 
 /* Identifies a written or opened file. */
 typedef struct DtTensorsId {
     int64_t bytes;
-    uint64_t header; /* digest of length and header */
+    uint64_t header; /* digest of the length and the header */
 } DtTensorsId;
 
-/* Writes path atomically, fills digests. piece: the most bytes that are asked for at once, a
- * multiple of 8; the file does not depend on it. */
+/* Writes the file `path` atomically, and fills in digests. piece: the most bytes that the source is
+ * asked for at once, a multiple of 8; the file does not depend on it. */
 DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, int64_t piece,
                               DtTensorSource source, void *context, DtTensorsId *ret_id);
 
 typedef struct DtTensorFile {
     DtFileView view;
-    DtTensor *tensors; /* in byte order of their names */
+    DtTensor *tensors; /* tensors in byte order of their names */
     uint32_t n;
     DtTensorsId id;
 } DtTensorFile;
 
 /* Maps and checks a file: afterwards every tensor is inside the mapping and none overlap. No number
- * of the file is trusted. */
+ * in the file is trusted. */
 DtStatus dt_safetensors_open(DtArena *arena, const char *path, DtTensorFile *ret_file);
 /* The same for a file of another program, whose tensors may have any dtype. */
 DtStatus dt_safetensors_open_foreign(DtArena *arena, const char *path, DtTensorFile *ret_file);
@@ -58,7 +59,7 @@ void dt_safetensors_close(DtTensorFile *file);
 /* The failure of a file that was cut short after it was opened, so that the byte at `missing` could
  * not be read (base/tryread.h). */
 DtStatus dt_safetensors_cut(const char *path, const DtTensorFile *file, const uint8_t *missing);
-/* NULL if there is none of that name. */
+/* The tensor of that name; NULL: there is none. */
 const DtTensor *dt_safetensors_find(const DtTensorFile *file, const char *name);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const double first_factor = 65536, least_factor = 1, largest_factor = 0x1p60;
-enum { PATIENCE = 2000 }; /* good updates before the scale grows */
+enum { PATIENCE = 2000 }; /* number of good updates before the scale grows */
 
 void dt_scale_begin(const DtPlan *plan, DtScale *ret_scale)
 {

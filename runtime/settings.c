@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key of META and the place of its count. */
+/* A key that sets a count of META, and where that count is. */
 static const struct Count {
     const char *key;
     size_t offset;
@@ -124,7 +124,7 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
     return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
 }
 
-/* Do the formulas take the settings? */
+/* Whether the formulas use the settings. */
 static DtStatus check_scalars(const DtPlan *plan, const DtRunSettings *settings)
 {
     const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at,

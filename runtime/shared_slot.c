@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header and slots of the mapping of local ranks, which need nothing else of the mapping: a
- * rank's slot, its waits, and which rank ended the run first. */
+/* The header and the slots of the mapping of a machine's ranks: a rank's slot, its waits, and which
+ * rank ended the run first. This code needs no other part of the mapping. */
 #include "runtime/runtime.h"
 
 #include "base/page.h"
@@ -27,7 +27,8 @@ int64_t dt_shared_aborter(DtShared *shared)
 
 void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns)
 {
-    /* Released, so that who sees them does not see the wait before any more. */
+    /* Stored with release, so that a process that reads these values does not see the previous
+     * wait. */
     atomic_store_explicit(&slot->waits_for, who, memory_order_release);
     atomic_store_explicit(&slot->wait_looked_ns, now_ns, memory_order_release);
     if (!dt_shared_waits(slot))

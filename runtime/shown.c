@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses and metrics of a step or an evaluation: SHOW records, evaluated on the scalars that
- * entries left. */
+/* The losses and metrics that a step or an evaluation shows: SHOW records, evaluated on the scalars
+ * that the entry computed. */
 #include "runtime/runtime.h"
 
 #include "plan/name.h"
@@ -16,7 +16,7 @@ static double read_now(const void *context, const DtPlanMetric *metric)
 
 typedef struct Means {
     const DtPlan *plan;
-    const double *at; /* by number of the record */
+    const double *at; /* values by number of the record */
 } Means;
 
 static double read_mean(const void *context, const DtPlanMetric *metric)
@@ -33,7 +33,7 @@ static bool is_loss(const DtPlan *plan, const char *name)
     return false;
 }
 
-/* Whether the run displays results of the entry. */
+/* Whether the run shows results of the entry. */
 static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
 {
     bool shown = !taken && dt_plan_name(entry).run == DT_PLAN_EVAL;

@@ -41,7 +41,7 @@ DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
 
 /* ---- begin ---- */
 
-/* Small messages go at once. */
+/* Small messages are sent at once. */
 static int prepare(int fd)
 {
     const int one = 1, idle_s = 10, between_s = 5, times = 6, unsent_ms = 60000;
@@ -99,7 +99,7 @@ int dt_socket_accept(int listener)
 
 /* ---- waiting ---- */
 
-/* Until the socket is ready for `events`, or a while has passed. */
+/* Waits until the socket is ready for `events`, or for a short while. */
 static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
 {
     struct pollfd poll_fd = {.fd = fd, .events = events};
@@ -111,7 +111,7 @@ static DtSocketResult wait_for(int fd, short events, const DtSocketWait *wait)
     return wait->until_ns && dt_now_ns() > wait->until_ns ? DT_SOCKET_LATE : DT_SOCKET_OK;
 }
 
-/* One attempt at one address; -1: the reason is in errno. */
+/* Tries once to connect to one address; -1: the reason is in errno. */
 static int try_address(const struct addrinfo *at, const DtSocketWait *wait)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -177,7 +177,7 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 
 /* ---- bytes ---- */
 
-/* The meaning of the result of a call that moved n bytes, or -1. */
+/* Interprets the result of a call that moves n bytes; returns that number, or -1. */
 static bool is_broken(ssize_t n)
 {
     return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;

@@ -11,39 +11,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A place where machines meet: "host:port", "10.0.0.1:29500", "[fe80::1]:29500". */
+/* The address at which machines meet: "host:port", "10.0.0.1:29500", "[fe80::1]:29500". */
 typedef struct DtMeet {
     char host[256];
     uint16_t port;
 } DtMeet;
 DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet);
 
-/* Limits of a wait: a time, and a condition. */
+/* The limits of a wait: a time, and a condition. */
 typedef struct DtSocketWait {
-    bool (*is_over)(void *context); /* asked while one waits; NULL: never */
+    bool (*is_over)(void *context); /* called regularly while one waits; NULL: no condition */
     void *context;
     uint64_t until_ns; /* of dt_now_ns(); 0: for ever */
 } DtSocketWait;
 
 typedef enum DtSocketResult {
     DT_SOCKET_OK,
-    DT_SOCKET_CLOSED, /* by the other side, or the network: errno, 0 if it was an orderly end */
+    DT_SOCKET_CLOSED, /* closed by the other side, or broken by the network: errno, or 0 after an
+                       * orderly end */
     DT_SOCKET_OVER,   /* is_over returned true */
     DT_SOCKET_LATE
 } DtSocketResult;
 
-/* On all addresses of this machine; port 0: any that is free, *ret_port is it. */
+/* Listens on all addresses of this machine. port 0: any free port; *ret_port is the one that was
+ * used. */
 DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port);
-/* The next one who has come, or -1: nobody yet. */
+/* Accepts the next connection; -1: nobody has connected yet. */
 int dt_socket_accept(int listener);
-/* Again and again until somebody listens there. */
+/* Tries to connect again and again until somebody listens there. */
 DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd);
 
-/* All of the bytes. */
+/* Sends or receives all of the bytes. */
 DtSocketResult dt_socket_send(int fd, const void *bytes, size_t n, const DtSocketWait *wait);
 DtSocketResult dt_socket_recv(int fd, void *bytes, size_t n, const DtSocketWait *wait);
-/* Whether something can be received, or the other side has gone, without waiting; and whether it
- * has gone. */
+/* Without waiting: whether something can be received or the other side has gone; and whether it has
+ * gone. */
 bool dt_socket_has(int fd);
 bool dt_socket_has_gone(int fd);
 /* Why the last attempt to connect failed. */

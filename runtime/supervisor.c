@@ -44,34 +44,35 @@ typedef struct Supervisor {
     int argc;
     char *const *argv;
     uint32_t n_ranks;
-    uint32_t first, n_local; /* ranks that it starts: all but where there are several nodes */
-    DtCluster *cluster;        /* the other ones; NULL: there are none */
-    bool is_apart;             /* they did not start together: nothing is to be agreed upon */
-    sigset_t signals; /* that are waited for, blocked otherwise */
-    DtShared *shared; /* of this attempt */
+    uint32_t first, n_local; /* ranks that it starts: with several nodes only those of this node */
+    DtCluster *cluster;        /* connections to the other nodes; NULL: there are none */
+    bool is_apart;             /* the nodes did not start together, so they need not agree on the
+                                * end */
+    sigset_t signals; /* signals that are waited for; they are blocked otherwise */
+    DtShared *shared; /* processes of this attempt */
     int fd;
-    pid_t *pids; /* 0: ended */
+    pid_t *pids; /* process number of a rank; 0: it has ended */
     uint32_t n_alive;
     DtWatch *watch;
     DtWatchSample *samples;
     DtOutputs outputs;
-    bool has_saved; /* in an attempt before */
-    uint32_t stops; /* requests to stop, over all attempts */
-    int code;       /* of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
+    bool has_saved; /* a rank had started in an earlier attempt */
+    uint32_t stops; /* number of requests to stop, in all attempts */
+    int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
     bool failed;
-    uint64_t failed_ns; /* dt_now_ns() then */
+    uint64_t failed_ns; /* dt_now_ns() when it failed */
 } Supervisor;
 
 /* ---- messages ---- */
 
-/* One write, so that lines of ranks do not come in between. */
+/* Prints a line by a single write, so that lines of ranks do not get in between. */
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
     DtText line = {0};
     va_list args;
     if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr); /* over the progress line */
+        fputs("\r\033[K", stderr); /* erases the progress line first */
     dt_text_add(&line, "dtrun: ");
     va_start(args, format);
     dt_text_vprintf(&line, format, args);
@@ -96,7 +97,7 @@ static const char *const inst_names[DT_INST_KINDS] = {
     [DT_INST_RECV] = "receive",
     [DT_INST_WAIT] = "wait"};
 
-/* before, then a string of the plan, which may be anything. */
+/* Adds `before`, then a string of the plan, which may contain any bytes. */
 static void add_name(DtText *text, const char *before, const DtPlan *plan, DtPlanStr name)
 {
     const char *string = dt_plan_str(plan, name);
@@ -134,8 +135,8 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
     }
 }
 
-/* The position of the rank; or that of its device, if the rank waits for no other rank and so for
- * its device. */
+/* The instruction at which the rank is; or that of its device, if the rank waits for its device and
+ * not for another rank. */
 static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
 {
     DtPositionAt marked;
@@ -151,7 +152,7 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
     const DtPositionAt at = find_place(all, slot, is_watched);
-    long long step = (long long)at.step + 1; /* as progress and log count them */
+    long long step = (long long)at.step + 1; /* counted from 1, as progress lines and the log do */
     uint32_t phase = atomic_load(&slot->phase);
     if (phase == DT_PHASE_NONE)
         dt_text_add(text, "before it had loaded the plan");
@@ -161,8 +162,8 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
         dt_text_printf(text, "while it saved after step %lld", step);
     else if (phase == DT_PHASE_EVAL)
         dt_text_add(text, "in an evaluation");
-    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: a rank that loads may have met
-                                                 * others */
+    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: for example, a rank that is
+                                                 * loading may have been waiting for others */
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
@@ -212,7 +213,7 @@ static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
     fail_at(all, rank, code, what, false);
 }
 
-/* A rank has already printed why it failed; for errors in files no rank is named. */
+/* A rank has already printed why it failed. For errors in files, no rank is named. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -226,15 +227,15 @@ static void fail_by_message(Supervisor *all, uint32_t rank)
     fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
 }
 
-/* Signals that the program itself causes, so a retry would fail again. */
+/* Signals that the program itself causes: a restart would fail in the same way. */
 static bool is_permanent(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
            signal == SIGABRT || signal == SIGSYS || signal == SIGTRAP;
 }
 
-/* "; ..." if processes have less memory than they may ask for: libraries end the process where they
- * get none. */
+/* Adds "; ..." if processes may use less memory than the machine has: a library whose allocation
+ * fails may end the process. */
 static void add_limit(char *ret_text, size_t size)
 {
     struct rlimit limit;
@@ -255,7 +256,7 @@ static void fail_by_signal(Supervisor *all, uint32_t rank, int signal)
     fail(all, rank, is_permanent(signal) ? DT_EXIT_FAILED : DT_EXIT_RETRY, what);
 }
 
-/* A rank process has ended. */
+/* Handles the end of a rank process. */
 static void note_end(Supervisor *all, uint32_t rank, int status)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -352,7 +353,7 @@ static void watch(Supervisor *all)
     if (event.kind == DT_WATCH_NOTHING)
         return;
     name_rank(all, &event);
-    if (all->failed && all->pids[event.rank] > 0) /* it would not leave by itself */
+    if (all->failed && all->pids[event.rank] > 0) /* kills a rank that did not end by itself */
         kill(all->pids[event.rank], SIGKILL);
 }
 
@@ -372,7 +373,7 @@ static void stop(Supervisor *all, int signal)
         return;
     }
     if (!all->failed) {
-        all->failed = true; /* later messages of ranks are consequences */
+        all->failed = true; /* later messages of ranks are only consequences of the first failure */
         all->failed_ns = dt_now_ns();
         all->code = DT_EXIT_INTERRUPTED;
         if (all->cluster)
@@ -401,7 +402,7 @@ static void hear(Supervisor *all)
     }
 }
 
-/* Sleeps until a signal or the next look, and takes the signals that have come. */
+/* Sleeps until a signal comes or it is time for the next look at the ranks; handles the signals. */
 static void take_signals(Supervisor *all)
 {
     struct timespec time = {.tv_nsec = LOOK_NS};
@@ -416,8 +417,8 @@ static void take_signals(Supervisor *all)
 
 /* ---- starting ---- */
 
-/* Starts a child with the mapping, the locks on files that the run writes, default signal actions,
- * and the signals of a terminal blocked. */
+/* Starts a child process. It inherits the mapping and the locks on the files that the run writes;
+ * signals have their default actions, and those of the terminal are blocked. */
 static int spawn_with(const Supervisor *all, char **argv, bool is_first, pid_t *ret_pid)
 {
     extern char **environ;
@@ -471,7 +472,7 @@ static void watch_ranks(Supervisor *all)
 {
     while (all->n_alive > 0) {
         take_signals(all);
-        reap(all); /* a failure of this node is not reported as one of another node */
+        reap(all); /* so that a failure of this node is not reported as one of another node */
         hear(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
@@ -481,7 +482,8 @@ static void watch_ranks(Supervisor *all)
     }
 }
 
-/* A plan for a large cluster would bring this machine to its knees before the first step. */
+/* A plan for a large cluster would overload this machine before its first step, so such plans are
+ * refused. */
 static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
 {
     int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = dt_cluster_ranks(options, plan);
@@ -511,7 +513,7 @@ static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
     return status;
 }
 
-/* One life of all ranks. */
+/* Runs one attempt: all ranks from their start to their end. */
 static void run_attempt(Supervisor *all, uint32_t attempt)
 {
     all->failed = false;
@@ -560,7 +562,7 @@ static void end_attempt(Supervisor *all)
     all->shared = NULL;
 }
 
-/* Whether the ranks are to be started again; prints that. */
+/* Whether the ranks are to be started again; if so, prints a message. */
 static bool wants_restart(const Supervisor *all, uint32_t attempt)
 {
     const DtRunOptions *options = all->options;
@@ -576,7 +578,7 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     return true;
 }
 
-/* A signal that has come ends the wait for other nodes. */
+/* A signal ends the wait for other nodes. */
 static bool is_signalled(void *context)
 {
     const Supervisor *all = context;
@@ -587,7 +589,7 @@ static bool is_signalled(void *context)
             (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
-/* Whether the ranks live once more: of several nodes node 0 decides. */
+/* Whether the ranks are started again. With several nodes node 0 decides. */
 static bool goes_on(Supervisor *all, uint32_t attempt)
 {
     const DtShared *shared = all->shared;
@@ -614,11 +616,13 @@ static bool goes_on(Supervisor *all, uint32_t attempt)
     return end.again;
 }
 
-/* A hang-up that is ignored (nohup) stays ignored; blocked, it would arrive all the same. */
+/* If SIGHUP is ignored (nohup), it stays ignored. A blocked signal would still be delivered to the
+ * supervisor. */
 static void choose_signals(sigset_t *ret_signals)
 {
     struct sigaction hang_up;
-    signal(SIGCHLD, SIG_DFL); /* ignored, children would vanish without a status */
+    signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were ignored, the exit status of children would be
+                               * lost */
     sigemptyset(ret_signals);
     sigaddset(ret_signals, SIGINT);
     sigaddset(ret_signals, SIGTERM);
@@ -627,7 +631,8 @@ static void choose_signals(sigset_t *ret_signals)
         sigaddset(ret_signals, SIGHUP);
 }
 
-/* Of all words but the plan's path, which is found elsewhere, and this node's number. */
+/* Hashes all words of the command line except the plan's path, which may differ between nodes, and
+ * this node's number. */
 static uint64_t hash_words(const Supervisor *all)
 {
     uint64_t hash = 0;
@@ -662,8 +667,8 @@ static bool meet_cluster(Supervisor *all)
     return dt_status_ok(&status);
 }
 
-/* Drops the signals that ended a wait for other nodes, so that they do not end this process as
- * well. */
+/* Takes the pending signals that ended a wait for other nodes, so that they do not end this process
+ * as well. */
 static void drop_signals(const Supervisor *all)
 {
     const struct timespec none = {0};
@@ -671,8 +676,7 @@ static void drop_signals(const Supervisor *all)
         ;
 }
 
-/* The page of the run. A page that cannot be written makes a run fail that has not failed
- * otherwise. */
+/* Writes the page of the run. If that fails, a run that was otherwise good counts as failed. */
 static void write_page(Supervisor *all)
 {
     const DtStatus status =
@@ -694,7 +698,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .first = dt_cluster_first(options, plan),
                       .n_local = dt_cluster_ranks(options, plan)};
     DtStatus status = check_machine(options, plan);
-    const DtRunOptions nothing = {0}; /* rank 0 alone writes */
+    const DtRunOptions nothing = {0}; /* only rank 0 writes them */
     if (dt_status_ok(&status))
         status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
@@ -733,8 +737,10 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
 void dt_supervisor_bind(int shared_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "dtrun"); /* else `exe`, by which it was started */
-    /* The supervisor may have died before that: then the parent is another process now. */
+    prctl(PR_SET_NAME, "dtrun"); /* if /proc/self/exe cannot be used, `exe`: the path with which the
+                                  * supervisor was started */
+    /* The supervisor may have died before this call: then the process already has another
+     * parent. */
     DtShared *shared = mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, shared_fd, 0);
     if (shared == MAP_FAILED) {
         fprintf(stderr,

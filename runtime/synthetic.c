@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random data in place of files: each element is one number of the counter generator, whose counter
- * holds the sample (step and iteration words: its low and high half) and the element within the
- * sample. So a row is the same on every layout, and no two samples share numbers. */
+/* Random data that replace files. Each element is one number of the counter generator. The counter
+ * consists of the sample (its low half as the step word, its high half as the iteration word) and
+ * the element within the sample. So a row is the same in every layout, and no two samples share
+ * numbers. */
 #include "runtime/data.h"
 
 #include "base/philox.h"
@@ -36,7 +37,7 @@ static void put(const DtSynthetic *synthetic, uint32_t dtype, DtPhilox r, char *
     }
 }
 
-/* The integers of the dtype that the range may reach. */
+/* The integers of the range that the dtype can represent. */
 static bool fits(const DtSynthetic *synthetic, uint32_t dtype)
 {
     static const double lowest[] = {0, 0, 0, 0, -0x1p31, -0x1p62},

@@ -43,7 +43,7 @@ struct DtTrace {
     const DtRank *rank;
     char path[4096];
     Slice *slices;
-    uint64_t n_slices; /* ever; the ring holds the last ones */
+    uint64_t n_slices; /* number of slices ever recorded; the ring keeps only the last ones */
     Step steps[MAX_STEPS];
     uint64_t n_steps;
 };
@@ -91,7 +91,7 @@ void dt_trace_step(DtTrace *trace, const char *entry, int64_t step, uint64_t beg
 
 /* ---- writing ---- */
 
-/* Lanes of a rank, from top to bottom: the threads of a process. */
+/* The tracks of a rank, from top to bottom; each is a thread of a process. */
 typedef enum Lane { ENTRIES, COMPUTE, COMMUNICATION, LANES } Lane;
 
 static uint32_t process_of_rank(uint32_t rank) { return rank * (LANES + 1) + 1; }
@@ -111,7 +111,7 @@ static bool is_communication(const DtPlanInst *inst)
     return inst->kind >= DT_INST_ALL_REDUCE && inst->kind <= DT_INST_RECV;
 }
 
-/* Of a collective: the mesh axes it runs over, and the ranks. */
+/* Adds, for a collective, the mesh axes along which it runs, and its ranks. */
 static void add_group(DtText *text, const DtRank *rank, const DtPlanInst *inst)
 {
     const DtPlan *plan = rank->plan;
@@ -131,7 +131,7 @@ static void add_group(DtText *text, const DtRank *rank, const DtPlanInst *inst)
     dt_text_add(text, "]");
 }
 
-/* Of a message: its channel and the other end. */
+/* Adds, for a message, its channel and the rank at the other end. */
 static void add_channel(DtText *text, const DtRank *rank, const DtPlanInst *inst)
 {
     const DtPlanChannel *channel = &rank->plan->channels[inst->ref];
@@ -182,7 +182,7 @@ static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *pre
     dt_text_add(text, "}},\n");
 }
 
-/* thread 0: of the process. */
+/* thread 0: the entry describes the process. */
 static void add_metadata(DtText *text, const DtTrace *trace, uint32_t thread, const char *name,
                          const char *what)
 {
@@ -211,7 +211,7 @@ static void add_names(DtText *text, const DtTrace *trace)
     }
 }
 
-/* Whether steps are made of it, and not evaluations. */
+/* Whether the entry is part of a step, and not of an evaluation. */
 static bool is_training(const DtPlan *plan, const char *entry)
 {
     for (uint32_t i = 0; i < plan->n_objectives; i++)
@@ -236,8 +236,8 @@ static void add_step(DtText *text, const DtTrace *trace, const DtPredicted *pred
     dt_text_add(text, "},\n");
 }
 
-/* Draws the ratio of measured to predicted time of the entries of one step, which begin at number
- * `first`, at the beginning of the first of them. Returns the number after them. */
+/* Draws the ratio of measured to predicted time of a step's entries, whose slices begin at number
+ * `first`, at the beginning of the first one. Returns the number of the slice after them. */
 static uint64_t add_ratio(DtText *text, const DtTrace *trace, const DtPredicted *predicted,
                           uint64_t first)
 {
@@ -296,8 +296,8 @@ void dt_trace_drop(const char *path, uint32_t n_ranks)
     }
 }
 
-/* Adds the simulated step next to each rank's lanes, from the beginning of this rank's last step.
- * All ranks of a machine have one clock. */
+/* Adds the simulated step next to each rank's tracks, from the time at which this rank's last step
+ * begins. All ranks of a machine have one clock. */
 static void add_predicted(DtText *text, const DtTrace *trace)
 {
     const DtPlan *plan = trace->rank->plan;
@@ -335,7 +335,7 @@ DtStatus dt_trace_join(const DtTrace *trace, const char *path)
             dt_text_add_n(&text, piece, len);
     }
     if (text.len > 2 && text.at[text.len - 2] == ',')
-        text.len -= 2; /* the last comma */
+        text.len -= 2; /* removes the last comma */
     add_predicted(&text, trace);
     dt_text_add(&text, "\n]}\n");
     if (dt_status_ok(&status))

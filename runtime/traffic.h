@@ -6,13 +6,15 @@
 #include "runtime/runtime.h"
 
 void dt_traffic_open(DtTraffic *traffic, const DtRank *rank);
-/* Around a step and its update. */
+/* The two are called before and after a step and its update. */
 void dt_traffic_begin(DtTraffic *traffic, const DtRank *rank);
 void dt_traffic_end(DtTraffic *traffic, const DtRank *rank);
-/* Collective over all ranks: the sums become those of all. False after dt_rank_fail. */
+/* Collective over all ranks: sets the counts to the sums over all ranks. False after
+ * dt_rank_fail. */
 bool dt_traffic_join(DtTraffic *traffic, DtRank *rank);
 
-/* Bytes received so far on the group or channel of the instruction; 0 for others. */
+/* The bytes received so far through the group or channel of the instruction; 0 for other
+ * instructions. */
 uint64_t dt_traffic_of(const DtRank *rank, const DtPlanInst *inst);
 
 #endif

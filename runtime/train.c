@@ -32,7 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Each line is an event of the log; the text is given back. */
+/* Writes each line as an event of the log; frees the text. */
 static void log_lines(DtRun *run, const char *event, int64_t step, DtText *lines)
 {
     for (char *line = lines->at, *end; run->log && line && (end = strchr(line, '\n'));
@@ -45,7 +45,7 @@ static void log_lines(DtRun *run, const char *event, int64_t step, DtText *lines
 
 /* ---- one step ---- */
 
-/* The scalars of the step for this loss; returns its learning rate, NaN: there is none. */
+/* Sets the scalars of the step for this loss. Returns the learning rate; NaN: there is none. */
 static double write_scalars(DtRun *run, uint32_t objective)
 {
     DtRank *rank = &run->rank;
@@ -82,7 +82,7 @@ static uint64_t largest_memory(const DtRun *run)
 
 static const char will_try_again[] = "the run goes on and tries again at its next save";
 
-/* A disk may have room again, or be there again, later. */
+/* A failed save does not end the run: later the disk may have room again, or be there again. */
 static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, const char *further)
 {
     run->not_saved++;
@@ -97,9 +97,9 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Older checkpoints go once a step from the new one had a finite loss and norm, or there is no
- * further step. A step that was skipped says nothing of the new one: it may be the first of those
- * that lead to a loss scale of 1. */
+/* Older checkpoints are removed when a step that began with the new checkpoint's values had a
+ * finite loss and norm, or when there is no further step. A skipped step does not count: it may be
+ * the first of many, until the loss scale is 1 and the run fails. */
 static void trim(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -153,7 +153,8 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
         rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
             return false;
-        /* the first failing rank ends the run, so rank 0 must have printed its save before */
+        /* the first rank that fails ends the run, so rank 0 must print the message about its save
+         * before that */
         if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
             return false;
     }
@@ -161,7 +162,7 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
     if (run->saved >= 0)
         snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
                  run->saved == rank->step ? " and leads there: go on from an older one" : "");
-    DtText why = {0}; /* a quotient is 0 / 0 where no sample counts */
+    DtText why = {0}; /* the quotient is 0 / 0 if no sample counts */
     if (isnan(value))
         dt_idle_inputs(rank, false, rank->step * rank->plan->meta->batch, rank->plan->meta->batch,
                        &why);
@@ -177,7 +178,8 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
     return false;
 }
 
-/* "loss", "gradient norm"; of several losses: "loss `critic`". */
+/* Names of the quantity for messages: "loss", "gradient norm"; with several losses "loss
+ * `critic`". */
 static const char *called(const DtRun *run, uint32_t objective, const char *what, char buffer[160])
 {
     const DtPlan *plan = run->rank.plan;
@@ -187,7 +189,7 @@ static const char *called(const DtRun *run, uint32_t objective, const char *what
     return buffer;
 }
 
-/* The loss's turn in the step. */
+/* Runs the loss's part of the step. */
 static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_report)
 {
     DtRank *rank = &run->rank;
@@ -283,7 +285,7 @@ static bool after_step(DtRun *run, const DtStepReport *report)
     return true;
 }
 
-/* steps that --profile leaves out if there are more: in the first ones libraries begin */
+/* the first steps, which --profile leaves out if there are more: libraries start in them */
 enum { UNUSUAL = 2 };
 
 static bool train(DtRun *run)
@@ -350,7 +352,7 @@ static bool open_readers(DtRun *run)
     if (dt_status_ok(&status) && trains && !dt_datasame_know(rank, &status))
         return false;
     if (!dt_status_ok(&status)) {
-        atomic_store(&rank->slot->by_data, 1); /* an error of the data, not of a rank */
+        atomic_store(&rank->slot->by_data, 1); /* an error in the data, not of this rank */
         return dt_rank_fail_status(rank, &status);
     }
     begin_readers(rank);
@@ -360,8 +362,8 @@ static bool open_readers(DtRun *run)
     return true;
 }
 
-/* After a restart the newest checkpoint of this run counts, not the one it began with; without
- * either it begins at step 0 again. */
+/* After a restart the newest checkpoint of this run is loaded, not the one with which the run
+ * began. If there is none, the run begins as it did at first. */
 static DtCheckpointFrom begin_with(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
@@ -389,7 +391,7 @@ static bool begin_anew(DtRank *rank, bool has_values)
     return options->weights == NULL || dt_checkpoint_load(rank, &weights, &steps);
 }
 
-/* Initial values, or those of the checkpoint. */
+/* Sets initial values, or loads those of the checkpoint. */
 static bool load_parameters(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -426,7 +428,7 @@ static bool open_outputs(DtRun *run)
         status = dt_outputs_overwrite(options);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
-    /* The loss that --eval asks for is a result, not progress. */
+    /* The loss that --eval prints is a result, not progress; so it goes to standard output. */
     FILE *out = options->eval ? stdout : options->quiet ? NULL : stderr;
     dt_progress_open(&run->progress, rank, rank->rank == 0 ? out : NULL, run->first_step,
                      rank->meta.steps);
@@ -445,8 +447,9 @@ static bool begin_trial(DtRun *run)
     return dt_trial_open(&run->rank, &run->trial) && dt_trial_begin(run->trial);
 }
 
-/* As a new process with the same options would, but that nothing of this one may help it: all
- * values become those with which the trial began, and all counts 0. */
+/* Continues as a new process with the same options would, for the trial: nothing from this process
+ * may help. So all values are reset to those with which the trial began, and all counts to 0,
+ * before the checkpoint is loaded. */
 static bool resume(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -455,7 +458,7 @@ static bool resume(DtRun *run)
     if (!dt_trial_begin(run->trial) || !load_parameters(run))
         return false;
     begin_readers(rank);
-    rank->step = run->first_step - 1; /* the last one that was finished */
+    rank->step = run->first_step - 1; /* the last step that was finished */
     return true;
 }
 
@@ -489,7 +492,7 @@ static bool run_trial(DtRun *run)
     return true;
 }
 
-/* Which algorithms do products is in the log, a line each. */
+/* The log says in one line each which algorithms compute the products. */
 static bool choose_algorithms(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -529,7 +532,7 @@ static bool run_all(DtRun *run)
     return train(run);
 }
 
-/* Prints the number of failed saves, which exit code 5 stands for. */
+/* Prints the number of failed saves; they lead to exit code 5. */
 static void say_what_is_not_saved(const DtRun *run)
 {
     if (run->rank.rank != 0 || run->not_saved == 0)
@@ -540,7 +543,7 @@ static void say_what_is_not_saved(const DtRun *run)
         fprintf(stderr, "the newest has %lld of %lld steps\n", (long long)run->saved,
                 (long long)run->rank.step);
     else
-        fprintf(stderr, "there is none\n"); /* of this run */
+        fprintf(stderr, "there is none\n"); /* steps of this run */
 }
 
 static void say_how_to_go_on(DtRun *run)
@@ -561,10 +564,11 @@ static void say_how_to_go_on(DtRun *run)
                          (long long)run->rank.step);
 }
 
-/* Rank 0 joins the parts once all are written, and then all are removed. False after a failure. */
+/* Rank 0 joins the parts when all are written; then every rank removes its part. False after a
+ * failure. */
 static bool write_trace(DtRank *rank)
 {
-    atomic_store(&rank->slot->phase, DT_PHASE_SAVING); /* it may wait for a disk */
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING); /* rank 0 may be waiting for a disk */
     DtStatus status = dt_trace_write(rank->trace);
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
@@ -575,7 +579,7 @@ static bool write_trace(DtRank *rank)
                                  : dt_rank_fail_status(rank, &status);
 }
 
-/* good: the run was; returns whether it still is. */
+/* good: whether the run was good so far; returns whether it still is. */
 static bool close_outputs(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;
@@ -593,15 +597,15 @@ static bool close_outputs(DtRun *run, bool good)
     if (run->log) {
         DtStatus status = dt_log_close(run->log);
         if (!dt_status_ok(&status)) {
-            atomic_store(&rank->slot->by_data, 1); /* the disk's */
+            atomic_store(&rank->slot->by_data, 1); /* the exit code of a disk error */
             good = dt_rank_fail_status(rank, &status);
         }
     }
     return good;
 }
 
-/* Exit code of the rank; its slot says the same. Ended by another rank's failure: RETRY without a
- * message. */
+/* The exit code of the rank, which is also stored in its slot. If another rank's failure ended this
+ * one: RETRY, without a message. */
 static int finish(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;
@@ -633,7 +637,7 @@ int dt_train_loaded(DtRun *run)
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd)
 {
     DtPlanFile file;
-    static DtRun run; /* one rank per process */
+    static DtRun run; /* used if there is one rank in each process */
     dt_supervisor_bind(shared_fd);
     DtStatus status = dt_read_file(options->plan_path, &file);
     if (!dt_status_ok(&status)) {

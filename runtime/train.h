@@ -11,25 +11,27 @@ struct DtTrialRun;
 typedef struct DtRun {
     DtRank rank;
     DtProgress progress;
-    DtRunTotals totals; /* rank 0 */
-    DtLog *log; /* rank 0 */
+    DtRunTotals totals; /* on rank 0 */
+    DtLog *log; /* on rank 0 */
     /* by number of the loss */
     const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES];
-    int64_t first_step; /* steps done before this run */
-    int64_t saved;      /* steps in the last checkpoint of this run, or -1 */
-    int64_t not_saved;  /* saves that failed */
-    bool unproven;      /* rank 0: no step has begun with the last checkpoint's values yet, so older
-                         * ones are kept */
+    int64_t first_step; /* number of steps done before this run */
+    int64_t saved;      /* number of steps in the last checkpoint of this run, or -1 */
+    int64_t not_saved;  /* number of saves that failed */
+    bool unproven;      /* on rank 0: no step has begun yet with the last checkpoint's values, so
+                         * older checkpoints are kept */
     bool interrupted;
     DtTraffic traffic;
-    double *sums;       /* of evaluations, by METR record */
-    struct DtTrialRun *trial; /* NULL: none */
+    double *sums;       /* sums of evaluations, by METR record */
+    struct DtTrialRun *trial; /* NULL: there is none */
 } DtRun;
 
-/* Everything after dt_load_rank and before dt_load_close; returns the exit code of the rank. */
+/* Everything that a rank does between dt_load_rank and dt_load_close. Returns the exit code of the
+ * rank. */
 int dt_train_loaded(DtRun *run);
 
-/* trace.c: joins the parts of all ranks into path; removes those of ranks that were killed. */
+/* trace.c: joins the parts of all ranks into the file `path`; removes the parts of ranks that were
+ * killed. */
 DtStatus dt_trace_join(const DtTrace *trace, const char *path);
 void dt_trace_drop(const char *path, uint32_t n_ranks);
 

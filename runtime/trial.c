@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's side of a trial. Ranks show what they hold one after the other; who holds what another
- * one has shown compares it instead, bit by bit, and the first difference is noted. */
+/* A rank's part in a trial. The ranks write the values that they hold, one rank after the other. A
+ * rank whose values another rank has already written compares its own with these, bit by bit; the
+ * first difference is recorded. */
 #include "runtime/trial.h"
 
 #include "plan/kinds.h"
@@ -23,10 +24,11 @@ struct DtTrialRun {
     DtTrial *trial;
     size_t bytes;
     DtTrialLayout layout;
-    char *twice[2]; /* an iteration of the largest tensor, on two backgrounds */
+    char *twice[2]; /* buffers for one iteration of the largest tensor, filled with two different
+                     * backgrounds */
 };
 
-/* The head alone is mapped if ret_bytes is NULL. */
+/* Maps only the head of the file if ret_bytes is NULL. */
 static DtStatus map(const char *path, size_t *ret_bytes, DtTrial **ret_trial)
 {
     struct stat about;
@@ -61,7 +63,7 @@ void dt_trial_bind(const char *path)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     DtStatus status = map(path, NULL, &trial);
     if (!dt_status_ok(&status))
-        return; /* the ranks say so */
+        return; /* the ranks report it */
     const bool orphan = trial->owner != (int32_t)getppid();
     munmap(trial, sizeof *trial);
     if (orphan)
@@ -86,7 +88,8 @@ bool dt_trial_open(DtRank *rank, DtTrialRun **ret_run)
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     *ret_run = run;
-    const uint32_t events = run->trial->events; /* once: others may write there */
+    const uint32_t events = run->trial->events; /* only once: other ranks may already be writing
+                                                 * there */
     if (run->trial->digest != plan->digest ||
         !dt_trial_layout(rank->memory, plan, events, &run->layout) ||
         run->layout.bytes > run->bytes)
@@ -111,8 +114,7 @@ bool dt_trial_takes_turns(const DtTrialRun *run) { return run->trial->is_life; }
 
 int64_t dt_trial_held_out(const DtTrialRun *run) { return run->trial->held_out; }
 
-/* Where the script leaves steps out, the updates are those that a run without skipped steps has
- * made before. */
+/* If the script leaves steps out, the number of updates is that of a run without these steps. */
 static void next_step(DtTrialRun *run, uint32_t at, const DtTrialEvent *step)
 {
     DtRank *rank = run->rank;
@@ -137,7 +139,7 @@ const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at)
     return event;
 }
 
-/* The index in its tensor of iteration `local` of a store on this rank; -1: there is none. */
+/* The tensor's index of the iteration that is number `local` on this rank; -1: there is none. */
 static int64_t place_of(const DtTrialRun *run, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];
@@ -175,7 +177,7 @@ bool dt_trial_begin(DtTrialRun *run)
 
 /* ---- showing ---- */
 
-/* Writes n bytes of a tensor; bytes that this rank has are marked by set bits in `has`. */
+/* Writes n bytes of a tensor. Set bits in `has` mark the bytes that this rank has. */
 static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from,
                  const char *has, int64_t n, char *to, char *shown)
 {
@@ -191,8 +193,8 @@ static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first,
     }
 }
 
-/* Which bytes of an iteration are on this rank: those in which two copies on different
- * backgrounds agree. */
+/* Finds which bytes of an iteration this rank has: those in which the two copies, made on different
+ * backgrounds, agree. */
 static void show_iteration(DtTrialRun *run, uint32_t event, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];

@@ -31,23 +31,23 @@ static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
                       COMPUTES_NS = 500000000u; /* used processor time so recently */
 enum { TIMES_USUAL = 10 };
 
-/* The activity of a rank in one sample. */
+/* What a rank did in one sample. */
 typedef enum Does { RUNS, WAITS, STOPPED, OUTSIDE, SLEEPS } Does;
 
 typedef struct Seen {
     DtWatchSample last;
     Does does;
-    uint64_t does_ns;  /* for how long every sample has shown this */
-    uint64_t still_ns; /* since its last progress, or since a wait began or ended */
+    uint64_t does_ns;  /* for how long every sample has shown this activity */
+    uint64_t still_ns; /* time since its last progress, or since a wait began or ended */
     uint64_t still_at; /* dt_now_ns() of the first sample of this standstill */
     uint64_t idle_ns;  /* since it last used processor time */
     uint64_t lost_ns;  /* of its instruction, in gaps and in waits */
-    DtWatchKind named; /* in this standstill */
+    DtWatchKind named; /* times that it looked and had to wait on, in this standstill */
 } Seen;
 
 struct DtWatch {
     uint32_t n_ranks;
-    bool has_others; /* ranks elsewhere may wait for any of these */
+    bool has_others; /* ranks on other machines may wait for any of these ranks */
     uint64_t timeout_ns, last_ns;
     Seen seen[];
 };
@@ -84,11 +84,13 @@ static bool is_other_wait(const DtWatchSample *now, const DtWatchSample *last)
     if (now->waiting != last->waiting)
         return true;
     if (!now->waiting)
-        return now->wait_looked_ns != last->wait_looked_ns; /* one that is over again */
+        return now->wait_looked_ns != last->wait_looked_ns; /* a rank that has gone on may be named
+                                                             * again later */
     return now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns;
 }
 
-/* since_ns: time since the last sample, without the gap. */
+/* since_ns: time since the last sample, without the time in which the watcher itself was
+ * stopped. */
 static void look(Seen *seen, const DtWatchSample *now, uint64_t now_ns, uint64_t since_ns,
                  uint64_t gap_ns)
 {
@@ -114,7 +116,7 @@ static bool waits_long(const Seen *seen)
     return seen->last.alive && seen->does == WAITS && seen->still_ns >= QUIET_NS;
 }
 
-/* A rank whose wait counts against this one; UINT32_MAX: there is none. */
+/* A rank whose wait counts against this rank; UINT32_MAX: there is none. */
 static uint32_t find_waiter(const DtWatch *watch, uint32_t rank)
 {
     for (uint32_t r = 0; r < watch->n_ranks; r++) {
@@ -146,7 +148,7 @@ static bool is_in_cycle(const DtWatch *watch, uint32_t rank)
     return false;
 }
 
-/* Of a rank that a wait counts against. */
+/* Judges a rank against which a wait counts. */
 static DtWatchKind judge_still(const DtWatch *watch, uint32_t rank)
 {
     static const DtWatchKind kinds[] = {[STOPPED] = DT_WATCH_STOPPED,
@@ -211,7 +213,7 @@ DtWatchEvent dt_watch_step(DtWatch *watch, const DtWatchSample *samples, uint64_
         uint64_t ns = kind == DT_WATCH_SLOW ? runs_ns(seen, now_ns) : seen->still_ns;
         seen->named = kind;
         if (kind == DT_WATCH_CYCLE)
-            waiter = seen->last.waits_for; /* others may wait for rank from outside of the cycle */
+            waiter = seen->last.waits_for; /* ranks outside of the cycle may wait for this rank */
         return (DtWatchEvent){kind, r, waiter, (double)ns * 1e-9};
     }
     return (DtWatchEvent){.kind = DT_WATCH_NOTHING, .waiter = UINT32_MAX};
@@ -232,7 +234,8 @@ static bool read_proc(int pid, const char *name, char *ret_text, size_t size)
     return n > 0;
 }
 
-/* State and processor time out of /proc/PID/stat. The name in brackets may contain anything. */
+/* Reads the state and the processor time from /proc/PID/stat. The process name in brackets may
+ * contain any characters. */
 static void read_stat(int pid, DtWatchSample *sample)
 {
     char text[1024];
@@ -261,8 +264,8 @@ static bool is_printing(int pid)
 
 DtWatchSample dt_watch_sample(const DtPlan *plan, const DtSlot *slot, int pid)
 {
-    /* In this order, against that of dt_shared_wait: the time of a look is never of a later wait
-     * than the rest. */
+    /* The fields are read in the opposite order to that in which dt_shared_wait writes them, so
+     * that the time of a look never belongs to a later wait than the other fields. */
     const uint64_t looked_ns = atomic_load_explicit(&slot->wait_looked_ns, memory_order_acquire);
     const uint32_t waits_for = atomic_load_explicit(&slot->waits_for, memory_order_acquire);
     DtWatchSample sample = {

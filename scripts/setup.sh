@@ -32,7 +32,7 @@ packages=$(printf '%s ' $packages)
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# What each thing is, on a system without apt: programs, then modules of pkg-config, then headers.
+# The name of each thing on a system without apt: programs, then pkg-config modules, then headers.
 elsewhere() {
     missing=''
     for program in cc meson ninja pkg-config flex bison; do
@@ -65,7 +65,7 @@ fi
 root=''
 [ "$(id -u)" = 0 ] || root=sudo
 
-# Installs what is not there of the packages that it is given; false: it could not.
+# Installs those of the given packages that are missing. False: it could not.
 install() {
     missing=''
     for package in "$@"; do

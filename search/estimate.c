@@ -39,13 +39,14 @@ enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
 
 /* ---- pieces ---- */
 
-/* The parts of a stage. */
+/* The parts of the step time of a stage. */
 typedef struct Stage {
-    uint32_t kinds; /* of its nodes, a set of bits */
+    uint32_t kinds; /* the kinds of its nodes, as a set of bits */
     double forward, backward, weights, work;
-    double state[3], experts[3], saved; /* experts: the part of state that ranks of experts split */
-    double delayed;    /* memory for delayed gradients of weights */
-    double whole;   /* gradients of the largest iteration */
+    double state[3], experts[3], saved; /* experts: the part of the state that is split over ranks
+                                         * of experts */
+    double delayed;    /* memory for gradients of weights that are computed later */
+    double whole;   /* gradients of the loop iteration with the largest parameters */
     double iterations;
 } Stage;
 
@@ -55,10 +56,11 @@ typedef struct Estimator {
     const DtLayout *layout;
     const DtCard *card;
     int64_t stages, pieces, iterations;
-    const Stage *at; /* the stages, whose kinds are known; NULL: all nodes are alike */
+    const Stage *at; /* the stages, whose kinds of nodes are known; NULL: all nodes are of one
+                      * kind */
 } Estimator;
 
-/* Its time on the slowest of nodes of these kinds, relative to the times of the card. */
+/* The time of the work on the slowest of these kinds of nodes, relative to the time on the card. */
 static double slower(const Estimator *e, const DtCardTime *t, uint32_t kinds)
 {
     double most = 0;
@@ -72,21 +74,22 @@ static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
     return (t->forward + t->backward) * slower(e, t, kinds);
 }
 
-/* Of a schedule that is not chosen: whether a line of the block names this one. */
+/* For a schedule that the search does not choose: whether the block's schedule line names this
+ * one. */
 static bool is_named(const Estimator *e, const char *schedule)
 {
     const DtPipeline *line = e->space->pipeline;
     return e->layout->schedule == DT_SEARCH_OTHER && line && !strcmp(line->schedule, schedule);
 }
 
-/* The stage of a piece: in turn, or there and back. */
+/* The stage of a piece: pieces are placed in turn, or there and back. */
 static uint32_t stage_of(const Estimator *e, int64_t piece)
 {
     const bool back = e->layout->schedule == DT_SEARCH_ZB_V || is_named(e, "dualpipe_v");
     return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
-/* ret_cuts[k]: iterations before the k-th cut. */
+/* ret_cuts[k]: number of iterations before the k-th cut. */
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
     const DtCardTime *times[DT_SPACE_LOOPS + 2];
@@ -94,7 +97,8 @@ static void find_cuts(const Estimator *e, int64_t *ret_cuts)
     double cost[DT_SPACE_LOOPS + 2][MOST_PIECES], load[MOST_PIECES], size[MOST_PIECES];
     uint32_t stages[MOST_PIECES], n = 0;
     DtCutsRun runs[DT_SPACE_LOOPS + 2];
-    for (uint32_t i = 0; i < e->space->n_loops + 2; i++) { /* a part without cost is no piece */
+    for (uint32_t i = 0; i < e->space->n_loops + 2; i++) { /* a part that costs nothing does not
+                                                            * become a piece */
         const bool front = i == 0, back = i == e->space->n_loops + 1;
         times[n] = front ? &e->card->front : back ? &e->card->back : &e->card->loops[i - 1];
         counts[n] = front || back ? time_of(e, times[n], 1) > 0 : e->space->loops[i - 1].count;
@@ -125,7 +129,7 @@ static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, doub
     stage->work += times * t->work;
 }
 
-/* n iterations of the loop. */
+/* The parts of a piece with n iterations of the loop. */
 static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
 {
     add_time(e, stage, &e->card->loops[loop], (double)n);
@@ -139,7 +143,7 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
     stage->iterations += (double)n;
 }
 
-/* Returns the time of the largest piece, forward and backward. */
+/* Divides the loop into pieces. Returns the time of the largest piece, forward and backward. */
 static double fill_stages(const Estimator *e, Stage *stages)
 {
     const DtCard *c = e->card;
@@ -164,7 +168,7 @@ static double fill_stages(const Estimator *e, Stage *stages)
     add_time(e, last, &c->back, 1);
     stages[0].delayed += c->delayed_front;
     last->delayed += c->delayed_back;
-    /* the places of these are unknown: tables first, the head last, or both */
+    /* it is not known where these are: before the loop (tables), behind it (the head), or both */
     for (int k = 0; k < 3; k++) {
         const double both = last != stages ? c->tied[k] / 2 : 0;
         stages[0].state[k] += c->rest[k] / 2 + both;
@@ -179,7 +183,7 @@ static double fill_stages(const Estimator *e, Stage *stages)
     return largest;
 }
 
-/* The kinds of the nodes of a stage. */
+/* The kinds of nodes of a stage. */
 static uint32_t kinds_of(const Estimator *e, int64_t stage)
 {
     const int64_t ranks = e->space->devices / e->stages;
@@ -188,13 +192,13 @@ static uint32_t kinds_of(const Estimator *e, int64_t stage)
 
 /* ---- communication ---- */
 
-/* Ranks with equal copies, of state that ranks of experts split (experts) or of all other state:
- * their number, and on how many nodes. */
+/* The ranks that hold equal copies of state: either of state that is split over ranks of experts
+ * (experts) or of all other state. Their number, and the number of nodes on which they are. */
 static DtCostCollective group_of(const Estimator *e, bool experts)
 {
     const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
     const int64_t apart = experts ? size[DT_ROLE_EXPERT] : 1;
-    /* ranks between two neighbours of the group */
+    /* distance, in ranks, between two neighbours of the group */
     const int64_t inner = size[DT_ROLE_TENSOR] * apart;
     DtCostCollective group = {.ranks = dt_layout_replicas(e->layout) / apart, .nodes = 1};
     group.per_node = node / inner > group.ranks ? group.ranks : node / inner > 0 ? node / inner : 1;
@@ -202,7 +206,7 @@ static DtCostCollective group_of(const Estimator *e, bool experts)
     return group;
 }
 
-/* On the slowest of these nodes. */
+/* The number of the group's ranks on one of the slowest of these nodes. */
 static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op)
 {
     double most = 0;
@@ -213,9 +217,9 @@ static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op
     return most;
 }
 
-/* An exchange of parameters or gradients over those that hold the same, of a stage, iteration by
- * iteration of its loops and one for the rest. bytes, of_experts: all of them, and those that
- * experts' ranks split. */
+/* The time of exchanging parameters or gradients of a stage among the ranks that hold the same: one
+ * exchange for each iteration of its loops, and one for the rest. bytes: all bytes; of_experts:
+ * those that are split over ranks of experts. */
 static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollectiveKind kind,
                             double bytes, double of_experts)
 {
@@ -228,8 +232,8 @@ static double over_replicas(const Estimator *e, const Stage *stage, DtCostCollec
                 (same.ranks > 1 && of_experts > 0 ? collective(e, stage->kinds, same) : 0));
 }
 
-/* How much a computation is slowed down by exchanges of so many seconds, on the slowest of these
- * nodes. */
+/* How much longer a computation takes, on the slowest of these nodes, if exchanges that take so
+ * many seconds run beside it. */
 static double slowed_by(const Estimator *e, uint32_t kinds, double seconds)
 {
     double most = 0;
@@ -251,14 +255,14 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     const double m = (double)l->micro;
     if (dt_layout_replicas(l) == 1)
         return 0;
-    const double sums_each = l->zero >= 2 ? m : 1; /* sums a step */
+    const double sums_each = l->zero >= 2 ? m : 1; /* sums in a step */
     const double sums =
         sums_each * over_replicas(e, stage, l->zero ? DT_COST_REDUCE_SCATTER : DT_COST_ALL_REDUCE,
                                   stage->state[1], stage->experts[1]);
     const double gathers =
         l->zero ? over_replicas(e, stage, DT_COST_ALL_GATHER, stage->state[0], stage->experts[0])
                 : 0;
-    /* gathers are waited for: they queue after sums */
+    /* the stage waits for gathers, which queue after sums */
     const bool in_turn = l->zero == 3 && e->space->waits;
     const double least = sums * (e->stages > OVERLAPPED ? 1 : HIDDEN);
     const double waited = in_turn ? sums : fmax(sums - BESIDE * sums_each * beside, least);
@@ -269,7 +273,7 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     return seconds + 2 * m * (waits + slowed_by(e, stage->kinds, gathers - waits));
 }
 
-/* Gradients of tables that the first and the last stage have are added up. */
+/* The time of adding up the gradients of tables that both the first and the last stage have. */
 static double tied_seconds(const Estimator *e)
 {
     const DtCostCollective sums = {.kind = DT_COST_ALL_REDUCE, .bytes = e->card->tied[1],
@@ -303,7 +307,7 @@ static double message_seconds(const Estimator *e)
 
 /* ---- time ---- */
 
-/* largest: piece. */
+/* largest: the time of the largest piece. */
 static double seconds_of(const Estimator *e, const Stage *stages, double largest)
 {
     const DtLayout *l = e->layout;
@@ -318,7 +322,7 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     }
     double step = m * most;
     if (e->stages > 1) {
-        /* weights' gradients */
+        /* gradients of weights */
         const bool delayed = l->schedule == DT_SEARCH_ZB_H1 || l->schedule == DT_SEARCH_ZB_V;
         const double mean = sum / p - (delayed ? 2 * weights / p : 0);
         const double hops = l->schedule == DT_SEARCH_INTERLEAVED ? (double)e->pieces - 1 : p - 1;
@@ -332,8 +336,8 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
 }
 
-/* The speed of all stages together, in units of the first kind's, at most; and of the fastest
- * stage. */
+/* The most that all stages together can compute, in units of the first kind's speed; and the speed
+ * of the fastest stage. */
 static double speed_of(const Estimator *e, double *ret_fastest)
 {
     double sum = 0;
@@ -342,7 +346,7 @@ static double speed_of(const Estimator *e, double *ret_fastest)
         return (double)e->stages;
     for (int64_t i = 0; i < e->stages; i++) {
         const uint32_t kinds = kinds_of(e, i);
-        double least = 0; /* of the slowest */
+        double least = 0; /* of the slowest node of each stage */
         for (uint32_t k = 0; k < e->model->n_kinds; k++)
             least = kinds >> k & 1 ? fmax(least, e->card->least[k]) : least;
         const double speed = least > 0 ? 1 / least : 1;
@@ -368,17 +372,17 @@ static double bound_of(const Estimator *e)
 
 /* ---- memory ---- */
 
-/* Of the first n actions of a stage, which runs rounds of `round` micro-batches chunk by chunk, the
- * number of those of the chunk. */
+/* A stage runs rounds of `round` micro-batches, chunk by chunk. The number of actions of this chunk
+ * among the first n actions of the stage. */
 static int64_t of_chunk(int64_t n, int64_t round, int64_t chunks, int64_t chunk)
 {
     const int64_t rest = n % (round * chunks) - chunk * round;
     return n / (round * chunks) * round + (rest < 0 ? 0 : rest < round ? rest : round);
 }
 
-/* The first `ahead` actions are forward; then forward and backward alternate. The maximum is
- * reached where the chunk's next action is the first backward one of a round, or the last one was
- * the last forward one. */
+/* The first `ahead` actions are forward; after them forward and backward alternate. The number in
+ * flight is largest when the chunk's next action is the first backward one of a round, or when its
+ * last action was the last forward one. */
 int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk)
 {
     const int64_t m = layout->micro, p = layout->size[DT_ROLE_PIPE], v = layout->chunks;
@@ -390,7 +394,7 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
         return m;
     const int64_t whole = (((chunk + 1) * round - ahead - 1) % period + period) % period;
     for (int64_t k = 0; k < 4; k++) {
-        /* after so many backward actions */
+        /* number of backward actions before it */
         const int64_t at = (k % 2 ? last * round : whole) + k / 2 * period;
         const int64_t forward = ahead + at + 1 < m * v ? ahead + at + 1 : m * v;
         const int64_t n =
@@ -400,7 +404,8 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
     return most < m ? most : m;
 }
 
-/* Micro-batches whose saved values a stage keeps at a time, as parts of its iterations. */
+/* The number of micro-batches whose saved values a stage keeps at a time, as a fraction of its
+ * iterations. */
 static double in_flight(const Estimator *e, int64_t stage)
 {
     const double m = (double)e->layout->micro, p = (double)e->stages;
@@ -419,8 +424,8 @@ static double in_flight(const Estimator *e, int64_t stage)
     return fmin(m, p - (double)stage);
 }
 
-/* Of the part after all loops: in a pipeline, backward follows forward at once, except where all
- * forward actions come first. */
+/* The same for the part after all loops: in a pipeline its backward pass follows the forward pass
+ * at once, unless all forward actions come first. */
 static double behind_in_flight(const Estimator *e)
 {
     const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;
@@ -430,7 +435,7 @@ static double behind_in_flight(const Estimator *e)
                  : 1;
 }
 
-/* Micro-batches between their backward pass and the gradients of weights. */
+/* The number of micro-batches between their backward pass and the gradients of their weights. */
 static double put_off(const Estimator *e, int64_t stage)
 {
     const double m = (double)e->layout->micro;
@@ -458,7 +463,8 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     double bytes = e->card->temporaries + e->card->beside + stage->saved * flying +
                    stage->delayed * put_off(e, number);
     bytes += e->card->communicator * (communicators(l) - communicators(&compiled));
-    for (int k = 0; k < 3; k++) { /* optimizer from level 1 on, gradients 2, parameters 3 */
+    for (int k = 0; k < 3; k++) { /* zero splits the optimizer's state from level 1 on, gradients
+                                   * from level 2 on, parameters from level 3 on */
         const bool shared = l->zero >= 3 - k;
         bytes += (stage->state[k] - stage->experts[k]) / (shared ? all : 1) +
                  stage->experts[k] / (shared ? same : 1);
@@ -466,16 +472,18 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     if (e->stages > 1)
         bytes += message_bytes(e) * (flying * (double)l->chunks + 4);
     if (number == stage_of(e, e->pieces - 1))
-        bytes += e->card->saved_back * (behind_in_flight(e) - 1); /* one is among the temporaries */
-    if (l->zero >= 2) /* gradients of one iteration, before ranks share them */
+        /* one is already counted among the temporaries */
+        bytes += e->card->saved_back * (behind_in_flight(e) - 1);
+    if (l->zero >= 2) /* gradients of one iteration, before they are summed over ranks */
         bytes += stage->whole * (all > 1);
-    if (l->zero == 3) /* gathered ahead, of three iterations, or all that there are */
+    if (l->zero == 3) /* parameters that are gathered ahead, of three iterations, or of all if there
+                       * are fewer */
         bytes += fmin(3 / fmax(stage->iterations, 1), 1) *
                  (stage->state[0] - (same > 1 ? 0 : stage->experts[0]));
     return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 
-/* False: the card does not say enough for the layout, or there is no such pipeline. */
+/* False: the card does not contain enough for the layout, or there is no such pipeline. */
 static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                   const DtCard *card, Estimator *ret)
 {

@@ -59,13 +59,14 @@ static bool is_kept(const DtSpace *s, const char *axis, DtRole role)
     return false;
 }
 
-/* Whether a line is to be chosen that splits the axis over ranks of that role. */
+/* Whether the search must choose a line that splits the axis over ranks of that role. */
 static bool is_cut(const Printer *p, const char *axis, DtRole role)
 {
     return axis && p->layout->size[role] > 1 && !is_kept(p->space, axis, role);
 }
 
-/* Parts that ranks along an axis of parameters take: padded if it is long and does not divide. */
+/* The number of parts for the ranks along an axis of parameters. A long axis that the ranks do not
+ * divide is padded. */
 static bool divides(const DtSpaceAxis *axis, int64_t n) { return axis->extent % n == 0; }
 static bool can_be_padded(const DtSpaceAxis *axis, int64_t n) { return axis->extent >= 128 * n; }
 
@@ -103,7 +104,8 @@ static void print_parameters(const Printer *p)
             dt_text_printf(p->text, "  shard %s on %s (pad = 128)\n", s->split[i].name, tensor);
 }
 
-/* A line for the axes that ranks of both roles split, of the first alone, of the second alone. */
+/* A line for the axes that ranks of both roles split, of the first role alone, or of the second
+ * alone. */
 static void print_positions(const Printer *p)
 {
     const DtSpace *s = p->space;
@@ -226,7 +228,7 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
                                    (long long)dt_layout_local(space, layout)));
     if (layout->zero)
         text = and(arena, text, dt_arena_printf(arena, "zero %d", layout->zero));
-    while (*remat) { /* lines, each after blanks */
+    while (*remat) { /* lines of the block, each with an indent */
         remat += strspn(remat, " \n");
         const size_t n = strcspn(remat, "\n");
         text = and(arena, text, dt_arena_strndup(arena, remat, n));
@@ -258,7 +260,7 @@ typedef struct Lister {
     DtArena *arena;
     const DtSpace *space;
     DtLayouts *layouts;
-    DtLayout at; /* the one that is being completed */
+    DtLayout at; /* the layout that is being completed */
 } Lister;
 
 static int64_t iterations(const DtSpace *s)
@@ -280,8 +282,8 @@ static void add(Lister *x)
         DT_PUSH(x->arena, *x->layouts, x->at);
 }
 
-/* Levels of `zero` that cut something: no layout is written that draws a lint on its own line.
- * Where the optimizer has state, each rank updates its part at least. */
+/* The levels of `zero` that split something: a level that splits nothing more would draw a lint. If
+ * the optimizer has state, each rank updates at least its part. */
 static void list_zero(Lister *x)
 {
     const DtSpace *s = x->space;
@@ -313,7 +315,7 @@ static void list_schedules(Lister *x)
         list_zero(x);
         return;
     }
-    if (stages > 1 && x->at.micro < stages) /* most of it would be idle */
+    if (stages > 1 && x->at.micro < stages) /* most of the pipeline would be idle */
         return;
     list_zero(x);
     if (stages == 1)
@@ -322,7 +324,8 @@ static void list_schedules(Lister *x)
     list_zero(x);
     x->at.schedule = DT_SEARCH_ZB_V;
     x->at.chunks = 2;
-    if (2 * stages <= n && x->at.micro >= 2 * stages - 1) /* with fewer there are bubbles */
+    if (2 * stages <= n && x->at.micro >= 2 * stages - 1) /* with fewer micro-batches there are
+                                                           * bubbles */
         list_zero(x);
     x->at.schedule = DT_SEARCH_INTERLEAVED;
     for (x->at.chunks = 2; x->at.chunks <= MOST_CHUNKS && stages * x->at.chunks <= n;
@@ -331,7 +334,7 @@ static void list_schedules(Lister *x)
             list_zero(x);
 }
 
-/* Stages and replicas, the sizes of all else given. */
+/* Chooses numbers of stages and replicas; the other sizes are given. */
 static void list_replicas(Lister *x, int64_t local)
 {
     const DtSpace *s = x->space;
@@ -354,7 +357,7 @@ static void list_replicas(Lister *x, int64_t local)
     }
 }
 
-/* Samples of a micro-batch: powers of two, or all that a replica has. */
+/* Chooses the samples of a micro-batch: powers of two, or all samples of a replica. */
 static void list_local(Lister *x)
 {
     const int64_t samples = x->space->samples.extent / x->at.size[DT_ROLE_EXPERT];
@@ -364,7 +367,7 @@ static void list_local(Lister *x)
             list_replicas(x, local);
 }
 
-/* Some axis of parameters can be cut so often, and all that must be can. */
+/* Whether some axis of parameters can be split so often, and all that must be split can be. */
 static bool can_split(const DtSpace *s, int64_t n)
 {
     bool some = n == 1 || is_kept(s, NULL, DT_ROLE_TENSOR);
@@ -377,7 +380,8 @@ static bool can_cut_positions(const DtSpace *s, int64_t n)
 {
     return n == 1 || is_kept(s, NULL, DT_ROLE_CONTEXT) ||
            (s->n_positions == 1 && s->n_keys == 1 && divides(&s->positions[0], n) &&
-            (s->has_mesh || s->positions[0].extent >= 1024 * n)); /* fewer are not worth a ring */
+            /* fewer positions are not worth a ring */
+            (s->has_mesh || s->positions[0].extent >= 1024 * n));
 }
 
 static bool can_cut_experts(const DtSpace *s, int64_t n)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search itself: cards of classes, estimates of all their layouts, compiled trials of the
- * best. */
+/* The search: makes cards of classes, estimates all their layouts, and compiles the best ones. */
 #include "search/search.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum { MOST_CARDS = 96, MOST_TRIALS = 6, MOST_TRIED = 16, MOST_STEPS = 64 };
-/* an estimate of memory may be wrong by so much: the plan decides */
+/* estimates of memory may be wrong by this factor, so the compiled plan decides whether a layout
+ * fits */
 static const double ROOM = 1.05;
 /* a layout that needs more memory is reported if its time is at most this part */
 static const double FASTER = 0.99;
-/* a layout whose estimate is so many times the memory might still fit */
+/* a layout whose estimated memory is this many times that of the device might still fit */
 static const double UNSURE = 1.5;
-static const double GAIN = 0.99;      /* micro-batches of twice the size must take less of this for
-                                       * each sample */
-static const double LARGER = 0.95;    /* and take this of it at least */
-/* of products that should be recomputed, at least this part is */
+static const double GAIN = 0.99;      /* micro-batches of twice the size are tried only if they take
+                                       * less than this part of the time for each sample */
+static const double LARGER = 0.95;    /* and at least this part of it */
+/* at least this part of the products that may be recomputed is recomputed */
 static const double MOSTLY = 0.9;
 static const double NEAR = 1.02;      /* layouts with an estimate within this factor of the best are
                                        * tried too */
@@ -35,13 +35,14 @@ typedef struct Searcher {
     const DtCostModel *model;
     const DtSearchHost *host;
     DtSearch *search;
-    DT_VEC(Candidate) candidates, larger; /* that may fit, that do not */
-    double best;              /* least estimate so far */
-    const DtCard *plain;      /* the last card of a class without recomputation, and such a
-                               * layout */
+    DT_VEC(Candidate) candidates, larger; /* the number of layouts that may fit; of those that do
+                                           * not */
+    double best;              /* the smallest estimate so far */
+    const DtCard *plain;      /* the last card of a class without recomputation, and a layout of
+                               * that class */
     const DtLayout *of;
     Correction corrections[DT_SEARCH_SCHEDULES + 1][4];
-    bool no_micro;            /* the program cannot be cut into micro-batches */
+    bool no_micro;            /* the program cannot be split into micro-batches */
 } Searcher;
 
 /* The quantity to minimize. */
@@ -52,8 +53,8 @@ static double cost_of(const DtSpace *space, double seconds, double bytes)
 
 /* ---- classes ---- */
 
-/* The least memory for parameters, gradients and optimizer state of a rank, if everything that
- * can be split is. */
+/* The least memory of a rank for parameters, gradients and optimizer state, if everything that can
+ * be split is split. */
 static double least_state(const Searcher *x, const DtLayout *l)
 {
     const double ranks =
@@ -87,20 +88,21 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
     DT_PUSH(x->arena, x->candidates, c);
 }
 
-/* Layouts that are consecutive in a list, of one class unless stated otherwise. */
+/* Layouts that are adjacent in a list, of one class unless stated otherwise. */
 typedef struct Class {
     const DtLayout *at;
     uint32_t n;
 } Class;
 
-/* Whether the class has valid layouts: it has none with micro-batches if the program cannot be cut
- * into them. */
+/* Whether the class has valid layouts. If the program cannot be split into micro-batches, a class
+ * with micro-batches has none. */
 static bool is_open(const Searcher *x, const DtLayout *layout)
 {
     return may_fit(x, layout) && !(x->no_micro && layout->micro > 1);
 }
 
-/* The layout of the class with fewest micro-batches of at least so many; NULL: there is none. */
+/* The layout of the class with the fewest micro-batches, but at least this many; NULL: there is
+ * none. */
 static const DtLayout *with_micro(Class class, int64_t least)
 {
     const DtLayout *few = NULL;
@@ -110,8 +112,8 @@ static const DtLayout *with_micro(Class class, int64_t least)
     return few;
 }
 
-/* Compiles the card of a class: one replica with all samples. If samples cannot be cut so, as few
- * replicas and micro-batches as a layout of the class has, or one. */
+/* Compiles the card of a class: one replica with all samples. If the samples cannot be split so, it
+ * has as few replicas and micro-batches as some layout of the class, or one. */
 static const char *make_card(Searcher *x, Class class, DtCard *card)
 {
     const DtLayout *some = with_micro(class, 2), *none = with_micro(class, 1);
@@ -136,7 +138,8 @@ static const char *make_card(Searcher *x, Class class, DtCard *card)
     return why;
 }
 
-/* How much of the program a rank has of what a class without any splits has for one sample. */
+/* The share of the program's work on a rank of this class, relative to one rank without any splits
+ * and with one sample. */
 static double share_of(const Searcher *x, const DtLayout *l)
 {
     return (double)dt_layout_local(x->space, l) /
@@ -151,13 +154,14 @@ static bool some_open(const Searcher *x, Class class)
     return false;
 }
 
-/* Layouts, of several classes perhaps, that are not looked at may still be good: what they take is
- * bounded by a card of another class, of which theirs has a share of the work or more: splits never
- * make less work of it, tiles and waves of larger micro-batches leave a little less idle. */
+/* Whether layouts that have not been estimated may still be good; they may be of several classes.
+ * Their time is bounded by a card of another class. Splits never reduce the total work, so the
+ * layouts take at least the same share of that card's time; tiles of larger micro-batches leave a
+ * little less idle. */
 static void leave_out(Searcher *x, Class some)
 {
     if (!x->plain && some_open(x, some))
-        x->search->bound = 0; /* nothing is known of them */
+        x->search->bound = 0; /* without a card nothing is known about them */
     for (uint32_t i = 0; x->plain && i < some.n; i++) {
         const double by = LARGER * share_of(x, &some.at[i]) / share_of(x, x->of);
         DtCard less = *x->plain;
@@ -171,7 +175,7 @@ static void leave_out(Searcher *x, Class some)
     }
 }
 
-/* NULL: there is no card of it. */
+/* The card of the class; NULL: there is none. */
 static const DtCard *look_at(Searcher *x, Class class)
 {
     if (!some_open(x, class))
@@ -194,7 +198,8 @@ static const DtCard *look_at(Searcher *x, Class class)
 
 /* ---- which classes are worth a card ---- */
 
-/* Least estimate of the class if computing again costs nothing but most of the products. */
+/* The smallest estimate of the class, if recomputation costs nothing except most of the
+ * products. */
 static double hope_of(const Searcher *x, Class class)
 {
     const double share = x->space->remats[class.at->remat].recomputed;
@@ -202,11 +207,12 @@ static double hope_of(const Searcher *x, Class class)
     double hope = INFINITY;
     for (uint32_t i = 0; i < x->space->n_loops; i++)
         dearer.loops[i].backward +=
-            MOSTLY * share * dearer.loops[i].weights; /* forward has as many products */
+            MOSTLY * share * dearer.loops[i].weights; /* the forward pass has as many products as
+                                                       * each half of the backward pass */
     for (uint32_t i = 0; i < class.n; i++)
         if (may_fit(x, &class.at[i]))
             hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &dearer).seconds);
-    return x->space->wants_memory ? 0 : hope; /* what computes again needs less */
+    return x->space->wants_memory ? 0 : hope; /* recomputation needs less memory */
 }
 
 static double per_sample(const DtSpace *s, const DtLayout *l, const DtCard *card)
@@ -218,10 +224,10 @@ static double per_sample(const DtSpace *s, const DtLayout *l, const DtCard *card
     return seconds / (double)dt_layout_local(s, l);
 }
 
-/* What computes again, of micro-batches that hold so many samples: classes[0] computes nothing
- * again, the last one all. The last one is looked at first: where even that does not fit, none
- * does. Of the others those are left out that are slower than what is known even if computing again
- * costs the least that it can. */
+/* Visits classes that differ only in how much they recompute, with micro-batches of equal size:
+ * classes[0] recomputes nothing, the last one everything. The last one is visited first: if even
+ * that does not fit, none does. A class in between is skipped if it is slower than the best known
+ * layout even when recomputation costs the least possible. */
 static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
 {
     const bool known = x->plain && x->of == classes[0].at;
@@ -238,12 +244,12 @@ static void look_at_remats(Searcher *x, const Class *classes, uint32_t n)
     }
 }
 
-/* Classes of equal sizes: micro-batches from small to large. Left out are larger ones once they
- * gain nothing. */
+/* Visits classes of equal sizes, from small micro-batches to large ones. Stops when larger ones
+ * bring no gain any more. */
 static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
 {
     const bool in_context = at->size[DT_ROLE_CONTEXT] > 1 && !x->space->has_mesh;
-    double before = INFINITY; /* seconds of a sample in smaller micro-batches */
+    double before = INFINITY; /* seconds of a sample with smaller micro-batches */
     bool gains = true;
     for (uint32_t first = 0, end; first < n; first = end) {
         const int64_t local = dt_layout_local(x->space, &at[first]);
@@ -254,7 +260,7 @@ static void look_at_sizes(Searcher *x, const DtLayout *at, uint32_t n)
                 classes[n_classes++] = (Class){&at[from], end + 1 - from};
                 from = end + 1;
             }
-        /* the same work is that of fewer ranks with more samples */
+        /* the same work per rank as with fewer ranks that have more samples */
         if (!gains || (in_context && local > 1)) {
             leave_out(x, (Class){&at[first], end - first});
             continue;
@@ -278,16 +284,16 @@ static bool same_sizes(const DtLayout *a, const DtLayout *b)
            a->size[DT_ROLE_TENSOR] == b->size[DT_ROLE_TENSOR];
 }
 
-/* Whether a split over more ranks than before is of no use any more: a split over fewer had layouts
- * that fit, and the last step up made nothing faster, nor would with more memory, of which more
- * splits need less. */
+/* Whether a split over more ranks than before brings nothing any more: a split over fewer ranks had
+ * layouts that fit, and the last increase made nothing faster, and would not with more memory
+ * either. (A split over more ranks needs less memory.) */
 static bool is_useless(const double *best, int steps)
 {
     return steps >= 2 && best[0] < INFINITY && best[steps - 1] >= best[steps - 2];
 }
 
-/* Whether a layout that does not fit, of those from number `from` on, would be faster than all that
- * do. */
+/* Whether a layout that does not fit, among those from number `from` on, would be faster than all
+ * that fit. */
 static bool is_hindered(const Searcher *x, uint32_t from)
 {
     for (uint32_t i = from; i < x->larger.n; i++)
@@ -297,11 +303,11 @@ static bool is_hindered(const Searcher *x, uint32_t from)
     return false;
 }
 
-/* Tensor splits of each number of experts' ranks, of each number of positions' ranks: each from few
- * ranks to many, as long as that helps. */
+/* Visits the tensor splits for each split of experts and each split of positions. Each goes from
+ * few ranks to many, as long as that helps. */
 static void look_at_all(Searcher *x, const DtLayouts *all)
 {
-    /* of positions, experts, tensors: the least estimate after each step */
+    /* the smallest estimate after each step, for positions, experts, tensors */
     double best[3][MOST_STEPS];
     int steps[3] = {0};
     uint32_t larger = 0;
@@ -345,7 +351,7 @@ static int by_cost(const void *a, const void *b, void *context)
     return s < t ? -1 : s > t;
 }
 
-/* Of those that are as good as the best, as far as can be told, the simplest. */
+/* The simplest layout among those that cannot be told from the best. */
 static void choose(const DtSpace *space, DtSearch *s)
 {
     double least = INFINITY;
@@ -361,13 +367,13 @@ static void choose(const DtSpace *space, DtSearch *s)
     }
 }
 
-/* The ratio of measured to estimated time of the trials of a kind of layout. */
+/* The ratio of measured to estimated time of the trials of one kind of layout. */
 static Correction *correction(Searcher *x, const DtLayout *l)
 {
     return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
 }
 
-/* The plan's own estimate; counts the plan if it is usable. */
+/* The price of a compiled plan; counts the plan if it is usable. */
 static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
 {
     DtTrial trial = {.layout = c->layout, .estimate = c->estimate};
@@ -389,7 +395,7 @@ static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
     DT_PUSH(x->arena, x->search->trials, trial);
 }
 
-/* The candidate that is best as far as is known; NULL: none is left that may fit. */
+/* The most promising candidate that was not compiled yet; NULL: none is left that may fit. */
 static Candidate *next_candidate(Searcher *x, double *ret_cost)
 {
     Candidate *next = NULL;
@@ -433,7 +439,7 @@ static void try_candidates(Searcher *x)
             x->search->bound = fmin(x->search->bound, x->larger.at[i].estimate.bound);
 }
 
-/* The gain from more memory. */
+/* Finds what more memory would bring. */
 static void find_larger(Searcher *x)
 {
     DtSearch *s = x->search;

@@ -19,7 +19,8 @@
 #include "cost/cost.h"
 #include "ir/config.h"
 
-/* What the ranks along a mesh axis split, from the slowest link to the fastest. */
+/* What the ranks along a mesh axis split, in order from the axis with the slowest links to that
+ * with the fastest. */
 typedef enum DtRole {
     DT_ROLE_PIPE,    /* stages of a pipeline */
     DT_ROLE_DATA,    /* samples */
@@ -35,51 +36,55 @@ enum { DT_SPACE_AXES = 24, DT_SPACE_LOOPS = 8, DT_SPACE_REMATS = 12, DT_SPACE_SH
 
 typedef struct DtSpaceAxis { const char *name; int64_t extent; } DtSpaceAxis;
 typedef struct DtSpaceLoop {
-    const char *path;      /* labels, as in a `pipeline` line */
+    const char *path;      /* labels of the loops, as in a `pipeline` line */
     int64_t count;
-    double carried;        /* bytes of all samples that one iteration hands to the next */
+    double carried;        /* bytes that one iteration passes to the next, of all samples */
 } DtSpaceLoop;
 
 typedef struct DtSpaceShard { const char *axis; DtRole role; } DtSpaceShard;
 
-/* again: the fraction of forward products that is recomputed, among those in named calls. */
-/* lines "": none */
+/* again: the fraction of the forward products that is recomputed, of those in calls with a name. */
+/* lines "": nothing is recomputed */
 typedef struct DtSpaceRemat { const char *lines; double recomputed; } DtSpaceRemat;
 
 typedef struct DtSpace {
-    const char *name, *cluster;              /* of the parallel block */
-    int64_t devices, node;                   /* devices of the cluster; of one of its nodes */
+    const char *name, *cluster;              /* parallel block's name and that of its cluster */
+    int64_t devices, node;                   /* number of devices of the cluster; of one of its
+                                              * nodes */
     DtSpaceAxis samples;
-    /* axes of positions, which layers keep */
+    /* axes of positions that layers keep */
     DtSpaceAxis positions[DT_SPACE_LOOPS]; uint32_t n_positions;
     /* axes along which functions stream, in any order */
     DtSpaceAxis keys[DT_SPACE_LOOPS]; uint32_t n_keys;
-    DtSpaceAxis split[DT_SPACE_AXES]; uint32_t n_split; /* axes of parameters */
+    DtSpaceAxis split[DT_SPACE_AXES]; uint32_t n_split; /* axes of parameters that can be split */
     DtSpaceAxis experts;                     /* name NULL: the program has no experts */
     DtSpaceLoop loops[DT_SPACE_LOOPS]; uint32_t n_loops;
-    DtSpaceRemat remats[DT_SPACE_REMATS]; uint32_t n_remats; /* from no recomputation to all */
-    double parameters;                       /* elements */
-    /* bytes per element, with its gradient and the optimizer's state, as `train` says */
+    /* choices of recomputation, from nothing to everything */
+    DtSpaceRemat remats[DT_SPACE_REMATS]; uint32_t n_remats;
+    double parameters;                       /* number of elements */
+    /* bytes per element of a parameter, with its gradient and the optimizer's state, according to
+     * `train` */
     double parameter_bytes;
     /* usable bytes of a device, the largest if there are several kinds; 0: no limit is known */
     double memory;
-    bool wants_memory;                       /* the goal is the least memory, not the least time */
+    bool wants_memory;                       /* minimises memory, not time */
     const char *mesh[DT_ROLES];              /* names of mesh axes */
-    /* Lines that the block has already. They are kept, and not chosen. */
+    /* What the block already fixes by its own lines. The search keeps it. */
     /* its `shard` and `remat` lines, each with a newline; "": none */
     const char *kept;
     const char *pipeline_line, *zero_line;   /* NULL: the block has no such line */
     const DtPipeline *pipeline;
     bool has_mesh, has_remat;
     bool in_mesh[DT_ROLES];
-    int64_t size[DT_ROLES];                  /* if has_mesh */
-    /* what lines for all places split over which role */
+    int64_t size[DT_ROLES];                  /* valid if has_mesh */
+    /* what the block's lines for all places split over which role */
     DtSpaceShard shards[DT_SPACE_SHARDS]; uint32_t n_shards;
-    int64_t micro;                           /* 0: the block has no `micro` line */
-    int zero;                                /* its level, if there is a zero_line */
-    bool waits;                              /* zero_line does not prefetch */
-    bool has_state, has_axes;                /* the optimizer has state; a parameter is no scalar */
-    bool prefetches;                         /* a loop can prefetch parameters */
+    int64_t micro;                           /* micro-batches; 0: the block has no `micro` line */
+    int zero;                                /* the level of its `zero` line, if it has one */
+    bool waits;                              /* the zero line says that nothing is prefetched */
+    bool has_state, has_axes;                /* whether the optimizer has state; whether a parameter
+                                              * is no scalar */
+    bool prefetches;                         /* whether some loop can prefetch parameters */
 } DtSpace;
 
 /* False after a diagnostic: the block asks for something that the search cannot do. text_of: the
@@ -95,7 +100,7 @@ typedef enum DtSearchSchedule {
     DT_SEARCH_INTERLEAVED,
     DT_SEARCH_ZB_H1,
     DT_SEARCH_ZB_V,
-    DT_SEARCH_OTHER, /* a line of the block names the schedule */
+    DT_SEARCH_OTHER, /* whether a line of the block names the schedule */
     DT_SEARCH_SCHEDULES
 } DtSearchSchedule;
 
@@ -103,26 +108,26 @@ typedef struct DtLayout {
     int64_t size[DT_ROLES];
     int64_t micro;             /* micro-batches */
     int64_t chunks;
-    DtSearchSchedule schedule; /* if size[PIPE] > 1 */
+    DtSearchSchedule schedule; /* valid if size[PIPE] > 1 */
     int zero;                  /* 0: no `zero` line */
     uint32_t remat;            /* number in DtSpace.remats */
 } DtLayout;
 
-/* Samples of a micro-batch on a rank. */
+/* The number of samples of a micro-batch on a rank. */
 int64_t dt_layout_local(const DtSpace *space, const DtLayout *layout);
-/* The number of ranks over which `zero` splits. */
+/* The number of ranks over which `zero` splits state. */
 int64_t dt_layout_replicas(const DtLayout *layout);
-/* The block's text, `parallel NAME on CLUSTER { ... }`. */
+/* The layout as a block, `parallel NAME on CLUSTER { ... }`. */
 void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_text);
-/* The same on one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
+/* The layout on one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout);
 
-/* The complexity of a layout: mesh axes, a pipeline, levels of zero, recomputation. Fewer parts
- * are simpler. */
+/* How complex a layout is: it counts mesh axes, a pipeline, levels of zero, recomputation. Of two
+ * equally fast layouts the less complex is chosen. */
 int dt_layout_parts(const DtLayout *layout);
 
 bool dt_layout_same(const DtLayout *a, const DtLayout *b);
-/* Whether two layouts share a card: their ranks do the same work in a replica. */
+/* Whether two layouts can use the same card: within a replica their ranks do the same work. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);
 /* The layout of the class that is compiled for its card: no pipeline, no `zero`, and either one
  * replica that goes through all samples in micro-batches (alone), or as many replicas and
@@ -137,53 +142,55 @@ void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts
 
 /* ---- cards ---- */
 
-/* Seconds of a part of the program for one micro-batch on one rank. */
+/* Seconds that one rank takes for a part of the program, for one micro-batch. */
 typedef struct DtCardTime {
     double forward, backward; /* including waits for communication */
     double weights;           /* the part of `backward` that only weight gradients need */
-    /* products, attention and most kernels of both directions: a lower bound for every schedule */
+    /* products, attention and most kernels of both directions; no schedule takes less time */
     double work;
-    /* with nodes of several kinds: by kind, the factor by which it is slower than on the first
+    /* if nodes are of several kinds: by kind, the factor by which it is slower than the first
      * kind */
     double slower[DT_COST_NODE_KINDS];
 } DtCardTime;
 
 typedef struct DtCard {
-    DtCardTime loops[DT_SPACE_LOOPS]; /* of one iteration */
+    DtCardTime loops[DT_SPACE_LOOPS]; /* times of one iteration */
     /* front: before the first loop; back: after the last loop and between loops */
     DtCardTime front, back;
-    /* once: per step, however many micro-batches; update: of the optimizer. Both on the slowest
-     * nodes */
+    /* once: once per step, whatever the number of micro-batches; update: the optimizer. Both on the
+     * slowest nodes */
     double once, update;
     /* with nodes of several kinds: by kind, the smallest factor of any part's work compared with
      * the first kind */
     double least[DT_COST_NODE_KINDS];
     /* bytes on a rank; state[]: parameters, gradients, optimizer */
-    double saved[DT_SPACE_LOOPS];     /* saved by an iteration for its backward pass */
-    /* the same for the part after all loops; counted among temporaries */
+    double saved[DT_SPACE_LOOPS];     /* bytes that an iteration saves for its backward pass */
+    /* the same for the part after all loops; it is also counted among the temporaries */
     double saved_back;
-    /* kept for weight gradients if these are delayed */
+    /* bytes kept for gradients of weights, if these are computed later */
     double delayed[DT_SPACE_LOOPS], delayed_front, delayed_back;
-    double state[DT_SPACE_LOOPS][3];  /* of an iteration */
-    double rest[3];                   /* outside of loops */
+    double state[DT_SPACE_LOOPS][3];  /* gradients of one iteration */
+    double rest[3];                   /* gradients outside of loops */
     /* the part of `rest` that is read both before the first loop and after it */
     double tied[3];
-    /* the part of both that is split over ranks of experts already */
+    /* the part of both that is already split over ranks of experts */
     double experts[DT_SPACE_LOOPS][3], rest_experts[3];
     double temporaries;               /* activations that are not saved */
     /* everything else: inputs, workspace, the device's own memory */
     double beside;
     /* the part of `beside` for the communicator of one group of ranks */
     double communicator;
-    /* loops were told apart; otherwise everything is in `back`, and a pipeline cannot cut */
+    /* whether the loops could be told apart; otherwise everything is in `back`, and a pipeline
+     * cannot be cut */
     bool has_parts;
 } DtCard;
 
 /* ---- closed forms (estimate.c) ---- */
 
 typedef struct DtEstimate {
-    double seconds; /* of a step */
-    double bound;   /* no plan of this layout is faster, if card and simulation agree */
+    double seconds; /* seconds of a step */
+    double bound;   /* a lower bound of the step time for all plans of this layout, if card and
+                     * simulation agree */
     /* memory of the rank that needs most; on a device smaller than the largest, scaled up by the
      * ratio of their memory */
     double bytes;
@@ -191,28 +198,28 @@ typedef struct DtEstimate {
 
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                        const DtCard *card);
-/* The bound alone, at a hundredth of the work. */
+/* The bound alone; this takes a hundredth of the time. */
 double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                          const DtCard *card);
 
-/* How many micro-batches are in flight at once in a chunk of a stage of interleaved_1f1b
- * (passes/pipeline/schedule.c); all of them if there are no more than stages. Exact if the
- * number of stages divides them. */
+/* How many micro-batches a chunk of a stage has in flight at once with interleaved_1f1b
+ * (passes/pipeline/schedule.c). If there are no more micro-batches than stages, these are all of
+ * them. The number is exact if the number of stages divides the micro-batches. */
 int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk);
 
 /* ---- the search (search.c) ---- */
 
 enum { DT_SEARCH_SPENT = 16 };
-#define DT_SEARCH_ALIKE 1.005 /* step times this near cannot be told apart: the simplest layout
-                               * wins */
+#define DT_SEARCH_ALIKE 1.005 /* step times that differ by less than this cannot be told apart: of
+                               * such layouts the simplest is chosen */
 
 /* A layout that was compiled and simulated. */
 typedef struct DtTrial {
     DtLayout layout;
     DtEstimate estimate;
-    /* seconds as simulated, bytes as laid out; seconds 0: there is no such plan */
+    /* seconds from the simulation, bytes from the memory plan; seconds 0: the layout has no plan */
     double seconds, low, high, bytes;
-    /* what the seconds are spent on, the mean over stages, in the categories of the host */
+    /* the parts of the step time, averaged over stages, in the categories of the host */
     double spent[DT_SEARCH_SPENT];
     /* bytes by which the worst rank exceeds its device's memory */
     double larger;
@@ -220,7 +227,8 @@ typedef struct DtTrial {
     const char *why;
 } DtTrial;
 
-/* The compiler behind the search. Both functions return NULL, or why there is no such plan. */
+/* What the search needs from the compiler. Both functions return NULL, or the reason why there is
+ * no such plan. */
 typedef struct DtSearchHost {
     void *context;
     const char *(*card)(void *context, const DtLayout *layout, DtCard *ret_card);
@@ -229,14 +237,15 @@ typedef struct DtSearchHost {
 
 typedef struct DtSearch {
     DtTrial best;             /* seconds 0: no layout fits */
-    DT_VEC(DtTrial) trials;   /* in order of estimated cost, whether they fit or not */
+    DT_VEC(DtTrial) trials;   /* sorted by estimated cost, whether they fit or not */
     /* number of layouts; of compilations for cards; of layouts that fit by their estimates */
     uint32_t n_layouts, n_cards, n_fit;
-    /* least bound of the layouts that may fit and were not simulated; INFINITY: none are left;
-     * 0: for some nothing is known */
+    /* the smallest bound of all layouts that may fit and were not simulated; INFINITY: there is
+     * none; 0: for some, nothing is known */
     double bound;
     DtEstimate smallest; DtLayout smallest_layout; /* the layout with the least memory */
-    /* the faster layout that needs least additional memory; seconds 0: none */
+    /* the fastest layout among those that need the least additional memory; seconds 0: there is
+     * none */
     DtEstimate larger; DtLayout larger_layout;
     /* why the first missing card could not be made; NULL: all were made */
     const char *why;
@@ -249,8 +258,8 @@ double dt_search_gap(const DtSearch *search);
 void dt_search_run(DtArena *arena, const DtSpace *space, const DtCostModel *model,
                    const DtSearchHost *host, DtSearch *ret_search);
 
-/* Rejects the best layout after all, since it has no plan; why: for the user. The next best of
- * the simulated ones takes its place, if there is one. */
+/* Rejects the winner, which turned out to have no plan; why: the reason for the user. The next best
+ * of the simulated layouts becomes the winner, if there is one. */
 void dt_search_refuse(const DtSpace *space, DtSearch *search, const char *why);
 
 #endif

@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { DEEPEST = 64, MOST_NAMES = 64, MOST_KEPT = 16 };
-/* of the elements of the largest parameter of a layer: less is not worth a split */
+/* a smaller parameter than this share of the layer's largest one is not worth a split */
 static const double SMALL = 0.01;
 
 typedef struct Names { const char *at[MOST_NAMES]; uint32_t n; } Names;
@@ -28,7 +28,7 @@ typedef struct Finder {
     DtDiags *diags;
     const DtProgram *program;
     DtSpace *space;
-    /* axes: of inputs and what loops hand on; of products with parameters */
+    /* axes: of inputs and of what loops pass on; of products with parameters */
     Names kept, batch, matrix;
     const DtFunc *bodies[DT_SPACE_LOOPS];
 } Finder;
@@ -62,7 +62,7 @@ static void add_axis(DtSpaceAxis *axes, uint32_t *n, uint32_t cap, const DtAxis 
         axes[(*n)++] = (DtSpaceAxis){axis->name, axis->extent};
 }
 
-/* As the source names it: the module makes names different by a number. */
+/* The axis's name in the source text: the module distinguishes equal names by a number. */
 static const char *name_of(const DtFunc *func)
 {
     const char *dot = strchr(func->name, '.');
@@ -121,7 +121,7 @@ static bool is_parameter(const DtFunc *func, const DtValue *value)
     return value->op ? value->op->kind == DT_OP_PARAM : value->index >= func->n_args;
 }
 
-/* The use of the axes of its parameter operand in the product. */
+/* How the product uses the axes of its operand that is a parameter. */
 static void look_at_product(Finder *f, const DtOp *op, uint32_t operand)
 {
     const DtType *type = op->in[operand]->type, *other = op->in[1 - operand]->type;
@@ -158,7 +158,7 @@ static void find_positions(Finder *f)
 {
     DtSpace *s = f->space;
     const DtModule *module = f->program->module;
-    /* extents: where they occur first */
+    /* extents of axes, where they occur first */
     for (uint32_t i = 0; s->n_loops && i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->inputs.n; k++) {
             const DtType *type = module->funcs.at[i]->inputs.at[k]->type;
@@ -171,7 +171,7 @@ static void find_positions(Finder *f)
         }
 }
 
-/* Elements in one iteration of its loops. */
+/* Elements of a parameter in one iteration of its loops. */
 static double elements_of(const DtStore *store)
 {
     double n = (double)dt_type_elements(store->type);
@@ -180,7 +180,7 @@ static double elements_of(const DtStore *store)
     return n;
 }
 
-/* Of the largest parameter of a loop, or of all if no loop has any. */
+/* Elements of the largest parameter of a loop, or of all parameters if no loop has any. */
 static double largest_of(const DtModule *module)
 {
     double most[2] = {0};
@@ -238,11 +238,12 @@ static void find_split(Finder *f)
 
 /* ---- recomputed values ---- */
 
-/* A call of a loop's body that does products: kept, it is not run again. */
+/* A call, in the body of a loop, of a function with products. If its result is kept, it is not
+ * computed again. */
 typedef struct Kept {
     uint32_t loop;
-    const char *name;      /* label of the instance, or of a fn its name */
-    double flops, bytes;   /* of all calls of that name; of what they give */
+    const char *name;      /* the label of the instance or, for a fn, its name */
+    double flops, bytes;   /* bytes and products of all calls of that name */
 } Kept;
 
 typedef struct Keeps { Kept at[MOST_NAMES]; uint32_t n; } Keeps;
@@ -310,7 +311,7 @@ static int by_worth(const void *a, const void *b)
                                                      : x->flops * y->bytes < y->flops * x->bytes;
 }
 
-/* Lines that keep the first n. */
+/* The `remat` lines that keep the results of the first n calls. */
 static const char *lines_that_keep(const Finder *f, const Keeps *keeps, uint32_t n)
 {
     const char *lines = "";
@@ -334,8 +335,9 @@ static const char *lines_that_keep(const Finder *f, const Keeps *keeps, uint32_t
     return lines;
 }
 
-/* From nothing that is computed again to all: calls are given up one after the other, those first
- * whose products are fewest for the bytes that they give; calls of equal worth together. */
+/* Makes the choices of recomputation, from nothing to everything. One call after the other is no
+ * longer kept: first those with the fewest products for the bytes of their results. Calls with
+ * equal ratios are dropped together. */
 static void find_remats(Finder *f)
 {
     DtSpace *s = f->space;
@@ -369,7 +371,8 @@ static const char *const role_names[DT_ROLES][6] = {
     {"context", "cp", "sequence", "sp"}, {"expert", "ep", "experts"},
     {"tensor", "tp", "model", "mp"}};
 
-/* The axes that lines of the block split over the mesh axis; DT_ROLES: none does. */
+/* The role of the mesh axis over which lines of the block split these axes; DT_ROLES: no line
+ * does. */
 static DtRole role_of_lines(const Finder *f, const char *mesh)
 {
     const DtParallelConfig *p = f->program->parallel;
@@ -450,7 +453,7 @@ static const char *with(DtArena *arena, const char *lines, const char *line)
     return dt_arena_printf(arena, "%s  %s\n", lines, line);
 }
 
-/* Lines of the block as they are written, and of which kinds there are. */
+/* Collects the block's own lines, as they are written, and which kinds of lines there are. */
 static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
 {
     const DtParallelConfig *p = f->program->parallel;
@@ -464,7 +467,7 @@ static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
                 for (uint32_t a = 0; a < shard->n_axes; a++)
                     if (shard->mesh[m] == s->mesh[r] && s->n_shards < DT_SPACE_SHARDS)
                         s->shards[s->n_shards++] = (DtSpaceShard){shard->axes[a], (DtRole)r};
-        /* a line may be several records */
+        /* a line may have made several records */
         if (last.file != shard->span.file || last.lo != shard->span.lo)
             s->kept = with(f->arena, s->kept, text_of(context, shard->span));
         last = shard->span;

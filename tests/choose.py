@@ -13,7 +13,8 @@ import os
 import subprocess
 import sys
 
-NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}  # suites that say nothing under sanitizers
+# suites that need not run under sanitizers; suites of which a tenth of the tests run
+NEVER = {"slow", "tsan", "tsan-all", "repo", "timing", "standin", "apart"}
 SWEEPS = {"sweep", "oracle", "verify", "search"}                   # suites of which a tenth runs
 TENTH = 10
 
@@ -39,14 +40,14 @@ def sanitized(build, turn):
 
 
 def files_of(tests, build):
-    """What they need, as ninja names it."""
+    """The targets that these tests need, by the names that ninja uses."""
     built = {target["id"]: target["filename"] for target in introspect(build, "targets")}
     names = {name for test in tests for id in test["depends"] for name in built[id]}
     return sorted(os.path.relpath(name, os.path.abspath(build)) for name in names)
 
 
 def missing(build):
-    """Programs that tests need and that `ninja` alone does not build."""
+    """The programs that tests need, but that `ninja` alone does not build."""
     targets = introspect(build, "targets")
     built = {target["id"]: target["build_by_default"] for target in targets}
     names = {target["id"]: target["name"] for target in targets}

@@ -6,8 +6,8 @@
 # `layers.sh --self-test` checks that each kind of violation is found.
 set -eu
 
-# layer: layers that it may include, besides itself. A folder inside a folder is a layer of its own if it has a row
-# here, else a part of the outer one.
+# Each row: a layer, and the layers that it may include besides itself. A folder inside of another
+# is a layer of its own if it has a row here, else it belongs to the outer folder.
 allowed='
 base:
 codegen/kernels:
@@ -28,7 +28,7 @@ runtime: base kir plan plan/report
 search: base cost ir
 cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
 '
-# headers of outside libraries that one file of the tree may include
+# headers of external libraries, which only one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'
 
 check() {
@@ -38,7 +38,7 @@ check() {
     [ -n "$files" ] || { echo "layers: no source files in $1"; exit 1; }
     # shellcheck disable=SC2086
     awk -v allowed="$allowed" -v single="$single" '
-        function layer_of(path, words) { # "" has none: a main program
+        function layer_of(path, words) { # "" stands for a main program, whose file has no layer
             if (split(path, words, "/") > 2 && (words[1] "/" words[2]) in known)
                 return words[1] "/" words[2]
             return path ~ /\// ? words[1] : ""
@@ -64,7 +64,7 @@ check() {
             sub(/^[^"<]*["<]/, "", header)
             sub(/[">].*$/, "", header)
             path = substr(FILENAME, 3)
-            layer = layer_of(path) # a main program sees every layer
+            layer = layer_of(path) # a main program may include every layer
             target = layer_of(header)
             if (target == "")
                 target = layer
@@ -107,7 +107,7 @@ self_test() {
     folder=$(mktemp -d)
     trap 'rm -rf "$folder"' EXIT
     mkdir -p "$folder/base" "$folder/ir" "$folder/runtime" "$folder/odd" "$folder/passes/check" "$folder/passes/grad"
-    expect() { # text of the include, file, what must be said
+    expect() { # Arguments: text of the include, the file that contains it, what layers.sh must say
         printf '#include %s\n' "$1" >"$folder/$2"
         if out=$(check "$folder" && widths "$folder"); then
             echo "layers: accepted $1 in $2"

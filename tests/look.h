@@ -4,7 +4,7 @@
 
 #include "runtime/device.h"
 
-/* Where a rank on a processor has its memory. */
+/* Where the memory of a rank on a processor is. */
 static inline char *look_at(const DtRank *rank, uint32_t arena, int64_t offset)
 {
     return dt_device_seen(rank, dt_device_place(rank, arena, offset, 0));

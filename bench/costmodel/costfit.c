@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* costfit [--write | --check] TREE: the fitted constants again, from the published rows. --write
- * puts them into cost/constants.def and lib/devices.dsl; --check ends with status 1 if those have
- * other ones. */
+/* costfit [--write | --check] TREE: fits the constants to the published rows again. --write puts
+ * them into cost/constants.def and lib/devices.dsl; --check ends with status 1 if these files have
+ * other values. */
 #include "bench/costmodel/costmodel.h"
 
 #include "base/file.h"
@@ -24,7 +24,7 @@ static char *read_text(DtArena *arena, const char *path)
     return text;
 }
 
-/* Replaces what stands between two texts that follow each other behind `after`. */
+/* Replaces the text between two texts that follow each other after `after`. */
 static char *replace(DtArena *arena, char *text, const char *after, const char *from,
                      const char *to, const char *by)
 {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Errors in percent above which the program fails; of titles with two sources, their rows
+/* Errors in percent, above which the program fails. If two sources have one title, their rows count
  * together. */
 static const struct Limit {
     const char *title;
@@ -64,7 +64,7 @@ static void print_row(const Row *row, Time t, double band)
     printf("\n");
 }
 
-/* Predicts rows of one source with known's constants. */
+/* Predicts the rows of one source with the constants of `known`. */
 static Error predict_source(const Known *known, Rows rows, Source source, Without without,
                             bool prints)
 {
@@ -103,7 +103,8 @@ static bool above(const char *what, double value, double limit)
     return true;
 }
 
-/* Chunks in turns, and weight gradients in the bubbles: no constant is fitted on these rows. */
+/* For schedules with interleaved chunks, and with weight gradients in the bubbles: no constant is
+ * fitted on these rows. */
 static void print_others(const Error *e)
 {
     printf("%-30s %4u %6.1f     %%  %6.1f     %% %+6.1f %%   not fitted, no limit\n",
@@ -138,7 +139,7 @@ static int check_errors(const Error errors[SOURCES])
 
 /* ---- bubbles ---- */
 
-/* Share of the step that a stage idles, if each stage takes the profiled times. */
+/* The share of the step in which a stage is idle, if each stage takes the profiled times. */
 static double bubble(const Profile *p, Schedule schedule)
 {
     enum { MOST = 512 };

@@ -28,8 +28,10 @@ typedef enum Source {
     OTHER_SCHEDULES,
     SOURCES
 } Source;
-enum { FITTED_SOURCES = OTHER_SCHEDULES }; /* the others are shown, and nothing is fitted on them */
-typedef enum What { STEP, FORWARD, BACKWARD } What; /* a whole step, or one layer's passes */
+enum { FITTED_SOURCES = OTHER_SCHEDULES }; /* rows for which this is false are printed, but
+                                            * constants are not fitted to them */
+typedef enum What { STEP, FORWARD, BACKWARD } What; /* the seconds are those of a whole step, or of
+                                                     * one layer's passes */
 typedef enum Schedule { ONE_F_ONE_B, INTERLEAVED, ZB_H1 } Schedule;
 typedef enum Recompute { NONE, CORE, EVERY_OTHER, PRODUCTS, WHOLE } Recompute;
 
@@ -37,7 +39,8 @@ typedef struct Row {
     Source source;
     What what;
     const char *model, *stack, *device;
-    bool is_llama, sequence_parallel, trims_ends; /* trims_ends: outer stages hold a layer fewer */
+    bool is_llama, sequence_parallel, trims_ends; /* trims_ends: the first and the last stage have
+                                                   * one layer fewer */
     Recompute recompute;
     Schedule schedule;
     int64_t layers, hidden, heads, kv_heads, ffn, vocab, seq, batch, micro, gpus, tensor, stages,
@@ -47,12 +50,12 @@ typedef struct Row {
 
 typedef DT_VEC(Row) Rows;
 
-/* Rows of all files in folder whose software and times are known; ends the process if a file cannot
- * be read. */
+/* Reads the rows of all files in the folder whose software and times are known. Ends the process if
+ * a file cannot be read. */
 Rows rows_read(DtArena *arena, const char *folder);
 
-/* The twelve profiled configurations: times of one stage in seconds, bubbles as the authors
- * computed them. */
+/* The twelve profiled configurations: times of one stage in seconds, and the bubbles that the
+ * authors computed from them. */
 typedef struct Profile {
     const char *model;
     int64_t stages, micro_batches, chunks;
@@ -65,14 +68,14 @@ Profiles profiles_read(DtArena *arena, const char *folder);
 
 typedef struct Time {
     double at[DT_COST_KINDS]; /* seconds by kind */
-    double weight;            /* of these: gradients of weights, which other stages do not wait
-                               * for */
+    double weight;            /* the part of these seconds for gradients of weights, for which other
+                               * stages do not wait */
 } Time;
 Time time_add(Time a, Time b);
 Time time_scale(Time a, double factor);
 double time_total(Time a);
 
-/* Parts of the model that are left out, to see what they are worth. */
+/* Parts of the model that can be left out, to find how much they improve predictions. */
 typedef enum Without {
     NOTHING,
     TILES,
@@ -97,26 +100,26 @@ typedef struct Setting {
 } Setting;
 
 typedef struct Layer {
-    /* recompute: what backward runs again; backward has the weight gradients */
+    /* recompute: what backward runs again; backward includes the weight gradients */
     Time forward, backward, recompute;
 } Layer;
 
 Layer layer_of(const Setting *s);
-/* Seconds of computing and an exchange that go on at a time. */
+/* Seconds of a computation and an exchange that run at the same time. */
 double beside_of(const Setting *s, double compute, double exchange);
 Layer embedding_of(const Setting *s);
 Layer head_of(const Setting *s);
-double layer_parameters(const Row *row); /* of a whole layer, all ranks */
-double outer_parameters(const Row *row); /* embedding and head */
+double layer_parameters(const Row *row); /* parameters of a whole layer, on all ranks together */
+double outer_parameters(const Row *row); /* parameters of embedding and head */
 
 /* ---- events.c ---- */
 
 typedef struct Pipeline {
     Schedule schedule;
     int64_t stages, chunks, micro_batches;
-    const double *forward, *backward, *weight; /* of each piece, [chunks * stages] in the order of
-                                                * layers; weight of ZB_H1 only, else it is in
-                                                * backward */
+    /* seconds of each piece, [chunks * stages] in the order of layers; `weight` is used for
+     * ZB_H1 only, otherwise it is a part of backward */
+    const double *forward, *backward, *weight;
     double message;
 } Pipeline;
 /* Seconds from the first action to the last. */
@@ -124,35 +127,37 @@ double pipeline_run(Pipeline p);
 
 /* ---- step.c ---- */
 
-/* Seconds of a row's step, or layer, by kind; the bubble is spread over the kinds that fill the
- * rest. */
+/* Seconds of the step of a row, or of its layer, by kind. The time in bubbles is distributed over
+ * the other kinds. */
 Time step_of(const Setting *s);
 
 /* ---- fit.c ---- */
 
-typedef struct Known { /* devices and stacks of the library */
+typedef struct Known { /* the devices and stacks of the library */
     DtDevice *devices; size_t n_devices;
     const DtStack *const *stacks; size_t n_stacks;
 } Known;
-/* lib: the folder of the library; ends the process with a message if it cannot be read. */
+/* Reads them. lib: the folder of the library. Ends the process with a message if it cannot be
+ * read. */
 Known known_read(DtArena *arena, const char *tree);
 Known known_copy(DtArena *arena, const Known *known);
 
-/* A constant that is fitted: of constants.def (device NULL: of all that do not say their own), or
- * of a device. */
+/* A constant that is fitted: either one of constants.def (device NULL: for all devices that have no
+ * value of their own), or one of a device. */
 typedef struct Fitted {
     const char *device;
-    DtCostConstantId id, also; /* also: a second one that is the same number, or id */
+    DtCostConstantId id, also; /* also: a second constant that must have the same value; or equal to
+                                * id */
     double prior, within;
 } Fitted;
 extern const Fitted fitted[];
 extern const size_t n_fitted;
 
-/* The value that a device has of it now. */
+/* The present value of the constant for a device. */
 DtCostEstimate fitted_value(const Known *known, const Fitted *f);
 Setting setting_of(const Known *known, const Row *row, Without without);
-/* Fits the constants to the rows whose source is not left_out (SOURCES: none), from what known has;
- * changes known. */
+/* Fits the constants to the rows of all sources except left_out (SOURCES: none is left out). Starts
+ * with the values in known, and changes these. */
 void fit_constants(Known *known, Rows rows, Source left_out, Without without);
 
 #endif

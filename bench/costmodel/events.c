@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules as events: each stage has its list of actions and runs them in order; an
- * action begins when the one before it is done and what it needs has arrived. A message takes its
- * time and holds nobody up by itself. */
+/* Pipeline schedules as events. Each stage runs its list of actions in order. An action begins when
+ * the previous one is done and the messages that it needs have arrived. A message takes some time,
+ * in which both stages can go on with other actions. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
@@ -17,8 +17,9 @@ typedef struct Run {
     Pipeline p;
     int64_t pieces;
     DtArena *arena;
-    double *done[3];     /* F, B, W: [piece * micro_batches + micro], negative: not yet */
-    Action **list;       /* of each stage */
+    double *done[3];     /* times at which F, B, W end: [piece * micro_batches + micro]; negative:
+                          * not yet */
+    Action **list;       /* the list of actions of each stage */
     int64_t *n, *at;
     double *clock;
 } Run;
@@ -46,8 +47,8 @@ static void list_1f1b(Run *r, int64_t s)
         push(r, s, W, 0, i);
 }
 
-/* Narayanan et al. 2021: p micro-batches of a chunk at a time; the i-th forward, or backward, of a
- * stage. */
+/* The schedule of Narayanan et al. 2021: p micro-batches of a chunk at a time. Returns the i-th
+ * forward (or backward) action of a stage. */
 static void push_interleaved(Run *r, int64_t s, Kind kind, int64_t i)
 {
     const int64_t p = r->p.stages, v = r->p.chunks, group = i / (p * v), within = i % (p * v);
@@ -69,7 +70,7 @@ static void list_interleaved(Run *r, int64_t s)
     }
 }
 
-/* When what an action needs has arrived, negative: it has not been sent. */
+/* The time at which what an action needs has arrived; negative: it has not been sent yet. */
 static double ready(const Run *r, Action a)
 {
     const int64_t m = r->p.micro_batches, last = r->pieces - 1;
@@ -126,7 +127,7 @@ double pipeline_run(Pipeline p)
     double end = 0;
     for (int64_t s = 0; s < p.stages; s++) {
         if (run.at[s] < run.n[s])
-            abort(); /* a schedule that waits for itself */
+            abort(); /* the schedule waits for itself */
         end = fmax(end, run.clock[s]);
     }
     dt_arena_free(run.arena);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Least squares of the fitted constants: logarithms of predicted over measured, each source
- * weighing as if its rows erred by its own spread, and for each constant what was known before,
- * with its uncertainty. Gauss-Newton with damping; derivatives by differences. */
+/* Least squares fit of the constants. It minimises the squared logarithms of predicted over
+ * measured time, where the weight of each source follows from its spread, and for each constant the
+ * distance from its previously known value, weighted by its uncertainty. Gauss-Newton with damping;
+ * derivatives by differences. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Before any of these rows: data sheets, single products, charts of attention, tests of NCCL on
- * such machines. */
+/* The values known before any of these rows are used: from data sheets, measurements of single
+ * products, published charts of attention, NCCL tests on such machines. */
 #define BOTH(id, also) DT_COST_##id, DT_COST_##also
 #define ONE(id) DT_COST_##id, DT_COST_##id
 const Fitted fitted[] = {
@@ -29,8 +30,8 @@ const Fitted fitted[] = {
     {NULL, ONE(share), 0.15, 0.5},
     {NULL, ONE(stack_step), 50e-3, 0.5},
     {NULL, ONE(jitter), 1e-3, 1.0},
-    /* of the 700 W part 0.70, 0.36 and 0.33 of peak; power goes with the square of the clock, or
-     * faster */
+    /* the 700 W version reaches 0.70, 0.36 and 0.33 of its peak; power grows with the square of the
+     * clock, or faster */
     {"h100-500w", ONE(product), 0.60, 0.2},
     {"h100-500w", ONE(fa2_forward), 0.31, 0.15},
     {"h100-500w", ONE(fa2_backward), 0.28, 0.2},
@@ -39,7 +40,8 @@ const size_t n_fitted = DT_COUNT(fitted);
 
 enum { MOST_ROWS = 160, STEPS_OF_FIT = 8 };
 
-/* What a row of each source is off by, whatever the constants: one software, measured once. */
+/* The relative error of a row of each source that no constants can explain: it was measured once,
+ * with one software. */
 static const double spread[SOURCES] = {[SC21] = 0.03, [RECOMPUTE] = 0.03, [LAYER] = 0.015,
                                        [ZERO_BUBBLE] = 0.045, [TITAN_A100] = 0.05,
                                        [TITAN_H100] = 0.05};

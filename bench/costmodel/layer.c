@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of a GPT layer as Megatron has it, or of a Llama block as torchtitan has it, on one
+/* Operations of a GPT layer as Megatron runs them, or of a Llama block as torchtitan does, on one
  * rank of a tensor-parallel group, for one micro-batch. Bytes of kernels are counted operation by
  * operation; nothing here is fitted. */
 #include "bench/costmodel/costmodel.h"
@@ -33,9 +33,10 @@ double time_total(Time a)
 /* ---- extents of one rank ---- */
 
 typedef struct Extents {
-    int64_t tokens, hidden, width, kv, ffn; /* this rank's part of queries, keys, the inner layer */
+    int64_t tokens, hidden, width, kv, ffn; /* sizes on this rank of queries, of keys, of the inner
+                                             * layer */
     double wide;                            /* bytes of [tokens, hidden], 16 bits */
-    /* the same between tensor-parallel blocks: a part of it with sequence parallelism */
+    /* the same between tensor-parallel blocks: with sequence parallelism only a part of it */
     double outer;
 } Extents;
 
@@ -85,7 +86,8 @@ static void kernel(const Setting *s, Time *t, double bytes)
     t->at[DT_COST_KIND_KERNEL] += kernel_seconds(s, (DtCostKernel){.bytes = bytes});
 }
 
-/* Both gradients of a product [m, k] x [k, n]; returns the seconds of the weight's. */
+/* Adds both gradients of a product [m, k] x [k, n]; returns the seconds of the weight's
+ * gradient. */
 static double gradients(const Setting *s, Time *t, int64_t m, int64_t n, int64_t k)
 {
     const double weight =
@@ -97,7 +99,7 @@ static double gradients(const Setting *s, Time *t, int64_t m, int64_t n, int64_t
     return weight;
 }
 
-/* Several operations, in one kernel or, where the software is eager, each in one. */
+/* Adds several operations, in one kernel or, if the software is eager, in one kernel each. */
 static void kernels(const Setting *s, Time *t, double bytes, double ops, double eager_bytes)
 {
     t->at[DT_COST_KIND_KERNEL] +=
@@ -133,11 +135,13 @@ static double collective_seconds(const Setting *s, DtCostCollectiveKind kind, do
     return s->without == COLLECTIVES ? 0 : dt_cost_collective(&s->model, op);
 }
 
-/* A product [m, k] x [k, n] next to a collective, or several of its extents. */
+/* A product [m, k] x [k, n] that runs next to a collective, or several products with its
+ * extents. */
 typedef struct Near { int64_t m, n, k, count; } Near;
 
-/* What of a collective's seconds is waited for if it and its product are cut into as many pieces as
- * there are ranks: the first piece, and what smaller products lose. */
+/* The part of a collective's seconds that is not hidden if it and its product are divided into as
+ * many pieces as there are ranks: the first piece, and the time lost because smaller products are
+ * less efficient. */
 static double in_pieces(const Setting *s, Near near, double seconds)
 {
     const int64_t pieces = s->row->tensor;
@@ -148,8 +152,8 @@ static double in_pieces(const Setting *s, Near near, double seconds)
     return first + beside_of(s, piece * (double)pieces, seconds - first) - whole;
 }
 
-/* A collective of the tensor-parallel group. beside: seconds of a product that does not need it;
- * near: the product that waits for it, or that it waits for. */
+/* Adds a collective of the tensor-parallel group. beside: seconds of a product that does not depend
+ * on it; near: the product that needs its result, or whose result it needs. */
 static void collective(const Setting *s, Time *t, DtCostCollectiveKind kind, double bytes,
                        double beside, Near near)
 {
@@ -163,7 +167,8 @@ static void collective(const Setting *s, Time *t, DtCostCollectiveKind kind, dou
     t->at[DT_COST_KIND_LINK] += seconds;
 }
 
-/* Into a tensor-parallel block, and out of it, of [tokens, hidden]. */
+/* The collective at the start of a tensor-parallel block, and the one at its end, of [tokens,
+ * hidden]. */
 static void enter(const Setting *s, Time *t, double bytes, double beside, Near near)
 {
     if (s->row->sequence_parallel)
@@ -188,7 +193,7 @@ static Time gpt_forward(const Setting *s, const Extents *x)
     enter(s, &t, x->wide, 0, nothing);
     product(s, &t, x->tokens, 3 * x->width, x->hidden);
     attention(s, &t, false);
-    /* the result's heads side by side */
+    /* writes the heads of the result next to each other */
     kernel(s, &t, 2.0 * 2 * (double)x->tokens * (double)x->width);
     product(s, &t, x->tokens, x->hidden, x->width);
     leave(s, &t, x->wide, 0, nothing);
@@ -203,13 +208,13 @@ static Time gpt_forward(const Setting *s, const Extents *x)
     return t;
 }
 
-/* The gradients of a product whose input the ranks of the group share: its sum over them runs
- * beside the weight's. */
+/* Adds the gradients of a product whose input is shared by the ranks of the group: the sum of the
+ * input's gradients over ranks runs at the same time as the weight's gradient. */
 static void column_gradients(const Setting *s, Time *t, const Extents *x, int64_t n)
 {
     const double weight = gradients(s, t, x->tokens, n, x->hidden);
     const double data = product_seconds(s, x->tokens, x->hidden, n, false);
-    enter(s, t, x->wide, data, nothing); /* the input of the forward pass again */
+    enter(s, t, x->wide, data, nothing); /* gathers the input of the forward pass again */
     leave(s, t, x->wide, weight, nothing);
 }
 
@@ -241,7 +246,7 @@ static Time gpt_backward(const Setting *s, const Extents *x)
 static void rotate(const Setting *s, Time *t, const Extents *x)
 {
     const double bytes = 2.0 * 2 * (double)x->tokens * (double)(x->width + x->kv);
-    kernels(s, t, bytes, 6, 5 * bytes); /* to f32, a complex product, back */
+    kernels(s, t, bytes, 6, 5 * bytes); /* cast to f32, complex product, cast back */
 }
 
 static void repeat_keys(const Setting *s, Time *t, const Extents *x)
@@ -250,15 +255,16 @@ static void repeat_keys(const Setting *s, Time *t, const Extents *x)
         kernel(s, t, 2 * 2.0 * (double)x->tokens * (double)(x->width + x->kv));
 }
 
-/* The sum with the residual and the norm behind it: read two, write two. One by one: the sum; to
- * f32, square, mean, product, to 16 bits, product with the weight. */
+/* The sum with the residual and the norm after it: in one kernel that reads two values and writes
+ * two. In single kernels: the sum; cast to f32, square, mean, product, cast to 16 bits, product
+ * with the weight. */
 static void add_norm(const Setting *s, Time *t, const Extents *x)
 {
     kernels(s, t, 4 * x->outer, 7, (3 + 18) * x->outer);
 }
 
-/* Its gradient, with that of the residual and of `terms` products that read the norm's result:
- * their sum is a part of the kernel, if no ranks have to add theirs up first. */
+/* Its gradient, with that of the residual and of `terms` products that read the norm's result.
+ * Their sum is a part of the kernel, unless ranks must add up the terms first. */
 static void add_norm_backward(const Setting *s, Time *t, const Extents *x, double terms)
 {
     kernels(s, t, (4 + terms - 1) * x->outer, 12, (3 + 35 + 3 * (terms - 1)) * x->outer);
@@ -298,7 +304,7 @@ static Time llama_backward(const Setting *s, const Extents *x)
 {
     Time t = {0};
     const double inner = 2.0 * (double)x->tokens * (double)x->ffn;
-    const bool one = s->row->tensor > 1; /* the sums of ranks come first, of one tensor */
+    const bool one = s->row->tensor > 1; /* the sums over ranks come first, of one tensor each */
     enter(s, &t, x->wide, 0, (Near){x->tokens, x->ffn, x->hidden, 1});
     gradients(s, &t, x->tokens, x->hidden, x->ffn);
     kernels(s, &t, 5 * inner, 3, 8 * inner);
@@ -331,7 +337,8 @@ static Time recompute_of(const Setting *s, Time forward)
     case CORE: attention(s, &again, false); return again;
     case EVERY_OTHER: return time_scale(forward, 0.5);
     case WHOLE: return forward;
-    case PRODUCTS: /* every second product and all that is not one; attention and sums are kept */
+    case PRODUCTS: /* recomputes every second product and everything that is no product; the results
+                    * of attention and of sums over ranks are kept */
         again.at[DT_COST_KIND_PRODUCT] = forward.at[DT_COST_KIND_PRODUCT] / 2;
         again.at[DT_COST_KIND_KERNEL] = forward.at[DT_COST_KIND_KERNEL];
         again.at[DT_COST_KIND_LINK] = forward.at[DT_COST_KIND_LINK] / 2;
@@ -376,12 +383,12 @@ Layer head_of(const Setting *s)
     gradients(s, &layer.backward, x.tokens, vocab, x.hidden);
     leave(s, &layer.backward, x.wide, 0, nothing);
     norm(s, &layer.backward, 3 * x.outer);
-    /* to f32, log-softmax, and back: torch.compile makes two passes of it */
+    /* to f32, log-softmax, and back: torch.compile makes two passes over memory of this */
     if (s->row->is_llama) {
         kernels(s, &layer.forward, 4 * logits, 3, 18 * logits);
         kernels(s, &layer.backward, 4 * logits, 2, 14 * logits);
-    } else { /* Megatron's loss over ranks: to f32, maximum, difference, exponentials, sum,
-              * quotient */
+    } else { /* Megatron's loss when the vocabulary is split over ranks: to f32, maximum,
+              * difference, exponentials, sum, quotient */
         kernel(s, &layer.forward, 38 * logits);
         kernel(s, &layer.backward, 22 * logits);
     }

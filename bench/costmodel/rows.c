@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The published tables as rows. Which software ran a row, and what the papers say of how, is
- * decided here and nowhere else; numbers are the files'. */
+/* The published tables as rows. This file decides which software ran a row, and how, according to
+ * the papers; all numbers come from the files. */
 #include "bench/costmodel/costmodel.h"
 
 #include "base/file.h"
@@ -15,8 +15,8 @@ typedef struct Table {
     DT_VEC(Cells) lines;
 } Table;
 
-/* One line of comma-separated cells, quoted where they hold commas; returns where the next
- * begins. */
+/* Reads a line of comma-separated cells; cells that contain commas are quoted. Returns the start of
+ * the next line. */
 static char *read_line(DtArena *arena, char *at, Cells *ret_cells)
 {
     for (;;) {
@@ -79,7 +79,7 @@ static double number_of(const Table *table, uint32_t line, const char *name)
     return atof(cell_of(table, line, name));
 }
 
-/* What all files say alike. */
+/* Columns that all files have. */
 static Row read_row(const Table *t, uint32_t i)
 {
     Row row = {.model = cell_of(t, i, "model")};
@@ -108,7 +108,7 @@ static Row read_row(const Table *t, uint32_t i)
     return row;
 }
 
-/* Times from TFLOP/s by the paper's formula, which counts a whole recomputation. */
+/* Computes times from TFLOP/s by the paper's formula, which counts a complete recomputation. */
 static void add_sc21(DtArena *arena, const char *folder, Rows *rows)
 {
     const Table t = read_table(arena, folder, "megatron_sc21_table1.csv");
@@ -129,7 +129,7 @@ static void add_sc21(DtArena *arena, const char *folder, Rows *rows)
     }
 }
 
-/* "forward 7.7 ms" in the notes. */
+/* Reads "forward 7.7 ms" in the notes. */
 static double noted(const char *notes, const char *word)
 {
     const char *at = strstr(notes, word);
@@ -146,7 +146,7 @@ static void add_recomputation(DtArena *arena, const char *folder, Rows *rows)
         row.recompute = !strcmp(how, "full") ? WHOLE : !strcmp(how, "selective") ? CORE : NONE;
         row.source = strcmp(cell_of(&t, i, "table"), "Table 4") ? RECOMPUTE : LAYER;
         if (row.source == RECOMPUTE && row.measured > 0) {
-            /* section 6.3: as the row without data parallelism, for each of the replicas */
+            /* section 6.3: for each replica the same as in the row without data parallelism */
             if (!row.micro) {
                 row.micro = 1;
                 row.batch = 280 * row.data;
@@ -171,9 +171,11 @@ static void add_zero_bubble(DtArena *arena, const char *folder, Rows *rows)
         if (!plain && !memory && strncmp(notes, "1F1B-I;", 7))
             continue;
         row.source = plain ? ZERO_BUBBLE : OTHER_SCHEDULES;
-        row.schedule = memory ? ZB_H1 : ONE_F_ONE_B; /* its bubbles are ZB-H1's in all profiles */
+        row.schedule = memory ? ZB_H1 : ONE_F_ONE_B; /* its bubbles are those of ZB-H1 in all
+                                                      * profiles */
         row.stack = "zero_bubble";
-        /* not said; what is left of 14.6 and 28.3 billion parameters beside the layers */
+        /* the paper does not give it; this is what remains of 14.6 and 28.3 billion parameters
+         * without the layers */
         row.vocab = 32000;
         row.trims_ends = true;
         const double tokens = number_of(&t, i, "measured_tokens_per_s_per_gpu");
@@ -228,7 +230,7 @@ Profiles profiles_read(DtArena *arena, const char *folder)
         Profile p = {.model = cell_of(&t, i, "model")};
         p.stages = (int64_t)number_of(&t, i, "pp");
         p.micro_batches = (int64_t)number_of(&t, i, "num_microbatches");
-        /* the outer ones hold one fewer */
+        /* the first and the last stage have one layer fewer */
         const int64_t pieces = (int64_t)number_of(&t, i, "layers") + 2;
         p.chunks = pieces / p.stages;
         p.forward = number_of(&t, i, "t_f_ms") * 1e-3;

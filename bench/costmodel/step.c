@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training step of layers: stages and their messages as events, what data parallelism exchanges,
- * the optimizer, and what a step takes beside its work. */
+/* A training step made of layers: stages and their messages as events, what data parallelism
+ * exchanges, the optimizer, and the time of a step that is spent on nothing of these. */
 #include "bench/costmodel/costmodel.h"
 
 #include <math.h>
 
-static const int64_t NODE = 8; /* devices, in all published rows */
+static const int64_t NODE = 8; /* number of devices of a node, in all published rows */
 
-/* Among data-parallel ranks, those on a node share its network cards. */
+/* The data-parallel ranks on a node share its network cards. */
 static double data_collective(const Setting *s, DtCostCollectiveKind kind, double bytes)
 {
     const Row *row = s->row;
@@ -25,7 +25,7 @@ static DtCostKind data_kind(const Row *row)
 
 /* ---- without stages: parameters split over data-parallel ranks ---- */
 
-/* Work with an exchange beside it. */
+/* Seconds of work while an exchange runs at the same time. */
 static Time beside(const Setting *s, Time work, double exchange)
 {
     const double compute = time_total(work);
@@ -33,8 +33,8 @@ static Time beside(const Setting *s, Time work, double exchange)
     return work;
 }
 
-/* The copies of a layer's parameters from where they were gathered, or of its gradients to where
- * they are summed. */
+/* The copies of a layer's parameters from the buffer into which they were gathered, or of its
+ * gradients into the buffer in which they are summed. */
 static Time copies(const Setting *s, double parameters, double bytes)
 {
     Time t = {0};
@@ -59,7 +59,7 @@ static Time split_step(const Setting *s)
     step = time_add(step, time_add(embedding.forward, embedding.backward));
     step = time_add(step, time_add(head.forward, head.backward));
     const double outer = outer_parameters(row) / (double)row->tensor;
-    /* the first and the last layer's, beside nothing */
+    /* exchanges of the first and the last layer, which run beside no other work */
     step.at[data_kind(row)] += gather + scatter +
                                data_collective(s, DT_COST_ALL_GATHER, 2 * outer / 2);
     const double owned = (parameters * (double)row->layers + outer) / (double)row->data;
@@ -93,8 +93,8 @@ static Piece piece_of(const Setting *s, int64_t piece, int64_t pieces, const Lay
     return p;
 }
 
-/* A message of activations: each rank of a tensor-parallel group sends a part, which is gathered
- * behind it. */
+/* A message of activations: each rank of a tensor-parallel group sends a part of it, and the
+ * receivers gather the parts. */
 static double message_of(const Setting *s)
 {
     const Row *row = s->row;
@@ -144,7 +144,7 @@ static Time staged_step(const Setting *s)
         layer_parameters(row) * (double)row->layers / (double)row->stages / tensor + outer;
     if (row->data > 1)
         step.at[data_kind(row)] += data_collective(s, DT_COST_ALL_REDUCE, 2 * owned);
-    /* the embedding that the first and the last stage share */
+    /* the embedding, which the first and the last stage share */
     if (row->stages > 1 && s->without != COLLECTIVES) {
         const DtCostCollective tied = {DT_COST_ALL_REDUCE, 2 * outer, 2, 1, 2};
         step.at[DT_COST_KIND_NETWORK] += dt_cost_collective(&s->model, tied);

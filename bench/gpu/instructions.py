@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels cost a GPU that is not at hand:  instructions.py PLAN [NAME]
+"""How many instructions kernels execute on a GPU, without that GPU: instructions.py PLAN [NAME]
 
-Takes the code for NVIDIA GPUs out of a plan (dtc FILE --target=sm_90a -o PLAN) and counts the instructions of each
-kernel's loops, with nvdisasm (of the CUDA toolkit, or PyPI's nvidia-cuda-nvdisasm; $NVDISASM says where). NAME: only
-kernels whose name or symbol has this in it, and the kinds of their instructions.
+Takes the code for NVIDIA GPUs out of a plan (dtc FILE --target=sm_90a -o PLAN) and counts the
+instructions of each kernel's loops, with nvdisasm (of the CUDA toolkit, or PyPI's
+nvidia-cuda-nvdisasm; $NVDISASM says where). NAME: only kernels whose name or symbol has this in it,
+and the kinds of their instructions.
 
-A multiprocessor of an H100 begins 4 warps' instructions a cycle, and reads or writes 13 bytes (3 TB/s, 132 of them at
-1.75 GHz): so a kernel that moves b bytes for each element is bound by memory only with fewer than 10 b instructions
-for it, and hides the memory's latency only well below that."""
+A multiprocessor of an H100 begins 4 warps' instructions a cycle, and reads or writes 13 bytes (3
+TB/s, 132 of them at 1.75 GHz): so a kernel that moves b bytes for each element is bound by memory
+only with fewer than 10 b instructions for it, and hides the memory's latency only well below
+that."""
 
 import collections
 import os
@@ -49,7 +51,8 @@ def names(found):
 
 
 def functions(cubin):
-    """Of each kernel its symbol, its instructions, and the first and last one of each loop."""
+    """For each kernel its symbol, its instructions, and the first and the last instruction of each
+    loop."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

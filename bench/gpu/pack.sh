@@ -36,7 +36,8 @@ else
     gpu() { dtc "$@" --target=$targets; }
 fi
 
-# kernels NAME FILE ARGS...: one step of a small model, with all that its instructions write
+# kernels NAME FILE ARGS...: records one step of a small model, with everything that its
+# instructions write
 kernels() {
     name=$1 file=$2
     shift 2
@@ -50,8 +51,8 @@ kernels() {
     shim "$build/dtrun" "$scratch/shim.plan" --quiet --steps 1 --record "$tree/recorded/$name.record" >/dev/null
     gzip -9 "$tree/recorded/$name.record"
 }
-# losses NAME STEPS FIRST ALL DATA FILE ARGS...: a run, and the losses of the CPU; FIRST and ALL: how far off, relatively,
-# the first 20 and all losses may be
+# losses NAME STEPS FIRST ALL DATA FILE ARGS...: records a run and its losses on the CPU. FIRST and
+# ALL: the relative error allowed for the first 20 losses, and for all losses
 losses() {
     name=$1 steps=$2 first=$3 all=$4 data=$5 file=$6
     shift 6

@@ -16,7 +16,8 @@ cd "$tree" || exit 2
 PATH=$tree/bin:$PATH LD_LIBRARY_PATH=$tree/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export PATH LD_LIBRARY_PATH PYTHONUNBUFFERED=1
 python=${PYTHON:-python3}
-if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then # CUDA's libraries may be Python's
+# CUDA's libraries may be those of a Python package
+if [ -z "${VIRTUAL_ENV:-}" ] && command -v "$python" >/dev/null 2>&1; then
     VIRTUAL_ENV=$("$python" -c 'import sys; print(sys.prefix)' 2>/dev/null) && export VIRTUAL_ENV
 fi
 steps=12 floor_steps=8 patience=1 failed=0 layout_ranks=4
@@ -29,7 +30,8 @@ trap 'rm -rf "$scratch"' EXIT
 note() { echo "$*" | tee -a "$summary"; }
 gone() { echo $(($(date +%s) - began)); }
 
-# phase TITLE SECONDS FUNCTION: its output goes to the results, what it writes to descriptor 3 to the summary
+# phase TITLE SECONDS FUNCTION: runs the function with a time limit. Its output goes to the
+# results; what it writes to descriptor 3 also goes to the summary
 phase() {
     title=$1 seconds=$(($2 * patience)) what=$3
     case " $phases " in *" $what "*) ;; *) return ;; esac
@@ -49,7 +51,7 @@ phase() {
     note "$title: $verdict"
     sed 's/^/    /' "$scratch/short" | tee -a "$summary"
 }
-# What is left of the phase's time, for one command of it.
+# Runs one command with what is left of the phase's time.
 left() { s=$((limit - $(date +%s))); [ $s -gt 0 ] || s=1; echo $s; }
 within() {
     timeout -k 3 "$(left)" "$@"
@@ -68,8 +70,8 @@ device() {
     cat "$scratch/gpus" >&3
     return $code
 }
-# The first GPU's name; the rate of its copies in GB/s; TFLOP/s of its products in 16 bits by the data sheet (lib/devices.dsl), 0
-# if it is none of these. PEAK says another one.
+# The name of the first GPU; its copy rate in GB/s; TFLOP/s of its products in 16 bits by the data
+# sheet (lib/devices.dsl), 0 for an unknown GPU. PEAK overrides the latter.
 first_gpu() {
     [ -s "$scratch/json" ] || within dtrun --gpus --json >"$scratch/json" 2>/dev/null
     sed -n 's/^\[{"name":"\([^"]*\)",[^}]*"copies":\([-+0-9.e]*\)}.*/\1 \2/p' "$scratch/json"
@@ -121,9 +123,10 @@ run_losses() {
 }
 losses() { run_losses losses.txt; }
 layouts() { run_losses layouts.txt --share-gpu; }
-# The same programs, their steps captured as graphs.
+# Runs the same programs with their steps captured as graphs.
 graphs() { run_losses losses.txt --graph; }
-# The layouts, each rank on a GPU of its own, by NCCL; and with windows of what it touches.
+# Runs the layouts, with a GPU for each rank, over NCCL; then with windows of the memory that
+# collectives access.
 by_nccl() {
     gpus=$(dtrun --gpus 2>/dev/null | grep -c '^GPU ')
     [ "$gpus" -ge "$layout_ranks" ] || { echo "$gpus GPU(s), and the layouts have up to $layout_ranks ranks" >&3; return 99; }
@@ -136,7 +139,7 @@ windows() {
     ! grep -q -e '--windows needs' "$scratch/said" || { echo "NCCL is too old" >&3; return 99; }
     return $code
 }
-# median PLAN: of its steps, in ms, also in $scratch/PLAN.ms
+# median PLAN: prints the median of its steps in ms, and writes it to $scratch/PLAN.ms
 median() {
     within dtrun "plans/$1.plan" --quiet --steps $((steps + 2)) --overwrite --log "$scratch/$1.jsonl" || return 1
     sed -n 's/.*"event":"step","step":\([0-9]*\),.*"seconds":\([0-9.e-]*\).*/\1 \2/p' "$scratch/$1.jsonl" |
@@ -144,13 +147,14 @@ median() {
     awk -v name="$1" '{ print name ": " $1 " ms a step, of " $2 }' "$scratch/$1.ms" | tee "$scratch/median"
     cat "$scratch/median" >&3
 }
-# step PLAN: the same, where the time goes, and what it would be at the rates of copies and of large products
+# step PLAN: the same, and where the time goes, and what the step would take at the rates of copies
+# and of large products
 step() {
     median "$1" || return 1
     within dtrun "plans/$1.plan" --quiet --steps 4 --profile >"$scratch/table" || { cat "$scratch/table"; return 1; }
     cat "$scratch/table"
     sed -n 1,12p "$scratch/table" >&3
-    # the model's operations; those of products alone where the plan knows no device
+    # the model's operations; only those of products if the plan names no device
     flops=$(dtc report "plans/$1.plan" --json 2>/dev/null |
         awk -F'[:,]' '$1 ~ /"model_flops"/ { m = $2 + 0 } $1 ~ /^  "flops"/ { f = $2 } END { print m ? m : f }')
     awk -v ms="$(cut -d' ' -f1 "$scratch/$1.ms")" -v copies="$(rate_of_copies)" -v best="$(cat "$scratch/best" 2>/dev/null)" \
@@ -159,14 +163,15 @@ step() {
     cat "$scratch/bounds" >&3
 }
 gpt2() { step gpt2; }
-# The same program with what follows products in kernels of their own.
+# The same program with the epilogues of products in kernels of their own.
 epilogues() {
     median gpt2-none || return 1
     [ -s "$scratch/gpt2.ms" ] || return 0
     awk 'NR == FNR { with = $1; next } { printf "with epilogues %.3f of the time without\n", with / $1 }' "$scratch/gpt2.ms" "$scratch/gpt2-none.ms" | tee "$scratch/ratio"
     cat "$scratch/ratio" >&3
 }
-# GPT-2 with attention by the plan's own kernels and by cuDNN: both lose alike, and where their time goes.
+# GPT-2 with attention by the plan's own kernels and by cuDNN: both must give similar losses; and
+# where their time goes.
 attention() {
     for by in generated cudnn; do
         within dtrun plans/gpt2.plan --quiet --steps 5 --profile --attention $by --overwrite --log "$scratch/$by.jsonl" >"$scratch/table" 2>&1 || {
@@ -189,7 +194,7 @@ llama() { [ -f plans/llama_1b.plan ] || { echo "not in the tree" >&3; return 99;
 pytorch() {
     "$python" -c 'import torch, sys; sys.exit(0 if torch.cuda.is_available() else 1)' 2>/dev/null || { echo "no PyTorch that sees a GPU" >&3; return 99; }
     within "$python" peer_gpt2.py --steps $((steps * 2)) >"$scratch/torch"
-    code=$? # what it has said before it failed counts
+    code=$? # its output before it failed counts
     cat "$scratch/torch"
     cat "$scratch/torch" >&3
     if [ -s "$scratch/gpt2.ms" ]; then

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks in child processes: results in order, failures, children that are killed, and nothing that
- * is left behind. */
+/* Tasks in child processes: results come in order, failures are reported, children may be killed,
+ * and no process is left behind. */
 #include "base/apart.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@ enum { MANY = 9, LONG = 3 << 20 };
 typedef struct Task {
     enum { REPEAT, FAIL, KILLED, CRASH, EXIT, HANG } what;
     uint32_t n, number;
-    int tells; /* HANG: its number is written there */
+    int tells; /* HANG: the task writes its process number to this file and never ends */
 } Task;
 
 static DtStatus work(DtArena *arena, const void *data, DtText *ret_bytes)
@@ -74,7 +74,8 @@ Test(apart, results_come_in_the_order_of_tasks)
         DtArena *arena = dt_arena_new();
         DtApartBytes bytes[MANY];
         Task tasks[MANY];
-        for (uint32_t i = 0; i < MANY; i++) /* no bytes; more than a pipe holds */
+        for (uint32_t i = 0; i < MANY; i++) /* lengths of results: no bytes, and more than a pipe
+                                             * holds */
             tasks[i] = (Task){REPEAT, i == 3 ? 0 : i == 5 ? LONG : 10 * i + 1, i, -1};
         const DtStatus status = run(arena, tasks, MANY, at_once, bytes);
         cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -92,7 +93,7 @@ Test(apart, results_come_in_the_order_of_tasks)
     dt_arena_free(arena);
 }
 
-/* One of three tasks; the others would never end. */
+/* One of three tasks is killed; the others would never end. */
 static DtStatus spoilt(Task task)
 {
     const uint32_t files = open_files();
@@ -124,7 +125,8 @@ Test(apart, a_failure_is_that_of_the_task)
     status = spoilt((Task){CRASH, 0, 1, -1});
     cr_expect_eq(status.code, DT_EXIT_FAILED);
     cr_expect(strstr(status.message, "a process that counts was ended by signal 11") ||
-              strstr(status.message, "has ended without a result"), /* a sanitizer's */
+              /* the exit code of a sanitizer */
+              strstr(status.message, "has ended without a result"),
               "%s", status.message);
     status = spoilt((Task){EXIT, 0, 1, -1});
     cr_expect_str_eq(status.message, "a process that counts has ended without a result");
@@ -150,7 +152,7 @@ Test(apart, children_end_with_their_parent, .timeout = 60)
     kill(parent, SIGKILL);
     cr_assert_eq(waitpid(parent, NULL, 0), parent);
     struct pollfd end = {.fd = ends[0], .events = POLLIN};
-    /* nobody has the other end any more */
+    /* the child has ended: nobody holds the other end of the pipe any more */
     cr_assert_eq(poll(&end, 1, 30000), 1, "children are left");
     cr_expect_eq(read(ends[0], children, 1), 0);
     close(ends[0]);

@@ -97,8 +97,8 @@ Test(arena, vec_grows)
     dt_arena_free(arena);
 }
 
-/* A list grows in place if nothing was allocated after it; otherwise it moves, and its old elements
- * stay as they were. */
+/* A list grows in place if nothing was allocated after it. Otherwise it moves to new memory, and
+ * its old elements stay as they were. */
 Test(arena, vec_grows_in_place)
 {
     DtArena *arena = dt_arena_new();

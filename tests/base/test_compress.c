@@ -11,7 +11,7 @@ TestSuite(compress, .init = begin, .fini = end);
 
 enum { N = 10000 };
 
-/* Lines that repeat. */
+/* Text whose lines repeat. */
 static char *sample(void)
 {
     char *text = dt_arena_alloc(arena, N);
@@ -49,16 +49,18 @@ Test(compress, hostile_bytes_are_refused)
     uint8_t *packed, *back;
     size_t n, len;
     dt_compress(arena, text, N, &packed, &n);
-    cr_assert_not(dt_decompress(arena, packed, n, N - 1, &back, &len)); /* more than is allowed */
+    /* the output would be longer than is allowed */
+    cr_assert_not(dt_decompress(arena, packed, n, N - 1, &back, &len));
     for (size_t i = 0; i < n; i++)
-        cr_assert_not(dt_decompress(arena, packed, i, N, &back, &len)); /* cut */
+        cr_assert_not(dt_decompress(arena, packed, i, N, &back, &len)); /* the input is cut short */
     uint8_t *more = dt_arena_alloc(arena, 2 * n);
     memcpy(more, packed, n);
     memcpy(more + n, packed, n);
-    /* with a byte after the end */
+    /* the input has one byte too many at its end */
     cr_assert_not(dt_decompress(arena, more, n + 1, 2 * N, &back, &len));
     cr_assert_not(dt_decompress(arena, more, 2 * n, 2 * N, &back, &len));
-    for (size_t i = 0; i < n; i++) /* damaged input may give any output, but stays in bounds */
+    for (size_t i = 0; i < n; i++) /* for damaged input any output is allowed, but no access out of
+                                    * bounds */
         for (int bit = 0; bit < 8; bit++) {
             memcpy(more, packed, n);
             more[i] ^= (uint8_t)(1 << bit);

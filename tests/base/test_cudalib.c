@@ -41,7 +41,7 @@ Test(cudalib, says_all_places)
         cr_expect(strstr(status.message, places[i]), "%s is not in: %s", places[i], status.message);
 }
 
-/* The library of this folder, which is another one under its name. */
+/* Makes a file with the library's name in this folder; it is another library. */
 static void expect_in(const char *variable, const char *below)
 {
     char folder[] = "/tmp/dtcudalibXXXXXX";
@@ -83,7 +83,8 @@ Test(cudalib, is_found_nowhere_else_if_folders_are_named)
 {
     static const char *const none[] = {"", ":", "/nowhere:/dev/null"};
     static const char *const math_versions[] = {"6", NULL};
-    static const DtCudaLib math = {"m", math_versions, "no package"}; /* the loader finds it */
+    /* the loader can now find the library */
+    static const DtCudaLib math = {"m", math_versions, "no package"};
     const char *path;
     DtStatus status = dt_cudalib_find(arena, &math, &path);
     cr_assert(dt_status_ok(&status), "%s", status.message);

@@ -22,7 +22,8 @@ static void leave(void) { dt_arena_free(arena); }
 
 TestSuite(diag, .init = enter, .fini = leave);
 
-/* Codes by name: the test does not depend on which rows diags.def has beyond the first. */
+/* Looks codes up by name, so that the test does not depend on the rows of diags.def after the
+ * first. */
 static DtDiagCode code(const char *name)
 {
     DtDiagCode found = E0001;
@@ -224,7 +225,8 @@ Test(diag, long_lines)
              line = strtok_r(NULL, "\n", &context))
             lines[n++] = line;
         cr_assert_eq(n, 9, "%d lines",
-                     n); /* header, arrow, bar, source, marks, help, fixed, plus signs, count */
+                     n); /* number of lines: header, arrow, bar, source, marks, help, fixed, plus
+                          * signs, count */
         for (int j = 0; j < n; j++)
             cr_assert_leq(strlen(lines[j]), 200);
         size_t mark = strcspn(lines[4], "^"), plus = strcspn(lines[7], "+");
@@ -303,7 +305,7 @@ Test(diag, many)
     free(got);
 }
 
-/* A flood of warnings does not hide the one error. */
+/* One error is printed even if there are very many warnings. */
 Test(diag, lints_do_not_crowd_out_errors)
 {
     DtDiagCode lint = E0001;

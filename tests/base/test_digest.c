@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Against hashlib.blake2b(digest_size=32) of Python, each part behind its length in eight bytes. */
+/* Digests equal those of Python's hashlib.blake2b(digest_size=32) over the parts, each part
+ * preceded by its length in eight bytes. */
 #include "base/digest.h"
 
 #include <criterion/criterion.h>

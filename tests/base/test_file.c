@@ -137,7 +137,8 @@ Test(file, fault_sync_of_folder)
     setenv("DT_FAULT", "fsync:2", 1);
     expect_failed(dt_file_write(target, "new text", 8), "cannot sync");
     cr_assert_eq(entries(), 1);
-    expect_content("new text"); /* it is in place, but may be lost with the power */
+    expect_content("new text"); /* the new file is in place, but a loss of power could still lose
+                                 * it */
 }
 
 Test(file, fault_in_third_append)
@@ -153,7 +154,7 @@ Test(file, fault_in_third_append)
     cr_assert(dt_status_ok(&status));
     expect_failed(dt_file_writer_append(&writer, "c", 1), "No space left");
     dt_file_writer_abandon(&writer);
-    dt_file_writer_abandon(&writer); /* twice does no harm */
+    dt_file_writer_abandon(&writer); /* calling it twice is allowed */
     cr_assert_eq(entries(), 1);
     expect_content("old");
 }
@@ -262,7 +263,7 @@ Test(file, moves_folders_also_over_others)
     cr_assert_eq(system(command), 0);
 }
 
-/* A pipe stands for /dev/null, which root could replace. */
+/* The test writes to a pipe instead of /dev/null, because root could replace that device. */
 Test(file, what_is_no_file_is_written_to)
 {
     char got[8] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas: values, what is chosen, and text that is none. */
+/* Formulas: their values, how variants are chosen, and texts that are no formula. */
 #include "base/formula.h"
 
 #include <criterion/criterion.h>
@@ -43,7 +43,7 @@ Test(formula, values)
     }
 }
 
-/* A formula that refuses its settings is distinguished from text that is no formula. */
+/* A formula that refuses its settings gives another result than a text that is no formula. */
 Test(formula, refuses)
 {
     DtFormulaProblem problem;
@@ -68,7 +68,7 @@ Test(formula, no_formulas)
     }
 }
 
-/* From a hostile file. */
+/* Texts as a hostile file may contain them. */
 Test(formula, deep_and_long)
 {
     static char deep[2 * DT_FORMULA_LENGTH];

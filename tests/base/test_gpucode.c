@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* By GPU, major and minor: the best target of dtc, and how well some names suit it. */
+/* For a GPU of compute capability major.minor: the best target of dtc, and how well code for some
+ * targets suits it. */
 Test(gpucode, suits)
 {
     static const struct {

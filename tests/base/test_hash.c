@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash keys random sites and digests, so its values are part of what a program means: XXH3 of
- * the reference implementation. Philox against the vectors of the Random123 distribution. */
+/* The hash makes keys of random sites and digests, so its values are part of what a program means.
+ * It must equal XXH3 of the reference implementation. Philox is compared with the vectors of the
+ * Random123 distribution. */
 #include "base/hash.h"
 #include "base/philox.h"
 #include "base/status.h"
@@ -18,7 +19,8 @@ Test(hash, reference_values)
     cr_assert_eq(dt_hash_bytes("h.attention.wq.w", 16, 42), dt_hash_text("h.attention.wq.w", 42));
 }
 
-/* Lengths on both sides of the library's inner buffer and blocks, in pieces of every size. */
+/* Lengths just below and above the sizes of the library's inner buffer and blocks, hashed in pieces
+ * of every size. */
 Test(hash, streams)
 {
     uint8_t bytes[3000];

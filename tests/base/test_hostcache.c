@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel cache is shared by all tests, which run beside each other: processes that keep and
- * find the same entry at the same time get a whole one. */
+/* All tests share the kernel cache and may run at the same time. When several processes keep and
+ * find the same entry at once, each must get a whole entry. */
 #include "base/hostcache.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@
 
 enum { PROCESSES = 6, ROUNDS = 300, LONGEST = 40000 };
 
-/* An entry of a process: its number, as often as the process says. */
+/* The entry that a process writes: its own number, repeated as often as that number says. */
 static size_t length_of(int process) { return (size_t)(LONGEST / (process + 1)); }
 
 static bool is_whole(const char *bytes, size_t len)
@@ -26,7 +26,7 @@ static bool is_whole(const char *bytes, size_t len)
     return true;
 }
 
-/* Exits with 0 if every entry that was found was whole, and one was found. */
+/* Exits with 0 if at least one entry was found, and every entry found was whole. */
 static void keep_and_find(int process, const uint8_t key[DT_DIGEST_BYTES])
 {
     static char mine[LONGEST];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines read by the rows of a table. */
+/* Command lines, which are parsed according to the rows of a table. */
 #include "base/options.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of stages: what the text says is what the flags said, and no other text is one. */
+/* Sets of stages as text: the text of a set of flags reads back as the same flags, and a text in
+ * any other form is refused. */
 #include "base/stages.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +19,8 @@ Test(stages, texts)
     cr_assert(dt_stages_same(NULL, "") && dt_stages_same("1", "1") && !dt_stages_same("1", NULL));
 }
 
-/* Texts of ranges are compared with arrays of flags, at random from a fixed seed. */
+/* Random arrays of flags, from a fixed seed, are written as ranges and compared with what is read
+ * back. */
 Test(stages, members_are_those_of_the_flags)
 {
     uint64_t state = 7;

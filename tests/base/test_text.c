@@ -81,7 +81,7 @@ Test(text, visible)
     expect_visible("a\0b", 3, "a b");
     expect_visible("gr\xc3\xbc\xc3\x9f", 6, "gr\xc3\xbc\xc3\x9f");
     expect_visible("\xf0\x9f\x98\x80!", 5, "\xf0\x9f\x98\x80!");
-    expect_visible("\xc3", 1, "?");                /* cut short */
+    expect_visible("\xc3", 1, "?");                /* a UTF-8 sequence that is cut short */
     expect_visible("\xc0\xaf", 2, "??");           /* overlong */
     expect_visible("\xe0\x80\xaf", 3, "???");      /* overlong */
     expect_visible("\xed\xa0\x80", 3, "???");      /* surrogate */
@@ -97,7 +97,7 @@ Test(text, units)
     cr_assert_str_eq(dt_text_bytes(buf, 320), "320 B");
     cr_assert_str_eq(dt_text_bytes(buf, 1536), "1.5 KiB");
     cr_assert_str_eq(dt_text_bytes(buf, 1.5 * 1073741824), "1.5 GiB");
-    dt_text_bytes(buf, 1e300); /* must not run over */
+    dt_text_bytes(buf, 1e300); /* must not read beyond the end */
     cr_assert_lt(strlen(buf), sizeof buf);
 }
 
@@ -108,7 +108,7 @@ Test(text, nearest)
     cr_assert_str_eq(dt_text_nearest("layer_norm", names, 5), "layernorm");
     cr_assert_str_eq(dt_text_nearest("Linear", names, 5), "linear");
     cr_assert_str_eq(dt_text_nearest("MLP", names, 5), "mlp");
-    cr_assert_null(dt_text_nearest("lq", names, 5)); /* half of the letters agree */
+    cr_assert_null(dt_text_nearest("lq", names, 5)); /* half of the letters are equal */
     cr_assert_null(dt_text_nearest("latent", names, 5));
     cr_assert_null(dt_text_nearest("softmax", names, 5));
     cr_assert_null(dt_text_nearest("xx", names, 5));
@@ -120,11 +120,12 @@ Test(text, nearest)
     const char *const hostile[] = {lengthy, "ab"};
     cr_assert_str_eq(dt_text_nearest("aab", hostile, 2), "ab");
     const char *const cases[] = {"Adamw", "adamw"};
-    cr_assert_str_eq(dt_text_nearest("adamW", cases, 2), "adamw"); /* its case is nearer */
+    /* the case of its letters is more similar */
+    cr_assert_str_eq(dt_text_nearest("adamW", cases, 2), "adamw");
     cr_assert_str_eq(dt_text_nearest("AdamW", cases, 2), "Adamw");
 }
 
-/* Plain formats take another way than the others. */
+/* Formats without any options take another path in the code than others. */
 Test(text, printf_is_snprintf)
 {
 #define SAME(...)                                                                      \
@@ -137,7 +138,7 @@ Test(text, printf_is_snprintf)
         cr_expect_eq(text.len, strlen(want));                                          \
         dt_text_free(&text);                                                           \
     } while (0)
-    const char *volatile none = NULL; /* volatile: the compiler would warn */
+    const char *volatile none = NULL; /* volatile, because otherwise the compiler would warn */
     SAME("%s", "");
     SAME("nothing but this");
     SAME("%%");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge: a layout that is right passes, a placed program with one thing wrong does not, and a
- * large program becomes a small one of the same layout. */
+/* The judge accepts a layout that is right, and refuses a placed program with one fault. It also
+ * shrinks a large program to a small one with the same layout. */
 #include "passes/check/internal.h"
 #include "tests/share.h"
 
@@ -26,7 +26,7 @@ static DtLowerOptions options_of(const char *parallel)
                             .synthetic = true};
 }
 
-/* Both modules of tests/check/wide.dsl under `parallel some`. */
+/* The serial and the placed module of tests/check/wide.dsl under `parallel some`. */
 static Pair make_pair(void)
 {
     DtArena *arena = dt_arena_new();
@@ -46,7 +46,7 @@ static Pair make_pair(void)
                    .steps = 2}};
 }
 
-/* The problem, empty if there is none. */
+/* The problem that the judge reports; empty: none. */
 static const char *judge(Pair *pair)
 {
     DtJudgement judgement;
@@ -80,7 +80,7 @@ static DtEntryPoint *entry(Pair *pair, const char *name)
     return dt_entry_named(pair->c.placed, name);
 }
 
-/* The first op of this kind in a function of this entry, loops included. */
+/* The first op of this kind in a function of this entry, or in its loops. */
 static DtOp *find_op(const DtFunc *func, DtOpKind kind)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -107,8 +107,8 @@ Test(judge, another_random_draw)
     dt_arena_free(pair.arena);
 }
 
-/* A value that ranks should hold alike is named with its line, even if results are not looked
- * at. */
+/* If ranks hold different copies of a value, the judge names the value's line, even if results are
+ * not compared. */
 Test(judge, copies_that_differ)
 {
     Pair pair = make_pair();
@@ -123,7 +123,7 @@ Test(judge, copies_that_differ)
     dt_arena_free(pair.arena);
 }
 
-/* Changes a factor in the update: the last constant of the multiplications, which is that of
+/* Changes a factor of the update: the last constant of the multiplications, which belongs to weight
  * decay. */
 static bool decays_more(const DtFunc *func, double by)
 {
@@ -151,19 +151,19 @@ Test(judge, a_constant_of_the_backward_part)
 {
     Pair pair = make_pair();
     const DtFunc *func = entry(&pair, "grad")->func;
-    DtOp *sign = NULL; /* the last one of a kernel */
+    DtOp *sign = NULL; /* the last op of a kernel */
     for (uint32_t i = func->ops.n; i-- > 0 && !sign;)
         sign =
             func->ops.at[i]->kind == DT_OP_FUSED ? find_op(func->ops.at[i]->func, DT_OP_NEG) : NULL;
     cr_assert_not_null(sign);
-    sign->kind = DT_OP_ABS; /* some cotangent loses its sign */
+    sign->kind = DT_OP_ABS; /* one cotangent loses its sign */
     cr_expect(strstr(judge(&pair), "differs by"), "%s", judge(&pair));
     dt_arena_free(pair.arena);
 }
 
 /* ---- roundings ---- */
 
-/* The first constant of this value in a function of this entry, loops included. */
+/* The first constant with this value in a function of this entry, or in its loops. */
 static DtOp *find_constant(const DtFunc *func, double number)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -174,8 +174,8 @@ static DtOp *find_constant(const DtFunc *func, double number)
     return NULL;
 }
 
-/* Judges a program under its layout `both`, with something added to a factor in the placed copy.
- * layers: NULL or text. */
+/* Judges a program under its layout `both`, after adding a number to a factor in the placed copy.
+ * layers: NULL, or a text. */
 static DtJudgement judge_changed(Pair *pair, const char *path, const char *layers, double factor,
                                  double added)
 {
@@ -201,8 +201,8 @@ static DtJudgement judge_changed(Pair *pair, const char *path, const char *layer
     return judgement;
 }
 
-/* centred.dsl keeps the mean of centred values in a state: about 1e-17, and another number in every
- * order of additions. */
+/* centred.dsl keeps the mean of centred values in a state. It is about 1e-17, and every order of
+ * additions gives another number, so the judge must not compare it. */
 Test(judge, roundings_of_zero)
 {
     Pair pair;
@@ -219,9 +219,9 @@ Test(judge, roundings_of_zero)
     dt_arena_free(pair.arena);
 }
 
-/* deep.dsl magnifies roundings, so differences are compared with those of the serial program
- * itself. A factor that is wrong by 1e-7 is still found. If the program magnifies too much, the
- * judge does not call it equal. */
+/* deep.dsl magnifies rounding errors. So differences are compared with those that the serial
+ * program itself shows. A factor that is wrong by 1e-7 is still found. If the program magnifies too
+ * much, the judge must not call the layout equal. */
 Test(judge, roundings_that_are_magnified)
 {
     Pair pair;
@@ -245,7 +245,7 @@ Test(judge, roundings_that_are_magnified)
 
 /* ---- 16 bits ---- */
 
-/* verdict of a layout of sixteen.dsl in a precision; ret_worst: the largest difference. */
+/* The verdict on a layout of sixteen.dsl in a precision; ret_worst: the largest difference. */
 static DtJudgeVerdict judge_rounding(const char *layout, const char *precision, double *ret_worst)
 {
     static const DtOption dims[] = {
@@ -281,7 +281,8 @@ static DtJudgeVerdict judge_rounding(const char *layout, const char *precision, 
     return verdict;
 }
 
-/* Layouts round in other places than one rank does; by no more than roundings, and not by none. */
+/* A layout rounds in other places than one rank does. Its results may differ by a few roundings,
+ * and must not be required to be equal. */
 Test(judge, layouts_in_16_bits)
 {
     static const char *const layouts[] = {"tensor", "ulysses", "ring", "shared", "stages"};
@@ -303,7 +304,7 @@ Test(judge, layouts_in_16_bits)
 
 /* ---- the serial program itself ---- */
 
-/* Doubles result i of the serial entry. */
+/* Doubles result i of the serial entry in the placed copy. */
 static void double_result(Pair *pair, const char *name, uint32_t i)
 {
     DtFunc *func = dt_entry_named(pair->c.serial, name)->func;
@@ -312,8 +313,8 @@ static void double_result(Pair *pair, const char *name, uint32_t i)
     dt_graph_renumber(func);
 }
 
-/* Each value of the serial entry that belongs to a store of this kind, doubled: it is the one that
- * is found. */
+/* Doubles, one at a time, each value of the serial entry that belongs to a store of this kind: the
+ * judge must name that value. */
 static void expect_found(const char *name, DtStoreKind kind, const char *why)
 {
     const Pair right = make_pair();
@@ -346,8 +347,8 @@ Test(judge, a_wrong_moment_is_named)
     expect_found("update", DT_STORE_MOMENT2, "the formulas of the optimizer");
 }
 
-/* In the backward function of one library function a product becomes a sum: it is named, and none
- * that calls it. */
+/* Replaces a product by a sum in the backward function of one library function: the judge must name
+ * that function, and not those that call it. */
 Test(judge, the_function_whose_derivative_is_wrong_is_named)
 {
     Pair pair = make_pair();
@@ -385,9 +386,9 @@ Test(judge, a_parameter_that_decays_more_than_it_should)
 
 /* ---- sums over stages ---- */
 
-/* T5 on three stages: on the first alone, the norm of the gradients has a term that is in no bucket
- * (`rel_d`, to whose gradient no other stage contributes). So that stage's term of the sum over
- * stages is complete over the replicas. */
+/* T5 on three stages. On the first stage alone, one term of the gradients' norm is in no bucket:
+ * that of `rel_d`, to whose gradient no other stage contributes. So this stage's term of the sum
+ * over stages is already complete over the replicas. */
 Test(judge, stages_add_what_is_complete)
 {
     static const DtOption dims[] = {{.name = "batch", .value = "16"}, {.name = "src", .value = "8"},

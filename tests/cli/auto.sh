@@ -10,7 +10,8 @@ cp "$tree/tests/cli/auto.dsl" .
 compile() { run "$dtc" auto.dsl --library "$tree/lib" "$@"; }
 losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1"; }
 
-# The printed text, pasted into the program, is the layout: the same step, and the same losses as on one rank.
+# The layout that `auto` prints, pasted into the program, gives the same step time, and the same
+# losses as on one rank.
 compile --parallel open --target=cpu -o chosen.plan
 exits 0; says "auto: "; says "parallel open on two {"; says "layouts; parts of"
 compile --parallel open --emit=layout
@@ -31,7 +32,7 @@ holds python3 -c "
 a, b = ([float(x) for x in open(f)] for f in ('chosen.losses', 'serial.losses'))
 assert len(a) == len(b) and all(abs(x - y) < 1e-5 * abs(y) for x, y in zip(a, b))"
 
-# What was measured stands beside what was predicted.
+# The measured time is printed next to the predicted one.
 run "$dtrun" pasted.plan --trace trace.json --quiet
 exits 0
 run "$dtc" pasted.dsl --library "$tree/lib" --parallel open --target=cpu --report --measured trace.json
@@ -48,12 +49,13 @@ exits 2; says "belongs to the report of one plan"
 run "$dtc" report pasted.plan --measured trace.json
 exits 2; says "does not say what device"
 
-# What is a little faster than the winner is not as simple.
+# A layout that is a little faster than the winner must be less simple than the winner.
 sed 's/, mask = iota\[kseq\] <= iota\[seq\]//; s/, iota\[seq\] - iota\[kseq\] < 5//' "$tree/tests/cli/streams.dsl" >near.dsl
 run "$dtc" near.dsl --library "$tree/lib" --parallel auto -D batch=2 -D seq=512 -D head=64 -D layers=1 -D embed=1024
 exits 0; says "zero 1 on data"; says "less, too little to count, and less simple"; says "as fast, and less simple"
 
-# A line that gathers nothing ahead waits for what it gathers, and estimates know that.
+# With a line that gathers nothing ahead, the program waits for gathers, and estimates must include
+# that.
 run "$dtc" "$tree/examples/llama3_8b.dsl" --library "$tree/lib" --parallel auto --add 'mesh data = 128' \
     --add 'shard batch on data' --add 'zero 3 on data' --json --emit=layout
 exits 0
@@ -62,7 +64,7 @@ import json
 trial = json.loads(open('err').readline())['auto']['trials'][0]
 assert trial['layout'] == 'data 128, zero 3' and abs(trial['estimate'] / trial['step'] - 1) < 0.1, trial"
 
-# By gpipe a stage keeps all micro-batches.
+# With gpipe a stage keeps the saved values of all micro-batches.
 compile --parallel auto --cluster eight --add 'mesh pipe = 2, data = 4' --add 'shard batch on data' \
     --add 'pipeline h on pipe (schedule = "gpipe")' --add 'micro batch = 4' -D batch=128 -D seq=1024 -D embed=1024 \
     --json --emit=layout
@@ -72,7 +74,7 @@ import json
 trial = json.loads(open('err').readline())['auto']['trials'][0]
 assert abs(trial['estimated_bytes'] / trial['bytes'] - 1) < 0.1, trial"
 
-# Lines of the block stay.
+# Lines that the block already has are kept.
 compile --parallel pipes --emit=layout -D layers=16 -D embed=1024
 exits 0; says "longer: bubble"; prints "mesh pipe = 4, data = 2"; prints "pipeline h on pipe"; prints "micro batch = 4"; prints "shard batch on data"
 compile --parallel tensors --emit=layout
@@ -82,7 +84,8 @@ exits 0; prints "shard heads on left"; prints "shard batch on right"; prints "le
 compile --parallel shards --add 'zero 2 on right' --emit=layout
 exits 0; prints "zero 2 on right"
 
-# So many devices as cost least; the fewest bytes; for programs.
+# `auto` can choose the cheapest number of devices, or the least memory; and print its result as
+# JSON.
 compile --parallel many --emit=layout
 exits 0; says "auto:      2 devices"; says "auto:     16 devices"; says "(--set pairs.nodes=1)"; prints "parallel many on pairs {"
 compile --parallel many --set "parallel.auto.minimise=gpu_hours" --emit=layout
@@ -100,7 +103,8 @@ auto = next(x['auto'] for x in said if 'auto' in x)
 assert auto['step'] > 0 and auto['low'] < auto['step'] < auto['high'] and auto['bytes'] > 0 and 0 <= auto['gap'] <= 1
 assert auto['block'].startswith('parallel open on two {') and len(auto['trials']) > 1 and auto['devices'] == 2"
 
-# Nodes of two kinds. The slow one gets one layer of four, and training is the serial program's.
+# Nodes of two kinds: the slow node gets one of four layers, and training computes the same as the
+# serial program.
 compile --parallel cut --target=cpu -o cut.plan
 exits 0
 run "$dtrun" cut.plan --log cut.jsonl --quiet
@@ -121,7 +125,8 @@ iterations cut '[3, 1]'
 compile --parallel kept --emit=layout
 exits 0; prints "parallel kept on uneven {"; prints "pipeline h on pipe"
 
-# Reports say which stages are on what, also of a plan that is read; MFU is to the sum of the peaks.
+# Reports name the devices of each stage, also for a plan that is read from a file; MFU is relative
+# to the sum of the devices' peaks.
 compile --parallel stages --no-kernels -o stages.plan
 exits 0
 run "$dtc" report stages.plan
@@ -144,7 +149,7 @@ assert abs(report['time']['peak'] * 12 - (4 * 67e12 + 8 * 19.5e12)) < 1e6, repor
 compile --parallel tight --no-kernels -o tight.plan
 exits 4; says "a rank of stage 1 needs 726 MiB; tiny has 600 MiB"
 
-# The winner of nodes of two kinds is the same plan as its text.
+# For nodes of two kinds, the winner's plan equals the plan of the printed block.
 compile --parallel chosen --no-kernels --emit=plan
 exits 0; says "mesh pipe = 3, data = 4"; says "of 40.0 GiB"
 grep '^INST\|^STOR\|^SCHD\|^CHAN\|^AREN\|^ARGS\|^DEVC' out >chosen.records
@@ -162,7 +167,8 @@ exits 3; says "error[E0452]"; says '`nodes` says 1 number, `gpu` names 2 devices
 compile --parallel stages --set 'kinds.gpu=("cpu", "h100-sxm")' --check
 exits 3; says "error[E0452]"; says "all on GPUs or all on processors"
 
-# What is not asked for is not searched for; a report of what was chosen has it. A check is about what is chosen.
+# The search runs only if its result is asked for. A report contains the layout that was chosen,
+# and a check checks it.
 compile --parallel open --params
 exits 0; silent err
 compile --parallel open --check
@@ -172,7 +178,8 @@ exits 4; says "error[E0701]: no layout fits"
 compile --parallel tensors --report=json
 exits 0; says "auto: "; prints '"report"'
 
-# Without a block: of the cluster that is chosen, or the only one. Lines may be added to it.
+# Without a block, `auto` uses the cluster that is named, or the only one. Lines can be added to
+# its block.
 compile --parallel auto --cluster two --emit=layout
 exits 0; prints "parallel auto on two {"
 sed 's/parallel auto/parallel open/' out >made.layout
@@ -188,14 +195,15 @@ exits 3; says "the program has none"; says "say what there is"
 echo 'cluster one { gpus = 4; gpu = "a100-40g" }' >>bare.dsl
 run "$dtc" bare.dsl --library "$tree/lib" --parallel auto --report
 exits 0; says "parallel auto on one {"; prints "for 4 a100-40g"
-# Which there are is said of each.
+# If several clusters fit, the message names each of them.
 compile --report
 exits 3; says "--parallel open (auto: the compiler chooses, on two)"
 says "--parallel tensors (auto: the compiler chooses around mesh tp 4, dp 2, on eight)"
 says "--parallel auto, for a layout that the compiler chooses, with --cluster NAME"
 
-# What is refused when it is compiled is not the end: parts of `sunk` do not come to what it returns, so rings have no
-# proof, and the next layout is taken, here that of fewer devices.
+# A layout that is refused when it is compiled does not end the search. Here the results of `sunk`
+# are not sums of its parts, so layouts with rings cannot be proved. The next best layout is taken,
+# which uses fewer devices.
 sed 's/u \* a + u2 \* b)/u * a + u2 * a)/' "$tree/tests/cli/streams.dsl" >rings.dsl
 rings() {
     run "$dtc" rings.dsl --library "$tree/lib" --parallel auto -D batch=1 -D seq=2048 -D heads=1 -D layers=1 \
@@ -213,14 +221,15 @@ rings --add 'auto (gpus = (2, 2))' --no-kernels -o rings.plan
 exits 3; says "auto: refused: context 2, zero 1: "; says "error[E0223]: \`sunk\` is not what its blocks come to"
 holds test ! -e rings.plan
 
-# Refused.
+# Requests that are refused.
 compile --parallel written --emit=layout
 exits 2; says "this layout is written in full"
 compile --parallel small
 exits 4; says "error[E0701]: no layout fits"; says "that one: "
 compile --parallel small --set parallel.auto.memory=0.017
 exits 4; says "data 8, zero 1: it does not fit, by 27.7 MiB a rank"
-# What experts' ranks split already is not split again over them: 47 G parameters on 8 devices are too many.
+# Ranks of experts already split the experts, so their parameters are not split further: 47 G
+# parameters do not fit on 8 devices.
 printf 'include "%s/examples/moe.dsl"\ncluster one { gpus = 8; gpu = "h100-sxm" }\nparallel all on one { auto }\n' "$tree" >moe.dsl
 run "$dtc" moe.dsl --library "$tree/lib" --parallel all --emit=layout
 exits 4; says "error[E0701]: no layout fits"; says "that one: "
@@ -228,8 +237,8 @@ holds python3 -c "
 import re
 need, have = map(float, re.search(r'about ([0-9.]+) GiB a rank, of ([0-9.]+) GiB', open('err').read()).groups())
 assert 95 < need < 115 and have < need, (need, have)"
-# What `auto` writes draws no warning: no prefetch where nothing gathers in loops or the device works in order, no level
-# of `zero` that cuts nothing.
+# The layout that `auto` writes draws no lint: it has no prefetch if no loop gathers anything or
+# the device runs everything in order, and no level of `zero` that splits nothing.
 draws_none() {
     run "$dtc" "$@" --library "$tree/lib" --parallel auto --report
     exits 0

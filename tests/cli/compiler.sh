@@ -21,7 +21,9 @@ train {
 }
 END
 
-# A compiler that errs where it optimizes: a constant of exp is another one, or as $1 says.
+# A C compiler that miscompiles with some flags: it changes a constant of exp, or does what $1
+# says. Arguments: its name, the flags with which it miscompiles, and the sed expression that makes
+# the error
 wrapper() { # name, flags that it errs with, what sed does to the text
     cat >"$1" <<END
 #!/bin/sh
@@ -48,7 +50,7 @@ run "$dtrun" right.plan --steps 2
 exits 0
 grep -o 'loss [0-9.e-]*' out err | sed 's/.*://' >right
 holds test -s right
-losses() { # of a plan, and options: are those of the right one
+losses() { # Checks that a plan compiled with these options equals the right one
     run "$dtrun" "$@"
     exits 0
     grep -ho 'loss [0-9.e-]*' out err >losses
@@ -71,14 +73,14 @@ for compiler in errs crashes strays; do
     done
 done
 
-# The check is what sees it: without it the plan is another one.
+# Only the check of compiled code finds the error: without the check, the plan is wrong.
 XDG_CACHE_HOME=$work/cache_none
 DT_CC_CHECK=none DT_CC=$work/errs run "$dtc" small.dsl -o wrong.plan
 exits 0
 silent err
 run "$dtrun" wrong.plan
 holds sh -c "grep -ho 'loss [0-9.e-]*' out err | cmp -s - right; test \$? = 1"
-# What was not compared is, once somebody wants it.
+# A compiler that was not compared yet is compared when a comparison is asked for.
 DT_CC=$work/errs run "$dtc" small.dsl -o wrong.plan
 says 'warning[L0598]'
 losses wrong.plan
@@ -118,7 +120,7 @@ fi
 # What a wrong compiler made, with no check: entries whose digests are right and whose code is not.
 XDG_CACHE_HOME=$work/planted
 DT_CC_CHECK=none DT_CC=$work/errs run "$dtc" small.dsl -o wrong.plan
-planted() { # a fresh cache folder, with these entries
+planted() { # A new cache folder that contains these entries
     rm -rf victim
     mkdir -m 700 victim victim/dtc
     cp planted/dtc/* victim/dtc/
@@ -126,12 +128,12 @@ planted() { # a fresh cache folder, with these entries
 }
 XDG_CACHE_HOME=$work/victim
 export DT_CC_CHECK=none
-planted # that they are taken if all is in order shows that the cases below test something
+planted # First, good entries are used: so the cases below test something.
 : >runs
 run "$dtc" small.dsl -o plan
 exits 0
 holds cmp plan wrong.plan
-rebuilt() { # the entries were not used: what now comes out is right
+rebuilt() { # The bad entries were not used: the output is right.
     run "$dtc" small.dsl -o plan
     exits 0
     losses plan
@@ -147,7 +149,7 @@ done
 rebuilt
 for entry in planted/*.own; do rm "$entry"; done
 planted
-for entry in victim/dtc/*; do # under another key
+for entry in victim/dtc/*; do # an entry under another key
     mv "$entry" "$entry.x"
 done
 set -- $(ls victim/dtc)
@@ -185,7 +187,7 @@ if [ "$(id -u)" = 0 ]; then
 else
     skip "only root can give files to another user"
 fi
-# A folder that is made is ours alone, whatever the umask.
+# A folder that dtc makes can only be used by its owner, whatever the umask.
 rm -rf victim
 (umask 0 && "$dtc" small.dsl -o plan)
 holds test "$(stat -c %a victim/dtc)" = 700

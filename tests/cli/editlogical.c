@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* editlogical PLAN TEXT FROM TO OUT: the plan with the first FROM of a text of its logical section
- * (serial, facts, placed, final) replaced by TO, and all checksums and digests right. 1: there is
- * no such. */
+ * (serial, facts, placed, final) replaced by TO, and all checksums and digests right. Exit status
+ * 1: the text does not contain FROM. */
 #include "base/file.h"
 #include "plan/fields.h"
 #include "plan/logical.h"

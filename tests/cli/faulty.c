@@ -23,8 +23,8 @@ static bool is_fault_in(const char *place)
     return wanted && strcmp(wanted, place) == 0;
 }
 
-/* A parameter that the function only reads: code generation itself notices if another is written
- * over. */
+/* A parameter that the function only reads: if it were overwritten, code generation itself would
+ * notice the change. */
 static bool is_parameter(const DtFunc *func, const DtOp *op)
 {
     bool is_written = false;
@@ -34,7 +34,7 @@ static bool is_parameter(const DtFunc *func, const DtOp *op)
     return op->kind == DT_OP_PARAM && op->store->kind == DT_STORE_PARAM && !is_written;
 }
 
-/* Two parameters of one type; false: the function reads no such. */
+/* Finds two parameters of the same type that the function reads. False: there are none. */
 static bool swap_two(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)

@@ -33,13 +33,14 @@ for layout in b r z h; do
     what="losses of $layout"
     holds same serial shared
 done
-# What is dropped counts.
+# Elements that dropout removes count in the comparison.
 sed 's/keep = where.*/keep = where(iota[kseq] >= 0 * uniform[batch, heads, seq, kseq](), 1.0, 0)/' program.dsl >kept.dsl
 losses kept.dsl none >kept
 holds test "$(wc -l <kept)" -eq 3
 if same serial kept; then fail 'nothing is dropped'; else passed=$((passed + 1)); fi
 
-# Results without a value for each key: their parts merge in rings, and keys without queries are not sent around.
+# Some functions have results without a value for each key. The parts of such results are merged in
+# rings, and keys that belong to no queries are not sent.
 cp "$logs" logs.dsl
 losses logs.dsl none >serial
 for layout in r z d v; do
@@ -52,9 +53,9 @@ run "$dtc" logs.dsl --parallel v --no-kernels --report --details; exits 0; print
 sed 's/, whole\[vocab\](/, lse[vocab](/' logs.dsl >plain.dsl
 run "$dtc" plain.dsl --parallel v --no-kernels --report --details; exits 0; lacks 'all_to_all'; prints 'maximum over `vocab`'
 
-# In tiles, no product makes scores of all queries.
+# With tiles, no product computes the scores of all queries.
 run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --report --details
 exits 0; lacks ' 1024 x   1024 x'
-# What is drawn for each of them is drawn in the tile that reads it.
+# Random numbers with one value for each score are drawn inside of the tile that uses them.
 lacks 'rng+lt+where'
 finish

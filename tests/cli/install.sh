@@ -27,7 +27,7 @@ for page in dtc dtrun; do
     holds grep -q '^\.SH' "$found"
 done
 
-# The library is the installed one.
+# The installed dtc reads the installed library.
 cp "$root/examples/quickstart.dsl" model.dsl
 run "$dtc" model.dsl --check; exits 0
 mv "$std" "$std.away"
@@ -35,7 +35,8 @@ printf 'fn mean[d...](x[d..., ...]) -> [...] { return nosuch(x) }\n' >"$std"
 run "$dtc" model.dsl --check; exits 3; says 'std.dsl'
 mv "$std.away" "$std"
 
-# The examples: two spaces, then one of the programs, at the end of the help or between .nf and .fi of the page.
+# Runs the examples of the help and of the manual page: lines that begin with two spaces and one of
+# the programs, at the end of the help or between .nf and .fi.
 mkdir clone
 cp -r "$root/examples" "$root/docs" clone
 PATH=$(dirname "$dtc"):$PATH

@@ -16,7 +16,7 @@ export TMPDIR="$work/tmp" DTC_LIBRARY="$root/lib"
 unset DT_FAULT_IN
 passed=0 failed=0
 
-check() { # what is wrong if the command fails, command...
+check() { # Arguments: what is wrong if the command fails, then the command
     what=$1
     shift
     if "$@" >/dev/null 2>&1; then
@@ -27,10 +27,10 @@ check() { # what is wrong if the command fails, command...
         sed 's/^/    /' out err | tail -5 | cut -c1-300
     fi
 }
-ranks() { # processes of the dtrun beside dtc
+ranks() { # The processes of the dtrun that dtc started
     ls -l /proc/[0-9]*/exe 2>/dev/null | grep -F "$work/bin/dtrun" >ranks
 }
-verify() { # folder of dtc, layout, options
+verify() { # Arguments: folder of dtc, layout, options
     folder=$1 layout=$2
     shift 2
     "$work/$folder/dtc" program.dsl --parallel "$layout" --verify "$@" >out 2>err
@@ -61,7 +61,8 @@ parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
 parallel staged on pair { mesh tensor = 2; shard vocab on tensor; micro batch = 2 }
 END
 
-# A compiler that is told by DT_BREAK which kernel to build how; a text that it leaves alone has the same version.
+# A C compiler to which DT_BREAK says which kernel to compile wrongly, and how. For all other texts
+# it is the real compiler, and reports the same version.
 cat >cc.sh <<'END'
 #!/bin/sh
 [ "$1" = --version ] && { cc --version | sed "1s/^/$DT_BREAK /"; exit; }
@@ -110,7 +111,8 @@ for kernel in $kernels; do
     fi
     DT_BREAK="trap-$kernel"
     verify bin two
-    [ $code -eq 0 ] || not_found="$not_found $kernel" # else only entry "predict" runs it
+    # otherwise only the entry "predict" runs this kernel
+    [ $code -eq 0 ] || not_found="$not_found $kernel"
 done
 DT_BREAK=nothing
 case='kernels built wrongly'
@@ -118,7 +120,7 @@ check "not found:$not_found" test -z "$not_found"
 check "only $found were built wrongly" test $found -ge $least
 case='kernels that only evaluation runs'
 evaluated=
-for kernel in $(echo "$all" | tac); do # its entry is behind the step's
+for kernel in $(echo "$all" | tac); do # the entry follows that of the step
     DT_BREAK="skip-$kernel"
     verify bin two
     grep -q 'loss of held-out data differs' err && evaluated=$kernel && break

@@ -90,7 +90,7 @@ run mini/train.dsl --time-passes; exits 0; says 'parse, check, lower'; says 'ms'
 # ---- choosing blocks, setting things ----
 run program.dsl --check --parallel two; exits 0
 run program.dsl --check --parallel none; exits 0
-# a layout that is named is the only one that must fit
+# if a layout is named, only this one must fit
 sed 's/on pair { mesh pipe = 2; pipeline h on pipe;/on four { mesh pipe = 4; pipeline h on pipe;/' program.dsl >many.dsl
 echo 'cluster four { gpus = 4; gpu = "cpu" }' >>many.dsl
 run many.dsl --check -D layers=1; exits 3; says 'error[E0605]'
@@ -103,7 +103,7 @@ run program.dsl --check --cluster pai; exits 3; says 'E0003'; says 'did you mean
 run program.dsl --check --train big; exits 3; says 'E0003'
 run program.dsl --check --parallel two --cluster one; exits 3; says 'E0501'
 run program.dsl --check --parallel two --set parallel.mesh.data=1 --cluster one; exits 0
-# of several layouts the chosen one has to fit its cluster
+# of several layouts, the chosen one must fit its cluster
 run program.dsl --check --set pair.gpus=4; exits 3; says 'E0501'
 run program.dsl --check --parallel none --set pair.gpus=4; exits 0
 run program.dsl --check --parallel two --set pair.gpus=4 --set parallel.mesh.data=4; exits 0
@@ -127,7 +127,8 @@ run program.dsl --check -D bach=8; exits 3; says 'E0216'; says '-D batch='
 mkdir library; cp "$root/lib/training.dsl" "$root/lib/devices.dsl" "$root/lib/stacks.dsl" library
 run program.dsl --check --library "$work/library"; exits 0
 
-# a library: the language's own has no error and nothing that is not checked; one planted in a body of free axes is found
+# a library file: in the language's own library `--check` finds no error and leaves nothing
+# unchecked; a planted error in a function with free axes is found
 library=$(cd "$(dirname "$0")/../.." && pwd)/lib/std.dsl
 run "$library" --check; exits 0; silent out; silent err
 for fault in 's/u = x - mean\[d\](x)/u = x - mean[a](x)/' 's/q @d k/q @kh k/' 's/win @(kh, kw, chan) w/win @(kh, chan) w/' \
@@ -139,7 +140,8 @@ run faulty_std.dsl --check --json; exits 3; says '"code":"E0'
 printf '%s\n' 'fn apply(f, x[...]) { return f(x) }' >apply.dsl
 run apply.dsl --check --json; exits 0; says '"code":"L0207"'; says '`apply` is not checked'
 
-# a gradient that a function states is checked, one that is meant to differ is not
+# a gradient that a function states is checked; one that the program declares to be different is
+# not
 cat >stated.dsl <<'END'
 dim batch = 4, embed = 3
 fn scaled(x[...], w[...]) -> [...] {
@@ -167,9 +169,9 @@ says 'wrong.dsl:5'
 sed 's/surrogate/gradient/' stated.dsl >wrong.dsl
 run wrong.dsl --parallel two --no-kernels --verify; exits 3; says 'if it is meant to differ, write `surrogate`'
 
-# a loop that runs twice cannot be cut; what the help says can
+# a loop of two iterations cannot be cut into more stages; what the help suggests can
 mkdir errors && python3 "$root/tests/golden/errors.py" --split errors
-# matrices that ranks can share out are no reason for a lint
+# matrices that ranks can split draw no lint
 run errors/L0523_iterations.dsl -D layers=8 --no-kernels --report; exits 0; silent err
 sed 's/^dim batch = 4/dim view = 2, batch = 4/' errors/E0592_pipeline_twice.dsl >views.dsl
 run views.dsl --parallel two --no-kernels --report; exits 3; says 'E0592'; says '`f(stack[view](x, y))`'
@@ -194,7 +196,7 @@ parallel p on c { mesh pipe = 2; pipeline h on pipe; micro batch = 2 }
 END
 run joined.dsl --verify --no-kernels; exits 0; prints 'equal to the serial program: 2 ranks, 2 micro-batches'
 
-# a loop of one of two instances, by its path
+# names a loop of one of two instances by its path
 cat >twins.dsl <<'END'
 include "std.dsl"
 dim batch = 4, d = 3, layers = 2
@@ -214,7 +216,7 @@ run twins.dsl --parallel p --print-after=remat; exits 0; holds sh -c '! cmp -s o
 sed -i 's/remat h/remat pupil.h/' twins.dsl
 run twins.dsl --check --parallel p; exits 3; says 'the program has no loop `pupil.h`'
 
-# two train blocks: the layout of the other one is not checked against this one
+# two train blocks: the layout of the other one is not checked against the chosen one
 cat >trains.dsl <<'END'
 dim batch = 8, d = 4, e = 4, f = 4
 model small(x[batch, d]) -> [batch, e] { param w[d, e] = normal(0.1); return x @d w }
@@ -315,7 +317,7 @@ run program.dsl --parallel staged --report=trace -o trace; exits 0; holds grep -
 holds sh -c 'python3 -m json.tool trace || ! command -v python3'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'device-hours'
 run program.dsl --parallel two --report --tokens 300B --price 2; exits 0; prints 'at 2 per device-hour'
-# Pixels in whole numbers are no tokens: nothing of the program is indexed by them.
+# Pixels that are integers are no tokens, because nothing in the program is indexed by them.
 cat >pixels.dsl <<'END'
 include "std.dsl"
 dim batch = 8, pixel = 16, classes = 4
@@ -334,7 +336,7 @@ run pixels.dsl --no-kernels --report; exits 0; prints 'samples/s'; lacks 'token'
 run program.dsl --parallel two --report --price 2; exits 2; says 'add how long it is'
 run report plan --price 2; exits 2; says 'add how long it is'
 run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens takes a number'
-# why there is no time; a report reads no data, and does not warn of running
+# the message says why there is no time; a report reads no data, and gives no warnings about a run
 run "$root/examples/shakespeare.dsl" --report; exits 0; prints 'not known: there is no device'; prints 'cluster pod {'
 run "$root/examples/bert.dsl" --parallel none --report; exits 0; prints 'tokens/s'
 run "$root/examples/bert.dsl" --parallel none --no-kernels -o unread; exits 3; says 'error[E0810]'
@@ -356,7 +358,8 @@ run faulty.dsl --no-kernels -o nowhere/plan; exits 3; holds test ! -e nowhere
 run program.dsl --parallel two --no-kernels -o first/plan; exits 5; says 'first'
 run program.dsl --parallel two -o plan --time-passes; exits 0; says 'host compiler'; says 'emit'
 run program.dsl --parallel two -o plan; exits 0
-for cache in cold warm; do # kernels compiled again, and found again: the same bytes
+# kernels that are compiled again equal those found in the cache, byte for byte
+for cache in cold warm; do
     what="with a $cache cache"
     XDG_CACHE_HOME=$work/cold "$dtc" program.dsl --parallel two -o first 2>err; code=$?; exits 0; holds cmp plan first
 done
@@ -375,7 +378,8 @@ run program.dsl --parallel two -o plan --target=sm_90a --no-kernels --rows=sm_80
 run program.dsl --parallel two -o plan --target=sm_90a --no-kernels --rows=cpu; exits 2; says 'in the order of GPUs, not in that of cpu'
 run program.dsl --parallel two -o plan --no-kernels --rows=pdp11; exits 2; says 'rows takes a target'
 { cat program.dsl; echo 'device "mine" { like = "v100-16g" }'; } >gpus.dsl
-for gpu in v100 mi300x mine; do # which no code is made for: nothing else is made for them in silence
+# a target for which no code is made: dtc does not silently make code for another one
+for gpu in v100 mi300x mine; do
     run gpus.dsl --parallel two -o unmade --cluster pair --set cluster.gpu=$gpu; exits 2; says "there is no code for the cluster's GPUs, \`$gpu\`"; holds test ! -e unmade
     run gpus.dsl --parallel two --report --cluster pair --set cluster.gpu=$gpu; exits 0
     run gpus.dsl --parallel two -o plan --no-kernels --cluster pair --set cluster.gpu=$gpu; exits 0
@@ -448,7 +452,7 @@ run sums.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]
 run sums.dsl --check --parallel micro; exits 3; says 'error[E0590]'; silent out
 run sums.dsl --check --parallel samples; exits 3; says 'error[E0592]'
 run sums.dsl --parallel zigzag; exits 0; silent out; silent err
-run sums.dsl; exits 0; silent err # five layouts, none chosen: what each says by itself
+run sums.dsl; exits 0; silent err # five layouts, none of them chosen: each is reported by itself
 run sums.dsl --check --parallel two --print-after=place; exits 0; prints '# after place'
 run sums.dsl --no-kernels -o other --parallel tensor; exits 0
 run sums.dsl --no-kernels -o other --parallel zigzag; exits 0
@@ -493,7 +497,8 @@ run merged.dsl --no-kernels -o third --parallel tensor; exits 3; says 'error[E05
 sed 's/shard e on/shard w.batch on tensor; shard w.e on/' sums.dsl >limited.dsl
 run limited.dsl --no-kernels -o other --parallel tensor; exits 0; says 'warning[L0596]'; says 'nothing of `w`'
 
-sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl # split beside pending
+# an axis that is split, and a sum that is pending over the same ranks
+sed 's/  state top.*//; s/  top = .*/  top = sum[batch](y)/' tops.dsl >mixed.dsl
 run mixed.dsl --no-kernels -o other --parallel two; exits 0
 run mixed.dsl --no-kernels -o third --parallel micro; exits 3; says 'error[E0590]'; holds test ! -e third
 
@@ -519,7 +524,8 @@ holds test "$(wc -c <out)" -lt "$((5 * $(wc -c <ten.c)))"
 run forty.dsl --no-kernels -o third; exits 0 # and proved
 rm -f third
 
-# what a loop's body computes twice is handed over once: x, y, the mean and the softmax of each iteration
+# values that a loop's body computes in both directions are saved once: x, y, the mean and the
+# softmax of each iteration
 run "$root/tests/passes/programs/twice.dsl" --print-after=inline --parallel none; exits 0; prints 'stacked_out=6'
 run "$root/tests/passes/programs/twice.dsl" --print-after=cse --parallel none; exits 0; prints 'stacked_out=4'
 holds sh -c '! grep -q stacked_out=6 out'
@@ -574,7 +580,8 @@ run large.dsl --parallel two --no-kernels -o third; exits 0; holds test -e third
 run report third; exits 0; prints 'fits '; prints 'for 2 tiny'; prints 'MFU'
 run large.dsl --parallel piped --no-kernels -o fourth; exits 0
 run compare third fourth; exits 0; prints 'step'; prints 'mean bubble'; prints 'memory of a rank'; lacks 'money'
-run compare third fourth; prints 'third: tiny of '; prints 'fourth: tiny of ' # stages, too, say their model
+# reports of stages name the model, too
+run compare third fourth; prints 'third: tiny of '; prints 'fourth: tiny of '
 run report third; exits 0; prints ' allocated: parameters'; prints ' reserved'
 run report fourth --details; exits 0; prints ', in pieces 0, 1'
 run report fourth --report=trace; exits 0; holds python3 -c "
@@ -611,7 +618,7 @@ run large.dsl --parallel two -D batch=4194304 --report; exits 4; prints 'DOES NO
 run program.dsl --parallel none --report; exits 0; prints 'allocated  '; holds test "$(grep -c '^memory' out)" -eq 1
 run explain MFU bubble step 'matrix products' reserved context; exits 0; prints 'contractions of the serial program'; prints 'in bytes'
 rm -f third fourth
-# each number has a definition
+# each number has a definition that `dtc explain` prints
 for word in fits memory step tokens/s MFU HFU bubble limit time traffic exposed run predict allocated reserved parameters \
     gradients optimizer activations workspace communicators 'fused kernels' attention copies messages fixed \
     inputs scalars samples tokens device-hours received headroom total 'mean bubble' saved recomputed band peak FLOP \
@@ -622,7 +629,7 @@ for word in micro-batch micro-batches 'in flight' bound estimate layout trial al
     shift wait read send recv extrapolated busiest stage ranks ours gpipe 1f1b interleaved_1f1b zb_h1 zb_v dualpipe_v; do
     run explain "$word"; exits 0; prints '(a word of reports'
 done
-# what a mask hides is known: of the scores of a causal model half are computed, as far as tiles go
+# what a mask hides is known: of the scores of a causal model, half are computed, up to whole tiles
 run "$root/examples/gpt2.dsl" --no-kernels --emit=plan; exits 0; prints 'head=64 queries=1024 keys=1024 visible=0.52'
 
 # ---- options that would be ignored ----
@@ -666,7 +673,8 @@ printf '%s\n' 'include "std.dsl"' 'dim batch = 4, wide = 4' 'fn own(p[...], g[..
     'model net(x[batch, wide]) -> [batch, wide] { param w[wide] = ones; return x * w }' 'train {' '  x[batch, wide] = synthetic(0, 1)' \
     '  loss = mean[batch, wide](net(x))' '  optimizer = own()' '  steps = 2' '}' >update.dsl
 run update.dsl --verify --no-kernels; exits 1; prints 'not compared'; says 'the formulas of the optimizer leave'
-# The proof goes as deep as the program is long, in a thread, whatever its stack would be.
+# The proof recurses as deeply as the program is long, so it runs in a thread with a stack of its
+# own, whatever the limit of the process is.
 awk 'BEGIN { print "include \"std.dsl\"\ndim batch = 4, embed = 4, layers = 2"
     print "model m(x[batch, embed]) -> [batch, embed] {\n  param w[embed] = normal(0.5)\n  x = x * w\n  repeat h in layers {"
     for (i = 0; i < 12000; i++) print "    x = -x"
@@ -697,7 +705,8 @@ run empty.dsl --verify; exits 2; says 'nothing to verify'
 run sums.dsl --verify --parallel micro; exits 3; says 'error[E0590]'
 
 
-# What a file defines itself hides the library's; the library's own functions keep calling theirs.
+# A definition in a file hides the library's definition of that name. The library's own functions
+# still call the library's.
 cat >shadow.dsl <<'END'
 include "std.dsl"
 dim batch = 4, embed = 8

@@ -18,13 +18,13 @@ judge() { # layout, -D ...
 for layout in none s z d r o a w m; do # o: an axis of one rank
     judge $layout
 done
-# 23 positions are 7 blocks and 2 positions; 2 are no block
+# 23 positions are 7 blocks and 2 single positions; 2 positions are no block
 judge none -D seq=23; prints 'slice[seq]'
 judge d -D seq=2; lacks '.blocks'
-# and what is computed again goes along both
+# values that are recomputed are also computed along both
 judge r -D seq=23
 
-# Other merges go from rank to rank, too; in 16 bits as well.
+# Other merge functions pass their results from rank to rank, too, also in 16 bits.
 cp "$(dirname "$program")/scan_merges.dsl" merges.dsl
 sed 's/^  steps = 3/  precision = mixed(compute = bf16, params = bf16, master = f32, grads = f32)\n  steps = 3/' merges.dsl >rounded.dsl
 for file in merges rounded; do
@@ -38,11 +38,12 @@ for file in merges rounded; do
     done
 done
 
-# Blocks of other lengths along the same axis are other axes.
+# Blocks of another length along the same axis make another axis.
 sed 's/scan\[t = 3\]/scan[t = 6]/' program.dsl >lengths.dsl
 run "$dtc" lengths.dsl --parallel z --no-kernels --verify; exits 0; prints 'equal to the serial program'
 
-# What ranks tell each other along the axis is what stands before them: one part a rank, not what all blocks give.
+# What ranks exchange along the axis is the total of the positions before theirs: one part for each
+# rank, not what all blocks give. Arguments: layout, and its lines of the traffic along the axis
 crosses() { # layout: lines of the traffic along the axis
     "$dtc" program.dsl --parallel "$1" --report --details -o crossing >/dev/null 2>&1
     grep -E 'prefixes along|input of the loop' crossing >crossed
@@ -50,12 +51,15 @@ crosses() { # layout: lines of the traffic along the axis
 for layout in s d a m; do
     crosses $layout
     what="what crosses in $layout: $(cat crossed)"
-    holds test "$(grep -c 'all_gather .*prefixes along `seq.3.blocks`' crossed)" -eq 1 # what only adds up: totals
+    # if the merge is an addition: totals; otherwise values go from rank to rank, for gradients
+    # backwards
+    holds test "$(grep -c 'all_gather .*prefixes along `seq.3.blocks`' crossed)" -eq 1
     holds grep -q ' shift  .*prefixes along' crossed                                   # else from rank to rank,
     holds grep -q ' shift_back .*prefixes along' crossed                               # and for gradients backwards
     run grep 'input of the loop' crossed; exits 1
 done
-# Where ranks do not have blocks in the order in which they hand on, or one block each, parts are gathered.
+# If ranks do not have blocks in the order in which totals are passed on, or not one block each,
+# parts are gathered.
 for layout in z w; do
     crosses $layout
     run grep 'prefixes along' crossed; exits 1
@@ -63,7 +67,7 @@ done
 "$dtc" program.dsl --parallel s -D seq=12 --report --details -o crossing >/dev/null 2>&1
 run grep 'prefixes along' crossing; exits 1
 
-# The same losses, by real ranks.
+# Real ranks compute the same losses. Argument: layout; prints its losses
 train() { # layout: its losses
     "$dtc" program.dsl --parallel "$1" -o "$1.plan" >/dev/null 2>&1 && "$dtrun" "$1.plan" --log "$1.log" --quiet >/dev/null 2>&1
     sed -n 's/.*"event":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1.log"
@@ -76,7 +80,7 @@ for layout in s z d a m; do
     holds sh -c 'paste losses other | awk "{ n++; d = \$1 - \$2; if (d < 0) d = -d; if (d > 1e-5 * \$1) exit 1 } END { if (n != 3) exit 1 }"'
 done
 
-wrong() { # function, sed expression that makes another program
+wrong() { # Arguments: function, sed expression that makes another program
     sed "$2" program.dsl >wrong.dsl
     cmp -s program.dsl wrong.dsl && fail "nothing changed: $2"
     run "$dtc" wrong.dsl --parallel none --no-kernels --verify; exits 3
@@ -88,7 +92,8 @@ wrong linear_attention 's/return q @d h + seen/return seen/'
 wrong recurrence 's/return (p \* q, q \* h + g)/return (p * q, h + g)/'
 wrong recurrence 's/return (p \* q, q \* h + g)/return (p * q, p * h + g)/'
 wrong recurrence 's/return (1, first)/return (1, 0)/'
-# A beginning that counts is refused where all is compared, and else said (golden/errors/L0209.dsl).
+# If the merge has a first element that changes its result, this is refused if everything is
+# compared, and otherwise reported (golden/errors/L0209.dsl).
 sed 's/neutral() { return -inf }/neutral() { return 0 }/' merges.dsl >wrong.dsl
 run "$dtc" wrong.dsl --parallel none --no-kernels; exits 3; says '`most` does not compute in blocks what it returns'
 finish

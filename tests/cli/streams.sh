@@ -19,13 +19,13 @@ for layout in none r z d h; do
     esac
 done
 
-# In 16 bits; the gradient of a sink, which lacks the axis, is summed over blocks in it.
+# In 16 bits: the gradient of a sink, which lacks the axis, is summed over blocks in 16 bits.
 sed 's/^  steps = 3/  precision = mixed(compute = f16, params = f32, grads = f32, loss_scale = 256)\n  steps = 3/' program.dsl >half.dsl
 for layout in r d; do
     run "$dtc" half.dsl --parallel $layout --no-kernels --verify; exits 0; prints 'equal to the serial program'
 done
 
-wrong() { # what is said, sed expression that makes another program
+wrong() { # Arguments: the message, the sed expression that makes another program
     sed "$2" program.dsl >wrong.dsl
     cmp -s program.dsl wrong.dsl && fail "nothing changed: $2"
     run "$dtc" wrong.dsl --parallel r --no-kernels --verify; exits 3; says "$1"

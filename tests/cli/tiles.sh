@@ -17,7 +17,7 @@ for layout in none r z; do
     done
 done
 
-# No product makes scores of all queries, for what is masked and what is not.
+# No product computes the scores of all queries, neither with a mask nor without.
 run "$dtc" program.dsl -D seq=1024 -D head=32 --parallel none --report --details
 exits 0; prints ' 128 x   1024 x'; lacks ' 1024 x   1024 x'
 

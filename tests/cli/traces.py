@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of the simulated step of every example under each of its layouts:  traces.py DTC EXAMPLES
+"""Traces of the simulated step of every example under each of its layouts:  traces.py DTC
+EXAMPLES
 
-No two slices of one track may overlap: Perfetto drops such. The times are read in three ways, all of which programs use:
-exactly, as doubles, and as Perfetto does (times 1000, without the fraction)."""
+No two slices of a track may overlap, since Perfetto drops slices that do. The times are read in the
+three ways that programs use: exactly, as doubles, and as Perfetto does (multiplied by 1000, without
+the fraction)."""
 
 import json
 import re
@@ -20,7 +22,8 @@ READINGS = {
 
 
 def layouts(path):
-    """Arguments that choose each layout that a program writes in full. Without a cluster nothing is predicted."""
+    """Arguments that choose each complete layout of the program. Without a cluster no times are
+    predicted."""
     text = path.read_text()
     for name, body in re.findall(r"^parallel (\w+) on \w+ \{(.*?)\}$", text, re.M | re.S):
         if not re.search(r"\bauto\b", body):
@@ -40,7 +43,7 @@ def overlaps(slices, read):
 
 
 def check(dtc, path, arguments):
-    """How many slices the trace has, and what is wrong with them."""
+    """The number of slices in the trace, and what is wrong with them."""
     command = [dtc, str(path), *arguments, "--no-kernels", "--report=trace"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

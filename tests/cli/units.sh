@@ -36,7 +36,7 @@ XDG_CACHE_HOME= HOME= compile none env -u XDG_CACHE_HOME -u HOME
 exits 0
 holds cmp plan cold.plan
 
-# Lines that move make no other code: nothing is compiled.
+# If only line numbers change, the code stays the same: nothing is compiled.
 before=$(entries cold)
 { echo; echo '# a line'; cat "$root/examples/gpt2.dsl"; } >gpt2.dsl
 compile cold
@@ -58,7 +58,8 @@ holds test -z "$(find small -name '*.*')"
 # ---- signals ----
 begin() { # a folder: until it has children
     rm -f plan
-    XDG_CACHE_HOME=$work/$1 env --default-signal "$dtc" gpt2.dsl --target=sm_90a --data=synthetic -o plan >out 2>err & # under nohup, too
+    # the same under nohup
+    XDG_CACHE_HOME=$work/$1 env --default-signal "$dtc" gpt2.dsl --target=sm_90a --data=synthetic -o plan >out 2>err &
     pid=$!
     children=
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
@@ -69,7 +70,7 @@ begin() { # a folder: until it has children
     what="dtc with children: $children"
     holds test -n "$children"
 }
-are_gone() { # of the last one, dtc's too
+are_gone() { # the exit status of the last command, which is dtc's
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         # shellcheck disable=SC2086
         ps -o pid= -p "$(echo $children | tr ' ' ,)" >/dev/null || break
@@ -87,7 +88,8 @@ code=$?
 exits 75
 says 'a process that compiles kernels was ended by signal 9 (Killed)'
 are_gone
-for signal in 1 9 15; do # background processes of a shell are deaf for 2, which does the same as 1
+# background processes of a shell ignore signal 2; signal 1 has the same effect
+for signal in 1 9 15; do
     begin "signal$signal"
     kill -$signal "$pid"
     wait "$pid" 2>/dev/null
@@ -95,7 +97,7 @@ for signal in 1 9 15; do # background processes of a shell are deaf for 2, which
     exits $((128 + signal))
     are_gone
 done
-# What was not finished is compiled by the next one.
+# Units that were not finished are compiled by the next run.
 compile killed
 exits 0
 holds cmp plan cold.plan

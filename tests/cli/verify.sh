@@ -34,7 +34,7 @@ for other in '-D embed=16' '-D batch=16' '--set train.seed=8' '--set train.optim
     run "$dtc" verify zeros.plan --program program.dsl --parallel none --no-kernels $other
     exits 1; says 'zeros.plan is not a plan of program.dsl'
 done
-other() { # what, sed expression that makes another program
+other() { # Arguments: what it is about, sed expression that makes another program
     sed "$2" program.dsl >other.dsl
     run "$dtc" verify zeros.plan --program other.dsl --parallel none --no-kernels
     exits 1; says "$1"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An observer of the passes: what each leaves is well formed, and a pass that says that it has left
- * the module as it was has done so. data: a DtText, empty before the first pass, for the caller to
- * free. */
+/* Checks after each pass that the module is well formed, and that a pass which reports that it
+ * changed nothing has changed nothing. data: a DtText, empty before the first pass, which the
+ * caller frees. */
 #ifndef DT_TESTS_AFTER_PASS_H
 #define DT_TESTS_AFTER_PASS_H
 

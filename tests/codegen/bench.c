@@ -94,7 +94,8 @@ DtPlanBuilder *bench_plan(Bench *t, const DtCodegenOptions *options)
     return builder;
 }
 
-/* Bits of a number that the 16-bit dtype holds exactly, and back; without the code under test. */
+/* The bits of a number that the 16-bit dtype represents exactly, and the number of given bits;
+ * written without the code under test. */
 static uint16_t half_bits(DtDtype dtype, double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -184,7 +185,7 @@ double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry)
                             .steps = -1,
                             .quiet = true,
                             .gemm = DT_GEMM_PLAIN,
-                            .generate = ""}; /* so that memory for predictions exists */
+                            .generate = ""}; /* this makes memory for predictions exist */
     DtRank rank = {0};
     int fd;
     dt_write_bytes(builder, &bytes, &len);
@@ -244,7 +245,7 @@ static uint32_t compare(Bench *t, DtTensor *const *expected, double *const *got,
     return bad;
 }
 
-/* Drops the decisions of pass `memory` for separate ops. */
+/* Removes the decisions of pass `memory` for ops that are separate kernels. */
 static void forget_memory(const DtModule *module)
 {
     for (uint32_t f = 0; f < module->funcs.n; f++)
@@ -260,7 +261,7 @@ static void forget_memory(const DtModule *module)
         module->funcs.at[f]->frame = 0;
 }
 
-/* The pass leaves a module that means the same. */
+/* Checks that the pass leaves a module with the same meaning. */
 static uint32_t fuse(Bench *t, DtInterp *interp, DtTensor *const *expected)
 {
     DtText problems = {0};

@@ -47,7 +47,7 @@ DtValue *bench_random(Bench *t, const DtType *type, int seed);
 DtValue *bench_values(Bench *t, const DtType *type, int n, const double *values);
 DtValue *bench_sweep(Bench *t, const DtType *type, double from, double to);
 
-/* Below 8, in quarters if x is: sums stay exact. */
+/* Reduces x modulo 8, so that it is below 8, and in quarters if x is: then sums stay exact. */
 DtValue *bench_mod8(DtBuilder *b, DtValue *x);
 
 /* value becomes a result of the entry. */
@@ -59,10 +59,11 @@ void bench_check(Bench *t);
 
 /* One plan of the bench's entry, with its program filled in. */
 DtPlanBuilder *bench_plan(Bench *t, const DtCodegenOptions *options);
-/* Loads and runs entry of the plan after poisoning; returns the values of its metrics in order. */
+/* Fills the memory with NaN, loads the plan and runs the entry; returns the values of its metrics
+ * in order. */
 double **bench_run(Bench *t, DtPlanBuilder *builder, const char *entry);
 
-/* No byte that a buffer wrote is overwritten by another before it is read (test_fusion.c). */
+/* Checks that no buffer overwrites bytes of another one that are still read (test_fusion.c). */
 void bench_check_memory(Bench *t, bool unfused);
 
 #endif

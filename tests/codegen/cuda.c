@@ -49,8 +49,8 @@ typedef struct Case {
 } Case;
 
 
-/* Extents that are no multiples of lanes, vectors or blocks; the last ones are, so that accesses
- * are wide. */
+/* Extents that are no multiples of lanes, vectors or blocks. The last ones are multiples, so that
+ * memory accesses are wide. */
 static const Case cases[] = {
     {"examples/diffusion.dsl", {{"batch", "67"}, {"embed", "36"}, {"layers", "2"}}, 3, false},
     {"examples/quickstart.dsl",
@@ -59,7 +59,7 @@ static const Case cases[] = {
      {{"batch", "3"}, {"seq", "21"}, {"vocab", "67"}, {"embed", "20"}, {"layers", "2"}}, 5, true},
     {"examples/gpt2.dsl",
      {{"batch", "2"}, {"seq", "19"}, {"vocab", "4200"}, {"embed", "36"}, {"heads", "3"},
-      {"layers", "2"}}, 6, false}, /* a block has two rows of the table */
+      {"layers", "2"}}, 6, false}, /* a block handles two rows of the table */
     {"examples/vit.dsl",
      {{"batch", "2"}, {"gh", "3"}, {"ph", "5"}, {"embed", "132"}, {"heads", "2"}, {"layers", "2"}},
      6, false},
@@ -82,12 +82,14 @@ static const Case cases[] = {
      false}, /* pieces of rows */
     {"examples/quickstart.dsl",
      {{"batch", "701"}, {"seq", "3"}, {"vocab", "67"}, {"embed", "36"}, {"layers", "2"}}, 5,
-     true}, /* sums in pieces */
-    {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false}, /* that a block keeps in its memory */
-    {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false}, /* four elements a thread */
+     true}, /* sums whose rows are divided into pieces */
+    /* values that a block keeps in its memory */
+    {"tests/codegen/rows.dsl", {{"batch", "20"}}, 1, false},
+    /* each thread computes four elements */
+    {"tests/codegen/rows_mixed.dsl", {{"batch", "4"}}, 1, false},
 };
-/* The other examples, which are in no usual run; and rows as long as they may be, few, so in
- * pieces. */
+/* The other examples, which are not part of the usual run; and a few rows that are as long as rows
+ * can be, so that they are divided into pieces. */
 static const Case others[] = {
     {"examples/bert.dsl",
      {{"batch", "3"}, {"seq", "11"}, {"vocab", "67"}, {"embed", "36"}, {"heads", "3"},
@@ -108,12 +110,12 @@ static const Case others[] = {
     {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "8192"}}, 2, false},
     {"tests/codegen/rows.dsl", {{"batch", "2"}, {"wide", "16384"}}, 2, false},
 };
-/* So many of them are in one kernel. */
+/* One kernel has this many of them. */
 static const Case long_rows[] = {
     {"tests/codegen/rows.dsl", {{"batch", "600"}, {"wide", "8192"}}, 2, false},
     {"tests/codegen/rows.dsl", {{"batch", "600"}, {"wide", "16384"}}, 2, false},
 };
-/* Attention in bf16 with long heads, whose sums fill the registers: 128 elements, 256. */
+/* Attention in bf16 with long heads (128 and 256 elements), whose sums fill the registers. */
 static const Case long_heads[] = {
     {"examples/gpt2.dsl",
      {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "2"},
@@ -122,7 +124,7 @@ static const Case long_heads[] = {
      {{"batch", "2"}, {"seq", "70"}, {"vocab", "133"}, {"embed", "256"}, {"heads", "1"},
       {"layers", "2"}}, 6, false},
 };
-/* Attention with several tiles: of 16 bits, of f32, with a bias. */
+/* Attention with several tiles: in 16 bits, in f32, and with a bias. */
 static const Case tiles[] = {
     {"examples/gpt2.dsl",
      {{"batch", "1"}, {"seq", "70"}, {"vocab", "70"}, {"embed", "36"}, {"heads", "3"},
@@ -135,14 +137,14 @@ static const Case tiles[] = {
 };
 static const char *const machines[] = {"sm_80", "sm_90a", "sm_100a"};
 
-/* Cases with maps and short rows, with tables, in pieces, with long rows. */
-enum { SHIM_SHARED = 232448 }; /* of shim.c */
+/* Cases with maps and short rows, with tables, with rows in pieces, with long rows. */
+enum { SHIM_SHARED = 232448 }; /* symbols of shim.c */
 enum { POINTS = 0, TABLES = 3, ATTENTION = 3, DRAWS = 10, PIECES = DT_COUNT(cases) - 3,
        ROWS = DT_COUNT(cases) - 2, TILES = DT_COUNT(cases) };
 
 typedef struct Fault {
     const char *of, *from, *to;
-    uint32_t seen_in; /* which of the cases */
+    uint32_t seen_in; /* which of the cases have this kind */
 } Fault;
 
 static const Fault faults[] = {
@@ -230,20 +232,21 @@ static const Sanitizer address = {"-O1 -DAPART -fsanitize=address",
                                   "ASAN_OPTIONS=detect_leaks=0:abort_on_error=0", "-", "grep fine",
                                   "ERROR: AddressSanitizer",
                                   "no access outside of what a kernel has"};
-/* Compiled without optimisation, so that each thread executes every read of the text, even of
- * values that it does not need. */
+/* Compiled without optimisation, so that each thread executes every read of the text, even of a
+ * value that it does not need. */
 static const Sanitizer threads = {"-O0 -g -fsanitize=thread", "-DDT_SHIM_THREADS",
                                   "TSAN_OPTIONS=halt_on_error=1", "tests/codegen/fibers.c",
                                   "grep 'data race'", "WARNING: ThreadSanitizer: data race",
                                   "no two threads touch the same at once"};
-static const char *compiler; /* that has the sanitizer */
+static const char *compiler; /* the compiler that has the sanitizer */
 
 static uint32_t passed, failed, skipped;
 
 /* ---- texts ---- */
 
-/* The kernels of a program, lowered for GPUs, as the target prints them. loops: those of attention
- * in loops, which are kernels of both targets (tests/standin/attention.py compares the others). */
+/* The kernels of a program, lowered for GPUs, as the target prints them. loops: prints attention as
+ * loops, which both targets have as kernels (tests/standin/attention.py compares these with the
+ * other form). */
 static DtPlanBuilder *print_in_order(DtArena *arena, const Case *of, const char *target,
                                      const char *rows, bool loops, DtText *ret_text)
 {
@@ -338,7 +341,7 @@ static void find_calls(DtArena *arena, const DtPlanBuilder *b, DtHostCall **ret_
         (*ret_calls)[i].unit = 0;
 }
 
-/* Both print the same kernels under the same names. */
+/* Checks that both targets print the same kernels under the same names. */
 static bool are_alike(const DtPlanBuilder *a, const DtPlanBuilder *b)
 {
     if (a->kernels.n != b->kernels.n || a->args.n != b->args.n)
@@ -350,7 +353,7 @@ static bool are_alike(const DtPlanBuilder *a, const DtPlanBuilder *b)
     return true;
 }
 
-/* The text with each `from` as `to`; NULL: there is none. */
+/* The text with each `from` replaced by `to`; NULL: the text has no `from`. */
 static const char *planted(DtArena *arena, const char *text, const Fault *fault)
 {
     DtText out = {0};
@@ -385,13 +388,14 @@ static void compare(const Case *of, const char *folder, uint32_t order, const Fa
         dt_arena_printf(arena, "-DDT_STEP_BY_VALUE -DDT_SHIM_ORDER=%u tests/codegen/shim.c", order);
     DtHostPair pair = {.text = dt_arena_printf(arena, "%s%s", dt_prelude_c, c.at), .calls = calls,
                        .n_calls = n, .verdicts = dt_arena_alloc(arena, n + 1)};
-    /* all rounds of long loops run: nobody finds the variable that would shorten them */
+    /* the compiler does not know the variable that holds a trip count, so it cannot shorten the
+     * loop */
     pair.plain = build(arena, write_text(arena, folder, "plain.c", pair.text), "-Ddt_most=dt_all");
     pair.fast = text ? build(arena, write_text(arena, folder, "cuda.c", text), more)
                      : (DtHostBytes){NULL, 0};
     const bool built = are_alike(plain, device) && pair.plain.at && pair.fast.at && n > 0;
     DtStatus status = built ? dt_hostrun_compare(&pair, 1) : DT_OK;
-    /* it may crash again and again */
+    /* the kernel may crash each time */
     const bool good = built && !pair.unloadable && (fault || dt_status_ok(&status));
     for (uint32_t i = 0; i < n; i++)
         if (pair.verdicts[i] != DT_HOST_EQUAL) {
@@ -422,7 +426,7 @@ static const Fault other_texts[] = {
     {"a product is a sum", "map mul f32", "map add f32", POINTS},
 };
 
-/* Called by the shared object that replaces interpreted kernels. */
+/* Called by the shared object that replaces compiled kernels. */
 void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q);
 void dt_test_interpret(const char *path, const char *symbol, char *const *p, const long *q)
 {
@@ -441,7 +445,8 @@ void dt_test_interpret(const char *path, const char *symbol, char *const *p, con
         abort();
 }
 
-/* Each call with memory of its own, exactly as long as the plan says: whether one strays. */
+/* Gives each call its own memory, exactly as long as the plan says, so that the sanitizer sees
+ * accesses outside of it. */
 static bool strays_from(DtArena *arena, const char *text, const DtHostCall *calls, uint32_t n)
 {
     char why[200];
@@ -467,7 +472,8 @@ static bool strays_from(DtArena *arena, const char *text, const DtHostCall *call
     return any || !image;
 }
 
-/* A shared object with a function for each kernel, which has it interpreted. */
+/* Makes a shared object that has a function for each kernel; the function has the kernel
+ * interpreted. */
 static DtHostBytes build_interpreted(DtArena *arena, const char *folder, const DtPlanBuilder *b,
                                      const char *text)
 {
@@ -485,8 +491,8 @@ static DtHostBytes build_interpreted(DtArena *arena, const char *folder, const D
     return bytes;
 }
 
-/* rows: target whose order of additions is used; fault: NULL, or a change of the text, which must
- * be noticed. */
+/* rows: the target in whose order rows are added up; fault: NULL, or a change of the text, which
+ * must be noticed. */
 static void interpret(const Case *of, const char *folder, const char *rows, const Fault *fault)
 {
     DtArena *arena = dt_arena_new();
@@ -521,8 +527,8 @@ static void interpret(const Case *of, const char *folder, const char *rows, cons
 
 /* ---- sanitizers ---- */
 
-/* Bytes of a block's memory. On a processor attention has tiles there that a device has in
- * registers. */
+/* Bytes of shared memory that a block needs. On a processor attention keeps in this memory the
+ * tiles that a GPU keeps in registers. */
 static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
 {
     char head[64];
@@ -535,7 +541,7 @@ static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
     return shared && shared < end ? SHIM_SHARED : (int)b->launches.at[k].shared;
 }
 
-/* The text that shim_run.c includes. */
+/* Writes the text that shim_run.c includes. */
 static const char *calls_text(DtArena *arena, const DtPlanBuilder *b, const char *text)
 {
     DtHostCall *calls;
@@ -571,8 +577,8 @@ static const char *said_in(DtArena *arena, const char *path)
     return lines;
 }
 
-/* "`n4 = n0 + n3;'": the line of the kernel after the words `what` in a report; NULL: it names
- * none. */
+/* The line of the kernel, for example "`n4 = n0 + n3;'", after the words `what` in a sanitizer's
+ * report; NULL: the report names none. */
 static const char *line_behind(DtArena *arena, const char *text, const char *said, const char *what)
 {
     const char *at = strstr(said, what);
@@ -589,7 +595,7 @@ static const char *line_behind(DtArena *arena, const char *text, const char *sai
     return dt_arena_printf(arena, "`%.*s'", (int)strcspn(text, "\n"), text);
 }
 
-/* The two lines of a race; "" for other reports. */
+/* The two lines of a race that the report names; "" for other reports. */
 static const char *lines_of(DtArena *arena, const char *text, const char *said)
 {
     const char *one = line_behind(arena, text, said, "WARNING: ThreadSanitizer");
@@ -597,8 +603,8 @@ static const char *lines_of(DtArena *arena, const char *text, const char *said)
     return one && other ? dt_arena_printf(arena, ": %s, %s", one, other) : "";
 }
 
-/* Whether text, with the shim and the calls of its kernels, compiles to the program `run` in the
- * folder. */
+/* Compiles the text, with the shim and the calls of its kernels, to the program `run` in the
+ * folder. False: it does not compile. */
 static bool build_run(DtArena *arena, const Sanitizer *by, const char *folder, const char *text)
 {
     const char *flags = "-std=gnu11 -w -fno-math-errno -fno-trapping-math -ffp-contract=off";
@@ -675,11 +681,11 @@ static bool has_nvrtc(void)
     return version;
 }
 
-/* COMPILED: the case that is compiled for each machine; sm_90a */
+/* COMPILED: the case that is compiled for each machine; the others only for sm_90a */
 enum { ORDERS = 3, COMPILED = 1, USUAL = 1 };
-enum { SOME = 3 }; /* of so many faults one is planted in the usual run */
+enum { SOME = 3 }; /* in the usual run one of this many faults is planted */
 
-/* part: NULL, or which paths of programs are wanted. */
+/* part: NULL, or a part of the paths of the programs that are tested. */
 static void with_shim(bool all, bool faulty, const char *part)
 {
     char folder[] = "/tmp/dt-cuda-XXXXXX", command[64];

@@ -26,7 +26,7 @@ train {
 """
 LAYER = "layer hidden(x[batch, seq, a]) -> [batch, seq, b] { %s }"
 UP = "param w[a, b] = normal(0.5); param v[b] = normal(0.5); u = x @a w + v; "
-CASES = [  # what the layer does, what products do
+CASES = [  # what the layer computes, and what its products compute
     ("bias", UP + "return sum[seq](u) * 0 + u", {"sum": 1}),
     ("relu", "param w[a, b] = normal(0.5); return relu(x @a w)", {}),
     ("gelu", UP + "return gelu_tanh(u)", {"bias_gelu": 1, "bias_gelu_aux": 1, "dgelu": 1, "sum": 1}),
@@ -42,8 +42,9 @@ CASES = [  # what the layer does, what products do
      {"bias_gelu": 0, "bias_gelu_aux": 0}),
 ]
 
-# What is nearly an epilogue: a cap far away (the bias is that of u, which is saved), constants, a threshold, a term. And
-# a cast, which counts as none between floats, as in a kernel.
+# Ops that are nearly an epilogue: a cap with another value (the bias is that of u, which is
+# saved), other constants, a threshold, one more term. A cast between floats counts as no op, as in
+# a kernel.
 NEAR = [
     ("capped", UP + "return 60000 * tanh(u / 60000)", {"bias": 1}),
     ("capped gelu", UP + "return 1e30 * tanh(gelu_tanh(u) / 1e30)", {"bias_gelu": 0, "bias_gelu_aux": 0}),
@@ -56,7 +57,8 @@ NEAR = [
     ("cut to an integer", "param w[a, b] = normal(0.5); return relu(f32(i32(x @a w)))", {"relu": 0}),
 ]
 
-# Attention of a library (SDPA): what is a softmax of scaled scores, with a mask, and what is nearly one.
+# Attention that a library can compute (SDPA): a softmax of scaled scores, with a mask; and
+# functions that are nearly that.
 ATTENTION = """include "std.dsl"
 dim batch = 4, seq = 16, heads = 2, head = 16, embed = 32, vocab = 16, kseq = 16
 fn own[s, t, d](q[..., s, d], k[..., t, d], v[..., t, d], scale, mask = true) -> [..., s, d] {
@@ -142,7 +144,7 @@ def check(dtc, folder, number, name, layer, wanted, precision, ways):
 
 
 def is_attention(dtc, folder, words):
-    """Whether a library has this attention; None: the program is refused."""
+    """Whether the plan gives this attention to the library; None: the program is refused."""
     path = os.path.join(folder, "attention.dsl")
     text = ATTENTION
     for name, by in {**SOFTMAX, **words}.items():

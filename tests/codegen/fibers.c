@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a thread sanitizer tells more fibers apart than it has slots for threads: fibers of
- * several launches, ordered as the shim orders them (shim.c), and a race in the last one, which it
- * must report. That of clang 14 does not. */
+/* Tests whether the thread sanitizer can distinguish more fibers than it has slots for threads. It
+ * runs fibers of several launches, ordered as the shim orders them (shim.c), with a race in the
+ * last launch, which must be reported. The sanitizer of clang 14 does not report it. */
 void *__tsan_get_current_fiber(void);
 void *__tsan_create_fiber(unsigned flags);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a gated layer, silu(gate) * up, costs in memory and traffic: gated.py DTC. A layer of examples/llama3_8b.dsl:
-forward reads gate and up and writes their product; backward reads both and the gradient of the product, and writes the
-product again, for the gradient of the next weight, and the gradients of both. Nothing of that size is saved but gate
-and up. The exponential is evaluated once there, though silu is made again beside its derivative."""
+"""What a gated layer, silu(gate) * up, costs in memory and traffic: gated.py DTC. A layer of
+examples/llama3_8b.dsl: forward reads gate and up and writes their product; backward reads both and
+the gradient of the product, and writes the product again, for the gradient of the next weight, and
+the gradients of both. No other values of that size are saved than gate and up. Backward evaluates
+the exponential once, although it computes both silu and its derivative."""
 import json
 import os
 import re
@@ -29,7 +30,8 @@ def main(dtc):
         moved = [round(k["bytes"] / k["runs"] / (2 * TOKENS * FFN)) for k in kernels]
         if sorted(moved) != [3, 6]:
             wrong.append("%s: kernels move %s tensors, not 3 and 6" % (target, moved))
-        # two inputs and outputs of norms, queries, attention, keys, values, gate, up; statistics of attention
+        # saved values: two inputs and outputs of norms, queries, attention, keys, values, gate,
+        # up; statistics of attention
         saved = TOKENS * (2 * (6 * EMBED + 2 * KEYS + 2 * FFN) + 2 * 4 * HEADS)
         if report["saved"][0]["saved"] != saved:
             wrong.append("%s: a layer saves %d bytes, not %d" % (target, report["saved"][0]["saved"], saved))

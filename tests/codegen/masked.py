@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A loss that is a mean over the positions that a mask leaves: masked.py DTC. How many there are does not depend on the
-logits, so the loss and its gradient are one kernel, as with a plain mean: one that reads the logits, and writes their
-gradient. Where what divides does depend on them, there are two. Both are proved and run beside the interpreter."""
+"""A loss that is a mean over the positions that a mask selects: masked.py DTC. The number of these
+positions does not depend on the logits. So one kernel computes the loss and its gradient, as for a
+plain mean: it reads the logits and writes their gradient. If the divisor depends on the logits,
+there are two kernels. Both programs are proved, and their results compared with the
+interpreter's."""
 import os
 import re
 import subprocess
@@ -43,7 +45,8 @@ def dtc(path, *options):
 
 
 def readers(text):
-    """How many kernels of the gradient read the logits, the only product with their axes, or what lies as they do."""
+    """The number of kernels of the gradient that read the logits. The logits are the only product with
+    their axes; values with the same layout in memory count as well."""
     grad = re.search(r"^func grad : entry.*?^}", text, re.M | re.S).group(0)
     logits = re.search(r"(%\S+) = dot\[embed\]", grad).group(1)
     return sum(logits in re.findall(r"%[\w.]+", line.split("fused")[1]) for line in grad.splitlines() if "= fused" in line)

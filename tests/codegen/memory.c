@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An independent check of the memory plan: the entry's items are run in order, with all loops
  * unrolled, over a map that says for every byte of the activation arena which buffer wrote it last.
- * A buffer that reads a byte that it wrote before, after another buffer has written there, reads
- * what was destroyed. (What was never written at all is caught by poison: bench_run.) */
+ * It is an error if a buffer wrote a byte and reads it after another buffer has written there.
+ * (Bytes that were never written are found by the NaN fill: bench_run.) */
 #include "bench.h"
 
 #include "codegen/emit.h"
@@ -13,7 +13,7 @@
 typedef struct Memory {
     const DtEmit *e;
     uint32_t *owner;        /* by byte of the arena: buffer + 1 */
-    uint8_t **wrote;        /* by buffer: by byte: it wrote there */
+    uint8_t **wrote;        /* by buffer, then by byte: whether the buffer has written there */
     int64_t reg[DT_PLAN_ARG_REGS];
     uint32_t clashes;
 } Memory;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Products of the examples are products of a library: products.py DTC. No contraction is printed as loops, and in each of
-its matrices a product has neighbours in memory along rows or columns."""
+"""Contractions of the examples are computed by a library: products.py DTC. No contraction is printed
+as loops. In each of its matrices, elements that are neighbours along rows or along columns are
+adjacent in memory."""
 import concurrent.futures
 import glob
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Waves and sides of a clock's hands: the sum goes over both, the weights have them the other way round.
+# A program whose contraction sums over two axes, which the two operands have in opposite orders.
 APART = {"diffusion.dsl": 1}
 
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a CUDA kernel on a processor: each thread is a fiber, which runs until its warp
- * exchanges values or waits for each other; then others do, in the order DT_SHIM_ORDER: 0
- * ascending, 1 descending, 2 by chance. What no order may depend on, and a kernel does, comes out
- * differently. Threads of a warp that do not meet at one line are an error. Compiled into the
- * shared object of the kernels (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address
- * sanitizer is told which stack is in use, and that memory of a block ends behind the dt_shim_room
- * bytes that a launch has (compilers name that sanitizer in different ways). With DT_SHIM_THREADS
- * the thread sanitizer is told what is in order: what all threads of a block, or of a warp, did
- * before they waited for each other, and what they do then; and launches. Not in order are blocks
- * of one launch, and threads that exchange values: that orders no memory on a device. Then this
- * file is compiled without that sanitizer, which would take the shim's own memory for the
- * kernels'. */
-#undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack for an error */
+/* Blocks of a CUDA kernel on a processor: each thread is a fiber. It runs until the threads of its
+ * warp exchange values or wait for each other; then other threads run, in the order DT_SHIM_ORDER:
+ * 0 ascending, 1 descending, 2 random. If the result of a kernel depends on the order of its
+ * threads, which it must not, these orders give different results. Threads of a warp that do not
+ * meet at one line are an error. Compiled into the shared object of the kernels
+ * (codegen/cuda/kernels/host.h). With DT_SHIM_ADDRESS the address sanitizer is told which stack is
+ * in use, and that memory of a block ends behind the dt_shim_room bytes that a launch has
+ * (compilers name that sanitizer in different ways). With DT_SHIM_THREADS the thread sanitizer is
+ * told what is in order: what all threads of a block, or of a warp, did before they waited for each
+ * other, and what they do then; and launches. Not in order are blocks of one launch, and threads
+ * that exchange values: that orders no memory on a device. Then this file is compiled without that
+ * sanitizer, which would take the shim's own memory for the kernels'. */
+#undef _FORTIFY_SOURCE /* without this, its longjmp regards a jump to another stack as an error */
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,24 +57,25 @@ enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 23244
 /* WAITS: for its warp; STANDS: for its block */
 typedef enum State { READY, WAITS, STANDS, DONE } State;
 
-/* Blocks of a launch have memory and stacks of their own. */
+/* Each block of a launch has its own memory and its own stacks. */
 static char memory[SOME_BLOCKS][SHARED] __attribute__((aligned(128)));
 char *dt_shim_shared = memory[0];
 
 typedef struct Fiber {
-    ucontext_t context; /* where it begins; under sanitizers also where it left */
-    jmp_buf left;       /* where it left: cheaper than a context, whose exchange calls the system
-                         * twice */
+    ucontext_t context; /* the context in which the fiber begins; under sanitizers also the one in
+                         * which it stopped */
+    jmp_buf left;       /* where it stopped: cheaper than a context, whose exchange makes two system
+                         * calls */
     int begun;
-    State state;        /* set by set_state only */
-    int line, from; /* where it waits; from which thread it wants a value */
+    State state;        /* set only by set_state */
+    int line, from; /* the line at which it waits; the thread whose value it wants */
     float gives;
-    int meetings[2]; /* so far, of its warp and of its block */
+    int meetings[2]; /* number of times that it has waited so far, for its warp and for its block */
 } Fiber;
 
 static Fiber fibers[MOST];
 static char *stacks;
-static uint64_t ready[MOST / 64]; /* one bit a thread: its state is READY */
+static uint64_t ready[MOST / 64]; /* one bit for each thread: whether its state is READY */
 static ucontext_t home;
 static jmp_buf home_left;
 static const dt_shim_kernel *running;
@@ -132,7 +133,8 @@ enum { NO_SYNC = 1 };
 static void *home_thread, *threads[SOME_BLOCKS][MOST];
 static char began, ended, meetings[2][SOME_BLOCKS][MOST][2];
 
-/* Accesses from here on belong to this thread, or to home if it is negative. */
+/* Tells the sanitizer that accesses from here on belong to this thread, or to `home` if it is
+ * negative. */
 static void becomes(int thread)
 {
     if (!home_thread)
@@ -142,7 +144,8 @@ static void becomes(int thread)
     __tsan_switch_to_fiber(thread < 0 ? home_thread : threads[dt_shim_block][thread], NO_SYNC);
 }
 
-/* Two places in turn: some are in the next meeting before others have left this one. */
+/* Two objects in turn: some threads are already in the next meeting before the others have left
+ * this one. */
 static char *place_of(int thread, int whole)
 {
     return &meetings[whole][dt_shim_block][whole ? 0 : thread / WARP]
@@ -160,7 +163,7 @@ static void begins(void) { __tsan_release(&began); }
 static void has_begun(void) { __tsan_acquire(&began); }
 static void ends(void) { __tsan_release(&ended); }
 static void has_ended(void) { __tsan_acquire(&ended); }
-/* An access in here is the caller's. */
+/* The sanitizer regards an access in this function as one of its caller. */
 static void enters(void *from) { __tsan_func_entry(from); }
 static void leaves(void) { __tsan_func_exit(); }
 #else
@@ -184,7 +187,7 @@ static void set_state(int thread, State state)
 
 /* ---- there and back ---- */
 
-/* Sanitizers follow exchanges of contexts, not jumps between stacks. */
+/* Sanitizers can follow exchanges of contexts, but not jumps between stacks. */
 #if defined DT_SHIM_ADDRESS || defined DT_SHIM_THREADS
 static void switch_home(Fiber *me) { swapcontext(&me->context, &home); }
 static void switch_to(Fiber *it) { swapcontext(&home, &it->context); }
@@ -267,8 +270,8 @@ void dt_shim_block_wait(int line)
     goes(me, 1);
 }
 
-/* All threads have given their x when they continue, and none gives another before all have read
- * the result. */
+/* Threads exchange values. None continues before all have stored their x, and none stores another
+ * one before all have read their result. */
 int dt_shim_block_any(int x, int line)
 {
     static int any, going;
@@ -280,7 +283,7 @@ int dt_shim_block_any(int x, int line)
     const int came_to = any;
     if (--going == 0)
         any = 0;
-    dt_shim_block_wait(-line); /* until all have taken it */
+    dt_shim_block_wait(-line); /* waits until all have read their values */
     return came_to;
 }
 
@@ -301,9 +304,9 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes)
     leaves();
 }
 
-/* If all threads of the warp wait, they continue. Their values stay until each has continued and
- * waits again, since none waits twice before that: while values are still being read, threads of
- * the warp continue one by one. */
+/* If all threads of the warp wait, they continue. Values stay valid until each thread has continued
+ * and waits again, because no thread waits twice before that. While values are being read, the
+ * threads of the warp continue one by one. */
 static void let_go(int warp)
 {
     static float given[WARP];
@@ -319,14 +322,14 @@ static void let_go(int warp)
             fail("a value is wanted of another warp", warp + i);
         given[i] = fibers[fibers[warp + i].from].gives;
     }
-    for (int i = 0; i < WARP; i++) { /* each thread finds the value that it wanted */
+    for (int i = 0; i < WARP; i++) { /* each thread reads the value that it wanted */
         fibers[warp + i].gives = given[i];
         fibers[warp + i].from = warp + i;
         set_state(warp + i, READY);
     }
 }
 
-/* If all threads of the block stand, they go on. */
+/* If all threads of the block wait for the block, they continue. */
 static void let_block_go(int n)
 {
     for (int i = 0; i < n; i++)
@@ -342,7 +345,7 @@ static void let_block_go(int n)
         set_state(i, READY);
 }
 
-/* The first ready thread from `from` to n - 1; -1: there is none. */
+/* The first thread from `from` to n - 1 that is ready; -1: there is none. */
 static int first_ready(int from, int n)
 {
     for (int word = from / 64; word * 64 < n; word++) {
@@ -362,7 +365,7 @@ static int last_ready(int n)
     return -1;
 }
 
-/* The next of n threads to run; -1: none is ready. */
+/* Which of the n threads runs next; -1: none is ready. */
 static int next_of(int n)
 {
     if (DT_SHIM_ORDER == 0)
@@ -412,7 +415,7 @@ void dt_shim_launch(const dt_shim_kernel *kernel, char *const *p, const long *q)
     if (!stacks || kernel->threads > MOST || kernel->threads % WARP)
         abort();
     running = kernel, pointers = p, integers = q;
-    /* loops over items do the rest */
+    /* more blocks are not needed: the kernel's loops over items do the rest */
     dt_shim_blocks = kernel->blocks < SOME_BLOCKS ? kernel->blocks : SOME_BLOCKS;
     for (int i = 0; i < dt_shim_blocks; i++) {
         dt_shim_block = DT_SHIM_ORDER == 1 ? dt_shim_blocks - 1 - i : i;

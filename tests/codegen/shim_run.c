@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls kernels of a text once for each way in which a plan calls them. With APART each address has
- * memory of its own that is exactly as long as the plan says, so that a sanitizer sees what lies
- * outside; else they overlap as the plan's do. What comes out is looked at elsewhere (cuda.c, which
- * writes CALLS, and builds this with the text and the shim):
+ * memory of its own, exactly as long as the plan says, so that a sanitizer notices accesses outside
+ * of it. Without APART the addresses overlap as in the plan. cuda.c compares the results; it also
+ * writes CALLS, and builds this file with the text and the shim:
  *
  *   CALL(symbol, bytes of a block's memory, ({arena, place, length}, ..), (integers, ..)) */
 #include <stdint.h>
@@ -14,12 +14,12 @@
 
 enum { MOST = 256, ARENAS = 64, LINE = 128 };
 
-typedef struct Range { int arena; long at, bytes; } Range; /* bytes -1: the end of the list */
+typedef struct Range { int arena; long at, bytes; } Range; /* bytes -1 marks the end of the list */
 
 extern int dt_shim_room;
 
-/* Words that are small whole numbers, so that many are indices of something, or floats, in turn by
- * chance. */
+/* Fills memory with words, some of which are small whole numbers (so that many are valid indices),
+ * others floats, chosen at random. */
 static void fill(char *at, int64_t bytes, uint32_t seed)
 {
     for (int64_t i = 0; i < bytes; i += 4) {

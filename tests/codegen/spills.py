@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No kernel of an example spills registers, on any GPU, and dtc has nothing to say of them:  spills.py DTC [FILE..]
+"""No kernel of an example spills registers on any GPU, and dtc gives no diagnostics about kernels:
+spills.py DTC [FILE..]
 
-Each example is compiled by NVRTC for all three machines, as its file lays it out (each way, if it has several) and for
-one device."""
+Each example is compiled by NVRTC for all three machines, as its file lays it out (each way, if it
+has several) and for one device."""
 
 import pathlib
 import re
@@ -11,19 +12,21 @@ import subprocess
 import sys
 
 TARGETS = "sm_80,sm_90a,sm_100a"
-# What there is to say, and is so: experts' queues are counted by few threads (docs/kernels.md, section 6).
+# Diagnostics that are expected: the queues of experts are counted by few threads (docs/kernels.md,
+# section 6).
 EXPECTED = {"moe": {"L0589"}}
 
 
 def layouts(text):
-    """Options of dtc; a file without `train` is part of others."""
+    """Options of dtc for a file; a file without `train` is only included by others."""
     named = re.findall(r"^parallel (\w+)", text, re.M)
     found = [["--parallel", name] for name in named] if len(named) > 1 else [[]]
     return found + [["--parallel", "none"]] if re.search(r"^train", text, re.M) and named else found
 
 
 def compile_one(dtc, path, options):
-    """What is wrong, and what there is to say; None: it needs more memory than there is."""
+    """What is wrong, and the diagnostics; None: the program needs more memory than the machine
+    has."""
     said = subprocess.run([dtc, path, *options, "--data=synthetic", f"--target={TARGETS}", "--emit=cuda"],
                           capture_output=True, text=True)
     if "error[E0701]" in said.stderr or "a plan holds at most" in said.stderr:

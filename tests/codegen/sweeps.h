@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled behind codegen/kernels/prelude.h by several compilers: every function of the prelude
- * over an array, in loops as generated kernels have them. */
+/* Compiled after codegen/kernels/prelude.h, by several compilers: applies every function of the
+ * prelude to an array, in loops of the same form as in generated kernels. */
 #define SWEEP(name, expression)                                                                \
     void sweep_##name(const float *restrict xs, const float *restrict ys, float *restrict out, \
                       int64_t n)                                                               \
@@ -61,7 +61,8 @@ void sweep_rows(const float *xs, const float *ys, float *out, int64_t n)
     }
 }
 
-/* Draws, element by element: a call for each, one for four; the four of a call. */
+/* Random draws: one call for each element; one call for four elements; all four results of one
+ * call. */
 void sweep_draw_1(const float *xs, const float *ys, float *out, int64_t n)
 {
     (void)xs, (void)ys;

@@ -5,9 +5,9 @@
  *
  * A module holds many chains
  *     param -> [reduction, so that it is pending] -> [expansion] -> [transposition] -> op -> [neg],
- * some with a second op on the same operand. Most ops are started where they stand and done at the
- * end; between, no instruction may write what they read or write, although ranks that run in order
- * would not notice. */
+ * some with a second op on the same operand. Most ops are started at their place and waited for at
+ * the end of the function. In between no instruction may write what they read or write. Ranks that
+ * run in order would not notice such a write, so the test checks it itself. */
 #include "base/half.h"
 #include "base/intern.h"
 #include "codegen/codegen.h"
@@ -28,8 +28,8 @@ typedef struct Case {
     DtArena *arena;
     DtModule *module;
     DtFunc *func;
-    DtTensor *whole[CHAINS + 8]; /* by store */
-    uint64_t state;              /* of the random numbers */
+    DtTensor *whole[CHAINS + 8]; /* values by store */
+    uint64_t state;              /* state of the random numbers */
 } Case;
 
 static uint32_t draw(Case *c, uint32_t below)
@@ -49,8 +49,8 @@ typedef struct Pair {
 
 static void split(DtAxis *axis, uint32_t m) { axis->split[axis->n_split++] = (uint8_t)m; }
 
-/* Splits that both have, then, for the mesh axes of the op, those that the operand loses or the
- * result gains. An axis either loses or gains. */
+/* Chooses the splits that both types have, then those that the operand loses or the result gains,
+ * for the mesh axes of the op. Along each axis, splits are either lost or gained. */
 static Pair draw_pair(Case *c, DtOpKind kind)
 {
     static const char *const names[MOST_AXES] = {"p", "q", "r", "s"};
@@ -72,9 +72,9 @@ static Pair draw_pair(Case *c, DtOpKind kind)
             split(&pair.y[a], m);
         }
     }
-    /* axes before it lose, the others gain */
+    /* axes before this number lose splits, the others gain them */
     uint32_t pivot = pair.rank > 1 ? 1 + draw(c, pair.rank - 1) : 1;
-    /* down: major to minor against the mesh's order */
+    /* down: from major to minor, against the order of the mesh */
     bool both = loses && gains, down = draw(c, 2);
     for (uint32_t i = 0; i < mesh->n; i++) {
         uint32_t m = down ? mesh->n - 1 - i : i;
@@ -112,7 +112,7 @@ static DtValue *add_param(Case *c, DtBuilder *b, const DtType *type)
 }
 
 /* A value of that type with a reduction pending over pair->partial. Sometimes it is constant along
- * an axis, which its memory then lacks. */
+ * an axis; then its memory does not have that axis. */
 static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dtype, DtReduce reduce)
 {
     const DtMesh *mesh = &c->module->mesh;
@@ -133,13 +133,14 @@ static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dty
     DtValue *x = add_param(c, b, dt_type_plain(dtype, n, axes));
     if (n_ranks)
         x = dt_graph_reduce(b, reduce, x, n_ranks, ranks);
-    x = x->type->dtype == dtype ? x : dt_graph_cast(b, x, dtype); /* sums of bf16 are f32 */
+    /* sums of bf16 values are computed in f32 */
+    x = x->type->dtype == dtype ? x : dt_graph_cast(b, x, dtype);
     return dt_graph_expand(
         b, x,
         dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
 }
 
-/* The axes of type in turned order. */
+/* The axes of the type in rotated order. */
 static const DtType *turned(const DtType *type, uint32_t by)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -177,7 +178,7 @@ static void add_chain(Case *c, DtBuilder *b, DtEntryPoint *entry)
     x = dt_graph_comm(b, kind, x, pair.mesh, y);
     if (kind == DT_OP_SHIFT)
         x->op->reverse = draw(c, 2);
-    /* which may take the operand's memory, had the first one not begun */
+    /* this op could take the operand's memory if the first op had not been started */
     if (operand->type->partial && draw(c, 2)) {
         const DtType *sum = dt_type_plain(dtype, operand->type->rank, operand->type->axes);
         DtValue *second = dt_graph_comm(b, DT_OP_ALL_REDUCE, operand, operand->type->partial, sum);
@@ -246,7 +247,7 @@ static int be_rank(Case *c, const DtPlan *plan, uint32_t number, int fd, char *o
                             .quiet = true,
                             .gemm = DT_GEMM_PLAIN,
                             .timeout = 20,
-                            .generate = ""}; /* so that memory for predictions exists */
+                            .generate = ""}; /* this makes memory for predictions exist */
     DtRank rank = {0};
     alarm(60);
     DtStatus status = dt_load_rank(&options, plan, number, fd, &rank);
@@ -327,9 +328,9 @@ static bool meet(const DtPlanArg *a, const DtPlanArg *b)
            a->base < b->base + b->bytes && b->base < a->base + a->bytes;
 }
 
-/* From a start to the wait for its event, nothing it reads or writes is written, and nothing it
- * writes is read. Here addresses depend on no register; those of different ranks are in different
- * memory. */
+/* Checks that from a start to the wait for its event, nothing that it reads or writes is written,
+ * and nothing that it writes is read. The addresses in these modules depend on no register, and
+ * different ranks use different memory. */
 static uint32_t check_starts(const DtPlan *plan, const DtPlanBody *body)
 {
     uint32_t n_starts = 0;

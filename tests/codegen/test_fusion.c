@@ -45,7 +45,7 @@ static DtValue *bounded(Pool *p, DtValue *x)
     return dt_graph_binary(&p->b, DT_OP_MOD, x, dt_graph_constant(&p->b, DT_F32, 8));
 }
 
-/* An axis of value that all its users know, or NULL. */
+/* An axis of the value that all its readers know, or NULL. */
 static const char *some_axis(Pool *p, const DtValue *value)
 {
     return value->type->rank ? value->type->axes[dice(p, value->type->rank)].name : NULL;
@@ -63,7 +63,7 @@ static DtValue *random_map(Pool *p)
     if (k == DT_COUNT(kinds))
         return dt_graph_where(&p->b, dt_graph_binary(&p->b, DT_OP_LT, x, y), y, pick(p));
     DtValue *z = dt_graph_binary(&p->b, kinds[k], x, y);
-    if (kinds[k] == DT_OP_MUL) /* back to quarters */
+    if (kinds[k] == DT_OP_MUL) /* back to quarters below 8 */
         z = dt_graph_binary(&p->b, DT_OP_DIV, dt_graph_unary(&p->b, DT_OP_FLOOR, bounded(p, z)),
                             dt_graph_constant(&p->b, DT_F32, 4));
     return bounded(p, z);
@@ -83,7 +83,7 @@ static DtValue *random_reduce(Pool *p)
     return kind == DT_REDUCE_SUM ? bounded(p, sum) : sum;
 }
 
-/* Softmax without its functions: a row statistic that combines with the row again, twice. */
+/* Softmax written out: a statistic of each row is combined with the row again, twice. */
 static DtValue *random_row(Pool *p)
 {
     DtValue *x = pick(p);
@@ -106,13 +106,13 @@ static DtValue *random_axis_op(Pool *p)
         return dt_graph_expand(&p->b, x, type_of(DT_F32, "c=130 a=5"));
     int64_t n = dt_type_extent(x->type, axis), half = (n - 1) / 2;
     switch (dice(p, 5)) {
-    case 0: /* every second element, then these spread again with 2.5 between them */
+    case 0: /* takes every second element, then pads these again with 2.5 between them */
         x = dt_graph_slice(&p->b, x, axis, 1, 2, half);
         if (dice(p, 2))
             x = dt_graph_unary(&p->b, DT_OP_NEG, x);
         return dt_graph_pad(&p->b, x, axis, 1, n - 2 * half, 2, 2.5);
     case 1: return dt_graph_reorder(&p->b, x, reordered(x->type, (int)dice(p, 6)));
-    case 2: { /* halves exchanged */
+    case 2: { /* the two halves are exchanged */
         DtValue *halves[2] = {dt_graph_slice(&p->b, x, axis, half, 1, n - half),
                               dt_graph_slice(&p->b, x, axis, 0, 1, half)};
         return dt_graph_concat(&p->b, axis, 2, halves);
@@ -129,7 +129,7 @@ static DtValue *random_axis_op(Pool *p)
     }
 }
 
-/* Reads x along one axis at an index computed from another value, under a name of the world. */
+/* Reads x along one axis at an index that is computed from another value. */
 static DtValue *random_gather(Pool *p)
 {
     DtValue *x = pick(p), *y = pick(p);
@@ -140,7 +140,8 @@ static DtValue *random_gather(Pool *p)
     if (dice(p, 2))
         return dt_graph_gather(&p->b, x, 1, &axis, &index);
     DtAxis target = axis_of("t", 9);
-    for (uint32_t i = 0; i < y->type->rank; i++) /* scatter wants an index with axes of x only */
+    for (uint32_t i = 0; i < y->type->rank; i++) /* the index of a scatter may only have axes of
+                                                  * x */
         if (dt_type_find(x->type, y->type->axes[i].name) < 0)
             return NULL;
     DtValue *sums = dt_graph_scatter_add(&p->b, x, 1, &target, &index, 1, &axis, NULL);
@@ -169,7 +170,7 @@ static bool is_part(const DtType *part, const DtType *of)
     return true;
 }
 
-/* A value of the pool with just the axes of type or fewer. */
+/* A value from the pool that has only the axes of the type, or fewer. */
 static DtValue *pick_within(Pool *p, const DtType *type)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -294,7 +295,7 @@ Test(fusion, random_graphs_2) { random_graphs(2, 6, 16); }
 Test(fusion, random_graphs_3) { random_graphs(3, 6, 16); }
 Test(fusion, random_graphs_4) { random_graphs(4, 3, 30); }
 
-/* DT_FUZZ=first,last runs those seeds instead. */
+/* The environment variable DT_FUZZ=first,last selects those seeds instead. */
 Test(fusion, random_graphs_5)
 {
     unsigned first = 5, last = 5;
@@ -356,12 +357,15 @@ Test(fusion, carried_values_swap_shift_and_stay)
         DtValue *turned = dt_graph_reorder(&b, x[2], reordered(type, 1));
         DtValue *mixed = bench_mod8(
             &b, dt_graph_binary(&b, DT_OP_SUB, dt_graph_reorder(&b, turned, type), x[3]));
-        /* two swaps; the carried values are also results */
+        /* two swaps; the carried values are also results of the entry */
         DtValue *results[6][5] = {{x[1], x[0], x[3], x[2], x[0]},
-                                  {x[1], x[2], x[3], x[0], sum},       /* a ring */
+                                  /* a cyclic exchange of three values */
+                                  {x[1], x[2], x[3], x[0], sum},
                                   {sum, x[0], late, mixed, x[0]},      /* a shift register */
-                                  {sum, sum, sum, sum, sum},           /* one value to all */
-                                  {x[0], late, x[0], x[2], x[1]},      /* one stays and is copied */
+                                  /* one value becomes the next value of all */
+                                  {sum, sum, sum, sum, sum},
+                                  /* one value stays, and is copied to another */
+                                  {x[0], late, x[0], x[2], x[1]},
                                   {late, sum, mixed, x[2], mixed}};
         for (int i = 0; i < 5; i++)
             dt_graph_return(body, results[shape][i]);
@@ -371,7 +375,8 @@ Test(fusion, carried_values_swap_shift_and_stay)
     bench_free(t);
 }
 
-/* A stacked result that is a carried value as it came in, its view, or an invariant. */
+/* A stacked result that is a carried value at the start of the iteration, a view of that, or an
+ * invariant. */
 Test(fusion, stacked_results_see_the_value_before)
 {
     Bench *t = bench_new();
@@ -399,7 +404,8 @@ Test(fusion, stacked_results_see_the_value_before)
     bench_free(t);
 }
 
-/* The inner loop's stacked result wants the memory of a carried value that the inner loop reads. */
+/* The inner loop's stacked result could use the memory of a carried value that the inner loop still
+ * reads. */
 Test(fusion, inner_loop_reads_what_its_result_replaces)
 {
     Bench *t = bench_new();
@@ -435,7 +441,8 @@ Test(fusion, inner_loop_reads_what_its_result_replaces)
     bench_free(t);
 }
 
-/* Random numbers under two loops, in reverse too, see the iteration number of both. */
+/* Random numbers inside two nested loops, also in reverse, depend on the iteration numbers of both
+ * loops. */
 Test(fusion, random_numbers_in_loops)
 {
     Bench *t = bench_new();
@@ -514,7 +521,7 @@ Test(fusion, dying_operands_read_elsewhere)
     bench_free(t);
 }
 
-/* Axes of one name and several extents: sums of squares of parts, added up. */
+/* Several axes have the same name and different extents: sums of squares of parts are added up. */
 Test(fusion, one_name_several_extents)
 {
     Bench *t = bench_new();
@@ -534,7 +541,7 @@ Test(fusion, one_name_several_extents)
 
 /* ---- calls that stay ---- */
 
-/* A function called twice, whose results include an argument and one value twice. */
+/* A function is called twice. Its results include an argument, and one value twice. */
 Test(fusion, calls_in_place)
 {
     Bench *t = bench_new();
@@ -563,8 +570,8 @@ Test(fusion, calls_in_place)
 
 /* ---- live memory ---- */
 
-/* The windows that one gradient of a convolution reads, and the gradient of windows that the other
- * one makes: never both. */
+/* The windows that one gradient of a convolution reads, and the gradient with respect to windows
+ * that the other gradient computes, are never both in memory. */
 Test(fusion, gradients_of_a_convolution_share_memory)
 {
     Bench *t = bench_new();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ops share a kernel, and which values need no copy because they are made where they belong;
- * the values beside the interpreter's, as in test_fusion.c. */
+/* Checks which ops share a kernel, and which values need no copy because they are computed directly
+ * where they are needed. Results are compared with the interpreter's, as in test_fusion.c. */
 #include "bench.h"
 
 #include <criterion/criterion.h>
@@ -18,9 +18,9 @@ static uint32_t kernels_named(const DtPlanBuilder *plan, const char *kind)
     return n;
 }
 
-/* Values that are written directly into a concat: halves that one kernel computes from each other,
- * as in a rotary embedding, merged in another order than they have in memory; a product and a
- * kernel's result, along the outer, a middle and the last axis. */
+/* Values that are written directly into the result of a concat. They are: halves that one kernel
+ * computes from each other, as in a rotary embedding, and merged in another order than in memory;
+ * and a product and a kernel's result, along the outer axis, one in the middle, and the last. */
 Test(groups, parts_are_written_in_place)
 {
     Bench *t = bench_new();
@@ -86,8 +86,8 @@ static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)
     return n;
 }
 
-/* Logits, and two products of a kernel's function of them. dense: they are a result, and the
- * kernel's result is one long row of a third product. */
+/* Logits, and two products that read a kernel's function of them. dense: the logits are a result,
+ * and the kernel's result is one long row of a third product. */
 static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, bool dense)
 {
     Bench *t = bench_new();
@@ -115,13 +115,14 @@ static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, boo
     bench_free(t);
 }
 
-/* 1044 bytes of a token's logits take 1056, where products and kernels only touch them. */
+/* The logits of a token have 1044 bytes. Each row gets 1056 bytes, if only products and kernels
+ * read them. */
 Test(groups, rows_of_products_are_aligned)
 {
     check_rows(DT_F32, "261", 3, false);
     check_rows(DT_BF16, "517", 3, false);
     check_rows(DT_F32, "261", 0, true);
-    check_rows(DT_F32, "255", 0, false); /* short */
+    check_rows(DT_F32, "255", 0, false); /* a short row is not padded */
 }
 
 /* ---- sums over rows ---- */
@@ -134,9 +135,9 @@ static uint32_t count_by_rows(const Bench *t)
     return n;
 }
 
-/* The gradients of a norm: that of its operand needs sums along rows, those of gain and shift are
- * sums over them. One kernel makes all three; widths: one lane and a rest, less than a lane; two
- * outer axes; more pieces of the rows than lanes that these go to. */
+/* The gradients of a norm. The gradient of the operand needs sums along rows; those of gain and
+ * shift are sums over rows. One kernel computes all three. Widths: one vector of lanes and a rest,
+ * and less than one; two outer axes; and rows in more pieces than there are lanes. */
 Test(groups, gradients_of_a_norm_share_a_kernel)
 {
     static const char *const shapes[] = {"a=5 b=3 c=130", "a=40 c=17", "b=2 a=33 c=64",
@@ -166,7 +167,7 @@ Test(groups, gradients_of_a_norm_share_a_kernel)
             dt_graph_binary(&t->b, DT_OP_MUL, dy, dt_graph_binary(&t->b, DT_OP_MUL, x, scale));
         DtValue *dgain = dt_graph_reduce(&t->b, DT_REDUCE_SUM, by_gain, n_rows, rows);
         DtValue *most = dt_graph_reduce(&t->b, DT_REDUCE_MAX, dx, n_rows, rows);
-        bench_out(t, dx, 512); /* a sum of 130 products, twice, in units of 2^-24 */
+        bench_out(t, dx, 512); /* two sums of 130 products; in units of 2^-24 */
         bench_out(t, dt_graph_cast(&t->b, dgain, DT_BF16), 0x1p16);
         bench_out(t, dt_graph_binary(&t->b, DT_OP_SUB, most, gain), 512);
         bench_check(t);
@@ -178,7 +179,7 @@ Test(groups, gradients_of_a_norm_share_a_kernel)
     }
 }
 
-/* A value of a row must not depend on a sum over all rows. */
+/* If a value of a row depends on a sum over all rows, both cannot be in one kernel. */
 Test(groups, rows_do_not_read_sums_over_rows)
 {
     Bench *t = bench_new();
@@ -193,8 +194,8 @@ Test(groups, rows_do_not_read_sums_over_rows)
     bench_free(t);
 }
 
-/* A sum over rows reads its operands again, in their phase: nothing may have overwritten them by
- * then. */
+/* A sum over rows reads its operands again in a later phase of the kernel: until then nothing may
+ * overwrite them. */
 Test(groups, late_sums_find_what_they_read)
 {
     Bench *t = bench_new();
@@ -215,7 +216,7 @@ Test(groups, late_sums_find_what_they_read)
     bench_free(t);
 }
 
-/* A kernel that could process all points at once is not cut into rows of three. */
+/* A kernel that can process all points at once is not divided into rows of three. */
 Test(groups, short_rows_are_not_added_up)
 {
     Bench *t = bench_new();
@@ -228,9 +229,9 @@ Test(groups, short_rows_are_not_added_up)
     bench_free(t);
 }
 
-/* Both gradients of f(gate) * up share only their operands, which one kernel reads once. They stay
- * apart if values that only one of them needs would be live longer: p is dead when q is
- * computed. */
+/* The two gradients of f(gate) * up share only their operands, which one kernel could read once.
+ * The gradients stay in separate kernels if a common kernel would keep values alive longer that
+ * only one of them needs: here p is no longer needed when q is computed. */
 Test(groups, readers_of_the_same_share_a_kernel)
 {
     Bench *t = bench_new();
@@ -261,7 +262,8 @@ Test(groups, readers_of_the_same_share_a_kernel)
     bench_free(t);
 }
 
-/* scatter_add of one element a place is a choice: indices outside count nowhere. */
+/* A scatter_add with one element for each place is computed as a selection; indices out of range
+ * are dropped. */
 Test(groups, one_hot_joins_its_readers)
 {
     static const double at[] = {3, 0, 69, 70, -1, 12, 69};

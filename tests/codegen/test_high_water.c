@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of whole programs on one rank and on several, each a process. Every byte of every arena is
  * poisoned, twice with other patterns, and all entries run: a byte that kept its pattern both times
- * was not written. The highest byte that was is the high-water mark of the arena, which must be
- * what the plan says of the rank's stage, to the alignment. And between steps 2 and 6, evaluation
- * included, neither our code nor a library for products calls the allocator on a program's only
- * rank. */
+ * was not written. The highest byte that was written is the high-water mark of the arena. It must
+ * equal the arena's size in the plan for the rank's stage, up to alignment. Besides, when a program
+ * runs on one rank, neither our code nor the library for products calls the allocator between steps
+ * 2 and 6, evaluations included. */
 #include "base/intern.h"
 #include "codegen/codegen.h"
 #include "frontend/lower.h"
@@ -12,7 +12,7 @@
 #include "plan/read.h"
 #include "runtime/rank.h"
 #include "tests/look.h"
-#ifdef COUNT_CALLS /* not under sanitizers */
+#ifdef COUNT_CALLS /* not in builds with sanitizers */
 #include "tests/count_calls.h"
 #endif
 
@@ -32,7 +32,7 @@ typedef struct Case {
     uint32_t n_dims;
     const char *precision;
     int64_t micro;
-    /* lines of a block for so many ranks of it; NULL: one rank */
+    /* lines of a parallel block for this number of ranks; NULL: one rank */
     const char *cluster, *ranks, *layout;
 } Case;
 
@@ -72,7 +72,8 @@ static const Case cases[] = {
      NULL},
 };
 
-/* Positions of a ring fill blocks of attention: of fewer the scratch of a block is not all used. */
+/* Enough positions for a ring to fill whole blocks of attention: with fewer, the scratch memory of
+ * a block would not be used completely. */
 static const Case spread[] = {
     {QUICKSTART("16"), "4",
      "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn, vocab on tensor; "
@@ -147,7 +148,7 @@ static void load(const DtPlan *plan, uint32_t number, DtGemmKind gemm, int fd,
                               .quiet = true,
                               .gemm = gemm,
                               .data_synthetic = true,
-                              .generate = ""}; /* so that memory for predictions exists */
+                              .generate = ""}; /* this makes memory for predictions exist */
     memset(rank, 0, sizeof *rank);
     const DtStatus status = dt_load_rank(options, plan, number, fd, rank);
     cr_assert(dt_status_ok(&status), "%s", status.message);
@@ -168,7 +169,8 @@ static void run_entries(DtRank *rank, bool all)
         bool present = false;
         for (uint32_t k = 0; k < rank->plan->n_entries; k++)
             present |= !strcmp(dt_plan_str(rank->plan, rank->plan->entries[k].name), entries[i]);
-        if (present && !dt_exec_entry(rank, entries[i])) /* the asserting macro allocates */
+        if (present && !dt_exec_entry(rank, entries[i])) /* the asserting macro allocates memory, so
+                                                          * it is not used here */
             cr_assert_fail("%s: %s", entries[i], rank->failure.message);
     }
 }
@@ -225,7 +227,7 @@ static void mark(const DtPlan *plan, uint32_t number, int fd, int pattern, Marks
     dt_load_close(&rank);
 }
 
-/* All ranks, each in a process. */
+/* Runs all ranks, each in a process of its own. */
 static void mark_all(const DtPlan *plan, int pattern, Marks *marks)
 {
     const int fd = share(plan);
@@ -246,8 +248,8 @@ static void mark_all(const DtPlan *plan, int pattern, Marks *marks)
     close(fd);
 }
 
-/* The highest byte that any rank of the stage has written. Arenas of inputs have one size on all
- * stages, so all stages count there. */
+/* The highest byte that any rank of the stage has written. Arenas of inputs have the same size on
+ * all stages, so for these all stages are considered. */
 static int64_t high_water(const DtPlan *plan, const Marks *marks, uint32_t arena, uint32_t stage)
 {
     const bool common = plan->arenas[arena].kind == DT_ARENA_INPUTS;
@@ -278,7 +280,7 @@ static void expect_marks(const Case *c)
         for (uint32_t a = 0; a < plan.n_arenas; a++) {
             const int64_t bytes = dt_plan_arena_bytes(&plan, a, stage),
                           high = high_water(&plan, marks, a, stage);
-            /* written by the runtime between entries */
+            /* the runtime writes it between entries */
             const bool scalars = plan.arenas[a].kind == DT_ARENA_SCALARS;
             cr_expect(scalars || bytes - high < DT_PLAN_ALIGN,
                       "%s, %s, stage %u, arena `%s`: %lld bytes planned, %lld used", c->path,

@@ -12,8 +12,9 @@ static const int64_t extents[] = {1, 3, 17, 64, 130, 200};
 
 /* ---- maps ---- */
 
-/* Bounds of the functions are those in kernels/prelude.h: relative errors below 2e-7 are 3.4 units
- * of 2^-24, plus one for the rounding of the expected value; below 3e-7, 5 + 1. */
+/* The tolerances of functions follow from their bounds in kernels/prelude.h. A relative error below
+ * 2e-7 is 3.4 units of 2^-24, plus one unit for the rounding of the expected value; an error below
+ * 3e-7 gives 5 + 1. */
 static const struct { DtOpKind kind; double from, to, tolerance; } unary[] = {
     {DT_OP_NEG, -3, 3, 0}, {DT_OP_ABS, -3, 3, 0}, {DT_OP_FLOOR, -3, 3, 0}, {DT_OP_EXP, -20, 20, 5},
     {DT_OP_LOG, 1e-3, 50, 5}, {DT_OP_SQRT, 0, 50, 0}, {DT_OP_RSQRT, 0.01, 50, 3},
@@ -41,8 +42,8 @@ Test(kernels, unary_maps)
     bench_free(t);
 }
 
-/* Ops without C text are refused, with or without machine code, and not printed as something
- * else. */
+/* An op that has no C text is refused, with and without machine code; it is not printed as
+ * something else. */
 Test(kernels, marks_are_refused, .signal = SIGABRT)
 {
     Bench *t = bench_new();
@@ -50,7 +51,7 @@ Test(kernels, marks_are_refused, .signal = SIGABRT)
     bench_check(t);
 }
 
-/* Infinities, NaN and signed zeros; results below 2^-126 count as 0. */
+/* Special values: infinities, NaN and signed zeros. Results below 2^-126 count as 0. */
 Test(kernels, unary_maps_of_special_values)
 {
     Bench *t = bench_new();
@@ -139,7 +140,7 @@ Test(kernels, casts)
     bench_free(t);
 }
 
-/* Every order of both operands, with the second lacking axes, and scalars. */
+/* Both operands in every order of axes, the second one also with fewer axes; and scalars. */
 Test(kernels, broadcast_orders)
 {
     Bench *t = bench_new();
@@ -190,9 +191,9 @@ Test(kernels, sources)
     bench_free(t);
 }
 
-/* One call gives four elements where they are neighbours along the lanes or across them (a step
- * along other axes a multiple of four), with ends that cut a call; where they are neither, and
- * where each has its own. */
+/* One call of the generator gives four elements, if these are neighbours along the lanes or across
+ * them (and the step along other axes is a multiple of four). Cases: the ends cut off a part of a
+ * call; elements are not neighbours; each element has its own call. */
 Test(kernels, draws)
 {
     static const char *const types[] = {"c=3 b=150", "c=3 b=128", "b=8 a=70", "b=6 c=3 a=65",
@@ -385,7 +386,7 @@ Test(kernels, dots_of_views)
     bench_free(t);
 }
 
-/* number of instructions of this kind in the fused plan of the last program */
+/* the number of instructions of this kind in the fused plan of the last program */
 static uint32_t count_of(Bench *t, DtPlanInstKind kind)
 {
     const DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "",
@@ -397,9 +398,9 @@ static uint32_t count_of(Bench *t, DtPlanInstKind kind)
     return n;
 }
 
-/* Summed axes that are in another order in one operand than in the other, or not contiguous in one
- * or both: the library multiplies copies. In 16 bits too; with axes that both operands keep, and
- * results in any order. Unfused, no operand is copied. */
+/* The summed axes have another order in one operand than in the other, or are not contiguous in one
+ * or both: then the library multiplies copies. Also in 16 bits, with axes that both operands keep,
+ * and with results in any order. An unfused plan copies no operand. */
 Test(kernels, dots_in_other_orders)
 {
     static const DtDtype dtypes[] = {DT_F32, DT_BF16};
@@ -484,7 +485,8 @@ Test(kernels, reductions_of_long_axes)
     bench_free(t);
 }
 
-/* Sums in pieces: of columns, of rows over two axes, of a value computed for each point. */
+/* Sums that are divided into pieces: of columns, of rows over two axes, of a value that is computed
+ * for each point. */
 Test(kernels, reductions_in_pieces)
 {
     static const DtReduce reduces[] = {DT_REDUCE_SUM, DT_REDUCE_MAX, DT_REDUCE_MIN};
@@ -507,7 +509,8 @@ Test(kernels, reductions_in_pieces)
                               AXES(named("a"))),
               0);
     DtValue *draw = dt_graph_rng(&t->b, type_of(DT_F32, "a=701 b=17"), "dropout#0");
-    for (uint32_t r = 0; r < DT_COUNT(reduces); r++) { /* each addition rounds once: n units */
+    for (uint32_t r = 0; r < DT_COUNT(reduces); r++) { /* each addition rounds once, so the
+                                                        * tolerance is n units */
         bench_out(t, dt_graph_reduce(&t->b, reduces[r], draw, AXES(named("a"))),
                   reduces[r] ? 0 : 701);
         bench_out(t, dt_graph_reduce(&t->b, reduces[r], draw, AXES(named("a"), named("b"))),
@@ -598,8 +601,9 @@ Test(kernels, gathers_and_scatters)
 
 /* ---- 16-bit floats ---- */
 
-/* Registers hold f32, so a chain rounds once where the interpreter rounds after every op: results
- * of at most three ops differ by three times half the spacing, 2^-8 (bf16) and 2^-11 (f16). */
+/* Registers hold f32, so a chain of ops in a kernel rounds once, while the interpreter rounds after
+ * every op. Results of at most three ops differ by at most three times half the spacing: 2^-8
+ * (bf16) and 2^-11 (f16). */
 static void half_floats(Bench *t, DtDtype dtype)
 {
     const double some = dtype == DT_BF16 ? 3 * 0x1p16 : 3 * 0x1p13;
@@ -629,7 +633,7 @@ static void half_floats(Bench *t, DtDtype dtype)
     bench_out(t, dt_graph_pad(&t->b, x, named("b"), 1, 2, 2, -1.5), 0);
     DtValue *parts[2] = {x, dt_graph_slice(&t->b, x, named("b"), 3, 1, 9)};
     bench_out(t, dt_graph_concat(&t->b, named("b"), 2, parts), 0);
-    const double at[] = {2, 0, 2, 7, -1}; /* two rows meet */
+    const double at[] = {2, 0, 2, 7, -1}; /* the elements of two rows */
     DtValue *index = bench_values(t, type_of(DT_I32, "s=5"), 5, at);
     bench_out(t, dt_graph_gather(&t->b, x, AXES(named("a")), &index), 0);
     DtAxis target = axis_of("t", 4);
@@ -649,10 +653,10 @@ Test(kernels, sixteen_bit_floats)
 
 /* ---- code that gcc 12.2 compiled wrongly ---- */
 
-/* Loads of neighbours in loops that are unrolled, all behind one condition of the loop around:
- * where the condition became a branch, the vectoriser (-O3, x86-64-v3 and v4) made masked loads at
- * half the stride. Sums that are chosen, and loads that pads guard; as few neighbours as are
- * unrolled, and more. */
+/* Loads of neighbouring elements in unrolled loops, all under a condition of the loop around them.
+ * When the condition was compiled to a branch, gcc's vectoriser (-O3, x86-64-v3 and v4) made masked
+ * loads with half the stride, which are wrong. Cases: sums under a condition, and loads that pads
+ * guard; as many neighbours as are unrolled, fewer, and more. */
 Test(kernels, conditions_around_unrolled_loops)
 {
     Bench *t = bench_new();

@@ -99,7 +99,7 @@ static double rsqrt(double x) { return 1 / sqrt(x); }
 static const struct {
     const char *name;
     double (*exact)(double);
-    double from, to, absolute, relative; /* 0: no bound stated */
+    double from, to, absolute, relative; /* 0: no bound is stated */
 } claims[] = {
     {"exp", exp, -87.33, 88.72, 0, 1.2e-7},   {"exp", exp, -1, 1, 0, 1.2e-7},
     {"log", log, 1e-30, 1e30, 0, 2e-7},       {"log", log, 0.5, 2, 0, 2e-7},
@@ -126,7 +126,7 @@ Test(prelude, errors_are_as_stated)
     }
 }
 
-/* The same over all exponents. */
+/* The same, over all exponents. */
 Test(prelude, errors_over_all_magnitudes)
 {
     void *library = compile("cc", "-O3", "native");
@@ -153,8 +153,8 @@ Test(prelude, errors_over_all_magnitudes)
     }
 }
 
-/* Values outside of the sweeps: infinities, NaN with any bits, signs of zero, values beyond the
- * range. */
+/* Values outside of the sweeps: infinities, NaN with any payload bits, signed zeros, values beyond
+ * the range. */
 Test(prelude, ends)
 {
     void *library = compile("cc", "-O3", "native");
@@ -287,7 +287,8 @@ Test(prelude, draws_are_philox)
     for (int i = 0; i < 4096; i++)
         cr_assert_eq((double)out[i],
                      draw((uint64_t)(i % 1024) * 0x40004 + (uint64_t)(i / 1024), 4, i % 1024));
-    function(library, "draw_four")(xs, ys, out, 4096); /* which begin anywhere in a call */
+    function(library, "draw_four")(xs, ys, out, 4096); /* the elements begin at any element of a
+                                                        * call */
     for (int i = 0; i < 4096; i++)
         cr_assert_eq((double)out[i],
                      draw((uint64_t)(i / 4) * 0x10001 + (uint64_t)(i % 4), 4, i / 4));
@@ -305,7 +306,7 @@ static uint64_t bits_of(void *library, const char *name)
     function(library, name)(xs, ys, out, N);
     for (int i = 0; strcmp(name, "to_int") != 0 && i < N; i++)
         if (isnan(out[i]))
-            out[i] = NAN; /* which NaN is not promised */
+            out[i] = NAN; /* the function does not promise the sign of NaN */
     return dt_hash_bytes(out, sizeof out, 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel's record says that it does (codegen/kernel_price.c), for forms of loops whose work
- * can be counted by hand. Times that were measured are bench/calibrated.py's. */
+/* The price of a kernel in its record (codegen/kernel_price.c), for loops whose work can be counted
+ * by hand. bench/calibrated.py compares prices with measured times. */
 #include "bench.h"
 
 #include <criterion/criterion.h>
@@ -22,8 +22,8 @@ static Sums sums_of(Bench *t, DtValue *result)
     return sums;
 }
 
-/* A result costs so many costly functions, in units of codegen/kernel_price.c; its other costs are
- * small. */
+/* Each result of this kernel needs this many costly functions, in the units of
+ * codegen/kernel_price.c; its other costs are small. */
 static void expect(Sums sums, double units, double beside)
 {
     cr_expect_eq(sums.kernels, 1);
@@ -56,8 +56,8 @@ static Sums with_cosine_of(Bench *t, DtAxis axis)
     return sums_of(t, dt_graph_binary(&t->b, DT_OP_ADD, x, dt_graph_unary(&t->b, DT_OP_COS, at)));
 }
 
-/* A cosine of the column is inside of the loop over rows, one of the row is made once for each: an
- * instruction of eight lanes for one number. */
+/* A cosine of the column is computed inside of the loop over rows. A cosine of the row is computed
+ * once for each row, with an instruction of eight lanes for one number. */
 Test(price, what_lies_inside_of_a_loop_is_made_again)
 {
     Bench *t = bench_new();
@@ -68,7 +68,8 @@ Test(price, what_lies_inside_of_a_loop_is_made_again)
     bench_free(t);
 }
 
-/* Of two operands whose rows are in the other order one is read element by element. */
+/* If the rows of one of two operands are in the other order, that operand is read element by
+ * element. */
 Test(price, strides_are_dear)
 {
     Bench *t = bench_new();

@@ -33,8 +33,8 @@
 
 typedef struct Program {
     char path[80], dims[200]; /* "batch=2 seq=4" */
-    bool whole;               /* a statistic over the batch, or a parameter with that axis: no
-                               * micro-batches */
+    bool whole;               /* false if the program has a statistic over the batch, or a parameter
+                               * with that axis: then micro-batches would change the result */
 } Program;
 
 enum { STEP = 3 };
@@ -48,8 +48,10 @@ typedef struct Variant {
     const char *name;
     bool unfused, tiles;
     int64_t micro;
-    const char *drops; /* values that loops recompute; NULL: none, "": all that they save */
-    DtDtype compute;          /* DT_BOOL (0): as written without `precision`, f32 */
+    const char *drops; /* calls whose values loops recompute; NULL: none, "": everything that loops
+                        * save */
+    DtDtype compute;          /* DT_BOOL (0): the precision of the program, or f32 if it has no
+                               * `precision` line */
 } Variant;
 
 static double unit(const Variant *v)
@@ -67,8 +69,8 @@ typedef struct Outcome {
     double loss;
 } Outcome;
 
-/* The program without its `precision` line, all in f32, as a file of its own; it includes only the
- * library. */
+/* Writes the program without its `precision` line, so all in f32, to a file of its own; the program
+ * includes only the library. */
 static const char *in_f32(DtArena *arena, const char *path)
 {
     char line[512];
@@ -132,7 +134,7 @@ static DtPlanBuilder *compile(DtArena *arena, DtProgram *program, const Variant 
         program->parallel = &parallel;
     context.parallel = program->parallel;
     DtText before = {0};
-    /* the reference reads parameters as they are: no narrow copies */
+    /* the reference reads parameters without narrow copies */
     for (uint32_t i = 0; i < dt_n_passes; i++)
         if (strcmp(dt_passes[i].name, "narrow") != 0)
             after_pass(&before, &dt_passes[i], program->module,
@@ -224,7 +226,7 @@ static Outcome run(DtArena *arena, const Program *p, const Variant *v)
     DtRunOptions options = {
         .plan_path = "test.plan", .steps = -1, .quiet = true, .gemm = DT_GEMM_PLAIN,
         .data_synthetic = true,
-        .generate = ""}; /* so that memory for predictions exists */
+        .generate = ""}; /* this makes memory for predictions exist */
     DtRank rank = {0};
     Outcome outcome = {0};
     int fd;
@@ -287,7 +289,8 @@ static const DtEntryPoint *entry(const DtModule *module, const char *name)
 static void expect_close(const char *what, const DtStore *store, const DtTensor *got,
                          const DtTensor *want, const Variant *v)
 {
-    double scale = v->compute ? 1e-2 : 1e-3, worst = 0; /* true zeros: the key bias's gradient */
+    double scale = v->compute ? 1e-2 : 1e-3, worst = 0; /* gradients that are truly zero: that of
+                                                         * the bias of keys */
     int64_t n = dt_type_elements(store->type), at = 0;
     for (int64_t i = 0; i < n; i++)
         scale = fmax(scale, fabs(want->at[i]));
@@ -301,7 +304,7 @@ static void expect_close(const char *what, const DtStore *store, const DtTensor 
               store->path, (long long)at, got->at[at], want->at[at], scale);
 }
 
-/* The serial program in double, on the numbers that the first run saw. */
+/* Evaluates the serial program in double, with the values that the first run used. */
 static void check_outcome(DtArena *arena, const Program *p, const Outcome *first,
                           const Outcome *outcome, const Variant *v)
 {
@@ -367,7 +370,7 @@ static const Variant fused = {.name = "fused", .micro = 1},
 #define SHARE(cases) share_keep(cases, DT_COUNT(cases), sizeof (cases)[0])
 #define OWN(name, dims) {"tests/passes/programs/" name ".dsl", dims, true}
 
-/* Lengths that are no multiple of a tile, other lengths of keys than of queries, several tiles. */
+/* Lengths that are no multiple of a tile, different lengths of keys and queries, several tiles. */
 ParameterizedTestParameters(programs, attention)
 {
     static Program cases[] = {
@@ -411,8 +414,9 @@ Test(programs, loops)
     check_program(&loops, (const Variant[]){fused, plain, again}, 3);
 }
 
-/* Saved and recomputed bytes of a loop add up to the saved bytes without `remat`. The memory plan
- * shrinks by the values that all iterations but one do not save; one is being recomputed. */
+/* The saved and the recomputed bytes of a loop add up to the bytes that are saved without `remat`.
+ * The memory plan shrinks by the values that are not saved, for all iterations but one, since one
+ * iteration at a time is recomputed. */
 Test(programs, memory_of_what_is_computed_again)
 {
     static const Variant variants[] = {{.name = "saved", .tiles = true, .micro = 1},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is emitted again (codegen/replay.c) is what would be emitted anew: the same bytes of the
- * plan, for layouts of the example programs whose pieces have attention in blocks. */
+/* The code of a piece that is emitted again (codegen/replay.c) equals what code generation would
+ * emit for it anew: the plan has the same bytes. Tested with layouts of the example programs whose
+ * pieces contain attention in blocks. */
 #include "after_pass.h"
 
 #include "codegen/codegen.h"
@@ -54,7 +55,7 @@ static void compare(const Layout *layout)
     dt_arena_free(arena);
 }
 
-/* Causal masks, a ring, grouped queries, computed again in the backward pieces. */
+/* With causal masks, a ring, grouped queries, and values that backward pieces recompute. */
 Test(replay, rings) { compare(&(Layout){"examples/llama3_8b.dsl", "d3", {{NULL, NULL}}, 0}); }
 
 Test(replay, stages_of_unequal_slots)
@@ -64,7 +65,7 @@ Test(replay, stages_of_unequal_slots)
                        {"parallel.pipeline.chunks", "2"}}, 3});
 }
 
-/* Two loops, and attention across. */
+/* With two loops, and attention from one to the other. */
 Test(replay, encoder_and_decoder)
 {
     compare(&(Layout){"examples/t5.dsl", NULL, {{NULL, NULL}}, 0});

@@ -274,7 +274,7 @@ static void close_plan(void) { dt_arena_free(memory); }
 
 TestSuite(plan_of_stages, .init = open_plan, .fini = close_plan);
 
-/* The repeated part of a schedule is one loop, and slots have a register. */
+/* The repeated part of a schedule becomes one loop, in which a register selects the slots. */
 Test(plan_of_stages, schedules_are_compressed)
 {
     uint32_t loops = 0, sets = 0;
@@ -287,14 +287,14 @@ Test(plan_of_stages, schedules_are_compressed)
             cr_expect_eq(plan.schedule[i].count, 2);
     }
     cr_expect_eq(loops, 2);
-    cr_expect_eq(sets, 4); /* F0; F and B of the period; B3 */
+    cr_expect_eq(sets, 4); /* the calls: F0; F and B of the period; B3 */
     cr_expect_eq(plan.n_channels, 2);
     cr_expect_eq(plan.channels[0].slots, 2);
     cr_expect_lt(dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 1),
                  dt_plan_arena_bytes(&plan, DT_ARENA_KINDS, 0));
 }
 
-/* Stages differ in little. */
+/* The schedules of stages differ only slightly. */
 Test(plan_of_stages, equal_arguments_are_there_once)
 {
     uint32_t n_args = 0, n_shared = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constants of a processor, and of a GPU, from times: those that made the times come back, and
- * times that were not among them. */
+/* Fits constants of a processor, and of a GPU, to times that were computed from known constants.
+ * The fit must return these constants, and predict times that it was not given. */
 #include "cost/calibrate.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 static uint64_t state = 88172645463325252u;
 
-static double chance(void) /* 0..1, the same in every run */
+static double chance(void) /* a pseudo-random number in 0..1, the same in every run */
 {
     state ^= state << 13;
     state ^= state >> 7;
@@ -34,7 +34,8 @@ static double predicted(const DtDevice *device, const DtTiming *t)
     return t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
 }
 
-/* Times that a machine with known constants would measure, off by up to `noise`. */
+/* The times that a machine with known constants would measure, with a relative error of up to
+ * `noise`. */
 static size_t times(const DtDevice *device, DtTiming ret_timings[64], double noise)
 {
     size_t n = 0;
@@ -114,8 +115,8 @@ Test(calibrate, noise_is_averaged_and_shown)
     cr_expect_float_eq(device.at[DT_COST_memory].within, c.kernel_off, 1e-12);
 }
 
-/* Half of the times are twice as long, the other half half as long, so constants stay. Timings
- * without weight do not count. */
+/* Half of the times are twice as long, the other half are half as long, so the constants stay the
+ * same. Timings with weight 0 do not count. */
 Test(calibrate, errors_are_those_of_logarithms)
 {
     const DtDevice made_by = machine();
@@ -171,7 +172,7 @@ static DtGpuTiming gpu_attention(int64_t heads, int64_t length, bool backward)
                                               .backward = backward}}};
 }
 
-/* Times that events would measure: the start of an operation takes 2 us there. */
+/* The times that events on a GPU would measure: there the start of an operation takes 2 us. */
 static size_t gpu_times(DtDevice device, DtGpuTiming ret_timings[96], double noise)
 {
     size_t n = 0;
@@ -220,7 +221,7 @@ static DtDevice other_gpu(void)
     return device;
 }
 
-/* 5 us an operation, and 1 ms. */
+/* 5 us for each operation, and 1 ms more. */
 static const DtGpuStep small_steps[2] = {{1.3e-3, 60}, {1.8e-3, 160}};
 
 static double gpu_worst(const DtDevice *made_by, const DtDevice *fitted)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times that follow from shapes: against measured single operations, and against what must hold of
- * any device. */
+/* Times that follow from shapes: compared with measured single operations, and with properties that
+ * hold for any device. */
 #include "cost/cost.h"
 
 #include <criterion/criterion.h>
@@ -129,8 +129,8 @@ Test(cost, bands_grow_with_what_is_not_known)
     cr_expect(dt_cost_band(&model, network) > dt_cost_band(&model, products));
 }
 
-/* A product of few sums takes as long as clearing and adding to its result, one of few rows as
- * copying the matrix. */
+/* A product that sums few terms takes as long as clearing its result and adding to it; a product
+ * with few rows takes as long as copying the matrix. */
 Test(cost, narrow_products_of_a_processor)
 {
     DtDevice device = dt_device_new("core");
@@ -148,13 +148,15 @@ Test(cost, narrow_products_of_a_processor)
                        1e-12);
     cr_expect_float_eq(dt_cost_product(&model, rows), 2e7 / 100e9 + (1e4 * 12 + 1.01e6 * 8) / 10e9,
                        1e-12);
-    rows.dtype = DT_COST_F16; /* read as 2 bytes, written and read as 4, and copied again */
+    rows.dtype = DT_COST_F16; /* bytes of an element: read as 2, written and read as 4, and copied
+                               * again */
     cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 18, 1);
     rows.accumulates = true;
     cr_expect_float_eq(dt_cost_product_copies(rows), 1.01e6 * 14 + 1e4 * 20, 1);
 }
 
-/* The host's time of a Python program is not part of a plan's step, on one device or on many. */
+/* The time of the host of a Python program is not part of the step of a plan, on one device or on
+ * many. */
 Test(cost, fixed_time_is_that_of_the_software)
 {
     const DtDevice device = a100();

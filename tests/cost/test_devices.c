@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of the library against what was measured on such parts, one operation at a time. */
+/* Compares the library's devices with measurements of single operations on these devices. */
 #include "cost/cost.h"
 #include "frontend/lower.h"
 
@@ -23,7 +23,7 @@ static const DtDevice *device(const char *name)
     return program->cluster->kinds[0].device;
 }
 
-/* TFLOP/s of attention of 16k tokens in all. */
+/* TFLOP/s of attention, with 16k tokens in total. */
 static double attention(const DtCostModel *model, int64_t length, int64_t head, bool causal,
                         bool backward)
 {
@@ -60,8 +60,9 @@ Test(devices, attention_as_in_charts)
     }
 }
 
-/* A product of 8192 on an H200 with random data: 770 to 800 TFLOP/s; a copy 4.3 TB/s. Sustained
- * rates are lower, so the library has less, but within two standard deviations. */
+/* A product of size 8192 on an H200 with random data: 770 to 800 TFLOP/s; a copy 4.3 TB/s. Rates
+ * over a long time are lower, so the library's numbers are lower, but within two standard
+ * deviations. */
 Test(devices, single_operations_of_an_h200)
 {
     const DtCostModel model = {.device = device("h200")};

@@ -64,7 +64,8 @@ parallel eager on three { mesh pipe = 3; pipeline h on pipe (schedule = "eager_1
 END
 check 'a plan with the schedule is proved' build/dtc examples/quickstart.dsl --parallel eager --no-kernels -o eager.plan
 
-# The pass: layouts are proved with what it makes, and not with what it makes if it is wrong.
+# Adds the pass as the page says. Layouts are proved with its result, and are refused if the pass
+# computes something wrong.
 cat >factor.dsl <<'END'
 dim batch = 8, a = 6
 model m(x[batch, a], y[batch, a]) -> [] {

@@ -19,7 +19,8 @@ fail() {
     failed=$((failed + 1))
 }
 
-# PAGE: writes PAGE-LINE.dsl for each block, and its wanted code (or "ok") to PAGE-LINE.want
+# PAGE: writes each code block to PAGE-LINE.dsl, and the code that it must give (or "ok") to
+# PAGE-LINE.want
 extract() {
     awk -v page="$(basename "$1" .md)" '
         function flush(   i, whole, name) {
@@ -41,7 +42,7 @@ extract() {
         /^```dsl( |$)/ { inside = 1; n = 0; first = ""; start = NR; kind = $2 }' "$1"
 }
 
-check() { # NAME of a block
+check() { # the NAME of the parallel block in a code block
     want=$(cat "$1.want")
     if grep -q '^train' "$1.dsl"; then
         timeout 20 "$dtc" "$1.dsl" -o plan --no-kernels --data=synthetic >out 2>err
@@ -58,7 +59,7 @@ check() { # NAME of a block
     passed=$((passed + 1))
 }
 
-lists() { # PAGE TEXT: the page must hold it
+lists() { # PAGE TEXT: the page must contain the text
     if grep -qF -- "$2" "$root/docs/$1"; then passed=$((passed + 1)); else : >err; fail "docs/$1 lacks $2"; fi
 }
 

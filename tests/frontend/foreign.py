@@ -47,7 +47,7 @@ parallel p on pair {
 """
 TRAIN = {"optimizer": "optimizer = adamw(lr = 1e-3)", "steps": "steps = 9"}
 BLOCKS = {"SETTING": "TRAIN", "OPTIMIZER": "TRAIN", "SCHEDULE": "TRAIN", "LAYOUT": "LAYOUT"}
-WRONG = {  # how the name of a row is written by mistake
+WRONG = {  # how the name of a row is written by someone who knows another system
     "VALUE": "y = %s",
     "FIELD": "y = x.%s",
     "SETTING": "%s = 3",

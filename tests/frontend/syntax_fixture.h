@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One source text parsed, for tests of the syntax phase. */
+/* Parses one source text, for tests of the syntax phase. */
 #ifndef DT_TESTS_FRONTEND_SYNTAX_FIXTURE_H
 #define DT_TESTS_FRONTEND_SYNTAX_FIXTURE_H
 
@@ -10,7 +10,7 @@ typedef struct Parsed {
     DtDiags *diags;
     uint32_t file;
     DtAst *ast;
-    DtText tree;     /* dt_ast_print */
+    DtText tree;     /* the output of dt_ast_print */
     DtText messages; /* the diagnostics as printed, without colour */
 } Parsed;
 
@@ -21,8 +21,8 @@ void parsed_free(Parsed *parsed);
 /* The formatted text; fails the test if dt_fmt refuses. */
 DtText format_bytes(const char *text, size_t len);
 
-/* Every .dsl file of examples/ and lib/, calls with path, text, length. Returns the number of
- * files. */
+/* Calls a function with path, text and length of every .dsl file of examples/ and lib/. Returns the
+ * number of files. */
 int each_program(void (*visit)(const char *path, const char *text, size_t len));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the configuration blocks of the examples say, as data; and what --set makes of it. */
+/* The configuration blocks of the examples, read as data; and how --set changes it. */
 #include "base/formula.h"
 #include "base/intern.h"
 #include "cost/calibrate.h"
@@ -188,8 +188,8 @@ Test(config, nodes_of_two_kinds)
     cr_expect_eq(p->cluster->kinds[1].device->memory_bytes, 40.0 * (1 << 30));
 }
 
-/* Numbers of a block count before those of the device that it is like, the program's blocks before
- * the library's. */
+/* A block that names another device gets its numbers from itself first, then from that device;
+ * blocks of the program come before those of the library. */
 Test(config, devices_and_stacks)
 {
     const DtProgram *p = example("tests/frontend/hardware.dsl");
@@ -302,8 +302,9 @@ Test(config, synthetic)
     cr_assert_not(dt_configready_check(diags, p, true, false, true));
 }
 
-/* Results of schedules of torch.optim.lr_scheduler 2.15: OneCycleLR, PolynomialLR,
- * CosineAnnealingLR, LinearLR, StepLR, ExponentialLR. The others by hand. */
+/* Schedules give the results of torch.optim.lr_scheduler 2.15: OneCycleLR, PolynomialLR,
+ * CosineAnnealingLR, LinearLR, StepLR, ExponentialLR. The expected values of the others were
+ * computed by hand. */
 Test(config, schedules)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formatter: what it writes, and over all programs: the tree stays, formatting twice changes
- * nothing, however the spaces of a program are mangled, the formatted text differs in what is lined
- * up only, and the examples and the library stay as they are. */
+/* The formatter: what it writes for small texts. And for all programs: the tree stays the same;
+ * formatting twice changes nothing more; if the spaces of a program are changed, the formatted text
+ * differs only in alignment; and the examples and the library are already formatted. */
 #include "syntax_fixture.h"
 
 #include <criterion/criterion.h>
@@ -98,7 +98,7 @@ static void check_same_tree(const char *path, const char *text, size_t len)
 
 Test(fmt, keeps_the_tree_of_every_program) { cr_assert_geq(each_program(check_same_tree), 9); }
 
-/* Other spaces between the same tokens, line breaks kept. */
+/* Changes the spaces between tokens, but keeps line breaks. */
 static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigned *seed)
 {
     size_t len;
@@ -110,7 +110,8 @@ static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigne
         for (uint32_t k = 0; k < t->lines; k++)
             dt_text_add(&out, rand_r(seed) % 2 ? "\n" : " \t\n");
         int spaces =
-            rand_r(seed) % 4; /* where there was a space, at least one: words must not join */
+            rand_r(seed) % 4; /* at least one space where there was one, so that words stay
+                               * separate */
         for (int k = gap && !t->lines && spaces == 0 ? -1 : 0; k < spaces; k++)
             dt_text_add(&out, rand_r(seed) % 5 ? " " : "\t");
         dt_text_add_n(&out, source + t->span.lo, t->span.hi - t->span.lo);
@@ -118,7 +119,7 @@ static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigne
     return out;
 }
 
-/* Runs of spaces are one. */
+/* Replaces each run of spaces by one space. */
 static DtText squeezed(const DtText *text)
 {
     DtText out = {0};
@@ -156,7 +157,7 @@ Test(fmt, does_not_depend_on_spaces) { cr_assert_geq(each_program(check_mangled)
 static void check_unchanged(const char *path, const char *text, size_t len)
 {
     DtText out = format_bytes(text, len);
-    /* the library has lines that are longer than they need be */
+    /* the library has lines that could be shorter */
     if (!strncmp(path, "examples/", 9))
         cr_expect(out.len == len && !memcmp(out.at, text, len), "%s", path);
     dt_text_free(&out);

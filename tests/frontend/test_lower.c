@@ -60,7 +60,7 @@ static void check_module(const Lowered *low, const char *path)
 
 static const struct {
     const char *path;
-    int64_t parameters; /* 0: no published number */
+    int64_t parameters; /* the published number of parameters; 0: none was published */
     uint32_t entries;
 } programs[] = {
     {"examples/gpt2.dsl", 124439808, 3},
@@ -128,7 +128,7 @@ Test(lower, dtypes_under_mixed_precision)
 
 /* ---- laws ---- */
 
-/* Arbitrary, distinct enough, the same every time; integers 0 .. 4. */
+/* Some distinct values, the same in every run; integers are in 0 .. 4. */
 static DtTensor *source(void *context, const DtOp *op)
 {
     const DtInterp *interp = context;
@@ -153,8 +153,8 @@ static void run(const Lowered *low, const DtEntryPoint *point, DtTensor **result
     dt_interp_run(&interp, point->func, NULL, results);
 }
 
-/* The file with the models before the one called name removed, so that that one becomes
- * `predict`. */
+/* The text of the file without the models before the one called `name`, so that this model is the
+ * one that `predict` runs. */
 static const char *only_model(DtArena *arena, const char *text, const char *name)
 {
     char *copy = dt_arena_strndup(arena, text, strlen(text));
@@ -212,8 +212,8 @@ Test(laws, library) { check_laws("library", 7); }
 Test(laws, numbers) { check_laws("numbers", 9); }
 Test(laws, structure) { check_laws("structure", 8); }
 
-/* An operand that lacks axes gets the order of the operand with all of them: a class token before
- * the patches of a ViT does not reorder the patches. */
+/* An operand that lacks axes is given the order of axes of the operand that has all of them. So a
+ * class token before the patches of a ViT does not reorder the patches. */
 Test(lower, concat_keeps_the_order_of_the_whole)
 {
     Lowered low = lower("examples/vit.dsl");

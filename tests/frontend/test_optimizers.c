@@ -77,7 +77,7 @@ static double scalar(const DtTrainConfig *train, const char *name, int step)
     return value;
 }
 
-/* One step of the rule: in[] holds parameter, gradient, norm, scalars, states. */
+/* One step of the rule. in[]: parameter, gradient, norm, scalars, states. */
 static void take_step(DtArena *arena, const DtTrainConfig *train, const DtUpdateRule *rule,
                       int step, DtTensor **in)
 {
@@ -169,7 +169,7 @@ Test(optimizers, twenty_steps)
         check(cases[i].optimizer, cases[i].model, cases[i].want);
 }
 
-/* `mine` is SGD with momentum 1/2. */
+/* The program's own optimizer `mine` is SGD with momentum 1/2. */
 Test(optimizers, a_users_own)
 {
     enum { N = 4 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values of an input the program can use (ir/ranges.c), and what random numbers are drawn
- * from. */
+/* Which values of an input the program can use (ir/ranges.c), and the range from which random data
+ * for it are drawn. */
 #include "frontend/lower.h"
 
 #include <criterion/criterion.h>
@@ -65,7 +65,8 @@ static DtInputRange range_with(const char *before, const char *statements, const
     return program_with(before, statements, loss)->train->readers.at[0].ranges[0];
 }
 
-/* allowed: as text_of prints it; drawn: "lo..hi", or "" if nothing says. */
+/* allowed: as text_of prints it; drawn: "lo..hi", or "" if nothing in the program limits the
+ * values. */
 static void expect_with(const char *before, const char *statements, const char *loss,
                         const char *allowed, const char *drawn)
 {
@@ -152,7 +153,7 @@ Test(ranges, a_condition_on_the_index_says_that_outside_is_meant)
     expect("sum" ALL "(table[vocab = where(t < 20, t, 0)])", "0..", "0..20");
     expect("sum" ALL "(table[vocab = min(t, 19)])", "0..", "0..20");
     expect("sum" ALL "(table[vocab = min(max(t, 0), 19)])", "..", "0..20");
-    /* a table for rare tokens: the rest of the range */
+    /* a table for rare tokens covers the rest of the range */
     expect("sum" ALL "(where(t < 20, table[vocab = t], little[small = t - 20]))", "0..25", "0..25");
 }
 
@@ -176,7 +177,7 @@ Test(ranges, elements_that_are_scattered_outside_are_lost)
            "0..20");
 }
 
-/* A loss, and the values of `t`: whether some sum is surely 0, and which. */
+/* A loss, and the values of `t` for which some sum in it is surely 0. */
 static const struct Idle {
     const char *loss;
     int64_t lo, hi;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser: values of words, the newline rule, precedence, spans, recovery, limits. Messages are
- * tested by tests/golden/errors. */
+/* The parser: the values of tokens, the rule for newlines, precedence, spans, recovery after
+ * errors, limits. tests/golden/errors tests the messages. */
 #include "syntax_fixture.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ static void expect_tree(const char *text, const char *tree)
     parsed_free(&p);
 }
 
-/* Two texts with one tree. */
+/* Checks that two texts give the same tree. */
 static void expect_same(const char *a, const char *b)
 {
     Parsed first = parse_text(a), second = parse_text(b);
@@ -95,7 +95,7 @@ Test(syntax, lines_that_continue)
         "data\n}");
 }
 
-/* The value of `dim a = TEXT` with the PAREN nodes dropped must be the same as that of FULL. */
+/* The tree of `dim a = TEXT`, without its PAREN nodes, must be the same as that of FULL. */
 static void expect_grouping(const char *text, const char *full)
 {
     char source[2][400], lines[2][4000];
@@ -106,7 +106,7 @@ static void expect_grouping(const char *text, const char *full)
         cr_assert_eq(dt_diag_errors(p.diags), 0, "%s", p.messages.at);
         char *out = lines[i];
         *out = 0;
-        int dropped[200] = {0}, n_dropped = 0; /* levels of the open PAREN nodes */
+        int dropped[200] = {0}, n_dropped = 0; /* nesting levels of the PAREN nodes that are open */
         for (char *line = strtok(p.tree.at, "\n"); line; line = strtok(NULL, "\n")) {
             int level = (int)strspn(line, " ") / 2;
             while (n_dropped && dropped[n_dropped - 1] >= level)
@@ -139,7 +139,7 @@ Test(syntax, grouping)
                     "(((((l:f)[a, (b, c)])(x))[a -> b]).size)(2) ** 2");
 }
 
-/* Every span is within its parent's and begins and ends with a token. */
+/* The span of every node lies within that of its parent, and begins and ends at a token. */
 static void check_span(const Parsed *p, const char *source, DtSpan outer, const DtExpr *e)
 {
     cr_assert(outer.lo <= e->span.lo && e->span.lo < e->span.hi && e->span.hi <= outer.hi,
@@ -205,7 +205,7 @@ Test(syntax, each_faulty_statement_is_one_error)
     expect_errors("\"\n{{{\n}\n", 3);
 }
 
-/* Statements after an error are in the tree. */
+/* Statements after an error are still in the tree. */
 Test(syntax, goes_on_behind_errors)
 {
     Parsed p = parse_text("fn f(x) {\n a = = x\n b = x\n}\nlyer g(x) { c = x }\naxis z");
@@ -282,7 +282,8 @@ Test(syntax, two_thousand_lines_in_milliseconds)
     cr_expect_eq(dt_diag_errors(p.diags), 0);
     cr_expect_eq(p.ast->items.at[0]->def->body.n, 2000);
     cr_expect_lt(seconds, 0.5, "%g s",
-                 seconds); /* about 0.02 when optimised; room for sanitizers and load */
+                 seconds); /* takes about 0.02 s in an optimised build; the limit leaves room for
+                            * sanitizers and a busy machine */
     parsed_free(&p);
     free(text);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target of the whole frontend: any bytes are lowered to a module that the verifier accepts,
- * or refused with diagnostics. */
+/* Fuzz target of the whole frontend: any sequence of bytes is either lowered to a module that the
+ * verifier accepts, or refused with diagnostics. */
 #include "frontend/lower.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 
-/* The target's; patterns end with NULL. */
+/* These are the target's own; a list of patterns ends with NULL. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const char *const fuzz_corpus[];
 
@@ -29,14 +29,14 @@ static uint64_t state;
 
 static uint64_t roll(uint64_t n)
 {
-    state += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    state += 0x9E3779B97F4A7C15u; /* the generator splitmix64 */
     uint64_t z = state;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return n ? (z ^ (z >> 31)) % n : 0;
 }
 
-/* Puts piece in place of text[at, at + cut). */
+/* Replaces text[at, at + cut) by the piece. */
 static size_t replace(char *text, size_t len, size_t at, size_t cut, const char *piece, size_t n)
 {
     if (len - cut + n > MAX_INPUT)
@@ -59,7 +59,7 @@ static size_t mutate(char *text, size_t len, const Input *inputs, int n_inputs)
     case 0: /* one byte */
         byte = (char)roll(256);
         return at < len ? replace(text, len, at, 1, &byte, 1) : len;
-    case 1: /* one character of the language */
+    case 1: /* one character that occurs in the language */
         byte = characters[roll(sizeof characters - 1)];
         return replace(text, len, at, 0, &byte, 1);
     case 2: return replace(text, len, at, cut, "", 0);
@@ -86,7 +86,7 @@ static void keep(const char *path, const char *text, size_t len)
     }
 }
 
-/* The files of the command line, or of the corpus. */
+/* The files named on the command line, or those of the corpus. */
 static void find_inputs(glob_t *found, int argc, char **argv)
 {
     found->gl_pathc = 0;
@@ -99,8 +99,8 @@ static void find_inputs(glob_t *found, int argc, char **argv)
 
 typedef DT_VEC(Input) Inputs;
 
-/* A file of the corpus with several programs (tests/golden/errors.py) is as many inputs: a line `#
- * ---- NAME` begins each. */
+/* A file of the corpus that contains several programs (tests/golden/errors.py) is divided into as
+ * many inputs: a line `# ---- NAME` begins each. */
 static void add_inputs(DtArena *arena, Inputs *inputs, Input file)
 {
     static const char mark[] = "\n# ---- ";

@@ -24,7 +24,7 @@ static uint32_t add(DtArena *arena, DtDiags *diags, const char *text, size_t len
     return dt_diag_add_file(diags, "fuzz.dsl", dt_arena_strndup(arena, text, len), len);
 }
 
-/* The source is kept by reference with its NULs, so it is copied as bytes. */
+/* The parser refers to the source text, which may contain NUL bytes, so its bytes are copied. */
 static uint32_t add_bytes(DtArena *arena, DtDiags *diags, const uint8_t *data, size_t size)
 {
     char *copy = dt_arena_alloc(arena, size + 1);

@@ -19,7 +19,7 @@ typedef struct Random {
     uint64_t key, next;
 } Random;
 
-/* Larger plans are accepted without a walk. */
+/* Plans that are larger are accepted without walking over their memory. */
 static int64_t walk_limit = 1 << 17;
 
 static uint64_t draw(Random *random)
@@ -43,12 +43,12 @@ static uint64_t hostile_value(Random *random)
     }
 }
 
-/* Sets a field of a record, chosen so that each section is as likely as any other. */
+/* Sets a field of a record. Each section is chosen with equal probability. */
 static void damage_field(Random *random, const DtPlan *plan, const uint8_t *original,
                          uint8_t *bytes)
 {
     const DtPlanRecord *record;
-    do /* a plan need not have every section */
+    do /* a plan need not have records in every section */
         record = &dt_fields_records[below(random, DT_RECORDS)];
     while (dt_fields_count(plan, record) == 0);
     uint64_t index = below(random, dt_fields_count(plan, record));
@@ -166,5 +166,5 @@ int main(int argc, char **argv)
     dt_arena_free(scratch);
     return accepted > 0 || runs < 1000
                ? 0
-               : 1; /* none accepted: the damage never got past the digest */
+               : 1; /* no damaged plan was accepted, so perhaps no damage got past the digest */
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_verify RUNS SEED PLAN...: the certificate of plan files on damaged texts and notes. Each run
- * takes a plan and changes a few words, numbers, lines or bytes of what its logical section says,
- * and asks for a verdict: any will do, but there must be one. */
+/* fuzz_verify RUNS SEED PLAN...: runs the certificate of plan files on plans with damaged texts and
+ * notes. Each run changes a few words, numbers, lines or bytes in the logical section of a plan,
+ * and asks the certificate for a verdict. Either verdict is allowed, but there must be one, without
+ * a crash. */
 #include "base/file.h"
 #include "plan/read.h"
 #include "verify/file.h"
@@ -44,7 +45,7 @@ static char *splice(DtArena *arena, const char *text, const char *at, size_t len
     return made;
 }
 
-/* Another word of the same text for one, or a number for a number. */
+/* Replaces a word by another word of the same text, or a number by another number. */
 static char *change_word(DtArena *arena, const char *text)
 {
     static const char *const numbers[] = {"0", "1", "-1", "2", "3", "7", "64", "2147483648",
@@ -85,7 +86,7 @@ static void damage_notes(const DtPlan *plan, uint8_t *notes)
         notes[below(plan->logical->notes_len)] = (uint8_t)below(256);
 }
 
-/* True if the verdict was that it holds. */
+/* Whether the verdict was that the certificate holds. */
 static bool run(DtArena *arena, const DtPlan *plan, uint8_t *notes, const DtLogicalTexts *good)
 {
     DtLogicalTexts texts = *good;
@@ -153,5 +154,5 @@ int main(int argc, char **argv)
     }
     printf("%llu runs, %u hold\n", (unsigned long long)runs, held);
     dt_arena_free(arena);
-    return held > 0 ? 0 : 1; /* spans may read otherwise */
+    return held > 0 ? 0 : 1; /* except spans: their text may differ */
 }

@@ -15,7 +15,7 @@ trap 'rmdir "$folder" 2>/dev/null || true' EXIT
 for program in "$build"/tests/fuzz/fuzz_*; do
     [ -f "$program" ] && [ -x "$program" ] || continue
     left=$runs seed=$first
-    set -- "$program"_*.plan # what some damage
+    set -- "$program"_*.plan # kinds of damage
     [ -e "$1" ] || shift
     echo "$(basename "$program"): $runs runs from seed $seed"
     while [ "$left" -gt 0 ]; do

@@ -22,11 +22,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "errors"
 BEGIN = re.compile(rb"^# ---- (\w+)\n", re.M)
-RANK = re.compile(rb"(?<=differs on rank )\d+")  # of the ranks that differ, the draws say which is seen first
+# it depends on the draws which of the differing ranks is found first
+RANK = re.compile(rb"(?<=differs on rank )\d+")
 
 
 def sections(path):
-    """(name, bytes) of what a file has: cases of its code, or itself."""
+    """(name, bytes) of the cases that a file contains: several for its code, or the file itself."""
     parts = BEGIN.split(path.read_bytes())
     if len(parts) == 1:
         return [(path.stem, parts[0])]
@@ -39,7 +40,8 @@ def sections(path):
 
 
 def run(name, source, command, folder):
-    """What the program prints of this source, and what is wrong with how it ends."""
+    """What the program under test prints for this source, and what is wrong with its exit code or
+    diagnostics."""
     code = name.split("_")[0]
     (folder / f"{name}.dsl").write_bytes(source)
     own = re.match(rb"# dtc (.*)\n", source)
@@ -56,7 +58,7 @@ def run(name, source, command, folder):
 
 
 def copy_parts(folder):
-    for part in ("mini", "parts"):  # what programs include
+    for part in ("mini", "parts"):  # files that programs include
         shutil.copytree(FOLDER / part, Path(folder) / part)
 
 
@@ -66,7 +68,7 @@ def show_difference(wanted, printed):
 
 
 def check_file(path, command, folder, bless):
-    """Of each program of the file: whether it passed."""
+    """For each program of the file, whether it passed."""
     golden = path.with_suffix(".txt")
     texts = dict(sections(golden)) if golden.exists() else {}
     results, text = [], b""

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What beginners' mistakes draw, and whether fixes mend:  mistakes.py [--bless] DTC
+"""The diagnostics that beginners' mistakes draw, and whether the fixes in them work: mistakes.py
+[--bless] DTC
 
-tests/golden/mistakes/base.dsl is a small GPT. mistakes.txt has 50 mistakes in it: a line `# ---- NAME`
-begins one, lines with `-` are replaced by those with `+` that follow. What dtc says of each is in
-said.txt; --bless (or DT_BLESS=1) writes it.
+tests/golden/mistakes/base.dsl is a small GPT. mistakes.txt has 50 mistakes in it: a line `# ----
+NAME` begins one, lines with `-` are replaced by those with `+` that follow. What dtc says of each
+is in said.txt; --bless (or DT_BLESS=1) writes it.
 
 Then every fix that dtc shows is applied and compiled: of these programs, and of all of
 tests/golden/errors. The error must be gone, no new one may be on the line of the fix, and what had
@@ -58,7 +59,7 @@ def offset(source, line, column):
 
 
 def applied(source, fixes):
-    """The program with the fixes, which do not touch each other."""
+    """The program after applying the fixes, which do not overlap."""
     for f in sorted(fixes, key=lambda f: (f["line"], f["column"]), reverse=True):
         low = offset(source, f["line"], f["column"])
         high = offset(source, f["end_line"], f["end_column"])
@@ -71,7 +72,7 @@ def key(diagnostic):
 
 
 def problem_of(dtc, name, arguments, folder, source, diagnostic, fixes, before):
-    """What is wrong with the fixes of one diagnostic; None: nothing."""
+    """What is wrong with the fixes of one diagnostic; None: nothing is."""
     path = Path(folder) / name
     path.write_bytes(applied(source, fixes))
     code, after = diagnostics(dtc, name, arguments, folder)
@@ -91,7 +92,7 @@ def problem_of(dtc, name, arguments, folder, source, diagnostic, fixes, before):
 
 
 def check_fixes(dtc, name, arguments, folder, source):
-    """How many fixes the program draws, and what is wrong with them."""
+    """How many fixes the program's diagnostics have, and what is wrong with them."""
     _, before = diagnostics(dtc, name, arguments, folder)
     n, problems = 0, []
     for diagnostic in before:
@@ -114,7 +115,7 @@ def error_programs():
 
 
 def check_golden(dtc, folder, bless):
-    """The texts, and the fixes of each; returns what failed."""
+    """Checks the texts and the fixes of each; returns what failed."""
     wanted = dict(errors.sections(FOLDER / "said.txt")) if (FOLDER / "said.txt").exists() else {}
     failed, said, n = [], b"", 0
     for name, text in mistakes():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the interpreter share: a module with one function under construction, types and
- * tensors from short texts, and reading elements by axis names, which no code of the interpreter is
- * used for. */
+ * tensors from short texts, and reading elements by axis names. The latter uses no code of the
+ * interpreter. */
 #ifndef DT_TESTS_INTERP_FIXTURE_H
 #define DT_TESTS_INTERP_FIXTURE_H
 
@@ -22,7 +22,7 @@ typedef struct Fixture {
 Fixture *fixture_new(void); /* freed by fixture_free, with everything made from it */
 void fixture_free(Fixture *f);
 
-/* How many orders the axes of type have. */
+/* The number of orders in which the axes of the type can be. */
 int order_count(const DtType *type);
 
 /* An argument of the function whose tensor is filled with: distinct pseudo-random quarters in [-8,
@@ -34,11 +34,11 @@ DtValue *arg_values(Fixture *f, const DtType *type, const double *values);
 /* a scalar. */
 DtValue *arg_scalar(Fixture *f, DtDtype dtype, double value);
 
-/* Adds the value to the results, runs the function, and returns that value's tensor. */
+/* Makes the value a result of the function, runs the function, and returns the value's tensor. */
 DtTensor *run(Fixture *f, DtValue *value);
 
-/* The element at named coordinates. Names the tensor does not have are ignored; all it has must be
- * given. */
+/* The element at these named coordinates. Names that the tensor does not have are ignored; all axes
+ * that it has must be named. */
 typedef struct Place {
     const char *axis;
     int64_t at;
@@ -51,9 +51,9 @@ double element(const DtTensor *tensor, int n, const Place *places);
 #define AT(tensor, ...) \
     element((tensor), (int)DT_COUNT(((Place[]){__VA_ARGS__})), (Place[]){__VA_ARGS__})
 
-/* Equal, or both NaN; -0 differs from 0. */
+/* Equal values, or both NaN; -0 differs from 0. */
 bool same_number(double a, double b);
-/* Memory-order comparison with a message at the first difference. */
+/* Compares two tensors in memory order; prints a message at the first difference. */
 void expect_values(const DtTensor *tensor, const double *values, int n);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reproducible tensors. */
+/* Tensors with pseudo-random elements that are the same in every run. */
 #ifndef DT_TESTS_RANDOM_ELEMENTS_H
 #define DT_TESTS_RANDOM_ELEMENTS_H
 
 #include "base/hash.h"
 #include "ir/interp.h"
 
-/* Number of an element from its named coordinates: the same in every axis order. */
+/* A number for an element, computed from its named coordinates, so that it is the same in every
+ * axis order. */
 static inline uint64_t element_hash(const DtType *type, int64_t offset, int seed)
 {
     uint64_t sum = (uint64_t)seed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts of a pipeline against all ways to cut, on rows small enough. */
+/* Cuts of a pipeline, compared with all possible cuts of rows that are small enough to try all. */
 #include "ir/cuts.h"
 
 #include <criterion/criterion.h>
@@ -14,7 +14,7 @@ typedef struct Row {
     uint32_t stage_of[1024];
 } Row;
 
-/* of the stage with most, of the largest piece */
+/* cost of the stage with the most work, and of the largest piece */
 typedef struct Result { double load, size; } Result;
 
 static uint32_t draw(uint64_t *seed, uint32_t n)
@@ -117,7 +117,7 @@ static void draw_row(uint64_t *seed, Row *row)
     row->cuts.stage_step = draw(seed, 4) == 0;
     for (uint32_t r = 0; row->cuts.stage_step && r < row->cuts.n_runs; r++)
         for (uint32_t s = 1; s < stages; s++)
-            row->cost[r][s] = row->cost[r][0] * (s % 2 ? 2 : 1); /* of two kinds */
+            row->cost[r][s] = row->cost[r][0] * (s % 2 ? 2 : 1); /* stages of two kinds */
 }
 
 Test(cuts, none_are_better_of_one_loop)
@@ -159,7 +159,8 @@ Test(cuts, two_loops_are_balanced)
     }
 }
 
-/* Full pieces come first; nothing is moved where stages have one piece each. */
+/* Pieces are filled one after the other as far as possible; if each stage has one piece, nothing is
+ * moved. */
 Test(cuts, one_piece_each_is_filled)
 {
     Row row = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of entry points: written, read back, refused. */
+/* Names of entry points are written and read back; wrong ones are refused. */
 #include "base/intern.h"
 #include "ir/ir.h"
 

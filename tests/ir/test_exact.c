@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact numbers: the laws that what is compared by them relies on. */
+/* Exact numbers, with which the certificate compares values: the laws on which it relies. */
 #include "ir/exact.h"
 
 #include <criterion/criterion.h>
@@ -58,7 +58,8 @@ Test(exact, laws)
     }
 }
 
-/* -inf is the lowest, and only sums have it as a term; unknown numbers equal nothing. */
+/* -inf is the lowest number, and only sums may have it as a term; an unknown number equals nothing,
+ * not even itself. */
 Test(exact, what_is_no_number)
 {
     const DtExact x = dt_exact_draw(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The builder: default and wished orders of results, spans and paths, copies, sweeping,
- * refusals. */
+/* The builder: default and requested axis orders of results, spans and paths, copies of ops,
+ * removal of unused ops, and what it refuses. */
 #include "sample.h"
 
 #include "base/intern.h"
@@ -55,7 +55,8 @@ Test(graph, default_orders)
     Fixture f = start();
     DtBuilder *b = &f.b;
     expect(dt_graph_binary(b, DT_OP_ADD, f.v, f.x), "f32[a=3, b=4]");
-    expect(dt_graph_binary(b, DT_OP_ADD, f.y, f.x), "f32[a=3, b=4, c=5]"); /* as both have them */
+    /* the order that both operands have */
+    expect(dt_graph_binary(b, DT_OP_ADD, f.y, f.x), "f32[a=3, b=4, c=5]");
     expect(dt_graph_binary(b, DT_OP_LT, f.x, f.v), "bool[a=3, b=4]");
     expect(dt_graph_cast(b, f.x, DT_I32), "i32[a=3, b=4]");
     expect(dt_graph_dot(b, f.x, f.y, 1, NAMES("b"), DT_F32, NULL), "f32[a=3, c=5]");
@@ -136,7 +137,7 @@ Test(graph, spans_paths_names)
     stop(&f);
 }
 
-/* The builder copies its arguments. */
+/* The builder copies its arguments, so the caller may change them afterwards. */
 Test(graph, arguments_are_copied)
 {
     Fixture f = start();
@@ -151,8 +152,8 @@ Test(graph, arguments_are_copied)
     stop(&f);
 }
 
-/* Copies of all ops of the sample's layer: the same text, except for memory, which belongs to the
- * original op. */
+/* Copies all ops of the sample's layer. The copy must print the same text, except for memory
+ * attributes, which belong to the original op. */
 Test(graph, copies)
 {
     DtArena *arena = dt_arena_new();

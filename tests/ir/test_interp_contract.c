@@ -34,7 +34,7 @@ Test(interp_contract, dot_with_batch_axes_in_every_order)
     }
 }
 
-/* o @(heads, head) w: two summed axes, in different orders in the operands. */
+/* o @(heads, head) w: two summed axes, which the operands have in different orders. */
 Test(interp_contract, dot_over_two_axes)
 {
     Fixture *f = fixture_new();
@@ -54,7 +54,7 @@ Test(interp_contract, dot_over_two_axes)
     fixture_free(f);
 }
 
-/* To a scalar, and over nothing (a product with broadcasting). */
+/* A product with a scalar result, and one that sums over nothing (a product with broadcasting). */
 Test(interp_contract, dot_to_scalar)
 {
     Fixture *f = fixture_new();
@@ -73,7 +73,7 @@ Test(interp_contract, dot_rounds_once_at_the_end)
     DtValue *y = arg_values(f, type_of(DT_F32, "a=3"), (double[]){1, 1.5, 1.5});
     const char *axes[] = {dt_intern("a")};
     DtTensor *got = run(f, dt_graph_dot(&f->b, x, y, 1, axes, DT_F32, NULL));
-    cr_assert_eq(got->at[0], 1 + 0x1p-23); /* each term alone would be rounded away */
+    cr_assert_eq(got->at[0], 1 + 0x1p-23); /* each term alone would be lost by rounding */
     fixture_free(f);
 }
 
@@ -168,8 +168,8 @@ Test(interp_contract, topk_by_hand)
     fixture_free(f);
 }
 
-/* In every order: the k-th value is the one that k others beat (larger, or equal with a lower
- * index). */
+/* In every order of axes: the k-th value is the one that exactly k others beat (they are larger, or
+ * equal with a lower index). */
 Test(interp_contract, topk_in_every_order)
 {
     const DtType *type = type_of(DT_F32, "b=2 a=9 s=3");

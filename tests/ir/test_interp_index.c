@@ -48,7 +48,7 @@ Test(interp_index, aligned_axes)
     }
 }
 
-/* Two axes at once, element by element, one index with an axis that the other lacks. */
+/* Looks up two axes at once, element by element; one index has an axis that the other lacks. */
 Test(interp_index, joint_indices)
 {
     Fixture *f = fixture_new();
@@ -70,7 +70,7 @@ Test(interp_index, joint_indices)
     fixture_free(f);
 }
 
-/* x[a = i] where i has an axis a itself: a permutation along a, differing by row. */
+/* x[a = i], where i itself has the axis a: a permutation along a, which differs from row to row. */
 Test(interp_index, index_over_its_own_axis)
 {
     Fixture *f = fixture_new();

@@ -147,7 +147,7 @@ Test(interp_map, binary)
     }
 }
 
-/* Each map of the table of ops occurs in one of the lists, or in a test of its own below. */
+/* Each map of the table of ops occurs in one of these lists, or in a test of its own below. */
 Test(interp_map, every_map_is_tested)
 {
     bool seen[DT_OP_COUNT] = {[DT_OP_CAST] = true, [DT_OP_WHERE] = true};
@@ -186,7 +186,8 @@ Test(interp_map, cast)
     }
 }
 
-/* With rounds, the results of ops are rounded to their dtypes; without, they keep all bits. */
+/* With rounding, the results of ops are rounded to their dtypes; without, they keep all bits of a
+ * double. */
 Test(interp_map, rounds)
 {
     for (int rounds = 0; rounds < 2; rounds++) {
@@ -207,7 +208,7 @@ Test(interp_map, rounds)
     }
 }
 
-/* Nothing of the branch that is not taken comes through. */
+/* No value of the branch that is not taken reaches the result. */
 Test(interp_map, where_selects)
 {
     Fixture *f = fixture_new();
@@ -241,7 +242,7 @@ Test(interp_map, broadcast_in_every_order)
     }
 }
 
-/* Axes that no single operand has all of: an outer difference; condition and branches of three
+/* No single operand has all axes: an outer difference; a condition and branches of three different
  * shapes. */
 Test(interp_map, outer_and_where_broadcast)
 {
@@ -263,8 +264,8 @@ Test(interp_map, outer_and_where_broadcast)
     fixture_free(f);
 }
 
-/* As both operands have their axes, whichever comes first; where they disagree, as the one with
- * more axes, or the first. */
+/* The result has the axis order of both operands if they agree. If they disagree, it is the order
+ * of the operand with more axes, or of the first. */
 Test(interp_map, order_of_axes)
 {
     static const struct {

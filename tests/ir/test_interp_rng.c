@@ -91,7 +91,7 @@ Test(interp_rng, element_is_row_major_over_sorted_names)
     cr_assert_eq(dt_interp_element(large, (int64_t[]){3999999999, 2}), 11999999999u);
 }
 
-/* The number of a site's draw, computed from the definition. */
+/* The number that a site draws, computed from the definition in docs/language.md. */
 static double draw(const char *path, uint64_t seed, uint64_t element, uint32_t step,
                    uint32_t iteration)
 {
@@ -178,7 +178,8 @@ Test(interp_rng, path_and_iteration_in_nested_loops)
         for (uint32_t h = 0; h < 3; h++)
             cr_assert_eq(AT(got, P("o", o), P("h", h)),
                          draw("o.h.mlp.dropout#0", 3, 0, 0, o * 3 + h));
-    /* the same layer called after the loops: path and iteration are those of the top again */
+    /* the same layer is called after the loops: path and iteration are those of the top level
+     * again */
     DtValue *after = dt_graph_call(&f->b, layer, "head", (DtValue *[]){NULL})->out[0];
     cr_assert_eq(run(f, after)->at[0], draw("head.dropout#0", 3, 0, 0, 0));
     DtValue *plain = dt_graph_call(&f->b, layer, NULL, (DtValue *[]){NULL})->out[0];

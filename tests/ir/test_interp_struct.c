@@ -27,7 +27,8 @@ Test(interp_struct, call_passes_operands_in_order)
     fixture_free(f);
 }
 
-/* Body over iteration i: carry' = carry * k + w[i]; also gives out the carry before it, and i. */
+/* The loop's body in iteration i: carry' = carry * k + w[i]; it also returns the carry at the start
+ * of the iteration, and i. */
 static DtOp *horner_loop(Fixture *f, bool reverse, DtValue *start, DtValue *k, DtValue *w)
 {
     DtFunc *body = dt_graph_func(f->module, "body", DT_FUNC_BODY);
@@ -53,7 +54,7 @@ static DtOp *horner_loop(Fixture *f, bool reverse, DtValue *start, DtValue *k, D
     return dt_graph_loop(&f->b, body, loop, (DtValue *[]){start, k, w});
 }
 
-/* branch(n, ring, w): puts iteration 2 - n of w into the front slot. */
+/* The branch of (n, ring, w): puts iteration 2 - n of w into the front slot of the ring. */
 static DtFunc *fetch_branch(Fixture *f, const DtType *ring, const DtType *whole)
 {
     DtFunc *func = dt_graph_func(f->module, "fetch", DT_FUNC_BRANCH);
@@ -71,8 +72,8 @@ static const DtType *ring_type(int64_t slots)
     return dt_type_plain(DT_U8, 2, axes);
 }
 
-/* Of three slots the second one is filled where the counter is 1; a value comes back when the ring
- * has turned round. */
+/* Of three slots the second one is filled when the counter is 1. The value comes to the front when
+ * the ring has turned round. */
 Test(interp_struct, rings)
 {
     Fixture *f = fixture_new();
@@ -92,12 +93,12 @@ Test(interp_struct, rings)
         r = dt_graph_ringbuf_turn(&f->b, r);
     }
     expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, slice)), (double[]){5, 6}, 2);
-    r = dt_graph_ringbuf(&f->b, ring, r); /* anew */
+    r = dt_graph_ringbuf(&f->b, ring, r); /* it is filled again */
     expect_values(run(f, dt_graph_ringbuf_get(&f->b, r, 0, slice)), (double[]){NAN, NAN}, 2);
     fixture_free(f);
 }
 
-/* Another dtype reads no value that was put there as bytes of another width. */
+/* A slot that was written as one dtype cannot be read as another dtype of another width. */
 Test(interp_struct, ring_of_bytes)
 {
     Fixture *f = fixture_new();
@@ -112,7 +113,7 @@ Test(interp_struct, ring_of_bytes)
     fixture_free(f);
 }
 
-/* A body counts as its loop runs, an entry in micro-batches. */
+/* A loop's body counts the loop's iterations; an entry counts micro-batches. */
 Test(interp_struct, turns)
 {
     Fixture *f = fixture_new();
@@ -147,7 +148,7 @@ Test(interp_struct, loop_forwards)
     fixture_free(f);
 }
 
-/* Backwards: iterations 2, 1, 0; slices keep their positions. */
+/* A loop that runs backwards: iterations 2, 1, 0; slices keep their positions. */
 Test(interp_struct, loop_backwards)
 {
     Fixture *f = fixture_new();
@@ -271,7 +272,7 @@ Test(interp_struct, argument_of_another_type_is_refused, .signal = SIGABRT)
     run(f, x);
 }
 
-/* Attributes that the builder would not have taken: the bounds are checked again here. */
+/* Attributes that the builder would refuse: the interpreter checks the bounds itself. */
 Test(interp_struct, slice_out_of_bounds_is_refused, .signal = SIGABRT)
 {
     Fixture *f = fixture_new();

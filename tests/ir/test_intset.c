@@ -56,7 +56,7 @@ Test(intset, others_and_shifts)
         cr_assert(dt_intset_equal(&x, &back));
         cr_assert_eq(moved.n ? moved.lo[0] : 0, x.n ? x.lo[0] + 1000 : 0);
         if (x.n == DT_INTSET_PIECES)
-            continue; /* the others are five pieces then */
+            continue; /* in other cases the result has five pieces */
         DtIntSet others = dt_intset_others(&x);
         for (int i = -1; i <= N; i++)
             cr_assert_eq(holds(&others, i), i < 0 || i >= N || !(a >> i & 1));

@@ -41,8 +41,8 @@ Test(irtext, round_trip)
     dt_arena_free(arena);
 }
 
-/* Lines that the text of the sample must contain: one for each feature that printer and reader
- * could both forget. */
+/* Lines that the text of the sample must contain, one for each feature: printer and reader could
+ * both have forgotten a feature, and then the text would still read back. */
 Test(irtext, says_everything)
 {
     static const char *const pieces[] = {
@@ -212,11 +212,12 @@ Test(irtext, meanings)
     dt_arena_free(arena);
 }
 
-/* Custom gradients: texts that read back, and texts that the reader or the verifier refuses. */
+/* Custom gradients: texts that can be read back, and texts that the reader or the verifier
+ * refuses. */
 static const struct {
     const char *what;
-    const char *line, *inputs; /* of f, before its `return`; of the gradient */
-    const char *wanted;        /* NULL: it is right; else in the diagnostics */
+    const char *line, *inputs; /* lines of f, before its `return`; lines of its gradient */
+    const char *wanted;        /* NULL: the text is right; else words of the diagnostic */
 } stated[] = {
     {"gradient", "  gradient g(%1)\n", "arg %0 : f32[a=4]\n  arg %1 : f32[a=4]", NULL},
     {"surrogate", "  surrogate g()\n", "arg %0 : f32[a=4]", NULL},
@@ -262,8 +263,8 @@ Test(irtext, stated_gradients)
     }
 }
 
-/* Numbers count all values of a text; a copy of an op keeps its number, and a collective has its
- * operand's. */
+/* Values are numbered through the whole text. A copy of an op has the number of the original op,
+ * and a collective that of its operand. */
 Test(irtext, meanings_begin)
 {
     static const char text[] = "mesh m=2\n"
@@ -458,7 +459,7 @@ Test(irtext, stores_in_buckets)
 
 static uint32_t draw(uint32_t run, uint32_t *n) { return dt_philox(7, run, (*n)++, 0).word[0]; }
 
-/* Overwrites, removes, repeats or swaps pieces of the text. */
+/* Overwrites, removes, repeats or swaps random pieces of the text. */
 static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
 {
     static const char alphabet[] = "%(){}[]=:,.;@#\"\\~/- \n0123456789abfimrsux\xff";
@@ -496,8 +497,8 @@ static size_t mutate(char *text, size_t len, size_t cap, uint32_t run)
     return len;
 }
 
-/* The small text keeps runs short; each run frees its memory. Accepted texts must print and read
- * again. */
+/* The small text keeps runs short, and each run frees its memory. A text that is accepted must
+ * print, and read back. */
 Test(irtext, fuzz, .timeout = 600)
 {
     DtArena *home = dt_arena_new();

@@ -180,7 +180,8 @@ Test(pipeline, walks_the_period)
     dt_arena_free(arena);
 }
 
-/* Repeated turns are short in the text: in the lists before and after the period, and in it. */
+/* Repeated turns of a schedule are short in the text, both in the lists before and after the
+ * period, and inside of it. */
 Test(pipeline, rows_are_short)
 {
     static const char *const texts[][2] = {

@@ -17,7 +17,7 @@
 
 enum { M, N, MAX_OPERANDS = 8, MAX_ONE = 4000, TRIES_TWO = 3000, MAX_RUNS = 400 };
 
-/* Axes divide by the 6 ranks of the mesh, those in zigzag order by 12. */
+/* Axes can be divided by the 6 ranks of the mesh, and by 12 if they are in zigzag order. */
 static const char mesh_text[] = "mesh m=2, n=3\n";
 
 typedef struct Rule {
@@ -91,7 +91,7 @@ static double draw_value(DtDtype dtype)
     if (dtype == DT_BOOL)
         return draw(2);
     if (!dt_dtype_is_float(dtype))
-        return (double)draw(18) - 3; /* as an index it may be out of range */
+        return (double)draw(18) - 3; /* as an index, the value may be out of range */
     return ((double)draw(64) - 31.5) / 4;
 }
 
@@ -105,11 +105,11 @@ static DtTensor *random_tensor(DtArena *arena, const DtType *type)
 
 /* ---- placements ---- */
 
-/* Choices for one mesh axis and a value: it does nothing, splits axis number what - 1, or has a
- * pending reduction. */
+/* What one mesh axis does to a value: nothing; it splits axis number what - 1; or a reduction over
+ * it is pending. */
 static uint32_t choices_of(const DtType *type) { return type->rank + 4u; }
 
-/* Applies choice number `choice` on mesh axis m; NULL if the type cannot be. */
+/* Applies choice number `choice` on mesh axis m; NULL if the type cannot have it. */
 static const DtType *placed(const DtType *type, uint8_t m, uint32_t choice)
 {
     DtAxis axes[DT_MAX_RANK + 1];
@@ -142,7 +142,7 @@ static bool divides(const DtType *type, const DtMesh *mesh)
     return true;
 }
 
-/* All split axes of this name in zigzag order. */
+/* Puts all split axes of this name into zigzag order. */
 static const DtType *zigzag(const DtType *type, const char *name)
 {
     DtAxis axes[DT_MAX_RANK + 1];
@@ -157,14 +157,14 @@ static const DtType *zigzag(const DtType *type, const char *name)
 typedef struct Case {
     DtArena *arena;
     DtModule *module;
-    const DtOp *op; /* serial */
+    const DtOp *op; /* the serial op */
     const Rule *rule;
     DtTensor *in[MAX_OPERANDS], *want[MAX_OPERANDS];
     int runs;
 } Case;
 
-/* Parts that mean the tensor. Terms of a pending sum are random and add up to it; of a pending
- * maximum one rank has it. */
+/* Makes parts that together mean the tensor. The terms of a pending sum are random and add up to
+ * it; of a pending maximum one rank has the value. */
 static void random_parts(Case *c, const DtTensor *whole, const DtType *type, DtTensor **ret_parts)
 {
     const DtMesh *mesh = &c->module->mesh;
@@ -175,8 +175,8 @@ static void random_parts(Case *c, const DtTensor *whole, const DtType *type, DtT
         for (uint32_t rank = 0; (type->partial >> m & 1) && rank < n; rank++) {
             const uint32_t first = dt_ranks_move(mesh, rank, m, 0);
             DtTensor *part = ret_parts[rank], *from = ret_parts[first];
-            /* copies over other axes must be equal: terms depend on the element and the
-             * coordinate */
+            /* copies on different ranks must be equal, so terms depend only on the element and the
+             * coordinate along the pending axes */
             for (int64_t i = 0; first != rank && i < dt_type_elements(part->type); i++) {
                 const double term =
                     (double)((i * 7 + 3 * dt_ranks_coordinate(mesh, rank, m)) % 16) / 4;
@@ -273,7 +273,7 @@ static bool declares(DtOpKind kind)
            kind == DT_OP_RNG;
 }
 
-/* Every placement over one mesh axis, while there are not too many. */
+/* Tries every placement over one mesh axis, up to a limit. */
 static void all_over_one(Case *c, uint8_t m)
 {
     const DtOp *op = c->op;
@@ -298,7 +298,7 @@ static void all_over_one(Case *c, uint8_t m)
     }
 }
 
-/* A choice by name of axis, so that operands often fit each other. */
+/* Chooses by the name of the axis, so that operands often fit together. */
 static const DtType *placed_by_name(const DtType *type, uint8_t m, const char *name)
 {
     int axis = name ? dt_type_find(type, name) : -1;
@@ -399,7 +399,7 @@ static void add_type(Types *types, const DtType *type)
     types->at[types->n++] = type;
 }
 
-/* All placements over both mesh axes, in both orders, as blocks and in zigzag order. */
+/* Tries all placements over both mesh axes, in both orders, as blocks and in zigzag order. */
 static Types all_types(const DtType *type)
 {
     Types types = {.n = 0};
@@ -507,7 +507,8 @@ static const char placed_loop[] =
     "loop(label=h axis=l count=3 carried=2 stacked=1 stacked_out=1)\n"
     "  return %o, %s, %y }\n";
 
-/* Iterations, random draws and pending carried values; the split is over time and ranks. */
+/* Iterations, random draws and pending carried values, if an axis is split over time as well as
+ * ranks. */
 Test(ranks, loop)
 {
     DtArena *arena = dt_arena_new();
@@ -538,7 +539,7 @@ Test(ranks, loop)
 
 /* ---- the judge itself ---- */
 
-/* Placements that no rule accepts: the ranks must be caught computing something else. */
+/* Placements that no rule accepts: the test must notice that the ranks compute something else. */
 static const struct {
     const char *args, *line;
 } wrong[] = {

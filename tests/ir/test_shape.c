@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape rules: for every op a line that its rule takes and one that it refuses, with the reason.
- * The lines are IR text, so that the reader, the verifier and the rules are tried together. */
+/* The shape rules of ops: for every op a line that its rule accepts, and one that it refuses, with
+ * the reason. The lines are IR text, so the reader and the verifier are tested as well. */
 #include "sample.h"
 #include "texts.h"
 
@@ -10,7 +10,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* Before each line. Mesh axes: 0 = d, 1 = t. */
+/* Precedes each line. Mesh axes: 0 = d, 1 = t. */
 static const char prologue[] =
     "mesh d=2, t=2\n"
     "store 0 : param f32[a=3] path=p pattern=p\n"
@@ -30,7 +30,7 @@ static const char prologue[] =
     "  %p = ringbuf_put(%r, %x) : u8[\"@ringbuf\"=2, \"@slot\"=64] return %p }\n"
     "func odd : body { arg %n : i32[] arg %x : f32[a=3, b=4] %y = reduce[a](%x) : f32[b=4]\n"
     "  return %y }\n";
-/* Arguments, unless the line needs an entry function. */
+/* Arguments of the function, unless the line needs an entry function. */
 static const char args[] =
     "  arg %x : f32[a=3, b=4]\n  arg %y : f32[b=4, c=5]\n  arg %v : f32[b=4]\n"
     "  arg %i : i32[b=4]\n  arg %j : i32[k=2]\n  arg %c : bool[a=3]\n  arg %h : bf16[a=3, b=4]\n"
@@ -496,7 +496,7 @@ Test(shape, every_op_is_taken_and_refused)
     }
 }
 
-/* A zero may join a pending sum: it is zero on every rank. */
+/* A zero may be added to a pending sum, since it is zero on every rank. */
 Test(shape, zero_joins_a_pending_sum)
 {
     static const char *const texts[] = {
@@ -514,7 +514,7 @@ Test(shape, zero_joins_a_pending_sum)
     dt_arena_free(arena);
 }
 
-/* Asking before building, as the frontend does. */
+/* Asks for a type before an op is built, as the frontend does. */
 Test(shape, asking)
 {
     DtArena *arena = dt_arena_new();

@@ -47,7 +47,7 @@ Test(types, equal_types_are_one)
     cr_expect_neq(dt_type_make(DT_F32, 2, axes, 1, DT_REDUCE_MAX),
                   dt_type_make(DT_F32, 2, axes, 1, DT_REDUCE_SUM));
     cr_expect_eq(dt_type_make(DT_F32, 2, axes, 0, DT_REDUCE_MAX), type, "nothing is pending");
-    axes[0].split[2] = 9; /* beyond n_split: ignored */
+    axes[0].split[2] = 9; /* is ignored, since it is beyond n_split */
     axes[0].zigzag = 1;
     cr_expect_eq(dt_type_plain(DT_F32, 2, axes), type);
     axes[0].n_split = 1;
@@ -56,7 +56,7 @@ Test(types, equal_types_are_one)
     cr_expect_eq(dt_type_scalar(DT_I32)->rank, 0);
 }
 
-/* Types stay one through many growths of the table. */
+/* Pointers to types stay valid when the table of types grows many times. */
 Test(types, many)
 {
     enum { N = 5000 };

@@ -17,7 +17,7 @@
 static DtFunc *func(DtModule *m, const char *name) { return dt_graph_find(m, name); }
 static DtFunc *layer(DtModule *m) { return func(m, "layer one"); }
 
-/* The first op of that kind in the module. */
+/* The first op of the given kind in the module. */
 static DtOp *op(DtModule *m, DtOpKind kind)
 {
     for (uint32_t i = 0; i < m->funcs.n; i++) {
@@ -31,7 +31,7 @@ static DtOp *op(DtModule *m, DtOpKind kind)
 
 static const DtType *scalar(void) { return dt_type_scalar(DT_F32); }
 
-/* A type with contents that dt_type_make would not make, or not at this address. */
+/* Makes a type with contents that dt_type_make would not make, or at another address. */
 static const DtType *forged(DtModule *m, uint8_t rank, const char *name, int64_t extent)
 {
     DtType *type = dt_arena_alloc(m->arena, sizeof(DtType) + 20 * sizeof(DtAxis));
@@ -440,8 +440,8 @@ Test(verify, refuses_every_change)
     }
 }
 
-/* The sample has a mesh, and a `bind`, which may be read and printed, but which no pass may leave
- * there. */
+/* The sample has a mesh, and a `bind`, which may be read and printed, but no pass may leave it in a
+ * module. */
 Test(verify, marks_in_a_placed_program_abort, .signal = SIGABRT)
 {
     dt_verify_require(sample_module(dt_arena_new()), "a pass");
@@ -457,7 +457,7 @@ Test(verify, programs_without_marks_are_handed_on)
     dt_arena_free(arena);
 }
 
-/* A problem is one line that names function, span and op. */
+/* Each problem is reported on one line, with function, span and op. */
 Test(verify, problems_are_located)
 {
     DtArena *arena = dt_arena_new();
@@ -473,7 +473,7 @@ Test(verify, problems_are_located)
     dt_arena_free(arena);
 }
 
-/* Many problems: all found, the first ones written. */
+/* Of many problems all are found; only the first are written. */
 Test(verify, many_problems)
 {
     DtArena *arena = dt_arena_new();
@@ -514,7 +514,7 @@ Test(verify, states_and_gradients_may_be_pending)
     dt_arena_free(arena);
 }
 
-/* A function that streams, its part, merge and finish. */
+/* A function that streams, with its part, merge and finish functions. */
 static const char stream[] =
     "func f : fn stream=t part=p merge=m finish=q given=(1) takes=(0) {\n"
     "  arg %x : f32[a=3, t=4]\n  arg %y : f32[a=3]\n"
@@ -529,8 +529,8 @@ static const char stream[] =
     "  arg %s : f32[a=3]\n  arg %y : f32[a=3]\n"
     "  %r = mul(%s, %y) : f32[a=3]\n  return %r\n}\n";
 
-/* Replaces the last `old` in the text; the verifier must report a problem with these words; NULL:
- * none. */
+/* Replaces the last `old` in the text. The verifier must report a problem that contains these
+ * words; NULL: it must report none. */
 static void check_change(const char *from, const char *old, const char *new, const char *words)
 {
     DtArena *arena = dt_arena_new();
@@ -555,8 +555,8 @@ static void check_stream(const char *old, const char *new, const char *words)
     check_change(stream, old, new, words);
 }
 
-/* A loop's body has a frame; a function that is called once is in its caller's. Each value has 64
- * bytes. */
+/* A loop's body has a frame of its own; a function that is called once shares that of its caller.
+ * Each value has 64 bytes. */
 Test(verify, frames_have_room_for_what_is_in_use)
 {
     static const char text[] =
@@ -584,9 +584,9 @@ Test(verify, frames_have_room_for_what_is_in_use)
     check_change(text, "base=128", "base=256", "in a frame of 320 bytes");
     check_change(text, "%o1=0", "%o1=64", "`o1` lies where `y` is in use");
     check_change(text, "%o1=0", "%o1=128", "`z` is in use");
-    /* the sum still reads it */
+    /* the sum still reads this memory */
     check_change(text, "%w=192", "%w=0", "`w` lies where `p` is in use");
-    check_change(text, "%w=192", "%w=256", "in use");                     /* and writes */
+    check_change(text, "%w=192", "%w=256", "in use");                     /* and writes to it */
     check_change(text, "entry frame=320", "entry", "a frame that it does not have");
 }
 
@@ -609,7 +609,8 @@ Test(verify, late_sums_are_where_their_terms_are)
                  "state f32[b=4/d] path=w pattern=w", "has terms, and is no bucket");
 }
 
-/* Sums that are in flight after their iteration, and come into the slot of their operand. */
+/* Sums that are still in progress after their iteration, and arrive in the slot of their
+ * operand. */
 Test(verify, sums_in_slots_are_added_up)
 {
     static const char text[] =

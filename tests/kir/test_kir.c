@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR that is read and interpreted: values that can be worked out by hand, and hostile
- * texts, which are refused or run within the memory that they are given. That results are those
- * of printed kernels, bit by bit, is for tests/codegen/cuda.c. */
+/* Kernel IR that is read and interpreted: Some kernels compute values that can be checked by hand.
+ * Hostile texts are refused, or run within the memory that they are given. tests/codegen/cuda.c
+ * checks that results equal those of printed kernels, bit by bit. */
 #include "kir/kir.h"
 
 #include <criterion/criterion.h>
@@ -23,15 +23,15 @@ static const char row[] = HEAD("row", "2 1 3 5", "3 f32 f32 f32", "0", "rows 0 2
 static const char column[] = HEAD("column", "2 1 5 3", "2 bf16 f32", "0", "none 0 0 0",
                                   "0") "nodes 2\nload bf16 0 0 1 5 0x0p+0 0\nreduce sum f32 0 0 "
                                        "1\nstores 1\n1 1 0 1 0 1 0\n" TAIL;
-/* Element i + 2 of 5, in reverse, 9 outside, added up. */
+/* Sums elements i + 2 of 5, in reverse order; outside, the value is 9. */
 static const char scan[] =
     HEAD("scan", "1 0 5", "2 f32 f32", "1", "none 0 0 0",
          "1") "nodes 1\nload f32 0 0 0 0x1.2p+3 1  1 2 1 0 0 0 5 - -\nstores 1\n1 0 0 0 0 1\n" TAIL;
-/* The 2 largest of 5, and where they are. */
+/* The 2 largest of 5 elements, and their indices. */
 static const char topk[] =
     HEAD("topk", "1 0 5", "3 i32 i32 i32", "0", "none 0 0 0",
          "2") "nodes 1\nload i32 0 0 1 0 0\nstores 2\n1 0 0 0 0 1\n2 0 0 0 1 1\n" TAIL;
-/* Element i of 5 to place index[i] - q0 of 3. */
+/* Writes element i of 5 to place index[i] - q0 of 3. */
 static const char scatter[] =
     HEAD("scatter", "1 1 5", "3 f32 i32 f32", "1", "none 0 0 0",
          "0") "nodes 2\nload f32 0 0 1 0x0p+0 0\nload i32 1 0 1 0 0\nstores 1\n2 0 0 0 0 0\n"
@@ -40,14 +40,14 @@ static const char scatter_pieces[] =
     HEAD("scatter", "1 1 5", "3 f32 i32 f32", "1", "points 0 3 2",
          "0") "nodes 2\nload f32 0 0 1 0x0p+0 0\nload i32 1 0 1 0 0\nstores 1\n2 0 0 0 0 0\n"
               "targets 1\n1 0 3 1\nscores 0\nsums 0\n";
-/* Two queries and three keys of two elements; each query's sum of values by score, and all keys'
- * gradients by query. */
+/* Two queries and three keys of two elements: each query's sum of values weighted by scores, and
+ * the gradients of all keys, query by query. */
 static const char attend[] = HEAD(
     "attend", "2 1 2 3", "5 f32 f32 f32 f32 f32", "0", "none 0 0 0",
     "0") "nodes 2\nscore\nreduce sum f32 0 1 2\nstores 1\n4 1 0 0 0 0 1\ntargets 0\n"
          "scores 1\n0  0 2 0 1 2 0  1 2 0 1 0 2\n"
          "sums 2\n0 f32 1 0 0  1 2 0 1 0 2  2 2 0 1 2 0\n0 f32 0 0 0  0 2 0 1 2 0  3 2 0 1 0 2\n";
-/* Elements q0 + i of a draw of step q1, iteration q2. */
+/* Elements q0 + i of a random draw in step q1, iteration q2. */
 static const char draw[] =
     HEAD("row", "1 1 5", "1 f32", "3", "none 0 0 0",
          "0") "nodes 1\nrng 12345678 4 1 0 1 2 1\nstores 1\n0 0 0 0 0 1\n" TAIL;
@@ -67,8 +67,8 @@ typedef struct Memory {
     int64_t integers[INTEGERS];
 } Memory;
 
-/* Each pointer has memory of its own, of that many bytes, so that a sanitizer sees accesses
- * outside. */
+/* Each pointer has its own memory of that many bytes, so that a sanitizer notices accesses outside
+ * of it. */
 static Memory new_memory(size_t bytes)
 {
     Memory m = {.integers = {1, 2, 3}};
@@ -154,7 +154,8 @@ Test(kir, sums_by_index)
     for (int i = 0; i < 2; i++) {
         Memory m = new_memory(BYTES);
         put(&m, 0, 5, (float[]){1, 2, 4, 8, 16});
-        memcpy(m.at[1], (int[]){1, 3, 1, 4, 0}, 20); /* less 1: 4 and 0 are outside */
+        memcpy(m.at[1], (int[]){1, 3, 1, 4, 0}, 20); /* the indices are reduced by 1: 4 and 0 are
+                                                      * then outside */
         cr_assert(run(i ? scatter_pieces : scatter, &m));
         expect(&m, 2, 4, (float[]){5, 0, 2, 0});
         free_memory(&m);
@@ -196,7 +197,7 @@ Test(kir, the_number_of_the_step_is_an_argument_or_lies_there)
 
 Test(kir, nothing_outside_of_an_argument_is_touched)
 {
-    for (int i = 0; i < TEXTS; i++) { /* all have 5 elements of 2 bytes somewhere */
+    for (int i = 0; i < TEXTS; i++) { /* all of these have 5 elements of 2 bytes somewhere */
         Memory m = new_memory(7);
         cr_expect(!run(texts[i], &m), "text %d", i);
         free_memory(&m);
@@ -212,7 +213,7 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)((uint64_t)chance * n >> 32);
 }
 
-/* The text with one word replaced; loops stay short. */
+/* Replaces one word of the text; loops stay short. */
 static char *edited(const char *text, bool extreme)
 {
     static const char *const words[] = {"-1",   "0",      "1",     "2",      "3",   "5",   "15",
@@ -270,8 +271,8 @@ Test(kir, edited_texts_are_refused_or_stay_in_their_memory)
     cr_expect(taken > 2000 && refused > 2000, "%u were taken, %u refused", taken, refused);
 }
 
-/* More points than anybody waits for. An access outside ends the kernel at once, and so does the
- * bound on points where nothing lies outside. */
+/* A loop over more points than anybody would wait for. An access out of bounds ends the kernel at
+ * once; if there is none, the limit on points does. */
 Test(kir, a_kernel_ends_where_it_strays)
 {
     static const struct Long {
@@ -310,7 +311,7 @@ Test(kir, a_kernel_ends_where_it_strays)
     }
 }
 
-/* The index with which a piece begins would be no int64_t. */
+/* The index with which a piece begins would not fit into int64_t. */
 Test(kir, pieces_of_too_many_elements_are_refused)
 {
     static const char *const pieces[] = {"axis 1 2 3", "axis 1 65536 281474976710656"};
@@ -329,7 +330,7 @@ Test(kir, texts_that_end_early_are_refused)
 {
     for (int i = 0; i < TEXTS; i++)
         for (size_t len = 1; len + 2 < strlen(texts[i]); len++) {
-            char *text = malloc(len); /* without a terminating zero */
+            char *text = malloc(len); /* the text has no terminating zero */
             memcpy(text, texts[i], len);
             cr_expect(!run_hostile(text, len), "%zu bytes of text %d", len, i);
             free(text);

@@ -18,7 +18,8 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, o
 FEW, LAST, NEAR = 4, 10, 1e-3
 TABLE = (
     ("resnet", ("two", "four"), None, "accuracy", lambda x: x > 0.9),
-    ("byol", ("two",), 200, "accuracy", lambda x: x > 0.9),  # a probe of random features comes to 0.6
+    # a linear probe on random features reaches 0.6
+    ("byol", ("two",), 200, "accuracy", lambda x: x > 0.9),
     ("diffusion", ("four",), 400, "loss", lambda x: x < 0.55),
     ("gan", ("two",), 1600, "near", lambda x: x > 0.6),
 )
@@ -40,7 +41,7 @@ def steps_of(tools, folder, name, layout, options):
 
 
 def loss_of(step):
-    """All losses of the step: a GAN has two."""
+    """All losses of the step; a GAN has two."""
     return sum(each["loss"] for each in step["losses"].values()) if "losses" in step else step["loss"]
 
 

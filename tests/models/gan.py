@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 
 def judged(p, draw, d):
-    """What the discriminator says of generated images and of real ones."""
+    """The discriminator's output for generated images and for real ones."""
     z = draw("z", (d["batch"], d["noise"]), -1.0, 1.0)
     real = draw("real", (d["batch"], d["pixel"]), -1.0, 1.0)
     layer = lambda x, name: x @ p[name + ".w"] + p[name + ".b0"]

@@ -9,7 +9,8 @@ def rms(x, gain, eps=1e-5):
 
 
 def rope(x, theta=10000.0):
-    """x: [batch, seq, heads, head]; the first half of a head turns with the second."""
+    """x: [batch, seq, heads, head]; rotates pairs of an element of the first half of a head and one of
+    the second."""
     seq, half = x.shape[1], x.shape[-1] // 2
     angle = torch.arange(seq)[:, None] * theta ** (-torch.arange(half) / half)[None, :]
     cos, sin = angle.cos()[None, :, None, :], angle.sin()[None, :, None, :]
@@ -18,7 +19,8 @@ def rope(x, theta=10000.0):
 
 
 def attend(q, k, v, scale, mask, cap=None):
-    """q: [batch, seq, kv, group, head], k and v: [batch, kseq, kv, head]."""
+    """Attention of queries q: [batch, seq, kv, group, head] to keys and values k, v: [batch, kseq, kv,
+    head]."""
     z = torch.einsum("bskgh,btkh->bkgst", q, k) * scale
     if cap is not None:
         z = cap * torch.tanh(z / cap)
@@ -39,7 +41,8 @@ def grouped(x, w):
 
 
 def next_token(draw, d):
-    """tokens and labels that `next_token(synthetic(0, vocab))` gives: a row of seq + 1, and that row shifted."""
+    """Tokens and labels that `next_token(synthetic(0, vocab))` gives: a row of seq + 1 numbers without
+    its last, and without its first."""
     row = draw("tokens", (d["batch"], d["seq"] + 1), 0, d["vocab"])
     return row[:, :-1], row[:, 1:]
 

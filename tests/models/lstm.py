@@ -9,7 +9,8 @@ import llm
 def loss(p, draw, d, states):
     tokens, labels = llm.next_token(draw, d)
     x, n = p["wte"][tokens], d["hidden"]
-    order = (0, 1, 3, 2)  # ours: in, forget, out, candidate; theirs: in, forget, candidate, out
+    # the order of gates here: in, forget, out, candidate; in PyTorch: in, forget, candidate, out
+    order = (0, 1, 3, 2)
     for name in ("first", "second"):
         w, u, b = (p[name + "." + part] for part in "wub")
         w = w[:, order].reshape(w.shape[0], 4 * n).T

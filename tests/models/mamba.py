@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mamba in PyTorch, without a loop: every position sees every earlier one through the product of the decays between."""
+"""Mamba in PyTorch, without a loop: every position reads every earlier one through the product of the
+decays between them."""
 
 import torch
 import torch.nn.functional as F

@@ -80,7 +80,7 @@ def turns(entry):
 
 
 def optimizers(entry):
-    """Options that set them."""
+    """The options of dtc that set these dims."""
     call = "adamw(lr = %g, betas = (%g, %g), eps = %g, decay = 0, clip = %g" % (entry.get("lr", LR), *BETAS, EPS, CLIP)
     rest = ', params = "%(params)s", loss = %(loss)s, every = %(every)d' if "turns" in entry else ""
     for turn in turns(entry):
@@ -89,7 +89,7 @@ def optimizers(entry):
 
 
 def compile_plan(tools, folder, name, entry, layout):
-    """Of the model at its small size."""
+    """The text of the model at its small size."""
     source, plan = os.path.join(folder, "model.dsl"), os.path.join(folder, "plan")
     ranks = 1
     for size in re.findall(r"= (\d+)", layout.split(";")[0]) if layout else ():
@@ -120,7 +120,8 @@ def compile_plan(tools, folder, name, entry, layout):
 
 
 class Trained:
-    """begin: parameters and states at first; moments: after one step; end, losses: after all."""
+    """What was recorded. begin: parameters and states at first; moments: after one step; end, losses:
+    after all."""
 
     def __init__(self, tools, name, entry, layout):
         with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +142,8 @@ class Trained:
             self.seed = self.events[0]["seed"]
 
     def gradients(self, entry):
-        """By path, of those losses that the first step has. The moment is of the clipped gradient."""
+        """The gradients of the first step by path, for those losses that the first step takes. They
+        come from the moments of clipped gradients."""
         found = {}
         for turn in turns(entry):
             for name, (_, values) in self.moments.items():
@@ -164,7 +166,8 @@ class Trained:
 
 
 def signs(n, k):
-    """Of projection k: a linear congruential generator (Knuth's MMIX), its top bit."""
+    """The factors of projection k: the top bits of a linear congruential generator (Knuth's
+    MMIX)."""
     state, found = 2 * k + 1, []
     for _ in range(n):
         state = (state * 6364136223846793005 + 1442695040888963407) & 0xFFFFFFFFFFFFFFFF
@@ -173,7 +176,7 @@ def signs(n, k):
 
 
 def summary(values):
-    """[norm, projections ...]"""
+    """[norm of the tensor, projections ...]"""
     return [sum(x * x for x in values) ** 0.5] + [
         sum(x * s for x, s in zip(values, signs(len(values), k))) for k in range(PROJECTIONS)
     ]

@@ -19,7 +19,8 @@ def loss(p, draw, d, states):
         y = norm(x, "h.%d.n1" % layer)
         k, v = mixed(y, q("mk")) @ q("wk.w"), mixed(y, q("mv")) @ q("wv.w")
         r = torch.sigmoid(mixed(y, q("mr")) @ q("wr.w"))
-        # weight of position j for position i: its key, decayed since; the present one has a bonus instead
+        # weight of position j for position i: its key, decayed since then; the present position
+        # has a bonus instead
         since = (i - j - 1)[..., None] * -torch.exp(q("decay"))
         bias = torch.where((i == j)[..., None], q("bonus"), since).masked_fill((j > i)[..., None], float("-inf"))
         w = torch.softmax(bias + k[:, None], 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Swin in PyTorch, with torch.roll and a mask for each window as in the authors' program."""
+"""Swin in PyTorch, with torch.roll and a mask for each window, as in the authors' program."""
 
 import torch
 import torch.nn.functional as F

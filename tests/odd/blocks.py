@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements of odd programs that are made of whole blocks: loops along an axis, random numbers, layers of the
-library with their options. A mixin of programs.Maker; as there, each takes a value and gives another."""
+"""Statements of odd programs that are made of whole blocks: loops along an axis, random numbers,
+layers of the library with their options. A mixin of programs.Maker; as there, each method takes a
+value and returns another."""
 
 
 class Blocks:
     def own_axes(self, x, least=1):
-        """Axes with an extent of their own that are not the samples."""
+        """Axes, other than that of the samples, that have an extent which no other axis has."""
         return [a for a in x[1] if a in self.dims and a != "batch" and self.dims[a] >= least]
 
     # ---- random numbers ----
 
     def drawn(self, x):
-        """Numbers of the step over some of the axes; probabilities rest on positions, which no layout rounds."""
+        """Random numbers of the step over some of the axes. Probabilities depend on positions only,
+        which no layout rounds."""
         name, axes = x
         some = [a for a in axes if a in self.dims and self.rng.random() < 0.7]
         if not some:
@@ -28,13 +30,13 @@ class Blocks:
             )
         )
         if form.count("%s") > 1 and "bernoulli" not in form and len(some) < len(axes):
-            form = "%s + 0.3 * normal[OVER]()"  # an argument has no more axes than the draw
+            form = "%s + 0.3 * normal[OVER]()"  # an argument has no axes that the draw lacks
         return self.let(axes, form.replace("OVER", over).replace("FIRST", some[0]).replace("%s", name))
 
     # ---- loops along an axis ----
 
     def read_at(self, name, axis, t):
-        """One element of a value: mostly the iteration's own."""
+        """One element of a value, mostly the one of the current iteration."""
         n = self.dims[axis]
         at = (t,) * 4 + ("%s - 1", "%s + 1", "size[AXIS] - 1 - %s", "%d - %%s" % n, "2 * %s", "(3 * %%s + 1) %% %d" % n)
         return "%s[%s = %s]" % (name, axis, self.rng.choice(at).replace("AXIS", axis).replace("%s", t))
@@ -43,7 +45,8 @@ class Blocks:
         return "%s = %s" % (axis, t if self.rng.random() < 0.7 else "size[%s] - 1 - %s" % (axis, t))
 
     def turn(self, h, axes, outside):
-        """A statement in such a loop: something of the value that is carried, and of values from outside."""
+        """A statement for such a loop: uses a part of the carried value, and values from
+        outside."""
         rng = self.rng
         if outside["weights"] and rng.random() < 0.4:
             return self.let(axes, outside["weights"].replace("%s", h))
@@ -53,7 +56,8 @@ class Blocks:
         return what((h, axes))
 
     def weights_for(self, axes):
-        """A product from an axis to itself with a parameter, or an instance, of outside the loop; None: no such axis."""
+        """A product from an axis to itself with a parameter or an instance from outside of the loop;
+        None: the value has no such axis."""
         axis = [a for a in axes if a in self.feature and a in self.dims]
         if not axis or self.rng.random() < 0.3:
             return None
@@ -72,7 +76,7 @@ class Blocks:
         return "%sf(%%s[%s -> %s], std = %.3f)" % (label, axis, row, std)
 
     def along(self, x):
-        """A loop along an axis: what is carried, and what each iteration leaves."""
+        """A loop along an axis, with carried values and a result from each iteration."""
         rng = self.rng
         axes = x[1]
         if any(a not in self.dims for a in axes) or self.going:
@@ -96,7 +100,7 @@ class Blocks:
         if rng.random() < 0.1:
             y = self.let(rest, "%s * (1 + 0.1 * f32(%s))" % (y[0], t))
         y = self.tame(y)
-        before = rng.random() < 0.2  # what is left is what the iteration began with
+        before = rng.random() < 0.2  # the result of an iteration is the value with which it began
         if not before:
             self.say("%s = %s" % (h, y[0]))
         self.say("%s[%s] = %s" % (left[0], self.written_at(axis, t), h))
@@ -163,7 +167,7 @@ class Blocks:
         return self.let(axes, "%s:batchnorm[%s, %s](%s, eps = 0.1)" % (label, over, d, name))
 
     def bent(self, x):
-        """The functions of the library that the others do not use."""
+        """The functions of the library that no other method uses."""
         name, axes = x
         form = self.rng.choice(("sigmoid(2 * %s)", "softplus(%s) - 0.7", "log1p(%s * %s)", "relu(%s + 0.0137)"))
         axis = self.own_axes(x)
@@ -172,7 +176,7 @@ class Blocks:
         return self.let(axes, form.replace("%s", name))
 
     def cut_by_extent(self, x):
-        """Split into parts that carry their extents, and merged again."""
+        """Splits an axis into parts whose extents the program gives, and merges them again."""
         name, axes = x
         axis = [a for a in self.own_axes(x, 4) if self.dims[a] % 2 == 0]
         if not axis or "major" in axes:

@@ -67,7 +67,7 @@ class Maker:
         return self.rng.choice(("{0} * {2}", "{0} + {2}", "{0} * {2} + {1}")).format(x, y, p)
 
     def through(self, x, y):
-        """A weight of the top level there, and perhaps another one back."""
+        """Adds a top-level weight there, and perhaps uses another one again."""
         if not self.shared:
             return self.paired(x, y)
         a, b = self.rng.choice(self.shared), self.rng.choice(self.shared)
@@ -76,7 +76,7 @@ class Maker:
         return "%.3f * (%s @ffn %s)" % (0.7 / math.sqrt(self.n["ffn"]), wide, b)
 
     def block(self, x, _):
-        """A layer's own weights; what lies between has two readers."""
+        """A layer's own weights; the value between them has two readers."""
         a, b = self.fresh("l"), self.fresh("l")
         self.places += [a, b]
         std = 1 / math.sqrt(self.n["embed"])
@@ -86,7 +86,8 @@ class Maker:
         return "%s:linear[ffn, embed](%s, std = 0.2)" % (b, form % (wide, wide))
 
     def pieces(self, x, y):
-        """Slices of an axis that may overlap or leave out some of it, joined; perhaps of two values."""
+        """Slices of an axis, which may overlap or leave out some of it, joined again; perhaps slices
+        of two values."""
         axis, rng = self.rng.choice(("seq", "embed")), self.rng
         n, left, parts = self.n[axis], self.n[axis], []
         names = [self.let("%s[%s -> piece]" % (v, axis), "s") for v in (x, y)]
@@ -100,7 +101,7 @@ class Maker:
         return "concat[piece](%s)[piece -> %s]" % (", ".join(parts), axis)
 
     def covered(self, x, y):
-        """All slices of a value, each read by something else."""
+        """All slices of a value, each read by another statement."""
         axis = self.rng.choice(("seq", "embed"))
         n = self.n[axis]
         cuts = sorted(self.rng.sample(range(1, n), min(n - 1, self.rng.choice((1, 1, 2)))))
@@ -120,7 +121,8 @@ class Maker:
         return form.format(x, y, axis, at)
 
     def halves(self, x, y):
-        """Two parts of the features that gate each other, as rotary angles turn them."""
+        """Two parts of the features that are multiplied with each other, like rotary embeddings rotate
+        them."""
         n = self.n["embed"] // 2
         parts = self.let("%s[embed -> (two = 2, half = %d)]" % (x, n), "r")
         a, b = self.fresh(), self.fresh()
@@ -144,7 +146,7 @@ class Maker:
     # ---- structure ----
 
     def body(self, values, n):
-        """n statements; each reads what came before, mostly values with a reader already."""
+        """n statements; each reads earlier values, mostly values that already have a reader."""
         kinds = ((self.mapped, 2), (self.paired, 3), (self.normed, 1.5), (self.scaled, 1), (self.through, 2),
                  (self.block, 2), (self.pieces, 1.5), (self.covered, 1.5), (self.turned, 1), (self.halves, 1),
                  (self.narrowed, 1), (self.soft, 0.5), (self.dropped, 0.5))
@@ -173,7 +175,7 @@ class Maker:
 
 
 def optimizers(rng, lines):
-    """The entry `optimizer`, and others with parameters of their own."""
+    """The entry `optimizer` of the train block, and others for parameters of their own."""
     calls = ["sgd(lr = 0.2, momentum = 0.9%s)", "sgd(lr = 0.1%s)", "adamw(lr = 0.01, eps = 1e-2%s)",
              "adamw(lr = 0.01, eps = 1e-2, decay = 0.1, decay_if = rank > 1%s)"]
     call = lambda: rng.choice(calls) % rng.choice(CLIPS).replace(", own_norm = true", "")
@@ -188,7 +190,7 @@ def optimizers(rng, lines):
 
 
 def make(rng):
-    """(program, optimizer)"""
+    """Returns (program, optimizer)"""
     maker = Maker(rng)
     for _ in range(rng.choice((0, 1, 2))):
         w = maker.fresh("w")
@@ -229,7 +231,7 @@ def pipeline(rng, program, size):
 
 
 def layout(rng, program):
-    """(lines, ranks)"""
+    """Returns (lines of the parallel block, ranks)"""
     sizes, lines = {}, []
     if rng.random() < 0.6:
         sizes["pipe"] = rng.choice((2, 2, 2, 3, 4))
@@ -277,7 +279,7 @@ class Odd(ranks.Odd):
 
 
 def prove(tools, seed, n_layouts, folder):
-    """[(what, verdict, said)]"""
+    """Returns [(what was run, verdict, output)]"""
     odd, found = Odd(tools, seed, n_layouts), []
     path = os.path.join(folder, "%d.dsl" % seed)
     for lines, n in [([], 1)] + odd.layouts:

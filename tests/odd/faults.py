@@ -21,11 +21,13 @@ import layouts
 import ranks
 
 MOST = 4
-UNSEEN = ("event", "text", "message")  # of what runs beside other work, and of names: ranks compute the same
+# kinds of faults in what runs at the same time as other work, and in names: ranks compute the same
+# values with them
+UNSEEN = ("event", "text", "message")
 
 
 def bits_of(case, name, flags):
-    """What the plan leaves, or how it failed: a tuple."""
+    """The result of running the plan, or how it failed, as a tuple."""
     base = os.path.join(case.folder, name)
     shutil.rmtree(base + ".saved", ignore_errors=True)
     if os.path.exists(base + ".log"):
@@ -40,7 +42,7 @@ def bits_of(case, name, flags):
 
 
 def accepted(tool, folder, name, seed, n):
-    """[(kind, name of the plan)], and how many faults were refused."""
+    """[(kind, name of the plan)] of faults that were accepted, and the number that was refused."""
     base = os.path.join(folder, name)
     done = subprocess.run([tool, base + ".plan", str(seed), str(n), base], capture_output=True, text=True, timeout=1800)
     if done.returncode:
@@ -51,7 +53,7 @@ def accepted(tool, folder, name, seed, n):
 
 
 def check(tools, seed, counts, n_faults, n_layouts, keep, how):
-    """Lines of what is wrong."""
+    """Lines about what is wrong."""
     wrong, odd = [], ranks.Odd(tools[:2], seed, n_layouts)
     for number, (lines, n_ranks) in enumerate(odd.layouts):
         with tempfile.TemporaryDirectory(prefix="faults-") as folder:
@@ -61,7 +63,7 @@ def check(tools, seed, counts, n_faults, n_layouts, keep, how):
             except ranks.Failed as failure:
                 if ranks.is_bad("", failure.args[0]):
                     wrong.append("seed %d, layout %d: %s" % (seed, number, failure.args[0]))
-                counts[failure.args[0]] += 1 # refused
+                counts[failure.args[0]] += 1 # the certificate refused it
                 continue
             try:
                 faults, refused, differ = accepted(tools[2], folder, "right", seed, n_faults)

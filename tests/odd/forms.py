@@ -148,7 +148,7 @@ STATED = (
 
 class Forms:
     def function(self, text, **words):
-        """Its name in the program."""
+        """The name of the second input in the program."""
         name = self.fresh("fn")
         for word, put in dict(words, NAME=name).items():
             text = text.replace(word, put)
@@ -158,7 +158,8 @@ class Forms:
     # ---- attention and what streams like it ----
 
     def heads_of(self, x):
-        """q, k, v of a value with `seq` and `embed` as texts, and names of axes; None: it has no such axes."""
+        """q, k, v made from a value with the axes `seq` and `embed`, as texts, and names of axes;
+        None: it has no such axes."""
         name, axes = x
         if not ("seq" in axes and "embed" in axes) or "heads" in axes or "head" in axes:
             return None
@@ -177,7 +178,7 @@ class Forms:
         return self.let(axes, "%s:linear[(%s, %s), embed](%s, std = 0.3)" % (label, heads, head, o))
 
     def streamed(self, x):
-        """Attention by a function of the program's own."""
+        """Attention by a function that the program defines itself."""
         found = self.heads_of(x)
         if not found:
             return self.pooled(x)
@@ -232,7 +233,7 @@ class Forms:
         return self.out_of_heads(x[1], o[0], heads, head)
 
     def pooled(self, x):
-        """A weighted mean along an axis, weights from the value itself."""
+        """A weighted mean along an axis, with weights computed from the value itself."""
         name, axes = x
         own = self.own_axes(x, 2)
         if not own:
@@ -298,7 +299,7 @@ class Forms:
     # ---- what is used in several places ----
 
     def tied(self, x):
-        """With a parameter of the top level that is used elsewhere, too."""
+        """Uses a parameter of the top level that other statements use, too."""
         name, axes = x
         near = [p for p, own in self.top if set(own) <= set(axes)]
         if near:
@@ -313,7 +314,7 @@ class Forms:
         return self.let(axes, "%s * (1 + 0.5 * %s)" % (name, p))
 
     def beside(self, x):
-        """With the second input."""
+        """Uses the second input."""
         name, axes = x
         if not self.second or not set(self.second[1]) <= set(axes):
             return self.pointwise(x)

@@ -42,14 +42,15 @@ def pipeline_line(rng, loops, axis, size, text):
     counts = [re.search(r"repeat %s in layers(\d+)" % loop, text) for loop in loops]
     total = sum(int(count[1]) for count in counts if count)
     options = 'schedule = "%s"' % schedule + (", chunks = %d" % chunks if chunks > 1 else "")
-    if 1 < size * chunks <= total + 1 and rng.random() < 0.3:  # pieces of unlike length
+    if 1 < size * chunks <= total + 1 and rng.random() < 0.3:  # pieces of different lengths
         cuts = sorted(rng.sample(range(total + 1), size * chunks - 1))
         options += ", cuts = (%s)" % ", ".join(map(str, cuts))
     return "pipeline %s on %s (%s)" % (", ".join(loops), axis, options)
 
 
 def zero_line(rng, axes):
-    """What is gathered ahead, and buckets that go on in the next iteration, are of loops whose parameters fill some."""
+    """Loops that gather parameters ahead, or whose buckets are summed in the next iteration, need
+    parameters that fill some buckets."""
     level = rng.choice((2, 3, 3))
     options = rng.choice(([], ["bucket = 256B"], ["bucket = 1KB"], ["bucket = 4KB"]))
     if level == 3 and rng.random() < 0.6:
@@ -58,7 +59,8 @@ def zero_line(rng, axes):
 
 
 def usual(rng, program):
-    """Samples over one mesh axis, features over another, positions or stages over a third, states shared by the first."""
+    """A sensible layout: samples over one mesh axis, features over another, positions or stages over a
+    third, optimizer states split over the first."""
     sizes = {"data": rng.choice([d for d in (2, 2, 4) if program.dims["batch"] % d == 0])}
     lines = ["shard batch on data"]
     wide = [d for d in ("ffn", "wide", "mid", "heads", "vocab", "experts") if program.dims.get(d, 1) % 2 == 0]
@@ -83,12 +85,13 @@ def usual(rng, program):
 
 
 def make(rng, program):
-    """(lines of the parallel block, ranks)"""
+    """Returns (lines of the parallel block, ranks)"""
     return usual(rng, program) if rng.random() < 0.3 else strange(rng, program)
 
 
 def chosen(rng, program):
-    """What the compiler chooses, by step time or by memory; sometimes with lines that stay."""
+    """A layout that the compiler chooses, by step time or by memory; sometimes with lines that it must
+    keep."""
     line = "auto" + rng.choice(("", "", " (minimise = memory)"))
     kept = [["micro batch = 2"], ["remat " + rng.choice(program.loops)] if program.loops else []]
     return rng.choice(([], [], *kept)) + [line], rng.choice((2, 3, 4, 4, 8))

@@ -52,7 +52,7 @@ PRECISION}
 """
 SGD = "sgd(lr = 0.5, momentum = 0.9, decay = 0.05, clip = 1.0)"
 ADAM = "adamw(lr = 0.01, eps = 1e-2, decay = 0.1, decay_if = rank > 1, clip = 0.5)"
-# optimizer, precision, which of ranks.ROUNDOFF, layouts
+# optimizer, precision, index into ranks.ROUNDOFF, layouts
 PRECISIONS = {
     "f32": (SGD, None, "f32", ("three", "buckets", "whole", "staged")),
     "adam": (ADAM, None, "f32", ("three", "buckets")),
@@ -103,7 +103,7 @@ def program(optimizer, precision):
 
 
 def resumes(case, name):
-    """What differs from the run without an interruption, or None."""
+    """What differs from the run without an interruption; None: nothing."""
     base, first = os.path.join(case.folder, name), "step-%08d" % 1
     part = base + ".part"
     shutil.copytree(os.path.join(base + ".saved", first), os.path.join(part, first))
@@ -132,7 +132,7 @@ def steps_of(run):
 
 
 def check_step(serial, wide, precision):
-    """Of the second step, whose momentum is the sum of both gradients."""
+    """The update of the second step, whose momentum is the sum of both gradients."""
     mine, want = steps_of(serial), steps_of(wide)
     off = math.sqrt(sum((a - b) ** 2 for name in want for a, b in zip(mine[name], want[name])))
     norm = math.sqrt(sum(b * b for name in want for b in want[name]))
@@ -146,7 +146,7 @@ def check_step(serial, wide, precision):
 
 
 def check_precision(tools, name):
-    """[(what, None or what is wrong)]"""
+    """Returns [(what was run, None or what is wrong)]"""
     optimizer, text, precision, names = PRECISIONS[name]
     found = []
     with tempfile.TemporaryDirectory(prefix="precisions-") as folder:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the language: odd on purpose, well typed, and tame in their numbers.
 
-make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A value is a name with
-its axes; a statement takes values of a pool to a new one. Numbers stay near 1 (what could grow goes through a norm or
-a bounded function), so that the gradients of two right runs differ by rounding only; decisions (`where`, `topk`,
-scatter positions) rest on positions and data, which no layout rounds."""
+make(rng) gives a Program, whose text has places for OPTIMIZER and SEED, and a line `NUDGE x`. A
+value is a name with its axes; a statement makes a new value from values of a pool. Numbers stay
+near 1 (values that could grow pass through a norm or a bounded function), so that the gradients of
+two right runs differ by rounding only. Decisions (`where`, `topk`, scatter positions) depend on
+positions and data only, which no layout rounds."""
 
 import math
 import re
@@ -28,12 +29,14 @@ class Maker(blocks.Blocks, forms.Forms):
     def __init__(self, rng):
         self.rng = rng
         self.dims = {}
-        self.axes = {}  # of `axis` names: extent now
+        self.axes = {}  # for names `axis`: the extent at present
         self.lines = []
         self.indent = "  "
         self.count = 0
         self.loops, self.places, self.layers, self.bodies = [], [], [], {}
-        self.nothing, self.top = [], []  # top: parameters of the top level that may be used again; in a layer: nothing
+        # top level: parameters that may be used again; in a layer: none. Name and axes of the
+        # second input
+        self.nothing, self.top = [], []
         self.second = None  # name and axes of a second input
         self.has_keys = False
         self.depth = 0
@@ -51,7 +54,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.dims.get(axis) or self.axes[axis]
 
     def dim(self, stem, extent):
-        """A dim that exists with this extent, or a new one."""
+        """The name of a dim with this extent: an existing one, or a new one."""
         name = stem
         while name in self.dims and self.dims[name] != extent:
             name += "_"
@@ -73,7 +76,7 @@ class Maker(blocks.Blocks, forms.Forms):
         a = a or self.rng.choice([axis for axis in axes if axis in self.feature])
         choices = [d for d in self.feature_dims if d not in axes or d == a]
         b = b or self.rng.choice(choices)
-        if b == a:  # to the same axis: through a second name
+        if b == a:  # a product to the same axis, through a second name
             wide = self.dim("mid", self.rng.choice((4, 8, 12)))
             if wide in axes:
                 return self.pointwise(x)
@@ -121,7 +124,8 @@ class Maker(blocks.Blocks, forms.Forms):
         kind = self.rng.choice(("layernorm", "rmsnorm", "softmax"))
         if kind == "softmax":
             return self.let(axes, "%d * softmax[%s](2 * %s)" % (self.extent(axis), axis, name))
-        # Of two elements a mean and a deviation leave a sign alone, whose slope is that of 1 / sqrt(eps) where they are alike.
+        # Of two elements, mean and deviation only leave a sign, whose slope is that of 1 /
+        # sqrt(eps) where the elements are equal.
         eps = ", eps = 0.1" if kind == "layernorm" and self.extent(axis) == 2 else ""
         return self.let(axes, "%s:%s[%s](%s%s)" % (label, kind, axis, name, eps))
 
@@ -135,7 +139,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.let(axes, self.rng.choice(("%s * %s", "%s + %s", "%s - 0.5 * %s")) % (name, p))
 
     def narrowed(self, x):
-        """Reduced over an axis, and added back or left."""
+        """Reduces a value over an axis, and adds the result back, or leaves it."""
         name, axes = x
         some = [a for a in axes if a != "batch"]
         if not some:
@@ -201,7 +205,7 @@ class Maker(blocks.Blocks, forms.Forms):
         )
 
     def regrouped(self, x):
-        """Split in two and merged again, with something in between."""
+        """Splits an axis in two and merges it again, with a statement in between."""
         name, axes = x
         axis = [a for a in axes if a in self.dims and a != "batch" and self.dims[a] % 2 == 0 and self.dims[a] > 2]
         if not axis:
@@ -238,7 +242,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.let(axes, "%s[%s = %d]" % (s[0], two, self.rng.choice((0, 1))))
 
     def joined_ends(self, x):
-        """Two halves of an axis by `axis`, exchanged."""
+        """Exchanges the two halves of an axis."""
         name, axes = x
         axis = [a for a in axes if a in self.dims and a != "batch" and self.dims[a] >= 4]
         if not axis:
@@ -282,7 +286,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.let(axes, "%s:linear[(%s, %s), embed](%s, std = 0.3)" % (out, heads, head, o[0]))
 
     def looked_up(self, x):
-        """A table by the tokens, added."""
+        """Adds rows of a table, looked up by the tokens."""
         name, axes = x
         if self.tokens is None or not set(self.tokens[1]) <= set(axes):
             return self.pointwise(x)
@@ -296,7 +300,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.let(axes, "%s + %s[vocab = %s]" % (name, t, self.tokens[0]))
 
     def routed(self, x):
-        """Experts: tokens to slots by their number, and back."""
+        """Experts: sends tokens to slots by their position, and back."""
         name, axes = x
         if self.tokens is None or set(axes) != {"batch", "seq", "embed"} or self.in_loop and self.rng.random() < 0.5:
             return self.pointwise(x)
@@ -333,7 +337,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return self.let(axes, "dropout(%s, %s)" % (name, self.rng.choice(("0.1", "0.5"))))
 
     def stated(self, x):
-        """Running mean of batch means, read before it is assigned."""
+        """A running mean of the means of batches, which is read before it is assigned."""
         name, axes = x
         own = [a for a in axes if a != "batch" and a in self.dims]
         if "batch" not in axes or len(own) + 1 != len(axes):
@@ -345,7 +349,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return r
 
     def multiplied(self, x):
-        """With itself under another name: a Gram matrix along an axis."""
+        """A product of a value with itself under another axis name: a Gram matrix along an axis."""
         name, axes = x
         names = {"seq": "kseq", "embed": "embed2"}
         axis = [a for a in axes if a in names and names[a] not in axes]
@@ -374,7 +378,7 @@ class Maker(blocks.Blocks, forms.Forms):
     # ---- structure ----
 
     def step(self, x):
-        """One random statement or a few; the value after them."""
+        """One random statement or a few; returns the value after them."""
         rng = self.rng
         options = [
             (self.pointwise, 3),
@@ -417,11 +421,12 @@ class Maker(blocks.Blocks, forms.Forms):
         return what(x)
 
     def tame(self, x):
-        """Bounded again, after many steps."""
+        """Bounds a value again, after many statements."""
         return self.let(x[1], "1.5 * tanh(0.7 * %s)" % x[0])
 
     def back_to(self, x, axes):
-        """The value with exactly these axes: what is new is reduced or made a feature, what is gone is spread."""
+        """Gives the value exactly these axes: an axis that is too much is reduced or made a feature, a
+        missing one is added by broadcasting."""
         for a in [a for a in x[1] if a not in axes]:
             gone = [b for b in axes if b not in x[1] and b in self.feature]
             if a in self.feature and gone:
@@ -439,7 +444,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return x
 
     def loop(self, x, extra=None):
-        """A repeat over layers: the value is carried, perhaps a second one too."""
+        """A repeat over layers, which carries the value and perhaps a second one."""
         rng = self.rng
         name, axes = x
         if any(a in self.axes for a in axes):
@@ -478,7 +483,7 @@ class Maker(blocks.Blocks, forms.Forms):
         return carried, axes
 
     def in_layer(self, x):
-        """Some statements as a layer of their own, called once or twice."""
+        """Some statements as a layer of their own, which is called once or twice."""
         name, axes = x
         if any(a not in self.dims for a in axes):
             return self.step(x)
@@ -495,7 +500,8 @@ class Maker(blocks.Blocks, forms.Forms):
         self.places.append(layer)
         label = self.fresh("b")
         has_state = re.search("state |batchnorm|ghostnorm", self.layers[-1])
-        if set(y[1]) == set(axes) and not has_state and self.rng.random() < 0.3:  # one instance, twice
+        # calls one instance twice
+        if set(y[1]) == set(axes) and not has_state and self.rng.random() < 0.3:
             self.say("%s = %s:%s" % (label + "f", label, layer))
             z = self.let(axes, "%sf(%s)" % (label, name))
             return self.let(axes, "%sf(%s)" % (label, z[0]))
@@ -521,7 +527,7 @@ class Maker(blocks.Blocks, forms.Forms):
 
 
 def metrics(rng, axes, xent):
-    """Lines of the train block: some numbers beside the loss."""
+    """Lines of the train block: metrics besides the loss."""
     over = ", ".join(axes)
     forms = ["mean[%s](y * tanh(y))" % over, "sum[%s](sin(y)) / 16" % over]
     forms += ["sum[batch](f32(bernoulli[batch](0.4)))", "mean[batch](mean[%s](y))" % ", ".join(axes[1:])] * (len(axes) > 1)
@@ -536,13 +542,13 @@ def metrics(rng, axes, xent):
 
 
 def parameters(text):
-    """Ends of paths, each of one declaration."""
+    """The last parts of paths that belong to one declaration each."""
     names = re.findall(r"param (\w+)\[", text)
     return names + [name + ".*" for name in re.findall(r"\b(\w+):linear", text)]
 
 
 def chosen(rng, names):
-    """At most a third of them, as the text of an entry; they are taken out."""
+    """Takes out at most a third of them; returns them as the text of an entry."""
     some = rng.sample(names, rng.choice(range(1, len(names) // 3 + 1)))
     for name in some:
         names.remove(name)
@@ -551,7 +557,8 @@ def chosen(rng, names):
 
 
 def groups(rng, names, result):
-    """Lines of the train block: what is frozen; parameters with an optimizer of their own, or a loss in turn."""
+    """Lines of the train block: frozen parameters; parameters with an optimizer of their own, or with
+    a loss of their own in turn."""
     lines = []
     if len(names) >= 3 and rng.random() < 0.3:
         lines.append("  frozen = " + chosen(rng, names))

@@ -38,7 +38,8 @@ OWN = """fn own(p[...], g[...], updates, lr, factor = 0.9) -> [...] {
   return p - lr * next / (high + 0.01 * sqrt(updates))
 }
 """
-OPTIMIZERS = (  # small changes may change much of what these do, so that ranks.py leaves them out
+# small changes of the data change much of what these programs compute, so ranks.py leaves them out
+OPTIMIZERS = (
     "lion(lr = warmup_linear(0.01, warmup = 2, total = 9), clip = 1.0)",
     "lamb(lr = 0.02, decay = 0.1, decay_if = rank >= 2, clip = 1.0)",
     "adafactor(lr = 0.05, decay = 0.01, threshold = 0.5)",
@@ -49,7 +50,7 @@ KNOWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "refused.txt")
 
 
 def verdict_of(dtc, path, options):
-    """(what became of it, what was said)"""
+    """Returns (verdict, output)"""
     try:
         command = [dtc, path, "-o", path + ".plan", "--no-kernels"] + options
         done = subprocess.run(command, capture_output=True, timeout=LIMIT)
@@ -82,12 +83,13 @@ class Odd(ranks.Odd):
         return super().text(seed, precision, factor).replace("loss_scale = 256", "loss_scale = " + self.scale)
 
     def options(self, number):
-        """What dtc is told beside the program, by the number of the layout; 0: the serial program."""
+        """The options of dtc besides the program, by the number of the layout; 0: the serial
+        program."""
         rng = random.Random(self.seed * 1000 + number)
         return (["--parallel", "odd"] if number else []) + rng.choice(([],) * 6 + (["--target=sm_90a"],) * 2 + (["--unfused"],))
 
     def blocks(self):
-        """(what, block, options); the serial program first."""
+        """Returns (name, block, options) of each; the serial program first."""
         blocks = [("serial", "")] + [("; ".join(lines), layouts.text(lines, n)) for lines, n in self.layouts]
         return [
             (" ".join([what] + [o for o in self.options(number) if "=" in o or "un" in o]), block, self.options(number))
@@ -101,7 +103,8 @@ class Odd(ranks.Odd):
         return verdict_of(self.dtc, path, options)
 
     def all(self, folder):
-        """(what, verdict, said) of each; a refusal that is known has that verdict."""
+        """Returns (name, verdict, output) of each; a refusal that is known has a verdict of its
+        own."""
         for number, (what, block, options) in enumerate(self.blocks()):
             verdict, said = self.verdict(folder, block, options)
             row = (self.seed, number, "%08x" % zlib.crc32((self.text(ranks.SEEDS[0]) + block).encode()))
@@ -115,7 +118,7 @@ class Odd(ranks.Odd):
 
 
 def first_words(said):
-    """Of the error, without names of files."""
+    """The message of the error, without names of files."""
     found = re.search(r"internal error: (?:the (?:layout|plan) is not proved[^:]*: )?([^\n]*)", said)
     return re.sub(r" \((?:in|function) .*", "", found.group(1))[:100] if found else "no end or a crash"
 
@@ -143,7 +146,8 @@ def show(odd, what, verdict, said):
 
 
 def minimise(odd, number):
-    """As ranks.minimise, by what dtc says; layout 0 is the serial program, as in refused.txt."""
+    """Like ranks.minimise, but judges by what dtc says; layout 0 is the serial program, as in
+    refused.txt."""
     odd.judge_layout = lambda folder, block: odd.verdict(folder, block, odd.options(number))
     odd.layouts = [([], 1)] + odd.layouts
     ranks.minimise(odd, number)

@@ -67,11 +67,11 @@ JOBS = int(os.environ.get("DT_ODD_JOBS", os.cpu_count() or 2))
 SECOND = os.environ.get("DT_SECOND_CC", "clang")
 
 
-CHOSEN = -1  # of layouts: those that the compiler chooses
+CHOSEN = -1  # number of layouts; of those, how many the compiler chooses
 
 
 class Failed(Exception):
-    """verdict, output"""
+    """Returns verdict and output"""
 
 
 def execute(command, what, environment=None, seconds=300):
@@ -90,11 +90,12 @@ def execute(command, what, environment=None, seconds=300):
 
 # ---- what a run leaves ----
 
-STORED = {"F32": 2.0**-22, "BF16": 2.0**-8, "F16": 2.0**-11}  # one unit of the last place of what is saved; f32: two
+# one unit of the last place of a saved value; for f32 two
+STORED = {"F32": 2.0**-22, "BF16": 2.0**-8, "F16": 2.0**-11}
 
 
 class Values(array):
-    """A saved tensor as floats. unit: of its dtype, relative to the largest value."""
+    """A saved tensor as floats. unit: a unit of its dtype, relative to the largest value."""
 
     unit = STORED["F32"]
 
@@ -122,7 +123,7 @@ def read_tensors(path):
 
 
 def numbers(event):
-    """name -> value of all that an event of the log shows, but for times and rates."""
+    """name -> value of everything that an event of the log contains, except times and rates."""
     shown = event.get("losses") or {"": event}
     found = {}
     for loss, values in shown.items():
@@ -195,7 +196,8 @@ class Case:
 
 
     def goes_on(self, name, saved):
-        """The run of this plan from the first checkpoint of another, whose files begin with `saved`."""
+        """Runs this plan from the first checkpoint of another run, whose files begin with
+        `saved`."""
         base, first = os.path.join(self.folder, name), "step-%08d" % 1
         part = base + ".part"
         shutil.rmtree(part, ignore_errors=True)
@@ -224,7 +226,8 @@ def difference(x, y):
 
 
 def unscaled(optimizer, norm):
-    """What adamw would make of the whole gradient, were it small: its largest update does not tell how large that is."""
+    """The update that adamw would make if the whole gradient were small: adamw's largest update does
+    not tell how small the gradient is."""
     calls = re.findall(r"adamw\(lr = ([\d.]+), eps = ([\de.-]+)([^)]*)", optimizer)
     return max((shortened(norm, rest) * float(lr) / float(eps) for lr, eps, rest in calls), default=0)
 
@@ -235,7 +238,8 @@ def shortened(norm, rest):
 
 
 def compare(got, want, near, optimizer, precision, *nudged):
-    """None, or what differs. near: see above, the run in float32 or that of nudged data; nudged: other such runs."""
+    """None, or what differs. near: the run in float32, or with nudged data, as described above;
+    nudged: more such runs."""
     roundoff = ROUNDOFF[precision]
     slack, times = (2.0**12, 1) if precision == "f32" else (32, 4)
     if got.names != want.names or len(got.steps) != len(want.steps) or len(got.saved) != len(want.saved):
@@ -248,7 +252,8 @@ def compare(got, want, near, optimizer, precision, *nudged):
     for i, (mine, serial) in enumerate(zip(got.saved, want.saved)):
         if set(mine) != set(serial):
             return "tensors %s" % sorted(set(mine) ^ set(serial))
-        before = want.saved[i - 1 if i else 1]  # the update: also of the first step, about that of the second
+        # the change is that of two steps: its first half is about as large as the second
+        before = want.saved[i - 1 if i else 1]
         update = {name: difference(serial[name], before[name]) for name in serial}
         norm = want.norms[i]
         most = max(max(update.values(), default=0.0), unscaled(optimizer, norm))
@@ -297,7 +302,7 @@ class Odd:
         )
 
     def serial(self, folder, seed):
-        """The run, and the one whose distance from it measures what rounding does."""
+        """The run, and another run whose distance from it measures the effect of rounding."""
         if (folder, seed) not in self.runs:
             want = Case(self.tools, folder, self.text(seed)).run("serial%d" % seed)
             factor = 1.000001 if self.precision == "f32" else 1
@@ -322,7 +327,7 @@ class Odd:
         return "; ".join(wrong) or None
 
     def judge(self, folder, run):
-        """(verdict, what was said)"""
+        """Returns (verdict, output)"""
         try:
             found = [self.differs(folder, SEEDS[0], run)]
             for seed in SEEDS[1:] if found[0] else ():
@@ -333,7 +338,7 @@ class Odd:
         return ("different", "\n".join(wrong)) if len(wrong) > 1 else ("equal", "")
 
     def check_serial(self, folder):
-        """Verdicts of the serial program's other builds."""
+        """Verdicts on the other builds of the serial program."""
         yield "unfused", self.judge(folder, lambda case, _: [("", case.run("unfused", options=["--unfused"]))])
         if shutil.which(SECOND):
             try:
@@ -357,13 +362,13 @@ class Odd:
         yield "gone on from a serial step: ", run
 
     def judge_layout(self, folder, block):
-        """Of no block: the serial program."""
+        """The serial program, without a parallel block."""
         if block:
             return self.judge(folder, lambda case, seed: self.laid_out(case, seed, block))
         return self.judge(folder, lambda case, _: [("", case.run("layout"))])
 
     def check(self):
-        """[(what, verdict, said)]"""
+        """Returns [(name, verdict, output)]"""
         found = []
         with tempfile.TemporaryDirectory(prefix="odd-") as folder:
             try:
@@ -378,7 +383,8 @@ class Odd:
 
 
 def is_bad(what, verdict):
-    """Refused is good for a layout; for a serial program it only says that the generator made nonsense."""
+    """Whether the verdict is good. A layout may be refused; if the serial program is refused, the
+    generator made a wrong program."""
     return verdict != "equal" and not re.fullmatch(r"E\d+", verdict)
 
 
@@ -417,7 +423,7 @@ def run_all(tools, first, count, n_layouts, state):
 
 
 def minimise(odd, number):
-    """Layout lines, then program lines, that can go while the verdict stays of its kind."""
+    """Removes layout lines, then program lines, as long as the verdict stays of the same kind."""
     lines, ranks = odd.layouts[number]
 
     def verdict(text, kept):

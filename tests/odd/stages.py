@@ -64,7 +64,7 @@ train {
 PRECISION}
 """
 F16 = "mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)"
-LAYOUTS = {  # ranks, lines, the layout in which its checkpoints go on
+LAYOUTS = {  # ranks, lines of the block, the layout in which a run continues from its checkpoints
     "gpipe": (2, 'mesh pipe = 2; pipeline h on pipe (schedule = "gpipe")', "four"),
     "four": (4, "mesh pipe = 4; pipeline h on pipe; micro batch = 4", "there and back"),
     "interleaved": (
@@ -108,7 +108,7 @@ def integers(folder, step):
 
 
 def goes_on(case, name, other, serial):
-    """The run that goes on in another layout from the checkpoint of this one's first step."""
+    """The run in another layout that continues from the checkpoint of this layout's first step."""
     base, first = os.path.join(case.folder, name), "step-%08d" % 1
     part = "%s.to.%s" % (base, other)
     shutil.copytree(os.path.join(base + ".saved", first), os.path.join(part, first))
@@ -123,7 +123,7 @@ def goes_on(case, name, other, serial):
 
 
 def check(tools, folder, optimizer, text, precision):
-    """[(what, None or what is wrong)]"""
+    """Returns [(name, None or what is wrong)]"""
     found = []
     line = "  precision = %s\n" % text if text else ""
     case = ranks.Case(tools, folder, PROGRAM.replace("OPTIMIZER", optimizer).replace("PRECISION", line))

@@ -111,8 +111,7 @@ static bool transfer(DtClusterLinks *l, uint32_t node, bool sends, void *bytes, 
 {
     DtSlot *slot = l->rank->slot;
     const DtSocketWait wait = wait_new(l);
-    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* buffer for the bytes of a rank of another
-                                                    * node */
+    dt_shared_wait(slot, UINT32_MAX, dt_now_ns()); /* waits for a rank of another node */
     const DtSocketResult result = sends ? dt_socket_send(l->fds[node], bytes, n, &wait)
                                         : dt_socket_recv(l->fds[node], bytes, n, &wait);
     dt_shared_go_on(slot);

@@ -101,8 +101,8 @@ static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
     return dt_sync_area(sizeof(Area) + size * sizeof(Member));
 }
 
-/* The number of the area of a group. Groups that contain only some stages are numbered as if they
- * contained all stages. */
+/* Bytes of all areas of a group record. Groups that contain only some stages are numbered as if
+ * they contained all stages. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
     uint32_t stages =
@@ -169,7 +169,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
 static void close_shm(DtComm *comm)
 {
     (void)comm;
-} /* false if a part of it lies outside of the rank's arena in the mapping */
+} /* nothing to close: all of its memory is in the rank's arena and in the mapping */
 
 static Group *group_of(const DtComm *comm, const DtRankGroup *known)
 {

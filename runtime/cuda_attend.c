@@ -22,7 +22,7 @@ enum { OLDEST = 91600, ALIGNED = 16, PLACED = 256 };
 typedef struct Row {
     DtSdpaGraph graph;
     bool is_there;
-    float scale, hidden, one, window; /* whether the graph reads this operand */
+    float scale, hidden, one, window; /* numbers that the graph reads from here */
     DtCudaFunction *statistic;
 } Row;
 
@@ -115,7 +115,7 @@ static bool is_alike(DtPlanSdpa x, DtPlanSdpa y)
 
 static uint64_t placed(uint64_t bytes) { return (bytes + PLACED - 1) / PLACED * PLACED; }
 
-/* An operand with one number for each query. */
+/* Bytes of an operand that has one number for each query. */
 static uint64_t row_bytes(const DtPlanSdpa *s)
 {
     return placed((uint64_t)(s->batch * s->heads * s->queries) * sizeof(float));

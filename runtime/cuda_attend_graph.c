@@ -34,7 +34,7 @@ enum { /* attributes */
        REDUCE_OP = 1600, REDUCE_PRECISION = 1601, REDUCE_X = 1610, REDUCE_Y = 1611,
        REDUCE_OF = 1612, RESHAPE_X = 2200, RESHAPE_Y = 2201
 };
-enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* number of elements */
+enum { F32 = 0, F16 = 2, I32 = 4, BF16 = 9, BOOL = 11 }; /* types of elements */
 enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, COPY = 21, GREATER = 302,
        NOT_LESS = 303, INDEX = 501, SELECT = 601 };
 enum { REDUCE_ADD = 0, REDUCE_MAX = 3 };
@@ -65,7 +65,7 @@ typedef struct Knob {
 typedef struct Engine {
     int from, to;              /* capabilities */
     size_t oldest, older_than; /* versions of the library */
-    bool sums_in_memory;       /* elements of dq that are summed in f32 */
+    bool sums_in_memory;       /* dq is summed in f32, in memory of the graph's caller */
     int64_t number;
     Knob knobs[MOST_KNOBS]; /* type 0: the list ends here */
 } Engine;
@@ -89,7 +89,8 @@ typedef struct Build {
     DtSdpaGraph *graph;
     DtCudnnDesc *ops[MOST_OPS];
     int64_t n_ops, next;
-    uint64_t least; /* bytes of workspace above which a plan is rejected; 0: no limit */
+    uint64_t least; /* the smallest workspace of the plans that needed too much; 0: there was
+                     * none */
     int io;
     bool sums_in_memory; /* of dq */
     bool good;
@@ -167,7 +168,8 @@ static Tensor between(Build *b, int dtype, Shape shape)
     return tensor(b, b->next++, dtype, shape, TENSOR_IS_VIRTUAL);
 }
 
-/* The number of a tensor of an operand; 0 is not used as a number. */
+/* Makes the tensor of an operand; its number for the library is one more, since 0 is not
+ * allowed. */
 static Tensor operand(Build *b, uint32_t number, int dtype, Shape shape)
 {
     b->graph->uses[number] = true;
@@ -299,7 +301,7 @@ static Tensor multiply(Build *b, Tensor a, Tensor with)
     return c;
 }
 
-/* Sets the transposed strides, as products expect their operands. */
+/* The transpose of x, with elements of the type that products read. */
 static Tensor turn(Build *b, Tensor x)
 {
     const Tensor y = between(b, b->io, turned(x.shape));

@@ -193,8 +193,8 @@ static bool find_recorded(DtChoosing *c, uint32_t gemm, DtChoice *choice)
     return true;
 }
 
-/* If the products of a record use their second form, its algorithm is kept as well: another record
- * of the same product, which has only one form, uses it. */
+/* Keeps the algorithm of a record even if its products use their second form: another record of the
+ * same product, which has only one form, uses it. */
 static bool keep_second(const DtChoosing *c, uint32_t gemm, DtChoice *choice)
 {
     const DtChoice *recorded = dt_algorithms_find(&c->rank->recorded, choice->key);

@@ -103,7 +103,7 @@ enum { /* attributes of devices and functions */
     DT_CUDA_CACHE_BYTES = 38, /* bytes of the second-level cache */
     DT_CUDA_CAPABILITY_MAJOR = 75,
     DT_CUDA_CAPABILITY_MINOR = 76,
-    DT_CUDA_SHARED_BYTES = 97, /* the most threads of a block */
+    DT_CUDA_SHARED_BYTES = 97, /* the most shared memory that a block may request */
     DT_CUDA_HOST_SEEN = 2, /* the device can write into memory of the host */
     DT_CUDA_FUNCTION_SHARED = 8,
     DT_CUDA_STREAM_ALONE = 1, /* a stream that does not wait for the default stream */

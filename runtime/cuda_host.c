@@ -8,7 +8,7 @@
 enum {
     PIECES = 512,
     ALIGN = 256,
-    PUT_ROOM = 4 << 20, /* size of the ring, which holds scalars and pieces of larger data */
+    PUT_ROOM = 4 << 20, /* size of the ring for `put`: for scalars, and pieces of larger data */
     PUT_PIECE = PUT_ROOM / 4,
     CELL = 8
 };

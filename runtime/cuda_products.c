@@ -147,7 +147,7 @@ static bool make_layout(const DtLtLibrary *l, const DtCudaMatrix *m, uint32_t dt
            l->layout_set(*ret_layout, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0;
 }
 
-/* The address of each product is set when it runs; until then only the alignment is known. */
+/* Each product passes its own addresses when it runs; until then only their alignment is known. */
 static bool say_operands(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *row, uint64_t vector,
                          uint64_t matrix)
 {
@@ -165,8 +165,8 @@ static bool make_epilogue(const DtLtLibrary *l, const DtPlanGemm *g, DtLtRow *ro
     if (dt_kinds_epilogues[g->epilogue].vector == DT_EPILOGUE_WRITE)
         epilogue = (g->epilogue == DT_PLAN_EPILOGUE_SUM_B) == p->left_is_b ? SUMS_LEFT : SUMS_RIGHT;
     else if (g->epilogue && !p->left_is_b)
-        return false; /* the epilogue's vector has an element for each column of C; the library,
-                       * which computes the transpose, sees them as rows */
+        return false; /* the epilogue's vector has an element for each column of C, but the library
+                       * would need one for each of its rows */
     row->epilogue = epilogue;
     added.lead = g->matrix_row ? g->matrix_row : added.lead;
     row->added = row->out;

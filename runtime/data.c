@@ -266,7 +266,7 @@ void dt_data_end(DtData *data, int64_t samples)
 
 /* ---- reading ---- */
 
-/* The number of the sample's first value in the part of the stream. */
+/* The number, in the part of the stream, of the sample's first value. */
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;

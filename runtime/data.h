@@ -63,7 +63,7 @@ typedef struct DtTokenFormat {
 typedef struct DtTokenFile {
     DtFileView view;
     const char *path;
-    int64_t start; /* number of its first value in the whole stream */
+    int64_t start; /* the number, in the whole stream, of the file's first value */
     int64_t n;
     size_t skip; /* bytes before the first number */
     dev_t device;
@@ -121,7 +121,7 @@ typedef struct DtPermutation {
 
 /* A bijection of 0 .. n - 1, computed without a table; index < n. */
 uint64_t dt_permutation_at(const DtPermutation *permutation, uint64_t index);
-/* A random number below `bound` (at least 1), which depends on the key only; drawn once for each
+/* A random number below `bound` (at least 1), which depends on the key and the epoch; one for each
  * epoch. */
 uint64_t dt_permutation_offset(const DtPermutation *permutation, uint64_t bound);
 

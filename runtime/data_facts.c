@@ -24,7 +24,7 @@ static void add_piece(void *context)
     piece->digest = dt_hash_bytes(piece->at, piece->len, piece->digest);
 }
 
-/* The bytes at .. at + PIECE - 1 of all files, in the order of the files. */
+/* Adds the bytes at .. at + PIECE - 1 of all files, in the order of the files, to the digest. */
 static DtStatus add_bytes(const DtTokens *tokens, uint64_t at, uint64_t *digest)
 {
     uint64_t left = PIECE;

@@ -131,7 +131,7 @@ static const char *what_text_is(const DtTokenFile *file)
                                                 : NULL;
 }
 
-/* Prints a warning about the first file of a source that has another format. */
+/* The warning about a source, which names the first file that seems to have another format. */
 typedef struct Look {
     const DtTokenFormat *format;
     const DtTokenFile *file;

@@ -112,8 +112,8 @@ DtStatus dt_datatext_cut(const DtTokens *tokens)
         struct stat stat_of;
         const bool touched = file->touched;
         file->touched = false;
-        /* Whether the file is still as long as when it was mapped. If its name now belongs to
-         * another file, the mapping still contains the old file, unchanged. */
+        /* Only if the name still belongs to the mapped file, its new size tells more. A file that
+         * was replaced by another of its name stays unchanged in the mapping. */
         if (touched && stat(file->path, &stat_of) == 0 && stat_of.st_dev == file->device &&
             stat_of.st_ino == file->number && stat_of.st_size < (off_t)file->view.len)
             return refuse_cut(tokens, file, stat_of.st_size);

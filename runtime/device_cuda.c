@@ -300,8 +300,8 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
     const uint32_t kernel = inst->ref;
     const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
     const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
-    /* passes one struct with both kinds of values, at most 256 of each, and the workspace; if a
-     * kernel needs only one of these, the struct has one member */
+    /* one struct with the kernel's pointers and integers, at most 256 of each, and the workspace;
+     * if there is only one of these values, the struct has one member */
     uint64_t arguments[513];
     void *parameters[] = {arguments};
     uint32_t n = 0;
@@ -368,7 +368,7 @@ static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret
     return state->rank->failure;
 }
 
-/* Creates the graphs' stream before the first graph is made. */
+/* Looks for windows before any is made. */
 static DtStatus open_windows(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
@@ -533,7 +533,7 @@ static void get(DtDeviceState *state, void *to, DtDeviceAt from, int64_t bytes)
 {
     if (bytes <= 0)
         return;
-    memset(to, 0, (size_t)bytes); /* the text for the message, if the call fails */
+    memset(to, 0, (size_t)bytes); /* what the caller reads if the copy fails */
     if (is_free(state) &&
         good(state, state->driver.get(to, from.at, (size_t)bytes, state->stream), "give bytes"))
         is_done(state);
@@ -753,7 +753,8 @@ static void close_cuda(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
     if (state->stream)
-        d->stream_wait(state->stream); /* before memory is freed, no work may still use it */
+        d->stream_wait(state->stream); /* waits: no work may still use the memory that is freed
+                                        * next */
     if (state->products)
         dt_cuda_products_close(state->products);
     if (state->host)

@@ -30,7 +30,7 @@ typedef struct Exec {
 struct DtPending {
     bool is_there;
     uint32_t inst;
-    int64_t reg[DT_PLAN_REGS]; /* the time at which it was started */
+    int64_t reg[DT_PLAN_REGS]; /* the registers at that time */
 };
 
 /* The number of the step on which random numbers depend. */

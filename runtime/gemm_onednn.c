@@ -257,7 +257,7 @@ static bool make_attributes(DtGemmLibrary *library, bool accumulate,
     return good;
 }
 
-/* The description of the primitive; NULL: oneDNN has no optimised code for it. */
+/* Makes the description of the primitive. False: oneDNN has no optimised code for it. */
 static bool make_primitive_desc(DtGemmLibrary *library, Desc descs[3], bool accumulate,
                                 dnnl_primitive_desc_t *ret_desc)
 {
@@ -344,7 +344,8 @@ static bool try_product(DtGemmLibrary *library, Product *product, uint32_t n_ins
     return good;
 }
 
-/* A matrix that is broadcast along rows or columns (stride 0) cannot be described to oneDNN. */
+/* False for a matrix that is broadcast along rows or columns (stride 0): it cannot be described to
+ * oneDNN. */
 static bool is_matrix(int64_t rows, int64_t cols, int64_t row, int64_t col)
 {
     return (rows == 1 || row > 0) && (cols == 1 || col > 0) &&

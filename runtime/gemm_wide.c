@@ -35,8 +35,8 @@ struct DtGemmWide {
     DtGemmLibrary *library;
     uint32_t n, next_record;
     Wide *products;
-    float *a, *b, *c, *line; /* the records of one tile each, and the record of a sequence of
-                              * tiles */
+    float *a, *b, *c, *line; /* memory for one tile of A, B and C each, and for one row or column of
+                              * a tile */
     int64_t a_size, b_size, c_size;
 };
 

@@ -24,7 +24,7 @@ typedef struct Generator {
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
     int64_t window, vocab;
     int64_t position_stride, vocab_stride; /* elements of the output */
-    int64_t *tokens;                       /* its last window is the row of the input */
+    int64_t *tokens;                       /* all tokens; the last of them fill a window */
     int64_t n_tokens;
     double *weights; /* one number for each entry of the vocabulary */
     int32_t *row;    /* a window of tokens, in the layout of the input */
@@ -124,7 +124,7 @@ static DtStatus read_prompt(Generator *g, const char *prompt)
     return g->n_tokens > 0 ? DT_OK : dt_status_fail(DT_EXIT_USAGE, "the prompt is empty");
 }
 
-/* Makes the state of a generation, as this plan needs it. */
+/* Reads the options for the text to be generated, and checks that the plan has what they need. */
 static DtStatus read_question(Generator *g, DtArena *memory, const char *prompt)
 {
     DtStatus status = find_input(g);

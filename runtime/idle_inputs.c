@@ -17,7 +17,7 @@ enum { MOST_INPUTS = 16, MOST_SAMPLES = 1 << 16, MANY = 8 };
 /* The values of an input that have been read so far. */
 typedef struct Seen {
     char *row;
-    int64_t bytes; /* whether all values of the row are equal */
+    int64_t bytes; /* bytes of the row */
     char first[8]; /* the first value of the row */
     int64_t n;     /* number of values */
     bool all_outside, all_same;

@@ -91,7 +91,7 @@ static json_t *products_json(const DtAlgorithms *products)
     return object;
 }
 
-/* NULL: the library computes all epilogues. */
+/* The products whose epilogues kernels computed; NULL: there are none. */
 static json_t *forms_json(const DtAlgorithms *products)
 {
     json_t *list = NULL;
@@ -229,7 +229,7 @@ static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile 
     return true;
 }
 
-/* Reads a number, or one number for each loss. */
+/* Reads the number of updates: one, or one for each loss. */
 static bool read_updates(DtArena *arena, json_t *root, DtManifest *m)
 {
     json_t *updates = json_object_get(root, "updates"), *value;
@@ -262,7 +262,7 @@ static bool read_scale(const json_t *root, DtScale *ret_scale)
     return dt_scale_is_valid(ret_scale);
 }
 
-/* Returns 1 if the manifest has no scale. */
+/* Reads the rule for random draws; 1 if the manifest has none. */
 static bool read_draws(const json_t *root, int64_t *ret_draws)
 {
     *ret_draws = 1;

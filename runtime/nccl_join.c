@@ -130,8 +130,8 @@ static bool join_channel(DtNcclLinks *l, uint32_t number)
            open_queue(l, link, n_named(rank->plan) + number);
 }
 
-/* Sends a first message through each channel: with it NCCL connects the two ranks, and meanwhile
- * both must wait. */
+/* Sends a first message through a channel: with it NCCL connects the two ranks, and meanwhile both
+ * must wait. */
 static bool greet(DtNcclLinks *l, DtNcclLink *link, DtDeviceAt spare)
 {
     if (!dt_nccl_links_begin(l, link))

@@ -18,7 +18,7 @@
 enum {
     SPINS = 200,       /* looks before the first sleep */
     SLEEP_NS = 100000, /* nanoseconds between two looks */
-    PATIENCE_S = 3     /* nanoseconds to wait for the message that says which rank's failure caused
+    PATIENCE_S = 3     /* seconds to wait for the message that says which rank's failure caused
                         * NCCL's error */
 };
 
@@ -86,7 +86,7 @@ static DtNcclPending *pending_at(const DtNcclLinks *l, uint32_t i)
 
 static bool has_passed(const DtNcclLinks *l, DtCudaEvent *event)
 {
-    /* an error of the stream is reported here, too */
+    /* an error counts as done: the stream reports it, too */
     return l->work.driver->event_query(event) != DT_CUDA_NOT_READY;
 }
 
@@ -145,7 +145,7 @@ static const DtNcclPending *look_at_pending(DtNcclLinks *l)
 typedef struct Wait {
     uint64_t began_ns, moved_ns, deadline_ns; /* moved: the time at which the last operation
                                                * ended */
-    uint64_t forgotten; /* number of operations in progress at the last look */
+    uint64_t forgotten; /* n_forgotten at the last look */
     uint32_t looks, inst;
 } Wait;
 
@@ -240,8 +240,8 @@ static bool are_well(DtNcclLinks *l, const Wait *wait)
     return true;
 }
 
-/* Looks once at all ranks, while this rank waits (is_full: for the oldest operation). False: it
- * must stop waiting. */
+/* Looks once at all ranks while this rank waits; if is_full, it waits for the oldest operation
+ * only. False: it must stop waiting. */
 static bool look_around(DtNcclLinks *l, Wait *wait, bool is_full)
 {
     const DtNcclPending *p = look_at_pending(l);

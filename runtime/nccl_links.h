@@ -24,7 +24,7 @@
 #include "runtime/nccl.h"
 
 typedef struct DtNcclQueue {
-    DtCudaStream *stream; /* NULL: this rank needs no communicator */
+    DtCudaStream *stream; /* NULL: nothing of this rank needs the queue */
     DtDeviceAt sent, got; /* buffers into which strided blocks of its operations are packed */
     uint32_t look;        /* number of the last look that found the queue busy */
     struct DtNcclPending *head; /* its first operation that had not ended at that look */

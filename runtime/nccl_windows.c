@@ -15,7 +15,7 @@
 struct DtNcclHeld {
     DtNcclComm *comm;
     uint64_t at;
-    DtNcclWindow *window; /* NULL: the system does not support windows */
+    DtNcclWindow *window; /* NULL: the system has no windows */
     DtNcclHeld *next;
 };
 

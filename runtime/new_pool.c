@@ -87,7 +87,7 @@ enum { LINE = 64, N_BUFFERS = 1 << 14, LARGEST = 1 << 30, SIZES = 31 };
  * table is empty. */
 typedef struct Buffer {
     void *at;
-    struct Buffer *next; /* the most buffers of one size that are kept free */
+    struct Buffer *next; /* the next of the free buffers of its size */
     uint8_t size;
     bool taken;
 } Buffer;
@@ -137,7 +137,8 @@ static void add_buffer(void *at, uint8_t size)
 {
     lock();
     Buffer *buffer = find_buffer(at);
-    /* if the table is full, the buffer goes back to the allocator when it is freed */
+    /* if the table is full, the buffer is not recorded, and goes back to the allocator when it is
+     * freed */
     if (buffer->at == NULL && n_buffers < N_BUFFERS / 2) {
         *buffer = (Buffer){.at = at, .size = size, .taken = true};
         n_buffers++;

@@ -122,7 +122,7 @@ static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const Dt
                            range->n * dt_kinds_size(store->dtype));
 }
 
-/* The mesh axes, as bits, along which ranks hold different parts. */
+/* The mesh axes, as bits, along which ranks hold different parts of the store. */
 static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 {
     uint32_t bits = 0;
@@ -162,7 +162,7 @@ static int64_t part_before(const Part *p, int64_t index)
     return p->n ? number : differs;
 }
 
-/* Elements of a logical tensor that are being copied to this rank. */
+/* The state of copying elements of a logical tensor to this rank. */
 typedef struct Taking {
     const DtRank *rank;
     const DtPlanStore *store;

@@ -26,8 +26,8 @@ static void put(DtRank *rank, uint32_t inst, uint32_t every_log)
     marks->since = 0;
 }
 
-/* Estimates the duration of an instruction from the time between two runs of the entry: everything
- * that the device did is in that time. */
+/* Adapts the number of instructions for which a mark stands, by the time from one run of the entry
+ * to the next, which contains everything that the device did. */
 static void adapt(DtPosition *marks, uint64_t now_ns)
 {
     const uint64_t each = marks->n_insts ? (now_ns - marks->began_ns) / marks->n_insts : APART_NS;

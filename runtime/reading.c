@@ -17,7 +17,7 @@ typedef struct Ready { /* a batch that was read before it is needed */
 } Ready;
 
 struct DtReading {
-    Batch seen[MOST]; /* how many of them were used in this run of the entry */
+    Batch seen[MOST]; /* the batches that were read in this run of the entry */
     Ready ready[MOST];
     uint32_t n_seen, n_ready;
 };

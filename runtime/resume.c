@@ -26,7 +26,7 @@ typedef struct Chooser {
     DT_VEC(const char *) named;        /* paths of checkpoints that were rejected */
 } Chooser;
 
-/* Makes a message printable: names of tensors come from files and may contain any bytes. */
+/* Prints a note. Names of tensors in it come from files and may contain any bytes. */
 static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void note(const char *format, ...)
 {
@@ -54,8 +54,8 @@ static void name_damaged(Chooser *chooser, const DtCheckpointEntry *entry)
         note("more checkpoints of that folder are passed over");
 }
 
-/* The result of a rank's attempt to load a checkpoint. The folder's list is made from sizes and
- * manifests only, so damage of tensors shows only here. */
+/* Marks those checkpoints of the list that a rank found to be damaged when it loaded them. The list
+ * itself is made from sizes and manifests only. */
 static void mark_damaged(const Chooser *chooser, DtCheckpointList *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
@@ -191,7 +191,7 @@ static bool take_updates(DtRank *rank, const DtManifest *manifest)
         const char *loss = dt_plan_str(plan, plan->objectives[i].loss);
         const DtManifestUpdates *found = NULL;
         for (uint32_t k = 0; k < manifest->n_updates; k++)
-            /* for a loss of any name */
+            /* the only loss, whatever its name */
             if ((plan->n_objectives == 1 && manifest->n_updates == 1) ||
                 strcmp(manifest->updates[k].loss ? manifest->updates[k].loss : "loss", loss) == 0)
                 found = &manifest->updates[k];

@@ -196,7 +196,7 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 
 /* rebuild.c: compiles kernels for this processor if that is necessary; returns the machine code of
  * each unit. */
-/* ret: warnings as lines; may be NULL */
+/* said: warnings as lines; or NULL */
 typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt;
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
@@ -207,7 +207,7 @@ typedef enum DtPhase {
     DT_PHASE_NONE,
     DT_PHASE_LOADING,
     DT_PHASE_RUNNING,
-    DT_PHASE_WAITING /* rank r's part of what other ranks read */,
+    DT_PHASE_WAITING /* for other ranks */,
     DT_PHASE_EVAL,
     DT_PHASE_SAVING,
     DT_PHASE_DONE,
@@ -391,12 +391,12 @@ typedef struct DtCommOps {
      */
     uint64_t (*received)(const DtComm *comm, const DtRankGroup *group);
     uint64_t (*channel_received)(const DtComm *comm, uint32_t channel);
-    /* get copies bytes from an arena of another rank. That rank must call serve, which ends when
+    /* get copies bytes from an arena of another rank. That rank must call serve, which returns when
      * this rank calls release. */
     bool (*get)(DtComm *comm, uint32_t rank, uint32_t arena, int64_t offset, int64_t bytes,
                 void *ret_bytes);
     bool (*serve)(DtComm *comm, uint32_t asker);
-    void (*release)(DtComm *comm); /* release: for all other ranks */
+    void (*release)(DtComm *comm); /* ends `serve` of all other ranks */
     /* Before each step, by all ranks: brings rank 0's shared->last_step to all; NULL: they share
      * it. */
     bool (*decide)(DtComm *comm);
@@ -770,7 +770,7 @@ void dt_progress_open(DtProgress *progress, const DtRank *rank, FILE *out, int64
  * on. */
 void dt_progress_shown(const DtShown *shown, uint32_t first, const char *between, DtText *ret_text);
 void dt_progress_step(DtProgress *progress, const DtStepReport *report);
-/* False if the line could not be written. */
+/* False if output could not be written. */
 bool dt_progress_line(DtProgress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void dt_progress_close(DtProgress *progress);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key that sets a count of META, and where that count is. */
+/* A key of the numbers in META that have a count, and the place of that number. */
 static const struct Count {
     const char *key;
     size_t offset;
@@ -124,7 +124,7 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
     return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
 }
 
-/* Whether the formulas use the settings. */
+/* Checks that formulas accept the settings. */
 static DtStatus check_scalars(const DtPlan *plan, const DtRunSettings *settings)
 {
     const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at,

@@ -27,7 +27,7 @@ int64_t dt_shared_aborter(DtShared *shared)
 
 void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns)
 {
-    /* Stored with release, so that a process that reads these values does not see the previous
+    /* Stored with release, so that a process that reads these values no longer sees the previous
      * wait. */
     atomic_store_explicit(&slot->waits_for, who, memory_order_release);
     atomic_store_explicit(&slot->wait_looked_ns, now_ns, memory_order_release);

@@ -177,7 +177,7 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 
 /* ---- bytes ---- */
 
-/* Interprets the result of a call that moves n bytes; returns that number, or -1. */
+/* What the result n of a call that moves bytes means: whether the connection is broken. */
 static bool is_broken(ssize_t n)
 {
     return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;

@@ -49,14 +49,14 @@ typedef struct Supervisor {
     bool is_apart;             /* the nodes did not start together, so they need not agree on the
                                 * end */
     sigset_t signals; /* signals that are waited for; they are blocked otherwise */
-    DtShared *shared; /* processes of this attempt */
+    DtShared *shared; /* the mapping of this attempt */
     int fd;
     pid_t *pids; /* process number of a rank; 0: it has ended */
     uint32_t n_alive;
     DtWatch *watch;
     DtWatchSample *samples;
     DtOutputs outputs;
-    bool has_saved; /* a rank had started in an earlier attempt */
+    bool has_saved; /* an earlier attempt has saved a checkpoint */
     uint32_t stops; /* number of requests to stop, in all attempts */
     int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
     bool failed;
@@ -162,8 +162,8 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
         dt_text_printf(text, "while it saved after step %lld", step);
     else if (phase == DT_PHASE_EVAL)
         dt_text_add(text, "in an evaluation");
-    else if (atomic_load(&slot->began_ns) == 0) /* no instruction: for example, a rank that is
-                                                 * loading may have been waiting for others */
+    else if (atomic_load(&slot->began_ns) == 0) /* the rank has run no instruction yet: while it was
+                                                 * loading it may have waited for others */
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
@@ -698,7 +698,7 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
                       .first = dt_cluster_first(options, plan),
                       .n_local = dt_cluster_ranks(options, plan)};
     DtStatus status = check_machine(options, plan);
-    const DtRunOptions nothing = {0}; /* only rank 0 writes them */
+    const DtRunOptions nothing = {0}; /* only rank 0 writes the log and the checkpoints */
     if (dt_status_ok(&status))
         status = dt_outputs_hold(options->node == 0 ? options : &nothing, &all.outputs);
     if (!dt_status_ok(&status)) {
@@ -737,8 +737,8 @@ int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc,
 void dt_supervisor_bind(int shared_fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "dtrun"); /* if /proc/self/exe cannot be used, `exe`: the path with which the
-                                  * supervisor was started */
+    prctl(PR_SET_NAME, "dtrun"); /* without this the process would have the name `exe`, by which it
+                                  * was started */
     /* The supervisor may have died before this call: then the process already has another
      * parent. */
     DtShared *shared = mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, shared_fd, 0);

@@ -335,7 +335,7 @@ DtStatus dt_trace_join(const DtTrace *trace, const char *path)
             dt_text_add_n(&text, piece, len);
     }
     if (text.len > 2 && text.at[text.len - 2] == ',')
-        text.len -= 2; /* removes the last comma */
+        text.len -= 2; /* without the last comma */
     add_predicted(&text, trace);
     dt_text_add(&text, "\n]}\n");
     if (dt_status_ok(&status))

@@ -45,7 +45,8 @@ typedef struct Stage {
     double forward, backward, weights, work;
     double state[3], experts[3], saved; /* experts: the part of the state that is split over ranks
                                          * of experts */
-    double delayed;    /* memory for gradients of weights that are computed later */
+    double delayed;    /* memory that is kept for gradients of weights, if these are computed
+                        * later */
     double whole;   /* gradients of the loop iteration with the largest parameters */
     double iterations;
 } Stage;
@@ -129,7 +130,7 @@ static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, doub
     stage->work += times * t->work;
 }
 
-/* The parts of a piece with n iterations of the loop. */
+/* Adds n iterations of the loop to a stage. */
 static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
 {
     add_time(e, stage, &e->card->loops[loop], (double)n);
@@ -206,7 +207,7 @@ static DtCostCollective group_of(const Estimator *e, bool experts)
     return group;
 }
 
-/* The number of the group's ranks on one of the slowest of these nodes. */
+/* The time of a collective on the slowest of these nodes. */
 static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op)
 {
     double most = 0;
@@ -307,7 +308,7 @@ static double message_seconds(const Estimator *e)
 
 /* ---- time ---- */
 
-/* largest: the time of the largest piece. */
+/* The seconds of a step. largest: the time of the largest piece. */
 static double seconds_of(const Estimator *e, const Stage *stages, double largest)
 {
     const DtLayout *l = e->layout;
@@ -346,7 +347,7 @@ static double speed_of(const Estimator *e, double *ret_fastest)
         return (double)e->stages;
     for (int64_t i = 0; i < e->stages; i++) {
         const uint32_t kinds = kinds_of(e, i);
-        double least = 0; /* of the slowest node of each stage */
+        double least = 0; /* the speed of the slowest node of the stage */
         for (uint32_t k = 0; k < e->model->n_kinds; k++)
             least = kinds >> k & 1 ? fmax(least, e->card->least[k]) : least;
         const double speed = least > 0 ? 1 / least : 1;

@@ -65,8 +65,8 @@ static bool is_cut(const Printer *p, const char *axis, DtRole role)
     return axis && p->layout->size[role] > 1 && !is_kept(p->space, axis, role);
 }
 
-/* The number of parts for the ranks along an axis of parameters. A long axis that the ranks do not
- * divide is padded. */
+/* Whether the ranks along an axis of parameters can split it into n parts. A long axis that the
+ * ranks do not divide is padded. */
 static bool divides(const DtSpaceAxis *axis, int64_t n) { return axis->extent % n == 0; }
 static bool can_be_padded(const DtSpaceAxis *axis, int64_t n) { return axis->extent >= 128 * n; }
 
@@ -104,8 +104,8 @@ static void print_parameters(const Printer *p)
             dt_text_printf(p->text, "  shard %s on %s (pad = 128)\n", s->split[i].name, tensor);
 }
 
-/* A line for the axes that ranks of both roles split, of the first role alone, or of the second
- * alone. */
+/* Prints a line for the axes that ranks of both roles split, for those of the first role alone, and
+ * for those of the second alone. */
 static void print_positions(const Printer *p)
 {
     const DtSpace *s = p->space;
@@ -282,8 +282,8 @@ static void add(Lister *x)
         DT_PUSH(x->arena, *x->layouts, x->at);
 }
 
-/* The levels of `zero` that split something: a level that splits nothing more would draw a lint. If
- * the optimizer has state, each rank updates at least its part. */
+/* Lists the levels of `zero` that split something: a level that splits nothing more would draw a
+ * lint. If the optimizer has state, each rank updates only its part, at least. */
 static void list_zero(Lister *x)
 {
     const DtSpace *s = x->space;

@@ -16,7 +16,7 @@ static const double UNSURE = 1.5;
 static const double GAIN = 0.99;      /* micro-batches of twice the size are tried only if they take
                                        * less than this part of the time for each sample */
 static const double LARGER = 0.95;    /* and at least this part of it */
-/* at least this part of the products that may be recomputed is recomputed */
+/* of the products that would have to be recomputed, at least this part is */
 static const double MOSTLY = 0.9;
 static const double NEAR = 1.02;      /* layouts with an estimate within this factor of the best are
                                        * tried too */
@@ -38,8 +38,8 @@ typedef struct Searcher {
     DT_VEC(Candidate) candidates, larger; /* the number of layouts that may fit; of those that do
                                            * not */
     double best;              /* the smallest estimate so far */
-    const DtCard *plain;      /* the last card of a class without recomputation, and a layout of
-                               * that class */
+    const DtCard *plain;      /* the last card of a class without recomputation, and such a
+                               * layout */
     const DtLayout *of;
     Correction corrections[DT_SEARCH_SCHEDULES + 1][4];
     bool no_micro;            /* the program cannot be split into micro-batches */
@@ -112,8 +112,8 @@ static const DtLayout *with_micro(Class class, int64_t least)
     return few;
 }
 
-/* Compiles the card of a class: one replica with all samples. If the samples cannot be split so, it
- * has as few replicas and micro-batches as some layout of the class, or one. */
+/* Compiles the card of a class: one replica with all samples. If the samples cannot be split so,
+ * the card has as few replicas and micro-batches as a layout of the class has, or one of them. */
 static const char *make_card(Searcher *x, Class class, DtCard *card)
 {
     const DtLayout *some = with_micro(class, 2), *none = with_micro(class, 1);
@@ -138,8 +138,8 @@ static const char *make_card(Searcher *x, Class class, DtCard *card)
     return why;
 }
 
-/* The share of the program's work on a rank of this class, relative to one rank without any splits
- * and with one sample. */
+/* How much of the program's work a rank of this class does, relative to the work of a class without
+ * any splits for one sample. */
 static double share_of(const Searcher *x, const DtLayout *l)
 {
     return (double)dt_layout_local(x->space, l) /
@@ -154,9 +154,9 @@ static bool some_open(const Searcher *x, Class class)
     return false;
 }
 
-/* Whether layouts that have not been estimated may still be good; they may be of several classes.
- * Their time is bounded by a card of another class. Splits never reduce the total work, so the
- * layouts take at least the same share of that card's time; tiles of larger micro-batches leave a
+/* Takes account of layouts that are not estimated, perhaps of several classes, but that might be
+ * good. Their time is bounded by a card of another class, since they do a certain share of that
+ * card's work or more: splits never make less work of it, and tiles of larger micro-batches leave a
  * little less idle. */
 static void leave_out(Searcher *x, Class some)
 {
@@ -198,8 +198,7 @@ static const DtCard *look_at(Searcher *x, Class class)
 
 /* ---- which classes are worth a card ---- */
 
-/* The smallest estimate of the class, if recomputation costs nothing except most of the
- * products. */
+/* A lower estimate for the class: as if recomputation cost nothing except most of the products. */
 static double hope_of(const Searcher *x, Class class)
 {
     const double share = x->space->remats[class.at->remat].recomputed;
@@ -208,7 +207,7 @@ static double hope_of(const Searcher *x, Class class)
     for (uint32_t i = 0; i < x->space->n_loops; i++)
         dearer.loops[i].backward +=
             MOSTLY * share * dearer.loops[i].weights; /* the forward pass has as many products as
-                                                       * each half of the backward pass */
+                                                       * the gradients of weights */
     for (uint32_t i = 0; i < class.n; i++)
         if (may_fit(x, &class.at[i]))
             hope = fmin(hope, dt_estimate(x->space, x->model, &class.at[i], &dearer).seconds);
@@ -351,7 +350,7 @@ static int by_cost(const void *a, const void *b, void *context)
     return s < t ? -1 : s > t;
 }
 
-/* The simplest layout among those that cannot be told from the best. */
+/* Chooses the simplest of the layouts whose times cannot be told from the best one's. */
 static void choose(const DtSpace *space, DtSearch *s)
 {
     double least = INFINITY;
@@ -373,7 +372,8 @@ static Correction *correction(Searcher *x, const DtLayout *l)
     return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
 }
 
-/* The price of a compiled plan; counts the plan if it is usable. */
+/* Compiles a candidate, prices its plan by the plan's own estimate, and counts it if it is
+ * usable. */
 static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
 {
     DtTrial trial = {.layout = c->layout, .estimate = c->estimate};

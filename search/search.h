@@ -56,12 +56,12 @@ typedef struct DtSpace {
     DtSpaceAxis positions[DT_SPACE_LOOPS]; uint32_t n_positions;
     /* axes along which functions stream, in any order */
     DtSpaceAxis keys[DT_SPACE_LOOPS]; uint32_t n_keys;
-    DtSpaceAxis split[DT_SPACE_AXES]; uint32_t n_split; /* axes of parameters that can be split */
+    DtSpaceAxis split[DT_SPACE_AXES]; uint32_t n_split; /* axes of parameters */
     DtSpaceAxis experts;                     /* name NULL: the program has no experts */
     DtSpaceLoop loops[DT_SPACE_LOOPS]; uint32_t n_loops;
     /* choices of recomputation, from nothing to everything */
     DtSpaceRemat remats[DT_SPACE_REMATS]; uint32_t n_remats;
-    double parameters;                       /* number of elements */
+    double parameters;                       /* elements of all parameters */
     /* bytes per element of a parameter, with its gradient and the optimizer's state, according to
      * `train` */
     double parameter_bytes;
@@ -69,7 +69,7 @@ typedef struct DtSpace {
     double memory;
     bool wants_memory;                       /* minimises memory, not time */
     const char *mesh[DT_ROLES];              /* names of mesh axes */
-    /* What the block already fixes by its own lines. The search keeps it. */
+    /* What the block already fixes by its own lines. The search keeps these. */
     /* its `shard` and `remat` lines, each with a newline; "": none */
     const char *kept;
     const char *pipeline_line, *zero_line;   /* NULL: the block has no such line */
@@ -100,7 +100,7 @@ typedef enum DtSearchSchedule {
     DT_SEARCH_INTERLEAVED,
     DT_SEARCH_ZB_H1,
     DT_SEARCH_ZB_V,
-    DT_SEARCH_OTHER, /* whether a line of the block names the schedule */
+    DT_SEARCH_OTHER, /* another schedule, which a line of the block names */
     DT_SEARCH_SCHEDULES
 } DtSearchSchedule;
 
@@ -203,8 +203,8 @@ double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const D
                          const DtCard *card);
 
 /* How many micro-batches a chunk of a stage has in flight at once with interleaved_1f1b
- * (passes/pipeline/schedule.c). If there are no more micro-batches than stages, these are all of
- * them. The number is exact if the number of stages divides the micro-batches. */
+ * (passes/pipeline/schedule.c); all of them if there are no more micro-batches than stages. The
+ * number is exact if the micro-batches are a multiple of the stages. */
 int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chunk);
 
 /* ---- the search (search.c) ---- */
@@ -219,7 +219,7 @@ typedef struct DtTrial {
     DtEstimate estimate;
     /* seconds from the simulation, bytes from the memory plan; seconds 0: the layout has no plan */
     double seconds, low, high, bytes;
-    /* the parts of the step time, averaged over stages, in the categories of the host */
+    /* what the seconds are spent on, averaged over stages, in the host's categories */
     double spent[DT_SEARCH_SPENT];
     /* bytes by which the worst rank exceeds its device's memory */
     double larger;

@@ -62,7 +62,7 @@ static void add_axis(DtSpaceAxis *axes, uint32_t *n, uint32_t cap, const DtAxis 
         axes[(*n)++] = (DtSpaceAxis){axis->name, axis->extent};
 }
 
-/* The axis's name in the source text: the module distinguishes equal names by a number. */
+/* The function's name in the source text: the module distinguishes equal names by a number. */
 static const char *name_of(const DtFunc *func)
 {
     const char *dot = strchr(func->name, '.');
@@ -158,7 +158,7 @@ static void find_positions(Finder *f)
 {
     DtSpace *s = f->space;
     const DtModule *module = f->program->module;
-    /* extents of axes, where they occur first */
+    /* records the extents of axes where they occur first */
     for (uint32_t i = 0; s->n_loops && i < module->funcs.n; i++)
         for (uint32_t k = 0; k < module->funcs.at[i]->inputs.n; k++) {
             const DtType *type = module->funcs.at[i]->inputs.at[k]->type;

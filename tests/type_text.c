@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types for tests, from short texts. */
+/* Makes types for tests from short texts. */
 #include "tests/type_text.h"
 
 #include "base/intern.h"

@@ -120,19 +120,19 @@ const char *case_kind(const DtStore *store)
     return kinds[store->kind];
 }
 
-/* The noise added to the initial value of an element; u is uniform in [0, 1). */
+/* The noise that is added to the initial value of an element; u is uniform in [0, 1). */
 static double noise(const DtStore *store, double u)
 {
     switch (store->kind) {
     case DT_STORE_PARAM: return store->init.kind == DT_INIT_CONST ? 0.4 * u - 0.2 : 0;
-    case DT_STORE_STATE: return 0.5 + 0.4 * u; /* as a variance must be */
+    case DT_STORE_STATE: return 0.5 + 0.4 * u; /* positive, as a variance must be */
     case DT_STORE_MOMENT1: return 2e-3 * u - 1e-3;
     case DT_STORE_MOMENT2: return 1e-5 * u + 1e-7;
     default: return 0;
     }
 }
 
-/* A master copy has the value that its parameter would have in f32; the parameter is that,
+/* A master copy gets the value that its parameter would have in f32; the parameter gets that value,
  * rounded. */
 static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
 {
@@ -193,7 +193,8 @@ static double formula_value(const Sample *s, const char *formula)
     return value;
 }
 
-/* The runtime's scalars for the optimizer: updates count from 1. The rate is the oracle's. */
+/* The scalars that the runtime would set for the optimizer: updates count from 1. The learning rate
+ * is the oracle's own. */
 static void make_scalars(Sample *s)
 {
     const DtTrainConfig *train = s->program->train;

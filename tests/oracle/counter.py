@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Philox-4x32-10 and its keys, written from docs/language.md, section 3, and from nothing else."""
+"""Philox-4x32-10 and its keys, written from docs/language.md, section 3, without looking at the
+compiler."""
 
 import numpy as np
 import xxhash
@@ -32,7 +33,7 @@ def uniform(key, element, step, iteration):
 
 
 def draw(key, element, step, iteration):
-    """Elements of a draw of a step: word e mod 4 of call e / 4."""
+    """Elements of a random draw in a step: element e is word e mod 4 of call e / 4."""
     element = np.asarray(element, dtype=np.uint64)
     four = np.stack(words(key, element // np.uint64(4), step, iteration))
     word = np.take_along_axis(four, (element % np.uint64(4)).astype(np.int64)[None], 0)[0]
@@ -52,7 +53,8 @@ def key(site, seed):
 
 
 def elements(axes, extents):
-    """Numbers of a tensor's elements: row-major over its axes sorted by name. Shape as given."""
+    """Random numbers of a tensor's elements, numbered row-major over its axes sorted by name. The
+    result has the given shape."""
     number = np.zeros(extents, dtype=np.uint64)
     for name in sorted(axes):
         i = list(axes).index(name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A safetensors file of doubles: the length of the header, the header (JSON), the numbers.
- * Integers and booleans are doubles too. The names of a tensor's axes are in the metadata, under
- * the tensor's name. */
+/* Writes a safetensors file of doubles: the length of the header, the header (JSON), the numbers.
+ * Integers and booleans are written as doubles too. The names of a tensor's axes are in the
+ * metadata, under the tensor's name. */
 #include "oracle.h"
 
 #include "base/file.h"

@@ -20,14 +20,15 @@ def gelu_tanh(x):
 
 
 def cross_entropy(z, y):
-    """Per element; a label outside the vocabulary counts nothing."""
+    """The loss of each element; an element whose label is outside of the vocabulary counts
+    nothing."""
     inside = (y >= 0) & (y < z.shape[-1])
     picked = z.gather(-1, y.clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
     return torch.where(inside, torch.logsumexp(z, -1) - picked, torch.zeros_like(picked))
 
 
 def softmax_masked(z, mask):
-    """Over the last axis; a row without anything unmasked is zero."""
+    """Softmax over the last axis; a row in which everything is masked is zero."""
     z = z.masked_fill(~mask, -math.inf)
     top = z.amax(-1, keepdim=True).clamp(min=max(-1e30, torch.finfo(z.dtype).min)).detach()
     e = torch.exp(z - top)
@@ -75,7 +76,7 @@ class Model:
             setattr(self, name, value)
 
     def p(self, path, order, iteration=None):
-        """A parameter with its axes in this order; of one iteration if it is stacked."""
+        """A parameter with its axes in this order; if it is stacked, that of one iteration."""
         have = self.axes["param/" + path].split()
         t = self.leaf[path]
         self.used.add(path)
@@ -117,7 +118,7 @@ class Model:
         )
 
     def linear(self, x, path, a, b, i=None, bias=True):
-        """The last axis of x, a, becomes b."""
+        """The last axis a of x becomes the axis b, by a product with w."""
         y = x @ self.p(path + ".w", a + " " + b, i)
         return y + self.p(path + ".b0", b, i) if bias else y
 
@@ -138,7 +139,8 @@ class Model:
         return self.linear(h, path + ".down", "ffn", "embed", i, bias)
 
     def rank(self, path):
-        """Number of axes as declared: a bias has one, also when that stands for (heads, head)."""
+        """The number of axes as declared in the program: a bias has one, even if that stands for
+        (heads, head)."""
         if path.endswith(".b0"):
             return 1
         return len(self.axes["param/" + path].split()) - (path.split(".")[0] in self.loops)
@@ -241,7 +243,8 @@ class Llama(Model):
     theta = 500_000
 
     def rope(self, x):
-        """[..., seq, head]: halves turn together."""
+        """Rotary embedding of [..., seq, head]: rotates pairs of an element of the first half and one
+        of the second."""
         half = self.head // 2
         angle = torch.arange(self.seq)[:, None] * self.theta ** (
             -torch.arange(half, dtype=torch.float64) / half
@@ -283,7 +286,8 @@ class Moe(Llama):
     choice = 2
 
     def experts_of(self, x, i):
-        """Token after token: each expert has a queue, what overflows is dropped."""
+        """Goes from token to token: each expert has a queue, and tokens that do not fit are
+        dropped."""
         w1, w3 = (self.p("h.moe." + w, "experts embed ffn", i) for w in ("w1", "w3"))
         w2 = self.p("h.moe.w2", "experts ffn embed", i)
         slots = 5 * self.seq * self.choice // (4 * self.experts)
@@ -372,7 +376,7 @@ class T5(Model):
     }
 
     def bucket(self, d, both):
-        """The paper's relative positions; d: key minus query."""
+        """The relative position bias of the paper; d: key minus query."""
         n = self.buckets // 2 if both else self.buckets
         near = n // 2
         r = abs(d) if both else max(-d, 0)
@@ -617,7 +621,8 @@ class Layers(Model):
         return y
 
     def ghostnorm(self, x, path):
-        """By pools; their running statistics are averages over what each pool alone would have left."""
+        """Statistics of batch norms by pools of samples; a running statistic is the average of what
+        each pool alone would have given."""
         new, parts = [], []
         for part in x.split(self.batch // self.pool):
             parts.append(self.batchnorm(part, path))

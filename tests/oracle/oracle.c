@@ -31,7 +31,7 @@ static bool run(Command command, const Case *c, bool verbose)
     return measure.good;
 }
 
-/* All cases, or those named. */
+/* Runs all cases, or those that are named. */
 static int run_all(Command command, const Case *cases, uint32_t n, char **names, bool verbose)
 {
     uint32_t n_run = 0, n_bad = 0, n_named = 0;

@@ -30,8 +30,9 @@ typedef struct Case {
     const char *name, *path;
     DtOption dims[24], sets[8];
     uint32_t n_dims, n_sets;
-    const char *parallel; /* block of the program that the plan is made for; NULL: see json */
-    /* "ranges": values of integer inputs are in [lo, hi); "micro", "ranks": of the plan, else 1 */
+    const char *parallel; /* block of the program for which the plan is made; NULL: see json */
+    /* "ranges": integer inputs have values in [lo, hi); "micro", "ranks": of the plan, 1 if
+     * absent */
     const json_t *json;
 } Case;
 
@@ -51,8 +52,8 @@ typedef struct Sample {
     DT_VEC(Input) inputs;
     uint64_t seed;
     uint32_t step;
-    double scale;    /* of the loss that is differentiated, hence of gradients */
-    double roundoff; /* half the distance of 1 to the next number of the dtype; 0: f32 */
+    double scale;    /* dtype of the loss that is differentiated, and hence of gradients */
+    double roundoff; /* half the distance from 1 to the next number of the dtype; 0: f32 */
 } Sample;
 
 /* As case_kind, but for a store whose master copy nobody asked for (pass `narrow`): it is the
@@ -63,34 +64,39 @@ const char *outcome_kind(const Sample *s, const DtStore *store);
 /* A gradient, or the value of a parameter, its master copy, a moment or a state after the
  * optimizer's step. */
 typedef struct Result {
-    const char *name; /* "grad/PATH", "new_param/PATH", "new_moment1/PATH", "new_state/PATH" ... */
-    const DtStore *store; /* of the serial program */
+    const char *name; /* names "grad/PATH", "new_param/PATH", "new_moment1/PATH", "new_state/PATH"
+                       * ... */
+    const DtStore *store; /* the store in the serial program */
     DtTensor *tensor;
 } Result;
 
 typedef struct Outcome {
-    double loss, norm; /* norm: of all gradients together, before clipping and without the scale */
-    double eval;       /* the loss without dropout, with states as they are */
+    double loss, norm; /* norm: that of all gradients together, before clipping and without the loss
+                        * scale */
+    double eval;       /* the loss without dropout, with the states before the step */
     DT_VEC(Result) list;
     DT_VEC(Result) predicted; /* results of the model without dropout; store NULL */
 } Outcome;
 
 enum { ORACLE_STEP = 3, ORACLE_PROJECTIONS = 3 };
-extern const double oracle_lr; /* learning rate of the optimizer's step: large, to be seen in f32 */
+extern const double oracle_lr; /* learning rate of the optimizer's step: large enough to change f32
+                                * values visibly */
 extern const double oracle_exact, oracle_single; /* tolerances: double and single precision */
 
 _Noreturn void oracle_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- case.c ---- */
 
-/* All cases of a file, in order. They point into the returned object, which the caller frees. */
+/* Reads all cases of a file, in order. They point into the returned object, which the caller
+ * frees. */
 json_t *case_read_all(DtArena *arena, const char *path, Case **ret_cases, uint32_t *ret_n);
 /* Lowers the program as the case says, for this block or "none". Ends the process on errors. */
 DtProgram *case_lower(DtArena *arena, DtDiags *diags, const Case *c, const char *parallel);
-/* Everything about one case; free with sample_free. */
+/* Makes everything about one case; free it with sample_free. */
 void sample_make(Sample *sample, const Case *c);
 void sample_free(Sample *sample);
-DtTensor *sample_input(const Sample *sample, const char *name); /* NULL: none of that name */
+/* The tensor of that name; NULL: there is none. */
+DtTensor *sample_input(const Sample *sample, const char *name);
 const char *case_kind(const DtStore *store);                    /* "param", "grad", "moment1" ... */
 bool case_is_given(const DtStore *store); /* whether it has a value before the step */
 /* Tolerance of tensors: `single` in f32. In 16 bits `units` of roundoff: each operation of a chain
@@ -100,21 +106,22 @@ double sample_tolerance(const Sample *sample, double single, double units);
 /* ---- outcome.c ---- */
 
 /* Entries "grad", "update", "eval" and "predict" in double precision, rounded where the case
- * computes in 16 bits; all with parameters and states as they begin. */
+ * computes in 16 bits; all with the initial parameters and states. */
 void outcome_evaluate(Sample *sample, Outcome *ret_outcome);
 double outcome_norm(const DtTensor *tensor);
-/* <tensor, direction number k>: elements are 2 u - 1 of Philox with key k, counted row-major. */
+/* The product <tensor, direction number k>: elements of the direction are 2 u - 1, where u is
+ * Philox with key k, counted row-major. */
 double outcome_project(const DtTensor *tensor, uint64_t k);
 
-/* A comparison under way. */
+/* The state of a comparison. */
 typedef struct Measure {
     double tolerance;
-    bool verbose, good; /* good: nothing has failed so far */
+    bool verbose, good; /* good: no difference has been too large so far */
     double worst;       /* largest relative difference so far */
 } Measure;
 
-/* One norm of a difference against the norm of the reference; all: the norm of all gradients for
- * a gradient, else 0. Prints a line on failure, or always if verbose. */
+/* Compares the norm of a difference with the norm of the reference. all: the norm of all gradients
+ * if the tensor is a gradient, else 0. Prints a line on failure, or always if verbose. */
 void outcome_compare(Measure *measure, const char *what, double difference, double reference,
                      double all);
 
@@ -126,12 +133,13 @@ void export_write(const Sample *sample, const Outcome *outcome, const char *path
 
 /* ---- recorded.c ---- */
 
-/* Compares with recorded/NAME.json. */
+/* Compares the interpreter's values with recorded/NAME.json. */
 void recorded_check(const char *folder, const Case *c, Measure *measure);
 
 /* ---- planned.c ---- */
 
-/* Compiles, loads, runs and compares. */
+/* Compiles the case to a plan, loads and runs it, and compares the results with the
+ * interpreter's. */
 void planned_check(const Case *c, bool unfused, Measure *measure);
 
 #endif

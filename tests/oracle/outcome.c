@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loss, gradients and the optimizer's step in the interpreter, and the measure by which they are
+/* Loss, gradients and the optimizer's step, as the interpreter computes them; and how tensors are
  * compared. */
 #include "oracle.h"
 
@@ -56,8 +56,8 @@ const char *outcome_kind(const Sample *s, const DtStore *store)
     return store->kind == DT_STORE_MASTER ? case_kind(store->of) : case_kind(store);
 }
 
-/* Writes results to stores. Gradients, and next values of states, stay there for the update to
- * read. */
+/* Writes results to stores. Gradients and next values of states stay in their stores, where the
+ * update reads them. */
 static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                         Outcome *outcome)
 {
@@ -99,7 +99,7 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     return false;
 }
 
-/* The value of a result, or of a formula of results with that name, for one batch. */
+/* The value, for one batch, of a result with that name, or of a formula of results. */
 static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                     const char *name)
 {

@@ -25,7 +25,7 @@ enum { MAX_RANKS = 8 };
 
 typedef struct Planned {
     DtArena *arena;
-    const DtModule *placed; /* its stores describe the part of each rank */
+    const DtModule *placed; /* a program whose stores describe the parts of each rank */
     DtPlan plan;
     DtRunOptions options;
     DtRank ranks[MAX_RANKS];
@@ -45,7 +45,8 @@ struct DtData {
     const DtPlanReader *reader;
 };
 
-static const Sample *being_read; /* the runtime's interface has no place for it */
+static const Sample *being_read; /* a static variable, because the runtime's interface has no
+                                  * argument for it */
 
 DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t reader,
                       DtData **ret_data)
@@ -95,7 +96,7 @@ int64_t dt_data_batches(const DtData *data)
     return 1;
 }
 
-/* Axes of the plan are those of the type, in the same order. */
+/* The axes in the plan are those of the type, in the same order. */
 static void expect_axes(const DtPlan *plan, const char *name, uint32_t first, uint32_t n,
                         const DtType *type)
 {
@@ -107,7 +108,7 @@ static void expect_axes(const DtPlan *plan, const char *name, uint32_t first, ui
         oracle_fail("%s: `%s` has other axes in the plan", being_read->of->name, name);
 }
 
-/* Elements first .. first + n - 1. */
+/* Copies elements first .. first + n - 1. */
 static void store_values(const DtTensor *tensor, int64_t first, int64_t n, uint32_t dtype,
                          const char *name, void *ret_values)
 {
@@ -131,7 +132,8 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
         const DtPlanInput *input = &plan->inputs[data->reader->first_input + i];
         const char *name = dt_plan_str(plan, input->name);
         const DtTensor *tensor = sample_input(being_read, name);
-        const int64_t wanted = data->reader->is_eval ? 0 : ORACLE_STEP; /* eval: the first batch */
+        /* an evaluation reads the first batch */
+        const int64_t wanted = data->reader->is_eval ? 0 : ORACLE_STEP;
         if (tensor == NULL || step != wanted || first < 0 ||
             first + rows > tensor->type->axes[0].extent)
             oracle_fail("%s: unexpected read of `%s`: step %lld, rows %lld from %lld",
@@ -155,7 +157,7 @@ static int64_t count_of(const Case *c, const char *key, int64_t most)
     return n;
 }
 
-/* A layout that splits the batch over the ranks and micro-batches of the case. */
+/* A layout that splits the batch over as many ranks and micro-batches as the case says. */
 static DtParallelConfig *batch_layout(DtArena *arena, const Case *c)
 {
     DtParallelConfig *layout = DT_NEW(arena, DtParallelConfig);
@@ -203,7 +205,7 @@ static void compile(Planned *p, const Case *c, bool unfused)
     require(c, &status);
 }
 
-/* The type in which the placed program keeps a store of the serial one, complete. */
+/* The type that a store of the serial program has in the placed program when it is complete. */
 static const DtType *held_type(const Planned *p, const DtStore *store)
 {
     for (uint32_t i = 0; i < p->placed->stores.n; i++) {
@@ -214,7 +216,8 @@ static const DtType *held_type(const Planned *p, const DtStore *store)
     oracle_fail("the placed program has no `%s`", store->path);
 }
 
-/* A rank's part of a value; the ranks of a plan are the first of those that count micro-batches. */
+/* Copies a rank's part of a value. In the plan the ranks are counted without micro-batches, which
+ * are the outermost in the placed program. */
 static const DtTensor *part_of(Planned *p, uint32_t rank, const DtStore *store,
                                const DtTensor *whole)
 {
@@ -236,7 +239,7 @@ static const DtPlanStore *find_store(const DtRank *rank, const Sample *s, const 
     oracle_fail("%s: the plan has no `%s`", s->of->name, wanted->path);
 }
 
-/* Values of everything that outlives a step. */
+/* Sets the values of all stores that persist beyond a step. */
 static void fill_stores(Planned *p, DtRank *rank, const Sample *s)
 {
     const DtModule *module = s->program->module;
@@ -273,7 +276,7 @@ static void fill_scalars(DtRank *rank, const Sample *s)
 static void load(Planned *p, const Sample *s)
 {
     p->options = (DtRunOptions){.plan_path = "oracle.plan", .steps = -1, .quiet = true,
-                                .generate = ""}; /* so that memory for predictions exists */
+                                .generate = ""}; /* this makes memory for predictions exist */
     const uint32_t n_ranks = p->plan.meta->n_ranks;
     if (s->of->parallel ? n_ranks > MAX_RANKS : n_ranks != count_of(s->of, "ranks", MAX_RANKS))
         oracle_fail("%s: the plan is for %u ranks", s->of->name, p->plan.meta->n_ranks);
@@ -301,7 +304,7 @@ static void *run_entry(void *work)
     return NULL;
 }
 
-/* All ranks at once. */
+/* Runs all ranks at once, as threads. */
 static void run(Planned *p, const Case *c, const char *entry)
 {
     pthread_t threads[MAX_RANKS];
@@ -349,8 +352,8 @@ static double distance(const char *values, uint32_t dtype, const DtTensor *refer
     return sqrt(squares);
 }
 
-/* The store's elements, contiguous; gradients of several parameters may be in a bucket per
- * iteration. */
+/* Copies the store's elements to contiguous memory. Gradients of several parameters may be in a
+ * bucket, one for each iteration. */
 static const char *elements_of(Planned *p, const DtRank *rank, const DtPlanStore *store, int64_t n)
 {
     const DtPlan *plan = rank->plan;
@@ -369,7 +372,7 @@ static const char *elements_of(Planned *p, const DtRank *rank, const DtPlanStore
     return all;
 }
 
-/* The rank's part; against the norm of the whole. */
+/* Compares the rank's part; a difference is measured against the norm of the whole tensor. */
 static void compare_result(Planned *p, const DtRank *rank, const Sample *s, const Result *r,
                            double all, Measure *measure)
 {
@@ -381,7 +384,7 @@ static void compare_result(Planned *p, const DtRank *rank, const Sample *s, cons
                     outcome_norm(r->tensor), all);
 }
 
-/* The batch that "step" has left in the inputs must be the whole one. */
+/* Checks that the data which "step" has left in the inputs is the whole batch. */
 static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome *o,
                               Measure *measure)
 {
@@ -398,7 +401,7 @@ static void compare_predicted(const DtRank *rank, const Sample *s, const Outcome
     }
 }
 
-/* Gradients are compared before the update, which may use their memory. */
+/* Gradients are compared before the update, which may overwrite their memory. */
 static void compare(Planned *p, const DtRank *rank, const Sample *s, const Outcome *o, bool updated,
                     Measure *measure)
 {
@@ -439,7 +442,7 @@ static void compare_shown(const DtRank *rank, const Sample *s, const char *entry
     oracle_fail("%s: the plan shows no `%s` of `%s`", s->of->name, name, entry);
 }
 
-/* Everything but states is as before the step. */
+/* Sets everything except states to its value before the step. */
 static void check_forward(Planned *p, const Case *c, const Sample *s, const Outcome *o,
                           Measure *measure)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch said, kept as a few numbers per tensor: its norm and its products with fixed random
- * directions, 17 digits each. */
+/* The results of PyTorch, stored as a few numbers for each tensor: its norm, and its products with
+ * fixed random directions, with 17 digits each. */
 #include "oracle.h"
 
 #include <math.h>

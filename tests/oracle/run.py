@@ -33,11 +33,12 @@ import models
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 CASES = os.path.join(FOLDER, "cases.json")
 TOLERANCE, PROJECTIONS = 1e-9, 3
-UNITS = 32  # of roundoff, for single tensors in 16 bits: as in recorded.c
+# multiples of the roundoff that single tensors in 16 bits may differ by; as in recorded.c
+UNITS = 32
 
 
 def load(path):
-    """A safetensors file: tensors, axes of each, metadata."""
+    """Reads a safetensors file: tensors, the axes of each, metadata."""
     with open(path, "rb") as file:
         data = file.read()
     n = struct.unpack("<Q", data[:8])[0]
@@ -63,7 +64,8 @@ def export(oracle, name):
 
 
 def check_initial(model, axes, given):
-    """Parameters drawn from a normal distribution are those of the counter-based generator."""
+    """Checks that parameters drawn from a normal distribution equal those of the counter-based
+    generator."""
     n = 0
     for path, leaf in model.leaf.items():
         std, names = model.std(path), axes["param/" + path].split()
@@ -148,7 +150,8 @@ def error_in_bf16(kind, tensors, metadata, dims, want):
 
 
 def evaluate(model, tensors, axes, lr):
-    """Loss, norm of all gradients, loss of "eval"; gradients, predictions, what a step changes."""
+    """Returns the loss, the norm of all gradients, the loss of "eval"; gradients, predictions, and
+    what a step changes."""
     predicted, eval_loss = predict(model, axes)
     loss = model.loss(model.results())
     loss.backward()
@@ -160,9 +163,11 @@ def evaluate(model, tensors, axes, lr):
 
 
 def check_error(kind, tensors, metadata, dims, roundoff, results, numbers):
-    """The interpreter may be twice as far from float64 as PyTorch in 16 bits (into numbers)."""
+    """Stores in `numbers` that the interpreter may be twice as far from float64 as PyTorch in 16
+    bits."""
     want = {what: g for what, g in results.items() if what.startswith("grad/")}
-    # plain PyTorch overflows in f16; with as many roundings it would be this much closer
+    # plain PyTorch overflows in f16; with the same number of roundings its error would be this
+    # much smaller than in bf16
     off = error_in_bf16(kind, tensors, metadata, dims, want) * roundoff / 2**-9
     numbers["error"] = off
     ours = math.sqrt(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that tests compare with a file: tests/golden/NAME.txt; DT_BLESS=1 rewrites it. */
+/* Compares texts with a file, tests/golden/NAME.txt; DT_BLESS=1 rewrites the file. */
 #ifndef DT_TESTS_GOLDEN_H
 #define DT_TESTS_GOLDEN_H
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double STEP = 1e-5, TOLERANCE = 1e-6, EXACT = 1e-12; /* EXACT: roundings of doubles */
+/* EXACT: the tolerance for roundings of doubles */
+static const double STEP = 1e-5, TOLERANCE = 1e-6, EXACT = 1e-12;
 
 /* ---- random numbers of the tests ---- */
 
@@ -129,7 +130,7 @@ double max_difference(const DtTensor *a, const DtTensor *b)
     for (int64_t i = 0; i < dt_type_elements(a->type); i++) {
         const double d = a->at[i] == b->at[i] ? 0 : fabs(a->at[i] - b->at[i]);
         if (isnan(d))
-            return d; /* greater and less than no tolerance */
+            return d; /* written so that a NaN fails, too: it is neither greater nor less */
         worst = d > worst ? d : worst;
     }
     return worst;
@@ -176,7 +177,7 @@ typedef struct Quotient {
     DtTensor **seeds;
 } Quotient;
 
-/* <seeds, f(in + step * direction)> */
+/* The product <seeds, f(in + step * direction)>. */
 static double objective(const Quotient *q, DtTensor *const *direction, double step)
 {
     DtTensor **moved = DT_NEW_ARRAY(q->interp->arena, DtTensor *, q->func->inputs.n + 1);
@@ -196,7 +197,7 @@ static double objective(const Quotient *q, DtTensor *const *direction, double st
     return sum;
 }
 
-/* <seeds, how f(in) moves along direction>, by forward derivatives. */
+/* <seeds, derivative of f at `in` along the direction>, by forward derivatives. */
 static double forward(const Quotient *q, DtTensor *const *direction)
 {
     DtTangents tangents = {.interp = q->interp};

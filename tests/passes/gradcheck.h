@@ -23,7 +23,7 @@ typedef struct Check {
     DtBuilder b;
     DtInterp interp;
     uint32_t n;
-    DtTensor *in[CHECK_INPUTS]; /* of func, in order */
+    DtTensor *in[CHECK_INPUTS]; /* the inputs of func, in order */
     unsigned seed;
 } Check;
 
@@ -36,7 +36,7 @@ DtFunc *check_func(Check *c, const char *name, DtFuncKind kind);
 void check_main(Check *c);
 
 /* Arguments of the function: distinct lattice points in (-1.5, 1.5); in (0.3, 2); integers in [lo,
- * hi); coins. */
+ * hi); random bools. */
 DtValue *input(Check *c, const char *axes);
 DtValue *input_positive(Check *c, const char *axes);
 DtValue *input_integers(Check *c, const char *axes, int lo, int hi);
@@ -47,22 +47,24 @@ DtValue *input_param(Check *c, const char *axes, const char *path);
 /* Fills a tensor with distinct lattice points between lo and hi. */
 void fill_lattice(DtTensor *tensor, double lo, double hi, unsigned *seed);
 
-/* Runs func's forward and backward part: ret_results (of func), ret_cotangents (per wanted input of
- * bwd). */
+/* Runs the forward and the backward part of func: ret_results (of func), ret_cotangents (for each
+ * wanted input, from bwd). */
 void run_backward(DtInterp *interp, DtFunc *bwd, DtTensor *const *in, DtTensor *const *seeds,
                   DtTensor **ret_results, DtTensor **ret_cotangents);
 
-/* Operands of bwd from the forward part's inputs and results and the cotangents. */
+/* The operands of bwd, from the forward part's inputs and results and the cotangents of the
+ * results. */
 void backward_operands(const DtFunc *bwd, DtTensor *const *in, DtTensor *const *forward,
                        DtTensor *const *seeds, DtTensor **ret_operands);
 
-/* A valid module according to the verifier; fails the test with its report otherwise. */
+/* Checks that the module is valid according to the verifier; otherwise the test fails with its
+ * report. */
 void expect_valid(const DtModule *module);
 
 /* Compares, and returns the backward function. expect_wanted: how many inputs must get a cotangent.
  * */
 DtFunc *check_gradients(Check *c, uint32_t expect_wanted);
-/* The same for a given function and inputs. name: for messages. */
+/* The same for a given function and given inputs. name: for messages. */
 DtFunc *check_function(DtInterp *interp, DtFunc *func, DtTensor *const *in, unsigned seed,
                        const char *name);
 

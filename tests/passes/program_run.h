@@ -28,8 +28,8 @@ typedef struct Run {
  * program's own, NULL: its own. */
 const DtProgram *lower(DtArena *arena, DtDiags *diags, const Program *p, const char *precision);
 
-/* Arenas, the lowered program and an interpreter that reads run->stores; init_stores fills those,
- * once all stores are there. */
+/* Makes the arenas, lowers the program, and makes an interpreter that reads run->stores.
+ * init_stores fills these once all stores exist. */
 void run_begin(Run *run, const Program *p);
 void run_begin_in(Run *run, const Program *p, const char *precision);
 void run_end(Run *run);
@@ -37,7 +37,7 @@ void init_stores(Run *run);
 
 const DtEntryPoint *entry(const Run *run, const char *name);
 
-/* All results; tensors are made in arena. */
+/* Returns all results of the entry; tensors are allocated in the arena. */
 DtTensor **evaluate(Run *run, const DtFunc *func, DtArena *arena);
 
 #endif

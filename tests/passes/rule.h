@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of optimizers by hand, for tests that have no program to lower: AdamW, or SGD with
+/* Optimizer rules built by hand, for tests that have no program to lower: AdamW, or SGD with
  * momentum. */
 #ifndef DT_TESTS_PASSES_RULE_H
 #define DT_TESTS_PASSES_RULE_H
@@ -9,7 +9,7 @@
 
 typedef struct TestRule {
     bool is_adamw;
-    /* decay: of parameters with more than one written axis */
+    /* decay: weight decay, for parameters with more than one written axis */
     double beta1, beta2, eps, decay, momentum, clip;
 } TestRule;
 
@@ -55,7 +55,7 @@ static inline void rule_body(RuleMaker *r, const TestRule *of, double decay)
         g = rule_op(r, DT_OP_ADD, g, rule_scaled(r, decay, r->p));
     change = g;
     if (of->is_adamw) {
-        /* one after the other: arguments have no order in C */
+        /* one after the other: C does not determine the order in which arguments are evaluated */
         DtValue *more = rule_scaled(r, 1 - of->beta1, g);
         new[0] = rule_op(r, DT_OP_ADD, rule_scaled(r, of->beta1, state[0]), more);
         more = rule_scaled(r, 1 - of->beta2, rule_op(r, DT_OP_MUL, g, g));
@@ -76,7 +76,7 @@ static inline void rule_body(RuleMaker *r, const TestRule *of, double decay)
     }
 }
 
-/* The optimizer with a rule for each parameter of the module. */
+/* An optimizer with a rule for each parameter of the module. */
 static inline DtOptimizer test_optimizer(DtModule *module, TestRule of)
 {
     DtOptimizer optimizer = {0};

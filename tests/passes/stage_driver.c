@@ -36,8 +36,8 @@ static void configure(Staged *p)
     DT_PUSH(p->arena, p->parallel.pipelines, line);
 }
 
-/* Through all passes before `stage`; with it, if the program is to be cut. The micro-batches are
- * whole batches of the program, so no pass before knows of them. */
+/* Runs the passes before `stage`; and `stage` itself if the program is to be cut. Micro-batches are
+ * whole batches of the program, so no earlier pass knows about them. */
 static DtModule *compile(Staged *p, bool cut, bool each_stage)
 {
     Program of = {.integers = p->layout->integers};
@@ -88,7 +88,8 @@ Staged *stage_classes(const Layout *layout)
 {
     Staged *p = new_program(layout);
     p->whole = compile(p, true, true);
-    p->diags = dt_diag_new(p->arena); /* numbers of files, as in spans, begin again */
+    p->diags = dt_diag_new(p->arena); /* numbers of source files, which spans contain, begin
+                                       * again */
     p->cut = compile(p, true, false);
     cr_assert(p->whole->pipeline && p->cut->pipeline);
     return p;
@@ -104,7 +105,7 @@ typedef struct Named {
     DtTensor *value;
 } Named;
 
-typedef struct Sum { /* over stages */
+typedef struct Sum { /* a sum over stages */
     const char *stages;
     uint32_t number;
     DtTensor *known, *parts[64];
@@ -115,12 +116,12 @@ typedef struct Count {
     uint32_t n;
 } Count;
 
-/* One of the two modules at work. */
+/* The state of running one of the two modules. */
 typedef struct Machine {
     Staged *p;
     DtModule *module;
     DtTensor ***slots; /* per store: per slot */
-    bool *started;     /* per store: something was added to it */
+    bool *started;     /* per store: whether something was added to it */
     int64_t micro;
     uint32_t stage;
     DT_VEC(Named) results;
@@ -133,7 +134,7 @@ static DtTensor *input_of(Machine *m, const DtOp *op)
     DtTensor *tensor = dt_interp_tensor(m->p->arena, op->out[0]->type);
     const bool is_float = dt_dtype_is_float(op->out[0]->type->dtype);
     unsigned seed = (unsigned)strlen(op->text) + 31 * (unsigned)m->micro;
-    if (op->text[0] == '@') { /* scalars of the step */
+    if (op->text[0] == '@') { /* scalars that the step reads */
         tensor->at[0] = strcmp(op->text, "@lr") == 0 ? 0.01 : 1.25;
         return tensor;
     }
@@ -164,7 +165,7 @@ static DtTensor *add(Machine *m, const DtTensor *x, const DtTensor *y)
     return sum;
 }
 
-/* How many sums over these stages the entry that runs has had. */
+/* How many sums over these stages the running entry has done. */
 static uint32_t count(Machine *m, const char *stages)
 {
     for (uint32_t i = 0; i < m->counts.n; i++)
@@ -174,8 +175,9 @@ static uint32_t count(Machine *m, const char *stages)
     return 0;
 }
 
-/* Runs in rounds, so that stages can run one after the other: each reads the values that all gave
- * in the previous round. Members run the sums of one set of stages in one order. */
+/* Runs in rounds, so that stages can run one after the other: in each round a stage reads the
+ * values that all stages wrote in the previous round. The members of a set of stages run its sums
+ * in the same order. */
 static DtTensor *across(void *context, const DtOp *op, const DtTensor *in)
 {
     Machine *m = context;
@@ -319,7 +321,8 @@ static void run_updates(Machine *m)
         kept[i] = DT_NEW_ARRAY(m->p->arena, DtTensor *, 1);
         kept[i][0] = m->slots[i][0];
     }
-    for (int round = 0; round < 3; round++) { /* gradients, then the norm, then all is known */
+    for (int round = 0; round < 3; round++) { /* rounds: gradients, then the norm, after which every
+                                               * value is known */
         m->results.n = 0;
         for (uint32_t i = 0; i < m->module->stores.n; i++)
             m->slots[i][0] = kept[i][0];
@@ -359,7 +362,7 @@ static void expect_equal(const Staged *p, const char *what, const DtTensor *want
               (long long)p->layout->micro, what, worst, norm(want));
 }
 
-/* The part of the reference's tensor that a copy holds. */
+/* The part of the reference's tensor that a copy on a stage holds. */
 static DtTensor *part_of(Staged *p, const DtTensor *whole, const DtStore *copy)
 {
     DtTensor *part = dt_interp_tensor(p->arena, copy->type);
@@ -398,7 +401,7 @@ static bool is_state(const DtStore *store)
     return store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL;
 }
 
-/* The sum of the copies of a gradient. */
+/* Adds up the copies of a gradient on all stages. */
 static DtTensor *gradient(Machine *m, const DtStore *copy)
 {
     DtTensor *sum = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program that is cut into pipeline stages, all stages in turn in one interpreter, by the
  * actions of its schedule: values wait in the slots of their stores, channels hold what is in
- * transit. Beside it the same program in one piece, micro-batch by micro-batch. */
+ * transit. For comparison it also runs the same program in one piece, micro-batch by
+ * micro-batch. */
 #ifndef DT_TESTS_STAGE_DRIVER_H
 #define DT_TESTS_STAGE_DRIVER_H
 
@@ -19,25 +20,25 @@ typedef struct Layout {
     int64_t micro;
     int64_t cuts[4]; /* -1: before the first iteration */
     const char *named[4];
-    bool kernels; /* calls of attend stay */
+    bool kernels; /* calls of attend are not inlined */
 } Layout;
 
 typedef struct Staged {
     const Layout *layout;
     DtArena *arena;
     DtDiags *diags;
-    DtModule *whole, *cut; /* the reference, and the pass's result; cut NULL: refused */
+    DtModule *whole, *cut; /* the reference, and the pass's result; cut NULL: the pass refused it */
     DtParallelConfig parallel;
 } Staged;
 
-/* Both modules. context and diags live as long as the result. */
+/* Makes both modules. context and diags must live as long as the result. */
 Staged *stage_program(const Layout *layout);
-/* The program cut twice: `whole` stage by stage, `cut` by classes of stages. */
+/* Cuts the program twice: `whole` stage by stage, `cut` by classes of stages. */
 Staged *stage_classes(const Layout *layout);
 void stage_free(Staged *p);
 
-/* Runs a step, then eval and predict, in both; fails the test where results differ by more than
- * 1e-10 of the norm. */
+/* Runs a step, then eval and predict, in both modules. Fails the test if results differ by more
+ * than 1e-10 of the norm. */
 void stage_compare(Staged *p);
 
 #endif

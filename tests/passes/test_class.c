@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pipeline cut by classes of stages, written out, is the one that is cut stage by stage: the
- * same stores, ops, results and channels. What is compared is text, in which only the order of the
- * module's lists and the numbers in the names of slots are made alike first. */
+/* A pipeline that is cut by classes of stages and then written out stage by stage equals the one
+ * that is cut stage by stage: the same stores, ops, results and channels. The test compares texts,
+ * in which first only the order of the module's lists and the numbers in the names of slots are
+ * made equal. */
 #include "stage_driver.h"
 
 #include "base/hash.h"
@@ -27,7 +28,7 @@
     "examples/bert.dsl", "batch=2 seq=3 vocab=9 layers=8 embed=4 heads=2 head=2 ffn=5", 2, "h"
 #define SHARED "tests/passes/programs/shared_layer.dsl", "", 5, "h"
 
-/* classes: some have several stages */
+/* number of classes: some classes have several stages */
 static const struct {
     Layout layout;
     bool classes;
@@ -41,7 +42,8 @@ static const struct {
     {{GPT2, "interleaved_1f1b", 4, 2, 4, {0}, {0}, false}, true},
     {{GPT2, "zb_v", 4, 2, 8, {0}, {0}, false}, true},
     {{GPT2, "dualpipe_v", 4, 2, 8, {0}, {0}, false}, true},
-    {{GPT2, "1f1b", 10, 1, 12, {0}, {0}, false}, true}, /* the embedding alone, the head alone */
+    {{GPT2, "1f1b", 10, 1, 12, {0}, {0}, false}, true}, /* stages that have only the embedding, or
+                                                         * only the head */
     {{GPT2, "zb_h1", 10, 1, 12, {0}, {0}, true}, true},
     {{GPT2_10, "interleaved_1f1b", 6, 2, 12, {0}, {0}, false}, true},
     {{GPT2_10, "zb_v", 6, 2, 12, {0}, {0}, false}, true},
@@ -51,7 +53,7 @@ static const struct {
     {{T5, "1f1b", 12, 1, 8, {0}, {0}, true}, true},
     {{MOE, "1f1b", 8, 1, 3, {0}, {0}, false}, true},
     {{BERT, "interleaved_1f1b", 4, 2, 4, {0}, {0}, false}, true},
-    {{SHARED, "1f1b", 4, 1, 4, {0}, {0}, false}, false}, /* every layer reads one parameter */
+    {{SHARED, "1f1b", 4, 1, 4, {0}, {0}, false}, false}, /* a parameter that every layer reads */
 };
 
 /* ---- the same order for both ---- */
@@ -61,11 +63,11 @@ typedef struct Order {
     DT_VEC(DtStore *) stores;
     DT_VEC(DtFunc *) funcs;
     DT_VEC(DtEntryPoint) entries;
-    int32_t *entry; /* by number before */
-    bool *seen;     /* by index of the store before */
+    int32_t *entry; /* by number in the old text */
+    bool *seen;     /* by old index of the store */
 } Order;
 
-static DtEntryPoint *at_hand; /* of the module whose entries are sorted */
+static DtEntryPoint *at_hand; /* text of the module whose entries are sorted */
 
 static int by_name(const void *a, const void *b)
 {
@@ -88,7 +90,7 @@ static void see_store(Order *o, DtStore *store)
     see_store(o, store->of);
 }
 
-/* The one function of that text; stages may have their own copies of a loop's body. */
+/* The only function with that text; stages may have their own copies of a loop's body. */
 static DtFunc *see_func(Order *o, DtFunc *func)
 {
     DtText text = {0};
@@ -161,7 +163,7 @@ static void sort_run(const Order *o, DtPipelineRun *run)
                 *entries[k] = o->entry[*entries[k]];
     }
     DtText *actions =
-        calloc(pipeline->n_stages, sizeof *actions); /* they name channels by pieces */
+        calloc(pipeline->n_stages, sizeof *actions); /* channels are named after pieces */
     for (uint32_t s = 0; s < pipeline->n_stages; s++)
         dt_pipeline_print_actions(run, &run->stages[s], &actions[s]);
     qsort(run->channels.at, run->channels.n, sizeof run->channels.at[0], by_pieces);
@@ -177,7 +179,7 @@ static void sort_run(const Order *o, DtPipelineRun *run)
                   "%s", problem);
         dt_text_free(&actions[s]);
     }
-    run->stages = stages; /* runs may share them */
+    run->stages = stages; /* several runs may share them */
     free(actions);
 }
 
@@ -245,7 +247,7 @@ Test(class, written_out_is_stage_by_stage, .timeout = 120)
     }
 }
 
-/* The text of a class reads back, and means the same. */
+/* The text of a class can be read back, and means the same. */
 Test(class, round_trip)
 {
     const Layout *layout = &rows[5].layout;
@@ -269,7 +271,7 @@ Test(class, round_trip)
     stage_free(p);
 }
 
-/* Four iterations on four stages: the two in the middle are a class. */
+/* Four iterations on four stages: the two stages in the middle form a class. */
 Test(class, golden)
 {
     const Layout layout = {

@@ -55,8 +55,8 @@ static DtValue *read_store(DtBuilder *b, DtStore *s)
     return dt_graph_source(b, DT_OP_PARAM, s->type, s->path, s);
 }
 
-/* layer mix(x, w, v): tanh(x @e w) @f v, with a call of library `softmax` on the way; writes
- * nothing */
+/* layer mix(x, w, v): tanh(x @e w) @f v, with a call of the library function `softmax` in between;
+ * it writes no state */
 static DtFunc *mix_layer(Check *c)
 {
     DtFunc *softmax = check_func(c, "softmax", DT_FUNC_FN);
@@ -96,7 +96,7 @@ static DtFunc *body_of(Check *c, DtFunc *layer)
     return body;
 }
 
-/* Mean over batch and sequence of lse(z) - z[label]. */
+/* The mean over batch and sequence of lse(z) - z[label]. */
 static DtValue *cross_entropy(DtBuilder *b, DtValue *z, DtValue *labels)
 {
     const char *v = dt_intern("v"), *rest[] = {dt_intern("b"), dt_intern("s")};
@@ -110,8 +110,8 @@ static DtValue *cross_entropy(DtBuilder *b, DtValue *z, DtValue *labels)
     return dt_graph_binary(b, DT_OP_DIV, sum, dt_graph_constant(b, DT_F32, BATCH * SEQ));
 }
 
-/* Entry "loss": embedding (tied), shifted by one position's neighbour, a loop of `mix`; state
- * `seen` counts; store `idle` is in no computation. */
+/* Entry "loss": an embedding (tied), combined with that of the neighbouring position, a loop of
+ * `mix`; state `seen` counts; store `idle` is used in no computation. */
 static void build_entry(Model *m)
 {
     Check *c = m->c;
@@ -191,7 +191,7 @@ static Model *model_new(void)
     return m;
 }
 
-/* Tensors for stores that have none yet: initial values. */
+/* Makes tensors, with initial values, for stores that have none yet. */
 static void init_stores(Model *m)
 {
     const DtModule *module = m->c->module;
@@ -292,7 +292,7 @@ static uint32_t count_ops(const DtModule *module, DtOpKind kind)
 
 Test(passes, inline_and_cse_keep_the_values)
 {
-    /* any: a call of a streaming function stays */
+    /* any: a call of a streaming function stays, too */
     const DtStream stream = {.axis = dt_intern("t")};
     for (int inlines = 0; inlines < 2; inlines++) {
         Model *m = model_new();
@@ -324,7 +324,7 @@ Test(passes, inline_and_cse_keep_the_values)
     }
 }
 
-/* Draws are never merged, whatever their names; ops with unequal attributes are not merged. */
+/* Draws are never merged, whatever their names. Ops with different attributes are not merged. */
 Test(passes, cse_merges_only_equals)
 {
     Check *c = check_new();
@@ -383,7 +383,7 @@ static void take_results(Model *m, const DtEntryPoint *e, DtTensor **results, do
     }
 }
 
-/* One step against formulas written down here. */
+/* One step, compared with formulas written here. */
 static void check_step(TestRule update, double clip)
 {
     Model *m = model_new();

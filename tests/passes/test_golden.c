@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What passes make of small functions, as text: tests/golden/passes/NAME.txt (DT_BLESS=1 rewrites
- * them). */
+/* The result of passes on small functions, as text: tests/golden/passes/NAME.txt (DT_BLESS=1
+ * rewrites them). */
 #include "rule.h"
 #include "golden.h"
 #include "gradcheck.h"
@@ -48,7 +48,7 @@ static DtFunc *dense(Check *c)
 Test(golden, differentiate_function)
 {
     Check *c = check_new();
-    c->module->funcs.n = 0; /* no main function here */
+    c->module->funcs.n = 0; /* the module has no main function here */
     dt_differentiate_func(dense(c));
     compare_module("differentiate_function", c->module);
     check_free(c);
@@ -89,7 +89,8 @@ Test(golden, split)
     check_free(c);
 }
 
-/* Two calls of one layer: paths and sites get the labels; equal ops become one. */
+/* Two calls of one layer: paths of ops and sites of draws get the calls' labels; equal ops become
+ * one. */
 Test(golden, inline_and_cse)
 {
     Check *c = check_new();
@@ -141,11 +142,12 @@ static void check_pass(const char *before, const char *name, DtPassRun *pass,
     dt_arena_free(arena);
 }
 
-/* Gradients in f32 of values in bf16: products that a loop stacks, a sum that is rounded in
- * between. A gradient with another reader stays as it is, and so does a state. */
+/* Gradients of bf16 values become f32: products that a loop stacks, and a sum that is rounded in
+ * between. A gradient that has another reader stays as it is, and so does a state. */
 Test(golden, widen) { check_pass("widen_before", "widen", dt_pass_widen, &(DtPassContext){0}); }
 
-/* A loop and its backward loop, as differentiate and inline leave them, from a file. */
+/* A loop and its backward loop, as the passes differentiate and inline leave them, read from a
+ * file. */
 Test(golden, remat)
 {
     DtRemat line = {.loop = dt_intern("h"), .keep = {dt_intern("u")}, .n_keep = 1};
@@ -153,8 +155,8 @@ Test(golden, remat)
     check_pass("remat_before", "remat", dt_pass_remat, &(DtPassContext){.parallel = &parallel});
 }
 
-/* Kernels compute a value from a product and a bias: the product is saved. That does not hold if
- * ranks may have parts of it, nor for the sine, which a product reads. */
+/* If kernels compute a value from a product and a bias, only the product is saved. This does not
+ * hold if ranks may have parts of the product, nor for a sine that a product reads. */
 Test(golden, remat_products)
 {
     DtShard line = {.axes = {dt_intern("embed")}, .n_axes = 1, .mesh = {dt_intern("tp")},
@@ -172,7 +174,8 @@ Test(golden, remat_made)
     check_pass("remat_made_before", "remat_made", dt_pass_remat, &(DtPassContext){0});
 }
 
-/* Three of eight rows of a table are padding, which the maximum and the products over them mask. */
+/* Three of eight rows of a table are padding. The maximum, and the products that sum over these
+ * rows, mask them. */
 Test(golden, pad)
 {
     DtShard line = {.axes = {dt_intern("vocab")},
@@ -204,7 +207,7 @@ Test(golden, narrow)
     check_pass("narrow_before", "narrow", dt_pass_narrow, &(DtPassContext){.train = &train});
 }
 
-/* Clipping and AdamW as a rule. */
+/* The step of AdamW with clipping, as an optimizer's rule. */
 static bool optimizer(DtModule *module, const DtPassContext *context)
 {
     DtTrainConfig train = *context->train;
@@ -216,8 +219,8 @@ static bool optimizer(DtModule *module, const DtPassContext *context)
     return dt_pass_optimizer(module, &with_rules);
 }
 
-/* Clipping and AdamW; then with a master copy and a loss scale that skips steps, states
- * included. */
+/* Clipping and AdamW; then with a master copy, and a loss scale that skips steps, so that states
+ * keep their values, too. */
 Test(golden, optimizer)
 {
     for (int scaled = 0; scaled < 2; scaled++) {
@@ -228,67 +231,69 @@ Test(golden, optimizer)
     }
 }
 
-/* Gradients in f32 that cross ranks in bf16: they stay pending until the update. */
+/* Gradients in f32 that are sent to other ranks in bf16: they stay pending until the update. */
 Test(golden, reduce)
 {
     DtParallelConfig parallel = {.micro = 1};
     check_pass("reduce_before", "reduce", dt_pass_reduce, &(DtPassContext){.parallel = &parallel});
 }
 
-/* A norm in a loop whose number it reads; a call that may be attention, with a form for where no
- * tiles fit, and one that cannot; a pad that reads what others compute again; sums over rows beside
- * what each row is used for, one that only reads the same, and one alone. Nothing is done where
- * every op is a kernel of its own. */
+/* Several cases: a norm in a loop, which reads the iteration number; a call that may be a kernel of
+ * attention, with an alternative if no tiles fit, and a call that may not; a pad that reads a value
+ * which other kernels recompute; and sums over rows: one beside kernels that use each row, one that
+ * only reads the same values, and one alone. If every op is a kernel of its own, the pass changes
+ * nothing. */
 Test(golden, fuse)
 {
     check_pass("fuse_before", "fuse", dt_pass_fuse, &(DtPassContext){0});
     check_pass("fuse_before", "fuse_before", dt_pass_fuse, &(DtPassContext){.unfused = true});
 }
 
-/* An update that waits for a norm: moments are not merged with the norm's kernel, and recompute the
- * squares of gradients. A map of z and the maximum of its row, for a sum over all rows, is
- * recomputed and not written. */
+/* An update that waits for a norm: the kernel of the moments is not merged with that of the norm,
+ * and recomputes the squares of gradients. If a map of z and the maximum of its row are used for a
+ * sum over all rows, they are recomputed and not written to memory. */
 Test(golden, fuse_again)
 {
     check_pass("fuse_again_before", "fuse_again", dt_pass_fuse, &(DtPassContext){0});
 }
-/* The kernel that follows computes an operand of a weight's gradient, if that takes little memory
- * compared with the rest. */
+/* If an operand of a weight's gradient takes little memory compared with other values, the kernel
+ * that follows computes it. */
 Test(golden, fuse_wait)
 {
     check_pass("fuse_wait_before", "fuse_wait", dt_pass_fuse, &(DtPassContext){0});
 }
 
-/* A forward and a backward loop that gather an iteration ahead: the ring goes through both, and in
- * its last iteration the first one gathers for the second. */
+/* A forward and a backward loop that gather parameters one iteration ahead. Both loops use the same
+ * ring buffer; in its last iteration the forward loop gathers for the backward loop. */
 Test(golden, order) { check_pass("order_before", "order", dt_pass_order, &(DtPassContext){0}); }
 
-/* A block that is passed on overlaps with everything in its iteration. A sum begins where its term
- * is computed, and a view of it waits for its reader. A gather that is read at once is not
- * started. */
+/* The transfer of a block to the next rank overlaps with everything in its iteration. A sum over
+ * ranks begins where its term is computed, and a view of the sum waits for its first reader. A
+ * gather whose result is read at once is not started early. */
 Test(golden, order_start)
 {
     check_pass("order_start_before", "order_start", dt_pass_order, &(DtPassContext){0});
 }
-/* A product moves to where an exchange is waited for. An exchange whose operand would be kept too
- * long is done earlier, or not started. */
+/* A product is moved to where an exchange would be waited for. An exchange whose operand would have
+ * to be kept for too long is done earlier, or not started early. */
 Test(golden, order_fill)
 {
     check_pass("order_fill_before", "order_fill", dt_pass_order, &(DtPassContext){0});
 }
-/* A bucket that is complete at the end of its iteration is in flight during the next; one that
- * overlaps with its own iteration is not. */
+/* A bucket that is complete at the end of an iteration is summed during the next one; a bucket that
+ * can be summed during its own iteration is not delayed. */
 Test(golden, order_carry)
 {
     check_pass("order_carry_before", "order_carry", dt_pass_order, &(DtPassContext){0});
 }
-/* If micro-batches accumulate, the reduced sum waits in the slot as well; one ring turns at a
- * time. */
+/* If micro-batches accumulate gradients, the summed bucket waits in the slot as well; only one ring
+ * is turned at a time. */
 Test(golden, order_carry_adds)
 {
     check_pass("order_carry_adds_before", "order_carry_adds", dt_pass_order, &(DtPassContext){0});
 }
-/* It is written into the slot, and not copied from there to where it is added. */
+/* The sum is written directly into the slot, not copied from there to the place where it is
+ * added. */
 Test(golden, memory_carry_adds)
 {
     check_pass("order_carry_adds", "memory_carry_adds", dt_pass_memory, &(DtPassContext){0});
@@ -299,32 +304,35 @@ Test(golden, order_late)
 {
     check_pass("order_late_before", "order_late", dt_pass_order, &(DtPassContext){0});
 }
-/* For gradients that ranks shard, each rank accumulates its terms of all shards; the last
- * micro-batch shards the sum. */
+/* For gradients that ranks shard, each rank accumulates its terms of all shards; in the last
+ * micro-batch the sum is sharded. */
 Test(golden, order_late_cut)
 {
     check_pass("order_late_cut_before", "order_late_cut", dt_pass_order, &(DtPassContext){0});
 }
 
-/* Messages between the stages of a pipeline: of a run with W, and of a class of stages. */
+/* Messages between the stages of a pipeline: of a schedule with separate weight gradients (W), and
+ * of a class of stages. */
 Test(golden, order_messages)
 {
     check_pass("stage_split", "order_messages", dt_pass_order, &(DtPassContext){0});
     check_pass("stage_class", "order_messages_class", dt_pass_order, &(DtPassContext){0});
 }
-/* In a loop that gathers ahead, such a bucket comes after the gathered values in its slots. */
+/* In a loop that gathers ahead, such a bucket is placed after the gathered values in their
+ * slots. */
 Test(golden, order_carry_ahead)
 {
     check_pass("order_carry_ahead_before", "order_carry_ahead", dt_pass_order, &(DtPassContext){0});
 }
 
-/* A body with kernels that write over an operand, that may not (a reduction more for the other
- * result; another index), and that may not yet (a view is read later); what it carries, over what
- * it was. A sum that is started over its term. An update, of which one store is still read when its
- * next value is there. */
+/* A body with kernels that may overwrite an operand, kernels that may not (because a second result
+ * needs another reduction, or the index differs), and kernels that may not yet (because a view of
+ * the operand is read later); new carried values that overwrite old ones; a started sum over ranks
+ * that overwrites its term; and an update in which one store is still read when its next value is
+ * computed. */
 Test(golden, memory) { check_pass("memory_before", "memory", dt_pass_memory, &(DtPassContext){0}); }
-/* Values that kernels recompute at each use are in memory if an op needs their address: once, for
- * all such ops. */
+/* A value that kernels recompute at each use is in memory if an op needs its address: once, for all
+ * such ops. */
 Test(golden, memory_positions)
 {
     check_pass("memory_positions_before", "memory_positions", dt_pass_memory, &(DtPassContext){0});
@@ -336,8 +344,8 @@ Test(golden, memory_twice)
 {
     check_pass("memory_twice_before", "memory_twice", dt_pass_memory, &(DtPassContext){0});
 }
-/* A product that adds a matrix whose rows its library supports, one whose rows it does not, and one
- * with a sum of its operand, which is not added to old contents. */
+/* Products that add a matrix: one whose rows the library supports; one whose rows it does not
+ * support; and one that also has a sum of its operand, which cannot be added to old contents. */
 Test(golden, memory_product)
 {
     check_pass("memory_product_before", "memory_product", dt_pass_memory,
@@ -347,13 +355,13 @@ Test(golden, memory_product)
 /* Attention in a ring of two ranks whose queries and keys are in zigzag order. */
 Test(golden, expand) { check_pass("expand_before", "expand", dt_pass_expand, &(DtPassContext){0}); }
 
-/* One of four ranks on two mesh axes, which split queries in one order and keys in the other. */
+/* One of four ranks on two mesh axes, which split queries and keys in different orders. */
 Test(golden, expand_axes)
 {
     check_pass("expand_axes_before", "expand_axes", dt_pass_expand, &(DtPassContext){0});
 }
 
-/* The zigzag order of two mesh axes; one of them stays. */
+/* A value in the zigzag order of two mesh axes, of which one remains. */
 Test(golden, expand_zigzag)
 {
     check_pass("expand_zigzag_before", "expand_zigzag", dt_pass_expand, &(DtPassContext){0});

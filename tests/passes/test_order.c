@@ -16,13 +16,13 @@
 
 typedef struct Layout {
     char program[16], name[16];
-    uint32_t rings; /* stores of that kind */
+    uint32_t rings; /* the stores of that kind */
 } Layout;
 
 typedef struct Ordered {
     DtArena *arena;
     DtJudgeCase c;
-    DtText text; /* of the program after the pass */
+    DtText text; /* text of the program after the pass */
 } Ordered;
 
 static DtModule *read_back(const Ordered *o)
@@ -47,7 +47,7 @@ static Ordered order(const char *file, const char *name)
     return o;
 }
 
-/* The problem; "": there is none. */
+/* What is wrong with the module; "": nothing. */
 static const char *judge(Ordered *o, DtModule *module)
 {
     DtJudgement judgement;
@@ -98,7 +98,7 @@ ParameterizedTest(Layout *layout, order, layouts)
 
 /* ---- changes ---- */
 
-/* One of the changes that an op can have; false: there is none of that number. */
+/* Applies one of the changes that an op can have; false: there is no change with that number. */
 static bool change_op(DtOp *op, uint32_t number)
 {
     switch (op->kind) {
@@ -108,26 +108,28 @@ static bool change_op(DtOp *op, uint32_t number)
     case DT_OP_WHEN:
         if (!op->ranges || number > 1)
             return false;
-        op->ranges->lo += number; /* runs once less: at the beginning, or at the end */
+        op->ranges->lo += number; /* the op runs once less: not in the first iteration, or not in
+                                   * the last */
         op->ranges->n -= 1;
-        if (op->ranges->n == 0) /* or at another time */
+        if (op->ranges->n == 0) /* or in other iterations */
             op->ranges->n = 1, op->ranges->lo += 1;
         return true;
     case DT_OP_RINGBUF_PUT:
         if (op->in[1]->op && op->in[1]->op->kind == DT_OP_REDUCE_SCATTER)
-            return false; /* it waits there for being added, which the interpreter does at once */
+            return false; /* the value waits in the slot until it is added, but the interpreter adds
+                           * it at once */
         __attribute__((fallthrough));
     case DT_OP_RINGBUF_GET:
         op->number += number == 0 ? DT_RING_ALIGN : -DT_RING_ALIGN;
         return number < 2;
     case DT_OP_RINGBUF_TURN:
-        op->kind = DT_OP_RINGBUF; /* nothing is in it any more */
+        op->kind = DT_OP_RINGBUF; /* nothing is in the slot any more */
         return number == 0;
     default: return false;
     }
 }
 
-/* Change number `number` of the module's ops; false: there are fewer. */
+/* Applies change number `number` of all changes of the module's ops; false: there are fewer. */
 static bool change(DtModule *module, uint32_t number, char ret_what[200])
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -152,9 +154,9 @@ static bool change(DtModule *module, uint32_t number, char ret_what[200])
     return false;
 }
 
-/* The verifier finds every change or, for a commit's share of the others, the result does. (If k is
- * even, a forward and a backward loop meet in the middle: the old contents of a slot are those that
- * should have been gathered.) */
+/* Every change must be found: by the verifier or, for a share of the others that depends on the
+ * commit, by a wrong result. (If k is even, a forward and a backward loop meet in the middle: then
+ * the old contents of a slot equal what should have been gathered, so nothing changes.) */
 static void find_changes(const char *file, const char *name, uint32_t at_least, uint32_t judged)
 {
     Ordered o = order(file, name);
@@ -183,8 +185,9 @@ Test(order, changes_in_buckets) { find_changes("buckets", "two", 10, 0); }
 Test(order, changes_in_plain_buckets) { find_changes("buckets", "plain", 10, 0); }
 Test(order, changes_in_buckets_ahead) { find_changes("buckets", "ahead", 30, 1); }
 
-/* An action that calls another form of its entry finds something else gathered, or leaves something
- * else; nothing comes of it where nobody reads that, or the same comes next. */
+/* If an action calls another form of its entry, it finds something else gathered, or leaves
+ * something else. This changes nothing if nobody reads that value, or the same value is gathered
+ * next. */
 Test(order, changes_of_forms)
 {
     Ordered o = order("ahead", "chunks");
@@ -207,8 +210,8 @@ Test(order, changes_of_forms)
     dt_arena_free(o.arena);
 }
 
-/* A started result of a loop reads one slot while the next iteration writes the other; a single
- * slot is refused. */
+/* A started result of a loop is read from one slot while the next iteration writes the other one;
+ * with a single slot this is refused. */
 Test(order, second_slot)
 {
     static const char type[] = "\"@ringbuf\"=2";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement of small programs. What is exchanged in a training step, as text:
- * tests/golden/place/NAME.txt (DT_BLESS=1 rewrites them). How often, where the field says so:
- * Megatron's half-layers, experts. That every placed program computes what the serial one does. */
+/* Placement of small programs. The exchanges of a training step are compared as text:
+ * tests/golden/place/NAME.txt (DT_BLESS=1 rewrites them). For known layouts (Megatron's
+ * half-layers, experts) the number of exchanges must be the published one. Every placed program
+ * must compute what the serial program does. */
 #include "golden.h"
 
 #include "passes/check/judge.h"
@@ -199,7 +200,7 @@ ParameterizedTest(Layout *layout, place, zoo) { judge(layout); }
 
 /* ---- how often ---- */
 
-/* Exchanges of a kind in the bodies of loops that run in this direction. */
+/* The number of exchanges of a kind in the bodies of loops that run in this direction. */
 static uint32_t count(const DtFunc *func, DtOpKind kind, bool reverse)
 {
     uint32_t n = 0;
@@ -233,9 +234,9 @@ static void expect_counts(const char *file, const char *name, bool reverse, Coun
     dt_arena_free(arena);
 }
 
-/* One all_reduce per half-layer each way; with sequence parallelism a gather and a reduce_scatter,
- * and backward the gathers of the forward part again. Data parallelism exchanges nothing before the
- * end. */
+/* One all_reduce for each half-layer in each direction. With sequence parallelism a gather and a
+ * reduce_scatter instead, and in the backward pass also the gathers of the forward pass again. Data
+ * parallelism exchanges nothing before the end. */
 Test(place, megatron)
 {
     expect_counts("layouts", "data", false, (Counts){0});
@@ -246,14 +247,14 @@ Test(place, megatron)
     expect_counts("layouts", "sequence", true, (Counts){.all_gather = 4, .reduce_scatter = 2});
 }
 
-/* A chain of `+` is completed once, biases and all. */
+/* A sum of several pending terms is completed only once, biases included. */
 Test(place, beside)
 {
     expect_counts("beside", "beside", false, (Counts){.all_gather = 1, .reduce_scatter = 1});
 }
 
-/* all_to_all of q, k, v and the result, of their cotangents, and of the result again backward; or
- * gathers of k and v alone. */
+/* all_to_all of q, k, v and the result, of their cotangents, and of the result again in the
+ * backward pass; or gathers of k and v alone. */
 Test(place, contexts)
 {
     expect_counts("layouts", "ulysses", false, (Counts){.all_to_all = 4});
@@ -262,7 +263,7 @@ Test(place, contexts)
     expect_counts("layouts", "keys", false, (Counts){.all_gather = 2});
 }
 
-/* Forwards and backwards blocks go round once. */
+/* In the forward and in the backward pass, blocks travel once around the ring. */
 Test(place, rounds)
 {
     static const char *const layouts[] = {"ring_of_four", "zigzag_ring", "ring_of_axes",
@@ -288,7 +289,7 @@ Test(place, rounds)
     }
 }
 
-/* To the experts and back. */
+/* Tokens are sent to the experts and back. */
 Test(place, experts)
 {
     expect_counts("experts", "experts", false, (Counts){.all_to_all = 2});

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Precision in the interpreter that rounds as the language says: master copies, fixed and dynamic
- * loss scales, skipped steps. */
+/* Precision, in the interpreter with the rounding that the language prescribes: master copies,
+ * fixed and dynamic loss scales, skipped steps. */
 #include "program_run.h"
 
 #include "base/intern.h"
@@ -25,8 +25,8 @@ static void copy_tensor(DtTensor *to, const DtTensor *from)
     memcpy(to->at, from->at, (size_t)dt_type_elements(to->type) * sizeof *to->at);
 }
 
-/* Parameters get values that 16 bits hold or not, masters those of their parameters, moments
- * zero. */
+/* Sets parameters to values, some of which 16 bits can represent; masters to those of their
+ * parameters, moments to zero. */
 static void begin(Run *run, const char *precision, double loss_scale)
 {
     static const Program program = {"tests/passes/programs/precision.dsl", "", 7};
@@ -56,7 +56,8 @@ static void begin(Run *run, const char *precision, double loss_scale)
     }
 }
 
-/* Runs one entry and writes its results to stores. Returns the metric `name`, if there is one. */
+/* Runs one entry and writes its results to stores. Returns the metric `name`, if the entry has
+ * it. */
 static double run_entry(Run *run, const char *name, const char *metric)
 {
     const DtEntryPoint *point = entry(run, name);
@@ -79,7 +80,7 @@ static void run_step(Run *run, uint32_t step)
     run_entry(run, "update", NULL);
 }
 
-/* The values of a store in two runs, bit for bit. */
+/* Compares the values of a store in two runs, bit for bit. */
 static void expect_same(const Run *a, DtStoreKind kind_a, const Run *b, DtStoreKind kind_b,
                         const DtStore *param, const char *what)
 {
@@ -89,8 +90,8 @@ static void expect_same(const Run *a, DtStoreKind kind_a, const Run *b, DtStoreK
               what, param->path);
 }
 
-/* Parameters in 16 bits with a master copy in f32 give the results of parameters in f32: both are
- * read as bf16. */
+/* Parameters in 16 bits with a master copy in f32 give the same results as parameters in f32, since
+ * in both cases the program reads them as bf16. */
 Test(precision, a_master_copy_is_the_parameter_in_f32)
 {
     Run a, b;
@@ -128,7 +129,8 @@ Test(precision, a_master_copy_is_the_parameter_in_f32)
     run_end(&b);
 }
 
-/* A power of two changes no rounding: after the update everything is as without it. */
+/* A loss scale that is a power of two changes no rounding: after the update all values are the same
+ * as without it. */
 static void check_scaled(const char *precision, double scale)
 {
     Run a, b;
@@ -159,7 +161,8 @@ Test(precision, loss_scale)
     check_scaled("mixed(compute = f32, params = f32, grads = f32, loss_scale = dynamic)", 4096);
 }
 
-/* A gradient that is not finite, in any store and on any rank of the axis, changes nothing. */
+/* If a gradient in any store, on any rank of the axis, is not finite, the update changes
+ * nothing. */
 Test(precision, a_step_is_skipped)
 {
     static const double faults[] = {INFINITY, -INFINITY, NAN};
@@ -167,7 +170,7 @@ Test(precision, a_step_is_skipped)
     begin(&run,
           "mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)",
           1024);
-    run_step(&run, 0); /* moments and states are not zero any more */
+    run_step(&run, 0); /* moments and states that are not zero */
     const DtStore *grad = store_of(&run, DT_STORE_GRAD, "h.up.w");
     cr_assert(grad != NULL && store_of(&run, DT_STORE_NEXT, "h.norm.mean0") != NULL);
     for (size_t f = 0; f < DT_COUNT(faults); f++) {
@@ -195,7 +198,8 @@ Test(precision, a_step_is_skipped)
 
 /* ---- sums over ranks ---- */
 
-/* How many sums of gradients the function takes in the dtype, and how many in another. */
+/* Counts the sums of gradients in the function that are computed in this dtype, and those in
+ * another. */
 static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, uint32_t *ret_bad)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -210,8 +214,8 @@ static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, ui
     }
 }
 
-/* crosses: sums cross ranks in another dtype than that of gradients; then the update completes the
- * sums over micro-batches. */
+/* crosses: sums over ranks have another dtype than gradients; then the update completes the sums
+ * over micro-batches. */
 static void check_reduce(const char *precision, int zero, int64_t micro, bool crosses)
 {
     Run run;

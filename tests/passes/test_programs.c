@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loss alone, by the function that the frontend made. */
+/* Keeps the loss alone, in the function that the frontend made. */
 static double loss(Run *run, const DtFunc *func)
 {
     dt_arena_reset(run->scratch);
@@ -89,8 +89,8 @@ static DtTensor *random_input(Run *run, const DtType *type, unsigned *seed)
     return tensor;
 }
 
-/* bwd_x, then bwd_w, against bwd. Every second parameter of a model, all of a layer, are
- * weights. */
+/* Compares bwd_x followed by bwd_w with bwd. Every second parameter of a model, and all parameters
+ * of a layer, count as weights. */
 static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
 {
     DtArena *arena = run->arena;
@@ -126,8 +126,8 @@ static void check_split(Run *run, DtFunc *func, DtTensor *const *in)
     }
 }
 
-/* Whether a function reads or returns parts of a stream, which random numbers are not: they may be
- * -inf. */
+/* Whether a function reads or returns parts of a stream. Random inputs cannot represent these,
+ * since they may contain -inf. */
 static bool takes_parts(const DtModule *module, const DtFunc *func)
 {
     bool takes = false;
@@ -158,10 +158,11 @@ static void check_functions(const Program *p)
         for (uint32_t k = 0; k < func->inputs.n; k++)
             in[k] = random_input(&run, func->inputs.at[k]->type, &seed);
         if (dt_differentiate_func(func) == NULL)
-            continue; /* indices of positions */
+            continue; /* indices that are positions */
         n_checked++;
         if (func->kind !=
-            DT_FUNC_MODEL) /* with such weights it is all corners; see above for models */
+            DT_FUNC_MODEL) /* with such weights the function has corners everywhere; see above for
+                            * models */
             check_function(&run.interp, func, in, i, func->name);
         check_split(&run, func, in);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rematerialisation: the programs of examples/, shrunk, under many `remat` lines. What is computed
- * again are copies of the same ops, so in double precision every result must be equal to the last
- * bit; and what is saved must be what the line says. */
+/* Rematerialisation: the programs of examples/, shrunk, under many `remat` lines. Copies of the
+ * same ops recompute values, so in double precision every result must be equal to the last bit. The
+ * saved values must be those that the line says. */
 #include "program_run.h"
 
 #include "base/intern.h"
@@ -15,8 +15,8 @@ typedef struct Case {
     Program program;
     char lines[100]; /* "h keep=wq,attend; g drop=mlp" */
     char saved
-        [100]; /* the saved values of the forward loop without a line: names, and elements of
-                * each */
+        [100]; /* the values that the forward loop saves without a line: their names, and the
+                * elements of each */
 } Case;
 
 /* ---- lines ---- */
@@ -70,7 +70,7 @@ static const DtOp *find_loop(const DtFunc *func, const char *label, bool reverse
     return NULL;
 }
 
-/* Elements of one iteration that the loop hands out. */
+/* The number of elements that one iteration of the loop saves. */
 static int64_t handed_out(const DtOp *loop)
 {
     int64_t n = 0;
@@ -79,7 +79,7 @@ static int64_t handed_out(const DtOp *loop)
     return n;
 }
 
-/* "x:32 y:64", in order. */
+/* The saved values as text, "x:32 y:64", in order. */
 static void list_saved(const DtOp *loop, DtText *text)
 {
     for (uint32_t i = loop->loop->n_carried; i < loop->n_out; i++) {
@@ -99,7 +99,8 @@ static DtTensor **results_with(Run *run, const DtPassContext *context)
     dt_pass_inline(run->module, context);
     dt_pass_cse(run->module, context);
     expect_valid(run->module);
-    if (context->parallel != NULL) /* the other copy shows all values that can be saved */
+    if (context->parallel != NULL) /* the other copy of the program shows all values that can be
+                                    * saved */
         dt_pass_remat(run->module, context);
     expect_valid(run->module);
     init_stores(run);
@@ -222,7 +223,7 @@ ParameterizedTest(Case *c, remat, lines)
 }
 
 /* Without a layout nothing marks where layers begin, so equal ops of two instances are merged. The
- * op is known by its names in both. */
+ * merged op can be named by its names in both. */
 Test(remat, merged_values_have_all_names)
 {
     static const char *const lines[][2] = {{"h", "x:8"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pipeline schedules: every action once, no deadlock, bubbles and activations in flight as
- * published. The times are F = B = W = 1, a whole backward 2, transfers 0; bubbles are compared
- * exactly, as numbers of units. */
+/* Pipeline schedules: every action occurs once, there is no deadlock, and bubbles and activations
+ * in flight are the published ones. Times: F = B = W = 1, a whole backward pass 2, transfers 0.
+ * Bubbles are compared exactly, as numbers of time units. */
 #include "golden.h"
 #include "passes/pipeline/schedule.h"
 
@@ -25,7 +25,7 @@ static void join(Case *c, uint32_t from, uint32_t to)
         DT_PUSH(c->arena, c->run.channels, channel);
 }
 
-/* name: of the form, or "forward:" and the form that placed the pieces. */
+/* name: of the schedule, or "forward:" and the name of the schedule that placed the pieces. */
 static Case *make(const char *name, uint32_t p, uint32_t v, int64_t m)
 {
     DtArena *arena = dt_arena_new();
@@ -71,7 +71,7 @@ static DtTimeline timeline(Case *c, double pair)
     return line;
 }
 
-/* Idle time of the stage that is at work for longest. */
+/* The idle time of the stage that works longest. */
 static double idle(const Case *c, const DtTimeline *line)
 {
     double longest = 0, most = 0;
@@ -85,7 +85,7 @@ static double idle(const Case *c, const DtTimeline *line)
 
 static const struct {
     const char *name;
-    uint32_t least, most; /* pieces per stage */
+    uint32_t least, most; /* number of pieces of each stage */
 } all[] = {{"gpipe", 1, 1},
            {"1f1b", 1, 1},
            {"interleaved_1f1b", 2, 4},
@@ -96,7 +96,8 @@ static const struct {
            {"forward:interleaved_1f1b", 2, 3},
            {"forward:zb_v", 2, 2}};
 
-/* Each action once and in order of micro-batches; then all of them against each other. */
+/* Checks that each stage runs each action once and in the order of micro-batches; then runs all
+ * stages against each other. */
 static void expect_whole(const Case *c, const char *name)
 {
     int64_t *next[DT_ACTION_KINDS];
@@ -130,7 +131,8 @@ Test(schedule, every_action_once_and_no_deadlock)
                     Case *c = make(all[i].name, p, v, m);
                     expect_whole(c, all[i].name);
                     const bool uneven =
-                        all[i].least != all[i].most && m % p != 0; /* rounds of unequal size */
+                        /* rounds that have different sizes */
+                        all[i].least != all[i].most && m % p != 0;
                     for (uint32_t k = 0; k < c->run.channels.n; k++)
                         cr_expect_leq(c->run.channels.at[k].slots, uneven ? 4 : 2,
                                       "%s p=%u v=%u m=%lld needs %lld", all[i].name, p, v,
@@ -139,7 +141,7 @@ Test(schedule, every_action_once_and_no_deadlock)
                 }
 }
 
-/* units of idle time; n pieces' worth of micro-batches in flight on stage s */
+/* idle time in units; on stage s, the micro-batches in flight, counted in pieces */
 typedef double Units(int64_t p, int64_t v, int64_t m);
 typedef int64_t Flight(int64_t p, int64_t v, int64_t m, int64_t s);
 
@@ -209,7 +211,7 @@ static const struct {
     const char *name;
     uint32_t v;
     bool multiples;
-    int64_t a, b; /* m >= a p + b */
+    int64_t a, b; /* m >= a p + b for this schedule */
     Units *idle;
     Flight *flight;
 } published[] = {
@@ -250,7 +252,7 @@ Test(schedule, bubbles_and_activations_as_published)
         }
 }
 
-/* (p-1)/(m+p-1) of all stages' time, also by the number that is printed. */
+/* The idle share of all stages' time is (p-1)/(m+p-1), also in the number that is printed. */
 Test(schedule, bubble_fraction)
 {
     Case *c = make("1f1b", 4, 1, 8);
@@ -308,7 +310,7 @@ Test(schedule, long_lists_are_short)
     }
 }
 
-/* Slots: the most micro-batches between two actions. */
+/* Slots: the largest number of micro-batches between two actions. */
 Test(schedule, slots_of_values)
 {
     Case *c = make("1f1b", 4, 1, 8);
@@ -324,7 +326,7 @@ Test(schedule, slots_of_values)
     dt_arena_free(c->arena);
 }
 
-/* The same, counted over the whole list. */
+/* The same, counted in the whole list. */
 static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *write,
                              const DtAction *read)
 {
@@ -338,8 +340,8 @@ static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *writ
     return most;
 }
 
-/* Also periods in which more begins than ends: all gradients of parameters may wait until after
- * it. */
+/* Also for periods in which more actions begin than end: all gradients of parameters may be delayed
+ * until after the period. */
 Test(schedule, slots_as_the_whole_list_needs)
 {
     static const uint32_t sizes[] = {1, 2, 5, 16};
@@ -451,14 +453,14 @@ Test(schedule, picture)
     dt_arena_free(c->arena);
 }
 
-/* The width that a picture says it has. */
+/* The width that the picture states. */
 static double width_of(const DtText *text)
 {
     return strtod(strstr(text->at, "width=\"") + 7, NULL);
 }
 
-/* Of many micro-batches the middle is left out; of many stages boxes are small; a window is drawn
- * whole. */
+/* If there are many micro-batches, the middle is left out; if there are many stages, boxes are
+ * small; a window of micro-batches is drawn completely. */
 Test(schedule, wide_pictures)
 {
     static const struct {

@@ -76,7 +76,7 @@ static const Layout layouts[] = {
     {STATES, "1f1b", 4, 1, 4, {0}, {0}, false},
     {STATES, "zb_v", 2, 2, 4, {0}, {0}, false},
     {STATES, "interleaved_1f1b", 2, 2, 3, {1, 2, 3}, {0}, false},
-    /* pieces without iterations: the embedding, the head, the part between two loops */
+    /* pieces without any iterations: the embedding, the head, the part between two loops */
     {GPT2_FEW, "1f1b", 4, 1, 5, {0}, {0}, false},
     {GPT2_FEW, "zb_h1", 4, 1, 8, {0}, {0}, true},
     {GPT2_FEW, "zb_v", 2, 2, 4, {0}, {0}, false},
@@ -104,7 +104,7 @@ Test(stage, equals_the_program_in_one_piece, .timeout = 300)
     }
 }
 
-/* Compares the pass's result, as text. */
+/* Compares the result of the pass with an expected text. */
 static void compare_golden(const char *name, const char *schedule)
 {
     const Layout layout = {
@@ -124,7 +124,7 @@ Test(stage, golden_zb_h1) { compare_golden("passes/stage_split", "zb_h1"); }
 
 /* ---- where it is cut ---- */
 
-/* First iteration and number of iterations that a stage has of a loop's parameter. */
+/* The first iteration, and the number of iterations, that a stage has of a loop's parameter. */
 static void expect_range(const Staged *p, const char *path, int32_t stage, int64_t first, int64_t n)
 {
     for (uint32_t i = 0; i < p->cut->stores.n; i++) {
@@ -167,8 +167,9 @@ static void expect_stages(const Staged *p, const char *path, const char *stages)
     cr_expect(dt_stages_same(found, stages), "`%s` is on stages %s", path, found ? found : "none");
 }
 
-/* Stages have equal sums over their pieces, not equal pieces. Filled one after the other, pieces
- * would have 5, 6 and 4 iterations on three stages of two pieces, and 3 and 6 there and back. */
+/* Cuts equalise the sums of a stage's pieces, not the pieces. If pieces were filled one after the
+ * other, three stages with two pieces each would have 5, 6 and 4 iterations, and 3 and 6 there and
+ * back. */
 Test(stage, cuts_level_stages)
 {
     static const struct { const char *dims, *schedule; uint32_t stages; int64_t most; } rows[] = {
@@ -213,13 +214,13 @@ Test(stage, cuts_before_the_first_iteration)
     expect_range(p, "h.mlp.up.w", 1, 0, 3);
     expect_range(p, "h.mlp.up.w", 2, 3, 1);
     expect_range(p, "h.mlp.up.w", 3, 0, 0);
-    expect_stages(p, "wte", "0, 3"); /* also for the head; its gradient is computed from values that
+    expect_stages(p, "wte", "0, 3"); /* the head's gradient, too, is computed from values that
                                       * return from stage 1 */
     expect_stages(p, "wpe", "0");
     stage_free(p);
 }
 
-/* Iterations that cost alike are shared out evenly; a head that costs as much as they do has a
+/* Iterations of equal cost are distributed evenly; a head that costs as much as all of them gets a
  * stage of its own. */
 Test(stage, cuts_by_cost)
 {
@@ -268,7 +269,7 @@ static void expect_refused(const Layout *layout, const char *message)
     stage_free(p);
 }
 
-/* Nothing precedes this loop but a mask, which all pieces make for themselves. */
+/* Only a mask precedes this loop, and every piece computes that mask itself. */
 #define BARE "tests/passes/programs/bare_loop.dsl", "", 3, "h"
 
 Test(stage, refusals)
@@ -288,7 +289,7 @@ Test(stage, refusals)
 
 /* ---- programs that no source is known to make ---- */
 
-/* A loop of two iterations, its backward loop, and the case's own ops between them. */
+/* A loop of two iterations, its backward loop, and between them ops that the test case adds. */
 static const char a_module[] =
     "mesh pipe=2\n"
     "store 0 : param f32[h=2, e=2] path=h.w pattern=h.#.w loops=1 init=const(1, 0)\n"
@@ -337,15 +338,15 @@ static const struct {
 } refused[] = {{"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = const() : f32[] number=1\n",
                 "7", " reverse", NULL},
-               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends on a value of piece 0
-                                                    * alone: it travels */
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent depends only on a value of piece
+                                                    * 0, so it is sent */
                 "  %7 = const() : f32[] number=1\n",
                 "v.1", " reverse", NULL},
                {"  %6 = reduce[e](%y.4) : f32[]\n"
                 "  %7 = reduce[h, e](%w.3) : f32[]\n",
                 "6", " reverse", "a parameter of loop `h`, which the pipeline cuts, outside of it"},
-               {"  %6 = reduce[e](%y.4) : f32[]\n" /* each iteration's cotangent depends on that of
-                                                    * the one before */
+               {"  %6 = reduce[e](%y.4) : f32[]\n" /* the cotangent of each iteration depends on
+                                                    * that of the previous one */
                 "  %7 = const() : f32[] number=1\n",
                 "7", "", "gradients go forwards (here to piece 1 from piece 0)"}};
 

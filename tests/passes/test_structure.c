@@ -46,7 +46,7 @@ Test(calls, one_function_many_times)
     DtValue *x = input(c, "b=3 e=4"), *w = input(c, "e=4 f=4"), *b0 = input(c, "f=4"),
             *w2 = input(c, "e=4 f=4");
     DtValue *y = x;
-    for (int i = 0; i < 3; i++) { /* w twice, w2 once: cotangents add up */
+    for (int i = 0; i < 3; i++) { /* w is used twice, w2 once: the cotangents of w are added up */
         DtOp *call = dt_graph_call(&c->b, f, "d", (DtValue *[]){y, i == 1 ? w2 : w, b0});
         y = renamed(&c->b, call->out[0], "f", "e");
     }
@@ -54,7 +54,8 @@ Test(calls, one_function_many_times)
     const DtFunc *bwd = check_gradients(c, 4);
     const DtFunc *callee = f->bwd;
     cr_assert(callee != NULL);
-    /* saved: x and w as they are, and tanh's result, which is a result anyway: nothing is copied */
+    /* saved values: x and w themselves, and the result of tanh, which is a result of the function
+     * anyway, so nothing is copied */
     cr_expect_eq(f->fwd, f, "the forward part of `dense` saves more than its result");
     cr_expect_eq(callee->saved.n, 3);
     cr_expect(callee->saved.at[0].is_input && callee->saved.at[1].is_input &&
@@ -66,8 +67,8 @@ Test(calls, one_function_many_times)
     check_free(c);
 }
 
-/* A function with an integer and a float result of which one is used; a float argument without
- * gradient. */
+/* A function with an integer result and a float result, of which only one is used; and a float
+ * argument without a gradient. */
 Test(calls, inactive_arguments_and_results)
 {
     Check *c = check_new();
@@ -85,7 +86,7 @@ Test(calls, inactive_arguments_and_results)
     const char *axis = dt_intern("a");
     DtValue *read = dt_graph_gather(&c->b, table, 1, &axis, &call->out[1]);
     dt_graph_return(c->func, dt_graph_binary(&c->b, DT_OP_MUL, call->out[0], read));
-    check_gradients(c, 2); /* b only feeds the result that is not used */
+    check_gradients(c, 2); /* b is only used for the result that is not used */
     cr_expect_eq(f->bwd->wanted.n, 1);
     cr_expect_eq(f->bwd->seeds.n, 1);
     check_free(c);
@@ -182,8 +183,8 @@ Test(loops, shared_parameter)
     check_free(c);
 }
 
-/* Carried values of which one starts inactive and becomes active, one never is, one is overwritten
- * by a constant, and one is an integer. */
+/* Carried values: one has no gradient at first and gets one later, one never gets one, one is
+ * overwritten by a constant, and one is an integer. */
 Test(loops, activity_goes_round)
 {
     Check *c = check_new();
@@ -248,8 +249,8 @@ Test(loops, nested)
     check_free(c);
 }
 
-/* A recurrence over the positions of a sequence: the loop's axis has the name of an axis of the
- * saved values. */
+/* A recurrence over the positions of a sequence: the loop's axis has the same name as an axis of
+ * the saved values. */
 Test(loops, axis_of_the_loop_in_saved_values)
 {
     Check *c = check_new();
@@ -301,8 +302,8 @@ Test(loops, random_draws_repeat)
 
 /* ---- saved values ---- */
 
-/* gelu(x @e w + b): only the product is saved; bias, scaling and the inside of gelu are computed
- * again. */
+/* gelu(x @e w + b): only the product is saved. Bias, scaling and everything inside of gelu is
+ * recomputed. */
 Test(saved, maps_of_a_saved_value)
 {
     Check *c = check_new();
@@ -320,7 +321,8 @@ Test(saved, maps_of_a_saved_value)
     check_free(c);
 }
 
-/* silu-like gate: g, u and the product feed dots; the product comes from g and u again. */
+/* A gate like silu: g, u and the product of both are read by dots; the product is recomputed from g
+ * and u. */
 Test(saved, derived_from_other_saved_values)
 {
     Check *c = check_new();
@@ -335,7 +337,7 @@ Test(saved, derived_from_other_saved_values)
     check_free(c);
 }
 
-/* A library function of the table saves its inputs only, however much it computes. */
+/* A function in the library's table saves only its inputs, whatever it computes. */
 Test(saved, library_function_as_a_whole)
 {
     static const struct {

@@ -62,7 +62,8 @@ ParameterizedTest(MapCase *p, vjp, binary)
         Check *c = check_new();
         DtValue *x = p->positive ? input_positive(c, axes[i][0]) : input(c, axes[i][0]);
         DtValue *y = p->positive ? input_positive(c, axes[i][1]) : input(c, axes[i][1]);
-        if (p->kind == DT_OP_MAX || p->kind == DT_OP_MIN) /* equal lattices would meet */
+        if (p->kind == DT_OP_MAX || p->kind == DT_OP_MIN) /* otherwise both lattices would have
+                                                           * equal points */
             for (int64_t k = 0; k < dt_type_elements(y->type); k++)
                 c->in[1]->at[k] += 0.01;
         dt_graph_return(c->func, dt_graph_binary(&c->b, p->kind, x, y));
@@ -170,12 +171,12 @@ Test(vjp, expand)
     check_free(c);
 }
 
-/* Slices of x, whose cotangents are pads: those that cover the axis become a concatenation, and are
- * not added up. */
+/* Slices of x: the cotangents are pads. If the slices cover the axis, the pads become a
+ * concatenation and need not be added up. */
 typedef struct Parts {
     DtRange at[4];
-    uint32_t n, n_concats, n_pads; /* in the backward function */
-    bool whole;                    /* x is read besides */
+    uint32_t n, n_concats, n_pads; /* ops of this kind in the backward function */
+    bool whole;                    /* x also has another reader */
 } Parts;
 
 ParameterizedTestParameters(vjp, parts)
@@ -186,11 +187,11 @@ ParameterizedTestParameters(vjp, parts)
         {{{.lo = 3, .step = 1, .n = 2}, {.lo = 5, .step = 1, .n = 2}, {.lo = 0, .step = 1, .n = 3}},
          3, 1, 0, true},
         {{{.lo = 0, .step = 1, .n = 3}, {.lo = 2, .step = 1, .n = 5}}, 2, 0, 2,
-         false}, /* one element twice */
+         false}, /* one element is in two slices */
         {{{.lo = 0, .step = 1, .n = 3}, {.lo = 4, .step = 1, .n = 3}}, 2, 0, 2,
-         true},  /* one never */
+         true},  /* one element is in no slice */
         {{{.lo = 0, .step = 2, .n = 4}, {.lo = 1, .step = 2, .n = 3}}, 2, 0, 2,
-         false}, /* every second one */
+         false}, /* every second element */
         {{{.lo = 0, .step = 1, .n = 3}, {.lo = 3, .step = 1, .n = 4}, {.lo = 0, .step = 1, .n = 3}},
          3, 1, 1, false},
         {{{.lo = 0, .step = 1, .n = 7}}, 1, 0, 1, true}};
@@ -322,8 +323,8 @@ Test(vjp, topk)
     check_free(c);
 }
 
-/* In 16 bits: a dot and a sum that give f32, a dot that does not, a map; cotangents have their
- * primal's dtype. */
+/* In 16 bits: a dot and a sum with f32 results, a dot with a 16-bit result, and a map. Cotangents
+ * have the dtype of their primal values. */
 Test(vjp, sixteen_bits)
 {
     Check *c = check_new();
@@ -350,7 +351,7 @@ Test(vjp, gather)
 {
     Check *c = check_new();
     DtValue *table = input(c, "v=5 e=3"),
-            *ids = input_integers(c, "b=2 s=4", -1, 7); /* some out of range */
+            *ids = input_integers(c, "b=2 s=4", -1, 7); /* some indices are out of range */
     const char *v = dt_intern("v");
     dt_graph_return(c->func, dt_graph_gather(&c->b, table, 1, &v, &ids));
     check_gradients(c, 1);
@@ -400,7 +401,7 @@ Test(vjp, scatter_add)
     check_free(c);
 }
 
-/* The index does not depend on a summed axis: everything along it lands in one place. */
+/* The index does not depend on a summed axis: all elements along it are added to one place. */
 Test(vjp, scatter_add_constant_along_a_summed_axis)
 {
     Check *c = check_new();
@@ -420,8 +421,8 @@ static const char *const gradients[DT_OP_COUNT] = {
 #undef DT_OP
 };
 
-/* The square of the result of an op on x[a, b], for ops that are no maps of one or two floats;
- * NULL: there is no case for the op. */
+/* The square of the result of an op on x[a, b], for ops that are not maps of one or two floats;
+ * NULL: the test has no case for the op. */
 static DtValue *made_by(Check *c, DtOpKind kind)
 {
     const char *a = dt_intern("a"), *w = dt_intern("w");
@@ -460,7 +461,8 @@ static DtValue *made_by(Check *c, DtOpKind kind)
         check_main(c);
         return dt_graph_call(&c->b, func, "g", &x)->out[0];
     }
-    case DT_OP_LOOP: { /* carried x, invariant x, stacked x; hands the slice's sine out */
+    case DT_OP_LOOP: { /* x as a carried value, an invariant, and a stacked operand; the body
+                        * returns the sine of the slice */
         DtFunc *body = check_func(c, "h", DT_FUNC_BODY);
         const char *rows = dt_intern("b");
         dt_graph_arg(body, dt_type_scalar(DT_I32), "i");
@@ -497,8 +499,9 @@ static bool has_map_case(DtOpKind kind)
     return false;
 }
 
-/* Each row with a derivative has a case, compared with forward derivatives and differences; each
- * other one of a serial program at least a forward rule. */
+/* Each row of the table of ops with a derivative has a case, which is compared with forward
+ * derivatives and with differences. Every other op of a serial program has at least a forward
+ * rule. */
 Test(ops, every_derivative_has_a_case)
 {
     for (int kind = 0; kind < DT_OP_COUNT; kind++) {
@@ -528,7 +531,8 @@ Test(ops, every_op_of_a_serial_program_has_a_forward_rule)
 
 /* ---- corners ---- */
 
-/* Cotangents of f at the given input values (memory order) for cotangents 1. */
+/* Cotangents of f at these input values (in memory order), if the cotangents of its results are
+ * 1. */
 static DtTensor **cotangents_at(Check *c, const double *values)
 {
     DtFunc *bwd = dt_differentiate_func(c->func);
@@ -580,7 +584,7 @@ Test(corners, reductions_go_to_the_first_equal_element)
 {
     for (int i = 0; i < 2; i++) {
         Check *c = check_new();
-        const char *axes[] = {dt_intern("d"), dt_intern("a")}; /* d is major */
+        const char *axes[] = {dt_intern("d"), dt_intern("a")}; /* d is the outer axis */
         DtValue *x = input(c, "a=2 b=2 d=2");
         dt_graph_return(c->func,
                         dt_graph_reduce(&c->b, i == 0 ? DT_REDUCE_MAX : DT_REDUCE_MIN, x, 2, axes));
@@ -629,7 +633,7 @@ Test(corners, stop_and_decisions_have_no_gradient)
     check_free(c);
 }
 
-/* softmax with nothing unmasked: all zeros and no gradient, not NaN */
+/* softmax of a row in which everything is masked: all zeros and no gradient, not NaN */
 Test(corners, fully_masked_softmax)
 {
     Check *c = check_new();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bwd_x, then bwd_w, give what bwd gives, exactly; and each part does its own work only. */
+/* bwd_x followed by bwd_w gives exactly what bwd gives; and each part does only its own work. */
 #include "gradcheck.h"
 
 #include "base/intern.h"
@@ -29,7 +29,7 @@ static uint32_t count(const DtFunc *func, DtOpKind kind)
     return n;
 }
 
-/* Splits; runs both ways on random cotangents. */
+/* Splits bwd, and runs both versions on random cotangents. */
 static void check_split(Check *c, const bool *is_weight)
 {
     DtFunc *bwd = dt_differentiate_func(c->func), *fwd = c->func->fwd;
@@ -83,7 +83,7 @@ Test(split, two_layers)
     check_free(c);
 }
 
-/* A residual loop with a stacked weight and a shared one, whose gradient is a carried sum. */
+/* A residual loop with a stacked weight, and a shared weight whose gradient is a carried sum. */
 Test(split, loop)
 {
     Check *c = check_new();
@@ -112,7 +112,8 @@ Test(split, loop)
     check_free(c);
 }
 
-/* Loops in loops, a crossing value with the loop's axis, and one early invariant. */
+/* Nested loops, a value that both parts need and that has the loop's axis, and an invariant that is
+ * known early. */
 Test(split, nested_loops)
 {
     Check *c = check_new();
@@ -150,7 +151,7 @@ Test(split, nested_loops)
     check_free(c);
 }
 
-/* A value crosses in its narrow dtype; both parts compute the wider copy. */
+/* A value is passed between the parts in its narrow dtype; both parts compute the wider copy. */
 Test(split, wider_copy)
 {
     Check *c = check_new();
@@ -167,7 +168,7 @@ Test(split, wider_copy)
     check_free(c);
 }
 
-/* Nothing but weights, nothing but arguments. */
+/* A function with only weights, and one with only arguments. */
 Test(split, one_part_only)
 {
     for (int weight = 0; weight < 2; weight++) {

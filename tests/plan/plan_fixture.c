@@ -52,14 +52,15 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(arenas, {.name = STR("acts"), .kind = DT_ARENA_ACTIVATIONS, .shared = 1, .bytes = 16384});
     ADD(arenas, {.name = STR("inputs"), .kind = DT_ARENA_INPUTS, .bytes = 1024});
     ADD(arenas, {.name = STR("scalars"), .kind = DT_ARENA_SCALARS, .bytes = 64});
-    /* stage 1 has less of params and acts */
+    /* stage 1 has smaller arenas of params and acts */
     static const int64_t sizes[2][6] = {{4096, 4096, 8192, 16384, 1024, 64},
                                         {2048, 4096, 8192, 12288, 1024, 64}};
     for (int i = 0; i < 12; i++)
         ADD(sizes, {.bytes = sizes[i / 6][i % 6]});
     ADD(axes, {.name = STR("h"), .extent = 4, .local = 2, .first = 2});
     ADD(axes, {.name = STR("embed"), .extent = 8, .local = 8});
-    ADD(axes, {.name = STR("ffn"), .split = {2}, .extent = 7, .local = 4}); /* padded to 8 */
+    /* the extent is padded to 8 */
+    ADD(axes, {.name = STR("ffn"), .split = {2}, .extent = 7, .local = 4});
     ADD(axes, {.name = STR("batch"), .split = {1}, .extent = 16, .local = 8});
     ADD(axes, {.name = STR("seq"), .extent = 8, .local = 8});
     ADD(spans, {.file = STR("tiny.dsl"), .text = STR("tiny"), .line = 1, .column = 1});
@@ -68,7 +69,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
                 .text = STR("x @embed w"),
                 .line = 9,
                 .column = 7});
-    ADD(blocks, {.group = 1, /* [4, 6], split 2 x 2 in blocks [2, 3] */
+    ADD(blocks, {.group = 1, /* a tensor [4, 6], split 2 x 2 into blocks [2, 3] */
                  .n_dims = 2,
                  .extent = {2, 3},
                  .to = {6, 1},
@@ -201,8 +202,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});
 }
 
-/* Stage 0 sends five messages out of two slots, stage 1 receives them: the part "piece" is called
- * with register 5 = micro-batch modulo 2. */
+/* Stage 0 sends five messages through a channel with two slots, and stage 1 receives them: the part
+ * "piece" is called with register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(bodies, {.name = STR("send"), .first_inst = 13, .n_insts = 2});
@@ -332,8 +333,8 @@ static int64_t value_of(const Walk *walk, const DtPlanArg *arg)
     return value;
 }
 
-/* Reads or writes the first and last byte of len bytes at an argument, and of the range it
- * declares. */
+/* Reads or writes the first and the last byte of len bytes at an argument's address, and of the
+ * range that the argument declares. */
 static void touch(Walk *walk, const DtPlanArg *arg, int64_t len)
 {
     int64_t offset = value_of(walk, arg);
@@ -360,7 +361,7 @@ static int64_t hull(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols
     return (last + 1) * dt_kinds_size(dtype);
 }
 
-/* Bytes of a buffer that blocks reach, moved by the largest coordinates. */
+/* The bytes of a buffer that its blocks reach, with the largest coordinates. */
 static int64_t reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
                      const int64_t *coords)
 {
@@ -450,7 +451,7 @@ static void walk_inst(Walk *walk, const DtPlanInst *inst)
     }
 }
 
-/* Runs schedule[first .. end of the nest); returns the index after it. */
+/* Runs schedule[first .. end of the loop); returns the index after it. */
 static uint32_t walk_items(Walk *walk, uint32_t at, uint32_t end)
 {
     const DtPlan *plan = walk->plan;

@@ -9,7 +9,7 @@
 
 DtPlanBuilder *fixture_plan(DtArena *arena);
 
-/* Recomputes the checksums of all sections inside the file, and the digest. */
+/* Recomputes the checksums of all sections, and the digest, in the file's bytes. */
 void fixture_repair(uint8_t *bytes, size_t len);
 
 /* Runs through every entry for every rank: allocates the arenas exactly, evaluates all arguments

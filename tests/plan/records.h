@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing plans by hand: shorthands for functions with `arena` and `b`, the builder, in scope. */
+/* Shorthands for writing plans by hand, in functions with the variables `arena` and `b`, the
+ * builder. */
 #ifndef DT_TESTS_RECORDS_H
 #define DT_TESTS_RECORDS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every field of every record of a valid plan is set to hostile values, checksums repaired. Either
- * the reader refuses, or the field is in the list below of those that no memory access and no loop
- * depends on, or the plan is walked on real memory and stays inside it. */
+/* Sets every field of every record of a valid plan to hostile values, and repairs the checksums.
+ * Then one of three things must happen: the reader refuses the plan; the field is in the list below
+ * of those on which no memory access and no loop depends; or a walk through the plan on real memory
+ * stays inside that memory. */
 #include "plan_fixture.h"
 
 #include "plan/check_internal.h"
@@ -40,7 +41,8 @@ static const uint64_t hostile[] = {0,
                                    0x7ff0000000000000 /* inf */,
                                    0x7ff8000000000000 /* nan */};
 
-/* Any value does no harm: numbers that are only shown, recorded or used in arithmetic. */
+/* Fields for which any value is harmless: numbers that are only shown, recorded or used in
+ * arithmetic. */
 static const char *const harmless[] = {
     "META source_digest", "META seed", "META steps", "META tokens", "META parameters",
     "META eval_every", "META eval_steps", "META save_every", "META save_keep", "META flops",
@@ -63,8 +65,9 @@ static bool is_harmless(const char *tag, const DtPlanField *field)
            field->kind == DT_FIELD_BLOB_LEN;
 }
 
-/* A changed plan that the reader took: it stays inside its memory. One whose arenas became too
- * large to allocate here contains the arenas that the walk of the unchanged plan needs. */
+/* Checks a changed plan that the reader accepted: it must stay inside its memory. If its arenas are
+ * now too large to allocate here, they must contain the arenas that the walk of the unchanged plan
+ * needs. */
 static bool is_sound(const DtPlan *plan)
 {
     int64_t total = 0;
@@ -157,7 +160,7 @@ static const Break breaks[] = {
     {"STOR", "more", 1, 0, 1, "of other stages"},
     {"STOR", "more", 1, 0, 2, "stage 0 and 2 more of 2"},
     {"AXIS", "step", 0, 0, (int64_t)1 << 62, "a step of"},
-    {"STOR", "pack", 0, 0, 1, NULL}, /* h.w is in the bucket's bytes as well */
+    {"STOR", "pack", 0, 0, 1, NULL}, /* h.w is in the bytes of the bucket as well */
     {"PACK", "run", 0, 0, 0, "a run of 0"},
     {"PACK", "run", 0, 0, 16, "of 64"},
     {"PACK", "extent", 0, 0, 32, "of 32"},
@@ -204,7 +207,7 @@ static const Break breaks[] = {
     {"GEMM", "epilogue", 0, 0, 99, "no kind has number 99"},
     {"GEMM", "matrix_row", 0, 0, 8, "stride 8 of an epilogue"},
     {"ARGS", "base", 0, 0, 900, "bytes 900 to 1028 of an arena of 1024"},
-    {"ARGS", "reg", 5, 2, 1 << 20, NULL}, /* register 2 is never set: 0 */
+    {"ARGS", "reg", 5, 2, 1 << 20, NULL}, /* register 2 is never set, so it is 0 */
     {"ARGS", "reg", 5, 1, 1 << 20, "of an arena"},
     {"ARGS", "coord", 2, 0, 16, "reads rows"},
     {"ARGS", "written", 6, 0, 0, "says it is not"},
@@ -333,7 +336,7 @@ Test(check, says_what_is_wrong)
     }
 }
 
-/* Sets of stages: of those that there are, written in one way. */
+/* Sets of stages: only stages that exist, written in the only allowed form. */
 Test(check, says_which_stages_a_group_cannot_have)
 {
     static const struct {
@@ -357,11 +360,11 @@ Test(check, says_which_stages_a_group_cannot_have)
     }
 }
 
-/* A record of several stages stands for as many, with their axes: a small file would take much
- * memory. */
+/* A record with several stages stands for one record for each stage, with its axes: a small file
+ * could thus need much memory. */
 Test(check, stores_of_several_stages_stay_few)
 {
-    for (uint32_t more = 0; more < 2; more++) { /* so many records are no fault themselves */
+    for (uint32_t more = 0; more < 2; more++) { /* so many records are not wrong by themselves */
         DtArena *arena = dt_arena_new();
         DtPlanBuilder *b = fixture_plan(arena);
         uint8_t *bytes;
@@ -387,7 +390,7 @@ Test(check, stores_of_several_stages_stay_few)
     }
 }
 
-/* An iteration must set each register that it reads. */
+/* An iteration must set each register that it reads, before it reads it. */
 Test(check, registers_are_set_before_they_are_read)
 {
     DtArena *arena = dt_arena_new();
@@ -429,15 +432,15 @@ static void expect_entry(const DtPlanSchedule *items, uint32_t n, size_t row, co
     dt_arena_free(arena);
 }
 
-/* Items of a WHEN see its register within bounds only; registers that they set have no value after
- * it. */
+/* Items of a WHEN find its register within bounds; registers that these items set have no known
+ * value after it. */
 Test(check, guards_bound_registers)
 {
     static const DtPlanSchedule items[] = {
         {.kind = DT_SCHED_LOOP, .reg = 1, .step = 1, .count = 100},
         {.kind = DT_SCHED_WHEN, .reg = 1, .body = 2, .count = 2},
         {.kind = DT_SCHED_SET, .reg = 7, .body = 1, .step = 1, .first = 1, .count = 2},
-        {.kind = DT_SCHED_RUN, .body = 0}, /* not good for all values of register 1 */
+        {.kind = DT_SCHED_RUN, .body = 0}, /* invalid for some values of register 1 */
         {.kind = DT_SCHED_SET, .reg = 6, .body = 5, .step = 1},
         {.kind = DT_SCHED_END, .reg = 1},
     };
@@ -477,8 +480,8 @@ Test(check, guards_bound_registers)
     }
 }
 
-/* The next iteration finds the ring's register as an iteration has set it, also after guards; it
- * finds no other register's value. */
+/* An iteration finds the value of the ring's register that the previous one set, even if guards are
+ * in between; it finds no other register's value. */
 Test(check, the_ring_keeps_its_value)
 {
     static const struct {
@@ -508,7 +511,7 @@ Test(check, the_ring_keeps_its_value)
     }
 }
 
-/* A register is 0 after its loop, and so at the next iteration of an outer loop. */
+/* After its loop a register is 0, and so it is in the next iteration of an outer loop. */
 Test(check, registers_of_loops_become_0)
 {
     for (int32_t value = 0; value < 4; value++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan layer's numbers equal the compiler's. */
+/* The numbers of kinds in plans equal those of the compiler. */
 #include "ir/config.h"
 #include "plan/kinds.h"
 #include "plan/name.h"
@@ -68,7 +68,8 @@ Test(kinds, names_of_entries)
         {"grad.f0", DT_PLAN_STEP, DT_PLAN_F, 0, 0, ""},
         {"grad.b31.2", DT_PLAN_STEP, DT_PLAN_B, 31, 2, ""},
         {"predict.f999999999", DT_PLAN_PREDICT, DT_PLAN_F, 999999999, 0, ""},
-        {"grad@net2.w7", DT_PLAN_STEP, DT_PLAN_W, 7, 0, "net2"}, /* no number of the loss's */
+        /* it is not a number of the loss */
+        {"grad@net2.w7", DT_PLAN_STEP, DT_PLAN_W, 7, 0, "net2"},
         {"update@critic", DT_PLAN_UPDATE, DT_PLAN_WHOLE, -1, 0, "critic"},
     };
     static const char *const none[] = {"", "steps", "updates", "grad@", "grad.", "grad.f",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plan files: deterministic bytes, reading back, text form and back, and damage of every kind. */
+/* Plan files: equal plans have equal bytes, are read back, are written as text and read back; and
+ * damaged files of every kind are refused. */
 #include "plan_fixture.h"
 
 #include "base/hash.h"
@@ -163,7 +164,8 @@ Test(planfile, files)
     cr_assert_eq(status.code, DT_EXIT_IO);
 }
 
-/* A parameter of stages 1 to 3, after its moment, between stores of one stage. */
+/* The record of a parameter of stages 1 to 3 comes after its moment's, between stores of single
+ * stages. */
 Test(stages, one_record_per_stage)
 {
     const DtPlanAxis axes[] = {{.extent = 8, .local = 8},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices that cuDNN plans for here (devices.h). */
+/* Descriptions of the devices for which cuDNN makes plans here (devices.h). */
 #include "devices.h"
 
 #include "base/cudalib.h"

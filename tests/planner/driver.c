@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcuda.so.1 that says yes to everything and does nothing: a library that plans for a device, as
- * cuDNN does by its properties alone, wants a driver to load what it compiled. */
+/* A libcuda.so.1 whose functions do nothing and report success. cuDNN makes plans for a device from
+ * its properties alone, but it needs a driver to load the code that it has compiled. */
 #include <stddef.h>
 #include <string.h>
 

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-CAP = 1 << 32  # DT_PLAN_SDPA_WORKSPACE_MOST
+# DT_PLAN_SDPA_WORKSPACE_MOST; devices whose backward pass adds in one order without keeping the
+# gradients of all scores
+CAP = 1 << 32
 OLDEST = {80: 91600, 90: 91600, 100: 91801}  # backward, in one order
 LINEAR = {90: 92500, 100: 91801}  # and without the gradients of all scores
 
@@ -38,7 +40,7 @@ def plans_of(dtc, path, name):
 
 
 def scores(record):
-    """Bytes of the gradients of all scores."""
+    """The bytes that the gradients of all scores need."""
     of = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)\b", record)}
     return 2 * of["batch"] * of["heads"] * (-(-of["queries"] // 64) * 64) * (-(-of["keys"] // 128) * 128)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*   plans PLAN...: what cuDNN says of the SDPA records of the plans, each form of attention once,
+/* plans PLAN...: asks cuDNN to plan the SDPA records of the plans, each form of attention once:
  * forward for an H200, backward also for an A100 and a B200. A line each: version, capability,
  * plan, record, and the workspace or why there is no graph. Exit status 77: there is no cuDNN. */
 #include "devices.h"
@@ -30,7 +30,7 @@ static void print_record(const DtCudnn *cudnn, DtArena *arena, const DtCudnnDevi
     dt_cudnn_descs_free(&descs);
 }
 
-/* The record as far as the library plans by it. */
+/* The parts of the record on which the library's plan depends. */
 static DtPlanSdpa form_of(const DtPlanSdpa *record)
 {
     DtPlanSdpa form = *record;
@@ -41,7 +41,7 @@ static DtPlanSdpa form_of(const DtPlanSdpa *record)
     return form;
 }
 
-/* The first time that the form is seen. */
+/* Whether the form is seen for the first time. */
 static bool is_new(Seen *seen, const DtPlanSdpa *record)
 {
     const DtPlanSdpa form = form_of(record);

@@ -13,18 +13,19 @@ enum { IN_ALL = 0xff };
 
 typedef struct Shape {
     int64_t batch, heads, kv_heads, queries, keys, head, window;
-    uint32_t causal, dtype, wishes; /* set of those that are tried: a graph costs half a second */
+    uint32_t causal, dtype, wishes; /* set for those that are tried, since a graph takes half a
+                                     * second */
 } Shape;
 static const Shape shapes[] = {
     {4, 12, 12, 1024, 1024, 64, 0, 1, DT_PLAN_BF16, 1 << SCORES}, /* GPT-2 */
-    {2, 8, 2, 333, 333, 96, 0, 1, DT_PLAN_F16, IN_ALL},     /* heads that share keys */
+    {2, 8, 2, 333, 333, 96, 0, 1, DT_PLAN_F16, IN_ALL},     /* several heads share keys */
     {2, 4, 1, 512, 512, 128, 64, 1, DT_PLAN_F16, 1 << SCORES},
     {1, 2, 2, 7, 1000, 8, 0, 0, DT_PLAN_BF16, 1 << SCORES},
-    {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR}, /* Llama 3, whose gradients of
-                                                                   * scores are 4.3 GB */
+    /* Llama 3, whose gradients of scores need 4.3 GB */
+    {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR},
 };
 
-/* As dtc says it (codegen/cuda/attend_library.c). */
+/* The workspace that dtc states beforehand (codegen/cuda/attend_library.c). */
 static uint64_t workspace_of(const Shape *shape, Wish wish)
 {
     const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128,
@@ -36,8 +37,8 @@ static uint64_t workspace_of(const Shape *shape, Wish wish)
                                                   : linear);
 }
 
-/* As a model has them: heads of one position are adjacent; gradients of keys and values heads
- * apart. */
+/* Strides as in a model: heads of one position are adjacent; in gradients of keys and values,
+ * positions of one head are. */
 static DtPlanSdpa record_of(const Shape *shape, Wish wish)
 {
     DtPlanSdpa s = {.dtype = shape->dtype,
@@ -65,7 +66,7 @@ static DtPlanSdpa record_of(const Shape *shape, Wish wish)
     return s;
 }
 
-/* Whether that version has an engine for the wish. */
+/* Whether that version of cuDNN has an engine for this request. */
 static bool has(const PlannerDevice *device, size_t version, const Shape *shape, Wish wish)
 {
     const size_t from = wish == SCORES   ? device->in_order
@@ -111,8 +112,8 @@ Test(attend_plan, the_library_knows_the_graphs)
     dt_arena_free(arena);
 }
 
-/* Exit status 77 without libcudnn.so.9 of version 9.16 or later: Criterion counts a case that it
- * skips as none. */
+/* Exit status 77 without libcudnn.so.9 of version 9.16 or later. main() does this because Criterion
+ * does not report a case that it skips. */
 int main(int argc, char **argv)
 {
     DtArena *arena = dt_arena_new();

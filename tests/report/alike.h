@@ -4,7 +4,7 @@
 
 #include "plan/report/price.h"
 
-/* The same prices for all stages. */
+/* Uses the same prices for all stages. */
 static inline DtPrices prices_alike(DtArena *arena, const DtPlan *plan, const DtPrice *prices)
 {
     const DtPrice **by_stage = DT_NEW_ARRAY(arena, const DtPrice *, dt_plan_stages(plan));

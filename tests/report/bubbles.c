@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first body that the entry runs; -1: none. */
+/* The first body that the entry runs; -1: it runs none. */
 static int64_t body_of(const DtPlan *plan, const DtPlanEntry *entry)
 {
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++)
@@ -20,7 +20,7 @@ static int64_t body_of(const DtPlan *plan, const DtPlanEntry *entry)
     return -1;
 }
 
-/* Whether a piece has an entry of that kind that does something. */
+/* Whether a piece has an entry of that kind that runs something. */
 static int has(const DtPlan *plan, char kind, const char *piece)
 {
     for (uint32_t e = 0; e < plan->n_entries; e++) {

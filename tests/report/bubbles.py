@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-# stages, micro-batches, F, B, W, message in ms, bubbles of 1f1b, zb_h1 and interleaved_1f1b, whose stages have so many
-# chunks
+# stages, micro-batches, times of F, B, W and a message in ms, bubbles of 1f1b, zb_h1 and
+# interleaved_1f1b, and the number of chunks of a stage in the latter
 ROWS = (
     (8, 24, 18.522, 18.086, 9.337, 0.601, 0.2431, 0.1585, 0.1055, 3),
     (8, 32, 18.513, 18.086, 9.331, 0.626, 0.1985, 0.1242, 0.0818, 3),
@@ -72,7 +72,8 @@ def main():
                 *work, message = times
                 of_piece = [str(time / pieces) for time in work] + [str(message)]
                 said = subprocess.run([bubbles, "plan", *of_piece], capture_output=True, text=True, check=True)
-                found = 1 - pieces * (1 - float(said.stdout))  # which counts one piece's work for each micro-batch
+                # the schedule with several chunks counts the work of one piece for each micro-batch
+                found = 1 - pieces * (1 - float(said.stdout))
                 if abs(found - wanted) <= MOST[schedule]:
                     passed += 1
                 else:

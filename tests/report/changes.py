@@ -24,7 +24,8 @@ REMAT = "backward computed no products"
 MICRO = "twice the micro-batches"
 LEVEL = "all stages had as much to do"
 
-# block, a line that is added before the report, words of the change, the block and the line that bring it
+# block, a line that is added before the report, words of the change in the report, the block and
+# the line that make the change
 CASES = [
     ("zero", "remat h", REMAT, "zero", None),
     ("ring", "remat h", REMAT, "ring", None),

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph of a plan:  dot.py DTC
 
-Each graph is read by a parser of the DOT language (what of it a report needs): brackets match, every arrow joins nodes
-that are declared once, there is a cluster for each stage. What is drawn is what --report=json says: bytes of messages,
-of collectives, of tensors. With Graphviz `dot -Tsvg` must accept it; without, that is skipped, and said to be."""
+Each graph is read by a parser of the DOT language (what of it a report needs): brackets match,
+every arrow joins nodes that are declared once, there is a cluster for each stage. The graph shows
+the same numbers as --report=json: bytes of messages, of collectives, of tensors. `dot -Tsvg` of
+Graphviz must accept the graph; without Graphviz this check is skipped, with a message."""
 
 import json
 import os

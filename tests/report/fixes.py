@@ -32,7 +32,7 @@ train {
 WIDE = MODEL.replace("embed = 4, ffn = 8", "embed = 4096, ffn = 4096").replace("batch = 16777216", "batch = 256")
 LONG = WIDE.replace("batch = 256", "batch = 65536")
 
-# name, model, capacity, devices, block, how many places the help changes
+# name, model, capacity of a device, devices, block, number of places that the help changes
 CASES = [
     ("new", MODEL, "2GiB", 2, "mesh data = 2\n  shard batch on data", 1),
     ("behind", MODEL, "1200MiB", 2, "mesh data = 2\n  shard batch on data\n  micro batch = 2", 1),
@@ -55,7 +55,7 @@ def check(dtc, path):
 
 
 def fit_of(printed):
-    """The diagnostic E0701 of what dtc --json said."""
+    """The diagnostic E0701 in the output of dtc --json."""
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     return next((d for d in found if d["code"] == "E0701"), None)
 

@@ -21,7 +21,7 @@ PROGRAMS = ["llama3_8b", "lstm"]
 MOVES = {"relabel", "slice", "pad", "concat", "copy", "expand", "reduce", "cast", "add"}
 
 
-MOST_GB, MOST_LAUNCHES = 1.2, 40  # of a layer of GPT-2
+MOST_GB, MOST_LAUNCHES = 1.2, 40  # bytes and launches of a layer of GPT-2
 
 
 GPT2 = [os.path.join(ROOT, "examples/gpt2.dsl"), "--parallel", "none", "--target=sm_90a", "--epilogues=all", "-D", "batch=32"]
@@ -33,7 +33,7 @@ def report(dtc, *arguments):
 
 
 def launches(dtc, folder, layers):
-    """Kernels, those in pieces as two, products, copies and zeroings of a step."""
+    """Launches of a step: kernels (those in pieces count twice), products, copies and zeroings."""
     path = os.path.join(folder, "plan")
     subprocess.run([dtc, *GPT2, "-D", "layers=%d" % layers, "--no-kernels", "-o", path], capture_output=True, check=True)
     plan = planraces.tables(subprocess.run([dtc, "dump", path], capture_output=True, text=True, check=True).stdout)
@@ -50,7 +50,7 @@ def launches(dtc, folder, layers):
 
 
 def layer(dtc):
-    """What one costs, as text; whether it is too much."""
+    """What one layer costs, as text; and whether that is too much."""
     layers = 12
     said = report(dtc, *GPT2)
     of_layer = [k["bytes"] / layers for k in said["kernels"] if k["runs"] % layers == 0 and "dot" not in k["name"].split("+")]

@@ -33,7 +33,7 @@ FORWARD, BACKWARD = (0x44, 0x77, 0xAA), (0xEE, 0x66, 0x77)
 
 
 def pixels(path):
-    """Colours of a picture of 8 bits a channel, each with how often it is there."""
+    """The colours of a picture with 8 bits a channel, and how many pixels have each."""
     with open(path, "rb") as file:
         data = file.read()
     at, packed, size = 8, b"", None
@@ -71,7 +71,8 @@ def pixels(path):
 
 
 def log_of(path):
-    """A log as dtrun writes it: a run that was resumed at step 50, with a loss that is no number."""
+    """A log as dtrun writes it: of a run that was resumed at step 50, with a loss that is not a
+    number."""
     lines = [{"event": "start", "step": 0, "model": "gpt", "ranks": 2}]
     for step in list(range(1, 71)) + list(range(50, 4001)):
         loss = None if step == 60 else 2 + 3 * math.exp(-step / 900) + 0.1 * math.sin(step)
@@ -92,7 +93,8 @@ def check_log(data):
 
 
 def check_memory(plan, path):
-    """Live memory against the arena: never more, and without a pipeline nearly all of it at some time."""
+    """Compares live memory with the size of the arena: it is never larger, and without a pipeline it
+    is nearly as large at some time."""
     for stage in plan["stages"]:
         arena = stage["memory"]["activations"] + stage["memory"]["micro-batches in flight"]
         most = max(stage.get("use", [])[1::2], default=0)
@@ -101,7 +103,8 @@ def check_memory(plan, path):
 
 
 def check_tensors(plan, path):
-    """Parameters of a rank of each stage are what their arena holds, but for gaps of alignment."""
+    """Checks that the parameters of a rank of each stage have the size of their arena, except for gaps
+    of alignment."""
     for number, stage in enumerate(plan["stages"]):
         sums = [0, 0, 0]
         for tensor in plan["tensors"]:
@@ -137,7 +140,7 @@ def show(browser, page, folder, draws):
 
 
 def make(dtc, folder):
-    """Names of pages, and what makes each."""
+    """The names of pages, and the arguments that make each."""
     pages = [(path, os.path.join(ROOT, path), *options, "--report=html") for path, *options in PAGES]
     log = os.path.join(folder, "log.jsonl")
     log_of(log)

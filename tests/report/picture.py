@@ -73,7 +73,8 @@ def main():
             picture = draw(dtc, path, "--parallel", layout)
             picture.check("simulated for a100-80g", " ms")
             want = {(p, letter, m) for p in range(pieces) for letter in letters for m in range(micro)}
-            if layout in ("zb", "v"): # the first piece is the embedding, or begins with it: it may have no B
+            # the first piece is the embedding, or begins with it: it may have no B
+            if layout in ("zb", "v"):
                 want -= {(0, "B", m) for m in range(micro)} - set(picture.boxes)
             assert set(picture.boxes) == want and set(picture.boxes.values()) == {1}, layout
             assert ("paler: later pieces" in picture.words) == (pieces > 8 or layout == "parts"), layout

@@ -77,10 +77,12 @@ def main():
             has, left_out = in_plan != "NULL", after["stack_left_out"]
             differs = after["time"]["step"] != ours["time"]["step"]
             good = left_out == ([] if has else [name])
-            good = good and (differs == has or in_plan not in ("NULL", '""'))  # of part of it: here there may be none
+            # for some flags only part of it matters: here it may have no effect
+            good = good and (differs == has or in_plan not in ("NULL", '""'))
             text = report(dtc, folder, f"{name} = true", "one")
             good = good and (f"NOT in these times: {name}" in text) != has
-            good = good and ("if what is NOT in these times takes none" in text) != has  # nor in the band
+            # nor may the error band change
+            good = good and ("if what is NOT in these times takes none" in text) != has
             if not good:
                 print(f"{name}: the price of a plan has {'it' if has else 'nothing of it'}, cost/stack.def says, but the "
                       f"step is {ours['time']['step']} without and {after['time']['step']} with it; {left_out}")

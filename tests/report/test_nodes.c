@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes of two kinds, on plans made by hand: which devices stages have, what instructions cost
+/* Nodes of two kinds, on plans made by hand: the devices of stages, the prices of instructions
  * there, memory, peaks. */
 #include "plan/kinds.h"
 #include "plan/report/nodes.h"
@@ -38,7 +38,7 @@ static DtDevice device_of(const char *name, double speed, double bytes)
     return device;
 }
 
-/* A fast node with two ranks, then two slow ones. */
+/* A fast node with two ranks comes first, then two slow nodes. */
 static void open_sample(Sample *s)
 {
     *s = (Sample){.meta = {.n_ranks = 6, .n_micro = 1, .pipeline = 1},
@@ -69,8 +69,8 @@ Test(nodes, stages_are_on_consecutive_nodes)
     dt_arena_free(s.arena);
 }
 
-/* A message from a fast stage to a slow one is as slow as the slow one's card; so is a collective
- * of all stages. */
+/* A message from a fast stage to a slow one takes as long as the slow one's network card needs; so
+ * does a collective of all stages. */
 Test(nodes, instructions_are_priced_on_their_stage)
 {
     static const DtPlanGemm gemms[] = {{.m = 4096, .n = 4096, .k = 4096, .a_row = 4096, .a_col = 1,
@@ -112,8 +112,8 @@ Test(nodes, instructions_are_priced_on_their_stage)
     dt_arena_free(s.arena);
 }
 
-/* Both stages run the same entry, and the second one takes longer on its device: repeated work is
- * recorded per stage. */
+/* Both stages run the same entry, and the second stage takes longer on its device: repeated work is
+ * recorded for each stage separately. */
 Test(nodes, stages_that_do_the_same_take_their_own_time)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}};
@@ -141,7 +141,7 @@ Test(nodes, stages_that_do_the_same_take_their_own_time)
     dt_arena_free(s.arena);
 }
 
-/* 60 MB of 100 MB are less than 40 MB of 50 MB. */
+/* 60 MB of a device's 100 MB are a smaller share than 40 MB of 50 MB. */
 Test(nodes, least_room_is_a_share_of_the_device)
 {
     static const DtPlanArena arenas[] = {{.kind = DT_ARENA_PARAMS}};

@@ -64,8 +64,8 @@ Test(report, runs_multiply_through_loops)
         cr_expect_eq(runs[i], wanted[i], "instruction %d runs %lld times", i, (long long)runs[i]);
 }
 
-/* Of a loop's iterations only those count that a guard lets through, those of loops in it with
- * them. */
+/* Only those iterations of a loop count that a guard lets run, with the iterations of loops inside
+ * of them. */
 Test(report, guards_count_some_iterations)
 {
     static const DtPlanSchedule items[] = {
@@ -142,7 +142,7 @@ Test(report, traffic_of_groups)
     DtReportTraffic sums[2], channels[1];
     dt_report_traffic(&plan, sums, channels);
     cr_expect_eq(sums[0].runs, 1);
-    cr_expect_eq(sums[0].received, 8000); /* both ranks */
+    cr_expect_eq(sums[0].received, 8000); /* both ranks together */
     cr_expect_eq(sums[1].received, 5600);
 }
 
@@ -177,7 +177,7 @@ Test(report, json)
     cr_expect_eq(json_integer_value(json_object_get(json_object_get(root, "mesh"), "data")), 2);
     const json_t *entry = json_array_get(json_object_get(root, "entries"), 0);
     cr_expect_eq(json_array_size(json_object_get(entry, "instructions")), 4);
-    /* the heaviest */
+    /* the row with the most */
     const json_t *products = json_object_get(root, "gemms"), *gemm = json_array_get(products, 0);
     cr_expect_eq(json_array_size(products), 2);
     cr_expect_eq(json_integer_value(json_object_get(gemm, "runs")), 12);
@@ -195,10 +195,12 @@ Test(report, json)
     dt_arena_free(arena);
 }
 
-/* A kernel for two targets, of which one spills; other kernels for the first alone. */
+/* A kernel for two targets, which spills registers for one of them; other kernels for the first
+ * target alone. */
 Test(report, registers_by_target)
 {
-    static const char more[] = "sm_80\0sm_90a\0gelu"; /* after the names of the sample */
+    static const char more[] = "sm_80\0sm_90a\0gelu"; /* strings are appended after the names of the
+                                                       * sample */
     char names[1024];
     DtPlan plan = sample();
     const DtPlanStr at = plan.n_strings;
@@ -250,7 +252,7 @@ Test(report, registers_by_target)
     cr_expect_eq(json_array_size(json_object_get(kernel, "code")), 2);
     json_decref(root);
     text.len = 0;
-    plan.n_registers = 0; /* not compiled */
+    plan.n_registers = 0; /* there is no code for this target */
     dt_text_report(&summary, &text);
     cr_expect(strstr(text.at, "code            none: "), "%s", text.at);
     dt_text_free(&text);
@@ -259,10 +261,10 @@ Test(report, registers_by_target)
     dt_arena_free(arena);
 }
 
-/* Two stages: each calls its part four times; memory differs. */
+/* Two stages: each calls its part four times; their memory differs. */
 Test(report, parts_count_where_they_are_called)
 {
-    /* what the sample names elsewhere is empty */
+    /* records of the sample that name something else are empty here */
     static const char names[200] = "\0step\0piece\0pipe";
     static const DtPlanMeta two = {.n_ranks = 2, .n_micro = 4, .pipeline = 1};
     static const DtPlanMeshAxis axis[] = {{.name = 12, .size = 2}};

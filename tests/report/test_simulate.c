@@ -48,8 +48,8 @@ static DtSimulation run(Sample *s, const double *seconds, bool slices)
     return sim;
 }
 
-/* `count` times: compute 1 s, wait for the collective of the iteration before, start one; then wait
- * for the last. */
+/* Repeats `count` times: compute for 1 s, wait for the collective of the previous iteration, start
+ * one; at the end waits for the last one. */
 static DtSimulation overlap(Sample *s, int count, double collective)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM},
@@ -84,7 +84,8 @@ Test(simulate, what_repeats_is_left_out_and_counts)
     dt_arena_free(s.arena);
 }
 
-/* Of 8 iterations 2 do more, and one of a loop within. */
+/* Of 8 iterations 2 do more than the others, and one of these contains a loop of which one
+ * iteration does more. */
 Test(simulate, whens_are_no_repetition)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM}, {.kind = DT_INST_GEMM}};
@@ -113,8 +114,8 @@ Test(simulate, whens_are_no_repetition)
     dt_arena_free(s.arena);
 }
 
-/* A collective beside computing takes some of the multiprocessors: 1 s of the 3 s of computing is
- * slower. */
+/* A collective beside a computation takes some of the multiprocessors: 1 s of the 3 s of computing
+ * is slower. */
 Test(simulate, computing_is_slower_beside_a_collective)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_ALL_REDUCE, .event = 1},
@@ -134,9 +135,9 @@ Test(simulate, computing_is_slower_beside_a_collective)
     dt_arena_free(s.arena);
 }
 
-/* Two stages, a channel with one slot: the first sends four messages, the second takes 3 s for
- * each. A message is 0.5 s on its way, and the first stage may be one ahead. Both then meet in a
- * collective. */
+/* Two stages and a channel with one slot. The first stage sends four messages; the second takes 3 s
+ * for each. A message takes 0.5 s, and the first stage may be one message ahead. At the end both
+ * stages run a collective together. */
 Test(simulate, stages_wait_for_messages_slots_and_each_other)
 {
     static const DtPlanMeshAxis axis[] = {{.name = PIPE, .size = 2}};
@@ -162,8 +163,8 @@ Test(simulate, stages_wait_for_messages_slots_and_each_other)
     s.plan.insts = insts, s.plan.n_insts = 5, s.plan.bodies = bodies, s.plan.n_bodies = 3;
     s.plan.schedule = items, s.plan.n_schedule = 8, s.plan.entries = entries, s.plan.n_entries = 2;
     const DtSimulation sim = run(&s, (const double[]){1, 0.5, 0, 3, 0.25}, true);
-    /* sent at 1, 2 (slot free at 1.5), then when it is free again: at 4.5 and 7.5; received at 1.5,
-     * 4.5, 7.5, 10.5 */
+    /* sent at 1, 2 (the slot is free at 1.5), then when the slot is free again: at 4.5 and 7.5;
+     * received at 1.5, 4.5, 7.5, 10.5 */
     cr_expect_float_eq(sim.seconds, 13.75, 1e-9, "%f", sim.seconds);
     cr_expect_float_eq(sim.stages[1].time[DT_TIME_BUBBLE], 1.5, 1e-9, "%f",
                        sim.stages[1].time[DT_TIME_BUBBLE]);
@@ -181,8 +182,8 @@ Test(simulate, stages_wait_for_messages_slots_and_each_other)
     dt_arena_free(s.arena);
 }
 
-/* A message that is started by both ends: each computes meanwhile, and waits for the rest of its
- * way. Without the end that sends, the other one waits for ever. */
+/* A message that both ends start: each computes meanwhile, and waits for the rest of the transfer.
+ * If the sender does not start it, the other one waits for ever. */
 Test(simulate, messages_that_are_started_go_on_beside_computing)
 {
     static const DtPlanMeshAxis axis[] = {{.name = PIPE, .size = 2}};

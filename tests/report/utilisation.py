@@ -14,12 +14,12 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
-# weights of products, layers, channels of all heads, positions, tokens of a step
+# number of weights of products, layers, channels of all heads, positions, tokens of a step
 MODELS = {
     "llama3_8b": (8030261248 - 128256 * 4096 - 65 * 4096, 32, 4096, 8192, 256 * 8192),
     "gpt2": (12 * 12 * 768 * 768 + 768 * 50257, 12, 768, 1024, None),
 }
-# example, options
+# example and options
 LAYOUTS = [
     ("llama3_8b", ["--parallel", "none"]),
     ("llama3_8b", ["--parallel", "d3"]),
@@ -57,7 +57,8 @@ def look(dtc, name, options):
 
 
 def look_at_scores(dtc):
-    """GPT-2 on 16 ranks: 512 samples, 12 layers and heads; of 8,192 positions the gradients of scores have 12 GiB."""
+    """GPT-2 on 16 ranks: 512 samples, 12 layers and heads. With 8,192 positions the gradients of
+    scores need 12 GiB."""
     texts = [
         subprocess.run([dtc, EXAMPLES / "gpt2.dsl", "--report", "-D", f"seq={n}"], capture_output=True, text=True).stdout
         for n in (1024, 8192)

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each word of reports has a definition:  words.py DTC
 
-What is printed as text, with details, by compare and by `auto`, of several layouts, is taken apart. Names of the program
-and plain English are left out; `dtc explain` must know all that is left, and the names of rows as they stand there. It
-must also know the keys of JSON."""
+The words in the text of reports, of reports with details, of comparisons and of `auto`, for several
+layouts, are collected. Names from the program and plain English words are left out; `dtc explain`
+must know all others, and the names of rows as they are printed. It must also know the keys of
+JSON."""
 
 import json
 import re
@@ -29,7 +30,7 @@ parallel least on two {{ auto (minimise = memory) }}
 parallel sizes on two {{ auto (gpus = (8, 32), minimise = device_hours) }}
 """
 
-# Words that mean what they mean everywhere.
+# Words that have their usual meaning.
 PLAIN = set(
     """a again all and are as at away be beside besides between but by can could each evenly for four five free from had has
     have if in into is it its least less more most much never no not of off on one only or other others out over so that
@@ -40,16 +41,16 @@ PLAIN = set(
     compiled faster line longer said slow taken these
     measured model names per price priced processor products program slowed sum training""".split()
 )
-# Keys that say of what they stand in what they say everywhere.
+# Keys that always say the same about the object that contains them.
 KEYS = set("name file line path bytes seconds kind m n k report compare plans".split())
-# Units, numbers and what they are of.
+# Units, numbers, and words for what they count.
 UNITS = set("b kib mib gib tib pib s ms us ns h min days k m t flop kflop mflop gflop tflop pflop eflop x f32 f16 bf16 tf32 i32".split())
-# Of dtc's own options and programs, and what is quoted.
+# Options and programs of dtc itself, and quoted text.
 QUOTED = re.compile(r"`[^`]*`|\([^)]*--[^)]*\)|--[a-z]+|dtrun|dtc|cuDNN's")
 ROWS = re.compile(r"^ {0,2}([A-Za-z][\w/ -]*?) {2,}[\d.<(]")
 
 
-# A kernel is named after its ops, a product after what it does with its result.
+# A kernel is named after its ops, and a product after what it does with its result.
 OPS = set(re.findall(r"^DT_OP\(\w+, \"?(\w+)", (ROOT / "ir/ops.def").read_text(), re.M))
 OPS |= set(re.findall(r'^DT_PLAN_EPILOGUE\(\w+, "(\w+)"', (ROOT / "plan/epilogues.def").read_text(), re.M))
 OPS -= set("all_reduce all_gather reduce_scatter all_to_all shift shift_back send recv wait copy zero read".split())
@@ -61,13 +62,13 @@ def run(dtc, *options):
 
 
 def chosen(dtc, *options):
-    """What `auto` says on stderr, but for the block that it chose, which is a program's text."""
+    """What `auto` prints on stderr, without the block that it chose, which is program text."""
     said = subprocess.run([dtc, *options], capture_output=True, text=True, check=False).stderr
     return re.sub(r"(?ms)^parallel .*?^}$", "", said)
 
 
 def keys_of(value):
-    """Of objects in a JSON value, but of those whose keys are names of the program."""
+    """The keys of objects in a JSON value, except objects whose keys are names from the program."""
     if isinstance(value, list):
         return {key for one in value for key in keys_of(one)}
     if not isinstance(value, dict):
@@ -76,12 +77,12 @@ def keys_of(value):
 
 
 def plans_of(path):
-    """Of two layouts that fit."""
+    """The words about two layouts that fit."""
     return [path.with_name(f"{block}.plan") for block in ("flat", "small")]
 
 
 def json_keys(dtc, path):
-    """Of reports, of two compared, and of the line of `auto`."""
+    """The words of reports, of a comparison of two, and of the line that `auto` prints."""
     run_of = ("--report=json", "--tokens", "1B", "--price", "2")
     found = set()
     for block in ("flat", "deep"):
@@ -93,7 +94,7 @@ def json_keys(dtc, path):
 
 
 def names_of(text):
-    """What stands for something of the program: places, ops of kernels."""
+    """A placeholder for names from the program: places, ops of kernels."""
     places = r"[\w/.-]+\.dsl(?::\d+)?(?: [\w.]+)?|(?<= of )[\w.]+ \([\w/.-]+\.dsl:\d+\)"
     return set(re.findall(rf"cpu[-\w]*|(?m:^  h )|{places}|\w+(?:\+\w+)+", text))
 

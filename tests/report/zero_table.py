@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-# layers and width of their matrices; GB on a rank by level, for 1, 4, 16, 64, 256, 1024 replicas
+# number of layers and width of their matrices; GB on a rank by level, for 1, 4, 16, 64, 256, 1024
+# replicas
 MODELS = {
     "7.5B": (75, 10_000, (120, 52.5, 35.6, 31.4, 30.4, 30.1), (120, 41.3, 21.6, 16.6, 15.4, 15.1),
              (120, 30, 7.5, 1.88, 0.47, 0.12)),

@@ -25,7 +25,7 @@ spares() { if grep -aqF -- "$1" err; then fail "stderr has: $1"; else pass; fi; 
 says_like() { if grep -aqE -- "$1" err; then pass; else fail "stderr lacks: $1"; fi; }
 prints() { if grep -aqF -- "$1" out; then pass; else fail "stdout lacks: $1"; fi; }
 holds() { if "$@" >/dev/null 2>&1; then pass; else fail "does not hold: $*"; fi; }
-alike() { # two files of numbers, relative tolerance, count
+alike() { # arguments: two files of numbers, relative tolerance, count
     if paste "$1" "$2" | awk -v most="$3" -v count="$4" '
         { d = $1 - $2; if (d < 0) d = -d; if (NF != 2 || d > most * $1) bad = 1; n++ }
         END { exit bad || n != count }'; then pass; else fail "$1 and $2 differ by more than $3"; fi

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that has stores and nothing else, and a folder of its own: what checkpoints are made
- * of. */
+/* A rank that only has stores, and a folder of its own, for tests of checkpoints. */
 #ifndef DT_TESTS_CHECKPOINT_FIXTURE_H
 #define DT_TESTS_CHECKPOINT_FIXTURE_H
 
@@ -17,7 +16,7 @@ typedef struct CheckpointFixture {
     DtPlan plan;
     DtSlot slot;
     DtShared shared;
-    bool trims; /* it has saved, and removes older ones */
+    bool trims; /* the rank has saved a checkpoint, and removes older ones */
     DtRank rank;
     DtDeviceAt arenas[2];
     char memory[2][FIXTURE_ARENA_BYTES];
@@ -25,21 +24,22 @@ typedef struct CheckpointFixture {
 
 extern CheckpointFixture f;
 
-/* One parameter, two in loops, one of them of two, a state, gradients, moments. */
+/* The stores: one parameter, two parameters in loops (one of them in two loops), a state,
+ * gradients, moments. */
 void fixture_open(void);
 void fixture_close(void); /* removes the folder */
 
 DtPlanStr fixture_str(const char *text);
-/* extents end with 0. */
+/* the list of extents ends with 0. */
 #define AXES(...) ((const int64_t[]){__VA_ARGS__, 0})
 void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_t dtype,
                    uint32_t n_loops, const int64_t *extents);
 
-/* All saved stores get bytes that depend on the mark. */
+/* Fills all stores that are saved with bytes that depend on the mark. */
 void fixture_fill(uint8_t mark);
 bool fixture_holds(uint8_t mark);
 
-/* As a run does; a failure is in f.rank.failure. */
+/* Loads as a run does; a failure is in f.rank.failure. */
 bool fixture_save(const char *folder, int64_t steps);
 bool fixture_load(const char *folder, bool weights_only, int64_t *ret_steps);
 

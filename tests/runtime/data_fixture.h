@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan of one reader, made by hand, and a folder with data files that goes away with the test. */
+/* A plan with one reader, made by hand, and a folder with data files that is removed after the
+ * test. */
 #ifndef DT_TESTS_DATA_FIXTURE_H
 #define DT_TESTS_DATA_FIXTURE_H
 
@@ -9,7 +10,7 @@ enum { FIXTURE_MAX_ROW = 64 };
 
 typedef struct DataFixture {
     char folder[64];
-    char text[8192]; /* of the strings */
+    char text[8192]; /* offset of the name in the strings */
     DtPlanMeta meta;
     DtPlanReader reader;
     DtPlanInput inputs[5];
@@ -20,23 +21,25 @@ typedef struct DataFixture {
     DtRunOptions options;
 } DataFixture;
 
-/* next_token(text("data.bin")) of rows of `row` i32 in batches of `batch`; the plan lies in the
- * folder. */
+/* The reader next_token(text("data.bin")), with rows of `row` i32 in batches of `batch`; the plan
+ * is in the folder. */
 void fixture_open(DataFixture *fixture, int64_t row, int64_t batch);
 void fixture_close(DataFixture *fixture);
 DtPlanStr fixture_str(DataFixture *fixture, const char *text);
 void fixture_glob(DataFixture *fixture, uint32_t source, DtPlanDtype dtype, const char *glob);
 
-/* A file of the folder. */
+/* Writes a file of the folder. */
 const char *fixture_path(const DataFixture *fixture, const char *name);
 void fixture_file(const DataFixture *fixture, const char *name, const void *bytes, size_t len);
-/* n u32 tokens that count from first. */
+/* Writes n u32 tokens that count up from `first`. */
 void fixture_count(const DataFixture *fixture, const char *name, uint32_t first, uint32_t n);
 
-DtData *fixture_data(DataFixture *fixture);                   /* must open */
-void fixture_refused(DataFixture *fixture, const char *said); /* must not, with these words */
+/* Opens the reader, which must succeed */
+DtData *fixture_data(DataFixture *fixture);
+/* Opens the reader, which must fail with a message that contains these words */
+void fixture_refused(DataFixture *fixture, const char *said);
 
-/* Rows first .. of a step, tokens and labels, each [rows, row]. */
+/* Reads rows of a step from number `first` on: tokens and labels, each [rows, row]. */
 void fixture_read(DtData *data, int64_t step, int64_t first, int64_t rows, int32_t *tokens,
                   int32_t *labels);
 

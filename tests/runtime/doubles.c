@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for data and checkpoints where a test is about the rest of a rank: rows that are
- * functions of the sample number, a checkpoint that remembers that it was asked for. */
+/* Replaces data and checkpoints in tests of other parts of a rank: rows are functions of the sample
+ * number, and a checkpoint only remembers that it was asked for. */
 #include "tiny.h"
 
 #include "base/philox.h"

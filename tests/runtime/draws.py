@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is drawn in a step, element by element:  draws.py DTC DTRUN
 
-One step of gradient descent on sums of parameters times draws, from zero and with rate 1, leaves the draws themselves, with
-their sign turned, in the checkpoint. They must be what language.md says (the generator is written here once more): word
-e mod 4 of call e / 4, e the number of the element in the whole tensor, whichever layout runs, wherever it cuts. With
-`draws = one`, the first word of call e. Keys are read off the kernels; that they are the sites' is tested elsewhere.
+One step of gradient descent on sums of parameters times draws, from zero and with rate 1, leaves
+the draws themselves, with their sign turned, in the checkpoint. They must be what language.md says
+(this file contains the generator once more): word e mod 4 of call e / 4, where e is the number of
+the element in the whole tensor, in every layout, wherever it cuts the tensor. With `draws = one`,
+it is the first word of call e. Keys are read from the kernels; other tests check that they are the
+keys of the sites.
 """
 import array
 import json
@@ -40,7 +42,9 @@ train {
 %s
 }
 """
-LAYOUTS = { # of seq a rank has 10 or 5, of wide 19 (one of them padding), of some 9: cut inside four
+# of axis `seq` a rank has 10 or 5 elements, of `wide` 19 (one of them padding), of `some` 9: cut
+# inside of a group of four
+LAYOUTS = {
     "seq": (2, "mesh t = 2; shard seq on t"),
     "fifths": (4, "mesh t = 4; shard seq on t"),
     "embed": (4, "mesh t = 4; shard embed, wide on t (pad = 10)"),

@@ -15,7 +15,7 @@ plan() { # name, further arguments of dtc
     "$dtc" small.dsl "$@" -o "$name.plan" 2>err || { what="dtc $*"; fail "cannot compile"; exit 1; }
 }
 losses() { sed -n 's/.*"event":"step".*"loss":\([^,]*\),.*/\1/p' "$1"; }
-wait_for_steps() { # log of a run that goes on
+wait_for_steps() { # Argument: the log of a run that continues
     for _ in $(seq 200); do
         [ "$(grep -c '"event":"step"' "$1" 2>/dev/null)" -ge 5 ] 2>/dev/null && break
         sleep 0.1
@@ -65,7 +65,7 @@ for layout in d2 d4 d8 d2m2 m4; do
     run $layout.plan -q --log $layout.jsonl; exits 0
     losses_alike one.jsonl $layout.jsonl 1e-5 50
 done
-# evaluation too: the last line of each log
+# compares the evaluation too: the last line of each log
 for layout in d2 d8 m4; do
     grep -h '"event":"eval","step":50' one.jsonl $layout.jsonl | sed 's/.*"loss":\([^,]*\),.*/\1/' >a.txt
     holds awk 'NR == 1 { x = $1 } NR == 2 { d = x - $1 } END { exit !(NR == 2 && d < 1e-5 && d > -1e-5) }' a.txt
@@ -87,9 +87,10 @@ says 'files     shown, shown.jsonl, shown.jsonl.html'
 says 'next      dtrun d2.plan --steps 8 --resume shown'
 holds grep -q '"kind":"loss","name":"loss","points":\[\[1' shown.jsonl.html
 run d2.plan -q --log shown.jsonl --overwrite --steps 3; exits 0; holds test ! -s err
-holds grep -q '\[3.0,[0-9.]*\]\],"odd":0,"n":3' shown.jsonl.html # of this run
+holds grep -q '\[3.0,[0-9.]*\]\],"odd":0,"n":3' shown.jsonl.html # starts this run
 run d2.plan --log shown.jsonl --overwrite --data numbers.txt=absent.txt; exits 5
-run d2.plan -q --log shown.jsonl --overwrite --steps 0; exits 0; holds test ! -e shown.jsonl.html # no step, no page
+# a run without any step makes no page
+run d2.plan -q --log shown.jsonl --overwrite --steps 0; exits 0; holds test ! -e shown.jsonl.html
 run d2.plan -q --log /dev/null --steps 2; exits 0; holds test ! -e /dev/null.html
 mkdir taken.jsonl.html
 run d2.plan -q --log taken.jsonl --steps 2; exits 5; says 'the page of the run: '; says 'taken.jsonl.html'
@@ -176,7 +177,7 @@ run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 5
 run d2.plan --resume whole --generate '1' --tokens 30 --temperature 0.8 --seed 6
 if cmp -s out a.txt; then fail 'another seed writes the same text'; else pass; fi
 
-# tokens of a vocabulary that has more than bytes
+# tokens of a vocabulary that has more entries than there are bytes
 plan wide --parallel none -D vocab=3000
 run wide.plan --generate 1 --tokens 20 --temperature 1; exits 0; holds grep -aq '<[0-9][0-9]*>' out
 
@@ -237,7 +238,8 @@ run one.plan -q --data numbers.txt=absent.txt; exits 5; says 'small.dsl:28:3: ca
 head -c 400 numbers.txt >outside.txt; printf '\310' >>outside.txt; head -c 300 numbers.txt >>outside.txt
 run one.plan -q --data numbers.txt=outside.txt; exits 5
 says 'small.dsl:28:3: token 400 (byte 400) of outside.txt is 200: outside `vocab` of 128, which `tokens` indexes at small.dsl:20'; spares rank
-# more than is looked at before the ranks start: found by a rank, said as if it had been seen before
+# longer than what is checked before the ranks start: a rank finds the error, and prints the same
+# message as the check
 head -c 70000000 /dev/zero | tr '\0' '\310' >large.txt
 for ranks in one d2; do
     run $ranks.plan -q --data numbers.txt=large.txt --set eval.every=0; exits 5; spares rank; spares instruction
@@ -300,7 +302,7 @@ what='dtrun interrupted'
 "$dtrun" d2.plan -q --steps 100000 --set eval.every=0 --save stopped --log stopped.jsonl >out 2>err </dev/null &
 pid=$!
 wait_for_steps stopped.jsonl
-# another run may not write where this one does
+# another run may not write to this one's files
 cp err err.first
 run one.plan -q --steps 2 --save stopped; exits 2; says 'another run writes to stopped'
 run one.plan -q --steps 2 --log stopped.jsonl; exits 2; says 'another run writes to stopped.jsonl'
@@ -317,7 +319,7 @@ run d2.plan -q --resume stopped --steps $steps --set eval.every=0; exits 0
 run d2.plan -q --save straight --steps $steps --set eval.every=0; exits 0
 tensors "$(ls -d stopped/step-* | tail -1)" >a.txt; tensors "$(ls -d straight/step-* | tail -1)" >b.txt
 holds test -s a.txt; holds cmp a.txt b.txt
-# the command that goes on does so with the same numbers
+# the command that continues the run does so with the same numbers
 what='dtrun interrupted, and what it says'
 chosen='--gemm plain --epilogues all'
 "$dtrun" d2.plan --device cpu --comm shm $chosen --max-ranks 9 --steps 1000 --set eval.every=0 \

@@ -55,7 +55,7 @@ SCHEDULES = {
 
 
 class Matrix:
-    """A parameter, row-major, and what its optimizer remembers."""
+    """The final values of a parameter, row-major, and the state of its optimizer."""
 
     def __init__(self, values, n):
         self.w, self.rows, self.cols = list(values), len(values) // n, n
@@ -185,7 +185,7 @@ def check_optimizer(name, values):
 
 
 def check_norm(dtc, dtrun):
-    """Running statistics, and what evaluation makes of them (torch.nn.BatchNorm1d)."""
+    """Running statistics, and what an evaluation computes with them (torch.nn.BatchNorm1d)."""
     steps, rate, batch = 3, 0.25, 2
     run([dtc, os.path.join(HERE, "formulas.dsl"), "--train", "norms", "-o", "norms"])
     run([dtrun, "norms", "--quiet", "--save", "normed", "--log", "norms.jsonl"])

@@ -14,26 +14,27 @@ const DtPlanGemm gemm_cases[GEMM_CASES] = {
     {F32, .accumulate = 1, .m = 33, .n = 65, .k = 17, .a_row = 17, .a_col = 1, .b_row = 1,
      .b_col = 17, .c_row = 65, .c_col = 1},
     {F32, .m = 16, .n = 16, .k = 16, .a_row = 1, .a_col = 16, .b_row = 1, .b_col = 16, .c_row = 1,
-     .c_col = 16}, /* C transposed */
+     .c_col = 16}, /* computes C transposed */
     {F32, .m = 8, .n = 8, .k = 8, .a_row = 20, .a_col = 1, .b_row = 30, .b_col = 1, .c_row = 40,
-     .c_col = 1}, /* gaps */
+     .c_col = 1}, /* rows with gaps between them */
     {F32, .m = 1, .n = 9, .k = 4, .a_row = 4, .a_col = 1, .b_row = 9, .b_col = 1, .c_row = 9,
      .c_col = 1},
     {F32, .m = 9, .n = 1, .k = 4, .a_row = 4, .a_col = 1, .b_row = 1, .b_col = 1, .c_row = 1,
      .c_col = 1},
     {F32, .m = 3, .n = 4, .k = 1, .a_row = 1, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
      .c_col = 1},
-    /* heads inside: [batch, seq, heads, head] times its transpose, batch over batch and heads */
+    /* heads inside of rows: [batch, seq, heads, head] times its transpose, for each sample and
+     * head */
     {F32, .n_batch = 2, .m = 6, .n = 6, .k = 5, .batch = {2, 3}, .a_batch = {90, 5},
      .b_batch = {90, 5}, .c_batch = {108, 36}, .a_row = 15, .a_col = 1, .b_row = 1, .b_col = 15,
      .c_row = 6, .c_col = 1},
     {F32, .n_batch = 2, .accumulate = 1, .m = 6, .n = 5, .k = 6, .batch = {2, 3},
      .a_batch = {108, 36}, .b_batch = {90, 5}, .c_batch = {90, 5}, .a_row = 6, .a_col = 1,
      .b_row = 15, .b_col = 1, .c_row = 15, .c_col = 1},
-    /* one weight for all of the batch */
+    /* one weight for all samples of the batch */
     {F32, .n_batch = 1, .m = 4, .n = 8, .k = 8, .batch = {5}, .a_batch = {32}, .b_batch = {0},
      .c_batch = {32}, .a_row = 8, .a_col = 1, .b_row = 8, .b_col = 1, .c_row = 8, .c_col = 1},
-    /* no unit stride, broadcast rows: for the plain loops */
+    /* no unit stride, and broadcast rows: these run in the plain loops */
     {F32, .m = 4, .n = 4, .k = 4, .a_row = 2, .a_col = 9, .b_row = 4, .b_col = 1, .c_row = 4,
      .c_col = 1},
     {F32, .m = 4, .n = 4, .k = 4, .a_row = 0, .a_col = 1, .b_row = 4, .b_col = 1, .c_row = 4,
@@ -65,8 +66,8 @@ static uint32_t draw(uint32_t *seed, uint32_t below)
     return (*seed >> 8) % below;
 }
 
-/* An operand of g whose axes (batches, rows, columns) lie in memory in some order, one of rows and
- * columns innermost, perhaps with a gap behind it; batches it may lack. */
+/* Makes an operand of g whose axes (batches, rows, columns) are in memory in some order, with rows
+ * or columns innermost, and perhaps gaps after it; it may lack some batch axes. */
 static void lay_out(const DtPlanGemm *g, int64_t rows, int64_t cols, bool may_lack, uint32_t *seed,
                     int64_t *batch, int64_t *row, int64_t *col)
 {

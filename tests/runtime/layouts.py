@@ -75,7 +75,8 @@ LAYOUTS = {
     "ulysses": (2, "mesh context = 2; shard attend.heads on context; shard seq on context"),
 }
 
-# Images: windows along split axes; six mesh axes that split one tensor, three of its axes by two each.
+# Images: windows along split axes. Six mesh axes split one tensor, three of whose axes are split
+# by two each.
 IMAGES = """include "std.dsl"
 dim batch = 4, classes = 4, wide = 16
 axis aa, bb, cc
@@ -151,7 +152,7 @@ def check_traffic(name, log, report):
 
 
 def check_handing_over(dtc, dtrun, serial):
-    """One run that goes through all layouts, a checkpoint from each to the next."""
+    """One run that goes through all layouts: each continues from the checkpoint of the previous one."""
     names, log = ["none"] + share.of(LAYOUTS) + ["none"], []
     for i, name in enumerate(names):
         steps = STEPS * (i + 1) // len(names)
@@ -163,7 +164,8 @@ def check_handing_over(dtc, dtrun, serial):
 
 
 def check_halos(report):
-    """c1 reads one row of each neighbour, c2 three and two: forward, once more backward, and their gradients go home."""
+    """c1 reads one row of each neighbour, c2 three and two rows: in the forward pass, once more in the
+    backward pass, and their gradients are sent back."""
     row = 4 * 4 * 16 * 4  # bytes of batch, width, channels
     got = {(c["path"], c["kind"]): c["received"] for c in report["collectives"] if "halo" in c["why"]}
     assert got == {("c1", "shift"): row, ("c1", "shift_back"): row, ("c2", "shift"): (3 + 3 + 2) * row,
@@ -179,7 +181,7 @@ def write(path, program, layouts):
 
 
 def check_layouts(dtc, dtrun, program, layouts):
-    """Numbers and traffic of each; the serial run's log."""
+    """Runs each layout, checks its numbers and traffic; returns the serial run's log."""
     serial = execute(dtc, dtrun, program, "none")
     for name in layouts:
         log = execute(dtc, dtrun, program, name)
@@ -189,7 +191,7 @@ def check_layouts(dtc, dtrun, program, layouts):
 
 
 def traffic(dtc, program, name):
-    """What the report says of it."""
+    """The traffic that the report predicts for the layout."""
     return json.loads(run(dtc, program, "--parallel", name, "--no-kernels", "--report=json"))["traffic"]
 
 
@@ -208,7 +210,8 @@ def check_images(dtc, dtrun):
 
 
 def check_counts(log):
-    """metrics.dsl counts samples: its metrics are whole numbers of 12, over two batches where it evaluates."""
+    """metrics.dsl counts samples: its metrics are whole numbers of 12 samples, or of two batches in an
+    evaluation."""
     for e in (e for e in log if e["event"] in ("step", "eval")):
         batches, values = 2 if e["event"] == "eval" else 1, e["metrics"]
         for count in batches * values["seen"], 12 * batches * values["accuracy"]:
@@ -217,7 +220,8 @@ def check_counts(log):
 
 
 def check_own(dtc, dtrun):
-    """Programs that bring their layouts along. Random numbers of an evaluation are those of whenever it is made."""
+    """Programs that contain their layouts. An evaluation draws its own random numbers, whenever it is
+    made."""
     done = 0
     for program in share.of(("draws", "layers", "ghost", "metrics", "frozen_paths", "drawing_fns")):
         path = os.path.join(PROGRAMS, program + ".dsl")
@@ -238,7 +242,7 @@ def check_own(dtc, dtrun):
 
 
 def check_megatron(report, ranks):
-    """Of one rank in a step, without the embedding and the head."""
+    """The traffic of one rank in a step, without the embedding and the head."""
     size, n = 4 * BATCH * SEQ * EMBED, ranks
     sums = [c for c in report["collectives"] if c["kind"] == "all_reduce" and c["runs"] % LAYERS == 0]
     assert sum(c["runs"] for c in sums) == 4 * LAYERS, sums

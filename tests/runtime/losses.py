@@ -27,7 +27,7 @@ def updates(folder, step):
 
 
 def numbers(event):
-    """(name, value) of all that an event shows."""
+    """Returns (name, value) of everything that an event of the log shows."""
     for loss, values in event.get("losses", {}).items():
         for what, value in values.items() if isinstance(values, dict) else [("loss", values)]:
             yield "%s.%s" % (loss, what), value
@@ -47,7 +47,7 @@ def train(tools, name, *options):
 
 
 def by_hand(tools):
-    """f64 here, f32 there: some of 2^-24 for each of 10 steps."""
+    """Compares f64 here with f32 there: errors of a few 2^-24 for each of 10 steps."""
     got = [dict(numbers(event)) for event in train(tools, compile_plan(tools, "by_hand", "none"))]
     w, v, sums, counts = 1.0, 2.0, [0.0, 0.0], [0, 0]
     check(len(got) == 10, "by hand: %d steps" % len(got))
@@ -114,7 +114,8 @@ def shown(tools, name):
 
 
 def counted(tools):
-    """Flops of a step are those of the mean step: half of the second loss's in every second step."""
+    """The reported flops of a step are those of the mean step: half of those of the second loss, which
+    is taken in every second step."""
     with open(PROGRAM) as file:
         text = file.read()
     flops = []
@@ -137,7 +138,8 @@ def tampered(tools, name):
 
 
 def named(tools):
-    """A checkpoint says which loss it was trained on, even if there is one only; that one may get another name."""
+    """A checkpoint contains the name of the loss that was trained, even if there is only one; that one
+    may be renamed."""
     plans = [compile_plan(tools, train, "none") for train in ("first_alone", "renamed", "by_hand")]
     run([tools[1], plans[0] + ".plan", "--quiet", "--steps", "4", "--save", "one"])
     check(updates("one", 4) == {"near": 4}, "updates of one loss: %s" % updates("one", 4))

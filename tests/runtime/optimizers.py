@@ -44,7 +44,8 @@ def compare(what, got, want, begin):
 
 
 def check_groups(tools, serial, begin):
-    """States are those of each group's optimizer; a rate is set by its group's name."""
+    """The states are those of each group's optimizer; the learning rate of a group is set by the
+    group's name."""
     names = set(serial.end)
     for name in begin:
         if name.startswith("moment"):
@@ -63,7 +64,7 @@ def check_groups(tools, serial, begin):
 
 
 def check_owned(tools):
-    """Each rank makes the matrices of the layers that it owns orthogonal, and no others."""
+    """Each rank orthogonalises the matrices of the layers that it owns, and no others."""
     for layout, split in ("z1", "layers=4/data"), ("rows", "layers=4/data"), ("pipe", "layers=2/data"):
         text = run([tools[0], PROGRAM, "--train", "orthogonal", "--parallel", layout, "--no-kernels", "--print-after=zero"])
         dots = re.findall(r"= dot\[muon.* : f32\[([^,]*),", text)

@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 FIRST, LAST = 2, 4
-TOLERANCE = 2e-5  # of two steps: sums of at most 64 terms in another order, each 6e-8
+# tolerance after two steps: sums of at most 64 terms in another order, with an error of 6e-8 each
+TOLERANCE = 2e-5
 PROGRAM = """include "std.dsl"
 dim batch = 8, seq = 8, vocab = 10, embed = 6, hidden = 5, layers = 3
 model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
@@ -39,10 +40,11 @@ train {
 %s
 }
 """
-# Parameters rounded to bf16, of which the master copies are saved. Only these are compared with the serial program: what
-# is computed in bf16 differs by 2^-9 of each partial sum, and AdamW turns gradients near zero into whole steps.
+# Parameters rounded to bf16; their master copies are saved. Only these are compared with the
+# serial program: values computed in bf16 differ by 2^-9 of each partial sum, and AdamW turns
+# gradients near zero into whole steps.
 ADAMW = "  optimizer = adamw(lr = 1e-3, decay = 0.1, clip = 1.0)"
-# Optimizers of whole parameters: rows and columns that are padding count nowhere.
+# Optimizers that look at whole parameters: rows and columns of padding must not count.
 ADAFACTOR = "  optimizer = adafactor(lr = 1e-2)"
 MUON = """  matrices = muon(lr = 0.02, params = ("wte", "h.*.w"))
   rest = lamb(lr = 1e-3, params = "h.*.b0")"""

@@ -50,7 +50,7 @@ def is_frozen(name):
 
 
 def tensors(path):
-    """{name: (offset in the file, bytes)}"""
+    """Returns {name: (offset in the file, bytes)}"""
     with open(path, "rb") as file:
         data = file.read()
     start = 8 + struct.unpack("<Q", data[:8])[0]
@@ -95,7 +95,7 @@ class Test:
     def seen_by_one(self):
         self.compile("staged")
         self.holds(self.run("--save", self.path("want"), "--steps", "4").returncode == 0, "the undisturbed run")
-        for name in ("scale", "h.3.f.up.w"):  # of the first stage, of the last one
+        for name in ("scale", "h.3.f.up.w"):  # a tensor of the first stage, one of the last stage
             hurt = self.path("hurt-" + name)
             shutil.copytree(self.path("want"), hurt)
             shutil.rmtree(os.path.join(hurt, "step-%08d" % 4))
@@ -127,7 +127,7 @@ class Test:
                        "%s: not as they should be: %s" % (what, sorted(same ^ {n for n in last if is_frozen(n)})))
             moments = [name for name in self.saved("kept", 4, "optimizer") if is_frozen(name) or "first." in name]
             self.holds(not moments, "%s: moments of %s" % (what, moments))
-            if not precision:  # as they were before the first step
+            if not precision:  # the values before the first step
                 self.before = getattr(self, "before", None) or first
                 self.holds(all(first[name] == self.before[name] for name in same), what + ": frozen otherwise than elsewhere")
 

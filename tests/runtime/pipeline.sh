@@ -30,7 +30,7 @@ parallel d2p2 on here4 {
 }
 parallel p2t2 on here4 { mesh pipe = 2, tensor = 2; shard heads, ffn on tensor; pipeline h on pipe; micro batch = 2 }
 parallel m1 on here2 { mesh pipe = 2; pipeline h on pipe }
-# The embedding, which is also the head, and the head as pieces of their own.
+# The embedding, which is also the head; and the head as a piece of its own.
 cluster here3 { gpus = 3; gpu = "cpu" }
 cluster here6 { gpus = 6; gpu = "cpu" }
 parallel apart on here3 { mesh pipe = 3; pipeline h on pipe (cuts = (0, 4)); micro batch = 4 }
@@ -53,11 +53,11 @@ numbers() { sed -n 's/.*"event":"\(step\|eval\)".*"loss":\([^,]*\),.*/\2/p' "$1"
 norms() { sed -n 's/.*"grad_norm":\([^,]*\),.*/\1/p' "$1"; }
 plan() { "$dtc" small.dsl --parallel "$1" -o "$1.plan" 2>err || { what="dtc $1"; fail 'cannot compile'; }; }
 place=0
-mine() { # whether it is the turn of the next case of many
+mine() { # whether this run tests the next case of many
     place=$((place + 1))
     share_has $((place - 1))
 }
-names() { # of all tensors of a checkpoint
+names() { # prints the names of all tensors of a checkpoint
     sed 's/"name": *"/\n&/g' "$1"/manifest.json | sed -n 's/^"name": *"\([^"]*\)".*/\1/p' | sort
 }
 
@@ -93,7 +93,7 @@ fi
 # ---- what a piece's loop saves for its backward loop is counted once, however many pieces there are ----
 saved() { "$dtc" dump "$1.plan" | sed -n 's/^SAVE.* saved=\([0-9]*\).*/\1/p'; }
 what='saved bytes'
-holds test "$(saved p4)" -eq $(($(saved none) / 8)) # of one micro-batch of 8
+holds test "$(saved p4)" -eq $(($(saved none) / 8)) # of one micro-batch with 8 samples
 
 # ---- checkpoints: the same tensors, whoever saved them; each layout goes on from each ----
 last=step-00000020
@@ -159,7 +159,7 @@ parallel both on four {
   mesh pipe = 2, data = 2; pipeline h on pipe (schedule = zb_h1); micro batch = 2; shard batch on data
 }
 END
-losses_of() { # PROGRAM LAYOUT: LAYOUT.losses
+losses_of() { # PROGRAM LAYOUT: writes LAYOUT.losses
     "$dtc" "$1" --parallel "$2" -o "$2.plan" 2>err || { what="dtc $1 $2"; fail 'cannot compile'; }
     run "$2.plan" -q --overwrite --log "$2.jsonl"; exits 0; numbers "$2.jsonl" >"$2.losses"
 }
@@ -205,7 +205,7 @@ disturb() { # signal, further arguments
     rm -f disturbed.jsonl
     timeout 100 "$dtrun" p4.plan -q --set eval.every=0 --log disturbed.jsonl "$@" >out 2>err </dev/null &
     pid=$!
-    for _ in $(seq 300); do # until a step is done, so that all ranks are at work
+    for _ in $(seq 300); do # waits until a step is done, so that all ranks are running
         grep -qs '"event":"step"' disturbed.jsonl && break
         sleep 0.1
     done
@@ -226,7 +226,7 @@ holds test -e revived/step-00000600/manifest.json
 holds grep -q 'memory of one rank of stage 1' out
 "$dtc" dump p4.plan >p4.txt 2>err && "$dtc" asm p4.txt -o p4.again 2>>err; what='dtc dump'
 holds cmp p4.plan p4.again
-# What a plan predicts is shown beside what is.
+# Predicted times are shown next to measured ones.
 sed 's/ model_flops=[^ ]*//; s/^META /META model_flops=1e9 /' p4.txt >said.txt
 echo 'PRED device="tiny" step=0.125 low=0.1 high=0.15 peak=1e12' >>said.txt
 "$dtc" asm said.txt -o said.plan 2>err; what='dtc asm, with a prediction'; holds test -s said.plan
@@ -242,7 +242,7 @@ parallel far2 on many {
   mesh pipe = 64; pipeline h on pipe (schedule = interleaved_1f1b, chunks = 2); micro batch = 512
 }
 END
-many() { # LAYOUT LAYERS: a plan of that many stages, or pieces
+many() { # LAYOUT LAYERS: makes a plan with that many stages, or pieces
     what="dtc --parallel $1"
     timeout 60 "$dtc" small.dsl --parallel "$1" -D batch=512 -D layers="$2" --no-kernels -o "$1.plan" >out 2>err ||
         fail 'cannot compile'

@@ -67,7 +67,7 @@ def check(name, good, shown=""):
 
 
 def train(dtrun, batch, *options):
-    """The exit status, what was said, and the samples of each step, as a set of bits."""
+    """Returns the exit status, the output, and the samples of each step, as a set of bits."""
     if os.path.exists("log"):
         os.unlink("log")
     ran = subprocess.run([dtrun, f"b{batch}.plan", "--log", "log", *options], capture_output=True, text=True)
@@ -79,7 +79,7 @@ def train(dtrun, batch, *options):
 
 
 def samples_of(masks):
-    """Numbers of samples in the order of steps; within one the order is not known."""
+    """The numbers of samples in the order of steps; the order within a step is not known."""
     return [k for mask in masks for k in range(SAMPLES) if mask >> k & 1]
 
 
@@ -155,7 +155,8 @@ def changes(dtrun):
     code, told, _ = train(dtrun, "4", "--steps", "4", "--resume", "d", "--data", "ids.bin=same.bin")
     check("the same data by another name", code == 0 and "was saved" not in told, told)
     shutil.rmtree("d/step-00000003")
-    with open("d/step-00000004/model.safetensors", "r+b") as file:  # ranks would say this first
+    # otherwise a rank would report it first
+    with open("d/step-00000004/model.safetensors", "r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"!")
     code, told, _ = train(dtrun, "4", "--steps", "5", "--resume", "d", "--data",
@@ -169,7 +170,8 @@ def changes(dtrun):
 
 
 def cut_short(dtrun):
-    """65,536 samples of which the file loses all but 10,000, in the middle of a page, during the run."""
+    """65,536 samples. During the run the file loses all but 10,000 of them; it then ends in the middle
+    of a page."""
     write("ids.bin", [1] * 65536)
     run = subprocess.Popen([dtrun, "b2two.plan", "--steps", "100000000", "-q", "--save", "e"], stderr=subprocess.PIPE,
                            text=True)

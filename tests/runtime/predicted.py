@@ -49,7 +49,8 @@ def processes_of(events):
 
 
 def check_numbers(events):
-    """Of Perfetto: no track has the number of another one or of a process; slices of a track lie apart or in each other."""
+    """Checks what Perfetto needs: no track has the number of another track or of a process; slices of
+    a track do not overlap, unless one contains the other."""
     tracks = [tid for _, tid in tracks_of(events)]
     processes = set(processes_of(events).values())
     assert len(set(tracks)) == len(tracks) and not set(tracks) & processes and 0 not in processes | set(tracks), tracks
@@ -68,7 +69,7 @@ def check_numbers(events):
 
 
 def check_prices(events, report):
-    """Of all that was measured; returns how many instructions have one."""
+    """Checks the prices of all measured slices; returns how many instructions have a price."""
     wanted = {e["args"]["of"]: e["args"].get("predicted") for e in report if "of" in e.get("args", {})}
     seen = set()
     for e in events:
@@ -82,7 +83,8 @@ def check_prices(events, report):
 
 
 def check_sums(events, whole, rank, stage):
-    """What the last step of a rank ran, by what it is, costs what the report says."""
+    """The instructions of each kind that a rank ran in its last step cost as much as the report
+    says."""
     last = [e for e in events if e["ph"] == "X" and e["pid"] == rank and e["name"] in ("step %d" % (STEPS - 1), "update %d" % (STEPS - 1))]
     begin, end = min(e["ts"] for e in last), max(e["ts"] + e["dur"] for e in last)
     sums = collections.Counter()
@@ -110,7 +112,7 @@ def check_steps(events, whole):
 
 
 def check_shown(said, whole):
-    """The line of the last step, what was predicted, and MFU by the report's formula."""
+    """The line of the last step, with the predicted time, and the MFU by the report's formula."""
     shown = re.search(r"[0-9.]+( [kM])? tokens/s .* ([0-9.e+-]+) ms a step, predicted ([0-9.e+-]+) ms  MFU ([0-9.]+) %",
                       [line for line in said.splitlines() if line.startswith("step ")][-1])
     assert shown, said
@@ -123,7 +125,8 @@ def check_shown(said, whole):
 
 
 def check_drawn(events, report, rank, stage, device):
-    """A rank's predicted tracks are its stage's in the report, moved to where rank 0's last step begins."""
+    """The predicted tracks of a rank are those of its stage in the report, shifted to the time at
+    which rank 0's last step begins."""
     ranks = processes_of(events)
     begin = [e for e in events if e["ph"] == "X" and e["pid"] == ranks["rank 0"] and e["name"] == "step %d" % (STEPS - 1)][0]["ts"]
     drawn, there = [], []
@@ -163,7 +166,7 @@ def check(dtc, dtrun, program, layout, device, ranks_of_stage):
 
 
 def check_none(dtc, dtrun, program):
-    """`cpu` is no processor in particular."""
+    """The device `cpu` stands for no particular processor."""
     run(dtc, program, "--parallel", "z0", "--target=cpu", "-o", "none.plan")
     run(dtrun, "none.plan", "--quiet", "--steps", "2", "--trace", "none.json")
     with open("none.json") as file:
@@ -171,7 +174,8 @@ def check_none(dtc, dtrun, program):
 
 
 def check_hostile(dtc, dtrun, plan):
-    """Devices that are infinitely slow, fast, or finish before they begin: the trace is JSON all the same."""
+    """Devices that are infinitely slow, or fast, or finish before they begin: the trace must still be
+    valid JSON."""
     text = run(dtc, "dump", plan)
     for value in "1e308", "-1e308", "1e-308", "0":
         lines = [line if not line.startswith("DEVC") or "name=device" in line else
@@ -183,7 +187,8 @@ def check_hostile(dtc, dtrun, plan):
         run(dtrun, "hostile.plan", "--quiet", "--steps", "1", "--trace", "hostile.json")
         with open("hostile.json") as file:
             traces = file.read(), run(dtc, "report", "hostile.plan", "--report=trace")
-        for trace in traces:  # Python takes NaN and Infinity for numbers, JSON does not
+        # Python reads NaN and Infinity as numbers, but JSON does not allow them
+        for trace in traces:
             json.loads(trace, parse_constant=lambda word: sys.exit("hostile: %s in the trace" % word))
 
 

@@ -123,7 +123,7 @@ void ranks_free(Ranks *all)
     free(all);
 }
 
-/* Ranks of these tests are threads, and the device is the CPU. */
+/* The ranks of these tests are threads, and their device is the CPU. */
 static char *seen(DtPlaceAt place)
 {
     return dt_device_seen(&(DtRank){.device_ops = &dt_device_cpu}, place);
@@ -136,7 +136,8 @@ DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset)
 
 /* ---- values ---- */
 
-/* What rank holds at element i in round `salt`: values whose sums depend on their order. */
+/* The value of element i that a rank has in round `salt`: values whose sums depend on the order of
+ * additions. */
 static uint64_t bits_of(uint32_t rank, int64_t i, uint64_t salt)
 {
     uint64_t x = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u + rank * 0xbf58476d1ce4e5b9u +
@@ -154,7 +155,7 @@ static double value_of(DtPlanDtype dtype, uint32_t rank, int64_t i, uint64_t sal
         return (double)(float)(((double)(bits >> 11) * 0x1p-53 - 0.5) *
                                ((bits & 7) == 0 ? 1e6 : 1.0));
     case DT_PLAN_I32: return (double)(int32_t)(bits >> 36);
-    default: return (double)(bits % 30); /* sums of eight fit into a byte */
+    default: return (double)(bits % 30); /* sums of eight of these fit into a byte */
     }
 }
 
@@ -176,7 +177,7 @@ static double get(DtPlanDtype dtype, const char *at, int64_t i)
     }
 }
 
-/* The reduction of element i over the members, in their order and in the arithmetic of dtype. */
+/* Reduces element i over the members, in their order and in the arithmetic of the dtype. */
 static double reduced(DtPlanDtype dtype, DtPlanReduce reduce, const DtRankGroup *group, int64_t i,
                       uint64_t salt)
 {
@@ -226,7 +227,8 @@ static void fill(const Check *check, char *at, int64_t count, uint32_t as_rank)
         put(check->dtype, at, i, value_of(check->dtype, as_rank, i, check->salt));
 }
 
-/* Bytes received by all members since `before`, through the communicator itself. */
+/* Bytes that all members have received since `before`, which is itself exchanged through the
+ * communicator. */
 static bool check_received(Check *check, uint64_t before, uint64_t expected_of_all)
 {
     DtRank *rank = check->rank;
@@ -311,7 +313,7 @@ static bool check_all_to_all(Check *check)
     DtRank *rank = check->rank;
     uint64_t before = rank->comm_ops->received(rank->comm, check->group);
     int64_t total = check->count * check->group->size;
-    if (total * check->element > RANKS_ARENA / 2) /* the two buffers may lie in one arena */
+    if (total * check->element > RANKS_ARENA / 2) /* the two buffers may be in the same arena */
         return true;
     DtPlaceAt from = ranks_place(rank, check->arena, 0);
     DtPlaceAt to =
@@ -348,8 +350,9 @@ static bool check_shift(Check *check, bool back)
     return check_received(check, before, (uint64_t)received);
 }
 
-/* Tensors [3, m, 5] in which m = members x count is split over the group in the second axis, and
- * [3, members x 2, count x members] in which a split moves from the last axis to the second. */
+/* Tensors [3, m, 5], in which m = members x count is split over the group along the second axis;
+ * and [3, members x 2, count x members], in which a split moves from the last axis to the second
+ * one. */
 typedef struct Strided {
     int64_t to_at[RANKS_MOST], from_at[RANKS_MOST];
     DtRankBlocks blocks;
@@ -448,8 +451,8 @@ static bool check_strided(Check *check)
     return true;
 }
 
-/* Every stage fills all slots of the channel to the next one, then empties those of the one before:
- * sends wait for slots only. Also with one stage, which sends to itself. */
+/* Every stage fills all slots of the channel to the next stage, then empties those of the previous
+ * one: so sends only wait for slots. It also works with one stage, which sends to itself. */
 static bool check_messages(Check *check)
 {
     DtRank *rank = check->rank;
@@ -482,7 +485,8 @@ static bool check_messages(Check *check)
            wrong(check, "count of bytes received", bytes);
 }
 
-/* Nobody leaves a barrier before everybody has come: a plain counter per rank tells. */
+/* No rank leaves a barrier before all have arrived: each rank has a plain counter that shows
+ * this. */
 static bool check_barrier(Check *check)
 {
     DtRank *rank = check->rank;
@@ -508,11 +512,11 @@ static unsigned char letter(uint32_t rank, uint32_t arena, int64_t i, int round)
     return (unsigned char)(i * 31 + i / 251 + 7 * (int64_t)rank + 3 * arena + round);
 }
 
-/* Rank 0 reads all of everybody's arenas while the others serve it. */
+/* Rank 0 reads all arenas of all ranks while the others serve it. */
 static bool check_fetch(Check *check)
 {
     enum { FROM = 24, BYTES = 600001 };
-    static unsigned char got[BYTES]; /* rank 0's */
+    static unsigned char got[BYTES]; /* the arena of rank 0 */
     DtRank *rank = check->rank;
     const DtCommOps *ops = rank->comm_ops;
     for (int round = 0; round < 2; round++) {
@@ -542,7 +546,7 @@ static bool check_fetch(Check *check)
 
 static bool check_one(Check *check)
 {
-    /* Twice: the same values, so the same bits. */
+    /* Does everything twice: the same values must give the same bits. */
     bool good = check_all_reduce(check, DT_PLAN_SUM, true) &&
                 check_all_reduce(check, DT_PLAN_SUM, false) &&
                 check_all_reduce(check, DT_PLAN_MAX, true) &&

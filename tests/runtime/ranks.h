@@ -28,7 +28,8 @@ typedef struct Ranks {
     DtShared *shared;
     char *private_arenas[RANKS_MOST];
     DtRank ranks[RANKS_MOST];
-    char failures[RANKS_MOST][300]; /* of threads; processes print theirs */
+    char failures[RANKS_MOST][300]; /* used if ranks are threads; processes print their own
+                                     * failures */
 } Ranks;
 
 /* The mesh is 2 x n/2 for 4 and 8 ranks, else one axis; a group for every set of its axes. Its
@@ -36,15 +37,15 @@ typedef struct Ranks {
  * first), stages + s from s to 0, 2 stages + s from 0 to s, with RANKS_SLOTS slots of RANKS_SLOT
  * bytes. NULL if there is no memory. */
 Ranks *ranks_new(uint32_t n_ranks);
-void ranks_plan(Ranks *all, uint32_t n_ranks); /* only the plan */
+void ranks_plan(Ranks *all, uint32_t n_ranks); /* Makes only the plan */
 void ranks_free(Ranks *all);
 
-/* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of rank. */
+/* A place in the arena (RANKS_SHARED or RANKS_PRIVATE) of a rank. */
 DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset);
 
-/* One rank's part of all checks of collectives: every operation, group, kind of buffer and size.
- * Returns the number of checks, or -1 with what was wrong in ret_failure (300 bytes). long_sizes:
- * also up to 70001. */
+/* Runs one rank's part of all checks of collectives: every operation, group, kind of buffer and
+ * size. Returns the number of checks, or -1 with what was wrong in ret_failure (300 bytes).
+ * long_sizes: also up to 70001. */
 int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure);
 
 #endif

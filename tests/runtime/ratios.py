@@ -32,7 +32,8 @@ def write(name, values):
 
 
 def make_data():
-    """In rows 0 to 3 and 9 of the held-out data no label is valid, in others between one and all."""
+    """In rows 0 to 3 and 9 of the held-out data no label is valid; in the other rows between one and
+    all are."""
     draw = random.Random(7)
     tokens = [draw.randrange(VOCAB) for _ in range(ROWS * SEQ)]
     held = []
@@ -50,7 +51,8 @@ def expected(wte, tokens, labels):
     """Of all labels: what ratios.dsl shows; `batches` is the number of valid labels, by a name that
     formulas use for something else."""
     total = squares = count = 0
-    pair = [[0, 0], [0, 0]]  # of even and of odd labels: sum, number
+    # over even and over odd labels: sum and number of sums by the last bit and the bit before it
+    pair = [[0, 0], [0, 0]]
     table = [[0, 0], [0, 0]]  # sums by the last bit and the one before it
     for token, label in zip(tokens, labels):
         if label < 0:
@@ -81,7 +83,8 @@ def near(got, want):
 
 
 def compare(what, got, want, batches):
-    """f32 there, f64 here. The number of valid labels is of one batch: their mean."""
+    """Compares f32 there with f64 here. The number of valid labels is that of one batch: the mean over
+    batches."""
     mine = {"loss": got["loss"], **got["metrics"]}
     check(set(mine) == set(want), "%s shows %s" % (what, sorted(mine)))
     for name in set(mine) & set(want):
@@ -133,7 +136,7 @@ def refused(tools, what, options, *words):
 
 
 def with_none(name):
-    """Options that read none.bin where the program says NAME.bin."""
+    """Options by which the program reads none.bin in place of NAME.bin."""
     here, none = os.path.abspath(name + ".bin"), os.path.abspath("none.bin")
     return [word.replace("=" + here, "=" + none) for word in redirect()]
 

@@ -8,14 +8,14 @@ set -u
 cp "$root/tests/runtime/small.dsl" "$work/small.dsl"
 cd "$work" || exit 1
 awk 'BEGIN { for (i = 0; i < 80; i++) printf "%d squared is %d\n", i, i * i }' >numbers.txt
-steps=12 # of 8 samples; an epoch has 83
+steps=12 # number of steps: an epoch has 83 batches of 8 samples
 
 # arguments: trains quietly
 run() {
     what="dtrun small.plan $*"
     timeout 60 "$dtrun" small.plan -q --set eval.every=0 "$@" >out 2>err </dev/null
 }
-# folder, what: the tensors are those of the straight run
+# arguments: folder, name; checks that the tensors equal those of the uninterrupted run
 same() {
     if cmp -s "straight/$last/model.safetensors" "$1/$last/model.safetensors" &&
         cmp -s "straight/$last/optimizer.safetensors" "$1/$last/optimizer.safetensors"; then pass; else fail "$2"; fi
@@ -34,7 +34,7 @@ while [ $k -lt $steps ]; do
     k=$((k + 1))
 done
 
-# Killed at some moment, again and again, until the run is through.
+# Kills the run at some moment, again and again, until it has reached its end.
 tries=0
 while [ ! -e killed/$last/manifest.json ] && [ $tries -lt 60 ]; do
     "$dtrun" small.plan -q --set eval.every=0 --set save.every=1 --resume killed --or-start --steps $steps \
@@ -47,7 +47,8 @@ while [ ! -e killed/$last/manifest.json ] && [ $tries -lt 60 ]; do
 done
 same killed "killed $tries times: other bits"
 
-# The disk is full at the n-th write of a rank: the run goes on, saves later, and says so, also by its exit code.
+# The disk is full at the n-th write of a rank. The run goes on, saves later, and reports the
+# failed save, also by its exit code.
 for n in 1 2 9 30 60; do
     rm -rf full
     run --save full --steps 5 || fail 'the run before the disk is full'
@@ -59,7 +60,7 @@ for n in 1 2 9 30 60; do
     same full "saved after failed write $n: other bits"
 done
 
-# A damaged one is named and passed over, the one before it goes on.
+# A damaged checkpoint is named and skipped, and the run continues from the one before it.
 run --save hurt --steps $steps --set save.every=6 --set save.keep=2 || fail 'the run to be damaged'
 printf 'x' | dd of=hurt/$last/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
 if run --resume hurt/$last --steps $((steps + 1)); then fail 'a damaged checkpoint loads'; else pass; fi
@@ -71,15 +72,16 @@ run --resume mended --steps $steps --restarts 1 || fail 'resuming with --restart
 if grep -q 'is passed over: .* is damaged: tensor' err; then pass; else fail 'it is not named'; fi
 same mended 'a damaged checkpoint is not replaced'
 
-# Resuming one certain checkpoint saves beside it.
+# When one given checkpoint is resumed, new ones are saved next to it.
 run --resume hurt/step-00000006 --steps $steps || fail 'resuming one of several'
 same hurt 'resumed one of several: other bits'
 
-# What one layout saved, another loads.
+# A layout can load what another layout saved.
 "$dtc" small.dsl --parallel none -o small.plan 2>err || fail 'cannot compile for one rank'
 if run --resume straight --steps $((steps + 1)); then pass; else fail 'another layout cannot load'; fi
 
-# With parameters in f16, master copies and a loss scale that adapts: the sum over samples overflows at first.
+# With parameters in f16, master copies and a dynamic loss scale: at first the sum over samples
+# overflows.
 sed 's/loss = mean/loss = sum/' small.dsl >half.dsl
 "$dtc" half.dsl --parallel d2m2 -o small.plan \
     --set 'train.precision=mixed(compute = f16, params = f16, master = f32, grads = f32, loss_scale = dynamic)' 2>err ||

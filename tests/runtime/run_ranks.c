@@ -16,12 +16,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { ACT_STEP = 3, /* counted from 0 */ ACT_RANK = 1 };
+enum { ACT_STEP = 3, /* the step, counted from 0 */ ACT_RANK = 1 };
 
 static Ranks all;
 static DtRun run;
 static const char *scenario;
-static double seconds; /* of scenario `busy` */
+static double seconds; /* seconds of scenario `busy` */
 
 /* ---- work ---- */
 
@@ -46,7 +46,7 @@ static void sleep_forever(void)
         pause();
 }
 
-/* The others wait for rank 1 in the all-reduce. */
+/* The other ranks wait for rank 1 in the all-reduce. */
 static void wait_for_rank_2(void)
 {
     while (!dt_rank_aborted(&run.rank)) {
@@ -122,7 +122,7 @@ static void make_plan(uint32_t n_ranks, int64_t steps)
 {
     DtPlan *plan = &all.plan;
     ranks_plan(&all, n_ranks);
-    plan->n_mesh = 1; /* one group of all, one stage */
+    plan->n_mesh = 1; /* one group of all ranks, one stage */
     plan->n_channels = all.meta.pipeline = 0;
     all.mesh[0].size = n_ranks;
     all.groups[0] = (DtPlanGroup){.mask = 1, .size = n_ranks};

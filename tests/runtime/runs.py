@@ -39,7 +39,7 @@ def tensors_of(path):
 
 
 def saved(folder, step):
-    """All tensors of a checkpoint; without states there is no second file."""
+    """Reads all tensors of a checkpoint; if there are no states, there is no second file."""
     paths = [os.path.join(folder, "step-%08d" % step, part + ".safetensors") for part in ("model", "optimizer")]
     return {name: tensor for path in paths if os.path.exists(path) for name, tensor in tensors_of(path).items()}
 

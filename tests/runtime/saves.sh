@@ -12,13 +12,13 @@ what='dtc small.dsl'
 "$dtc" small.dsl --parallel d2 -o small.plan 2>err || { fail 'cannot compile'; exit 1; }
 last() { (cd "$1" && find . -name 'step-*' | sort | tail -n 1 | sed 's|^\./||'); }
 count() { find "$1" -name 'step-*' | wc -l; }
-wait_for() { # a folder with so many steps
+wait_for() { # makes a folder with this many steps
     for _ in $(seq 600); do
         [ -e "$1/latest" ] && [ "$(sed 's/step-0*//' "$1/latest")" -ge "$2" ] && break
         sleep 0.05
     done
 }
-begin() { # folder, further arguments: a run that saves every step
+begin() { # arguments: folder, further options; a run that saves in every step
     folder=$1
     shift
     "$dtrun" small.plan -q --steps 1000000 --set eval.every=0 --set save.every=1 --save "$folder" "$@" \
@@ -39,19 +39,19 @@ for _ in 1 2 3; do
     DT_FAULT=late:1 timeout 60 "$dtrun" small.plan --resume all --eval >out 2>err </dev/null; code=$?
     what='dtrun --eval, rank 1 late'; exits 0; eval_of >>seen.txt
 done
-# a successor waits for the lock before it looks, and does not get it
+# a second run waits for the lock before it looks at the folder, and does not get it
 what='dtrun --resume, rank 1 late, while the run goes on'
 DT_FAULT=late:1 timeout 60 "$dtrun" small.plan -q --resume all --steps 3000000 >out 2>err </dev/null; code=$?
 exits 2; says 'another run writes to all'
 if grep -q 'rank' err; then fail 'a rank is blamed'; else pass; fi
 end
-# what was seen is true
+# what it saw before is still true
 while read -r steps loss; do
     run small.plan --resume "all/$(printf 'step-%08d' "$steps")" --eval; exits 0
     holds test "$(eval_of)" = "$steps $loss"
 done <seen.txt
 holds test "$(wc -l <seen.txt)" -eq 3
-# the one that was chosen is removed before rank 1 reads it: all take a newer one
+# the chosen checkpoint is removed before rank 1 reads it: all ranks load a newer one
 begin few --set save.keep=2
 before=$(sed 's/step-0*//' few/latest)
 DT_FAULT=late:1 timeout 60 "$dtrun" small.plan --resume few --eval >out 2>err </dev/null; code=$?
@@ -90,7 +90,7 @@ run small.plan -q --resume empty --restarts 1 --steps 3; exits 0; holds test -e 
 run small.plan -q --resume gone/step-00000010 --or-start --steps 3; exits 5; holds test ! -e gone
 run small.plan --resume empty --eval --or-start; exits 2; says '--or-start belongs to --resume and training'
 run small.plan -q --or-start; exits 2
-# what a user got wrong is found before any rank starts, and is said by no rank's name
+# a mistake of the user is found before any rank starts, and the message names no rank
 unblamed() { exits "$1"; says "$2"; spares 'rank'; }
 run small.plan --resume absent/step-00000009 --eval; unblamed 5 'cannot open the folder absent/step-00000009'
 run small.plan --resume small.dsl --steps 3; unblamed 5 'cannot open the folder small.dsl: Not a directory'
@@ -107,13 +107,14 @@ if [ "$(id -u)" -eq 0 ] && other test -x "$dtrun"; then # root may read and writ
     other "$dtrun" "$work/small.plan" --resume absent --eval >out 2>err; code=$?
     unblamed 5 'cannot open the folder absent: Permission denied'
 fi
-# all that is there is damaged: that is not the same as nothing
+# all checkpoints are damaged: that is not the same as having none
 printf 'x' | dd of=empty/step-00000003/manifest.json bs=1 seek=40 conv=notrunc 2>/dev/null
 run small.plan -q --resume empty --or-start --steps 3; exits 5; says 'empty/step-00000003/manifest.json is damaged'
 rm empty/step-00000003/manifest.json
 run small.plan -q --resume empty --or-start --steps 3; exits 5; says 'empty/step-00000003/manifest.json: No such file'
 
-# a folder where the manifest of one was: the run begins with the one before, and saves in its place
+# a folder is where a checkpoint's manifest was: the run begins with the previous checkpoint, and
+# saves a new one in its place
 run small.plan -q --save odd --steps 3 --set save.every=1 --set save.keep=0; exits 0
 rm odd/step-00000002/manifest.json; mkdir odd/step-00000002/manifest.json; rm -r odd/step-00000003
 run small.plan -q --resume odd --steps 3 --set save.every=1; exits 0
@@ -139,23 +140,24 @@ END
 what='dtc spoilt.dsl'
 "$dtc" spoilt.dsl --parallel none -o spoilt.plan 2>err || fail 'cannot compile'
 run spoilt.plan -q --save good; exits 0
-# its rows are no tokens
+# the rows of its input are no tokens
 run spoilt.plan --steps 2 --log rows.jsonl; exits 0; says 'samples/s'
 holds grep -q '"samples_per_second":[1-9]' rows.jsonl
 holds test "$(grep -c tokens rows.jsonl)" = 0
 run small.plan -q --steps 2 --overwrite --log words.jsonl; exits 0
 holds grep -q '"samples_per_second":[1-9].*"tokens_per_second":[1-9]' words.jsonl
-# an update makes them infinite: they are not saved
+# an update makes the parameters infinite: they are not saved
 run spoilt.plan -q --resume good --steps 9 --set lr.base=1e39; exits 1; says '`w` has numbers that are not finite'
 holds test "$(last good)" = step-00000003
-# they are finite, but the loss of the next step is not: the one before stays
+# the parameters are finite, but the loss of the next step is not: the previous checkpoint stays
 run spoilt.plan -q --resume good --steps 9 --set lr.base=1e30; exits 1; says 'the loss of step 5 is'
 says 'the last checkpoint has 4 steps and leads there: go on from an older one'
 holds test -e good/step-00000003/manifest.json
 run spoilt.plan --resume good/step-00000003 --eval; exits 0
 run spoilt.plan --resume good --eval; exits 1; says 'the loss over 8 samples after 4 steps is'
 run spoilt.plan -q --resume good/step-00000003 --steps 9; exits 0; holds test "$(count good)" -eq 1
-# the loss is finite, the norm of its gradients is not: the step changes nothing, and the steps before it are saved, to the bit
+# the loss is finite, but the norm of its gradients is not: the step changes nothing, and the steps
+# before it are saved, to the bit
 cat >steep.dsl <<'END'
 include "std.dsl"
 dim batch = 8, wide = 4, layers = 4
@@ -199,7 +201,8 @@ for layout in none data both; do
 done
 run steep.plan --eval; exits 2; says '--eval: the plan has no held-out data'; spares 'rank'
 run steep.plan -q --steps 12; exits 1; says 'the gradient norm of step 12 is infinite'
-# with a loss scale that adapts, steps are skipped before the run ends: what the last that was not began with stays
+# with a dynamic loss scale, steps are skipped before the run ends: the checkpoint with which the
+# last step that was not skipped began stays
 what='dtc steep.dsl, loss_scale = dynamic'
 "$dtc" steep.dsl --parallel none --set 'train.precision=mixed(loss_scale = dynamic)' \
     --set 'train.save=every(1, keep = 1)' -o steep.plan 2>err || fail 'cannot compile'

@@ -19,7 +19,7 @@ PROGRAM = "tests/runtime/scale.dsl"
 
 
 def scales(dtc, dtrun, folder, layout):
-    """The scale of each step."""
+    """The loss scale of each step."""
     plan, log = (os.path.join(folder, layout + suffix) for suffix in (".plan", ".jsonl"))
     subprocess.run([dtc, PROGRAM, "--parallel", layout, "-o", plan], check=True, capture_output=True, timeout=300)
     subprocess.run([dtrun, plan, "--log", log], check=True, capture_output=True, timeout=300)
@@ -28,7 +28,8 @@ def scales(dtc, dtrun, folder, layout):
 
 
 def largest_steps(dtc, dtrun, folder):
-    """Of each step but the first: whether it was skipped, and the largest change of any parameter, in learning rates."""
+    """For each step but the first: whether it was skipped, and the largest change of any parameter, in
+    units of the learning rate."""
     rate, base = 1e-3, os.path.join(folder, "adam")
     with open(PROGRAM) as source, open(base + ".dsl", "w") as file:
         file.write(source.read().replace("sgd(lr = 1e-4)", "adamw(lr = %g, eps = 1e-12, decay = 0)" % rate))

@@ -37,7 +37,7 @@ ROWS, HELD_ROWS, PIX = 400, 60, 16
 
 
 def draw(rows, seed):
-    """Images in which one of four quarters is bright, and which it is."""
+    """Images in which one of the four quarters is bright, and the number of that quarter."""
     rng = random.Random(seed)
     labels = [rng.randrange(4) for _ in range(rows)]
     pixels = [rng.randrange(4) + (8 if p // 4 == label else 0)

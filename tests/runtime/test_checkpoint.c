@@ -42,7 +42,7 @@ static void expect_refused(const char *folder, const char *said)
     f.rank.failure = DT_OK;
 }
 
-/* What it says is passed over, and what it loads instead. */
+/* Checks which checkpoints the load skips, with their messages, and which one it loads instead. */
 static void expect_passes_over(const char *folder, const char *said, int64_t want)
 {
     char text[2048] = "";
@@ -136,21 +136,21 @@ Test(checkpoint, manifest_says_where_the_run_stands)
     dt_arena_free(arena);
 }
 
-/* A run that goes on with batches of another size begins after the last sample that was read. */
+/* A run that continues with batches of another size begins after the last sample that was read. */
 Test(checkpoint, manifest_counts_samples_and_knows_its_data)
 {
     static DtDataFact facts[] = {
         {.input = "x", .samples = 24, .values = 4, .first = 3, .bytes = 99, .digest = ~0ull},
         {.input = "eval.x"}};
     int64_t steps;
-    save(4); /* of 6 samples */
+    save(4); /* a batch of 6 samples */
     f.rank.meta.batch = 2;
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(f.rank.origin + steps * 2, 24);
-    cr_assert_eq(f.rank.n_saved_facts, 0); /* as in checkpoints of older versions */
+    cr_assert_eq(f.rank.n_saved_facts, 0); /* the members as in checkpoints of older versions */
     f.rank.facts = facts;
     f.rank.n_facts = 2;
-    save(7); /* three more of 2 */
+    save(7); /* three more steps with 2 samples each */
     f.rank.meta.batch = 6;
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(f.rank.origin + steps * 6, 30);
@@ -175,7 +175,7 @@ Test(checkpoint, weights_only_leaves_moments)
     cr_assert(fixture_load(f.folder, true, &steps), "%s", f.rank.failure.message);
     cr_assert_arr_eq(f.memory[1], moments, sizeof moments);
     cr_assert_eq(f.memory[0][0], 3);
-    f.plan.n_stores = 4; /* a plan without moments loads weights only too */
+    f.plan.n_stores = 4; /* a plan without moments can only load weights */
     cr_assert(fixture_load(f.folder, true, &steps), "%s", f.rank.failure.message);
     expect_refused(f.folder, "6 not in the plan: `moment1.h.0.w`");
 }
@@ -212,7 +212,7 @@ Test(checkpoint, a_run_that_went_back_continues_from_its_own)
     expect_loads(inside("step-00000010"), 10);
     f.rank.meta.save_keep = 3;
     fixture_fill(99);
-    cr_assert(fixture_save(f.folder, 20)); /* in place of another of that step */
+    cr_assert(fixture_save(f.folder, 20)); /* it replaces another checkpoint of that step */
     int64_t steps;
     fixture_fill(0);
     cr_assert(fixture_load(f.folder, false, &steps));
@@ -288,7 +288,8 @@ static float *floats(uint32_t store)
     return (float *)(void *)(f.memory[f.stores[store].arena] + f.stores[store].offset);
 }
 
-/* What a plan stores in f32, another reads as bf16 with a master copy, and the other way round. */
+/* A plan reads as bf16 with a master copy what another plan stores in f32, and the other way
+ * round. */
 Test(checkpoint, floats_are_widened_and_rounded)
 {
     const int64_t wte = f.stores[0].offset, n = 5 * 3;
@@ -326,12 +327,13 @@ Test(checkpoint, loss_scale_goes_on)
     cr_expect_eq(f.rank.scale.factor, 4096);
     cr_expect_eq(f.rank.scale.good, 17);
     cr_expect_eq(f.rank.scale.skipped, 3);
-    f.rank.scale = (DtScale){.factor = 1}; /* a plan without */
+    f.rank.scale = (DtScale){.factor = 1}; /* a plan without losses */
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_expect_eq(f.rank.scale.factor, 1);
 }
 
-/* A loss, or two, have had so many updates when `one` is saved; losses of `other` read it. */
+/* When `one` is saved, a loss, or each of two, has had this many updates; losses of `other` read
+ * these numbers. */
 static void count_updates(const char *const *one, const char *const *other)
 {
     static DtPlanObjective objectives[2];
@@ -462,7 +464,8 @@ Test(checkpoint, a_manifest_that_is_gone_or_cannot_be_read_is_named)
     expect_refused(inside("step-00000002"), "there is no checkpoint in");
 }
 
-/* All damaged is not the same as none at all, which a run may begin without. */
+/* If all checkpoints are damaged, the run fails; if there are none at all, it may be allowed to
+ * begin without one. */
 Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)
 {
     DtCheckpointFrom from = {.folders = {f.folder}, .n = 1, .may_lack = true};
@@ -477,13 +480,13 @@ Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)
     from.folders[0] = f.folder;
     cr_assert(!dt_checkpoint_load(&f.rank, &from, &steps));
     f.rank.failure = DT_OK;
-    /* after a restart */
+    /* the load after a restart */
     from = (DtCheckpointFrom){.folders = {f.folder}, .n = 1, .may_fail = true};
     cr_assert(dt_checkpoint_load(&f.rank, &from, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(steps, -1);
 }
 
-/* An update may spoil what it updates; that does not take the place of a good checkpoint. */
+/* An update may make parameters infinite; these must not replace a good checkpoint. */
 Test(checkpoint, numbers_that_are_not_finite_are_not_saved)
 {
     static const uint8_t spoilt[] = {0x80, 0x7f}; /* the high bytes of infinity */
@@ -522,7 +525,8 @@ Test(checkpoint, damage_in_an_older_one_does_not_matter)
 
 /* ---- faults ---- */
 
-/* Saves in a child with DT_FAULT; 0: saved, 1: refused, message checked. */
+/* Saves in a child process with DT_FAULT. 0: saved; 1: refused, and the message was the expected
+ * one. */
 static int save_with_fault(const char *fault, int64_t steps)
 {
     fflush(NULL);
@@ -544,7 +548,8 @@ static int save_with_fault(const char *fault, int64_t steps)
     return WEXITSTATUS(status);
 }
 
-/* Steps of what loads in a child, with its bytes right; -1: nothing does. */
+/* The number of steps of the checkpoint that loads in a child process, whose bytes must be right;
+ * -1: none loads. */
 static int load_in_child(void)
 {
     fflush(NULL);
@@ -560,12 +565,12 @@ static int load_in_child(void)
     return WEXITSTATUS(status) == 255 ? -1 : WEXITSTATUS(status);
 }
 
-/* The n-th operation of a kind fails, for every n: the older checkpoint, or the new one if it was
- * complete already, loads; the next save works and leaves no litter. */
+/* The n-th operation of a kind fails, for every n. Then the older checkpoint loads, or the new one
+ * if it was already complete; and the next save works and leaves no temporary files. */
 static void expect_survives(const char *kind, int at_least)
 {
     int faults = 0,
-        unharmed = 0; /* a manifest of another checkpoint that cannot be opened does no harm */
+        unharmed = 0; /* the manifest of another checkpoint may be unreadable without any harm */
     f.rank.meta.save_keep = 1;
     for (int n = 1; unharmed < 4; n++) {
         char fault[32];
@@ -595,7 +600,7 @@ Test(checkpoint, survives_every_failing_fsync) { expect_survives("fsync", 8); }
 Test(checkpoint, survives_every_failing_rename) { expect_survives("rename", 5); }
 Test(checkpoint, survives_every_failing_open) { expect_survives("open", 4); }
 
-/* A process that ends in the middle of a save, at any of its writes. */
+/* A process is ended in the middle of a save, at each of its writes. */
 Test(checkpoint, survives_being_killed)
 {
     cr_assert_eq(save_with_fault(NULL, 1), 0);

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef int Work(Ranks *all, DtRank *rank); /* of one process; returns its exit code */
+typedef int Work(Ranks *all, DtRank *rank); /* runs in each process; returns its exit code */
 
-/* Forks a process per rank; codes[r] is its exit code, or 1000 + signal. Ends all after
- * `seconds`. */
+/* Forks a process for each rank; codes[r] is its exit code, or 1000 + signal. Ends all of them
+ * after `seconds`. */
 static void run_processes(Ranks *all, Work *work, int seconds, int codes[RANKS_MOST])
 {
     pid_t pids[RANKS_MOST];
@@ -64,7 +64,7 @@ Test(comm, collectives_of_3_processes, .timeout = 120) { check_collectives(3); }
 Test(comm, collectives_of_4_processes, .timeout = 120) { check_collectives(4); }
 Test(comm, collectives_of_8_processes, .timeout = 120) { check_collectives(8); }
 
-/* to = x reduced with y */
+/* to = the value of x, reduced with y */
 static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x,
                        const void *y, int64_t count)
 {
@@ -91,7 +91,8 @@ Test(comm, reductions_of_other_dtypes)
     cr_expect_arr_eq(u, both, 4);
 }
 
-/* 256 + 1 + 1: bf16 has 8 bits, so rounding after each sum would lose both ones. */
+/* 256 + 1 + 1: bf16 has 8 bits of mantissa, so rounding after each addition would lose both
+ * ones. */
 Test(comm, sums_of_16_bit_floats_are_rounded_once)
 {
     for (int f16 = 0; f16 < 2; f16++) {
@@ -105,8 +106,8 @@ Test(comm, sums_of_16_bit_floats_are_rounded_once)
     }
 }
 
-/* All members, over whole blocks and what is behind them: powers of two, so that sums are exact in
- * any order. */
+/* Sums over all members, over whole blocks and the elements after them: powers of two, so that sums
+ * are exact in any order. */
 Test(comm, reductions_of_16_bit_floats_take_every_element)
 {
     enum { MOST = 1031, MEMBERS = 8 };
@@ -144,7 +145,7 @@ Test(comm, reductions_of_16_bit_floats_take_every_element)
                 }
 }
 
-/* Every 16-bit number through float and back; and what lies between two of them goes to the
+/* Every 16-bit number to float and back; values between two 16-bit numbers are rounded to the
  * nearest. */
 Test(comm, halves_are_exact)
 {
@@ -185,9 +186,9 @@ enum {
 static const char *const names[N_OPERATIONS] = {"all-reduce", "all-gather", "reduce-scatter",
                                                 "all-to-all", "shift", "send", "receive", "serve",
                                                 "barrier"};
-static int operation; /* of the test that runs */
+static int operation; /* the operation that is tested */
 
-/* Runs the operation with rank 0 as the other side. */
+/* Runs the operation; rank 0 is the other side. */
 static bool operate(DtRank *rank)
 {
     const DtCommOps *ops = rank->comm_ops;
@@ -202,7 +203,7 @@ static bool operate(DtRank *rank)
         return ops->reduce_scatter(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32, DT_PLAN_SUM);
     case BY_ALL_TO_ALL: return ops->all_to_all(rank->comm, group, b, a, NULL, 100, DT_PLAN_F32);
     case BY_SHIFT: return ops->shift(rank->comm, group, b, a, 100, DT_PLAN_F32, false);
-    case BY_SEND: /* one message more than there are slots */
+    case BY_SEND: /* one message more than the channel has slots */
         for (uint32_t m = 0; m <= RANKS_SLOTS; m++)
             if (!ops->send(rank->comm, stages + rank->stage, a, 400, m))
                 return false;
@@ -213,7 +214,7 @@ static bool operate(DtRank *rank)
     }
 }
 
-/* Exit codes of the work below: 0 all as it should be. */
+/* Exit codes of the tests below; 0: everything was as expected. */
 enum { WRONG_RESULT = 10, NO_FAILURE, WRONG_FAILURE, TOO_LATE, SLOT_SILENT };
 
 static bool wait_until_waiting(Ranks *all)
@@ -241,7 +242,7 @@ static int abort_or_wait(Ranks *all, DtRank *rank)
     }
     if (operate(rank))
         return WRONG_RESULT;
-    return dt_status_ok(&rank->failure) ? 0 : WRONG_FAILURE; /* it did not fail itself */
+    return dt_status_ok(&rank->failure) ? 0 : WRONG_FAILURE; /* the failure is another rank's */
 }
 
 Test(comm, abort_ends_every_wait, .timeout = 60)
@@ -268,7 +269,8 @@ static int end_or_wait(Ranks *all, DtRank *rank)
     }
     if (operate(rank))
         return WRONG_RESULT;
-    if (!dt_status_ok(&rank->failure)) /* one of them says it, the abort word tells the other */
+    if (!dt_status_ok(&rank->failure)) /* one of them reports it; the others learn it from the abort
+                                        * word */
         return strstr(rank->failure.message, "rank 0 has ended") ? 0 : WRONG_FAILURE;
     return dt_rank_aborted(rank) ? 0 : NO_FAILURE;
 }
@@ -287,8 +289,7 @@ Test(comm, a_rank_that_has_ended_is_not_waited_for, .timeout = 60)
     }
 }
 
-/* Rank 0 is killed while it is in the collective itself: the others only see that it does not come
- * again. */
+/* Rank 0 is killed inside of the collective: the others only see that it never arrives again. */
 static int die_or_wait(Ranks *all, DtRank *rank)
 {
     const DtRankGroup *group = &rank->world;
@@ -336,7 +337,7 @@ Test(comm, a_deadline_ends_a_wait, .timeout = 60)
 {
     int codes[RANKS_MOST];
     Ranks *all = ranks_new(2);
-    all->options.timeout = 0.1; /* and two seconds that belong to the supervisor */
+    all->options.timeout = 0.1; /* the limit, and two seconds in which the supervisor may act */
     operation = BY_ALL_REDUCE;
     run_processes(all, come_late, 20, codes);
     cr_expect_eq(codes[1], 0, "ended with %d", codes[1]);

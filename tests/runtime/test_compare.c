@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What rounding explains of attention in 16 bits. */
+/* By how much rounding may change attention in 16 bits. */
 #include "base/half.h"
 #include "runtime/compare.h"
 
@@ -13,7 +13,7 @@ static const DtPlanAttention forward = {.dtype = DT_PLAN_BF16, .head = 64, .keys
 static const DtPlanAttention backward = {.dtype = DT_PLAN_BF16, .head = 64, .keys = 64, .wide = 1,
                                          .backward = 1};
 
-/* 16-bit numbers, those of `b` scaled, at an odd address. */
+/* Writes 16-bit numbers, those of `b` scaled, at an odd address. */
 static double of_halves(double scale)
 {
     uint8_t a[2 * N + 1], b[2 * N + 1];
@@ -44,8 +44,8 @@ Test(compare, attention_in_16_bits)
     cr_expect(far > 1.5, "%g", far);
 }
 
-/* Sums of rows are rounded to nothing less than f32; what comes of gradients of scores was
- * rounded. */
+/* Sums of rows are only rounded to f32; values that are computed from gradients of scores were
+ * rounded to 16 bits. */
 Test(compare, what_attention_has_in_32_bits)
 {
     cr_expect_lt(of_floats(&forward, 1 + 0x1p-19f), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that control groups allow, in trees of files made as kernels and containers show them. */
+/* The memory limit of control groups, in trees of files as kernels and containers show them. */
 #include "runtime/memory.h"
 
 #include "base/file.h"
@@ -68,7 +68,8 @@ Test(container, one_tree)
     allows_all();
     put("sys/fs/cgroup/a.slice/b.scope/memory.max", "8388608\n");
     allows(8388608);
-    put("sys/fs/cgroup/a.slice/memory.max", "4194304\n"); /* the group around it allows less */
+    put("sys/fs/cgroup/a.slice/memory.max", "4194304\n"); /* the group that contains it allows
+                                                           * less */
     allows(4194304);
 }
 
@@ -84,6 +85,7 @@ Test(container, a_tree_for_memory)
 Test(container, names_of_outside)
 {
     put("proc/self/cgroup", "0::/../../kubepods/pod1\n");
-    put("sys/fs/cgroup/memory.max", "2097152\n"); /* the container sees its own group as the root */
+    put("sys/fs/cgroup/memory.max", "2097152\n"); /* inside of a container its own group is the root
+                                                   * of the tree */
     allows(2097152);
 }

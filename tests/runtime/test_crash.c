@@ -25,20 +25,22 @@ enum { STATES = 10000, MAX_NODES = 512, MAX_OPS = 4096, MAX_NAMES = 64, NAME = 4
 
 typedef enum OpKind { OP_SET, OP_UNSET, OP_RENAME, OP_WRITE, OP_SYNC, OP_SAVED } OpKind;
 
-/* SET: `name` of folder `node` is x. UNSET: no longer. RENAME: x is called `other` instead of
- * `name`, and what was called so, y, the other way round (-1: it is gone). */
+/* SET: `name` in folder `node` becomes x. UNSET: the name is removed. RENAME: x gets the name
+ * `other` instead of `name`; what had that name before, y (-1: nothing), gets the old name or is
+ * gone. */
 typedef struct Op {
     OpKind kind;
     int node, x, y;
     char name[NAME], other[NAME];
     char *bytes; /* WRITE */
     size_t offset, len;
-    int settled; /* number of the first op that settles it */
+    int settled; /* number of the first op (an fsync) after which it is safe */
 } Op;
 
 static Op ops[MAX_OPS];
 static int n_ops, n_nodes;
-static ino_t inodes[MAX_NODES]; /* of a node; a number may be used again, the last node counts */
+static ino_t inodes[MAX_NODES]; /* inode number of a node; a number may be used again, then the last
+                                 * node with it is meant */
 static bool is_folder[MAX_NODES];
 static bool recording;
 static enum { SYNCS_ALL, WITHOUT_FILES, WITHOUT_FOLDERS, WITHOUT_ABOVE } syncs;
@@ -116,7 +118,7 @@ int __wrap_mkostemp(char *path, int flags)
     return fd;
 }
 
-/* The name of the call with offsets of 64 bits. */
+/* The name of the call in its variant with 64-bit offsets. */
 int __wrap_mkostemp64(char *path, int flags);
 int __wrap_mkostemp64(char *path, int flags) { return __wrap_mkostemp(path, flags); }
 
@@ -222,14 +224,15 @@ int __wrap_fsync(int fd)
                     (syncs == WITHOUT_ABOVE && node <= 1);
     if (!left_out)
         op_new(OP_SYNC, node, NULL);
-    return 0; /* the disk of this machine is not what is tested */
+    return 0; /* whether the disk of this machine is full does not matter */
 }
 
-/* Nodes 0 and 1 are the folders above the run's. */
+/* Nodes 0 and 1 are the folders above the folder of the run. */
 static void record(int n_saves)
 {
     char run[128];
-    static const int64_t steps[] = {1, 2, 3, 4, 5, 3, 4, 6, 7}; /* it goes back once */
+    /* number of saves after which the run goes back once */
+    static const int64_t steps[] = {1, 2, 3, 4, 5, 3, 4, 6, 7};
     snprintf(run, sizeof run, "%s/some/run", f.folder);
     f.rank.meta.save_keep = 2;
     node_new(f.folder, true);
@@ -254,9 +257,9 @@ typedef struct Name {
 } Name;
 
 typedef struct Disk {
-    Name names[MAX_NODES][MAX_NAMES]; /* of folders */
+    Name names[MAX_NODES][MAX_NAMES]; /* leaves out the fsyncs of folders */
     int n_names[MAX_NODES];
-    char *bytes[MAX_NODES]; /* of files */
+    char *bytes[MAX_NODES]; /* leaves out the fsyncs of files */
     size_t len[MAX_NODES];
 } Disk;
 
@@ -288,9 +291,9 @@ static void set(int folder, const char *name, int node)
 static void apply_write(const Op *op, bool torn)
 {
     size_t end = op->offset + op->len, from = torn ? random_below(op->len + 1) : 0, to = op->len;
-    if (torn && random_below(2)) /* the end or the beginning is missing */
+    if (torn && random_below(2)) /* the end or the beginning of the write is missing */
         to = from, from = 0;
-    if (torn && to == op->len && random_below(2)) /* it was not made longer either */
+    if (torn && to == op->len && random_below(2)) /* then the file was not made longer either */
         end = op->offset;
     if (end > disk.len[op->node]) {
         disk.bytes[op->node] = realloc(disk.bytes[op->node], end);
@@ -317,8 +320,8 @@ static void apply(const Op *op, bool torn)
     }
 }
 
-/* The power goes before op number `end`. What is not settled is lost as the mood is: all of it, one
- * thing, all but one thing, each with some probability. */
+/* The power is lost before op number `end`. Of the ops that no fsync has settled, some are lost:
+ * according to a random mode all of them, one, all but one, or each with some probability. */
 static void make_state(int end)
 {
     const uint64_t mood = random_below(6), some = 1 + random_below(9);
@@ -381,7 +384,8 @@ static void remove_all(int node, const char *path)
         __real_rmdir(path);
 }
 
-/* Of names and bytes; in the order of creation, which is the same for equal states mostly. */
+/* A hash of names and bytes, in the order of creation, which mostly is the same for equal
+ * states. */
 static uint64_t digest_of(int node, uint64_t seed)
 {
     if (!is_folder[node])
@@ -393,7 +397,8 @@ static uint64_t digest_of(int node, uint64_t seed)
 
 /* ---- the claim ---- */
 
-/* Number of the save that loads, 0 if none does, -1 if it has other bytes than were saved. */
+/* The number of the save that loads; 0 if none does; -1 if it does not have the bytes that were
+ * saved. */
 static int load_state(const char *base)
 {
     char run[160];
@@ -413,7 +418,7 @@ static int load_state(const char *base)
     return found;
 }
 
-/* What a state loads does not change: most states come up again and again. */
+/* Remembers by hash what each state loads, since most states occur again and again. */
 static int loads(const char *base)
 {
     static struct {
@@ -431,15 +436,17 @@ static int loads(const char *base)
     return known[at].found;
 }
 
-/* Number of states, of STATES, that break the promise; ends at the first if any do is enough. */
+/* The number of states, out of STATES, that break the promise; stops at the first one if that is
+ * enough. */
 static int broken_states(bool first_only)
 {
-    char base[64]; /* in memory, where there is such a folder */
+    char base[64]; /* in a folder in memory, if there is one */
     int broken = 0;
     snprintf(base, sizeof base, "%s/dt_crashXXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     cr_assert_not_null(mkdtemp(base));
-    cr_assert_not_null(freopen("/dev/null", "w", stderr)); /* what is passed over is named */
+    cr_assert_not_null(freopen("/dev/null", "w", stderr)); /* messages name the checkpoints that are
+                                                            * skipped */
     for (int s = 0; s < STATES && !(first_only && broken); s++) {
         const int end = 1 + (int)random_below((uint64_t)n_ops);
         int promised = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers: which files, which tokens, what is said when they are missing or broken. */
+/* Readers: which files and which tokens they read, and their messages if files are missing or
+ * wrong. */
 #include "data_fixture.h"
 
 #include <criterion/criterion.h>
@@ -146,7 +147,7 @@ Test(data, tokens_run_on_over_files)
     fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "p*.bin");
     f.reader.is_eval = 1;
     DtData *data = fixture_data(&f);
-    cr_assert_eq(dt_data_batches(data), 8); /* (100 - 1) / 4 windows, 3 a batch */
+    cr_assert_eq(dt_data_batches(data), 8); /* (100 - 1) / 4 windows, 3 in a batch */
     for (int64_t step = 0; step < 8; step++) {
         fixture_read(data, step, 0, 3, tokens, labels);
         for (int i = 0; i < 12; i++) {
@@ -159,7 +160,7 @@ Test(data, tokens_run_on_over_files)
 
 Test(data, held_out_data_repeats_its_last_sample)
 {
-    fixture_count(&f, "data.bin", 0, 31); /* 7 windows: two batches and a sample */
+    fixture_count(&f, "data.bin", 0, 31); /* 7 windows: two batches and one more sample */
     fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U32, "data.bin");
     f.reader.is_eval = 1;
     DtData *data = fixture_data(&f);
@@ -263,7 +264,7 @@ Test(data, ids_beyond_31_bits_are_an_error)
 
 Test(data, bytes_and_signed_numbers)
 {
-    uint8_t bytes[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 0, 255}; /* raw, any file can be read */
+    uint8_t bytes[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 0, 255}; /* with raw, any file can be read */
     int32_t wide[] = {1, -100, INT32_MAX, INT32_MIN, 5};
     fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U8, "data.bin");
     fixture_file(&f, "data.bin", bytes, sizeof bytes);
@@ -279,7 +280,7 @@ Test(data, bytes_and_signed_numbers)
     cr_assert_arr_eq(tokens, wide, sizeof wide);
 }
 
-/* Files of other formats are no tokens, whatever they are to be read as. */
+/* Files of other formats are refused as tokens, for `text` and for `bin`. */
 Test(data, files_of_known_formats_are_refused)
 {
     static const struct { const char *bytes; size_t len; const char *said; bool numbers;
@@ -324,7 +325,7 @@ Test(data, files_of_known_formats_are_refused)
         static uint8_t bytes[64];
         memset(bytes, ' ', sizeof bytes);
         memcpy(bytes, cases[i].bytes, cases[i].len);
-        /* it ends so, too */
+        /* the file ends in the same way */
         size_t len = strncmp(cases[i].bytes, "PAR1", 4) == 0 ? cases[i].len : sizeof bytes;
         fixture_file(&f, "data.bin", bytes, len);
         fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
@@ -398,18 +399,18 @@ Test(data, values_outside_are_named_with_their_place)
     expect_outside(2, NULL);
     bound(0, 1, (int64_t[]){0}, (int64_t[]){20});
     expect_outside(0, NULL);
-    expect_outside(1, NULL); /* the label after them is outside, and may be */
+    expect_outside(1, NULL); /* the label after them is outside of the axis, which is allowed */
     expect_outside(2, "b.bin is 20: outside `vocab` of 20, which `tokens` indexes");
     expect_outside(2, "tiny.dsl:12:3: token 6 (byte 12) of ");
     expect_outside(2, " at tiny.dsl:12:3");
     bound(1, 1, (int64_t[]){0}, (int64_t[]){20});
     expect_outside(1, "b.bin is 20: outside `vocab` of 20, which `labels` indexes");
-    bound(1, 2, (int64_t[]){0, 20}, (int64_t[]){8, 21}); /* 20: what a loss ignores */
+    bound(1, 2, (int64_t[]){0, 20}, (int64_t[]){8, 21}); /* 20: a value that the loss ignores */
     expect_outside(1, NULL);
     bound(0, 2, (int64_t[]){0, 20}, (int64_t[]){9, 21});
     expect_outside(2, "token 7 (byte 14)");
     expect_outside(2, "is 9: ");
-    bound(0, 1, (int64_t[]){0}, (int64_t[]){0}); /* nothing is allowed */
+    bound(0, 1, (int64_t[]){0}, (int64_t[]){0}); /* no such value is allowed */
     expect_outside(0, "token 0 (byte 0)");
     bound(0, 1, (int64_t[]){INT64_MIN}, (int64_t[]){INT64_MAX});
     f.inputs[1].n_ranges = 0;
@@ -431,10 +432,11 @@ static void expect_look(const char *said, const char *noted)
     dt_text_free(&notes);
 }
 
-/* Everything that can ever be read is looked at before the run, and nothing else. */
+/* Before the run everything is checked that can ever be read, and nothing else. */
 Test(data, values_are_looked_at_before_the_run)
 {
-    /* 3 windows of 4 to train on, behind offsets 0 .. 2, or 4 held out ones; and what is left */
+    /* 3 windows of 4 tokens to train on, after offsets 0 .. 2, or 4 held-out windows; and tokens
+     * that are left over */
     uint16_t narrow[19] = {0};
     fixture_glob(&f, DT_PLAN_BIN, DT_PLAN_U16, "data.bin");
     bound(0, 1, (int64_t[]){0}, (int64_t[]){20});
@@ -447,7 +449,7 @@ Test(data, values_are_looked_at_before_the_run)
             char *inputs[] = {(char *)tokens, (char *)labels};
             f.reader.is_eval = is_eval;
             DtData *data = fixture_data(&f);
-            bool bad = false; /* by reading everything */
+            bool bad = false; /* only found by reading everything */
             for (int64_t step = 0; step < 40; step++) {
                 DtStatus status = dt_data_read(data, step, 0, 3, inputs);
                 bad |= !dt_status_ok(&status);
@@ -462,7 +464,7 @@ Test(data, values_are_looked_at_before_the_run)
     fixture_file(&f, "data.bin", narrow, sizeof narrow);
     expect_look("token 7 (byte 14)", NULL);
     f.inputs[0].n_ranges = 0;
-    expect_look(NULL, NULL); /* no index, or nothing is known of it */
+    expect_look(NULL, NULL); /* the input is no index, or nothing is known about it */
     f.inputs[1].draw_hi = 20;
     expect_look(NULL, "tiny.dsl:12:3: 2 of ");
     expect_look(NULL, "values for `labels` are outside 0 .. 19, where it is an index");
@@ -545,7 +547,8 @@ Test(data, steps_out_of_reach_are_an_error)
         DtStatus status = dt_data_read(data, steps[i], 2, 1, inputs);
         cr_assert(!dt_status_ok(&status));
     }
-    fixture_read(data, INT64_MAX / 3 - 1, 0, 3, tokens, labels); /* far, but there */
+    /* far away in memory, but it exists */
+    fixture_read(data, INT64_MAX / 3 - 1, 0, 3, tokens, labels);
     dt_data_close(data);
 }
 
@@ -646,7 +649,7 @@ Test(data, synthetic_stands_in_for_every_sampler)
     dt_data_close(fixture_data(&f));
 }
 
-/* The program's own range, in place of files. */
+/* Random data that replace files have the range that the program can use. */
 Test(data, synthetic_draws_what_the_program_can_index)
 {
     char *inputs[] = {(char *)tokens, (char *)labels};

@@ -12,7 +12,7 @@
 
 /* ---- the permutation ---- */
 
-/* Philox-4x32-10 as its paper words it. */
+/* Philox-4x32-10 as described in its paper. */
 static void philox(const uint32_t counter[4], uint64_t key, uint32_t ret_words[4])
 {
     uint32_t x[4], k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
@@ -28,7 +28,7 @@ static void philox(const uint32_t counter[4], uint64_t key, uint32_t ret_words[4
     memcpy(ret_words, x, sizeof x);
 }
 
-/* The network over all of 2^bits values. */
+/* The permutation by the Feistel network, as a table of all 2^bits values. */
 static uint32_t *network_table(uint64_t key, uint64_t epoch, int bits)
 {
     uint32_t *table = malloc(sizeof *table << bits);
@@ -108,7 +108,7 @@ Test(order, permutation_of_large_sets_stays_inside_and_apart)
     }
 }
 
-/* Each place is as likely as another: chi-square with 9 degrees of freedom is above 35 in 6 of
+/* Each place is equally likely: chi-square with 9 degrees of freedom is above 35 in only 6 of
  * 100,000 cases. */
 static double chi_square(const uint32_t counts[10], uint32_t n)
 {
@@ -157,7 +157,8 @@ static int32_t sample_at(DtData *data, int64_t sample)
     return tokens[0];
 }
 
-/* One epoch from sample on: windows behind one offset, each once. Returns the offset. */
+/* Reads one epoch from this sample on: its windows begin after one offset, and each occurs once.
+ * Returns the offset. */
 static int32_t expect_epoch(DtData *data, int64_t sample, int64_t windows, int64_t n)
 {
     bool *seen = calloc((size_t)windows, 1);
@@ -179,8 +180,8 @@ static int32_t expect_epoch(DtData *data, int64_t sample, int64_t windows, int64
     return lowest;
 }
 
-/* What the description says an epoch has: as many windows as fit behind every offset below SEQ; at
- * least one. */
+/* The number of windows of an epoch by its description: as many as fit after every offset below
+ * SEQ; at least one. */
 static int64_t windows_of(int64_t n)
 {
     int64_t worst = (n - (SEQ - 1) - 1) / SEQ;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each library against the plain loops: shapes, transpositions, batches, strides, broadcasts,
- * adding. */
+/* Each library, compared with the plain loops: shapes, transpositions, batches, strides,
+ * broadcasts, adding. */
 #include "gemm_cases.h"
 
 #include "base/half.h"
@@ -40,7 +40,7 @@ static void compare(DtGemmKind kind, const DtPlanGemm *g, size_t index)
     dt_arena_free(arena);
 }
 
-/* Batches in any order of memory, some of them missing in an operand. */
+/* Batch axes in any order of memory, some of which an operand lacks. */
 Test(gemm, batches_equal_plain)
 {
     uint32_t seed = 1;
@@ -101,7 +101,7 @@ Test(gemm, bf16_equals_plain)
         }
 }
 
-/* The last two cases are for tiles. */
+/* The last two cases are computed in tiles. */
 Test(gemm, onednn_equals_plain)
 {
     for (size_t i = 0; i < GEMM_CASES; i++)
@@ -116,7 +116,7 @@ Test(gemm, openblas_equals_plain)
 
 /* ---- tiles ---- */
 
-/* n numbers of dtype, and their exact values. */
+/* n random numbers of the dtype, and their exact values. */
 static void *halves(int64_t n, uint32_t seed, uint32_t dtype)
 {
     float *from = gemm_numbers(n, seed);
@@ -137,7 +137,8 @@ static float value_of(const void *at, int64_t i, uint32_t dtype)
     return value;
 }
 
-/* Half a unit in the last place of values below 64, and sums in f32 of k products below 1. */
+/* The tolerance: half a unit in the last place of values below 64, and errors of f32 sums of k
+ * products below 1. */
 static float allowed(uint32_t dtype, int64_t k, float value)
 {
     float unit = dtype == DT_PLAN_BF16 ? 0x1p-8f : dtype == DT_PLAN_F16 ? 0x1p-11f : 0;
@@ -173,8 +174,8 @@ static void check_tiles(DtGemmKind kind, DtPlanGemm g)
     dt_arena_free(arena);
 }
 
-/* Several tiles each way with edges, all dtypes, both directions in memory, with and without
- * adding. */
+/* Several tiles in each direction with incomplete tiles at the edges, all dtypes, rows or columns
+ * contiguous in memory, with and without adding. */
 Test(gemm, tiles_of_16_bits_equal_plain)
 {
     static const uint32_t dtypes[][3] = {{DT_PLAN_BF16, DT_PLAN_BF16, DT_PLAN_BF16},
@@ -197,8 +198,8 @@ Test(gemm, tiles_of_16_bits_equal_plain)
             }
 }
 
-/* What no library calls a matrix: overlapping rows, broadcast rows, no unit stride, a batch over
- * one weight. */
+/* Operands that no library accepts as matrices: overlapping rows, broadcast rows, no unit stride, a
+ * batch with one weight for all. */
 Test(gemm, tiles_of_any_strides_equal_plain)
 {
     static const DtPlanGemm shapes[] = {
@@ -229,7 +230,7 @@ Test(gemm, plain_by_hand)
     cr_assert_eq(c[3], 111);
 }
 
-/* In float 2^30 takes in no 1. */
+/* In float, adding 1 to 2^30 changes nothing. */
 Test(gemm, plain_adds_up_in_double)
 {
     const float a[4] = {0x1p30f, 1, 1, -0x1p30f}, b[4] = {1, 1, 1, 1};
@@ -252,9 +253,9 @@ Test(gemm, other_dtypes_are_refused)
     dt_arena_free(arena);
 }
 
-/* Each epilogue behind a library against the plain loops, which round once: C may be off by what it
- * was rounded to before the epilogue, times the slope of what that does: below 1.13 for GELU, and 4
- * of its gradient per unit of m. */
+/* Each epilogue after a library's product, compared with the plain loops, which round once. C may
+ * differ by the rounding before the epilogue, times the epilogue's slope: below 1.13 for GELU, and
+ * 4 for its gradient, per unit of m. */
 static void check_joined(DtGemmKind kind, const DtPlanGemm *g)
 {
     DtPlan plan = {.gemms = g, .n_gemms = 1};

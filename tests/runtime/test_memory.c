@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nothing is allocated inside a step: the allocator of the process is replaced by one that counts.
- * Not for builds with sanitizers, which have allocators of their own. */
+/* Nothing is allocated inside a step: the test replaces the allocator of the process by one that
+ * counts calls. This is not possible in builds with sanitizers, which have their own allocators. */
 #include "tiny.h"
 
 #include "base/hostcc.h"
@@ -66,7 +66,7 @@ Test(memory, the_counter_counts)
     cr_assert_eq(posix_memalign((void **)&at, 4096, 123456), 0);
     free(at);
     cr_assert_eq(calls, before + 2);
-    cr_assert_eq(posix_memalign((void **)&at, 64, 123000), 0); /* the same one */
+    cr_assert_eq(posix_memalign((void **)&at, 64, 123000), 0); /* the same buffer */
     free(at);
     cr_assert_eq(calls, before + 2);
 }
@@ -92,7 +92,7 @@ Test(memory, buffers_are_what_was_asked_for)
     cr_assert_eq(posix_memalign(&at[0], 24, 100), EINVAL);
 }
 
-/* As code for products does that oneDNN generates. */
+/* Allocates like the code that oneDNN generates for products. */
 Test(memory, buffers_that_stay_are_in_nobodys_way)
 {
     enum { N = 3000 };

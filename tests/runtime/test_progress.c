@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of progress in a file: by number of steps, and by time where steps are slow; and the
- * command that goes on. */
+/* Progress lines in a file: after certain numbers of steps, and after some time if steps are slow;
+ * and the command that continues the run. */
 #include "runtime/command.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How many lines 40 of 100,000 steps leave if a line is due every period_ns. */
+/* How many lines 40 of 100,000 steps print if a line is due every period_ns. */
 static int lines_of(uint64_t period_ns)
 {
     static const DtPlanMeta meta = {.n_ranks = 1, .batch = 1};
@@ -38,7 +38,7 @@ static int lines_of(uint64_t period_ns)
     return lines;
 }
 
-/* the first one: the next is that of step 2000 */
+/* the first line: the next one is that of step 2000 */
 Test(progress, by_steps) { cr_assert(lines_of(0) == 1); }
 Test(progress, by_time) { cr_assert(lines_of(1) == 40); }
 
@@ -56,8 +56,8 @@ Test(progress, half_a_minute)
     fclose(out);
 }
 
-/* A skipped step whose norm is not a number has one in the log and in its line; a plan without
- * norms has none. */
+/* If the norm of a skipped step is not a number, it is in the log and in the progress line; a plan
+ * without norms has none in either. */
 Test(progress, a_norm_that_is_no_number_is_shown)
 {
     static const DtPlanMeta meta = {.n_ranks = 1, .batch = 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank on a plan made by hand: registers and order of the schedule, the training loop against
- * plain arithmetic, evaluation, stopping, saving, a loss that is no number, generation, log and
- * trace. */
+/* One rank that runs a plan made by hand: registers and order of the schedule, the training loop
+ * compared with plain arithmetic, evaluation, stopping, saving, a loss that is not a number,
+ * generation, log and trace. */
 #include "tiny.h"
 
 #include "base/half.h"
@@ -64,8 +64,8 @@ Test(rank, schedule_sets_registers_in_order)
                          micro * 10 + layer);
 }
 
-/* A register set modulo a count is never negative; a loop's is 0 behind its END (SCHD in
- * plan/plan.h). */
+/* A register that is set modulo a count is never negative; a loop's register is 0 after its END
+ * (SCHD in plan/plan.h). */
 Test(rank, registers_are_set_as_the_plan_says)
 {
     static const DtPlanSchedule items[] = {
@@ -93,7 +93,7 @@ Test(rank, registers_are_set_as_the_plan_says)
     tiny.run.rank.plan = &tiny.plan;
 }
 
-/* The same training in plain arithmetic: returns the loss of the last step. */
+/* The same training in plain arithmetic; returns the loss of the last step. */
 static double reference(float w[TINY_IN][TINY_OUT], int64_t steps, double lr)
 {
     double loss = 0;
@@ -152,7 +152,7 @@ Test(rank, saves_as_the_plan_says_and_at_the_end)
     tiny.options.save = "somewhere";
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
-    cr_assert_eq(tiny_saves, 3); /* 16, 32, 40 */
+    cr_assert_eq(tiny_saves, 3); /* learning rates: 16, 32, 40 */
     cr_assert_eq(tiny_saved_step, 40);
     cr_assert_eq(atomic_load(&tiny.run.rank.shared->saved_step), 40);
 }
@@ -206,7 +206,7 @@ Test(rank, initial_values_are_drawn_by_logical_index)
     load();
     cr_assert(dt_init_stores(&tiny.run.rank));
     for (uint64_t i = 0; i < TINY_IN * TINY_OUT;
-         i++) /* axes sorted by name: in, out: row-major here */
+         i++) /* axes sorted by name are in, out, so this is row-major */
         cr_assert_eq(weights()[i], (float)(0.5 * dt_philox_normal(dt_philox(99, i, 0, 0))));
 }
 
@@ -252,7 +252,7 @@ Test(rank, initial_values_do_not_depend_on_the_layout)
     (void)arena;
 }
 
-/* What several threads draw is what one does, padding included. */
+/* Several threads draw the same values as one, padding included. */
 Test(rank, initial_values_of_large_stores)
 {
     enum { ROWS = 700, WIDTH = 601, LOCAL = 351 };
@@ -276,8 +276,8 @@ Test(rank, initial_values_of_large_stores)
     free(values);
 }
 
-/* The iteration counts all loops that stack a store: no two layers share numbers, and padding does
- * not count. */
+/* The iteration counts over all loops that stack a store, so that no two layers share random
+ * numbers; padding is not counted. */
 Test(rank, initial_values_of_stacked_loops)
 {
     char strings[] = "\0outer\0inner\0aa";
@@ -303,7 +303,7 @@ Test(rank, generates)
     tiny.options.temperature = 0;
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
-    cr_assert_stdout_eq_str("abcdefghijk\n"); /* longer than the window of 6 */
+    cr_assert_stdout_eq_str("abcdefghijk\n"); /* longer than the window of 6 tokens */
 }
 
 Test(rank, temperature_samples_alike_for_equal_seeds)
@@ -384,8 +384,8 @@ Test(rank, trace_is_json_with_lines_of_the_program)
         slices += json_object_get(event, "dur") != NULL;
         named += line != NULL && strcmp(line, "tiny.dsl:3:5") == 0;
     }
-    /* Two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation of 5 x 7
-     * (three whole batches and two for the rest), 9 entries. */
+    /* The slices: two steps of 2 + 2 x (4 + 3) + 1 instructions and 1 of the update, an evaluation
+     * of 5 x 7 (three whole batches and two for the rest), 9 entries. */
     cr_assert_eq(slices, 2 * 18 + 5 * 7 + 9, "%zu", slices);
     cr_assert_eq(named, 2 * 18 + 5 * 7);
     json_decref(root);
@@ -487,15 +487,16 @@ Test(rank, settings_are_checked)
     }
 }
 
-/* Arenas end at inaccessible pages: a kernel that runs on is stopped by the processor. */
+/* Arenas end at inaccessible pages: the processor stops a kernel that writes beyond the end. */
 Test(rank, arenas_have_guard_pages)
 {
     load();
     pid_t child = fork();
     if (child == 0) {
-        close(STDERR_FILENO); /* the sanitizer would describe it */
+        close(STDERR_FILENO); /* the sanitizer would report the signal itself */
         volatile char *end =
-            look_at(&tiny.run.rank, 3, 4096); /* the arena of inputs has exactly a page */
+            look_at(&tiny.run.rank, 3, 4096); /* the arena of inputs has the size of exactly one
+                                               * page */
         *end = 1;
         _exit(0);
     }

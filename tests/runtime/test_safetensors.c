@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of tensors that nobody can trust: whatever the bytes, opening ends in tensors inside of the
- * file or in an error, and never reads outside. */
+/* Files of tensors from an untrusted source: whatever their bytes are, opening either gives tensors
+ * inside of the file or an error, and never reads outside of it. */
 #include "runtime/safetensors.h"
 
 #include <criterion/criterion.h>
@@ -161,7 +161,8 @@ static const void *give(void *context, uint32_t i, int64_t first, int64_t n, DtS
     return (const char *)context + i + first;
 }
 
-/* Any single byte of a small file, replaced by anything: an error, or tensors that can be read. */
+/* Replaces each byte of a small file by every other value: the result is an error, or tensors that
+ * can be read. */
 Test(safetensors, every_changed_byte_is_safe)
 {
     DtTensor tensors[2] = {
@@ -192,7 +193,7 @@ Test(safetensors, every_changed_byte_is_safe)
                     sum += file.tensors[i].at[k];
             dt_safetensors_close(&file);
         }
-    cr_assert_gt(opened, 20 * 51); /* at least when the change was in the data */
+    cr_assert_gt(opened, 20 * 51); /* at least the changes in the data must be accepted */
     cr_assert_gt(sum, 0);
 }
 

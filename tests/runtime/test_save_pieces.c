@@ -30,8 +30,8 @@ static struct {
     DtShared shared;
     DtDeviceAt at;
     DtRank rank;
-    char *memory[RANKS], *logical[STORES]; /* logical: all iterations of a store's tensor */
-    int64_t most;                          /* bytes that were asked for at once */
+    char *memory[RANKS], *logical[STORES]; /* logical: the store's tensor with all iterations */
+    int64_t most;                          /* bytes that were requested at once */
 } s;
 
 /* ---- six ranks ---- */
@@ -64,13 +64,13 @@ static DtPlanStr str(const char *text)
     return s.n_text - (uint32_t)len;
 }
 
-/* Axes of the store to be added, the loops first. */
+/* The axes of the store that is added, its loops first. */
 static void axis(int64_t extent, int64_t local, uint8_t major, uint8_t minor)
 {
     s.axes[s.n_axes++] = (DtPlanAxis){.extent = extent, .local = local, .split = {major, minor}};
 }
 
-/* elements: of the store's memory on a rank. */
+/* elements: the number of elements in the store's memory on a rank. */
 static void store(const char *name, uint32_t kind, uint32_t dtype, uint32_t n_loops,
                   uint32_t first_axis, uint32_t pack, int64_t elements)
 {
@@ -100,7 +100,7 @@ static int64_t elements_of(const DtPlanStore *of)
     return n;
 }
 
-/* Every rank takes its part of numbers that say which tensor and element they are. */
+/* Every rank gets its part of numbers that tell to which tensor and element they belong. */
 static void fill(void)
 {
     for (uint32_t n = 0; n < s.plan.n_stores; n++) {
@@ -110,7 +110,7 @@ static void fill(void)
                       count = elements_of(of);
         s.logical[n] = malloc((size_t)(loops * count * e));
         for (int64_t i = 0; i < loops * count; i++) {
-            const uint64_t value = (uint64_t)i * 5 + n; /* no float of these bits is infinite */
+            const uint64_t value = (uint64_t)i * 5 + n; /* no float with these bits is infinite */
             memcpy(s.logical[n] + i * e, &value, (size_t)e);
         }
         for (uint32_t r = 0; r < RANKS; r++) {
@@ -155,8 +155,8 @@ static void setup(void)
                       .memory = dt_arena_new()};
 }
 
-/* Rows and columns with padding, an axis that both mesh axes split, a bucket of two, a scalar,
- * bytes. */
+/* The stores: rows and columns with padding, an axis that both mesh axes split, a bucket of two, a
+ * scalar, bytes. */
 static void fill_small(void)
 {
     uint32_t first = s.n_axes;
@@ -225,7 +225,7 @@ static const char *file_of(int64_t steps, int number)
     return path[number];
 }
 
-/* Tensor `name` of the file is the store's, iteration by iteration. */
+/* Checks that tensor `name` of the file equals the store's, iteration by iteration. */
 static void expect_tensor(const DtTensorFile *file, const char *name, uint32_t n, int64_t iteration)
 {
     const DtTensor *tensor = dt_safetensors_find(file, name);
@@ -269,7 +269,7 @@ static void expect_equal_files(DtArena *arena, int64_t steps, int64_t other)
     }
 }
 
-/* And what is loaded is what was saved: digests of tensors do not depend on pieces. */
+/* Loading gives what was saved: digests of tensors do not depend on the size of pieces. */
 static void expect_loads(int64_t steps)
 {
     char path[256];
@@ -303,8 +303,8 @@ Test(pieces, files_do_not_depend_on_them)
 
 /* ---- a file that is cut short while a rank loads it ---- */
 
-/* Before its n-th hash of bytes the loader finds the file cut short; n < 0: after it; 0: after it
- * has mapped the file. */
+/* The file is cut short before the n-th time that the loader hashes bytes; n < 0: after that; 0:
+ * after it has mapped the file. */
 static struct {
     bool on;
     int at, seen;
@@ -340,8 +340,8 @@ DtStatus __wrap_dt_file_map(const char *path, DtFileView *ret_view)
     return status;
 }
 
-/* Loads step 1 into a store of that dtype; the file of parameters loses what follows byte `to`. The
- * loader hashes its header, then the tensor. */
+/* Loads step 1 into a store of that dtype, while the file of parameters loses everything after byte
+ * `to`. The loader hashes its header, then the tensor. */
 static void expect_cut(uint32_t dtype, int at, off_t to, const char *said)
 {
     char path[256];
@@ -371,13 +371,14 @@ Test(pieces, a_file_that_is_cut_short_is_named)
     expect_cut(DT_PLAN_F32, 0, 0, "byte 0 and what follows is gone; the file had 8388");
     expect_cut(DT_PLAN_F32, 2, 1 << 20, "byte 1048576 and what");
     expect_cut(DT_PLAN_F32, -2, 1 << 20, "byte 1048576 and what");
-    /* it is rounded while it is read */
+    /* the tensor is rounded while it is read */
     expect_cut(DT_PLAN_BF16, -2, 1 << 20, "byte 1048576 and what");
 }
 
 /* ---- memory ---- */
 
-/* Bytes that the library asks for: in arenas now, and the most; and of malloc, all together. */
+/* Counts the bytes that the runtime allocates: those in arenas at present, and the maximum; and of
+ * malloc, all together. */
 static struct {
     bool on;
     const DtArena *arena[16];
@@ -442,7 +443,7 @@ void *__wrap_realloc(void *at, size_t bytes)
     return __real_realloc(at, bytes);
 }
 
-/* The most bytes that a save with pieces of this size had besides lists and names. */
+/* The most bytes that a save with pieces of this size had allocated, except for lists and names. */
 static size_t taken(int64_t piece, int64_t steps)
 {
     memset(&counted, 0, sizeof counted);
@@ -559,7 +560,7 @@ Test(pieces, a_conversion_allocates_one)
     cr_assert(counted.most >= PIECE && counted.most < RANKS * PIECE + SMALL, "%zu", counted.most);
 }
 
-/* Of larger tensors it is said how much their pieces take. */
+/* For larger tensors, a message says how much memory their pieces take. */
 Test(pieces, what_a_report_says)
 {
     axis(BIG, BIG, 0, 0);

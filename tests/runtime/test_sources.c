@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several sources of one block: one number of samples, one order. And files of numbers that are no
- * plain tokens: idx files, 64-bit integers, floats. */
+/* Several sources of one block have the same number of samples and the same order. And files of
+ * numbers that are not simply tokens: idx files, 64-bit integers, floats. */
 #include "data_fixture.h"
 
 #include "base/half.h"
@@ -29,7 +29,8 @@ static void teardown(void) { fixture_close(&f); }
 
 TestSuite(sources, .init = setup, .fini = teardown);
 
-/* Images of ROW values and labels of one, by two readers; a third one is as the second. */
+/* Images of ROW values, and labels of one value, by two readers; a third reader is like the
+ * second. */
 static void use_readers(uint32_t n)
 {
     static const char *const globs[] = {"images.bin", "labels.bin", "more.bin"};
@@ -47,7 +48,8 @@ static void use_readers(uint32_t n)
     f.plan.n_inputs = 5;
 }
 
-/* n samples of `row` bytes, each with the number of its sample, and some more bytes. */
+/* n samples of `row` bytes, each of which contains the number of its sample; and some more
+ * bytes. */
 static void numbered(const char *name, uint32_t n, uint32_t row, uint32_t more)
 {
     uint8_t bytes[4096] = {0};
@@ -81,7 +83,7 @@ static void expect_block(bool is_eval, const char *said)
     close_block(data);
 }
 
-/* Reads a batch of two readers; returns how many of its rows have the same sample in both. */
+/* Reads a batch by two readers; returns in how many of its rows both have the same sample. */
 static int same_rows(DtData *const *data, int64_t step)
 {
     int32_t images[BATCH * ROW], labels[BATCH];
@@ -152,12 +154,14 @@ Test(sources, an_unpaired_source_has_its_own_order)
     int same = 0;
     for (int64_t step = 0; step < 50; step++)
         same += same_rows(data, step);
-    cr_assert_leq(same, 15, "%d of 150 rows are paired", same); /* 3 by chance */
+    /* 3 equal rows are possible by chance */
+    cr_assert_leq(same, 15, "%d of 150 rows are paired", same);
     close_block(data);
     numbered("labels.bin", 7, 1, 0);
     expect_block(false, NULL);
     readers[0].is_eval = readers[1].is_eval =
-        1; /* held out: the number is that of the others, and it begins again */
+        1; /* held-out data: the number of samples is that of the others, and then it begins
+            * again */
     status = open_block(true, data);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     cr_assert_eq(dt_data_samples(data[0]), 50);
@@ -256,7 +260,7 @@ Test(sources, idx_headers_are_checked)
     fixture_refused(&f, "is an idx file of bytes: read it as `bin(..., u8)`");
     f.reader.dtype = DT_PLAN_U8;
     dt_data_close(fixture_data(&f));
-    f.axes[1].extent = f.axes[1].local = 2; /* [batch, 2, 2]: not the transpose of 4, 1 */
+    f.axes[1].extent = f.axes[1].local = 2; /* [batch, 2, 2] is not the transpose of 4, 1 */
     f.inputs[0].n_axes = 3;
     f.plan.axes = (DtPlanAxis[]){f.axes[0], f.axes[1], f.axes[1]};
     fixture_refused(
@@ -269,10 +273,10 @@ Test(sources, idx_headers_are_checked)
     fixture_refused(&f, "no stream of tokens: read it as a source by itself");
 }
 
-/* A header of any length and content leads to no read outside of the file. */
+/* A header of any length and with any content causes no read outside of the file. */
 Test(sources, hostile_idx_headers)
 {
-    /* The file holds up to 9 extents; all larger numbers of axes are too many for it. */
+    /* The file has room for up to 9 extents; a larger number of axes does not fit into it. */
     static const uint8_t axes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 64, 127, 128, 255};
     uint8_t bytes[40] = {0, 0, 8};
     for (uint32_t len = 4; len <= sizeof bytes; len++)
@@ -393,7 +397,7 @@ Test(sources, doubles_are_noticed)
     float single[64];
     for (int i = 0; i < 64; i++) {
         wide[i] = sin(i + 0.3) * pow(10, i % 7 - 3);
-        narrow[i] = i % 4; /* lower halves are 0 */
+        narrow[i] = i % 4; /* the lower halves are 0 */
         single[i] = (float)wide[i];
     }
     f.reader.dtype = DT_PLAN_F32;
@@ -404,7 +408,7 @@ Test(sources, doubles_are_noticed)
     fixture_file(&f, "data.bin", narrow, sizeof narrow);
     expect_note("looks like a file of 64-bit floats");
     for (int i = 0; i < 64; i++)
-        narrow[i] = (float)wide[i]; /* doubles that were floats */
+        narrow[i] = (float)wide[i]; /* doubles that were converted from floats */
     fixture_file(&f, "data.bin", narrow, sizeof narrow);
     expect_note("looks like a file of 64-bit floats");
     fixture_file(&f, "data.bin", single, sizeof single);
@@ -454,8 +458,8 @@ Test(sources, features_that_are_not_finite_are_noticed)
 
 enum { PAGE = 4096 };
 
-/* Of three pages the file keeps one and a half: the third can no longer be read, the half that is
- * gone reads as zeros. */
+/* Of three pages, the file keeps one and a half: the third can no longer be read, and the missing
+ * half of the second reads as zeros. */
 Test(sources, files_that_are_cut_short_are_named_with_the_place)
 {
     static const int64_t rows[] = {0, 6000 / ROW, PAGE / ROW, 2 * PAGE / ROW, 3 * PAGE / ROW - 1};
@@ -479,7 +483,7 @@ Test(sources, files_that_are_cut_short_are_named_with_the_place)
     }
 }
 
-/* So is one that is cut short between its opening and the first look at what it holds. */
+/* The same if the file is cut short between its opening and the first check of its content. */
 Test(sources, files_that_are_cut_short_are_named_by_the_first_look)
 {
     static uint8_t bytes[2 * PAGE];
@@ -522,7 +526,7 @@ Test(sources, a_file_that_is_replaced_or_grows_is_read_as_it_was)
     dt_data_close(data);
 }
 
-/* Memory of a file of one page, of which two are mapped: the second is missing. */
+/* Maps two pages of a file that has only one: the second page cannot be read. */
 static DtFileView half_missing(void)
 {
     static uint8_t bytes[PAGE];
@@ -554,6 +558,6 @@ Test(sources, missing_memory_elsewhere_ends_the_process, .signal = SIGBUS)
 {
     DtFileView view = half_missing(), other = {view.at, PAGE};
     const uint8_t *missing = view.at + PAGE + 5;
-    signal(SIGBUS, SIG_DFL); /* a sanitizer would end the process in its own way */
+    signal(SIGBUS, SIG_DFL); /* a sanitizer would end the process itself */
     dt_tryread(&other, read_byte, &missing);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that die, hang, crawl or are told to stop, under the real supervisor (run_ranks.c): who is
- * named, how soon, with which exit code, and that no process is left behind. */
+/* Ranks that die, hang, are very slow or are told to stop, under the real supervisor (run_ranks.c):
+ * which rank is named, how soon, with which exit code; and no process is left behind. */
 #include "runtime/runtime.h"
 #include "tests/share.h"
 
@@ -18,7 +18,7 @@ static const double patience = 3;
 static const double patience = 1;
 #endif
 
-/* A run with all its output, and when what was first seen. */
+/* A run with all its output, and the times at which texts were first seen. */
 typedef struct Case {
     pid_t pid;
     int out;
@@ -29,7 +29,7 @@ typedef struct Case {
     int code;     /* exit code, or 1000 + signal */
 } Case;
 
-static int ignored; /* a signal that the next run starts with ignored; 0: none */
+static int ignored; /* a signal that is ignored when the next run starts; 0: none */
 
 static double age(const Case *c) { return (double)(dt_now_ns() - c->began_ns) * 1e-9; }
 
@@ -56,7 +56,7 @@ static void start(Case *c, char *const *argv)
 
 #define START(c, ...) start(c, (char *[]){"run_ranks", __VA_ARGS__, NULL})
 
-/* Reads until text occurs, or all has been said; returns the age of the run then. Fails after
+/* Reads until the text occurs, or the output ends; returns the run's age at that time. Fails after
  * `limit`. */
 static double read_until(Case *c, const char *text, double limit)
 {
@@ -77,7 +77,7 @@ static double read_until(Case *c, const char *text, double limit)
     }
 }
 
-/* Whether one of the ranks of the run still lives. */
+/* Whether a rank of the run is still alive. */
 static bool any_left(const Case *c)
 {
     for (const char *at = c->text; (at = strstr(at, "pid ")) != NULL; at += 4) {
@@ -141,7 +141,7 @@ Test(supervisor, a_good_run_says_nothing, .timeout = 60)
     cr_expect_eq(count(c.text, "pid "), 3);
 }
 
-/* From the moment the scenario acts until the rank is named. */
+/* The time from the scenario's action until the rank is named. */
 static double named_after(Case *c, double limit)
 {
     double acted = read_until(c, "ACT", 30);
@@ -232,7 +232,7 @@ Test(supervisor, an_idle_rank_is_named_within_five_seconds, .timeout = 60)
     expect_place(&c);
 }
 
-/* It may have been a moment's: trying again may help. */
+/* The cause may have been temporary, so the message suggests to try again. */
 Test(supervisor, ranks_that_wait_for_each_other_are_named, .timeout = 60)
 {
     Case c;
@@ -320,7 +320,7 @@ Test(supervisor, children_are_seen_even_if_their_signal_was_ignored, .timeout = 
     HAS(&c, "rank 1 was ended by signal 9");
 }
 
-/* A terminal sends the signal to the ranks too. */
+/* A terminal sends the signal to the ranks as well. */
 Test(supervisor, ranks_leave_ctrl_c_to_the_supervisor, .timeout = 60)
 {
     Case c;
@@ -368,7 +368,7 @@ Test(supervisor, a_rank_whose_supervisor_is_gone_ends_at_once, .timeout = 60)
     Case c;
     char fd[24];
     int status;
-    DtShared shared = {.supervisor = 1 << 22}; /* nobody's parent */
+    DtShared shared = {.supervisor = 1 << 22}; /* the process has no parent in the run any more */
     FILE *file = tmpfile();
     cr_assert_eq(fwrite(&shared, sizeof shared, 1, file), 1u);
     cr_assert_eq(fflush(file), 0);
@@ -383,8 +383,9 @@ Test(supervisor, a_rank_whose_supervisor_is_gone_ends_at_once, .timeout = 60)
 
 /* ---- busy ranks ---- */
 
-/* Four times as many ranks as cores, unequal work: no alarm in BUSY_SECONDS, or else 20 seconds in
- * one commit of four (place 2 of tests/share.py), and 5 in the others. */
+/* Four times as many ranks as cores, with unequal work: no rank may be named. It runs for
+ * BUSY_SECONDS if that is set, else for 20 seconds in one commit of four (place 2 of
+ * tests/share.py), and for 5 in the others. */
 Test(busy, eight_ranks_raise_no_alarm, .timeout = 900)
 {
     Case c;

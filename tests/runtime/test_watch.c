@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of watch.c on histories made by hand: ten looks a second at three ranks. */
+/* Tests the rules of watch.c with histories made by hand: ten samples a second of three ranks. */
 #include "runtime/watch.h"
 
 #include <criterion/criterion.h>
@@ -37,8 +37,8 @@ static void wait_for(int rank, int other)
     ranks[rank].wait_began_ns = now_ns;
 }
 
-/* Looks for up to `seconds`; computing ranks (state R) use processor time. Stops at the first
- * event. */
+/* Takes samples for up to `seconds`; ranks that compute (state R) use processor time. Stops at the
+ * first event. */
 static DtWatchEvent play(double seconds)
 {
     DtWatchEvent event = {.kind = DT_WATCH_NOTHING};
@@ -54,7 +54,7 @@ static DtWatchEvent play(double seconds)
     return event;
 }
 
-/* A host that waits for its device does so as long as that gets further. */
+/* A host may wait for its device as long as the device makes progress. */
 Test(watch, a_device_that_goes_on_is_progress)
 {
     dt_watch_free(watch);
@@ -72,7 +72,7 @@ Test(watch, a_device_that_goes_on_is_progress)
     cr_expect_eq(event.rank, 0);
 }
 
-/* On another machine. */
+/* A rank on another machine. */
 Test(watch, a_stopped_rank_is_named_where_others_may_wait)
 {
     ranks[1].state = 'T';
@@ -108,7 +108,7 @@ Test(watch, a_stopped_rank_is_named_even_if_it_was_stopped_in_a_wait)
     cr_expect_eq(event.rank, 0);
 }
 
-/* Stopped with all others for a minute, and going on: what it did meanwhile took no time. */
+/* The machine was stopped for a minute and then goes on: this time does not count for anybody. */
 Test(watch, an_instruction_that_was_stopped_with_the_watcher_is_not_slow)
 {
     wait_for(1, 0);
@@ -140,7 +140,7 @@ Test(watch, progress_and_processor_time_each_excuse)
         cr_expect_eq(play(2.5).kind, DT_WATCH_NOTHING);
         ranks[0].cpu_ticks++;
     }
-    ranks[0].state = 'R'; /* it would run if there was a core */
+    ranks[0].state = 'R'; /* the rank would run if it got a core */
     for (int i = 0; i < 100; i++) {
         now_ns += 100000000u;
         cr_expect_eq(dt_watch_step(watch, ranks, now_ns).kind, DT_WATCH_NOTHING);
@@ -168,9 +168,8 @@ Test(watch, ranks_that_wait_for_each_other)
     cr_expect_eq(play(5).kind, DT_WATCH_CYCLE);
 }
 
-/* Rank 1 waits for rank 0, which writes a file and makes no progress that counts. Then rank 0 wakes
- * it and waits for it, and one sample sees rank 1 before it has a core. Rank 1 may get none for a
- * minute. */
+/* Rank 1 waits for rank 0, which writes a file and makes no visible progress. Then rank 0 wakes it
+ * and waits for it. One sample sees rank 1 before it gets a core, which may take a minute. */
 Test(watch, a_rank_that_was_woken_and_has_no_core_waits_in_no_cycle)
 {
     for (int r = 0; r < 2; r++) {
@@ -185,12 +184,12 @@ Test(watch, a_rank_that_was_woken_and_has_no_core_waits_in_no_cycle)
     wait_for(0, 1);
     ranks[1].state = 'R';
     cr_expect_eq(play(60).kind, DT_WATCH_NOTHING);
-    ranks[1].state = 'S'; /* it looks, and must wait */
+    ranks[1].state = 'S'; /* it looks, and finds that it must wait on */
     cr_expect_eq(play(1).kind, DT_WATCH_CYCLE);
 }
 
-/* It waits for others while another one works; the moment at which it goes on is not the end of a
- * standstill. */
+/* A rank waits for others while another one works. The moment at which the worker goes on must not
+ * look like the end of a long standstill. */
 Test(watch, a_wait_is_no_lack_of_progress)
 {
     dt_watch_free(watch);
@@ -210,7 +209,8 @@ Test(watch, a_wait_is_no_lack_of_progress)
     cr_expect_eq(play(19).kind, DT_WATCH_NOTHING);
 }
 
-/* A rank that had no core for long and then sleeps for a moment has not slept for long. */
+/* A rank that had no core for a long time and then sleeps for a moment has not slept for a long
+ * time. */
 Test(watch, a_moment_of_sleep_is_no_hang)
 {
     wait_for(1, 0);
@@ -283,7 +283,7 @@ Test(watch, a_gap_in_the_watching_does_not_count)
 {
     wait_for(1, 0);
     cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
-    now_ns += 3600000000000u; /* the machine slept */
+    now_ns += 3600000000000u; /* the machine was suspended */
     cr_expect_eq(play(1).kind, DT_WATCH_NOTHING);
     cr_expect_eq(play(2).kind, DT_WATCH_IDLE);
 }

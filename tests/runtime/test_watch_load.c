@@ -28,9 +28,9 @@ static const uint64_t TICK_NS = TICK_MS * 1000000u;
 typedef enum OpKind { COMPUTE, OUTSIDE, RAISE, WAIT, SLEEP, STOP, END } OpKind;
 typedef struct Op {
     OpKind kind;
-    int ticks;                   /* of COMPUTE and OUTSIDE */
-    bool counts, saves, on_disk; /* its end is progress; phase SAVING; state D */
-    uint32_t value[MOST];        /* WAIT: what the words of others must reach */
+    int ticks;                   /* kinds of ops: of COMPUTE and OUTSIDE the number of ticks */
+    bool counts, saves, on_disk; /* its end is visible progress; phase SAVING; state D */
+    uint32_t value[MOST];        /* WAIT: the value that the words of others must reach */
 } Op;
 
 typedef struct Slot {
@@ -40,16 +40,17 @@ typedef struct Slot {
 
 typedef struct Rank {
     Op ops[OPS];
-    int n_ops, at, left; /* ticks left of the op */
+    int n_ops, at, left; /* ticks left of the present op */
     uint32_t word;
-    bool asleep;        /* in a futex wait, until woken or `look_tick` */
-    bool waits, stores; /* inside the wait; it has looked and is about to publish that: */
+    bool asleep;        /* sleeps in a futex wait, until woken or until `look_tick` */
+    bool waits, stores; /* inside of the wait: the rank has looked and is about to publish what it
+                         * found */
     Slot next;
     int64_t look_tick, starved_until;
     double cpu;
-    Slot slot, old; /* old: as it was a tick ago */
-    /* Ticks in reads and writes since it computed or slept in a wait; of its instruction, waits not
-     * counted. */
+    Slot slot, old; /* old: its state one tick ago */
+    /* Ticks in reads and writes since it computed or slept in a wait; ticks of its present
+     * instruction without waits. */
     int64_t outside_ticks, old_outside_ticks, worked_ticks, old_worked_ticks;
 } Rank;
 
@@ -58,10 +59,10 @@ typedef enum Fault { HEALTHY, HANGS, STOPS, CYCLE, FAULTS } Fault;
 typedef struct Machine {
     uint64_t random;
     int n, cores;
-    int load; /* of 100, how often a runnable rank gets no core although one is idle */
+    int load; /* in percent: how often a rank that could run gets no core although one is idle */
     int64_t tick;
     Fault fault;
-    uint32_t guilty; /* bits */
+    uint32_t guilty; /* a set of ranks, as bits */
     uint32_t made[MOST];
     Rank ranks[MOST];
 } Machine;
@@ -89,7 +90,7 @@ static Op *add(Machine *m, int rank, OpKind kind)
     return op;
 }
 
-/* Mostly short, sometimes far longer than the watcher's limit. */
+/* A duration: mostly short, sometimes far longer than the watcher's limit. */
 static int duration(Machine *m)
 {
     return below(m, 8) ? 1 + below(m, 30) : 1 + below(m, LONGEST_OP);
@@ -103,7 +104,7 @@ static void add_work(Machine *m, int rank)
     op->on_disk = below(m, 2);
 }
 
-/* Ranks of the set meet. */
+/* The ranks of the set meet at a barrier. */
 static void add_barrier(Machine *m, uint32_t set, bool saves)
 {
     for (int r = 0; r < m->n; r++)
@@ -120,7 +121,7 @@ static void add_barrier(Machine *m, uint32_t set, bool saves)
     }
 }
 
-/* One waits for the other, which need not wait. */
+/* One rank waits for another one, which need not wait. */
 static void add_message(Machine *m, int from, int to)
 {
     add(m, from, RAISE);
@@ -129,7 +130,7 @@ static void add_message(Machine *m, int from, int to)
     op->counts = below(m, 2);
 }
 
-/* Rank 0 writes what it gets from one rank after the other; all wait for its end
+/* Rank 0 writes what it receives from one rank after the other; all wait until this ends
  * (runtime/checkpoint.c). */
 static void add_save(Machine *m)
 {
@@ -156,7 +157,7 @@ static void add_event(Machine *m)
     }
 }
 
-/* Each of them waits for what the next raises only afterwards. */
+/* A cycle: each of them waits for a word that the next one raises only afterwards. */
 static void add_cycle(Machine *m)
 {
     const int length = 2 + below(m, m->n - 1), first = below(m, m->n);
@@ -223,7 +224,7 @@ static void end_op(Machine *m, Rank *r)
     r->left = op_of(r)->ticks;
 }
 
-/* The words of the slot change; whoever sleeps on this rank's word becomes runnable. */
+/* A word of the slot changes: a rank that sleeps on this rank's word can run again. */
 static void raise_word(Machine *m, Rank *r)
 {
     r->word++;
@@ -241,7 +242,7 @@ static void publish(Rank *r)
     r->stores = false;
 }
 
-/* A turn of a wait. False: it is over. */
+/* One round of a wait. False: the wait is over. */
 static bool turn(Machine *m, Rank *r)
 {
     if (r->stores)
@@ -257,7 +258,8 @@ static bool turn(Machine *m, Rank *r)
     r->next.who = who;
     r->next.looked = now_of(m);
     r->stores = true;
-    if (below(m, 50) == 0) /* the core goes to another process before it can publish that */
+    if (below(m, 50) == 0) /* the core is given to another process before the rank can publish
+                            * that */
         return true;
     publish(r);
     if (below(m, 50) != 0) {
@@ -268,7 +270,7 @@ static bool turn(Machine *m, Rank *r)
     return true;
 }
 
-/* A tick on a core. */
+/* A rank runs for one tick on a core. */
 static void run(Machine *m, Rank *r)
 {
     for (;;) {
@@ -290,7 +292,7 @@ static void run(Machine *m, Rank *r)
                 return;
             end_op(m, r);
             break;
-        default: return; /* OUTSIDE, SLEEP, STOP: these sleep */
+        default: return; /* OUTSIDE, SLEEP, STOP: the rank sleeps in these */
         }
         if (below(m, 20) == 0)
             return; /* preempted between two ops */
@@ -303,7 +305,7 @@ static bool is_runnable(const Rank *r)
     return kind == COMPUTE || kind == RAISE || (kind == WAIT && !r->asleep);
 }
 
-/* Sleeps outside go on by themselves; what ends needs a core to go on. */
+/* Sleeps in OUTSIDE end by themselves, but then the rank needs a core to go on. */
 static void pass_time(Rank *r, int64_t tick)
 {
     if (r->asleep && tick >= r->look_tick)
@@ -350,7 +352,7 @@ static char state_of(const Rank *r)
 static DtWatchSample sample(Machine *m, const Rank *r)
 {
     const Op *op = &r->ops[r->at];
-    /* Its fields are read one after the other, as dt_watch_sample does it. */
+    /* The fields are read one after the other, as in dt_watch_sample. */
     const Slot *early = below(m, 3) ? &r->slot : &r->old, *late = below(m, 10) ? early : &r->slot;
     return (DtWatchSample){.alive = op->kind != END,
                            .state = state_of(r),
@@ -374,7 +376,8 @@ static bool has_ended(const Machine *m)
     return ended;
 }
 
-/* Whether those at fault are where they stay, and for how many ticks nobody else could go on. */
+/* Whether the ranks at fault have reached the op in which they stay, and for how many ticks no
+ * other rank could go on. */
 static bool is_fault_complete(Machine *m)
 {
     for (int i = 0; i < m->n; i++) {
@@ -389,7 +392,7 @@ static bool is_fault_complete(Machine *m)
     return true;
 }
 
-/* What is said of a rank that goes on must be true of it. */
+/* If the watcher says something about a rank, it must be true. */
 static void check_news(Machine *m, const DtWatchEvent *event, uint64_t seed)
 {
     const Rank *r = &m->ranks[event->rank];
@@ -398,13 +401,14 @@ static void check_news(Machine *m, const DtWatchEvent *event, uint64_t seed)
                   "history %llu: rank %u was outside for %lld ticks only", (unsigned long long)seed,
                   event->rank, (long long)r->outside_ticks);
     else
-        /* of three seconds; the watcher misses waits between two looks, at most 210 ticks apart */
+        /* of three seconds; the watcher does not see waits that begin and end between two samples,
+         * which are at most 210 ticks apart */
         cr_assert(r->worked_ticks >= 300 - 210 || r->old_worked_ticks >= 300 - 210,
                   "history %llu: rank %u is slow, and has waited for others for all but %lld ticks",
                   (unsigned long long)seed, event->rank, (long long)r->worked_ticks);
 }
 
-/* Ends with the first event that ends a run. ret_ticks: since the fault was complete. */
+/* Ends at the first event that ends a run. ret_ticks: ticks since the fault was complete. */
 static DtWatchEvent play(Machine *m, uint64_t seed, int64_t *ret_ticks)
 {
     DtWatch *watch = dt_watch_new((uint32_t)m->n, 0, false);
@@ -468,8 +472,8 @@ Test(watch_load, faults_are_found, .timeout = 3600)
                   event.rank);
         most = ticks > most ? ticks : most;
     }
-    /* Three seconds, twice the longest time that a waiter gets no core to look, and some looks of
-     * the watcher. */
+    /* The limit: three seconds, twice the longest time that a waiting rank gets no core to look,
+     * and some samples of the watcher. */
     cr_assert_lt(most, 300 + 2 * LONGEST_STARVED + 500, "a fault was found only after %.1f s",
                  (double)most / 100);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which windows a plan wants: mesh data = 2, tensor = 2, and arenas by what collectives do with
- * them. */
+/* Finds which windows a plan wants: mesh data = 2, tensor = 2, and arenas that collectives use in
+ * different ways. */
 #include "runtime/windows.h"
 
 #include <criterion/criterion.h>
@@ -18,14 +18,14 @@ static const DtPlanGroup groups[GROUPS] = {[DATA] = {.mask = 1, .size = 2},
                                            [ALONE] = {.mask = 2, .size = 1},
                                            [STAGES] = {.mask = 5, .size = 4}};
 static const DtPlanArg args[] = {
-    /* data: all-reduce in place, of each layer */
+    /* data: an all-reduce in place, of each layer */
     AT(SAME, .base = 128, .reg = {64}),
-    AT(SAME), AT(APART, .coord = {256}, .coord_axis = {0}),  /* data: gather from another place on
-                                                              * each member */
-    /* tensor: that member of data is the same for all here */
+    /* data: a gather from a different place on each member */
+    AT(SAME), AT(APART, .coord = {256}, .coord_axis = {0}),
+    /* tensor: the same member of data has the same value for all of these */
     AT(APART), AT(SIDE, .coord = {256}, .coord_axis = {0}),
-    AT(APART, .coord = {0, 512}, .coord_axis = {0, 1}),      /* both */
-    AT(IDLE), AT(SAME),                                      /* of one rank; a kernel */
+    AT(APART, .coord = {0, 512}, .coord_axis = {0, 1}),      /* both mesh axes */
+    AT(IDLE), AT(SAME),                                      /* a group of one rank; a kernel */
     AT(IDLE), {.kind = DT_ARG_INTEGER, .arena = IDLE}};
 static const DtPlanInst insts[] = {
     {.kind = DT_INST_ALL_REDUCE, .ref = DATA, .n_args = 1},

@@ -23,7 +23,7 @@ def dtrun(tools, *options):
 
 
 def texts(tools):
-    """The bytes that follow A: c3 a9, ff, e2 82 ac, B, e1, C, f0."""
+    """The tokens that follow A, as bytes: c3 a9, ff, e2 82 ac, B, e1, C, f0."""
     said = "the parameters have their initial values"
     for n, want in ((10, TEXT), (1, "A\\xc3"), (2, "A\u00e9"), (4, "A\u00e9\\xff\\xe2"),
                     (5, "A\u00e9\\xff\\xe2\\x82"), (6, "A\u00e9\\xff\u20ac")):

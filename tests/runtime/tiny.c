@@ -234,7 +234,8 @@ static void add_body(DtArena *arena, DtPlanBuilder *b, const char *name, uint32_
     ADD(bodies, {.name = STR(name), .first_inst = first, .n_insts = b->insts.n - first});
 }
 
-/* Reads half a batch (registers: micro-batch) and computes y and the loss at scalar offset. */
+/* Reads half of a batch (registers: micro-batch) and computes y, and the loss at this offset of the
+ * scalars. */
 static void add_forward(DtArena *arena, DtPlanBuilder *b, uint32_t reader, int64_t loss_at)
 {
     const int64_t half = TINY_BATCH / 2;

@@ -21,26 +21,26 @@ typedef struct Tiny {
     DtArena *arena;
     DtPlan plan;
     DtRunOptions options;
-    int fd; /* of the mapping */
+    int fd; /* arena of the mapping */
     DtRun run;
 } Tiny;
 
 /* Compiles a C text into the bytes of a shared object. */
 void tiny_compile(DtArena *arena, const char *text, uint8_t **ret_bytes, size_t *ret_len);
 
-/* The plan's bytes; target: "cpu-v1" normally. lr: learning rate. */
+/* Makes the plan's bytes. target: normally "cpu-v1". lr: learning rate. */
 DtPlanBuilder *tiny_build(DtArena *arena, const char *target, double lr);
 
-/* Reads the builder's bytes into tiny->plan, with a checked plan; options for a quiet run. */
+/* Reads the builder's bytes into tiny->plan as a checked plan; sets options for a quiet run. */
 void tiny_open(Tiny *tiny, DtPlanBuilder *builder);
-DtStatus tiny_load(Tiny *tiny); /* rank 0 */
+DtStatus tiny_load(Tiny *tiny); /* the rank is number 0 */
 void tiny_close(Tiny *tiny);
 
-/* The double of the reader: element `column` of sample's x, and the weights that the targets come
- * from. */
+/* Data in place of a reader: element `column` of a sample's x, and the weights from which the
+ * targets are computed. */
 float tiny_x(int64_t sample, int64_t column);
 float tiny_truth(int64_t row, int64_t column);
 
-extern int64_t tiny_saves, tiny_saved_step; /* what the double of checkpoints was asked for */
+extern int64_t tiny_saves, tiny_saved_step; /* what the replacement of checkpoints was asked for */
 
 #endif

@@ -43,7 +43,7 @@ ROUTERS = 4 * LAYERS * EMBED * EXPERTS
 
 
 def moved(n, size):
-    """A gather or a scatter."""
+    """The bytes of a gather or a scatter."""
     return (n - 1) * size
 
 
@@ -52,7 +52,7 @@ def summed(n, size):
 
 
 def switched(n, size):
-    """An all-to-all."""
+    """The bytes of an all-to-all."""
     assert (n - 1) * size % n == 0
     return (n - 1) * size // n
 
@@ -61,8 +61,9 @@ TENSOR = "shard heads, ffn on tensor"
 CONTEXT = "shard seq on context"
 ULYSSES = "shard attend.heads on context; " + CONTEXT
 DATA = "shard batch on data"
-ONE = ["-D", "batch=1", "-D", "heads=2", "-D", "head=32"]  # neither samples nor heads divide over 4 ranks
-# name: (model, mesh, lines, options, bytes over each group, bytes through channels)
+# neither samples nor heads can be divided over 4 ranks; name: (model, mesh, lines, options, bytes
+# over each group, bytes through channels)
+ONE = ["-D", "batch=1", "-D", "heads=2", "-D", "head=32"]
 LAYOUTS = {
     "megatron": ("layers", "tensor = 4", TENSOR, [], {"tensor": LAYERS * 4 * summed(4, V) + summed(4, 4)}, 0),
     "sequence": ("layers", "tensor = 4", TENSOR + "; shard seq on tensor", [],
@@ -88,7 +89,7 @@ LAYOUTS = {
     "there_and_back": ("layers", "pipe = 2", 'pipeline h on pipe (schedule = "zb_v"); micro batch = 4', [],
                        {"pipe": 2 * summed(2, 4)}, 4 * V),
     "three": ("layers", "pipe = 2, data = 2, tensor = 2", TENSOR + "; " + DATA + "; pipeline h on pipe; micro batch = 4", [],
-              # tensor: all ranks hold half of the samples and half of the layers
+              # tensor: each rank holds half of the samples and half of the layers
               {"tensor": LAYERS * 4 * summed(2, V) + 4 * summed(2, 4), "data": 4 * summed(2, MATRICES + 2 * GAINS) + 2 * summed(2, 4),
                "pipe": 4 * 2 * summed(2, 4)}, 2 * 2 * V),
 }
@@ -135,7 +136,7 @@ def check_traffic(dtc, dtrun, name):
     with open(name + ".jsonl") as file:
         counted = [json.loads(line) for line in file if '"traffic"' in line][0]
     for source, times, said in ("the ranks count", STEPS, counted), ("the report says", 1, report):
-        # groups of ranks that take part in different sums have rows of their own
+        # groups of ranks that run different sums have rows of their own
         sums = {axis: sum(g["received"] for g in said["groups"] if g["axes"] == axis.split()) for axis in groups}
         for axis, want in groups.items():
             check(sums[axis] == times * want, "%s: %s %g bytes over %s, the formula %d" % (

@@ -16,7 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REFUSED = "no rank is started, since edited.plan is not proved to compute what its program says"
-LEAST = 30  # edits that are refused
+LEAST = 30  # edits which are refused; a plan with one of them runs nevertheless
 RUNS = 6  # of them run all the same
 
 
@@ -32,7 +32,7 @@ def swapped(lines, i, j):
 
 
 def edits(lines):
-    """Texts of plans that differ in a line or two."""
+    """Texts of plans that differ from the original in one or two lines."""
     kernels = [i for i, line in enumerate(lines) if line.startswith("INST kind=kernel")]
     for i, j in zip(kernels, kernels[1:]):
         yield swapped(lines, i, j)
@@ -48,7 +48,7 @@ def edits(lines):
 
 
 def trained(dtrun, plan, *options):
-    """Exit code, what is said, and the losses that the log has; None: there is no log."""
+    """Returns the exit code, the output, and the losses in the log; None: there is no log."""
     if os.path.exists("log.jsonl"):
         os.remove("log.jsonl")
     code, said = run(dtrun, plan, "--quiet", "--steps", "2", "--timeout", "20", "--log", "log.jsonl", *options)

@@ -94,7 +94,8 @@ def compare_runs(name, got, want):
 def compare_tensors(name, got, want):
     check(sorted(got) == sorted(want), "%s: its checkpoint has other tensors" % name)
     for tensor in got:
-        # an Adam step is at most lr = 0.01 long, and its sign is uncertain where a gradient is nothing but rounding
+        # an Adam step has a length of at most lr = 0.01, and its sign is arbitrary if a gradient
+        # is nothing but rounding errors
         worst = max(abs(a - b) for a, b in zip(got[tensor], want[tensor]))
         check(worst <= 1e-5, "%s: `%s` differs by %g" % (name, tensor, worst))
 
@@ -115,10 +116,11 @@ def check_memory(level, dump):
 
 
 def check_traffic(level, traffic):
-    share, once = RANKS - 1, 4 // RANKS  # bytes of one rank's part of an element, from each of the others
+    # bytes that a rank receives, for an element, from each of the others
+    share, once = RANKS - 1, 4 // RANKS
     scatters = 1 if level == 1 else MICRO
     gathers = [MICRO * (2 if backward else 1) if level == 3 else 1 for _, _, _, backward in BUCKETS]
-    scalars = 2 * 2 * share * once  # loss and the norm's square: all_reduce
+    scalars = 2 * 2 * share * once  # all_reduces of the loss and of the norm's square
     want = scalars + share * once * sum((scatters + g) * n * extent for g, (n, _, extent, _) in zip(gathers, BUCKETS))
     got = sum(group["received"] for group in traffic)
     check(got == RANKS * STEPS * want, "zero %d: a rank receives %g bytes a step instead of %d" %
@@ -128,14 +130,15 @@ def check_traffic(level, traffic):
 
 
 def bodies(dump):
-    """Instructions of each body of the plan."""
+    """The instructions of each body of the plan."""
     insts = re.findall(r"^INST kind=(\w+)", dump, re.M)
     return [insts[int(first or 0):int(first or 0) + int(n)]
             for first, n in re.findall(r"^BODY [^\n]*?(?:first_inst=(\d+) )?n_insts=(\d+)", dump, re.M)]
 
 
 def items_of(dump, entry):
-    """Items of the entry's schedule; those that a guard holds have it as `if`, (register, first, count) each."""
+    """The items of the entry's schedule. Items that a WHEN guards have the key `if`, with (register,
+    first, count) of each."""
     first, count = re.search(r'^ENTR name="%s"(?: first=(\d+))?(?: count=(\d+))?' % entry, dump, re.M).groups()
     items = [dict(field.split("=") for field in item.split())
              for item in re.findall(r"^SCHD (.*?)(?: # \d+)?$", dump, re.M)[int(first or 0):int(first or 0) + int(count or 0)]]
@@ -155,7 +158,7 @@ def check_ahead(ahead, dump, plain):
     gathers = [set(insts[int(item.get("body", 0))]) == {"all_gather"} if item["kind"] == "run" else False for item in items]
     at = [i for i, item in enumerate(items) if item["kind"] == "loop" and int(item["count"]) == LAYERS]
     check(len(at) == 2, "ahead %d: %d loops over layers" % (ahead, len(at)))
-    end = at[0] - 1  # there stands the copy of what the loop carries
+    end = at[0] - 1  # here the value that the loop carries is copied
     check(items[end]["kind"] == "run" and not items[end]["if"] and not gathers[end], "ahead %d: what the loop carries" % ahead)
     begin = items[end - 1 - 2 * ahead:end]
     check([item["kind"] for item in begin] == ["set"] + ["run", "set"] * ahead and
@@ -177,7 +180,8 @@ def check_ahead(ahead, dump, plain):
 
 
 def check_pieces(dtc, dtrun, program):
-    """Pieces of a pipeline that gather for each other: the same bits and bytes; one of each stage begins with gathers."""
+    """Pieces of a pipeline that gather for each other: they give the same bits and bytes; in each
+    stage one piece begins with gathers."""
     for name in "chunks", "apart":
         logs = {}
         for layout in name, name + "_ahead":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Micro-batches in flight of interleaved pipelines, in closed form, beside the schedules that are
- * compiled. */
+/* The number of micro-batches in flight of interleaved pipelines: the formula compared with the
+ * schedules that are compiled. */
 #include "passes/pipeline/schedule.h"
 #include "search/search.h"
 
@@ -24,7 +24,7 @@ static Run run_of(uint32_t p, uint32_t v, int64_t m)
     return r;
 }
 
-/* Of all chunks of all stages the largest difference. */
+/* The largest difference over all chunks of all stages. */
 static int64_t off_by(uint32_t p, uint32_t v, int64_t m)
 {
     const DtLayout layout = {.size = {[DT_ROLE_PIPE] = p}, .micro = m, .chunks = v,

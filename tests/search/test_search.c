@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search of `auto` against all there is: of small spaces (spaces.dsl) every layout is compiled
- * and simulated. No layout may be faster than the winner by more than the gap that is printed, and
- * no bound may lie above what its layout takes. DT_SEARCH_ALL=1: all spaces, else the small
- * ones. */
+/* The search of `auto`, compared with all layouts: every layout of small spaces (spaces.dsl) is
+ * compiled and simulated. No layout may be faster than the winner by more than the printed gap, and
+ * no bound may be above the layout's simulated time. DT_SEARCH_ALL=1: tests all spaces, otherwise
+ * only the small ones. */
 #include "cli/auto.h"
 
 #include <criterion/criterion.h>
@@ -11,18 +11,19 @@
 #include <stdlib.h>
 
 typedef struct Space {
-    const char *train, *gpus, *memory; /* memory: share of a device's */
+    const char *train, *gpus, *memory; /* memory: as a share of a device's */
     bool is_large;
-    const char *nodes, *gpu;           /* of two kinds; NULL: one node of the file's */
+    const char *nodes, *gpu;           /* a cluster of two kinds of nodes; NULL: one node of the
+                                        * file's cluster */
 } Space;
 
 typedef struct Seen {
-    double error[4096]; /* of estimates, of layouts that compile */
-    /* likewise of bytes; by schedule, without stages in the first */
+    double error[4096]; /* errors of estimates, for layouts that compile */
+    /* the same for bytes; by schedule, the first entry is for layouts without stages */
     double memory[DT_SEARCH_SCHEDULES][4096];
     uint32_t n, n_memory[DT_SEARCH_SCHEDULES], refused;
-    uint32_t of[DT_SEARCH_SCHEDULES]; /* that compile, with stages */
-    double best;        /* seconds of the fastest that fits */
+    uint32_t of[DT_SEARCH_SCHEDULES]; /* number of layouts with stages that compile */
+    double best;        /* seconds of the fastest layout that fits */
 } Seen;
 
 static int by_value(const void *a, const void *b)
@@ -31,8 +32,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What is laid out is near the estimate, whatever a schedule puts off: else layouts are compiled in
- * vain, or never. */
+/* The planned memory is close to the estimate, whatever a schedule delays. Otherwise layouts would
+ * be compiled in vain, or never. */
 static void expect_memory(Seen *seen)
 {
     for (int k = 0; k < DT_SEARCH_SCHEDULES; k++) {
@@ -98,7 +99,7 @@ static void look_at(DtAuto *a, const DtLayout *layout, const DtCard *card, Seen 
         seen->best = fmin(seen->best, trial.seconds);
 }
 
-/* ret_of: adds how many layouts have each schedule. */
+/* ret_of: adds the number of layouts with each schedule. */
 static void compare(const Space *space, uint32_t *ret_of)
 {
     static Seen seen;

@@ -30,7 +30,7 @@ class Trainer:
         self.dtrun, self.plan, self.n = dtrun, plan, 0
 
     def train(self, standin, *arguments, cache=None, steps=STEPS, wants=0):
-        """A run with a cache of its own, unless one is given. Returns its folder."""
+        """Runs with a new cache, unless one is given. Returns the folder of the run."""
         self.n += 1
         folder = "run%d" % self.n
         os.mkdir(folder)
@@ -50,7 +50,7 @@ def tensors(folder):
 
 
 def embedding(folder):
-    """Of the checkpoint, which rank 0 wrote."""
+    """The algorithms in the checkpoint, which rank 0 wrote."""
     model = tensors(folder)[0]
     length = int.from_bytes(model[:8], "little")
     begin, end = json.loads(model[8:8 + length])["wte"]["data_offsets"]
@@ -58,7 +58,7 @@ def embedding(folder):
 
 
 def replicas_agree(folder):
-    """Whether both ranks have the same embedding at the end, in what their memory holds."""
+    """Whether both ranks have the same embedding at the end, in their memory."""
     wanted = embedding(folder)
     for name in os.listdir(folder):
         mine = bytes_of(os.path.join(folder, name)) if name.startswith("left.0.") else b""
@@ -83,7 +83,7 @@ def all_by(folder, algorithm, why):
 
 
 def check_ranks(t):
-    """Rank 0 chooses for both."""
+    """Rank 0 chooses for both ranks."""
     plain, other = t.train("fast=0"), t.train("fast=1")
     all_by(plain, 0, "fastest of 3")
     all_by(other, 1, "fastest of 3")
@@ -101,7 +101,7 @@ def check_ranks(t):
     kinds = t.train("fast0=0 fast1=1 kinds=2")
     assert "note: 2 kinds of GPUs are there" in t.said, t.said
     assert len(manifest(kinds)["products"]) == 2 * len(manifest(plain)["products"])
-    assert not replicas_agree(kinds)  # as is said
+    assert not replicas_agree(kinds)  # as the message says
     return plain, other
 
 
@@ -111,7 +111,7 @@ def manifest(folder, steps=STEPS):
 
 
 def forge(folder, steps, products):
-    """The checkpoint with other products."""
+    """Changes the products in the checkpoint."""
     manifests.rewrite(os.path.join(saved(folder, steps), "manifest.json"), lambda said: said.update(products=products))
 
 
@@ -172,7 +172,7 @@ def check_kept(t, plain, other):
 
 
 def check_others(t, dtc):
-    """Nothing that is odd is ever the fastest; no room; other devices."""
+    """An invalid algorithm is never the fastest; too little memory; other devices."""
     for odd in (3, 4):
         products(t.train("fast=%d" % odd))
     need = 0

@@ -53,7 +53,7 @@ train {{
 TWINS = """cluster twins { gpus = 2; gpu = "cpu" }
 parallel twice on twins { mesh twin = 2; shard batch on twin }
 """
-MASKS = {  # lines before, arguments
+MASKS = {  # lines before the function, arguments of attend
     "all": ("", ""),
     "causal": ("", ", mask = iota[kseq] <= iota[seq]"),
     "window": ("", ", mask = iota[kseq] <= iota[seq] and iota[seq] - iota[kseq] < 9"),
@@ -88,7 +88,7 @@ FILES = [("forms", FORMS, "none", 1, []), ("forms, a ring", FORMS, "r", 4, []), 
          ("forms, heads", FORMS, "b", 4, []), ("forms, 16 bits", FORMS, "h", 4, ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]),
          ("sinks", SINKS, "none", 1, ["-D", "seq=150"]),
          ("sinks, 16 bits", SINKS, "none", 1, ["-D", "seq=150", "--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"])]
-SOME = (3, 4, 9, 13, 14, 17, 20, 22, 28, 36, 39, 40)  # that run without `all`
+SOME = (3, 4, 9, 13, 14, 17, 20, 22, 28, 36, 39, 40)  # forms that run without `all`
 BOUND = {"f32": 2.0 ** -15, "f16": 2.0 ** -11, "bf16": 2.0 ** -8}
 
 
@@ -133,12 +133,14 @@ def records(dtc, plan):
 
 
 def library_has(mask, dtype, keys):
-    """The library has softmax of at least two scores in 16 bits, all of them, or those before, or the last ones of these."""
+    """Whether the library has it: a softmax of at least two scores in 16 bits, with all keys, or those
+    before the query, or only the last ones of these."""
     return dtype != "f32" and mask in ("all", "causal", "window") and keys > 1
 
 
 def compare(tools, here, name, path, layout, dtype, more, library, number):
-    """here: what the processor runs, compiled loops or interpreted ones, which have the same bits."""
+    """here: what the processor runs, either compiled loops or interpreted ones, which give the same
+    bits."""
     dtc, dtrun = tools
     plans = []
     for target in (here, "sm_90a"):
@@ -157,7 +159,9 @@ def farthest(wanted, got, dtype):
     return max([far(wanted[0], got[0], dtype)] + [far(values, got[1][key], dtype) for key, values in wanted[1].items()])
 
 
-FAULTS = [  # what a plan says wrongly of its kernels: pattern, replacement, and how often the record of backward comes second
+# wrong values that a plan gives the library for its kernels: pattern, replacement, and how often
+# the record of the backward pass comes second
+FAULTS = [
     ("scale=[^ ]*", "scale=1.5"), ("causal=1 ", ""), ("causal=1 ", "causal=1 window=4 "),
     (r"pointer=\((\d+), (\d+), (\d+), ", r"pointer=(\1, \3, \2, "), (r"(pointer=\(.*), (\d+), (\d+)\)", r"\1, \3, \2)"),
     (r"pointer=\((.*?), (.*?), (.*?), (.*?), (.*?), (.*?), ", r"pointer=(\1, \2, \3, \4, \6, \5, "),
@@ -174,7 +178,8 @@ def write(path, mask, dtype, batch, heads, group, s, t, d, end=""):
 
 
 def planted(tools):
-    """Each fault, in the record of the forward pass, then in that of the backward one: whoever is there finds it."""
+    """Makes each fault in the record of the forward pass, then in that of the backward pass: whichever
+    exists must show it."""
     dtc, dtrun = tools
     plan, failed, n = "planted.plan", 0, 0
     run(dtc, write("planted.dsl", "causal", "bf16", 2, 2, 2, 9, 9, 16), "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", plan)
@@ -189,13 +194,13 @@ def planted(tools):
                 file.write("\n".join(text[:place] + [line] + text[place + 1:]) + "\n")
             said = subprocess.run([dtc, "asm", "faulty.txt", "-o", "faulty.plan"], capture_output=True, text=True)
             n += 1
-            if said.returncode:  # the reader refuses it
+            if said.returncode:  # the plan's reader refuses it
                 assert "SDPA" in said.stderr, said.stderr
                 continue
             proof = subprocess.run([dtc, "verify", "faulty.plan"], capture_output=True, text=True)
             try:
                 off = farthest(wanted, train(dtrun, "faulty.plan", "--attention", "cudnn", "--unproved"), "bf16")
-            except SystemExit:  # numbers that are none
+            except SystemExit:  # text that is no number
                 off = float("inf")
             good = proof.returncode and "is not the attention that its record of SDPA says" in proof.stderr + proof.stdout and not off <= BOUND["bf16"]
             failed += not good
@@ -206,7 +211,8 @@ def planted(tools):
 
 
 def missing(dtrun, plan):
-    """What is said where the library, or memory for it, is not as it should be; and who wishes for it gets nothing else."""
+    """Messages if the library, or memory for it, is not as it should be. A run that asks for the
+    library gets nothing else."""
     train(dtrun, plan, "--attention", "generated")
     with open(plan + ".jsonl") as file:
         need = next(e["memory"] for e in map(json.loads, file) if e["event"] == "start")
@@ -223,7 +229,8 @@ def missing(dtrun, plan):
 
 
 def without_scores(dtrun, plan):
-    """An engine that keeps no gradients of scores is taken where their workspace is too large, and has the same bits."""
+    """If the workspace for gradients of scores is too large, an engine that does not keep them is
+    used, and gives the same bits."""
     wanted = train(dtrun, plan, "--attention", "cudnn")
     os.environ["DT_STANDIN"] = "cudnn=92500,cudnn_scores=10000000"
     assert train(dtrun, plan, "--attention", "cudnn") == wanted
@@ -265,7 +272,8 @@ def kept(dtrun, plan):
 
 
 def timed(tools):
-    """Whoever is faster on rank 0 computes attention on all ranks; a later run on such a GPU and one that goes on keep it."""
+    """What is faster on rank 0 computes attention on all ranks; a later run on such a GPU, and a run
+    that continues, keep the choice."""
     dtc, dtrun = tools
     run(dtc, write("timed.dsl", "causal", "bf16", 2, 2, 2, 9, 9, 16, TWINS), "--parallel", "twice", "--data=synthetic",
         "--target=sm_90a-interpreted", "-o", "timed.plan")
@@ -286,7 +294,8 @@ def timed(tools):
         assert (got, said) == (which, ""), said
         run(dtrun, "timed.plan", "--comm", "shm", "--quiet", "--overwrite", "--steps", "1", "--save", "begun." + which, "--attention", which)
     assert wanted["generated"] != wanted["cudnn"]
-    shutil.copytree("begun.cudnn", "begun.old")  # as runs saved it that always had the library
+    # a checkpoint as runs saved it when the library was always used
+    shutil.copytree("begun.cudnn", "begun.old")
     manifests.rewrite("begun.old/step-00000001/manifest.json", lambda manifest: manifest.pop("attention"))
     cases = [("", "cudnn", [], None), ("cudnn_slow=1", "generated", [], None), ("cudnn_slow0=1", "generated", [], "kept"),
              ("cudnn_slow1=1", "cudnn", ["--attention", "timed"], None), ("", "generated", [], "kept"),
@@ -295,7 +304,8 @@ def timed(tools):
              ("cudnn_slow=1", "cudnn", ["--resume", "begun.old"], None), ("", "generated", ["--resume", "begun.generated"], None)]
     for n, (standin, which, more, cache) in enumerate(cases):
         got, attention, said = attend(standin, *more, cache=cache)
-        part = got if "--resume" not in more else (wanted[which][0], got[1])  # steps before it are not in its log
+        # earlier steps are not in its log
+        part = got if "--resume" not in more else (wanted[which][0], got[1])
         assert attention == which and part == wanted[which], (n, attention)
         by = "attention: by the plan's own kernels; " if which == "generated" else "attention: by the library; "
         chosen = not more or "timed" in more
@@ -303,7 +313,8 @@ def timed(tools):
         assert not chosen or ("kept from an earlier run" in said) == (n == 4) and (" us by the library" in said) == (n != 4), (n, said)
     got, attention, said = attend("cudnn_slow=1", "--resume", "begun.cudnn", "--attention", "timed")  # the faster, whatever it had
     assert attention == "generated" and got[1] != wanted["cudnn"][1] and said.startswith("attention: by the plan's own kernels; "), said
-    for standin in ("cudnn_bytes1=1000000", "cudnn_scores1=1000000"):  # GPU 1 lacks all kernels of the library, or one
+    # GPU 1 cannot run any kernel of the library, or only one of them
+    for standin in ("cudnn_bytes1=1000000", "cudnn_scores1=1000000"):
         got, attention, said = attend(standin)
         assert (got, attention, said) == (wanted["generated"], "generated", ""), (standin, attention, said)
         note = run(dtrun, "timed.plan", "--comm", "shm", "--quiet", "--steps", "1")
@@ -316,10 +327,12 @@ def timed(tools):
 
 
 def rounds(dtc):
-    """Maxima, sums and the product of one round over the keys, also where a row has a score of its own, and others are saved."""
+    """The functions save the maxima, the sums and the product of one pass over the keys, also if a row
+    has an additional score without a value; for other attention other values are saved."""
     text = run(dtc, os.path.join(ROOT, SINKS), "--parallel", "none", "--target=sm_90a", "--emit=cuda", "--no-kernels")
     kernels = [kernel for kernel in text.split("DT_KERNEL(")[1:] if "dt_max_quad(" in kernel]
-    assert len(kernels) == 2, "%d kernels make maxima of scores" % len(kernels)  # of a step, of an evaluation
+    # kernels of a step, of an evaluation
+    assert len(kernels) == 2, "%d kernels make maxima of scores" % len(kernels)
     for kernel in kernels:
         assert kernel.count("for (int64_t c0 = 0;") == 1, "attention with a sink goes along its keys more than once"
     print("ok   one round with a sink")

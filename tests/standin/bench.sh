@@ -35,7 +35,7 @@ has 'kernels bound by memory are under 90% of the rate of copies' out/summary.tx
 has '^losses, steps as graphs: ok' out/summary.txt
 has '^step of GPT-2 without epilogues: ok' out/summary.txt
 has 'with epilogues [0-9.]* of the time without' out/summary.txt
-# PyTorch's step by something that prints one; a table whose numbers are known
+# In place of PyTorch's step, a program that prints one; then a table whose numbers are known
 mkdir fake
 printf '#!/bin/sh\n[ "$1" = -c ] || echo "PyTorch 2.9, torch.compile: 1.000 ms a step, of 24"\n' >fake/python
 chmod +x fake/python

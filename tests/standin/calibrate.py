@@ -18,7 +18,9 @@ import tempfile
 
 from training import INTERPRETED, ROOT, share
 
-MEASURED = 5  # sizes: two of steps alone, two that constants are fitted on, one that they are compared with
+# sizes: two that are only measured as steps, two to which constants are fitted, one with which they
+# are compared
+MEASURED = 5
 SMALL = ["-D", "batch=2", "-D", "seq=16", "-D", "vocab=32", "-D", "embed=64", "-D", "heads=1", "-D", "layers=1"]
 UNITS = {"GFLOP/s": 1e9, "GB/s": 1e9, "B": 1, "us": 1e-6, "": 1}
 DATA = {"capacity", "bandwidth", "cache", "units", "peak_f32", "peak_f16"}
@@ -31,7 +33,7 @@ def run(*command, wants=0, **more):
 
 
 def numbers_of(block):
-    """By name: value in SI units."""
+    """The numbers of the block by name: value in SI units."""
     found = {}
     for name, value, unit in re.findall(r"^  (\w+) = (?:about\()?([0-9.e+-]+)([A-Za-z/]*)", block, re.M):
         found[name] = float(value) * UNITS[unit]
@@ -52,7 +54,8 @@ def check_block(block, said):
 
 
 def check_use(dtc, dtrun, block, found):
-    """A plan priced by it has its numbers, to the last digit, and a run shows them."""
+    """A plan that is priced with the block contains its numbers, to the last digit, and a run shows
+    them."""
     with open(os.path.join(ROOT, "lib", "calibrate.dsl")) as file, open("program.dsl", "w") as to:
         to.write(file.read() + block)
     how = ["program.dsl", "--library", os.path.join(ROOT, "lib"), "--parallel", "one", "--set", 'cluster.gpu="mine"', *SMALL]

@@ -40,7 +40,7 @@ def free_port():
 
 
 def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None):
-    """One dtrun for each node, or only for one of them."""
+    """Starts one dtrun for each node, or only for one of them."""
     port = port or free_port()
     started = []
     for i in range(nodes) if node is None else [node]:
@@ -104,7 +104,7 @@ def wait_for(path, steps):
 
 
 def check_stop(dtrun, plan, node, which):
-    """Ctrl-C on any node: all finish the step and save it."""
+    """Ctrl-C on any node: all nodes finish the step and save it."""
     name = "stopped%d" % node
     started = begin(dtrun, plan, 2, 4, options(name, 100000))
     wait_for(name + ".log", 3)
@@ -142,7 +142,8 @@ def check_failures(dtc, dtrun):
     print("ok a restart", flush=True)
     started = begin(dtrun, plan, 2, 4, [*options("stopping", 100000), "--restarts", "2"])
     wait_for("stopping.log", 2)
-    os.kill(ranks_of(started[1])[1], signal.SIGKILL)  # and Ctrl-C before the other ranks have ended
+    # and Ctrl-C after the first, before the other ranks have ended
+    os.kill(ranks_of(started[1])[1], signal.SIGKILL)
     started[1].send_signal(signal.SIGINT)
     outputs = end(started, [75, 75])
     assert "starting again" not in outputs[0] + outputs[1], outputs
@@ -176,7 +177,8 @@ def check_four(dtc, dtrun):
 
 
 def check_data(dtc, dtrun):
-    """Each node looks at its own files: they are those of node 0, and those of the checkpoint."""
+    """Each node reads its own files: they must be the same as those of node 0, and as those of the
+    checkpoint."""
     ranks, nodes, layout = LAYOUTS["data"]
     source = 'next_token(bin("tokens.bin", u8))\n  loss'
     text = PROGRAM.replace("next_token(synthetic(0, vocab))\n  loss", source)
@@ -214,7 +216,7 @@ def check_meeting(dtrun, plan, other):
     end(begin(dtrun, other, 2, 4, ["--quiet"], port, 1), [2], ["node 0 runs another plan: all nodes need the same file"])
     end(begin(dtrun, plan, 4, 4, options("met", STEPS), port, 1), [2], ["node 0 was started with other options"])
     end(begin(dtrun, plan, 2, 4, options("met", STEPS)[:-2], port, 1), [2], ["all nodes need the same ones, but for --node"])
-    for _ in range(20):  # strangers
+    for _ in range(20):  # unknown programs that connect
         with socket.create_connection(("127.0.0.1", port)) as s:
             s.sendall(bytes(random.randrange(256) for _ in range(random.randrange(2000))))
     second = begin(dtrun, os.path.abspath(plan), 2, 4, options("met", STEPS), port, 1)
@@ -243,7 +245,7 @@ def check_meeting(dtrun, plan, other):
 
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
-    kinds = sys.argv[3:] or ["layouts", "failures"]  # `few`: two of the layouts
+    kinds = sys.argv[3:] or ["layouts", "failures"]  # `few`: only two of the layouts
     n = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcublasLt.so.13: products by the documented meaning of descriptors and layouts, in loops
- * (standin.h). Columns are adjacent; D = alpha op(A) op(B) + beta C, for each of `batch` matrices.
- * Algorithms add up in different orders. */
+/* libcublasLt.so.13: products according to the documented meaning of descriptors and layouts, in
+ * loops (standin.h). Columns are adjacent; D = alpha op(A) op(B) + beta C, for each of `batch`
+ * matrices. Algorithms add up in different orders. */
 #include "standin.h"
 
 #include "base/half.h"
@@ -13,8 +13,9 @@
 
 enum { OK, INVALID = 7, UNSUPPORTED = 15, F32 = 0, F16 = 2, BF16 = 14, TF32 = 77, ALGO = 0x5a };
 
-/* An algorithm: in how many parts k is added up, and those in f32 or, 0, in double; their reduction
- * scheme; workspace. The scheme of OUTPUT_TYPE rounds each part to the type of D. */
+/* An algorithm: into how many parts the sum over k is divided; whether these are added in f32 or,
+ * 0, in double; their reduction scheme; and the workspace. With the scheme OUTPUT_TYPE each part is
+ * rounded to the type of D. */
 enum { OUTPUT_TYPE = 4, ALGORITHMS = 5 };
 static const struct {
     uint32_t parts, in_f32, sums;
@@ -23,7 +24,7 @@ static const struct {
     {1, 0, 0, 0}, {1, 1, 0, 0}, {2, 1, 2, 1 << 20}, {2, 1, OUTPUT_TYPE, 1 << 20},
     {4, 1, 2, 64 << 20}};
 
-/* Epilogues (cublasLtEpilogue_t): bits, but for the sums of operands. */
+/* Epilogues (cublasLtEpilogue_t): bits that are combined, except for the sums of operands. */
 enum { PLAIN = 1, RELU = 2, BIAS = 4, GELU = 32, DGELU = 192, AUX = 128, SUM_A = 256, SUM_B = 512 };
 
 typedef struct Desc {
@@ -39,11 +40,11 @@ typedef struct Layout {
 } Layout;
 typedef struct Preference {
     uint64_t workspace;
-    uint32_t sums;       /* reduction schemes that may be */
-    uint32_t aligned[4]; /* bytes, of A, B, C, D */
+    uint32_t sums;       /* the reduction schemes that the caller allows */
+    uint32_t aligned[4]; /* alignment in bytes of A, B, C, D */
 } Preference;
 typedef struct Proposal {
-    uint64_t algo[8]; /* ALGO, of which bytes operands have to be multiples, number */
+    uint64_t algo[8]; /* ALGO, the number of bytes of which operands must be multiples, number */
     size_t workspace;
     int state;
     float waves;
@@ -137,7 +138,7 @@ int cublasLtMatmulPreferenceDestroy(Preference *preference)
     return OK;
 }
 
-/* The number behind a word of DT_STANDIN for this GPU, or for all. */
+/* The number after a word of DT_STANDIN, for this GPU or for all. */
 static long long setting(const char *name, long long otherwise)
 {
     char own[32], all[32];
@@ -165,9 +166,9 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
            (desc->compute != TF32 || a->type == F32);
 }
 
-/* Its limits, as the manual has them. */
-/* One epilogue that this library does not have, and one that it does slowly; all: each that is more
- * than nothing. */
+/* The limits of the library, according to its manual. */
+/* One epilogue that this library does not have, and one for which it is slow; `all`: every epilogue
+ * except none. */
 enum { ALL = 4096 };
 static bool is_named(const char *name, uint32_t e)
 {
@@ -279,7 +280,7 @@ typedef struct Product {
     Layout a, b, c, d;
     float alpha, beta;
     uint64_t at_a, at_b, at_c, at_d;
-    uint32_t number; /* of the algorithm */
+    uint32_t number; /* bytes of the algorithm */
 } Product;
 
 static char *memory(const Layout *l, uint64_t at)
@@ -289,7 +290,7 @@ static char *memory(const Layout *l, uint64_t at)
     return standin_memory(at, (size_t)(last * (l->type == F32 ? 4 : 2)));
 }
 
-/* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32.f32 does. */
+/* Rounds to 10 bits of mantissa, ties away from zero, like cvt.rna.tf32.f32. */
 static double to_tf32(double value)
 {
     float narrow = (float)value;
@@ -307,7 +308,7 @@ static double element(const Layout *l, const char *at, bool transposed, int64_t 
     return load(at, l->type, batch * l->stride + (transposed ? j + i * l->lead : i + j * l->lead));
 }
 
-/* Of an operand of the product, as the compute type has it. */
+/* An element of an operand, converted to the compute type. */
 static double factor(const Product *p, const Layout *l, const char *at, bool transposed,
                      int64_t batch, int64_t i, int64_t j)
 {
@@ -317,7 +318,7 @@ static double factor(const Product *p, const Layout *l, const char *at, bool tra
 
 static double gelu_inside(double x) { return 0.79788456080286535588 * (x + 0.044715 * x * x * x); }
 
-/* What becomes of the sum of row i and column j. */
+/* Applies the epilogue to the sum of row i and column j. */
 static double finish(const Product *p, double x, int64_t i, int64_t j)
 {
     const uint32_t e = p->desc.epilogue;
@@ -339,7 +340,7 @@ static double finish(const Product *p, double x, int64_t i, int64_t j)
     return e & GELU ? 0.5 * x * (1 + tanh(gelu_inside(x))) : x;
 }
 
-/* Sums over k of A's rows, or of B's columns. */
+/* The sums over k of A's rows, or of B's columns. */
 static void sum_operand(const Product *p, const char *from)
 {
     const bool left = p->desc.epilogue == SUM_A;
@@ -356,7 +357,7 @@ static void sum_operand(const Product *p, const char *from)
     }
 }
 
-typedef struct Line { /* of op(A) and a column of op(B) */
+typedef struct Line { /* the product of a row of op(A) and a column of op(B) */
     const Product *p;
     const char *a, *b;
     int64_t batch, i, j;
@@ -393,7 +394,7 @@ static double sum_in_parts(const Line *l, int64_t inner)
     return sum;
 }
 
-/* The algorithm that the GPU does fastest: others take a second longer, on its clock. */
+/* The algorithm that is fastest on the GPU: on the GPU's clock all others take a second longer. */
 static uint32_t fastest(void) { return (uint32_t)setting("fast", 0); }
 
 static void multiply(const void *context)

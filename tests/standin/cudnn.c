@@ -181,7 +181,8 @@ static bool is_good_tensor(const Desc *t)
     return is;
 }
 
-/* Extents that differ are 1 in x or, of heads that share a head of keys, a divisor. */
+/* Checks broadcasting: if two extents differ, x has extent 1 or, if heads share a head of keys, a
+ * divisor. */
 static bool broadcasts(const Desc *x, const Desc *y, int dims, bool heads)
 {
     for (int d = 0; d < dims; d++)
@@ -237,7 +238,7 @@ static bool is_good_reduction(const Desc *op)
            broadcasts(y, x, RANK, mode == 0);
 }
 
-/* The same memory with other extents. */
+/* Checks that a tensor is the same memory with other extents. */
 static bool is_good_reshape(const Desc *op)
 {
     const Desc *x = cudnn_desc(op, 2200), *y = cudnn_desc(op, 2201);
@@ -245,7 +246,7 @@ static bool is_good_reshape(const Desc *op)
            cudnn_number(y, 907, 0);
 }
 
-/* Tensors that an op reads or writes, NULL where it has none; the last one is written. */
+/* The tensors that an op reads or writes, NULL if it has fewer; the last one is written. */
 static uint32_t tensors_of(const Desc *op, const Desc *ret[RANK])
 {
     static const int attributes[][RANK] = {
@@ -259,7 +260,7 @@ static uint32_t tensors_of(const Desc *op, const Desc *ret[RANK])
     return RANK;
 }
 
-/* Before op number `at`, who made the tensor; -1: nobody. */
+/* The op before number `at` that makes the tensor; -1: there is none. */
 static int64_t maker(const Value *ops, int64_t at, const Desc *tensor)
 {
     const Desc *of[RANK];
@@ -277,7 +278,7 @@ static bool is_op(const Desc *desc)
            desc->type == RESHAPE_OP;
 }
 
-/* Of equal numbers are only the same tensors. */
+/* Two tensors with the same number must be equal. */
 static bool has_own_number(const Value *ops, const Desc *tensor)
 {
     const Desc *of[RANK];
@@ -312,10 +313,10 @@ static bool is_good_graph(const Desc *graph)
     return true;
 }
 
-/* Engines whose sums are in one order with all of these knobs, and in any order otherwise. */
+/* Engines that add in one order if all these knobs are set, and in any order otherwise. */
 static const struct {
     int64_t engine, oldest, older_than;
-    bool through_memory; /* dq is the copy of a tensor in f32 that has memory */
+    bool through_memory; /* for an engine with which dq is the copy of an f32 tensor in memory */
     int64_t knobs[MOST_KNOBS][2];
 } in_order[] = {
     {6, 92500, 1000000, true, {{40, 2}, {41, 1}, {24, 2}, {38, 0}, {27, 0}, {14, 4}}},
@@ -345,7 +346,7 @@ static bool has_knob(const Desc *config, int64_t type, int64_t value)
     return false;
 }
 
-/* Whether the graph copies a tensor that has memory. */
+/* Whether the graph copies a tensor that has memory of its own. */
 static bool copies(const Desc *graph)
 {
     const Value *ops = cudnn_value(graph, 801);
@@ -417,7 +418,8 @@ int cudnnBackendFinalize(Desc *desc)
             return fail(BAD, "an attribute is missing", desc);
     if (desc->done || !makes_sense(desc))
         return fail(BAD, "it makes no sense", desc);
-    if (desc->type == CONFIG) { /* with its graph, as those have that are proposed */
+    if (desc->type == CONFIG) { /* the configuration contains its graph, as those that are proposed
+                                 * do */
         desc->any_order = !is_in_order(desc);
         desc->set[desc->n_set++] = (Value){301, 1, calloc(1, sizeof(int64_t))};
         desc->set[desc->n_set - 1].at[0] =
@@ -429,8 +431,8 @@ int cudnnBackendFinalize(Desc *desc)
     return OK;
 }
 
-/* Attention has products of its scores; with more than two it is a gradient, which may be added up
- * in any order. */
+/* Attention has two products. With more than two it is a gradient, whose terms may be added in any
+ * order. */
 static uint32_t products(const Desc *graph)
 {
     const Value *ops = cudnn_value(graph, 801);
@@ -465,8 +467,8 @@ long long cudnn_setting(const char *name)
     return standin_setting(own, standin_setting(all, 0));
 }
 
-/* Of a plan: backward all gradients of scores, as the library has them where it proposed the
- * plan. */
+/* The workspace of a plan: in the backward pass all gradients of scores, which the library needs if
+ * it proposed the plan. */
 static int64_t workspace_of(const Desc *plan)
 {
     const Desc *config = cudnn_desc(plan, 401), *graph = cudnn_desc(config, 301);
@@ -479,7 +481,7 @@ static int64_t workspace_of(const Desc *plan)
         const int64_t *e = op->type == MATMUL_OP ? extents(cudnn_desc(op, 1522)) : NULL;
         const int64_t bytes =
             e ? 2 * e[0] * e[1] * ((e[2] + 63) / 64 * 64) * ((e[3] + 127) / 128 * 128) : 0;
-        most = most == 0 ? bytes : most; /* the first product is that of the scores */
+        most = most == 0 ? bytes : most; /* the first product computes the scores */
     }
     return 256 + (products(graph) > 2 ? most + cudnn_setting("cudnn_scores") : 0) +
            cudnn_setting("cudnn_bytes");
@@ -518,7 +520,8 @@ int cudnnBackendGetAttribute(const Desc *desc, int attribute, int type, int64_t 
 
 /* ---- work ---- */
 
-/* Each tensor of the graph that has memory is in the pack, at an address that it can have. */
+/* Checks that the pack contains each tensor of the graph that has memory, at an address that is
+ * possible for it. */
 static bool has_operands(const Desc *graph, CudnnWork *work, const int64_t *ids, const int64_t *at,
                          int64_t n)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by cudnn.c, the stand-in's descriptors, and cudnn_run.c, which does what a graph says. */
+/* Shared by cudnn.c, which has the stand-in's descriptors, and cudnn_run.c, which executes
+ * graphs. */
 #ifndef DT_TESTS_STANDIN_CUDNN_H
 #define DT_TESTS_STANDIN_CUDNN_H
 
 #include "standin.h"
 
 enum { RANK = 4, MOST_KNOBS = 6, MOST_OPS = 64, MOST_SET = 16, MOST_POINTERS = 32 };
-/* Numbers of cuDNN's enumerations, as its documentation has them. */
+/* Values of cuDNN's enumerations, according to its documentation. */
 enum {
     POINTWISE = 0,
     ENGINE = 2,
@@ -40,7 +41,7 @@ enum {
 };
 
 typedef struct Desc Desc;
-typedef struct Value { /* of an attribute */
+typedef struct Value { /* number of an attribute */
     int attribute;
     int64_t n, *at; /* integers, enumerations and addresses, 8 bytes each */
 } Value;
@@ -49,28 +50,30 @@ struct Desc {
     bool done;
     Value set[MOST_SET];
     uint32_t n_set;
-    bool any_order; /* of a proposal, its engine and its plan: sums are taken in any order */
+    bool any_order; /* of a proposal, its engine and its plan: whether sums are added in any
+                     * order */
 };
 
-const Value *cudnn_value(const Desc *desc, int attribute); /* NULL: it is not set */
+const Value *cudnn_value(const Desc *desc, int attribute); /* The attribute; NULL: it is not set */
 int64_t cudnn_number(const Desc *desc, int attribute, int64_t otherwise);
-/* of an attribute that is one; NULL: it is not set */
+/* The descriptor that is an attribute's value; NULL: it is not set */
 const Desc *cudnn_desc(const Desc *desc, int attribute);
 
-/* A plan's graph on these operands, by number of the tensor. */
+/* Runs a plan's graph on these operands, by number of the tensor. */
 typedef struct CudnnWork {
     const Desc *graph;
     int64_t ids[MOST_POINTERS];
     uint64_t at[MOST_POINTERS], workspace;
-    float value[MOST_POINTERS]; /* of those in the process */
+    float value[MOST_POINTERS]; /* addresses of those that are in memory of the process */
     uint32_t n;
-    int64_t bytes; /* of the workspace */
+    int64_t bytes; /* address of the workspace */
     bool any_order;
 } CudnnWork;
 void cudnn_run(const void *work);
-/* Of DT_STANDIN: that of this GPU ("cudnn_slow1="), else of all; 0: there is none. */
+/* The number after a word of DT_STANDIN: for this GPU ("cudnn_slow1="), else for all; 0: there is
+ * none. */
 long long cudnn_setting(const char *name);
-int64_t cudnn_elements(const Desc *tensor); /* from the first to the last one, in memory */
+int64_t cudnn_elements(const Desc *tensor); /* bytes from the first to the last element in memory */
 size_t cudnn_element_bytes(int64_t dtype);
 
 #endif

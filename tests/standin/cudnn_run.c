@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a graph of cuDNN means, op by op in double; what lies between ops is rounded as its tensor
- * says (cudnn.h). */
+/* Executes a graph of cuDNN, op by op in double. Values between ops are rounded to the type of
+ * their tensor (cudnn.h). */
 #include "cudnn.h"
 
 #include "base/half.h"
@@ -12,8 +12,8 @@
 
 enum { SLOWLY = 10 };
 
-/* A tensor of the graph: elements of its own if it lies between ops, one number, or memory of the
- * device. */
+/* A tensor of the graph: with elements of its own if it lies between ops, one number, or memory of
+ * the device. */
 typedef struct Held {
     const Desc *desc;
     const int64_t *extent, *stride;
@@ -68,8 +68,8 @@ static Held *hold(Run *r, const Desc *desc)
     return h;
 }
 
-/* Where an index is; extents of 1, and of heads that others share, are gone through more than
- * once. */
+/* The place of an element. Indices along extents of 1, and along heads that others share, are
+ * visited more than once. */
 static int64_t place(const Held *h, const int64_t index[RANK], const int64_t *all)
 {
     int64_t at = 0;
@@ -181,7 +181,7 @@ static void run_reduction(Run *r, const Desc *op)
     Held *y = hold(r, cudnn_desc(op, 1611));
     int64_t index[RANK] = {0}, inner[RANK], over[RANK];
     for (int d = 0; d < RANK; d++)
-        over[d] = x->extent[d] / y->extent[d]; /* of heads those that share one */
+        over[d] = x->extent[d] / y->extent[d]; /* if heads share a head: the heads that do */
     do {
         double all = most ? -INFINITY : 0;
         memset(inner, 0, sizeof inner);
@@ -206,8 +206,8 @@ static void run_reshape(Run *r, const Desc *op)
     } while (next(index, y->extent));
 }
 
-/* The workspace is the library's: what lies there is lost. On the device's clock it takes no time,
- * or ten seconds. */
+/* The workspace belongs to the library: its old contents are lost. On the device's clock the graph
+ * takes no time, or ten seconds. */
 void cudnn_run(const void *work)
 {
     Run *r = calloc(1, sizeof *r);

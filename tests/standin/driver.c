@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcuda.so.1: the driver (standin.h). */
+/* libcuda.so.1: the stand-in for the driver (standin.h). */
 #include "graph.h"
 #include "kir/kir.h"
 
@@ -44,7 +44,7 @@ int cuInit(unsigned flags)
 
 int cuDriverGetVersion(int *ret_version)
 {
-    if (standin_setting("stub=", 0)) /* which leaves the number as it was */
+    if (standin_setting("stub=", 0)) /* a deaf wait, which changes nothing */
         return STUB;
     *ret_version = (int)standin_setting("driver=", 13000);
     return OK;
@@ -158,7 +158,7 @@ int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
     close(fd);
     if (at == MAP_FAILED || real == MAP_FAILED)
         return NO_MEMORY;
-    memset(real, 0xcd, bytes); /* a device clears nothing */
+    memset(real, 0xcd, bytes); /* memory of a device is not cleared */
     held[slot].at = at;
     held[slot].real = real;
     held[slot].bytes = bytes;
@@ -169,8 +169,8 @@ int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
     return OK;
 }
 
-/* DT_STANDIN_LEFT: what memory holds when it is given back is left in this path, GPU and number of
- * the allocation. */
+/* DT_STANDIN_LEFT: when memory is freed, its contents are written to a file whose name consists of
+ * this path, the GPU and the number of the allocation. */
 static void leave(int i)
 {
     char path[4200];
@@ -199,7 +199,7 @@ int cuMemFree_v2(uint64_t at)
     return INVALID;
 }
 
-/* Memory of the host that the device may write to, which has another address there. */
+/* Host memory to which the device may write; the device sees it at another address. */
 enum { SEEN = 8, PORTABLE = 1, DEVICE = 2, REGISTERED = 712 };
 static const uint64_t elsewhere = 1ull << 62;
 static struct {
@@ -259,7 +259,7 @@ int cuMemHostAlloc(void **ret_at, size_t bytes, unsigned flags)
     return bytes && !flags ? *ret_at ? OK : NO_MEMORY : INVALID;
 }
 
-/* What still lies there is not written any more. */
+/* Work on freed memory is dropped: nothing writes there any more. */
 int cuMemFreeHost(void *at)
 {
     free(at);
@@ -295,7 +295,7 @@ typedef struct Item {
     StandinWork *work; /* or: */
     StandinTry *attempt;
     struct Item *next;
-    unsigned long long number; /* of all that was begun */
+    unsigned long long number; /* number of all work that was begun */
     max_align_t context[];
 } Item;
 
@@ -304,7 +304,7 @@ struct Stream {
     struct Stream *next;
     Capture capture;
 };
-static Stream *streams; /* the newest first */
+static Stream *streams; /* list of streams, the newest first */
 
 int cuStreamCreate(Stream **ret_stream, unsigned flags)
 {
@@ -318,7 +318,7 @@ int cuStreamCreate(Stream **ret_stream, unsigned flags)
     return OK;
 }
 
-static int fault; /* after one nothing runs any more */
+static int fault; /* after an error nothing runs any more */
 
 static int begin(Stream *stream, StandinWork *work, StandinTry *attempt, const void *context,
                  size_t bytes)
@@ -351,7 +351,7 @@ int standin_begin_try(Stream *stream, StandinTry *attempt, const void *context, 
     return begin(stream, NULL, attempt, context, bytes);
 }
 
-/* One item, if it can end now. */
+/* Runs one item, if it can end now. */
 static bool advance(Stream *stream)
 {
     Item *item = stream->first;
@@ -391,7 +391,7 @@ static void advance_begun(void)
         advance(first);
 }
 
-/* Some of them, as far as chance has it. */
+/* Runs some items, as many as a random number says. */
 static void advance_some(unsigned seed)
 {
     static unsigned state;
@@ -403,7 +403,7 @@ static void advance_some(unsigned seed)
     }
 }
 
-/* Who asks lets time go by. */
+/* A caller that asks for the state lets time pass. */
 static void advance_all(void)
 {
     const char *words = getenv("DT_STANDIN");
@@ -473,13 +473,13 @@ int cuStreamDestroy_v2(Stream *stream)
 typedef struct Event {
     struct timespec at;
     double spent;
-    unsigned long long recorded, passed; /* so often */
+    unsigned long long recorded, passed; /* it was recorded this many times */
     bool has_time;
-    Graph *graph; /* it was last recorded while its stream was captured: behind this node */
+    Graph *graph; /* when it was last recorded, its stream was captured: it belongs to this node */
     int node;
 } Event;
 
-typedef struct Mark { /* of an event that was recorded so often */
+typedef struct Mark { /* waits for an event that was recorded this many times */
     Event *event;
     unsigned long long number;
 } Mark;
@@ -495,12 +495,12 @@ int cuEventCreate(Event **ret_event, unsigned flags)
 
 int cuEventDestroy_v2(Event *event)
 {
-    if (event->passed == event->recorded) /* else work still knows it */
+    if (event->passed == event->recorded) /* otherwise work still refers to it */
         free(event);
     return OK;
 }
 
-static double spent; /* seconds that nobody has waited */
+static double spent; /* seconds for which nobody has waited yet */
 
 void standin_spend(double seconds) { spent += seconds; }
 
@@ -528,7 +528,7 @@ static bool has_passed(const void *context)
     return mark->event->passed >= mark->number;
 }
 
-/* For what was recorded before, and for nothing if nothing was. */
+/* Waits for what the event recorded; if nothing was recorded, the wait has no effect. */
 int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
 {
     static long long n_waits;
@@ -546,7 +546,7 @@ int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
     return standin_begin_try(stream, has_passed, &(Mark){event, event->recorded}, sizeof(Mark));
 }
 
-/* hasty=1: whoever asks for an event is told that it has passed. */
+/* hasty=1: a caller that asks for an event is told that it has happened. */
 static bool is_hasty(void) { return standin_setting("hasty=", 0) != 0; }
 
 int cuEventQuery(const Event *event)
@@ -602,7 +602,8 @@ static void do_copy(const void *context)
 {
     const Move *m = context;
     char *to = standin_memory(m->to, m->bytes), *from = standin_memory(m->from, m->bytes);
-    for (size_t i = m->bytes; i-- > 0;) /* overlapping ones come out wrong, as they may */
+    for (size_t i = m->bytes; i-- > 0;) /* copies that overlap give wrong results, as the driver
+                                         * allows */
         to[i] = from[i];
 }
 
@@ -650,7 +651,7 @@ int cuStreamWriteValue32_v2(Stream *stream, uint64_t to, uint32_t value, unsigne
                : standin_begin(stream, do_write, &(Move){to, value, sizeof value}, sizeof(Move));
 }
 
-/* Rows of two places of the device, which do not overlap. */
+/* Copies rows between two places of the device, which do not overlap. */
 typedef struct Side {
     size_t x, y;
     int kind;
@@ -692,7 +693,7 @@ struct Module {
     int fd;
 };
 
-/* Up to the end of the table of sections, which linkers put last. */
+/* The size of the image: up to the end of the section table, which linkers put last. */
 static size_t length_of(const void *image)
 {
     Elf64_Ehdr head;
@@ -742,14 +743,15 @@ int cuModuleUnload(struct Module *module)
 
 typedef struct Function {
     Kernel *kernel;
-    DtKirKernel *text; /* if it is interpreted, all of it by the first of two launches */
+    DtKirKernel *text; /* if the kernel is interpreted, the first of its two launches does
+                        * everything */
     bool is_second;
-    int counts[2]; /* of pointers and integers, which the image says as NAME_counts */
-    int shared;    /* bytes that its blocks may share beyond the usual */
+    int counts[2]; /* numbers of pointers and integers, which the image has as NAME_counts */
+    int shared;    /* bytes of shared memory that its blocks may use beyond the default limit */
 } Function;
 
-/* "dt_k3_pieces" and "dt_k3_finish" are the launches of a kernel in pieces, with the address of a
- * workspace. */
+/* "dt_k3_pieces" and "dt_k3_finish" are the two launches of a kernel in pieces; both get the
+ * address of a workspace. */
 static int find_text(Function **ret_function, const struct Module *module, const char *name)
 {
     char symbol[100];
@@ -766,7 +768,7 @@ static int find_text(Function **ret_function, const struct Module *module, const
     function->is_second = strcmp(suffix, "_finish") == 0;
     function->counts[0] = (int)dt_kir_pointers(kernel) + (*suffix != 0);
     function->counts[1] = (int)dt_kir_integers(kernel);
-    for (int i = 0; i < 2; i++) /* a struct has a member of each sort */
+    for (int i = 0; i < 2; i++) /* the struct has a member for each kind of argument */
         function->counts[i] += function->counts[i] == 0;
     *ret_function = function;
     return OK;
@@ -787,7 +789,7 @@ int cuModuleGetFunction(Function **ret_function, struct Module *module, const ch
         return NOT_FOUND;
     }
     memcpy(function->counts, n, sizeof function->counts);
-    *ret_function = function; /* as long as the process */
+    *ret_function = function; /* never freed: it lives as long as the process */
     return OK;
 }
 
@@ -799,10 +801,11 @@ int cuFuncSetAttribute(Function *function, int attribute, int value)
     return OK;
 }
 
-enum { ARGUMENTS = 512, USUAL = 48 << 10 }; /* bytes that a block shares; an argument has 4 KiB */
+enum { ARGUMENTS = 512, USUAL = 48 << 10 }; /* bytes of shared memory of a block; arguments have 4
+                                             * KiB */
 typedef struct Launch {
     Function function;
-    uint64_t arguments[ARGUMENTS]; /* pointers, then integers */
+    uint64_t arguments[ARGUMENTS]; /* pointers first, then integers */
 } Launch;
 
 static void do_fault(const void *context)
@@ -817,7 +820,8 @@ static bool do_hang(const void *context)
     return false;
 }
 
-/* From the real address of an argument to either end of the allocation that it lies in. */
+/* The distances from the real address of an argument to both ends of the allocation that contains
+ * it. */
 static DtKirRange range_of(const char *real)
 {
     for (int i = 0; i < MOST; i++)
@@ -847,7 +851,7 @@ static void do_launch(const void *context)
     Launch l = *(const Launch *)context;
     for (int i = 0; i < l.function.counts[0] + l.function.counts[1]; i++) {
         char *real = find(l.arguments[i], 0);
-        /* of a kernel without any: nothing */
+        /* for a kernel without any: nothing */
         l.arguments[i] = real ? (uint64_t)(uintptr_t)real : l.arguments[i];
     }
     const long long ms = standin_setting("sleeps=", 0);
@@ -870,7 +874,7 @@ int cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigne
         block_y != 1 || block_z != 1 || extra || n > ARGUMENTS)
         return INVALID;
     if (shared_bytes > (unsigned)(function->shared > USUAL ? function->shared : USUAL))
-        return INVALID; /* more than a block has without being asked */
+        return INVALID; /* more than a block gets without asking for it */
     if (!retained[current])
         return WRONG_CONTEXT;
     if (standin_setting("registers=", 0) * block_x > 65536)

@@ -38,7 +38,7 @@ train {
 cluster twins { gpus = 2; gpu = "cpu" }
 parallel twice on twins { mesh twin = 2; shard batch on twin }
 """
-# The epilogue of bias and GELU that keeps its input; that of a bias; all of them.
+# The epilogue of bias and GELU that keeps its input; that of a bias; all epilogues.
 SAVES, BIAS, ALL = 164, 4, 4096
 
 
@@ -160,7 +160,7 @@ def with_one_form(text, of_step, own_record):
                      if number(records[i], "ref") == gemm and " instead=" in records[i]]
     one, two = (step, predict) if of_step else (predict, step)
     body = records[all_of["BODY"][number(records[one], "instead") - 1]]
-    for n in range(number(body, "n_insts")):  # it is nobody's second form any more
+    for n in range(number(body, "n_insts")):  # now it is nobody's second form
         inst = records[all_of["INST"][number(body, "first_inst") + n]]
         for a in range(number(inst, "n_args")):
             at = all_of["ARGS"][number(inst, "first_arg") + a]
@@ -198,7 +198,7 @@ def check_shared(dtc, dtrun):
 
 
 def edits(text):
-    """Of a plan's text, by name: its text with a second form that is another one."""
+    """Texts of plans by name: each has a second form that computes something else."""
     records = text.split("\n")
     product = next(i for i, line in enumerate(records) if re.match("INST .*instead=", line))
     body = int(re.search(r"instead=(\d+)", records[product])[1]) - 1

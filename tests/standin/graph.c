@@ -10,7 +10,7 @@ typedef struct Node {
     StandinWork *work; /* or: */
     StandinTry *attempt;
     void *context;
-    int after[2]; /* nodes that it waits for; -1: none */
+    int after[2]; /* nodes for which it waits; -1: none */
 } Node;
 
 struct Graph {
@@ -130,7 +130,7 @@ static bool is_ready(const Run *run, int i)
            (after[1] < 0 || run->done[after[1]]);
 }
 
-/* One node of those that could be next: the first, the last, or as it comes. */
+/* Chooses one of the nodes that could run next: the first, the last, or a random one. */
 static bool advance(const Run *run)
 {
     static unsigned state = 1;
@@ -170,5 +170,5 @@ int cuGraphLaunch(Graph *graph, Stream *stream)
                                   : standin_begin_try(stream, do_run, &run, sizeof run);
 }
 
-/* The stand-in's graphs that run are the graphs themselves. */
+/* A graph that can be launched is in this stand-in the graph itself. */
 int cuGraphDestroy(const Graph *graph) { return graph ? OK : INVALID; }

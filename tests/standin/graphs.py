@@ -38,7 +38,9 @@ train {
   eval = every(1, steps = 3, data = next_token(synthetic(0, vocab)))
 }
 """
-PROGRAMS = [  # name, file, layout, GPUs, arguments of dtc, of dtrun, what its log says of the entry "step"
+# name, file, layout, GPUs, arguments of dtc, of dtrun, what the log says about the graphs of entry
+# "step"
+PROGRAMS = [
     ("gpt", os.path.join(ROOT, "examples/quickstart.dsl"), "none", 1, ["--data=synthetic", *SMALL], [], r"2 graphs of \d+ instr.*, 1 outside"),
     ("draws", "draws.dsl", "none", 1, [], [], r"2 graphs of \d+ instructions, 1 outside of them$"),
     ("micro", ZERO, "z2", 4, [], [], r"[2-9]\d* graphs of"),
@@ -93,7 +95,7 @@ def check_refused(dtc, dtrun):
 
 
 def check_fault(dtrun):
-    """Of a kernel that was captured: the run ends."""
+    """A kernel that was captured fails: the run ends."""
     os.environ["DT_STANDIN"] = "gpus=1 fault=60"
     said = run(dtrun, "gpt.plan", "--quiet", "--steps", str(STEPS), "--graph", wants=1)
     assert "rank 0 failed: the GPU failed to" in said and "an illegal memory access" in said, said

@@ -12,7 +12,8 @@ for name in cuda cublasLt cudnn nccl; do
         echo "skipped: there is no $name.h here"
         skipped=$((skipped + 1))
     elif ! $cc $options "$here/headers_$name.c" ||
-        $cc $options -DWRONG "$here/headers_$name.c" 2>/dev/null; then # which has one wrong number
+        # a copy of the header in which one number is wrong
+        $cc $options -DWRONG "$here/headers_$name.c" 2>/dev/null; then
         echo "failed: $name.h"
         failed=$((failed + 1))
     else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime/cuda_products.c and cuda_lt.h against cublasLt.h. */
+/* Compares the numbers in runtime/cuda_products.c and cuda_lt.h with those in cublasLt.h. */
 #include <cublasLt.h>
 
 #include "headers_same.h"
@@ -28,7 +28,7 @@ SAME(sizeof(cublasLtMatmulHeuristicResult_t), sizeof(DtLtProposal))
 SAME_PLACE(cublasLtMatmulHeuristicResult_t, workspaceSize, DtLtProposal, workspace)
 SAME_PLACE(cublasLtMatmulHeuristicResult_t, state, DtLtProposal, state)
 SAME_PLACE(cublasLtMatmulHeuristicResult_t, wavesCount, DtLtProposal, waves)
-/* The table by epilogue, and the types of elements. */
+/* The table by epilogue, and the types of elements, are compared with the header's. */
 SAME(CUBLASLT_EPILOGUE_DEFAULT, 1)
 SAME(CUBLASLT_EPILOGUE_RELU, 2)
 SAME(CUBLASLT_EPILOGUE_BIAS, 4)

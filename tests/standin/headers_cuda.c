@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime/cuda_driver.h against cuda.h. */
+/* Compares runtime/cuda_driver.h with cuda.h. */
 #include <cuda.h>
 
 #include "headers_same.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime/cuda_attend_graph.c against cudnn.h. */
+/* Compares runtime/cuda_attend_graph.c with cudnn.h. */
 #include <cudnn.h>
 
 #include "headers_same.h"

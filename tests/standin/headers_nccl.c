@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime/nccl.h against NCCL's. */
+/* Compares runtime/nccl.h with NCCL's header. */
 #include <nccl.h>
 
 #include "headers_same.h"

@@ -22,7 +22,7 @@ MOE = "-D batch=2 -D pool=2 -D seq=16 -D vocab=64 -D layers=2 -D embed=32 -D ffn
 BF16 = ["--set", "train.precision=mixed(compute = bf16, params = f32, grads = f32)"]
 PROGRAMS = [("gpt", "examples/quickstart.dsl", SMALL, False), ("gpt, bf16", "examples/quickstart.dsl", SMALL + BF16, True),
             ("queries without keys, bf16", "later.dsl", SMALL + BF16, True), ("experts", "examples/moe.dsl", MOE, True)]
-FEW = ("gpt", "queries without keys, bf16")  # that always run
+FEW = ("gpt", "queries without keys, bf16")  # programs that always run
 
 
 def run(*command, units=0, wants=(0,)):
@@ -33,7 +33,8 @@ def run(*command, units=0, wants=(0,)):
 
 
 def check(dtc, dtrun, file, more, is_16):
-    for units in range(4 if is_16 else 2):  # of another machine, and of wrong ones, texts are other ones in 16 bits
+    # of another machine, and of wrong ones, the texts differ in 16 bits
+    for units in range(4 if is_16 else 2):
         run(dtc, file, "--parallel", "none", "--data=synthetic", "--target=sm_90a", "-o", "%d.plan" % units, *more,
             units=units)
     step = ["--quiet", "--steps", "1", "--attention", "generated", "--set", "eval.every=0"]

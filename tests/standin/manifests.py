@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Manifests of checkpoints, changed by tests."""
+"""Changes manifests of checkpoints, for tests."""
 import ctypes
 import json
 
 
 def rewrite(path, change):
-    """change(manifest) edits it in place; the file then has the digest that it has to have (runtime/manifest.c)."""
+    """change(manifest) edits the manifest in place; after that the file gets the right digest
+    (runtime/manifest.c)."""
     library = ctypes.CDLL("libxxhash.so.0")
     library.XXH3_64bits.restype = ctypes.c_uint64
     with open(path) as file:

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libnccl.so.2: communicators that do not block, by their documented meaning (standin.h). Ranks are
- * processes of one machine, which share a file of memory; who has the id finds it. A call is done,
- * and its work on the stream, only after the communicator was asked for its state some times; a
- * call before that is a mistake of the caller and refused. Work ends when all members have come to
- * theirs, after some tries more. Members that disagree about what they do are told so.
+ * processes of one machine, which share a file in memory; a process that has the id finds the file.
+ * A call is complete, and its work is on the stream, only after the caller has asked for the
+ * communicator's state several times. A call before that is an error of the caller and is refused.
+ * Work ends when all members have begun theirs, and after some more attempts. If members do not do
+ * the same, they get an error.
  *
  * Every operation is messages: for each pair of ranks of a communicator there is a box that holds
  * one, and the sender has ended when it was taken. */
@@ -37,12 +38,14 @@ typedef struct Box {
     char data[ROOM];
 } Box;
 
-typedef struct Region { /* of a communicator, or several that have no member in common */
+typedef struct Region { /* memory of a communicator, or of several communicators that have no member
+                         * in common */
     _Atomic uint32_t came;
-    _Atomic uint32_t met[MOST][MOST]; /* a rank has had messages for another one */
+    _Atomic uint32_t met[MOST][MOST]; /* whether a rank has already exchanged messages with another
+                                       * one */
     int color[MOST], key[MOST];
     Asks asks;
-    Box boxes[MOST][MOST]; /* from, to: ranks of the whole */
+    Box boxes[MOST][MOST]; /* from, to: numbers of ranks in the whole run */
 } Region;
 
 typedef struct World {
@@ -71,14 +74,15 @@ typedef struct Comm Comm;
 struct Comm {
     World *world;
     Region *region;
-    int n, me, ranks[MOST]; /* ranks of the whole */
+    int n, me, ranks[MOST]; /* numbers of the ranks in the whole run */
     int state;              /* OK, PROGRESS, or an error */
-    int polls;              /* that are left of PROGRESS */
-    Op *begun;              /* goes to the stream then */
-    Comm **split;           /* where the communicator that is being made goes */
-    int n_split;            /* that were made */
+    int polls;              /* how often PROGRESS is still returned */
+    Op *begun;              /* work that then goes to the stream */
+    Comm **split;           /* where the address of the communicator that is being made is stored */
+    int n_split;            /* number of communicators that were made */
     int is_new, is_aborted, is_over;
-    int policy, splits_policy; /* 2: copy engines gather; of the one that is being made */
+    int policy, splits_policy; /* 2: copy engines gather; it belongs to the communicator that is
+                                * being made */
     Windows windows;
 };
 
@@ -93,15 +97,15 @@ struct Op {
     Comm *comm;
     Stream *stream;
     int kind, type, op, tries, n;
-    unsigned long long number; /* of this process's */
-    int is_resident, is_copied; /* copied: no kernel */
+    unsigned long long number; /* number of this process's operations */
+    int is_resident, is_copied; /* copied: by a copy engine, without a kernel */
     uint64_t from, to;
     Where from_in, to_in;
-    size_t count; /* elements: of what a member gets, of an all-gather: gives */
+    size_t count; /* elements: that a member receives; in an all-gather: that it sends */
     Part parts[PARTS];
 };
 
-/* A few times: of polls and of tries. */
+/* A small number of polls, or of attempts. */
 static int some(void)
 {
     static unsigned seed;
@@ -161,7 +165,7 @@ static double join(int op, double a, double b)
     return op == SUM ? a + b : op == PROD ? a * b : op == MAX ? (b > a ? b : a) : (b < a ? b : a);
 }
 
-/* Of f32 and 16 bits: in f32. */
+/* Adds f32 or 16-bit values, in f32. */
 static double round_sum(int type, double value)
 {
     return type == 8 || type == 4 ? value : (double)(float)value;
@@ -251,17 +255,18 @@ static void finish(Op *op)
 
 /* ---- which kernels run ---- */
 
-static unsigned long long n_ops, n_launched; /* begun by the process; by the device */
+static unsigned long long n_ops, n_launched; /* number of messages that the process has begun; that
+                                              * the device has begun */
 static int n_resident;
 
-/* Kernels begin in the order of calls, if the library was told to see to that. */
+/* Kernels start in the order of calls, if the library was told to ensure that. */
 static int keeps_order(void)
 {
     const char *word = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
     return standin_setting("nccl=", 22809) >= 22600 && word && atoi(word) == 1;
 }
 
-/* Whether its kernel runs, or now begins to. */
+/* Whether the operation's kernel is running, or can start now. */
 static int has_room(Op *op)
 {
     const int most = (int)standin_setting("resident=", 0);
@@ -275,7 +280,7 @@ static int has_room(Op *op)
     return 1;
 }
 
-/* Faults of messages that tests ask for. */
+/* The faults of messages that tests ask for. */
 static int hangs(const Op *op)
 {
     static long long n_messages;
@@ -285,7 +290,7 @@ static int hangs(const Op *op)
         return 0;
     if (hung == op)
         return 1;
-    n_messages += op->tries == 0; /* once */
+    n_messages += op->tries == 0; /* only once */
     if (op->tries == 0 && n_messages == standin_setting("message_dies=", 0))
         raise(SIGKILL);
     if (op->tries == 0 && n_messages == standin_setting("message_hangs=", 0))
@@ -293,7 +298,8 @@ static int hangs(const Op *op)
     return hung == op;
 }
 
-/* One that tests ask for: its communicator is in error when the device has come to it. */
+/* A fault that tests ask for: the communicator has an error when the device has reached this
+ * operation. */
 static void upset(Op *op)
 {
     if (op->number && op->number == (unsigned long long)standin_setting("upset=", 0) &&
@@ -358,8 +364,8 @@ static Op *new_op(Comm *c, Stream *stream, int kind, int type, int op)
     return o;
 }
 
-/* Where its memory lies, and whether copy engines do it; bytes: of a block. False: memory of one
- * side alone, or part of it, is in a window. */
+/* Finds in which window the collective's memory is, and whether copy engines can do it; bytes:
+ * those of a block. False: only one side's memory, or a part of it, is in a window. */
 static int place(Op *o, size_t bytes)
 {
     Windows *w = &o->comm->windows;
@@ -452,7 +458,7 @@ int ncclGroupEnd(void)
     return begin(c);
 }
 
-/* All of a group have one communicator and stream here. */
+/* All calls of a group use the same communicator and stream here. */
 static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count, int type,
                    int peer)
 {
@@ -504,8 +510,8 @@ int ncclGetUniqueId(Id *ret_id)
     return fd >= 0 && ftruncate(fd, sizeof(World)) == 0 ? OK : SYSTEM;
 }
 
-/* Whether the library knows such a config, of a communicator that does not block; ret_policy: 0 if
- * it says none. */
+/* Whether the library accepts such a config for a communicator that does not block; ret_policy: 0
+ * if the config has no policy. */
 static int reads(const Config *config, int *ret_policy)
 {
     const int is_old = config->version == 21800 && config->size == offsetof(Config, name);
@@ -552,7 +558,7 @@ int ncclCommInitRankConfig(Comm **ret_comm, int n, Id id, int me, Config *config
     for (int m = 0; m < n; m++)
         c->ranks[m] = m;
     open_windows(c);
-    /* of several machines */
+    /* whether ranks of several machines take part */
     world->device[me] = standin_device() + 100 * (int)standin_setting("host=", 0);
     atomic_fetch_add(&world->joined, 1);
     *ret_comm = c;
@@ -573,7 +579,7 @@ int ncclCommSplit(Comm *c, int color, int key, Comm **ret_comm, Config *config)
     return begin(c);
 }
 
-/* Those of my color, by key. */
+/* The ranks of this rank's color, sorted by key. */
 static Comm *part_of(const Comm *c)
 {
     Region *region = &c->world->regions[c->n_split];
@@ -595,7 +601,7 @@ static Comm *part_of(const Comm *c)
     return part;
 }
 
-/* A first message between two ranks connects them, for which both have to call. */
+/* A first message between two ranks connects them; both ranks must call for that. */
 static int is_alone(const Comm *c)
 {
     for (int i = 0; c->begun && c->begun->kind == MESSAGE && i < c->begun->n; i++)
@@ -604,7 +610,7 @@ static int is_alone(const Comm *c)
     return 0;
 }
 
-/* Whether what the communicator is at depends on others who have not come. */
+/* Whether what the communicator is doing depends on other ranks that have not called yet. */
 static int waits(const Comm *c)
 {
     return is_alone(c) || windows_wait(&c->windows) ||
@@ -646,7 +652,7 @@ int ncclCommFinalize(Comm *c)
     return begin(c);
 }
 
-/* Work may still know it: it is there as long as the process. */
+/* Work may still refer to it, so it is kept until the process ends. */
 int ncclCommDestroy(Comm *c)
 {
     if (!windows_end(&c->windows, c->policy))
@@ -656,7 +662,7 @@ int ncclCommDestroy(Comm *c)
 
 int ncclCommAbort(Comm *c)
 {
-    if (depth > 0) { /* NCCL waits for ever for the end of the group */
+    if (depth > 0) { /* NCCL would wait for ever for the end of the group */
         fprintf(stderr, "stand-in of NCCL: a communicator is aborted inside a group\n");
         _exit(70);
     }

@@ -26,7 +26,9 @@ EIGHT = {
                  'pipeline h on pipe (schedule = "1f1b"); micro batch = 4; zero 1 on data, tensor'),
 }
 ZERO = "mesh data = 4; shard batch on data; micro batch = 2; zero %d on data"
-WINDOWS = {  # ranks, layout; whether there are windows whose flag is symmetric, others, gathers by copy engines
+# ranks, layout; whether there are windows with the symmetric flag, other windows, gathers by copy
+# engines
+WINDOWS = {
     "tensor": (2, LAYOUTS["tensor"][1].replace("; shard vocab on tensor (pad = 8)", ""), (True, False, False)),
     "zero1": (4, ZERO % 1, (True, True, False)),
     "zero2": (4, ZERO % 2, (True, False, False)),
@@ -37,7 +39,9 @@ WINDOWS = {  # ranks, layout; whether there are windows whose flag is symmetric,
 MOE = ["-D", "batch=4", "-D", "pool=2", "-D", "seq=16", "-D", "vocab=64", "-D", "layers=2", "-D", "embed=32", "-D", "ffn=32",
        "-D", "kv=2", "-D", "group=2", "-D", "head=8"]
 ONE_BY_ONE = 'cluster here { nodes = 1; gpus = %d; gpu = "cpu" }\nparallel %s on here { %s }\n'
-SUMS = ("data", "eight")  # also added up in another order: losses may be off by
+# also run with another order of additions: losses may then differ by roundings of f32 (6e-8) in
+# some hundred sums, twice; the test of layouts on processors has the same limit
+SUMS = ("data", "eight")
 OFF = 1e-5  # roundings of f32 (6e-8) in some hundred sums, twice; the test of layouts on processors has the same bound
 
 
@@ -117,7 +121,7 @@ def check_windows(dtc, dtrun, names):
 
 
 def check_machines(dtrun, plan, told, without):
-    """Where there are no copy engines, or no windows."""
+    """Machines without copy engines, or without windows."""
     for words, some, said in (("nccl=22705", True, ""), ("windowless=1", False, "note: NCCL has no windows for 3 of 3 pieces of memory")):
         os.environ["DT_STANDIN"] = "gpus=4 " + words
         assert train(dtrun, plan, "--overwrite", "--windows") == without, words
@@ -177,7 +181,8 @@ def check_failures(dtc, dtrun):
 
 
 def check_upset(dtc, dtrun):
-    """An error in a collective that was only started, while others wait behind it for another one."""
+    """An error in a collective that was only started, while others that follow it wait for another
+    one."""
     layout = "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; micro batch = 2; zero 2 on data"
     plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (4, "both", layout), "both")
     os.environ["DT_STANDIN"] = "gpus=4 only=1 upset=26"

@@ -34,9 +34,9 @@ static uint32_t add_file(uint32_t hash, const char *path)
     return hash;
 }
 
-/* A kernel cache finds images by the compiler's version, so the minor version is a hash of all that
- * images depend on beside the text: this library, the shim and its header, the host compiler, and
- * words of DT_STANDIN. */
+/* A kernel cache finds images by the compiler's version. So the minor version is a hash of
+ * everything on which images depend besides the text: this library, the shim and its header, the
+ * host compiler, and words of DT_STANDIN. */
 int nvrtcVersion(int *ret_major, int *ret_minor)
 {
     static uint32_t hash;
@@ -53,7 +53,7 @@ int nvrtcVersion(int *ret_major, int *ret_minor)
     const uint32_t words =
         (uint32_t)(standin_setting("units=", 0) * 31 + standin_setting("spills=", 0));
     *ret_major = 13;
-    /* no version of a device's compiler */
+    /* no compiler for a real device has this version */
     *ret_minor = (int)(1000 + (hash ^ words * 2654435761u) % 2000000000u);
     return OK;
 }
@@ -84,7 +84,7 @@ int nvrtcDestroyProgram(Program **program)
     return OK;
 }
 
-/* Writes `from` as `to`; where it stands in the text. NULL: it does not. */
+/* Replaces `from` by `to`; returns its place in the text. NULL: the text does not contain it. */
 static const char *write_changed(FILE *file, const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
@@ -94,8 +94,8 @@ static const char *write_changed(FILE *file, const char *text, const char *from,
     return at + strlen(from);
 }
 
-/* As another machine's matrix units would have it (standin.h, units): the texts are those of
- * kernels/attend.h. */
+/* Changes the text as if another machine's matrix units ran it (standin.h, units). The texts that
+ * are replaced are in kernels/attend.h. */
 static const char *write_units(FILE *file, const char *text, long long units)
 {
     static const char *const sums[] = {
@@ -136,8 +136,8 @@ static int read_image(Program *program, const char *path)
     return good;
 }
 
-/* As the assembler says it: every kernel has 255 registers, and spills what DT_STANDIN=spills=BYTES
- * says. */
+/* What the assembler would report: every kernel has 255 registers, and spills as many bytes as
+ * DT_STANDIN=spills=BYTES says. */
 static char *say_kernels(const char *text)
 {
     char *log = NULL;

@@ -38,7 +38,9 @@ PIPELINES = {  # ranks, layers, directives
     "cube": (8, 4, 'mesh pipe = 2, data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; '
                    'pipeline h on pipe (schedule = "interleaved_1f1b", chunks = 2); micro batch = 4; zero 1 on data, tensor'),
 }
-COLLECTIVES = {  # of which streams that do not wait are noticed, too: buckets of gradients, gathers ahead
+# pipelines for which streams that do not wait are tested, too: with buckets of gradients, with
+# gathers ahead
+COLLECTIVES = {
     "buckets": (2, 3, "mesh data = 2; shard batch on data; micro batch = 2"),
     "ahead": (4, 3, "mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1)"),
 }
@@ -84,7 +86,7 @@ def check(dtc, dtrun, name):
 
 
 def steps_of(dtrun, plan, standin):
-    """What comes of a run that may fail: its losses, what it saves."""
+    """The result of a run that may fail: its losses, and what it saved."""
     os.environ["DT_STANDIN"] = "gpus=4 " + standin
     shutil.rmtree("deaf.saved", ignore_errors=True)
     done = subprocess.run([dtrun, plan, "--unproved", "--quiet", "--steps", "1", "--overwrite", "--log", "deaf.jsonl",
@@ -109,7 +111,8 @@ def check_waits(dtc, dtrun, name, single):
 
 
 def in_other_order(dump):
-    """A plan's text where stage 0 starts to receive in front of a message that the sender waits for before it sends."""
+    """The plan's text after a change: stage 0 starts to receive before a message for which the sender
+    waits before it sends."""
     items, insts, bodies = (re.findall(r"^%s (.*?)(?: # \d+)?$" % tag, dump, re.M) for tag in ("SCHD", "INST", "BODY"))
 
     def number(word, line):
@@ -124,7 +127,8 @@ def in_other_order(dump):
 
     at = next(i for i in range(len(items) - 3) if runs(items[i], "send", True) and runs(items[i + 3], "recv", False))
     start = next(body for body in range(len(bodies)) if only(body, "recv", True))
-    here, there = items[at - 3:at - 1], items[at + 1:at + 3]  # micro-batch and slot of one, of the other
+    # micro-batch and slot of one message, and of the other
+    here, there = items[at - 3:at - 1], items[at + 1:at + 3]
     assert all("kind=set" in item for item in here + there), (here, there)
     event = number("event", insts[number("first_inst", bodies[start])])
     dump = splice(dump, at, there + ["kind=run body=%d" % start] + here, []).split("\n")
@@ -136,7 +140,8 @@ def in_other_order(dump):
 
 
 def check_order(dtc, dtrun):
-    """Such a plan is refused, and waits for ever where one kernel of NCCL leaves no room for another one, but not else."""
+    """Such a plan is refused. It waits for ever if one kernel of NCCL leaves no room for another one,
+    but not otherwise."""
     plan = compile_plan(dtc, "long", INTERPRETED)
     wanted = steps_of(dtrun, plan, "")
     with open("other.txt", "w") as file:

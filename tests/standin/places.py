@@ -21,7 +21,7 @@ N_FIRST, N_LATER, N_GRAPH = 1, 64, 32
 
 
 def order_of(dtrun):
-    """Instructions of a step, as they come; launches of kernels in it."""
+    """The instructions of a step, in order; the launches of kernels in it."""
     os.environ["DT_STANDIN"] = ""
     run(dtrun, PLAN, "--quiet", "--steps", "1", "--trace", "trace.json")
     with open("trace.json") as file:
@@ -33,7 +33,7 @@ def order_of(dtrun):
 
 
 def place_of(dtrun, standin, wanted, *arguments, code=1):
-    """Step, instruction, and how many it may be."""
+    """The step, the instruction, and how many instructions it may be."""
     os.environ["DT_STANDIN"] = standin
     said = run(dtrun, PLAN, "--quiet", "--steps", "4", *arguments, wants=code)
     place, few = re.search(PLACE, said), re.search(FEW, said)
@@ -64,7 +64,8 @@ def check_places(dtrun, order, launches):
 
 
 def check_graphs(dtrun, order, launches):
-    """The stand-in counts launches that are captured once, and they fail in each run of the graph."""
+    """The stand-in counts a launch that is captured only once; the launch then fails in each run of
+    the graph."""
     for launch in (launches * 3 // 2,):
         real = place_of(dtrun, "fault=%d" % launch, "an illegal memory access", "--sync")
         found = place_of(dtrun, "fault=%d" % launch, "an illegal memory access", "--graph")
@@ -75,7 +76,7 @@ def check_graphs(dtrun, order, launches):
 
 
 def check_without(dtrun):
-    """Where the device cannot write to the host's memory, what is said is what is known."""
+    """If the device cannot write to the host's memory, the message contains only what is known."""
     os.environ["DT_STANDIN"] = "unseen=1 fault=5"
     said = run(dtrun, PLAN, "--quiet", "--steps", "2", wants=1)
     assert "It may be an instruction before this one; --sync names the one that it is" in said, said

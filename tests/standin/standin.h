@@ -45,24 +45,25 @@
 
 typedef struct Stream Stream;
 
-/* Work of a library on a stream: a copy of `bytes` bytes of context is kept until it runs. */
+/* Puts work of a library on a stream. A copy of `bytes` bytes of context is kept until it runs. */
 typedef void StandinWork(const void *context);
 int standin_begin(Stream *stream, StandinWork *work, const void *context, size_t bytes);
 
-/* Work that may have to be tried again: true when it has ended. What is behind it on the stream
- * waits; time goes by when somebody waits for a stream, or asks. */
+/* Work that may have to be tried several times: it returns true when it has ended. Until then, work
+ * after it on the stream waits. Time passes when somebody waits for a stream, or asks for its
+ * state. */
 typedef bool StandinTry(const void *context);
 int standin_begin_try(Stream *stream, StandinTry *attempt, const void *context, size_t bytes);
 
-/* What runs now takes so many seconds more, as the device's clock has it. */
+/* The work that is running takes this many seconds more, on the device's clock. */
 void standin_spend(double seconds);
 
-int standin_device(void); /* of the context that is current */
-/* The number behind such a word of DT_STANDIN ("gpus="). */
+int standin_device(void); /* the GPU of the current context */
+/* The number after such a word of DT_STANDIN ("gpus="). */
 long long standin_setting(const char *name, long long otherwise);
 
-/* The memory behind an address of the device, for work; ends the process if no allocation holds all
- * of it. */
+/* The host memory behind an address of the device, for work; ends the process if no allocation
+ * contains all of it. */
 void *standin_memory(uint64_t at, size_t bytes);
 
 #endif

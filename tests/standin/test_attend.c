@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by the stand-in of cuDNN: what the graphs compute is attention, computed here in double
- * from its definition; and of all that is said of a graph, nothing could be left out. */
+/* Attention by the stand-in of cuDNN. The graphs must compute attention, which is computed here in
+ * double from its definition. And every part of the description of a graph must be necessary. */
 #include "base/cudalib.h"
 #include "base/half.h"
 #include "runtime/cuda_attend_graph.h"
@@ -141,7 +141,7 @@ static void put_part(Setup *u, uint32_t p)
               u->driver.stream_wait(u->stream) == 0);
 }
 
-/* The largest difference of a part from what it should be. */
+/* The largest difference between a part and its expected values. */
 static double far(Setup *u, uint32_t p)
 {
     uint16_t bits[MOST];
@@ -232,8 +232,8 @@ static void tear_down(Setup *u)
     free(u);
 }
 
-/* Devices and versions: proposed plans, and engines that are named. The former want 131,328 bytes
- * backward. */
+/* Devices and versions of cuDNN: plans that it proposes, and engines that are named. In the
+ * backward pass the former need 131,328 bytes. */
 enum { TOO_LITTLE = 100000 };
 static const struct {
     int capability;
@@ -274,7 +274,7 @@ Test(standin_attend, is_attention_and_its_gradient)
     }
 }
 
-/* Whether a graph is found, and what is said if not. */
+/* Whether a graph is found, and the message if not. */
 static bool finds(int capability, const char *standin, uint64_t workspace, const char **ret_why)
 {
     Setup *u = set_up(capability, standin);
@@ -297,11 +297,11 @@ Test(standin_attend, says_why_there_is_none)
         int capability;
         const char *standin;
         uint64_t workspace;
-        const char *why; /* NULL: there is one */
+        const char *why; /* NULL: there is a graph */
     } cases[] = {
         {90, "cudnn=92400", TOO_LITTLE, "it wants 131328 bytes"},
         {90, "cudnn=92500", TOO_LITTLE, NULL},
-        {90, "cudnn=92500", 1000, "it wants 1536 bytes"}, /* and dq in f32 */
+        {90, "cudnn=92500", 1000, "it wants 1536 bytes"}, /* and dq in f32, in memory */
         {100, "cudnn=91800", 1 << 20, "its sums have no known order on this generation of GPUs"},
         {100, "cudnn=91801", 1000, NULL},
         {100, "cudnn=91801", 200, "it wants 256 bytes"},
@@ -323,8 +323,8 @@ Test(standin_attend, says_why_there_is_none)
 static DtCudnn whole;
 static int64_t n_calls, left_out;
 
-/* But that a number is one: its address in the process would be taken for one of the device, which
- * ends it. */
+/* Leaves out every attribute, except the one that makes a tensor a number: without it, the number's
+ * address in the process would be used as an address of the device, which ends the process. */
 static int set_but_one(DtCudnnDesc *desc, int attribute, int type, int64_t n, const void *values)
 {
     enum { IS_VALUE = 908 };
@@ -344,7 +344,7 @@ Test(standin_attend, nothing_can_be_left_out)
     DtCudnn less = whole = u->cudnn;
     less.desc_set = set_but_one;
     less.desc_done = done_but_one;
-    for (int pass = 0; pass < 3; pass++) { /* the last one by a named engine */
+    for (int pass = 0; pass < 3; pass++) { /* the last graph is by an engine that is named */
         const DtPlanSdpa s = record_of(pass > 0, true, 3);
         u->capability = pass > 1 ? 100 : 90;
         n_calls = 0, left_out = -1;

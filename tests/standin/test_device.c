@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device "cuda" on stand-ins of its libraries, beside "cpu": the plan of tests/runtime/tiny.c
- * gives the same bits on both, with every instruction late and memory that host code cannot reach.
- * And what is said where something is missing. */
+ * gives the same bits on both, although every instruction runs late and host code cannot access the
+ * device's memory. Also the messages if something is missing. */
 #include "tiny.h"
 
 #include "base/hostcc.h"
@@ -54,7 +54,7 @@ Test(cuda, trains_as_the_cpu)
     end(&cuda);
 }
 
-/* Every way that two places can overlap. */
+/* All ways in which two places can overlap. */
 Test(cuda, copies_what_overlaps)
 {
     Tiny tiny;
@@ -88,7 +88,7 @@ static void expect(const char *standin, const char *target, int code, const char
     end(&tiny);
 }
 
-/* The number of threads by which a text divides its work is that with which it is started. */
+/* A kernel is launched with the number of threads by which its text divides the work. */
 Test(cuda, launches_as_the_text_says)
 {
     Tiny tiny = {.arena = dt_arena_new()};
@@ -117,7 +117,7 @@ static void expect_of(DtPlanBuilder *builder, Tiny *tiny, const char *standin, c
     end(tiny);
 }
 
-/* Code that a newer compiler made is not for an older driver: it is told which compiler is. */
+/* An older driver refuses code of a newer compiler; the message names that compiler. */
 Test(cuda, names_the_compiler_that_the_driver_wants)
 {
     Tiny tiny = {.arena = dt_arena_new()};
@@ -144,7 +144,7 @@ Test(cuda, has_blocks_that_share_less)
                             "GPU (sm_90) has 101376");
 }
 
-/* A launch that the driver refuses ends the rank. */
+/* If the driver refuses a launch, the rank fails. */
 Test(cuda, ends_where_registers_do_not_suffice)
 {
     Tiny tiny;
@@ -158,8 +158,8 @@ Test(cuda, ends_where_registers_do_not_suffice)
     end(&tiny);
 }
 
-/* A fault ends the rank. What comes to light late is named as where each instruction is waited for,
- * unless the device cannot write how far it is. */
+/* A fault ends the rank. If it is noticed late, the message names the same instruction as if each
+ * instruction were waited for, unless the device cannot write its progress. */
 static void fault(bool sync, const char *standin)
 {
     Tiny tiny;
@@ -228,8 +228,8 @@ static long long waits_of_run(int64_t steps)
     return waits;
 }
 
-/* Data, rates, losses and norms go between host and device without a wait for all that was
- * begun. */
+/* Data, learning rates, losses and norms are copied between host and device without waiting for all
+ * work that was started. */
 Test(cuda, waits_for_no_step)
 {
     const long long few = waits_of_run(2), more = waits_of_run(7);

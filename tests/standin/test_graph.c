@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures of the stand-in driver keep the rules that CUDA's driver has: work is kept and not done,
- * streams join by events and have to be joined again, and what waits, asks or allocates meanwhile
- * is an error that ends the capture. */
+/* Captures of the stand-in driver keep the rules that CUDA's driver has: work is recorded and not
+ * run; streams join the capture by events, and must be joined to the first stream again; calls that
+ * wait, ask for a state or allocate memory meanwhile are errors that end the capture. */
 #include "runtime/cuda_driver.h"
 
 #include <criterion/criterion.h>
@@ -69,7 +69,7 @@ static void expect_end(Machine *m, int error)
     DtCudaGraph *graph = NULL;
     cr_expect_eq(m->d.capture_end(m->first, &graph), error);
     cr_expect_null(graph);
-    finish(m, NULL); /* streams go on behind it */
+    finish(m, NULL); /* the streams continue after it */
 }
 
 Test(graph, does_nothing_while_it_is_captured)
@@ -87,7 +87,8 @@ Test(graph, does_nothing_while_it_is_captured)
     finish(&m, run);
 }
 
-/* Two streams, forked and joined: what has no order may come in any, what has one keeps it. */
+/* Two streams that fork and join: work without an order may run in any order, work with an order
+ * keeps it. */
 Test(graph, runs_in_the_order_of_events)
 {
     Machine m = begin();
@@ -108,14 +109,14 @@ Test(graph, runs_in_the_order_of_events)
     finish(&m, run);
 }
 
-/* Without the fork's order the copy comes first, sooner or later. */
+/* Without the fork's order the copy runs first, sooner or later. */
 Test(graph, tries_other_orders)
 {
     Machine m = begin();
     m.d.event_record(m.fork, m.first);
     m.d.stream_follow(m.second, m.fork, 0);
     set(&m, m.first, 0, 1);
-    m.d.copy(m.at + 1, m.at, 1, m.second); /* waits for nothing */
+    m.d.copy(m.at + 1, m.at, 1, m.second); /* it waits for nothing */
     m.d.event_record(m.join, m.second);
     m.d.stream_follow(m.first, m.join, 0);
     DtCudaGraphRun *run = end(&m);
@@ -136,7 +137,7 @@ Test(graph, has_to_be_joined)
 Test(graph, waits_for_nothing_outside)
 {
     Machine m = begin();
-    m.d.event_record(m.fork, m.second); /* which is not captured */
+    m.d.event_record(m.fork, m.second); /* a stream that is not captured */
     cr_expect_eq(m.d.stream_follow(m.first, m.fork, 0), ISOLATION);
     expect_end(&m, INVALIDATED);
 }

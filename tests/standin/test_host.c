@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory between host and GPU (runtime/cuda_host.c) on the stand-in, whose copies are made late:
- * what is put and sent arrives whole however often the rings go round, what is noted is what was
- * there at that time; and if nobody waits for a copy before its piece is used again, it does
- * not. */
+ * data that are put or sent arrive completely, however often the rings wrap around; a cell gets the
+ * value at the time of `note`; and if nobody waits for a copy before its piece is reused, data are
+ * lost, so the test can notice that. */
 #include "tiny.h"
 
 #include "runtime/cuda_host.h"
@@ -31,8 +31,8 @@ static void close_tiny(Tiny *tiny)
 
 static uint8_t byte_of(int64_t i, int round) { return (uint8_t)(i * 31 + i / 251 + round * 17); }
 
-/* Puts of many sizes one over the other, of which none is waited for: the last one counts. Returns
- * wrong bytes. */
+/* Puts data of many sizes to the same place without waiting for any of them: the last one must
+ * remain. Returns the number of wrong bytes. */
 static int64_t put_all(const DtRank *rank, DtPlaceAt place)
 {
     int64_t wrong = 0;
@@ -43,7 +43,7 @@ static int64_t put_all(const DtRank *rank, DtPlaceAt place)
         for (int64_t i = 0; i < bytes; i++)
             wanted[at + i] = given[i] = byte_of(i, round);
         dt_device_put(rank, dt_device_from(place, at), given, bytes);
-        memset(given, 0, (size_t)bytes); /* its owner goes on */
+        memset(given, 0, (size_t)bytes); /* the owner of the memory continues to use it */
         free(given);
     }
     rank->device_ops->get(rank->device, got, place.at, place.bytes);
@@ -80,8 +80,8 @@ Test(host, is_noticed_where_nobody_waits)
     close_tiny(&tiny);
 }
 
-/* Pieces are sent, dropped and held in turn; what is held when the ring is full is not taken from
- * its owner. */
+/* Pieces are sent, dropped and held in turn. When the ring is full, a piece that is held is not
+ * taken away from its owner. */
 Test(host, lends_until_it_is_full)
 {
     enum { SOME = 700, HELD = 10, ALL = 64 }; /* ten pieces of 768 bytes */
@@ -108,7 +108,7 @@ Test(host, lends_until_it_is_full)
         else
             dt_cuda_host_drop(host, lent[at]);
     }
-    for (uint32_t i = HELD; i < ALL; i++) { /* and again and again */
+    for (uint32_t i = HELD; i < ALL; i++) { /* and repeats that */
         lent[i] = dt_cuda_host_lend(host, SOME - i);
         cr_assert_not_null(lent[i], "piece %u", i);
         memset(lent[i], (int)i + 1, SOME - i);

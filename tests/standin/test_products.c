@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt's descriptors against the plain loops, bit by bit: its stand-in sums in
- * double, too. And what is said where a library, a device or memory is missing. */
+/* Products described to cuBLASLt, compared with the plain loops bit by bit: the stand-in adds in
+ * double, too. Also the messages if a library, a device or memory is missing. */
 #include "gemm_cases.h"
 
 #include "base/half.h"
@@ -43,7 +43,7 @@ static uint64_t put(const Machine *m, const void *from, size_t bytes)
     return at;
 }
 
-/* Numbers of that dtype. */
+/* n numbers of that dtype. */
 static void *operand(uint32_t dtype, int64_t n, uint32_t seed)
 {
     float *wide = gemm_numbers(n, seed);
@@ -56,7 +56,7 @@ static void *operand(uint32_t dtype, int64_t n, uint32_t seed)
     return narrow;
 }
 
-/* What the library makes twice of the record, as plain loops make it. */
+/* Computes the record twice: by the library, and by the plain loops. */
 static const DtPlanMeta plain;
 
 static void compare(const DtPlanGemm *g, int number)
@@ -77,7 +77,7 @@ static void compare(const DtPlanGemm *g, int number)
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
     cr_assert(dt_status_ok(&status), "%d: %s", number, status.message);
-    m.driver.stream_wait(m.stream); /* before the plain loops change C */
+    m.driver.stream_wait(m.stream); /* before the plain loops overwrite C */
     for (int twice = 0; twice < 2; twice++) {
         cr_assert(dt_cuda_products_run(products, 0, there));
         dt_gemm_plain_join(g, here[0], here[1], here[2], here[3], here[4]);
@@ -112,7 +112,7 @@ Test(products, and_what_happens_to_their_results)
         }
 }
 
-/* To 10 bits of mantissa, ties away from zero. */
+/* Rounds to 10 bits of mantissa, ties away from zero. */
 static float *to_tf32(const float *from, int64_t n)
 {
     float *to = malloc((size_t)n * sizeof *to);
@@ -132,9 +132,9 @@ static float *magnitudes(const float *from, int64_t n)
     return to;
 }
 
-/* Operands rounded here and multiplied by the plain loops give the same bits; and none is farther
- * from the product in f32 than 2^-10 and a bit of the sum of magnitudes, though some are farther
- * than rounding of sums explains. */
+/* Operands that are rounded here and multiplied by the plain loops give the same bits. No result
+ * differs from the f32 product by much more than 2^-10 of the sum of magnitudes, but some differ by
+ * more than rounding of sums explains. */
 static void compare_tf32(const DtPlanGemm *g, double *worst)
 {
     static const DtPlanMeta rounds = {.tf32 = 1};
@@ -153,7 +153,7 @@ static void compare_tf32(const DtPlanGemm *g, double *worst)
     DtCudaProducts *products;
     const DtStatus status = dt_cuda_products_open(m.arena, &plan, &m.driver, m.stream, &products);
     cr_assert(dt_status_ok(&status), "%s", status.message);
-    m.driver.stream_wait(m.stream); /* before the plain loops change C */
+    m.driver.stream_wait(m.stream); /* before the plain loops overwrite C */
     cr_assert(dt_cuda_products_run(products, 0, at));
     m.driver.get(got, at[2], (size_t)n[2] * 4, m.stream);
     m.driver.stream_wait(m.stream);
@@ -188,7 +188,7 @@ Test(products, in_tf32)
     cr_expect_gt(worst, 0x1p-12, "nothing is rounded: at most %g", worst);
 }
 
-/* What has 16 bits is not rounded further. */
+/* Operands in 16 bits are not rounded any further. */
 Test(products, of_16_bits_are_in_no_tf32)
 {
     static const DtPlanMeta rounds = {.tf32 = 1};
@@ -200,7 +200,7 @@ Test(products, of_16_bits_are_in_no_tf32)
     }
 }
 
-/* Rows of GELU's input that are not multiples of 8 elements apart are none of the library's. */
+/* The library refuses an input of GELU whose rows are not multiples of 8 elements apart. */
 Test(products, refuse_what_the_library_does_not)
 {
     uint32_t seed = 3;
@@ -216,7 +216,7 @@ Test(products, refuse_what_the_library_does_not)
     machine_close(&m);
 }
 
-/* The last two have no unit stride. */
+/* The last two operands have no unit stride. */
 Test(products, are_those_of_plain_loops)
 {
     for (int i = 0; i < GEMM_CASES - 2; i++)

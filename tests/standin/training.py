@@ -29,8 +29,9 @@ import share
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 STEPS = 2
-# What tests layouts, queues, messages and saving has its kernels interpreted (kir/kir.h) instead of running a fiber for each
-# of their threads: a fiftieth of the time, and all else is as with code for sm_90a.
+# Programs that test layouts, queues, messages and saving have their kernels interpreted
+# (kir/kir.h). This takes a fiftieth of the time of a fiber for each thread; everything else is the
+# same as with code for sm_90a.
 INTERPRETED = "sm_90a-interpreted"
 # How far a program in 16 bits may be off, losses and norms each. Its two runs round equally many values in a row by
 # equally much, those that attention hands to its products at other places: so either is off the program in f32 by a sum
@@ -93,9 +94,12 @@ EXAMPLES = [  # as PROGRAMS; what they train in 16 bits also in f32
     ("vit, 16 bits", "examples/vit.dsl", "none", VIT, BITS_16),
 ]
 
-ORDERS = ("newest", "oldest", "chance=7", "resident=1 chance=3")  # of streams (standin.h), in turn
+# orders of streams (standin.h), in turn
+ORDERS = ("newest", "oldest", "chance=7", "resident=1 chance=3")
 ONE = 'cluster here { nodes = 1; gpus = %d; gpu = "cpu" }\nparallel spread on here { %s }\n'
-SPREAD = [  # name, ranks, layout (of shakespeare.dsl: its directives), extents of its mesh, micro-batches, more, how far off in f32
+# name, ranks, layout (of shakespeare.dsl: its directives), extents of its mesh, micro-batches,
+# more, tolerance in f32
+SPREAD = [
     ("bert", 4, "dptp", {"data": 2}, 0, BERT + ["-D", "vocab=62"], 1e-6),
     ("byol", 2, "two", {}, 0, BYOL, 0),
     ("diffusion", 4, "four", {}, 0, DIFFUSION, 0),
@@ -143,13 +147,13 @@ def train(dtrun, plan, *arguments):
 
 
 def distances(a, b):
-    """Of losses and of norms, the most of all steps."""
+    """The largest differences of losses and of norms over all steps."""
     return [max(abs(x[i] - y[i]) / abs(x[i]) for x, y in zip(a, b) for i in range(kind, len(x), 2) if x[i]) if a else 0
             for kind in (0, 1)]
 
 
 def limits(dtc, dtrun, target, file, layout, arguments, steps, alone):
-    """BITS_16, of the processor's steps."""
+    """The limit BITS_16, from the steps on the processor."""
     run(dtc, os.path.join(ROOT, file), "--parallel", layout, "--data=synthetic",
         "--target=" + target, "-o", "f32.plan", "--epilogues=all", "--rows=sm_90a", *arguments, *F32)
     exact, _ = train(dtrun, "f32.plan", "--gemm", "plain", "--overwrite")
@@ -163,7 +167,8 @@ def limits(dtc, dtrun, target, file, layout, arguments, steps, alone):
 
 
 def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=None, alone=None, target="sm_90a"):
-    """alone: arguments of the same program on one rank, if it is on several with a GPU each."""
+    """alone: arguments of the same program on one rank, for programs on several ranks with a GPU
+    each."""
     plans, here = [], "interpreted" if target == INTERPRETED else "cpu"
     for target in (here, target):
         plans.append("%d.%s.plan" % (number, target))
@@ -185,7 +190,8 @@ def check(dtc, dtrun, number, name, file, layout, arguments, off=0, precision=No
 
 
 def check_spread(dtc, dtrun, number, name, ranks, layout, mesh, micro, more, off):
-    """An example on several ranks, as a processor trains it, in f32 and in its own precision."""
+    """Compares an example on several ranks with its training on a processor, in f32 and in its own
+    precision."""
     path = os.path.join(ROOT, "examples", name + ".dsl")
     with open(path) as file:
         text = file.read()
@@ -205,7 +211,7 @@ def check_spread(dtc, dtrun, number, name, ranks, layout, mesh, micro, more, off
 
 
 def check_tf32(dtc, plan):
-    """A plan that says otherwise than its program is refused."""
+    """A plan that does not match its program is refused."""
     run(dtc, "verify", plan)
     text = run(dtc, "dump", plan)
     assert text.count(" tf32=1 ") == 1
@@ -217,7 +223,8 @@ def check_tf32(dtc, plan):
 
 
 def check_again(dtc, dtrun):
-    """An equal program makes an equal plan. Code for this GPU from the text in a plan that has none."""
+    """Equal programs give equal plans. If a plan has no code for this GPU, it is compiled from the
+    text in the plan."""
     file, more = os.path.join(ROOT, FEW), ("--parallel", "none")
     for name in ("first", "again"):
         run(dtc, file, *more, "--target=sm_90a", "-o", name + ".plan")
@@ -230,11 +237,12 @@ def check_again(dtc, dtrun):
 
 
 def check_spills(dtc):
-    """Kernels that run out of registers are said, also when their code is in the cache."""
+    """There is a message about kernels that run out of registers, also if their code is in the
+    cache."""
     command = (dtc, os.path.join(ROOT, FEW), "--parallel", "none", "--target=sm_80", "-o", "spills.plan")
     before = os.environ.get("XDG_CACHE_HOME")
     os.environ["DT_STANDIN"], os.environ["XDG_CACHE_HOME"] = "spills=48", os.path.abspath("fresh")
-    for _ in range(2):  # the second time from the cache
+    for _ in range(2):  # the second time the code comes from the cache
         said = run(*command)
         assert re.search(r"warning\[L0586\]: a kernel that puts 48 bytes .*\n +--> .*\.dsl:\d+:\d+", said), said
         assert re.search(r"note: kernel `dt_k\d+` for sm_80 has 255 registers", said), said
@@ -246,7 +254,8 @@ def check_spills(dtc):
 
 
 def check_fault(dtrun):
-    """A GPU's fault in the second step: named, with the rank and the line; the checkpoint of the first step goes on."""
+    """A fault of a GPU in the second step: the message names it, with the rank and the line; the run
+    continues from the checkpoint of the first step."""
     plan, more = "0.%s.plan" % INTERPRETED, ["--quiet", "--set", "save.every=1", "--steps", "2"]
     profile = json.loads(run(dtrun, plan, "--quiet", "--steps", "1", "--profile", "--json"))
     launches = sum(row["times"] for row in profile["rows"] if row["kind"] == "kernel")

@@ -24,7 +24,7 @@ struct Window {
 static struct {
     uint64_t at;
     size_t bytes;
-    int windows; /* that hold it */
+    int windows; /* number of members that hold it */
 } pieces[PIECES];
 
 static int piece_of(uint64_t at, size_t bytes)

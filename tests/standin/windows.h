@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of the stand-in NCCL: memory that all members of a communicator have told it of, in the
+/* Windows of the stand-in NCCL: memory that all members of a communicator have registered, in the
  * same order. */
 #ifndef DT_TESTS_STANDIN_WINDOWS_H
 #define DT_TESTS_STANDIN_WINDOWS_H
@@ -11,8 +11,8 @@
 
 enum { WINDOWS_RANKS = 8, WINDOWS_ASKS = 256, WINDOWS_SYMMETRIC = 1 };
 
-/* What members have asked for, each in its order; shared by processes. number 0: a new one, else it
- * is given back. */
+/* The requests of members, each in its order; shared by processes. number 0: a new window is
+ * requested, else this one is given up. */
 typedef struct Ask {
     size_t bytes;
     int flags, number;
@@ -25,16 +25,16 @@ typedef struct Asks {
 typedef struct Window Window;
 typedef struct Windows {
     Asks *asks;
-    const int *ranks; /* of the members */
+    const int *ranks; /* memory of the members */
     int n, me;
-    Window *first, *asked; /* asked: not answered yet */
+    Window *first, *asked; /* asked: a request that was not answered yet */
     Window **ret_asked;
-    int made; /* so far */
-    /* collectives, by where their memory lies; of the first, by copy engines */
+    int made; /* number of requests so far */
+    /* numbers of collectives, by where their memory is; of the first kind, those by copy engines */
     int inside, outside, copied;
 } Windows;
 
-/* Where a collective's memory lies. number 0: in no window. */
+/* The window that contains a collective's memory. number 0: no window does. */
 typedef struct Where {
     int number, flags;
     uint64_t offset;
@@ -42,17 +42,18 @@ typedef struct Where {
 
 bool windows_ask(Windows *w, uint64_t at, size_t bytes, int flags, Window **ret_window);
 bool windows_ask_back(Windows *w, Window *window);
-bool windows_wait(const Windows *w);  /* others have not asked yet */
+bool windows_wait(const Windows *w);  /* PROGRESS: other members have not asked yet */
 bool windows_answer(Windows *w); /* false: members asked for different things */
 
-/* False: part of it lies in a window. */
+/* False: only a part of it is in a window. */
 bool windows_find(const Windows *w, uint64_t at, size_t bytes, Where *ret_where);
-/* What two members do in one collective; false: not as the window's flags promise. */
+/* Compares what two members do in one collective; false: it is not what the window's flags
+ * promise. */
 bool windows_agree(const Where *one, const Where *other);
 
-/* When the communicator is aborted, all are gone. */
+/* When the communicator is aborted, all its windows are gone. */
 void windows_drop(Windows *w);
-/* When it is given up: false if a window is left. */
+/* Called when the communicator is freed: false if a window is left. */
 bool windows_end(const Windows *w, int policy);
 
 #endif

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stand-in of NCCL thinks of windows:  windows.py FOLDER OF STANDINS
+"""How the stand-in of NCCL treats windows: windows.py FOLDER OF STANDINS
 
-Two processes are the members of a communicator. Each case is what both do with it: right, or with one mistake, which the
-stand-in has to notice. So runs of dtrun --windows on it (nccl.py) say something."""
+Two processes are the members of a communicator. Each case is what both do with it: right, or with
+one mistake, which the stand-in has to notice. So runs of dtrun --windows on it (nccl.py) say
+something."""
 
 import ctypes
 import os
@@ -31,7 +32,7 @@ def config(version=22800, size=ctypes.sizeof(Config), policy=0):
 
 
 class Member:
-    """One end: calls return what they lead to in the end, PROGRESS if that never comes."""
+    """One member: its calls return their final result, or PROGRESS if that never comes."""
 
     def __init__(self, cuda, nccl, unique, me, told):
         self.cuda, self.nccl, self.me = cuda, nccl, me
@@ -88,7 +89,7 @@ def right(m):
 
 
 def unequal(m, flags):
-    """The second member gathers to another place."""
+    """The second member gathers to a different place."""
     at = m.memory()
     made, window = m.window(at, flags=flags)
     return made or m.gather(at, at + 4096 * (1 + m.me)) or m.drop(window) or m.end()
@@ -106,7 +107,7 @@ def freed(m):
 
 
 def alone(m):
-    """Only one side of a collective is in a window."""
+    """Only one side of a collective's memory is in a window."""
     at, other = m.memory(), m.memory()
     return m.window(at)[0] or m.gather(at, other)
 
@@ -116,7 +117,7 @@ def partly(m):
     return m.window(at, 4096)[0] or m.gather(at, at + 4096 - BLOCK)
 
 
-CASES = [  # what both do; how both end; words for the stand-in; the config
+CASES = [  # what both members do; how both end; words for the stand-in; the config
     ("all is right", right, OK),
     ("copy engines", right, OK, "", config(policy=2)),
     ("an old config", right, OK, "nccl=22705", config(21800, Config.name.offset)),
@@ -139,7 +140,7 @@ CASES = [  # what both do; how both end; words for the stand-in; the config
 
 
 def ends(cuda, nccl, does, told):
-    """Of both members: what the case returns, or minus the signal."""
+    """For both members: what the case returns, or the negative number of a signal."""
     unique = Id()
     assert nccl.ncclGetUniqueId(ctypes.byref(unique)) == OK
     children = []

@@ -166,14 +166,14 @@ def pairs_of_values():
 
 
 def rejected():
-    """Pairs that are meaningless, each with a layout that has little else."""
+    """Pairs that are rejected together, each with a layout that has little else."""
     for (a, x), (b, y) in pairs_of_values():
         if meaningless(a, x, b, y):
             yield (a, x), (b, y), dict({name: values[0] for name, values in FACTORS.items()}, **{a: x, b: y})
 
 
 def fits(row):
-    """No two values that mean nothing together, and 16 ranks at most."""
+    """Whether no two values are meaningless together, and there are 16 ranks at most."""
     if any(meaningless(a, row[a], b, row[b]) for a, b in itertools.combinations(row, 2)):
         return False
     ranks = math.prod(size for _, size in KINDS[row["kind"]][0])
@@ -185,7 +185,7 @@ def pairs(row):
 
 
 def complete(rng, fixed):
-    """A row with these values and others at random; None if none is found."""
+    """A row with these values and random other values; None if none is found."""
     for _ in range(200):
         row = {name: fixed.get(name) or rng.choice(values) for name, values in FACTORS.items()}
         if fits(row):
@@ -194,7 +194,7 @@ def complete(rng, fixed):
 
 
 def simple():
-    """Rows with one value that is not the plainest, and what it cannot do without."""
+    """Rows with one value that is not the plainest, and the values that it needs."""
     rows = []
     for program, (factor, values) in itertools.product(PROGRAMS, list(FACTORS.items())[1:]):
         for value in values:
@@ -210,13 +210,13 @@ def simple():
 
 
 def missing(rows):
-    """Pairs of values that occur in no row, though they could."""
+    """Pairs of values that could occur together, but occur in no row."""
     seen = set().union(*(pairs(row) for row in rows)) if rows else set()
     return [pair for pair in pairs_of_values() if pair not in seen and can_be(pair)]
 
 
 def can_be(pair):
-    """Whether some row has this pair: others may be in the way of every third value."""
+    """Whether some row can have this pair: every third value may exclude it."""
     fixed = dict(pair)
     if meaningless(*pair[0], *pair[1]):
         return False
@@ -225,7 +225,7 @@ def can_be(pair):
 
 
 def cover(known):
-    """The plan: the rows that are known, whose numbers stay, and what they lack."""
+    """The plan: the rows that exist, which keep their numbers, and the rows that are missing."""
     rng, rows = random.Random(20 + len(known)), list(known)
     rows += [row for row in simple() if row not in rows]
     order = missing(rows)
@@ -241,7 +241,7 @@ def cover(known):
 
 
 def choose(rows, count):
-    """Numbers of the rows that cover most pairs early: the ones of every run."""
+    """Numbers of the rows that cover most pairs early: every run tests these."""
     chosen, seen = [], set()
     while len(chosen) < min(count, len(rows)):
         best = max((i for i in range(len(rows)) if i not in chosen), key=lambda i: len(pairs(rows[i]) - seen))
@@ -253,7 +253,7 @@ def choose(rows, count):
 # ---- text ----
 
 def zero_axes(kind):
-    """Axes over which parameters are whole: those of the samples, else any."""
+    """Axes over which parameters are not split: those of the samples, else any."""
     names = [name for name, _ in KINDS[kind][0]]
     return [name for name in names if name in ("outer", "data", "context", "expert")] or names or ["alone"]
 
@@ -262,7 +262,7 @@ def layout(row, root):
     """The program text of a layout."""
     program, (mesh, lines) = PROGRAMS[row["program"]], KINDS[row["kind"]]
     if row["zero"] != "0" and not mesh:
-        mesh = [("alone", 1)]  # one rank, which shares with nobody
+        mesh = [("alone", 1)]  # one rank, so nothing is split
     staged = row["schedule"] != "-"
     mesh = ([("pipe", 2)] if staged else []) + mesh
     ranks = math.prod(size for _, size in mesh)
@@ -271,7 +271,8 @@ def layout(row, root):
     text.append("  mesh " + ", ".join("%s = %d" % axis for axis in mesh) if mesh else "  mesh alone = 1")
     for line in lines:
         for role in ("TENSOR", "SEQ", "KEYS", "HEADS", "EXPERTS"):
-            line = line.replace(role, program.get(role.lower(), role.lower()))  # an axis that it lacks is rejected
+            # an axis that the program lacks is rejected
+            line = line.replace(role, program.get(role.lower(), role.lower()))
         text.append("  shard " + line)
     if staged:
         options = ['schedule = "%s"' % row["schedule"]]
@@ -294,7 +295,7 @@ def layout(row, root):
 
 
 def options(row):
-    """Of the command line."""
+    """The options for the command line."""
     made = ["--parallel", "swept", "--set", "train.precision=" + PRECISIONS[row["precision"]]]
     for dim in PROGRAMS[row["program"]]["dims"].split():
         made += ["-D", dim]
@@ -317,7 +318,7 @@ LOOSE = {
 
 
 def loose_shards(rng, program, names, mesh):
-    """Shard lines in which every mesh axis occurs."""
+    """Random shard lines in which every mesh axis occurs."""
     lines = ["%s on %s" % (", ".join(rng.sample(names, rng.choice((1, 1, 2, 3)))), axis) for axis in mesh]
     for _ in range(rng.choice((0, 1, 1, 2)) if mesh else 0):
         on = rng.sample(mesh, min(len(mesh), rng.choice((1, 2))))
@@ -329,7 +330,7 @@ def loose_shards(rng, program, names, mesh):
 
 
 def loose_rest(rng, program, mesh):
-    """(directives, stages): micro-batches, a pipeline, ZeRO, recomputation."""
+    """Returns (directives, stages): micro-batches, a pipeline, ZeRO, recomputation."""
     lines, stages, micro, loops = [], 1, rng.choice((1, 1, 2, 3, 4)), PROGRAMS[program].get("loops", [])
     if loops and rng.random() < 0.4:
         stages, micro = rng.choice((2, 2, 4)), rng.choice((2, 3, 4, 6))
@@ -355,7 +356,7 @@ def loose_rest(rng, program, mesh):
 
 
 def loose(rng, root):
-    """(text, options, what it is in one line) of a random mesh with random directives."""
+    """Returns (text, options, description in one line) of a random mesh with random directives."""
     program = rng.choice(list(LOOSE))
     dims, more = LOOSE[program].split(" |")
     names = [dim.split("=")[0] for dim in dims.split()] + more.split()

@@ -38,7 +38,7 @@ import sweep
 FILE = os.path.join(sweep.HERE, "ranks.txt")
 OPTIMIZER = "adamw(lr = 0.01, eps = 1e-3, decay = 0.1, decay_if = rank > 1, clip = 1.0)"
 STEPS, COUNT, ORDINARY = 20, 72, 6
-HALVES, ORDINARY_HALVES = 16, 2  # rows in 16 bits
+HALVES, ORDINARY_HALVES = 16, 2  # number of rows in 16 bits; 0: the program's precision
 SEEDS = (0, 1, 2)  # 0: the program's
 ROUNDOFF = {"bf16": 2**-9, "master": 2**-9, "f16": 2**-12}
 
@@ -62,7 +62,8 @@ def write(rows):
 
 
 def choose():
-    """Rows in float32, then in 16 bits: those that are here stay, then those that cover most early."""
+    """Chooses rows in float32, then in 16 bits: those that are already listed stay, then those that
+    cover most pairs early."""
     known, written = read() if os.path.exists(FILE) else [], []
     here = {plan.name(row) for _, _, row, _ in known}
     for is_half, count, ordinary_count in (False, COUNT, ORDINARY), (True, HALVES, ORDINARY_HALVES):
@@ -77,7 +78,7 @@ def choose():
 
 
 class Failed(Exception):
-    """verdict, output"""
+    """Returns verdict and output"""
 
 
 def execute(command, verdict):
@@ -92,7 +93,7 @@ def execute(command, verdict):
 
 
 def train(dtc, dtrun, folder, row, options):
-    """(loss, norm) of each step."""
+    """Returns (loss, norm) of each step."""
     source, out, log = (os.path.join(folder, name) for name in ("layout.dsl", "plan", "log.jsonl"))
     with open(source, "w") as file:
         file.write(plan.layout(row, sweep.ROOT))
@@ -104,12 +105,13 @@ def train(dtc, dtrun, folder, row, options):
 
 
 def tolerances(precision):
-    """Of the loss, of the gradient's norm, and in how many steps that is looked at."""
+    """The tolerances of the loss and of the gradient's norm, and for how many steps the norm is
+    compared."""
     return (8 * ROUNDOFF[precision], 16 * ROUNDOFF[precision], 1) if precision in ROUNDOFF else (1e-4, 1e-4, 3)
 
 
 def compare(got, want, near, precision):
-    """The verdict: equal, or the first step that is not. near: the serial run in float32."""
+    """The verdict: equal, or the first step that differs. near: the serial run in float32."""
     of_loss, of_norm, norm_steps = tolerances(precision)
     if len(got) != len(want):
         return "%d steps" % len(got)
@@ -122,7 +124,8 @@ def compare(got, want, near, precision):
 
 
 def judge(dtc, dtrun, folder, row, options, serial):
-    """The verdict. serial: runs by program, precision and seed, filled in."""
+    """The verdict. serial: results of serial runs by program, precision and seed; new ones are
+    added."""
     precision, wrong = row["precision"], []
     wide = plan.options(dict(row, precision="f32"))
     for seed in SEEDS if precision in ROUNDOFF else SEEDS[:1]:
@@ -134,7 +137,7 @@ def judge(dtc, dtrun, folder, row, options, serial):
         want, near = (serial[row["program"], of, seed] for of in (precision, "f32"))
         found = compare(train(dtc, dtrun, folder, row, options + other), want, near, precision)
         wrong += [found] if found != "equal" else []
-        if len(wrong) != 1:  # equal with the first seed, or different with two
+        if len(wrong) != 1:  # equal with the first seed, or different with two seeds
             break
     return wrong[0] if wrong and (len(wrong) > 1 or precision not in ROUNDOFF) else "equal"
 

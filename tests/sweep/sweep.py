@@ -35,10 +35,12 @@ import share
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE, REJECTED = os.path.join(HERE, "layouts.txt"), os.path.join(HERE, "rejected.txt")
-PRELUDE = os.path.join(ROOT, "codegen", "kernels", "prelude.h")  # what --emit=c leaves out
+# compiles everything that --emit=c leaves out
+PRELUDE = os.path.join(ROOT, "codegen", "kernels", "prelude.h")
 BAD = ("different", "crash", "timeout")
 ORDINARY, SECONDS, JOBS = 40, 120, int(os.environ.get("DT_SWEEP_JOBS", "2"))
-SOME = 4  # --some: one in so many
+# --some: one row in this many; --prove: the C compiler reads the kernels of one row in this many
+SOME = 4
 READ = 7  # --prove: the C compiler reads the kernels of one row in so many
 
 
@@ -62,7 +64,7 @@ def write(rows):
 
 
 def make_plan(dtc, folder, number, text, options):
-    """(exit code, output) of dtc, which writes a plan without kernels."""
+    """Returns (exit code, output) of dtc, which writes a plan without kernels."""
     path = os.path.join(folder, "%03d.dsl" % number)
     with open(path, "w") as file:
         file.write(text)
@@ -72,7 +74,7 @@ def make_plan(dtc, folder, number, text, options):
 
 
 def refused_c(dtc, folder, number, options):
-    """What the C compiler has against the kernels of a row that make_plan was called for."""
+    """What the C compiler reports about the kernels of a row for which make_plan was called."""
     path = os.path.join(folder, "%03d.dsl" % number)
     text = subprocess.run([dtc, path, "--emit=c", "--data=synthetic"] + options, capture_output=True, timeout=SECONDS)
     if text.returncode != 0 or b"dt_k0" not in text.stdout:
@@ -84,7 +86,7 @@ def refused_c(dtc, folder, number, options):
 
 
 def run(dtc, folder, number, text, options):
-    """(verdict, output)"""
+    """Returns (verdict, output)"""
     try:
         exit_code, said = make_plan(dtc, folder, number, text, ["--verify", "--no-kernels"] + options)
     except subprocess.TimeoutExpired:
@@ -98,7 +100,8 @@ def run(dtc, folder, number, text, options):
 
 
 def prove(dtc, rows):
-    """Compiles every row; whether what is equal compiles, its kernels too, and what is refused does not."""
+    """Compiles every row. Returns whether rows with the verdict `equal` compile, including their
+    kernels, and others are refused."""
     def compile_row(row):
         try:
             return compile_or_refuse(*row)
@@ -131,7 +134,7 @@ def show(number, row, verdict, said):
 
 
 def sweep(dtc, rows, detailed):
-    """New verdicts, and whether all are as before."""
+    """Returns the new verdicts, and whether all are as before."""
     good, found = True, []
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         outcomes = pool.map(lambda r: run(dtc, folder, r[0], plan.layout(r[2], ROOT), plan.options(r[2])), rows)
@@ -151,7 +154,8 @@ def sweep(dtc, rows, detailed):
 
 
 def covers(dtc, bless):
-    """Whether every pair of values occurs in a layout or is rejected by dtc as rejected.txt says."""
+    """Whether every pair of values either occurs in a layout, or is rejected by dtc as rejected.txt
+    says."""
     rows, said = read(), []
     lacking = plan.missing([row for _, _, row, _ in rows])
     for (a, x), (b, y) in lacking:
@@ -166,7 +170,8 @@ def covers(dtc, bless):
             file.writelines(said)
     with open(REJECTED) as file:
         known = file.readlines()
-    codes = [{" ".join(line.split()[:6]) for line in lines} for lines in (said, known)]  # words may change
+    # the words of messages may change
+    codes = [{" ".join(line.split()[:6]) for line in lines} for lines in (said, known)]
     wrong = sorted(codes[0] ^ codes[1]) + [line.strip() for line in said if line.endswith("accepted\n")]
     for line in wrong:
         print("%s: %s" % ("now" if line in codes[0] else "known", line))
@@ -195,7 +200,7 @@ def sweep_random(dtc, count, seed):
 
 
 def asked_for(rows, arguments):
-    """All rows, those that always run, or some of these: sanitizers look at the code, not at every layout."""
+    """All rows, those that always run, or only some of these: sanitizers test the compiler's code, not every layout."""
     return rows if "--all" in arguments else some([row for row in rows if row[1]], arguments)
 
 

@@ -20,7 +20,7 @@ static void *run_checks(void *context)
     return NULL;
 }
 
-/* Ranks 0 and 1 are rows of a 2 x 2 mesh; groups[1] joins 0 with 1 and 2 with 3. */
+/* Ranks 0 and 1 are a row of a 2 x 2 mesh; groups[1] contains 0 with 1, and 2 with 3. */
 static void *run_planted(void *context)
 {
     DtRank *rank = context;
@@ -35,7 +35,7 @@ static void *run_planted(void *context)
     return NULL;
 }
 
-/* Returns the number of ranks that failed. */
+/* Runs the checks; returns the number of ranks that failed. */
 static int run_threads(uint32_t n, void *(*function)(void *))
 {
     Ranks *all = ranks_new(n);

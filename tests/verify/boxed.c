@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* boxed PLACED.ir FINAL.ir...: whether what pass `expand` wrote is what was meant; for each FINAL a
- * line "holds", with the numbers of boxes met and proved, or "fails: why". */
+/* boxed PLACED.ir FINAL.ir...: proves that the code which pass `expand` wrote in FINAL means the
+ * same as the calls in PLACED; for each FINAL it prints a line "holds", with the numbers of boxes
+ * met and proved, or "fails: why". */
 #include "base/file.h"
 #include "base/intern.h"
 #include "verify/box.h"

@@ -26,7 +26,9 @@ import mutants
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "boxmutants.txt")
-AT_LEAST, MOST, EACH = 6, 24, 4  # counting ones of each kind: in all, in a blessed list; judged of each form for that
+# bugs of each kind that count: in an ordinary run, in a blessed list; candidates that are judged in
+# each form for the latter
+AT_LEAST, MOST, EACH = 6, 24, 4
 
 FORMS = {
     "ring": (3, "ring", "grouped heads", "causal", None),
@@ -46,14 +48,14 @@ FORMS = {
     "several behind": ((2, 2), "zigzag ring", "one head", "data", "gathered behind"),
     "several gathered": ((2, 2), "zigzag", "one head", "causal", "in order"),
     "several heads": ((2, 2), "ring", "grouped heads", "causal", "heads"),
-    # blocks so long that only some of their positions are looked at
+    # blocks so long that the proof looks only at some of their positions
     "long ring window": (2, "ring", "one head", "window", None),
     "long zigzag ring": (2, "zigzag ring", "grouped heads", "causal", None),
     "long zigzag ring data": (2, "zigzag ring", "one head", "data and causal", None),
     "long zigzag window": (2, "zigzag", "one head", "window", None),
     "long several": ((2, 2), "zigzag ring", "one head", "slope", "across"),
 }
-LONG = 8  # times as long
+LONG = 8  # multiplies the extents
 
 VALUE = r'%(?:[\w.@#$]+|"[^"]*"\.\d+)'
 
@@ -70,7 +72,7 @@ def numbered(pattern, choices):
 
 
 def operand(rng, line, types):
-    """Another value of the same type in its place."""
+    """Replaces a value by another one of the same type."""
     if " = " not in line or not line.startswith("  %"):
         return line
     head, rest = line.split(" = ", 1)
@@ -88,7 +90,7 @@ def operand(rng, line, types):
 
 
 def returned(rng, line, types):
-    """Two results of one type in each other's place, or one result twice."""
+    """Exchanges two results of one type, or gives one result twice."""
     if not line.startswith("  return "):
         return line
     values = line[9:].split(", ")
@@ -116,7 +118,7 @@ def branches(rng, line, types):
 
 
 def dropped(rng, line, types):
-    """One operand alone, if it has the type of the result."""
+    """Gives an operand alone, if it has the type of the result."""
     match = re.match(r"  %s = (mul|div|add|sub|max|min|and|or)\((%s), (%s)\) : " % (VALUE, VALUE, VALUE), line)
     if not match:
         return line
@@ -154,11 +156,12 @@ KINDS = {
     re.sub(r"(= reduce\[.*\])( path=| @)", r"\1 reduce=max\2", line),
     "call": operand,
     "site": replaced(r"(= rng\(\).* text=)(\S+)", r"\1other"),
-    "round and back": mutants.round_and_back,  # which has the lines of the function, too
+    # kinds whose changes also need the lines of the function
+    "round and back": mutants.round_and_back,
 }
 
 
-# Other programs that do the same: they must hold.
+# Other programs with the same meaning: these must be accepted.
 RIGHT = {
     "operands in another order": lambda text: re.sub(r"= (add|mul|max|min|and)\((%s), (%s)\)" % (VALUE, VALUE),
                                                      r"= \1(\3, \2)", text),
@@ -175,7 +178,7 @@ def lines_of(command):
 
 
 def value_types(lines):
-    """Types of the values of a function, by number."""
+    """The types of the values of a function, by number."""
     types = {}
     for line in lines:
         if line.startswith("  arg "):
@@ -190,7 +193,7 @@ def value_types(lines):
 
 
 class Form:
-    """A form's texts, and what the tools say of changed ones."""
+    """The texts of a form, and the verdicts of the tools on changed ones."""
 
     def __init__(self, tools, folder, name):
         self.dtc, self.boxed, self.judged = tools
@@ -203,7 +206,7 @@ class Form:
         self.placed, self.final = (lines_of([self.dtc, self.path, "--print-after=" + stage])
                                    for stage in ("reduce", "expand"))
         self.lines = self.final.split("\n")
-        self.written = []  # (line number, name of the function, types of its values)
+        self.written = []  # Returns (line number, name of the function, types of its values)
         inside = None
         for i, line in enumerate(self.lines):
             if line.startswith("func "):
@@ -237,14 +240,15 @@ class Form:
         return "\n".join(self.lines[:i] + [changed] + self.lines[i + 1:])
 
     def sites(self, kind, seed=""):
-        """(kind, line number, changed line, function), in random order."""
+        """Returns (kind, line number, changed line, function), in random order."""
         found, seen = [], set()
         for i, name, types, begin in self.written:
             line = self.lines[i]
             if kind == "call" and "= call(" not in line:
                 continue
             if kind in mutants.STRICT and name.endswith(".body") and '"@ring"=2/' in "".join(self.lines[begin:i]):
-                continue  # two ranks, a loop of one turn: nobody reads what is handed on
+                # with two ranks the loop has one iteration, and nobody reads what it hands on
+                continue
             if (name, line) in seen or line.startswith("  arg "):
                 continue
             seen.add((name, line))
@@ -299,7 +303,7 @@ def ordinary(all_forms):
         for site in chosen[form.name]:
             counts[site[0]] += 1
     found = sum(counts.values())
-    for kind in KINDS:  # where the compiler writes other lines by now
+    for kind in KINDS:  # if the compiler now writes other lines
         for form in all_forms if counts[kind] < AT_LEAST else []:
             new = form.differing(form.sites(kind)[:4])
             chosen[form.name] += new
@@ -329,7 +333,8 @@ def at_random(all_forms, count, seed):
 
 
 def prove_damaged(all_forms):
-    """A text that no printer makes, cut short or with a piece gone, does not crash."""
+    """A text that no printer writes, because it is cut short or a piece is missing, does not crash the
+    reader."""
     for form in all_forms:
         rng, texts = random.Random(form.name), []
         for _ in range(20):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What boxes hold to be equal: boxrules.py BOXED
+"""Which functions the proof of boxes considers equal: boxrules.py BOXED
 
-Pairs of functions of a few lines, each with the verdict that is right. Those that differ do so only where a test with few
-positions, few integers or random numbers might not look: a writer who wants to be believed would write them.
+Pairs of functions of a few lines, each with the verdict that is right. Those that differ do so only
+where a test with few positions, few integers or random numbers might not look: a writer who wants
+to be believed would write them.
 """
 import os
 import re
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# arguments: x float of a long axis, y one number, n one integer, i integers of a long axis, p of few ranks
+# arguments: x a float with a long axis, y one number, n one integer, i integers along a long axis,
+# p with few ranks
 TYPES = {
     "x": "f32[s=4096]", "y": "f32[]", "z": "f32[]", "n": "i32[]", "k": "i32[]", "i": "i32[b=64]", "t": "f32[s=4096/m]",
     "u": "f32[s=64]", "l": "f32[s=9000]", "f": "f32[s=64, w=3]", "b": "bool[s=4096]", "v": "f32[s=4096, e=3]",
@@ -40,7 +42,7 @@ ROWS = [
     ("the same", True, "x", "f32[]", "", ["reduce[s](%0) : f32[]"], ["reduce[s](%0) : f32[]"]),
     ("a sum of products", True, "x", "f32[]", "",
      ["mul(%0, %0) : f32[s=4096]", "reduce[s](%1) : f32[]"], ["dot[s](%0, %0) : f32[]"]),
-    # S1: counts of places that are looked at
+    # S1: the number of places at which the proof looks
     ("a count, of two places", False, "y", "f32[]", "",
      ["expand(%0) : f32[s=4096]", "reduce[s](%1) : f32[]"], ["const() : f32[] number=2", "mul(%0, %1) : f32[]"]),
     ("a count, rightly", True, "y", "f32[]", "",
@@ -71,7 +73,7 @@ ROWS = [
       "scatter_add[s; g](%0, %3) : f32[s=4096]"],
      ["iota[g]() : i32[g=2]", "const() : i32[] number=300", "add(%1, %2) : i32[g=2]",
       "scatter_add[s; g](%0, %3) : f32[s=4096]"]),
-    # integers that are operands: some are equal wherever they are
+    # integers as operands: some are equal at every place
 ] + [
     ("what has the same number, " + name, False, "%s %s" % of, "f32[%s]" % axis, "",
      ["relabel(%%0) : i32[t=%d] relabel(%s -> t=%d)" % (n, axis[0], n), "eq(%%0, %%2) : bool[%s, t=%d]" % (axis, n),
@@ -85,12 +87,12 @@ ROWS = [
                                     ("itself only, of few", ("j", "d"), "b=8", 8, "eq"),
                                     ("before it only, of few", ("j", "d"), "b=8", 8, "le"))
 ] + [
-    # refused at few positions, and not met at many
+    # refused at few positions, not evaluated at many
     ("the largest, but for one place", False, "x", "f32[]", "",
      ["reduce[s](%0) : f32[] reduce=max"],
      ["iota[s]() : i32[s=4096]", "const() : i32[] number=1717", "eq(%1, %2) : bool[s=4096]",
       "const() : f32[] number=-inf", "where(%3, %4, %0) : f32[s=4096]", "reduce[s](%5) : f32[] reduce=max"]),
-    # lookups that go faster than positions
+    # lookups whose index grows faster than the position
     ("every second one", True, "u", "f32[w=64]", "",
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
      ["iota[w]() : i32[w=64]", "add(%1, %1) : i32[w=64]", "gather[s](%0, %2) : f32[w=64]"]),
@@ -101,13 +103,13 @@ ROWS = [
     ("every third one for every second", False, "u", "f32[w=64]", "",
      ["iota[w]() : i32[w=64]", "const() : i32[] number=2", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"],
      ["iota[w]() : i32[w=64]", "const() : i32[] number=3", "mul(%1, %2) : i32[w=64]", "gather[s](%0, %3) : f32[w=64]"]),
-    # axes that get another name, of which one place would say nothing
+    # axes that get another name, which a single place would not show
     ("two axes of one length exchanged", False, "m", "f32[b=8, h=8]", "",
      ["stop(%0) : f32[b=8, h=8]"],
      ["relabel(%0) : f32[h=8, b=8] relabel(b -> h=8) relabel(h -> b=8)", "stop(%1) : f32[b=8, h=8]"]),
     ("along the other axis", False, "d", "f32[b=8, h=8]", "",
      ["expand(%0) : f32[b=8, h=8]"], ["relabel(%0) : f32[h=8] relabel(b -> h=8)", "expand(%1) : f32[b=8, h=8]"]),
-    # random numbers: which of them an element is, is told by the names of axes
+    # random numbers: which number an element gets depends on the names of axes
     ("numbers drawn, the axes in another order", True, "m", "f32[b=8, h=8]", "",
      ["rng() : f32[b=8, h=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"],
      ["rng() : f32[h=8, b=8] draws=4 text=site", "mul(%0, %1) : f32[b=8, h=8]"]),
@@ -126,8 +128,8 @@ ROWS = [
      ["scan[s](%0) : f32[s=64]"], ["scan[s](%0) : f32[s=64] exclusive"]),
     ("a product that says how it is reduced", False, "x", "f32[]", "",
      ["dot[s](%0, %0) : f32[]"], ["dot[s](%0, %0) : f32[] reduce=max"]),
-    # booleans tell one bit a draw
-    # one decision in all, by another number: draws tell it, not elements
+    # booleans: a draw gives one bit of a decision for all elements together, by another number;
+    # other draws show a difference, other elements do not
     ("the sign of another number", False, "y z", "f32[]", "",
      ["const() : f32[]", "lt(%2, %0) : bool[]", "where(%3, %1, %2) : f32[]"],
      ["const() : f32[]", "lt(%2, %1) : bool[]", "where(%3, %1, %2) : f32[]"]),
@@ -145,7 +147,7 @@ ROWS = [
      ["iota[w]() : i32[w=8]", "const() : i32[] number=7", "min(%1, %2) : i32[w=8]", "gather[q](%0, %3) : bool[w=8]"]),
     ("one of two masks for both", False, "a c", "bool[q=8]", "",
      ["and(%0, %1) : bool[q=8]"], ["and(%0, %0) : bool[q=8]"]),
-    # S2: undefined on one side
+    # S2: undefined on one side only
     ("undefined where it is not, everywhere", False, "x", "f32[s=4096]", "",
      ["neg(%0) : f32[s=4096]"],
      ["const() : f32[] number=0", "mul(%0, %1) : f32[s=4096]", "div(%2, %2) : f32[s=4096]", "add(%0, %3) : f32[s=4096]"]),
@@ -157,7 +159,7 @@ ROWS = [
      ["neg(%0) : f32[s=4096]"],
      ["const() : f32[] number=0", "const() : f32[] number=1", "where(%1, %3, %2) : f32[s=4096]",
       "div(%4, %4) : f32[s=4096]", "neg(%0) : f32[s=4096]", "mul(%6, %5) : f32[s=4096]"]),
-    # S3: a float that becomes an integer
+    # S3: a float that is converted to an integer
     ("a float as an integer", True, "y", "i32[]", "", ["cast(%0) : i32[]"], ["cast(%0) : i32[]"]),
     ("a float as an integer, at most 1000", False, "y", "i32[]", "",
      ["cast(%0) : i32[]"], ["cast(%0) : i32[]", "const() : i32[] number=1000", "min(%1, %2) : i32[]"]),
@@ -173,7 +175,7 @@ ROWS = [
     ("floats as one integer, none as another", False, "x", "bool[s=4096]", "",
      ["cast(%0) : i32[s=4096]", "const() : i32[] number=70", "lt(%1, %2) : bool[s=4096]"],
      ["const() : bool[] number=1", "expand(%1) : bool[s=4096]"]),
-    # S4: integers without positions, limits
+    # S4: integers that depend on no position, limits
     ("an integer, at most 1000", False, "n", "i32[]", "",
      ["stop(%0) : i32[]"], ["const() : i32[] number=1000", "min(%0, %1) : i32[]"]),
     ("another integer", False, "n k", "i32[]", "", ["stop(%0) : i32[]"], ["stop(%1) : i32[]"]),
@@ -202,7 +204,7 @@ ROWS = [
                                            "lt(%%0, %%%d) : bool[]" % (1 + 2 * k))] +
      ["const() : f32[] number=81", "const() : f32[] number=82", "le(%81, %0) : bool[]", "le(%0, %82) : bool[]",
       "and(%83, %84) : bool[]", "neg(%0) : f32[]", "where(%85, %0, %86) : f32[]"]),
-    # S6: a float that is a constant
+    # S6: a float that equals a constant
     ("a float, but 0.5 is another", False, "y", "f32[]", "",
      ["neg(%0) : f32[]"],
      ["const() : f32[] number=0.5", "eq(%0, %1) : bool[]", "neg(%0) : f32[]", "where(%2, %1, %3) : f32[]"]),
@@ -228,7 +230,7 @@ ROWS = [
         ("the other sign", False, ["const() : f32[] number=-3", "neg(%1) : f32[]"]),
         ("with few digits", False, ["const() : bf16[] number=3", "cast(%1) : f32[]"]),
         ("an integer", False, ["const() : i32[] number=3", "cast(%1) : f32[]"]))
-    # S5: positions that follow from several constants
+    # S5: positions that depend on several constants
 ] + [
     ("positions, " + name, False, "x", "f32[s=4096]", "",
      ["neg(%0) : f32[s=4096]"],
@@ -386,7 +388,7 @@ ROWS = [
      ["2 topk[s, c](%0) : f32[c=1], i32[c=1]", "stop(%2) : i32[c=1]"],
      ["iota[s]() : i32[s=64]", "const() : i32[] number=63", "sub(%2, %1) : i32[s=64]", "gather[s](%0, %3) : f32[s=64]",
       "2 topk[s, c](%4) : f32[c=1], i32[c=1]", "sub(%2, %6) : i32[c=1]"]),
-    # roundings: what does not stream rounds where the call does
+    # roundings: code that does not stream rounds at the same places as the call
     ("what was rounded is rounded", True, "y", "bf16[]", "",
      ["cast(%0) : bf16[]", "cast(%1) : f32[]", "cast(%2) : bf16[]"], ["cast(%0) : bf16[]"]),
     ("a rounding that is left out", False, "y", "f32[]", "",
@@ -411,7 +413,7 @@ ROWS = [
      ["mul(%0, %0) : bf16[d=1]", "relabel(%1) : bf16[] relabel(d -> )"],
      ["mul(%0, %0) : bf16[d=1]", "reduce[d](%1) : f32[]", "cast(%2) : bf16[]"]),
 ] + [
-    # a row of such a matrix is not what most of its places say
+    # a row of such a matrix differs from what most of its places suggest
     ("an identity matrix of %d positions%s" % (n, ", and one off it" * off), not off, of, "f32[d=%d, e=2]" % n, "",
      ["relabel(%%0) : f32[d=%d, e=2] relabel(c -> d=%d)" % (n, n)],
      ["iota[d]() : i32[d=%d]" % n, "iota[c]() : i32[c=%d]" % n, "const() : i32[] number=%d" % off,
@@ -429,7 +431,8 @@ ROWS = [
                                    ("the wrong way", False, "", " reverse"))
 ]
 
-# Of a ring call, which is done in parts: these may round elsewhere, but no more. All are the same as reals.
+# A ring call is computed in parts. These may round at other places, but not more often. All of
+# them are equal as real numbers.
 ROUNDED = ["cast(%0) : bf16[]", "cast(%1) : f32[]"]
 SUMMED = ["cast(%0) : bf16[]", "add(%1, %1) : bf16[]"]
 WIDE = ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]", "cast(%3) : bf16[]", "cast(%4) : f32[]"]
@@ -461,7 +464,7 @@ PARTS = [  # name, right, arguments, type of the result, the lines of each
      WIDE + ["neg(%5) : f32[]", "neg(%6) : f32[]", "cast(%7) : bf16[]", "cast(%8) : f32[]"]),
     ("a sum with many digits, rounded", False, "y", "f32[]", ["cast(%0) : bf16[]", "cast(%1) : f32[]", "add(%2, %2) : f32[]"],
      WIDE),
-    # How often what a result is made of is rounded on its way there.
+    # How often the values of which a result is made are rounded on the way to it.
     ("a sum with few digits, and once more", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
      SUMMED + ["cast(%2) : f32[]", "add(%3, %3) : f32[]", "sub(%4, %3) : f32[]", "cast(%5) : bf16[]", "cast(%6) : f32[]"]),
     ("a sum with few digits, and two more", False, "y", "f32[]", SUMMED + ["cast(%2) : f32[]"],
@@ -486,7 +489,8 @@ PARTS = [  # name, right, arguments, type of the result, the lines of each
      ["const() : f32[] number=1", "expand(%1) : f32[c=6]", "dot[c](%0, %2) : bf16[e=2]", "cast(%3) : f32[e=2]"]),
 ]
 
-# A ring call whose result is a sum over its three ranks: what travels in the sum's dtype is rounded once a hop.
+# A ring call whose result is a sum over its three ranks: the value that is passed on in the sum's
+# dtype is rounded once for each hop.
 HOPS = """mesh m=3
 func {name} : fn @1:1-2 {{
   arg %x.0 : bf16[p=6/m]
@@ -505,7 +509,9 @@ entry predict : main {{
 """
 AROUND = ["shift(%2) : T[q=6]{sum m} mesh={m}", "add(%2, %3) : T[q=6]{sum m}", "shift(%3) : T[q=6]{sum m} mesh={m}",
           "add(%4, %5) : T[q=6]"]
-HOPPED = [  # name, right, the dtype of the sum, that of what travels (T), what is done of it
+# name, whether it is right, the dtype of the sum, that of the value that is passed on (T), what is
+# done with the latter
+HOPPED = [
     ("summed at once", True, "bf16", "bf16", ["reduce_scatter(%2) : T[q=6/m] mesh={m}"]),
     ("rounded once a hop", True, "bf16", "bf16", AROUND + ["shard(%6) : T[q=6/m] mesh={m}"]),
     ("rounded once more", False, "bf16", "bf16",
@@ -539,7 +545,8 @@ entry predict : main {{
 
 
 def program(arguments, made, more, lines, placed, axes=""):
-    """One function that is called: by a ring call of the program before `expand`, and by a plain one behind it."""
+    """One function that is called twice: by a ring call in the program before `expand`, and by a plain
+    call in the program after it."""
     types = [TYPES[name] for name in arguments.split()]
     body = "".join("  arg %%a.%d : %s\n" % pair for pair in enumerate(types))
     value = len(types)
@@ -570,7 +577,8 @@ MOST_KIB = 64 * 1024
 
 
 def crowded(boxed, folder):
-    """A call that could stand for any of many ops, and does for none: what is tried in vain leaves no memory behind."""
+    """A call that could stand for any of many ops, but stands for none: trying them in vain must not
+    use up memory."""
     n, paths = 8000, []
     for name, first in ("placed", "exp(%0) : f32[]"), ("final", "call(%0) : f32[] func=none"):
         lines = ["%%2 = %s @1:1-2" % first] + ["%%%d = sin(%%%d) : f32[] @1:1-2" % (i, 1 if i == 3 else i - 1)

@@ -19,11 +19,11 @@ LAYOUTS = {"two": 2, "three": 2, "small": 2, "both": 2, "levels": 2, "plain": 2,
            "further": 2, "late": 2, "later": 3, "late_cut": 2, "late_small": 4, "late_both": 3, "late_two": 2,
            "adds": 2, "adds_three": 2, "adds_small": 2, "adds_both": 2, "adds_levels": 2, "adds_pipe": 2, "adds_zb": 2,
            "adds_chunks": 3, "adds_ahead": 2, "adds_ahead_pipe": 9, "late_pipe": 3, "late_zb": 3, "late_chunks": 4,
-           "late_dual": 10}  # loops that leave a bucket to their result
+           "late_dual": 10}  # loops whose last bucket becomes a result of the loop
 
 MUTANTS = ("plain", "ahead", "late", "late_cut", "adds", "adds_pipe", "adds_ahead", "late_pipe", "late_chunks")
 CARRIED = "INST kind=(reduce_scatter|all_reduce) .*event_step=1"
-LATE = "SCHD kind=when "  # around the sum of what micro-batches add up, in the last one
+LATE = "SCHD kind=when "  # around the sum of what micro-batches accumulate, in the last micro-batch
 
 
 def losses(dtc, dtrun, folder, layout):
@@ -64,7 +64,8 @@ def changes(lines):
         found = re.match(r"INST kind=(?:wait|reduce_scatter|all_reduce) .* event=(\d+)", line)
         if not found or int(found.group(1)) not in (event, event + 1):
             continue
-        if " event_step=1" in line and at <= lines.index(longest):  # behind the loop it may be slot 0
+        # after the loop it may be slot 0
+        if " event_step=1" in line and at <= lines.index(longest):
             yield at, line.replace(" event_step=1", "")
         for other in range(1, most + 1):
             if other != int(found.group(1)):
@@ -92,7 +93,7 @@ def added(lines):
             yield at, "SCHD kind=when %s first=%d body=1 count=%d # %d" % (found.group(1), a, n, number)
         for k in (arg, arg + 1):
             yield from moved(lines, k)
-        for back in range(1, 4):  # the turn in front of it
+        for back in range(1, 4):  # the item before it that turns the ring
             if items[number - back].startswith("SCHD kind=set reg=7 "):
                 place = lines.index(items[number - back])
                 yield place, lines[place].replace(" first=1", "")
@@ -101,7 +102,7 @@ def added(lines):
 
 
 def moved(lines, number):
-    """The argument is a slot, or an iteration, away."""
+    """Moves the argument by one slot, or by one iteration."""
     for at, line in enumerate(lines):
         if line.startswith("ARGS ") and line.endswith(" # %d" % number):
             base = int(re.search(r" base=(\d+)", line).group(1)) if " base=" in line else 0
@@ -113,7 +114,7 @@ def moved(lines, number):
 
 
 def refuses(dtc, folder, path):
-    """How many changed plans are refused, and the changes that are not."""
+    """The number of changed plans that are refused, and the changes that are not refused."""
     lines = subprocess.run([dtc, "dump", path], capture_output=True, text=True, check=True).stdout.split("\n")
     text, plan = (os.path.join(folder, "changed" + end) for end in (".txt", ".plan"))
     refused, proved = 0, []

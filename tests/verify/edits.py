@@ -42,7 +42,8 @@ class Op:
 
 
 class Text:
-    """A placed program: by line its function, by function values with their types and lines, by kind lines of ops."""
+    """A placed program: the function of each line, the values of each function with their types and
+    lines, and the lines of ops by kind."""
 
     def __init__(self, text):
         self.lines, self.func = text.split("\n"), []
@@ -63,7 +64,7 @@ class Text:
         return next((type_ for value, type_, _ in self.values[self.func[i]] if value == name), None)
 
     def like(self, i, name):
-        """Other values of the same type, from before line i."""
+        """Other values of the same type from before line i."""
         type_ = self.type_of(i, name)
         return [value for value, other, at in self.values[self.func[i]] if other == type_ and at < i and value != name]
 
@@ -81,7 +82,7 @@ def other_value(rng, text, i, op):
 
 
 def attribute(rng, text, i, op):
-    """That of another line with the same op."""
+    """An attribute of another line with the same op."""
     key, value = rng.choice(ATTRIBUTE.findall(op.rest))
     others = {found for at in text.kinds[op.kind] for found in ATTRIBUTE.findall(text.lines[at]) if found[0] == key}
     op.rest = op.rest.replace(" " + key + value, " " + "".join(rng.choice(sorted(others - {(key, value)}))), 1)
@@ -101,7 +102,8 @@ def axes(rng, text, i, op):
 
 
 def type_(rng, text, i, op):
-    """Split or pending otherwise, or in another order of axes, as another line with the same op has it."""
+    """A type that is split or pending in another way, or has another order of axes, as on another line
+    with the same op."""
     k = rng.randrange(len(op.types))
     mine, names = op.types[k], sorted(re.findall(r'("[^"]*"|[\w.@]+)=', op.types[k]))
     others = {found for at in text.kinds[op.kind] for found in Op(text.lines[at]).types
@@ -112,7 +114,7 @@ def type_(rng, text, i, op):
 
 
 def exchange(rng, text, i, op):
-    """Another one, over other mesh axes, or none."""
+    """Another exchange, over other mesh axes; or none."""
     mesh = re.search(r" mesh=\{([^}]*)\}", op.rest)
     known = re.findall(r"(\w+)=\d+", next(line for line in text.lines if line.startswith("mesh ")))
     if rng.random() < 0.4:
@@ -139,7 +141,7 @@ def reduction(rng, text, i, op):
 
 
 def left_out(rng, text, i, op):
-    """The result is an operand, or twice that."""
+    """The result becomes an operand, or twice that."""
     name = rng.choice([value for value in op.operands if text.type_of(i, value) == op.types[0]])
     means = re.search(r" means=\d+", op.rest)
     op.kind, op.axes, op.rest = rng.choice(("stop", "relabel", "add")), "", means.group() if means else ""
@@ -161,7 +163,7 @@ def result(rng, text, i, line):
 
 
 def record(rng, text, i, line):
-    """Of another store, in part."""
+    """The record of another store, in part."""
     mine, other = RECORD.findall(line), rng.choice([each for each in text.lines if each.startswith("store ")])
     if rng.random() < 0.3:
         its = re.search(r" : \w+ (%s)" % TYPE, other).group(1)
@@ -176,7 +178,7 @@ LINES = {returned: "  return ", result: "  result ", record: "store "}
 
 
 def edit(rng, text, streams):
-    """(kind, line number, changed line); None: nothing fits."""
+    """Returns (kind, line number, changed line); None: no change is possible."""
     kind = rng.choice(OPS + tuple(LINES))
     if kind in LINES:
         i = rng.choice([i for i, line in enumerate(text.lines) if line.startswith(LINES[kind])])
@@ -192,13 +194,13 @@ def edit(rng, text, streams):
             op = Op(text.lines[i])
             kind(rng, text, i, op)
             changed = op.line()
-    except (AttributeError, IndexError, ValueError):  # nothing to choose from
+    except (AttributeError, IndexError, ValueError):  # there is nothing else to choose
         return None
     return (kind.__name__, i, changed) if changed != text.lines[i] else None
 
 
 def check(layout, count, seed, counts):
-    """Failures: what is accepted and differs."""
+    """Returns the failures: texts that are accepted and differ."""
     rng, text, sites, failed = random.Random(layout.name + seed), Text(layout.final), {}, 0
     streams = set(re.findall(r' (?:part|merge|finish)=("[^"]*"|\S+)', layout.final))
     for _ in range(20 * count):

@@ -41,7 +41,8 @@ OPTIONS = {  # of queries, of keys; None: keys have no line
     "zigzag": (" (order = zigzag)", None),
 }
 HEADS = {"one head": "", "heads": "kv", "grouped heads": "kv, group"}
-SCORES = {  # arguments of attend: masks and biases made of positions, of data, of parameters
+# arguments of attend: masks and biases that are computed from positions, from data, from parameters
+SCORES = {
     "nothing": "",
     "causal": ", mask = iota[kseq] <= iota[seq]",
     "window": ", mask = iota[kseq] <= iota[seq] and iota[seq] - iota[kseq] < 3",
@@ -50,7 +51,7 @@ SCORES = {  # arguments of attend: masks and biases made of positions, of data, 
     "slope": ", bias = f32(iota[kseq] - iota[seq]) * 0.1, mask = iota[kseq] <= iota[seq]",
     "keys": ", bias = sink",
     "distances": ", bias = near[far = min(abs(iota[seq] - iota[kseq]), 3)]",
-    "scale": ", mask = iota[kseq] <= iota[seq]",  # a learned one
+    "scale": ", mask = iota[kseq] <= iota[seq]",  # a learned bias
 }
 MAKES = {  # functions that the pass must make, for every number of ranks
     "ring": ["attend.ring", "attend.bwd.ring"],
@@ -96,7 +97,7 @@ parallel form on ranks {{
 
 
 def spread(sizes, order, how):
-    """Lines of several mesh axes, the mesh, and its ranks."""
+    """Lines for several mesh axes, the mesh, and the number of its ranks."""
     names = "abc"[:len(sizes)]
     seq, keys = OPTIONS[order]
     lines = [line.format(all=", ".join(names), turned=", ".join(reversed(names)), seq=seq, keys=keys)
@@ -129,11 +130,12 @@ def program(ranks, order, heads, scores, beside):
 
 
 def forms():
-    """All forms of one mesh axis; some with another axis beside it; some of several."""
+    """All forms with one mesh axis; some with another axis as well; some with several."""
     alone = [form + (None,) for form in itertools.product(RANKS, ORDERS, HEADS, SCORES)]
     beside = list(itertools.product((2, 3), ORDERS, HEADS, ("causal", "data", "distances"),
                                     ("batch", "heads of all")))
-    # Keys that are a product in f32 have gradients in it, of terms in 16 bits that the ring adds up.
+    # Keys that are an f32 product have f32 gradients, which are sums of 16-bit terms that the ring
+    # adds.
     narrow = list(itertools.product((2, 3), ORDERS, ("heads",), ("causal",), ("16 bits",)))
     several = [(sizes, order, heads, scores, how) for sizes, order, heads, scores, how in itertools.product(
         SEVERAL, OPTIONS, ("one head", "grouped heads"), ("causal", "data", "distances"), SPREAD)
@@ -142,7 +144,7 @@ def forms():
 
 
 def evaluate(dtc, folder, number, form):
-    """What is wrong, and the functions that were made."""
+    """Returns what is wrong, and the functions that were made."""
     path = os.path.join(folder, "%d.dsl" % number)
     with open(path, "w") as file:
         file.write(program(*form))

@@ -21,7 +21,7 @@ def numbered(pattern, *choices):
 
 
 def turned(rng, line):
-    """Parts that are joined in another order."""
+    """Joins parts in another order."""
     match = re.search(r"= concat\[[^]]*\]\(([^)]*)\)", line)
     values = match.group(1).split(", ") if match else []
     if len(values) < 2:
@@ -61,7 +61,7 @@ LAYOUTS = {
     "padded heads": ("gpt2", QUICK, 4, "mesh data = 2, tensor = 2\nshard vocab on tensor (pad = 6)\n"
                      "shard batch on data\nzero 1 on data"),
 }
-LINES = {  # that passes write for these
+LINES = {  # lines that passes write for these
     True: re.compile(r"vocab=18|iota\[vocab\]|: i32\[\] number=|= slice\[|= pad\["),
     False: re.compile(r'"@\w+'),
 }
@@ -70,7 +70,7 @@ NUMBERS = re.compile(r"= const\(\) : (?:i32|f32)\[\]")
 
 class Layout(mutants.Layout):
     def sites(self, kind, seed=""):
-        """Those of lines that passes write for it, and of the constants before them."""
+        """Changes of the lines that passes write for it, and of the constants before them."""
         own = LINES[self.name.startswith("padded")]
         return [site for site in super().sites(kind, seed) if own.search(self.lines[site[1]]) or (
             NUMBERS.search(self.lines[site[1]]) and any(own.search(line)
@@ -78,7 +78,8 @@ class Layout(mutants.Layout):
 
 
 def source(program, dims, gpus, layout):
-    """An example, or a program's text: more than two ranks, of which the one before is not the one behind."""
+    """An example, or the text of a program: on more than two ranks, so that the previous rank is not
+    also the next one."""
     if "\n" not in program:
         return EXAMPLE(program, dims, gpus, layout)
     return program + planted_bugs.block(gpus, layout)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judged PROGRAM.dsl FINAL.ir...: what the interpreter of all ranks says of texts of the placed
- * program; for each FINAL a line "equal", "differs", or "broken": it cannot be evaluated. A text
- * need not obey the local rules. Each is evaluated in a process of its own, which a broken one may
- * take down. */
+/* judged PROGRAM.dsl FINAL.ir...: the verdict of the interpreter of all ranks on texts of the
+ * placed program; for each FINAL a line "equal", "differs", or "broken": it cannot be evaluated. A
+ * text need not obey the local rules. Each is evaluated in a process of its own, which a broken one
+ * may take down. */
 #include "base/file.h"
 #include "codegen/codegen.h"
 #include "ir/irtext.h"
@@ -23,7 +23,7 @@ static int judge(DtArena *arena, const DtJudgeCase *serial, const char *text, si
     DtModule *module = dt_irtext_parse(arena, dt_diag_new(arena), text, len);
     if (!module)
         return BROKEN;
-    dt_pass_expand(module, &(DtPassContext){0}); /* the texts are those before it */
+    dt_pass_expand(module, &(DtPassContext){0}); /* the texts are those of the option before it */
     dt_pipeline_unfold(module);
     c.placed = module;
     return dt_judge_compare(&c, &judgement) ? EQUAL : DIFFERS;

@@ -26,7 +26,9 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FILE = os.path.join(HERE, "mutants.txt")
-MEANINGS = 12  # of each layout
+# bugs of each kind in each layout that count: in an ordinary run, in a blessed list; candidates
+# that are judged for the latter; the part of the recorded ones that must be found
+MEANINGS = 12
 AT_LEAST, MOST, EACH = 8, 14, 4  # counting ones of each kind: an ordinary run, a blessed list; judged of each layout for it
 APPLIES = 0.8  # of the recorded ones are found
 QUICK = "batch=8 seq=4 vocab=16 embed=8 heads=2"
@@ -63,7 +65,7 @@ LAYOUTS = {  # example, dims, ranks, layout
 
 
 def operand(rng, line):
-    """Another operand in its place."""
+    """Replaces an operand by another one."""
     if not line.startswith("  %") or " = " not in line:
         return line
     head, rest = line.split(" = ", 1)
@@ -76,7 +78,7 @@ def operand(rng, line):
 
 
 def swapped(rng, line):
-    """Two operands of an op whose order matters."""
+    """Exchanges two operands of an op whose order matters."""
     return re.sub(r"= (sub|div|lt|pow|floordiv)\((%\S+), (%\S+)\)", r"= \1(\3, \2)", line)
 
 
@@ -86,7 +88,7 @@ def other_mesh(rng, line):
 
 
 def numbered(pattern, low, high):
-    """Another number in the group of pattern."""
+    """Another number in the group that the pattern finds."""
     def change(rng, line):
         by = rng.choice([n for n in range(low, high + 1) if n])
         return re.sub(pattern, lambda m: m.group(1) + str(int(m.group(2)) + by), line, count=1)
@@ -107,14 +109,15 @@ def other_op(rng, line):
 
 
 def iterations(rng, line):
-    """Others, or in the other order."""
+    """Other ones, or the same in another order."""
     if rng.random() < 0.5 and " reverse" in line:
         return line.replace(" reverse", "")
     return numbered(r"((?:= loop.*|^store .*)(?:first|step)=)(\d+)", -1, 1)(rng, line)
 
 
 def halo(rng, line):
-    """From the other neighbour, or from none; another edge of a part; windows that begin elsewhere."""
+    """From the other neighbour, or from none; another edge of a part; windows that begin at another
+    place."""
     if "= shift(" in line:
         if rng.random() < 0.5:
             return line.replace("= shift(", "= stop(").replace(" reverse", "")
@@ -132,7 +135,7 @@ VALUE = r'%(?:[\w.@#$-]+|"[^"]*"\.\d+)'
 
 
 def value_types(lines):
-    """Types of the values of a function, by number; of what a cast makes, or a constant, none."""
+    """The types of the values of a function by number; of casts and constants none."""
     types = {}
     for line in lines:
         head, _, rest = line.partition(" = ")
@@ -152,7 +155,8 @@ def number_of(value):
 
 
 def round_and_back(rng, line, lines):
-    """A result of a function is rounded to 16 bits and back; lines: those of the function before this one."""
+    """Rounds a result of a function to 16 bits and back. lines: those of the function up to this
+    one."""
     values, types = line[9:].split(", ") if line.startswith("  return ") else [], value_types(lines)
     some = [i for i, value in enumerate(values) if types.get(number_of(value), "").startswith("f32[")]
     if not some:
@@ -164,13 +168,15 @@ def round_and_back(rng, line, lines):
     return made + "  return " + ", ".join(values)
 
 
-STRICT = {"round and back": round_and_back}  # these have the lines of the function, too
+# kinds whose changes also need the lines of the function
+STRICT = {"round and back": round_and_back}
 KINDS = {
     "operand": operand,
     "swapped operands": swapped,
     "op": other_op,
     "scale": scale,
-    # A local op in its place: the types say that ranks have added up, and they have not.
+    # Replaces a sum over ranks by a local op: its type says that ranks have added up, although
+    # they have not.
     "dropped sum": lambda rng, line: re.sub(r"= all_reduce\((?!.*stages=)", "= stop(", line),
     "doubled sum": lambda rng, line: re.sub(
         r"= all_reduce\((\S+)\) : (\w+\[[^]]*\])(?!.*stages=)", r"= add(\1, \1) : \2", line),
@@ -196,12 +202,12 @@ KINDS = {
 
 
 def plain(line):
-    """Without the numbers of what values mean, and without spans."""
+    """The line without spans and without the numbers of the values that it means."""
     return re.sub(r" means=(\d+|\([\d ]*\))| @\d+:\d+-\d+$", "", line)
 
 
 def bare(line):
-    """What of a line stays where others come or go before it."""
+    """The part of a line that stays the same if other lines before it are added or removed."""
     line = re.sub(VALUE, lambda found: re.sub(r"\.?\d+$", "", found.group()), plain(line))
     line = re.sub(r"(func|part|merge|finish)=(\S+?)(\.\d+)*(?= |$)", r"\1=\2", line)
     return re.sub(r"^store \d+|\b(store|of|bucket)=\d+", r"\1", line)
@@ -212,7 +218,7 @@ def crc(line):
 
 
 def example(name, dims):
-    """Its text with other dims."""
+    """The text of the program with other dims."""
     folder = "tests/passes/programs" if name in ("windows", "layers") else "examples"
     with open(os.path.join(ROOT, folder, name + ".dsl")) as file:
         lines = file.read().split("\n")
@@ -236,7 +242,7 @@ def lines_of(command):
 
 
 class Layout:
-    """A layout's texts, and what the tools say of changed ones."""
+    """The texts of a layout, and the verdicts of the tools on changed ones."""
 
     def __init__(self, tools, folder, name):
         self.dtc, self.prover, self.judged = tools
@@ -247,7 +253,7 @@ class Layout:
         with open(self.path, "w") as file:
             file.write(source(*LAYOUTS[name]))
         self.serial, self.final = (lines_of([self.dtc, self.path, "--data=synthetic", "--print-after=" + stage])
-                                   for stage in ("narrow", "reduce"))  # the last but `expand`
+                                   for stage in ("narrow", "reduce"))  # the last pass but `expand`
         self.lines = self.final.split("\n")
 
     def files(self, texts):
@@ -294,7 +300,7 @@ class Layout:
         return self.name, site[0], crc(self.lines[site[1]])
 
     def known(self, kind, keys):
-        """Its sites that are among the keys, one for each."""
+        """Those sites whose keys are recorded, one for each key."""
         return list({self.key(site): site for site in self.sites(kind) if self.key(site) in keys}.values())
 
 
@@ -305,7 +311,8 @@ def recorded():
 
 
 def bless(layouts):
-    """The file is written after each kind: a run that is ended has not been for nothing."""
+    """The file is written after each kind, so that a run that is ended early has not run for
+    nothing."""
     known = recorded()
     rows = set(known)
     for kind in KINDS:
@@ -326,14 +333,14 @@ def write(rows):
 
 
 def too_few(found, known):
-    """Whether the recorded ones have become too few; says how many are found."""
+    """Whether too few of the recorded bugs were found; prints how many were."""
     if found < len(known):
         print("%d of %d that are recorded are found" % (found, len(known)))
     return found < APPLIES * len(known)
 
 
 def other_meaning(rng, line):
-    """A value says that it means another one: near by, or in another function."""
+    """Changes which value a value says that it means: to one near by, or in another function."""
     numbers = list(re.finditer(r"(?<= means=)\d+", line))
     if not numbers:
         return line
@@ -343,7 +350,8 @@ def other_meaning(rng, line):
 
 
 def meanings(layouts, chosen):
-    """Failures. What a value says it means is not believed: a bug stays one whatever values say."""
+    """Returns the failures. The certificate must not trust what a value says that it means: a bug
+    stays a bug, whatever values say."""
     sites = failed = 0
     for layout in layouts:
         texts = []
@@ -361,7 +369,7 @@ def meanings(layouts, chosen):
 
 
 def check(layouts, chosen):
-    """Failures: layouts that are not proved, bugs that are."""
+    """Returns the failures: layouts that are not proved, and bugs that are."""
     failed = 0
     for layout in layouts:
         sites = chosen[layout.name]
@@ -419,13 +427,13 @@ def at_random(layouts, count, seed):
 
 
 def damage(rng, text):
-    """A text that no printer makes: cut short, or with a piece gone."""
+    """A text that no printer writes: cut short, or with a piece missing."""
     at = rng.randrange(len(text))
     return text[:at] if rng.random() < 0.3 else text[:at] + text[at + rng.randint(1, 40):]
 
 
 def prove_damaged(layouts):
-    """Whatever it says, it does not crash."""
+    """Whatever the verdict is, the reader does not crash."""
     for layout in layouts:
         rng = random.Random(layout.name)
         layout.prove([damage(rng, layout.final) for _ in range(20)])

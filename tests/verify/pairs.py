@@ -14,7 +14,8 @@ MESH = "mesh m=2, n=2\n"
 
 
 def entry(inputs, ops, results, name="predict", stores=()):
-    """A function of these inputs, of ops that make one value each, or so many as stand before them; and its entry."""
+    """A function with these inputs and ops. Each op makes one value, or as many as the number before
+    it says. And the function's entry."""
     lines = ["  %%%d = input() : %s text=in%d @1:1-2" % (n, type_, n) for n, type_ in enumerate(inputs)]
     number = len(inputs)
     for op in ops:
@@ -29,7 +30,7 @@ def entry(inputs, ops, results, name="predict", stores=()):
 
 
 def meant(serial, placed):
-    """placed, with the numbers that values have in the serial text."""
+    """The placed program, with the numbers that values have in the serial text."""
     numbers, func = {}, ""
     for line in serial.split("\n"):
         if line.startswith("func "):
@@ -42,7 +43,7 @@ def meant(serial, placed):
 
 
 def unplaced(text):
-    """The serial program of one whose values are only named, not moved."""
+    """The serial program for a placed one whose values are only named, not moved."""
     return re.sub(r" means=\{[^}]*\}", "", text)
 
 
@@ -132,7 +133,8 @@ BEGINS = """func body : body @1:1-2 {
                   "2 loop(%1, %2, %3) : f32[e=3], f32[e=3] func=body "
                   "loop(label=l axis=l count=4 carried=2 invariant=1)"], [5])
 case("a sum that begins with 0", BEGINS, LACKS,
-     ("does not become", "%9 = add(%4, %1)", "%9 = add(%2, %3)"))  # what another one began with is lacking
+     # the value with which another one began is missing
+     ("does not become", "%9 = add(%4, %1)", "%9 = add(%2, %3)"))
 
 # ---- exchanges, stages ----
 
@@ -168,7 +170,7 @@ EDGE = MESH + entry(["f32[h=8/m]"], [
     'window["@h.part", w](%9) : f32["@h"=2/m, "@h.part"=4, w=2] ranges=(0 0 1 2)',
     'relabel(%10) : f32[h=8/m, w=2] relabel("@h", "@h.part" -> h=8) means={predict.1}'], [11])
 case("an edge of a neighbour", entry(["f32[h=8]"], ["window[h, w](%0) : f32[h=8, w=2] ranges=(1 0 1 2)"], [1]), EDGE,
-     # ranks have two parts each, and pass on both
+     # each rank has two parts, and passes on both
      ("one part per rank", '"@h"=2', '"@h"=4', '"@h.part"=4', '"@h.part"=2', '"@h.part"=5', '"@h.part"=3',
      "ranges=(3 0 1 1)", "ranges=(1 0 1 1)"))
 
@@ -212,7 +214,8 @@ STAGES = "mesh pipe=2\n" + grads(*(" stage=%d" % i for i in (0, 1, 0, 1))) + sta
 case("stages", STEP, STAGES,
      ("between stages|parts of one value", "neg(%0) : f32[h=8]", "shard(%0) : f32[h=8/pipe] mesh={pipe}",
      "neg(%1) : f32[h=8]",
-      "all_gather(%1) : f32[h=8] mesh={pipe}", "exp(%0)", "exp(%2)"),  # half of either stage's
+      # half of the samples, of either stage
+      "all_gather(%1) : f32[h=8] mesh={pipe}", "exp(%0)", "exp(%2)"),
      ("is of no stage", "grad.f1 stage=1", "grad.f1"),
      ("another name than what it belongs to", "store 2 : grad f32[h=8] path=p", "store 2 : grad f32[h=8] path=q",
      "store 3 : grad f32[h=8] path=q", "store 3 : grad f32[h=8] path=p"),
@@ -265,7 +268,7 @@ RUNS = entry(["f32[a=3]"], ['pack(%0) : f32["@bucket"=4]', "const() : f32[] numb
                             'mul(%4, %4) : f32["@bucket"=4] means={predict.4}',
                             'reduce["@bucket"](%6) : f32[] means={predict.5}',
                             'reduce["@bucket"](%7) : f32[] means={predict.6}'], [8, 9])
-# it holds 1, and is added
+# the store contains 1, and is added
 case("what is behind the members of a bucket", SQUARES, RUNS, ("may be other than 0", "mul(%4, %4)", "mul(%5, %5)"))
 HOLD = """store 0 : param f32[h=3] path=p
 store 1 : moment1 f32[h=3] path=p of=0
@@ -294,11 +297,11 @@ case("a bucket that is put together anew", HOLD + KEEP, MEMBERS,
      ("more than its members", "  %8 = pack(%7)", """  %8 = const() : f32[] number=3 @1:1-2
   %9 = expand(%8) : f32[x=1] @1:1-2
   %10 = pack(%7, %9)""", "return %6, %8", "return %6, %10"))
-SCALE = "const() : f32[] number=2"  # or what a state of no bucket says
+SCALE = "const() : f32[] number=2"  # or what a state that is in no bucket says
 case("a bucket times a state",
      HOLD + "store 2 : state f32[] path=t\n" + KEEP.replace(SCALE, "param() : f32[] text=t store=2"),
      KEPT.replace(SCALE, "param() : f32[] text=t store=4").replace("func ", "store 4 : state f32[] path=t\nfunc ", 1))
-# the moment grows by 2, and so does what is behind it, which the next step adds up
+# the moment grows by 2, and so does the store after it, which the next step adds
 MORE = (("mul(%1, %2)", "add(%1, %2)"),)
 CASES.append(("what a store will have behind its members", HOLD + KEEP.replace(*MORE[0]), None,
     (("what a store has behind", KEPT.replace(*MORE[0])),)))
@@ -328,7 +331,7 @@ def padded(text):
 
 case("a lookup by what is padded", unplaced(LOOKUP), padded(LOOKUP), ("does not hold the identity", "reduce[v](%7)",
     "reduce[v](%6)"))
-# nothing is added there, and it holds 0
+# nothing is added there, and the store contains 0
 CASES.append(("the largest of what is added up where it is padded", unplaced(LOWEST), None,
     (("does not hold the identity", padded(LOWEST)),)))
 case("a quotient of zeros", unplaced(RATIO), padded(RATIO))
@@ -356,7 +359,7 @@ CASES += [("a gradient of two pieces, one with padding", GRADIENT.replace(op, "c
 
 
 def changed(placed, change):
-    """The message and the text; every old text must be there."""
+    """Returns the message and the changed text; every old text must occur."""
     text = placed or change[1]
     for old, new in zip(change[1::2], change[2::2]) if placed else ():
         assert old in text, old

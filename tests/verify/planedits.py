@@ -21,7 +21,7 @@ import planmutants
 MICRO, SPLIT, STAGES = "quickstart none - 4 0 - f32", "quickstart d4 - 1 0 - f32", planmutants.CLASS
 CHUNKS, CUT, TIED = "quickstart dc dualpipe_v 2 2 keep master", "gpt2 ut - 1 0 - f32", "tied"
 EXPERTS, BLOCKS = "moe none - 4 0 all f32", "blocks"
-# attention in two loops around its blocks, over samples and heads
+# attention in two loops over its blocks, and over samples and heads
 planmutants.EXAMPLES[BLOCKS] = ("examples/gpt2.dsl", "batch=4 seq=8 vocab=16 layers=2 embed=16 heads=2",
                                 "cluster.nodes=1 cluster.gpus=2 parallel.mesh.data=2 parallel.micro.batch=1")
 PROGRAM = os.path.join(planmutants.ROOT, "tests", "cli", "verify.dsl")
@@ -77,7 +77,7 @@ class Plan:
         return next(r for r in self.all(tag) if all(r.fields.get(k) == v for k, v in fields.items()))
 
     def bodies(self, entries):
-        """Those that these entries run."""
+        """The instructions that these entries run."""
         items = [s for e in entries for s in self.all("SCHD")[e["first"]:e["first"] + e["count"]]]
         return [self.all("BODY")[item["body"]] for item in items if item.is_a("run")]
 
@@ -86,7 +86,7 @@ class Plan:
         return [arg for inst in insts for arg in self.all("ARGS")[inst["first_arg"]:inst["first_arg"] + inst["n_args"]]]
 
     def move(self, old, new):
-        """Arguments at one place (arena, base) are at another one."""
+        """Moves all arguments at one place (arena, base) to another one."""
         for arg in self.all("ARGS"):
             if arg.is_at(*old):
                 arg["arena"], arg["base"] = new
@@ -118,7 +118,8 @@ def scalar_in_store(plan):
 
 
 def step_over_rate(plan):
-    """The rate, which only the update reads, lies where a step has a temporary: of the logits' gradient."""
+    """The learning rate, which only the update reads, is stored where a step has a temporary value:
+    the gradient of the logits."""
     rate, far = plan.named("SCAL", name='"@lr"'), 1 << 16
     zeroed = next(a for a in plan.all("ARGS") if a.is_a("address") and a["arena"] == 3 and a["bytes"] == 128)
     old = (rate["arena"], rate["offset"])
@@ -135,7 +136,7 @@ def norm_over_loss(plan):
 
 
 def read_once(plan):
-    """The batch is read in front of the loop over micro-batches."""
+    """The batch is read before the loop over micro-batches."""
     before, inside = plan.bodies(plan.all("ENTR"))[:2]
     read = next(inst for inst in plan.all("INST")[inside["first_inst"]:] if inst.is_a("read"))
     plan.remove(read)
@@ -153,7 +154,7 @@ def inputs_in_unknown_arena(plan):
 
 
 def predicts_of_eval(plan):
-    """What is written to be predicted from is not what `predict` reads."""
+    """The input for predictions is written to another place than `predict` reads."""
     tokens = plan.all("INPT")[2]
     for arg in (arg for body in plan.bodies(plan.all("ENTR")[1:3]) for arg in plan.args(body)):
         if arg.is_at(tokens["arena"], tokens["offset"]):
@@ -163,7 +164,7 @@ def predicts_of_eval(plan):
 
 
 def sum_of_loss(plan):
-    """The loss lies between two gradients that are summed over ranks at once."""
+    """The loss is stored between two gradients that are summed over ranks together."""
     loss = plan.named("METR", name='"loss"')
     far = {0: 0, 512: 516}
     for arg in plan.all("ARGS"):
@@ -184,7 +185,8 @@ def sum_of_loss(plan):
 
 
 def over_other_head(plan):
-    """A temporary of a block of attention lies, in the second turn of the inner loop, over the first turn's output."""
+    """In the second iteration of the inner loop, a temporary of an attention block is stored over the
+    output of the first iteration."""
     runs, far = plan.all("SCHD"), 1 << 20
     at = next(i for i, item in enumerate(runs) if item.is_a("loop") and runs[i + 1].is_a("loop"))
     blocks, behind = (plan.all("BODY")[runs[at + k]["body"]] for k in (2, 5))
@@ -209,7 +211,7 @@ def in_bucket(plan):
 
 
 def begins_later(plan):
-    """A rank's part of an axis that is no loop's: one element behind where it is."""
+    """The part of an axis, which is not a loop's, that a rank has begins one element later."""
     for store in plan.all("STOR"):
         axes = plan.all("AXIS")[store["first_axis"]:store["first_axis"] + store["n_axes"]]
         cut = [axis for axis in axes[max(1, store["n_loops"]):] if axis["local"] < axis["extent"]]
@@ -256,7 +258,7 @@ def no_eval(plan):
 
 
 def several_losses(plan):
-    """Steps take other schedules than those that are run together; editlogical changes the facts."""
+    """Steps use other schedules than those that are combined; editlogical changes the facts."""
     entries, notes = plan.all("ENTR"), plan.all("NOTE")
     for entry, note in zip(entries, notes):
         if entry.fields["name"] == '"step"':
@@ -303,7 +305,8 @@ def with_notes(plan, notes):
 
 
 def other_kernels(plan):
-    """Plans in which an instruction calls another kernel of its name, of other extents, and its note says so, too."""
+    """Plans in which an instruction calls another kernel of the same name, with other extents, and its
+    note says the same."""
     kernels, notes = plan.all("KERN"), notes_of(plan)
     for at, inst in enumerate(plan.all("INST")):
         for number, kernel in enumerate(kernels):
@@ -335,7 +338,7 @@ class Tools:
         self.folder, self.out = folder, os.path.join(folder, "edited.plan")
 
     def write(self, plan, facts=("META", "META")):
-        """The plan, with digests that are right."""
+        """The plan, with correct digests."""
         text = os.path.join(self.folder, "edited")
         with open(text, "w") as file:
             file.write(plan.text())
@@ -369,7 +372,8 @@ def judge(tools, layout, edit, reason):
 
 
 def judge_layouts(tools):
-    """A note says that a kernel reads a value that lies otherwise, by the last bit of one of its strides."""
+    """A note says that a kernel reads a value with another layout, which differs in the last bit of
+    one of its strides."""
     plan = tools.read(planmutants.compile_plan(tools.dtc, tools.folder, EXPERTS, False))
     notes = notes_of(plan)
     for at in random.Random(1).sample(range(len(notes)), 200):
@@ -381,7 +385,8 @@ def judge_layouts(tools):
 
 
 def judge_program(tools, options, edits, reason):
-    """Accepted by itself, since who edits may write notes and digests anew; not as what the program is compiled to."""
+    """The plan alone is accepted, since whoever edits it may rewrite notes and digests; it is refused
+    when compared with the program."""
     path, against = os.path.join(tools.folder, "program.plan"), ["--program", PROGRAM, "--parallel", "none"]
     subprocess.run([tools.dtc, PROGRAM, "--parallel", "none", "-o", path, *options], check=True, capture_output=True)
     plan = tools.read(path)

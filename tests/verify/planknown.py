@@ -23,7 +23,10 @@ import planmutants
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILE = os.path.join(HERE, "planmutants.txt")
 APPLIES = 0.8
-AT_LEAST, MOST, EACH = 8, 14, 4  # of a kind: an ordinary run, a blessed list; of a kind and a layout, looked at
+# per kind: candidates in an ordinary run, entries of a blessed list; per kind and layout:
+# candidates that are tried; kinds for which few layouts have a place; number of candidates that
+# count of these
+AT_LEAST, MOST, EACH = 8, 14, 4
 FEW = ["stage", "prologue", "ring", "guard", "peer"]  # kinds that few layouts have a place for
 RARE = {"channel": 0, "text": 0, "entry": 4, "actions": 4, "prologue": 1, "scratch": 4}  # fewer of these count
 
@@ -71,7 +74,7 @@ def bless(dtc, tool, dtrun, kinds):
 
 
 def check(dtc, tool, name):
-    """(kind -> [rejected, accepted, gone], what is accepted, what is gone) for a layout."""
+    """For a layout: (kind -> [rejected, accepted, gone], what was accepted, what is gone)."""
     with tempfile.TemporaryDirectory() as folder:
         out = planmutants.compile_plan(dtc, folder, name, False)
         found, wrong, lost = {}, [], []
@@ -87,7 +90,7 @@ def check(dtc, tool, name):
 
 
 def fresh(dtc, tool, missing):
-    """Faults that take the place of those that are gone; only of kinds that count as they are."""
+    """Faults that replace those that are gone; only of kinds for which every fault counts."""
     counts, wrong = collections.Counter(), []
     for name in planmutants.LAYOUTS:
         kinds = [kind for kind, n in missing.items() if counts[kind] < n]

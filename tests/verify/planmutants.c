@@ -20,11 +20,11 @@
 
 enum { MAX = 1 << 28, TRIES = 60 };
 
-DtPlan plan;          /* as read */
-const uint8_t *bytes; /* of the file */
-uint8_t *copy;        /* of them, to be changed */
+DtPlan plan;          /* the plan as it was read */
+const uint8_t *bytes; /* bytes of the file */
+uint8_t *copy;        /* copy of the bytes, which is changed */
 DtCertSpan *spans;    /* by instruction: its note */
-static DtLogicalTexts proved; /* of the plan as read */
+static DtLogicalTexts proved; /* digest of the plan that was read */
 uint64_t state;
 size_t file_len, copy_len;
 

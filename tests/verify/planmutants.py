@@ -85,7 +85,7 @@ EACH, AT_LEAST, RUNS, STEPS = 8, 8, 6, 3
 
 
 def compile_plan(dtc, folder, name, kernels):
-    """The path of the plan."""
+    """Makes the plan; returns its path."""
     path, dims, settings = EXAMPLES.get(name, ("", "", ""))
     row = None if name == "tied" or path else plan.parse(name)
     source, out = (os.path.join(folder, name) for name in ("layout.dsl", "layout.plan"))
@@ -104,7 +104,8 @@ def compile_plan(dtc, folder, name, kernels):
 
 
 def refuses(dtc, out, folder, kinds):
-    """What is wrong with `dtc verify`: it accepts the plan, and none of the mutants that planmutants left as rejected."""
+    """What is wrong with `dtc verify`: it must accept the plan, and refuse all mutants that
+    planmutants left as rejected."""
     wrong = []
     for path, want in [(out, 0)] + [(os.path.join(folder, "kept-%s.plan" % kind), 1) for kind in kinds]:
         done = subprocess.run([dtc, "verify", path], capture_output=True, text=True)
@@ -114,7 +115,7 @@ def refuses(dtc, out, folder, kinds):
 
 
 def losses(dtrun, path, folder):
-    """What each step prints, or how the run failed."""
+    """The output of each step, or how the run failed."""
     log = os.path.join(folder, "log.jsonl")
     done = subprocess.run([dtrun, path, "--unproved", "--steps", str(STEPS), "--overwrite", "--log", log, "--quiet",
                            "--timeout", "20"],
@@ -149,7 +150,8 @@ def races(dtc, path):
 
 
 def judge_races(dtc, out, folder):
-    """What is wrong with plans in which something else is on its way; of mutants of kind `start` one is known to be."""
+    """What is wrong with plans in which other operations run beside each other; one such mutant of
+    kind `start` is known."""
     wrong = []
     if races(dtc, out) in (None, "nothing is started"):
         wrong += ["%s: %s" % (name, races(dtc, os.path.join(folder, name))) for name in sorted(os.listdir(folder))
@@ -192,7 +194,7 @@ def tangle(tools, totals):
 
 
 def splice(dump, at, before, behind):
-    """The plan's text with more items around item number `at` of its schedules."""
+    """The plan's text with additional items around item number `at` of its schedules."""
     lines, items, more = dump.split("\n"), 0, len(before) + len(behind)
     for i, line in enumerate(lines):
         if line.startswith("SCHD "):
@@ -208,7 +210,8 @@ def splice(dump, at, before, behind):
 
 
 def insert(tools, totals):
-    """What is wrong with the certificate of a plan into whose step items are put, around each that runs unguarded."""
+    """Puts additional items around each item of the step that runs unguarded. Returns what is wrong
+    with the certificate's verdicts."""
     dtc, planmutants, dtrun = tools
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
@@ -222,7 +225,8 @@ def insert(tools, totals):
             when = re.match(r"kind=when .*body=(\d+)", item)
             behind = max(behind, at + 1 + int(when.group(1))) if when else behind
             loops = loops + [item] if item.startswith("kind=loop") else loops[:-1] if "kind=end" in item else loops
-            in_blocks = any("reg=2" in loop for loop in loops)  # of attention: there no slot is set
+            # an item of attention: there no slot is set
+            in_blocks = any("reg=2" in loop for loop in loops)
             for before, after in INSERTED if item.startswith("kind=run") and at >= behind else []:
                 with open(os.path.join(folder, "spliced"), "w") as file:
                     file.write(splice(dump, at, before, after))

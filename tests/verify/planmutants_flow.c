@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of planmutants in schedules, in slots and rings, and in what lies where while they run. */
+/* Faults of planmutants in schedules, in slots and rings, and in where values are stored while
+ * these run. */
 #include "planmutants.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ bool mutant_slot(void)
     return true;
 }
 
-/* The LOOP around an item; 0: none. */
+/* The LOOP that contains an item; 0: none. */
 static uint32_t loop_of(uint32_t item)
 {
     for (uint32_t depth = 0; item > 0; item--) {
@@ -39,7 +40,7 @@ bool same_place(const DtPlanArg *a, const DtPlanArg *b)
            memcmp(a->reg, b->reg, sizeof a->reg) == 0;
 }
 
-/* The first RUN behind an item, or the last item. */
+/* The first RUN after an item, or the last item. */
 static uint32_t run_behind(uint32_t at)
 {
     do
@@ -58,8 +59,8 @@ static uint32_t end_of(uint32_t loop)
     return at;
 }
 
-/* What some instruction of a micro-batch leaves is in slots all the time: there and wherever it is
- * read. to: a gather's argument. */
+/* A value that an instruction of a micro-batch makes is in slots throughout: it is written there,
+ * and read there. to: argument of a gather. */
 static bool squat(uint32_t guard, const DtPlanArg *to)
 {
     uint32_t begin = loop_of(guard), end = end_of(begin),
@@ -85,7 +86,7 @@ static bool squat(uint32_t guard, const DtPlanArg *to)
     return true;
 }
 
-/* The same piece, which finds or leaves something else in the ring. */
+/* The same piece finds another value in the ring, or leaves another one there. */
 static bool call_other(DtPlanSchedule *item)
 {
     uint32_t other = below(plan.n_entries);
@@ -99,8 +100,9 @@ static bool call_other(DtPlanSchedule *item)
     return true;
 }
 
-/* What loops gather ahead: the slots, how many there are, for which iterations and micro-batches,
- * of which iterations of which loop; which piece of a pipeline does it. */
+/* Changes of what loops gather ahead: the slots, their number, the iterations and micro-batches in
+ * which it is gathered, the iterations and the loop for which it is; the piece of a pipeline that
+ * gathers it. */
 bool mutant_ring(void)
 {
     uint32_t at = below(plan.n_schedule);
@@ -181,7 +183,7 @@ static bool is_message(const DtPlanInst *inst)
     return inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV || inst->kind == DT_INST_WAIT;
 }
 
-/* Whether the item runs messages alone. */
+/* Whether the item runs nothing but messages. */
 static bool runs_messages(const DtPlanSchedule *item)
 {
     const DtPlanBody *body = &plan.bodies[item->body];
@@ -191,7 +193,7 @@ static bool runs_messages(const DtPlanSchedule *item)
     return all;
 }
 
-/* Messages of two items change places; what is between them stays. */
+/* Exchanges the messages of two items; what is between them stays. */
 static bool exchange_messages(void)
 {
     const uint32_t at = below(plan.n_schedule);
@@ -208,8 +210,8 @@ static bool exchange_messages(void)
     return true;
 }
 
-/* In which order a stage begins messages, and waits for what it began; whether they need places on
- * their way. */
+/* Changes the order in which a stage begins messages and waits for what it began; or whether
+ * messages need room in channels. */
 bool mutant_message(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_SEND, DT_INST_RECV);
@@ -237,13 +239,13 @@ bool mutant_entry(void)
         return false;
     record->first = plan.entries[b].first;
     record->count = plan.entries[b].count;
-    if (below(2)) /* with its notes */
+    if (below(2)) /* together with their notes */
         *RECORD(notes, DtPlanNote, a) = plan.notes[b];
     return true;
 }
 
-/* Addresses of instructions that a class of stages shares move with the stage, right on the first
- * only. */
+/* An instruction that a class of stages shares: its addresses move with the stage, so they are
+ * right on the first stage only. */
 bool mutant_stage(void)
 {
     const DtPlanEntry *first = &plan.entries[below(plan.n_entries)];
@@ -254,7 +256,7 @@ bool mutant_stage(void)
     const DtPlanSchedule *item = &plan.schedule[first->first + below(first->count)];
     if (!plan.meta->pipeline || !shared || first->stage < 0 || item->kind != DT_SCHED_RUN)
         return false;
-    for (uint32_t i = 0; i < plan.n_entries; i++) /* the first of them */
+    for (uint32_t i = 0; i < plan.n_entries; i++) /* the first of these */
         if (plan.entries[i].first == first->first && plan.entries[i].stage < first->stage)
             return false;
     const DtPlanBody *body = &plan.bodies[item->body];
@@ -269,8 +271,8 @@ bool mutant_stage(void)
     return true;
 }
 
-/* What is in the memory that an instruction zeroes lies, until other things lie there, in memory of
- * its own. */
+/* The memory that an instruction zeroes is stored in its own memory, until other values are stored
+ * there. */
 static void move_apart(uint32_t zero, uint32_t end)
 {
     const DtPlanArg old = plan.args[plan.insts[zero].first_arg];
@@ -294,7 +296,7 @@ static void move_apart(uint32_t zero, uint32_t end)
         RECORD(sizes, DtPlanArenaSize, i)->bytes = arena->bytes;
 }
 
-/* What a loop zeroes in each iteration is zeroed once, before the loop. */
+/* Memory that a loop zeroes in each iteration is zeroed once, before the loop. */
 static bool hoist_one(void)
 {
     uint32_t at = below(plan.n_schedule), before = loop_of(at);
@@ -327,7 +329,7 @@ static bool is_named(const DtPlanEntry *entry, const char *name)
     return strncmp(dt_plan_str(&plan, entry->name), name, strlen(name)) == 0;
 }
 
-/* A random instruction that the entry itself runs, NULL: none. */
+/* A random instruction that the entry itself runs; NULL: there is none. */
 static const DtPlanInst *inst_of(const DtPlanEntry *entry)
 {
     const DtPlanSchedule *item = &plan.schedule[entry->first + below(entry->count)];
@@ -335,7 +337,7 @@ static const DtPlanInst *inst_of(const DtPlanEntry *entry)
     return item->kind == DT_SCHED_RUN ? &plan.insts[body->first_inst + below(body->n_insts)] : NULL;
 }
 
-/* What a piece of a stage (-1: of any) has for itself, up to so many (`most`) bytes, lies there. */
+/* Memory that a piece of a stage (-1: of any stage) has for itself, of at most `most` bytes. */
 static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t most)
 {
     const DtPlanEntry *piece = &plan.entries[below(plan.n_entries)];
@@ -363,7 +365,7 @@ static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t mo
     return true;
 }
 
-/* It lies where another piece adds up a scalar, */
+/* The value is stored where another piece adds up a scalar, */
 static bool scratch_one(void)
 {
     const DtPlanMetric *metric = &plan.metrics[below(plan.n_metrics)];
@@ -372,8 +374,8 @@ static bool scratch_one(void)
            move_scratch(-1, metric->arena, metric->offset, 64);
 }
 
-/* The first argument from number `from` on that is (or is not) written, at this place (NULL:
- * anywhere); -1: none. */
+/* The first argument from number `from` on that is written (or is not written), at this place
+ * (NULL: at any); -1: there is none. */
 static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written,
                         const DtPlanArg *place)
 {
@@ -391,7 +393,7 @@ static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written,
     return -1;
 }
 
-/* And not written before by the piece itself. */
+/* and which the piece itself has not written before */
 static bool is_read_by_piece(const DtPlanArg *arg, int32_t stage)
 {
     for (uint32_t i = 0; i < plan.n_entries; i++)
@@ -402,7 +404,7 @@ static bool is_read_by_piece(const DtPlanArg *arg, int32_t stage)
     return false;
 }
 
-/* or where the step's prologue has left what pieces read. */
+/* or where the step's prologue has stored values that pieces read */
 static bool prologue_one(void)
 {
     const DtPlanEntry *step = &plan.entries[below(plan.n_entries)];

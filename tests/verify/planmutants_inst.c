@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of planmutants in instructions: where and how they read and write, what they do, and
- * whether. */
+/* Faults of planmutants in instructions: where and how they read and write, what they compute, and
+ * whether they run. */
 #include "planmutants.h"
 
 #include "plan/kinds.h"
@@ -15,8 +15,8 @@ bool mutant_offset(void)
     return arg && (arg->base += steps[below(8)], true);
 }
 
-/* Whether the argument is one of several results: nobody may need it (what attention saves, in
- * `eval`). */
+/* Whether the argument is one of several results: perhaps nobody needs it (for example, what
+ * attention saves in `eval`). */
 static bool is_one_of_several(const DtPlanArg *changed)
 {
     const DtPlanArg *arg = plan.args + (changed - RECORD(args, DtPlanArg, 0));
@@ -43,7 +43,7 @@ bool mutant_reuse(void)
     return true;
 }
 
-/* The first argument that it writes; NULL: none. */
+/* The first argument that the instruction writes; NULL: none. */
 static const DtPlanArg *written(const DtPlanInst *inst)
 {
     for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++)
@@ -52,8 +52,9 @@ static const DtPlanArg *written(const DtPlanInst *inst)
     return NULL;
 }
 
-/* What is written where an instruction before it wrote the same kind of thing goes elsewhere: who
- * reads it finds what that one left, as of the block of attention before. */
+/* A value that is written where an earlier instruction wrote the same kind of value is written
+ * elsewhere. A reader then finds the earlier value, for example that of the previous block of
+ * attention. */
 bool mutant_stale(void)
 {
     for (int i = 0; i < 400; i++) {
@@ -73,8 +74,8 @@ bool mutant_stale(void)
     return false;
 }
 
-/* What an instruction makes lies, for all that read it until its memory is written again, in some
- * other memory: right where that is free. */
+/* A value is stored in other memory for all its readers until its memory is written again: this is
+ * right if that other memory is free. */
 bool mutant_moved(void)
 {
     const uint32_t at = below(plan.n_insts);
@@ -125,7 +126,7 @@ bool mutant_peer(void)
     return inst && other != inst->ref && (inst->ref = other, true);
 }
 
-/* The note of an instruction that is there once. */
+/* The note of an instruction that the schedule runs once. */
 static bool has_note(uint32_t inst)
 {
     return spans[inst].count == 1 && spans[inst].end > spans[inst].first;
@@ -169,7 +170,7 @@ bool mutant_drop(void)
     return true;
 }
 
-/* The one after it is done as this one again. */
+/* The next instruction does the same as this one. */
 bool mutant_double(void)
 {
     uint32_t at = below(plan.n_insts - 1);
@@ -257,7 +258,7 @@ bool mutant_blocks(void)
     return *field && change(field);
 }
 
-/* Strides of dimensions of extent 1 mean nothing. */
+/* Strides of dimensions with extent 1 mean nothing. */
 static DtPlanGemm meant(const DtPlanGemm *gemm)
 {
     DtPlanGemm g = *gemm;
@@ -292,7 +293,7 @@ bool mutant_product(void)
     return memcmp(&old, &now, sizeof old) != 0;
 }
 
-/* Another epilogue with as many operands, or its matrix in rows of another distance. */
+/* Another epilogue with as many operands; or the rows of its matrix get another distance. */
 bool mutant_epilogue(void)
 {
     DtPlanInst *inst = any_inst(DT_INST_GEMM, DT_INST_GEMM);
@@ -310,8 +311,8 @@ bool mutant_epilogue(void)
     return other != old;
 }
 
-/* What a library is told of a kernel of attention, wrongly: the scale, by much or by 2^-40 of it,
- * what a query sees, extents, strides, where a part begins, which argument it is. */
+/* Wrong values in what a library is told about a kernel of attention: the scale, by much or by
+ * 2^-40 of it; what a query sees; extents, strides, where a part begins, which argument it is. */
 bool mutant_sdpa(void)
 {
     const uint32_t at = below(plan.n_sdpas), part = below(DT_SDPA_PARTS),
@@ -350,7 +351,7 @@ bool mutant_sdpa(void)
 
 /* ---- notes that are longer ---- */
 
-/* A byte more among those of the notes, before that one. */
+/* Adds a byte to the bytes of the notes, before this one. */
 static void insert_byte(uint32_t before, uint8_t byte)
 {
     const uint32_t first = (uint32_t)((const uint8_t *)plan.blob - bytes + plan.logical->notes);
@@ -374,7 +375,7 @@ static void insert_byte(uint32_t before, uint8_t byte)
     }
 }
 
-/* Behind so many words. */
+/* The op after this many words of the note. */
 static uint32_t skip_words(uint32_t at, uint32_t n)
 {
     const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;
@@ -383,7 +384,7 @@ static uint32_t skip_words(uint32_t at, uint32_t n)
     return at;
 }
 
-/* A product rounds its result to 16 bits, where that has 32; whoever reads it, does. */
+/* A product rounds an f32 result to 16 bits; its readers read 16 bits. */
 bool mutant_narrow(void)
 {
     const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;
@@ -393,7 +394,8 @@ bool mutant_narrow(void)
         return false;
     const DtPlanInst *inst = &plan.insts[at];
     const DtPlanGemm *gemm = &plan.gemms[inst->ref];
-    const uint32_t word = skip_words(spans[at].first, 2 + 1 + 2); /* DO, 1, the op, A, B */
+    /* the words DO, 1, the op, A, B */
+    const uint32_t word = skip_words(spans[at].first, 2 + 1 + 2);
     const DtPlanArg *to = &plan.args[inst->first_arg + 2];
     uint32_t half = 0;
     while (strcmp(dt_kinds_name(half), "bf16") != 0)
@@ -429,8 +431,7 @@ bool mutant_kernel(void)
     return true;
 }
 
-/* Two of an instruction's arguments take each other's place: of those that it reads, or of those
- * that it writes. */
+/* Exchanges two arguments of an instruction: two that it reads, or two that it writes. */
 static bool exchange(bool written)
 {
     DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));
@@ -449,7 +450,7 @@ static bool exchange(bool written)
 bool mutant_operands(void) { return exchange(false); }
 bool mutant_results(void) { return exchange(true); }
 
-/* A block of attention that runs elsewhere, or an instruction of it that runs everywhere. */
+/* A block of attention runs in other iterations, or an instruction of it runs in all of them. */
 bool mutant_guard(void)
 {
     DtPlanInst *inst = RECORD(insts, DtPlanInst, below(plan.n_insts));

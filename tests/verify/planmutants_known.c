@@ -26,7 +26,7 @@ enum { CANDIDATES = 400, MAX = 1 << 22 };
 
 /* ---- checksums ---- */
 
-/* Without the folder, if it is a path: programs of tests lie anywhere. */
+/* The path without the folder: test programs may be in any folder. */
 static const char *without_folder(const char *text)
 {
     const char *slash = text[0] == '/' ? strrchr(text, '/') : NULL;
@@ -39,7 +39,7 @@ static uint64_t of_field(const DtPlanField *field, const uint8_t *at, uint64_t s
         const uint64_t value = dt_fields_get(field, at, i);
         DtPlanStr string = {0};
         if (field->kind == DT_FIELD_BLOB)
-            continue; /* where it lies says nothing */
+            continue; /* the offset of the record does not belong to its name */
         if (field->kind == DT_FIELD_STR) {
             memcpy(&string, at + field->offset + i * sizeof string, sizeof string);
             seed = dt_hash_text(without_folder(dt_plan_str(&plan, string)), seed);
@@ -57,7 +57,7 @@ static uint64_t of_record(const DtPlanRecord *record, const uint8_t *at, uint64_
     return seed;
 }
 
-/* Of a record before, with those beside it, and what it is now. */
+/* Checksum of a record before the change, with its neighbours, and of the changed record. */
 static uint64_t of_change(const DtPlanRecord *record, uint32_t i, const uint8_t *was,
                           const uint8_t *is)
 {
@@ -99,7 +99,7 @@ static uint64_t of_inst(const DtPlanInst *inst, uint64_t seed)
                : seed;
 }
 
-/* What a record belongs to, and which of its fields are others. */
+/* What a record belongs to, and which of its fields are changed. */
 static uint64_t of_place(const DtPlanRecord *record, const uint8_t *was, const uint8_t *is)
 {
     uint64_t sum = dt_hash_text(record->tag, 0);
@@ -126,7 +126,7 @@ static uint64_t of_place(const DtPlanRecord *record, const uint8_t *was, const u
     return sum;
 }
 
-/* What lies in no record: bytes with those around them. */
+/* Bytes that belong to no record, with the bytes around them. */
 static uint64_t of_bytes(void)
 {
     enum { AROUND = 8 };
@@ -157,7 +157,7 @@ static uint32_t checksum(const char *kind)
     return (uint32_t)(sum ^ sum >> 32);
 }
 
-/* Candidate number i of the kind lies in copy; false: there is none. */
+/* Makes candidate number i of the kind in the copy; false: there is none. */
 static bool draw(const char *layout, size_t kind, uint32_t i, uint32_t *ret_checksum)
 {
     begin_copy();
@@ -174,7 +174,7 @@ typedef struct Known {
     uint32_t *at, n;
 } Known;
 
-/* Those of the layout and the kind. */
+/* The rows of the layout and the kind. */
 static Known read_rows(DtArena *arena, const char *text, const char *layout, const char *kind)
 {
     const char *prefix = dt_arena_printf(arena, "%s, %s, ", layout, kind);
@@ -187,7 +187,7 @@ static Known read_rows(DtArena *arena, const char *text, const char *layout, con
     return known;
 }
 
-/* Takes it from the rows. */
+/* Removes the fault from the rows. */
 static bool take(Known *known, uint32_t sum)
 {
     for (uint32_t i = 0; i < known->n; i++)
@@ -215,7 +215,7 @@ static int try_known(DtArena *arena, const char *layout, const char *path)
             if (!draw(layout, k, i, &sum) || !take(&known, sum))
                 continue;
             const bool bad = rejects(&read);
-            rejected += bad || !read; /* the reader refuses it by now */
+            rejected += bad || !read; /* the plan's reader now refuses it */
             accepted += read && !bad;
             if (read && !bad)
                 printf("accepted: %s, %s, %08" PRIx32 "\n", layout, kinds[k].name, sum);
@@ -246,7 +246,7 @@ static int list_drawn(const char *layout, uint32_t count, const char *wanted, co
             char path[4096];
             if (!draw(layout, k, i, &sum))
                 continue;
-            const bool bad = rejects(&read); /* it also mends what a reader looks at first */
+            const bool bad = rejects(&read); /* also repairs what a reader checks first */
             if (!read)
                 continue;
             printf("%s, %s, %08" PRIx32 "%s\n", layout, kinds[k].name, sum, bad ? "" : " accepted");

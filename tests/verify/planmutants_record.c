@@ -32,7 +32,7 @@ static bool is_free(const char *list, const char *name)
     return false;
 }
 
-/* Another value: near, or that of another record. */
+/* Another value: a similar one, or that of another record. */
 static uint64_t changed(const DtPlanField *field, uint64_t value, uint64_t other)
 {
     double number;
@@ -76,7 +76,7 @@ bool mutant_code(void)
             *blob = copy + (plan.blob - bytes);
     if (!plan.n_codes || !code->source_len)
         return false;
-    if (below(2)) { /* an instruction calls what another one was to */
+    if (below(2)) { /* an instruction calls another record's function */
         memcpy(kernels + (size_t)(a - plan.kernels) * sizeof *a, b, sizeof *b);
         return a != b;
     }
@@ -110,7 +110,7 @@ bool mutant_metric(void)
     return plan.n_metrics && (at->offset += below(2) ? 64 : -64, true);
 }
 
-/* Of a store. */
+/* Fields of a store. */
 bool mutant_axis(void)
 {
     const DtPlanStore *at = &plan.stores[below(plan.n_stores)];
@@ -119,7 +119,7 @@ bool mutant_axis(void)
     uint32_t number = below(at->n_axes);
     DtPlanAxis *record = RECORD(axes, DtPlanAxis, at->first_axis + number);
     if (at->stage >= 0 && number < at->n_loops)
-        return false; /* how long a loop that stages share is, only checkpoints say */
+        return false; /* only checkpoints show how many iterations a loop that stages share has */
     if (below(2) && plan.n_mesh)
         return record->split[0] = (uint8_t)below(plan.n_mesh + 1u), true;
     int64_t *const fields[] = {&record->local, &record->extent};

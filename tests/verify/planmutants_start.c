@@ -8,7 +8,7 @@
 
 static DtPlanInst *inst_at(uint32_t i) { return RECORD(insts, DtPlanInst, i); }
 
-/* An event that no other instruction has. */
+/* An event that no other instruction uses. */
 static bool apart(uint32_t i)
 {
     DtPlanMeta *meta = COPY_OF(plan.meta);
@@ -43,8 +43,8 @@ static bool find_started(Started *ret_started)
     return n > 0;
 }
 
-/* The argument is where the other one is; it stays as long as it is. slot: in this one, if that is
- * in a ring buffer. */
+/* Gives the argument the place of the other one; its length stays. slot: the number of the slot, if
+ * that place is in a ring buffer. */
 static void put_at(const DtPlanArg *arg, const DtPlanArg *to, int64_t slot)
 {
     DtPlanArg *now = COPY_OF(arg);
@@ -59,7 +59,8 @@ static void put_at(const DtPlanArg *arg, const DtPlanArg *to, int64_t slot)
     }
 }
 
-/* The first result of an instruction between the two goes where that argument of the start is. */
+/* The first result of an instruction between the two is written where that argument of the start
+ * is. */
 static bool overwrite(const Started *started, uint32_t at, uint32_t of)
 {
     const DtPlanInst *start = &plan.insts[started->start], *inst = &plan.insts[at];
@@ -74,7 +75,7 @@ static bool overwrite(const Started *started, uint32_t at, uint32_t of)
     return false;
 }
 
-/* Slots of rings are one and the same. */
+/* All slots of a ring become the same slot. */
 static bool one_slot(void)
 {
     bool any = false;
@@ -90,7 +91,7 @@ static bool one_slot(void)
 
 /* ---- messages ---- */
 
-/* An end of what is received, and the run of its body, with a call behind it. */
+/* The end of a message that is received, and the RUN of its body, with a call after it. */
 static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
 {
     uint32_t n = 0;
@@ -114,7 +115,7 @@ static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
     return n > 0;
 }
 
-/* It is waited for behind the piece in front of which it was, and which mostly reads it. */
+/* The message is waited for after the piece before which it was, and which mostly reads it. */
 static bool wait_late(void)
 {
     uint32_t run = 0, call = 0;
@@ -127,7 +128,7 @@ static bool wait_late(void)
     return true;
 }
 
-/* A message that is started, or (ends) what waits for one. */
+/* A message that is started; or (ends) an instruction that waits for one. */
 static bool find_message(bool ends, uint32_t *ret_inst)
 {
     uint32_t n = 0;
@@ -148,8 +149,8 @@ static bool message(void)
 {
     uint32_t at = 0;
     if (below(2))
-        return find_message(false, &at) && apart(at); /* nobody waits for it */
-    return find_message(true, &at) && apart(at);      /* nobody starts it */
+        return find_message(false, &at) && apart(at); /* nobody waits for the message */
+    return find_message(true, &at) && apart(at);      /* nobody starts the message */
 }
 
 bool mutant_start(void)
@@ -172,7 +173,8 @@ bool mutant_start(void)
 
 /* ---- any event, in any slot, and what anybody does meanwhile ---- */
 
-/* An instruction with an event, more often one of a ring buffer's slot; a start, if so. */
+/* A random instruction with an event, more often one of a ring buffer's slot; if wanted, one that
+ * starts an operation. */
 static bool any_event(bool starts, uint32_t *ret_inst)
 {
         const uint32_t from = below(plan.n_insts);
@@ -201,7 +203,7 @@ static bool other_event(uint32_t i)
     return inst->event != old || inst->event_step != step;
 }
 
-/* Some argument of some instruction is where a start reads or writes. */
+/* Some argument of some instruction gets a place that a start reads or writes. */
 static bool meet(void)
 {
         uint32_t start;
@@ -218,8 +220,8 @@ static bool meet(void)
     return true;
 }
 
-/* A wait stands elsewhere: in front of any instruction, of any body. It has no note that would have
- * to go along. */
+/* Moves a wait to another place: before any instruction of any body. A wait has no note that would
+ * have to move as well. */
 static bool move_wait(uint32_t wait)
 {
         const uint32_t to = below(plan.n_insts);
@@ -244,7 +246,7 @@ static bool move_wait(uint32_t wait)
     return true;
 }
 
-/* The slots are taken in another turn. */
+/* The slots are used in another order. */
 static bool turn_otherwise(void)
 {
     const DtPlanSchedule *item = &plan.schedule[below(plan.n_schedule)];

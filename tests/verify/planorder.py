@@ -18,7 +18,7 @@ RUNS = ("step", "eval", "predict", "update")
 
 
 class Lister(planraces.Rank):
-    """What a stage begins: (channel, it sends) and (group,)."""
+    """The operations that a stage begins: (channel, whether it sends) and (group,)."""
 
     def __init__(self, plan, coords):
         super().__init__(plan, coords)
@@ -53,7 +53,7 @@ def lists_of(plan, run, n_stages):
 
 
 def stuck(plan, lists):
-    """Where each stage that does not come to its end is."""
+    """Where each stage that does not reach its end stops."""
     at, begun, counted = [0] * len(lists), Counter(), set()
     moved = True
     while moved:
@@ -82,7 +82,7 @@ def stuck(plan, lists):
 
 
 def waits(dtc, path):
-    """What stages of a run wait for ever, or None."""
+    """The stages of a run that wait for ever, or None."""
     plan = planraces.tables(planraces.subprocess.run([dtc, "dump", path], capture_output=True, text=True, check=True).stdout)
     if not plan["META"][0].get("pipeline"):
         return None

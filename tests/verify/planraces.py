@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is on its way in a plan, and who touches it: planraces.py DTC PLAN...
+"""Which operations of a plan are in progress at a time, and which instructions access their memory:
+planraces.py DTC PLAN...
 
-Runs the schedules of a plan's text (`dtc dump`), item by item, on ranks at the corners of the mesh, and knows of each
-instruction which bytes it touches and of each event what was started under it. Up to the wait nothing may write where a
-start reads or writes, or read where it writes; an event that is waited for stands for one start; entries end with
-nothing on its way. It shares nothing with the certificate of plans, whose verdicts on events it judges: ranks that run
-in the order of their instructions compute the same whatever events say.
+Runs the schedules of a plan's text (`dtc dump`), item by item, on ranks at the corners of the mesh,
+and knows of each instruction which bytes it touches and of each event what was started under it. Up
+to the wait nothing may write where a start reads or writes, or read where it writes; an event that
+is waited for stands for one start; entries end with nothing on its way. It shares nothing with the
+certificate of plans, whose verdicts on events it judges: ranks that run in the order of their
+instructions compute the same whatever events say.
 """
 import itertools
 import re
@@ -21,7 +23,7 @@ class Race(Exception):
 
 
 def tables(text):
-    """tag -> records, each a dictionary"""
+    """Returns tag -> records, each a dictionary"""
     found = {}
     for line in text.split("\n"):
         head = re.match(r"([A-Z]{4}) (.*?)(?: # \d+)?$", line)
@@ -67,7 +69,8 @@ class Rank:
             self.n += 1
 
     def items(self, at, end):
-        """Up to the end, or that of the loop around it; where that is."""
+        """Runs items up to the end, or up to that of the loop that contains them; returns where that
+        is."""
         while at < end:
             item = self.plan["SCHD"][at]
             kind, reg, body = item["kind"], item.get("reg", 0), item.get("body", 0)
@@ -108,7 +111,8 @@ class Rank:
 
 
 def starts(dtc, path):
-    """How many collectives are started and waited for; a Race: not so."""
+    """The number of collectives that are started and waited for; raises a Race if they do not
+    match."""
     dump = subprocess.run([dtc, "dump", path], capture_output=True, text=True, check=True).stdout
     plan, n = tables(dump), 0
     mesh, pipeline = [axis.get("size", 1) for axis in plan.get("MESH", [])], plan["META"][0].get("pipeline", 0)

@@ -38,20 +38,23 @@ FOLDERS = "base cli codegen cost frontend ir kir lib passes plan runtime scripts
 UNBUILT = "examples lib scripts".split()  # builds and tests read them
 TESTS = "bench examples tests".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()
-LIMIT = 120  # seconds of processor time that a process may take
+# seconds of processor time that a process may use; seconds after which a command that uses no
+# processor time is ended
+LIMIT = 120
 PATIENCE = 3600  # seconds after which a command that takes no processor time is ended
 EXAMPLES = ("llama_block.dsl",)
 ORDER = ("abort", "certificate", "plan", "verify", "machine", "nothing")
-SAID = (  # words of dtc
+SAID = (  # options of dtc
     ("certificate", "the layout is not proved"), ("plan", "the plan is not proved"),
     ("verify", "NOT equal to the serial"), ("verify", "program itself is WRONG"),
     ("machine", "NOT equal to the interpreter"), ("abort", "internal error"), ("abort", "no end"), ("abort", "abort"))
-BEHIND = ("codegen/", "passes/lower/", "ir/frame.c", "ir/view.c", "ir/graph.c", "ir/joined.c")  # the text that is compared here
+# the text that is compared here
+BEHIND = ("codegen/", "passes/lower/", "ir/frame.c", "ir/view.c", "ir/graph.c", "ir/joined.c")
 OUTSIDE = ("expand.c", "stage_ranges.c", "ring", "relay", "zigzag", "inline.c", "cse.c", "widen.c", "narrow.c", "optimizer.c", "differentiate.c", "reverse.c", "vjp_")
 
 
 class Tree:
-    """The copy."""
+    """The copy of the tree."""
 
     def __init__(self, folder, tests=False):
         self.folder, self.build = os.path.join(folder, "tree"), os.path.join(folder, "build")
@@ -59,7 +62,8 @@ class Tree:
             shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True)
         for name in FILES:
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.folder, name))
-        with open(os.path.join(self.folder, "meson.build")) as file: # with its own path no cache of objects would help
+        # if each copy had its own path, a cache of objects would not help
+        with open(os.path.join(self.folder, "meson.build")) as file:
             text = file.read().replace("meson.project_source_root() / 'lib'", "'%s'" % os.path.join(ROOT, "lib"))
         write(self.folder, "meson.build", text if tests else re.sub(r"subdir\('(bench|tests)'\)", "", text))
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
@@ -73,7 +77,8 @@ class Tree:
         return done.stdout if done.returncode else None
 
     def plant(self, file, old, new):
-        """What is wrong, or None: dtc is built with the bug."""
+        """Plants the bug and builds dtc. Returns what is wrong, or None if dtc is built with the
+        bug."""
         path = os.path.join(self.folder, file)
         with open(path) as source:
             text = source.read()
@@ -93,7 +98,7 @@ class Tree:
 
 
 def run(*command):
-    """What it left; what took too much of the processor says "no end"."""
+    """The output of a command; if it used too much processor time, "no end"."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, preexec_fn=limit)
     return subprocess.CompletedProcess(command, -1, "", "no end") if done.returncode == -signal.SIGXCPU else done
@@ -128,7 +133,8 @@ class Case:
             sys.exit("%s does not compile: %s" % (name, done.stderr[-1000:]))
 
     def differs(self, wrong, file):
-        """Whether ranks compute something else, as far as the tools given can tell; None: the bug changes nothing."""
+        """Whether ranks compute something else, as far as the given tools can tell; None: the bug
+        changes nothing."""
         final, _ = text_of(wrong, self.path, "expand", self.options)
         if file.startswith(BEHIND):
             return True if self.plan(wrong) != self.plan(self.tools[0]) else None
@@ -157,7 +163,7 @@ class Case:
 
 
 def tried(tree, cases, bug):
-    """(what finds it, or why it is no bug; whether that is well)"""
+    """Returns (what finds it, or why it is no bug; whether that is as expected)"""
     what, file, old, new, names, by = bug
     wrong = tree.plant(file, old, new)
     found = []
@@ -192,7 +198,7 @@ class Finders:
         return json.loads(said.stdout)
 
     def has_found(self, name):
-        """Whether the build of the tree is refuted; None: the finder does not build."""
+        """Whether the build with the bug is refuted; None: what should find it does not build."""
         environment = dict(os.environ, DTC_LIBRARY=os.path.join(self.tree.folder, "lib"))
         if name.startswith("--verify "):
             done = subprocess.run([self.tree.dtc, self.paths[name.split()[1]], "--parallel", "two", "--verify"],
@@ -207,7 +213,7 @@ class Finders:
                               cwd=test["workdir"] or self.tree.build).returncode != 0
 
     def good(self, name):
-        """Whether it finds nothing where nothing is planted."""
+        """Whether it finds nothing if no bug is planted."""
         if name not in self.passes:
             self.tree.make()
             self.passes[name] = self.has_found(name) is False

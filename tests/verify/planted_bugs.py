@@ -31,7 +31,8 @@ train {
   steps = 3
 }
 """
-# All that a derivative may get wrong: maxima, top-k, lookups, windows, scans, loops with invariants, kinks, states.
+# Everything that a derivative may get wrong: maxima, top-k, lookups, windows, scans, loops with
+# invariants, kinks, states.
 ZOO = """include "std.dsl"
 dim batch = 4, seq = 6, vocab = 8, embed = 6, hid = 6, layers = 3, win = 3, best = 2
 layer block(x[batch, seq, embed], y[batch, seq, embed]) -> [batch, seq, embed] {
@@ -88,7 +89,7 @@ train {
   steps = 2
 }
 """
-# Values that a loop carries change places.
+# Values that a loop carries are exchanged.
 TURNED = """include "std.dsl"
 dim batch = 4, embed = 8, layers = 3
 model m(x[batch, embed]) -> [batch, embed] {
@@ -117,7 +118,8 @@ train {
   steps = 2
 }
 """
-# Values with several readers: slices that are all read, what is read turned, what kernels compute again.
+# Values with several readers: slices that are all read, values that are read in reverse order, and
+# values that kernels recompute.
 PIECES = """include "std.dsl"
 dim batch = 4, seq = 6, embed = 8, layers = 3
 axis piece, major, minor
@@ -139,7 +141,8 @@ train {
   steps = 3
 }
 """
-# Both results are sums over ranks that `eval` reads as terms too: in (a - 0.3) ** 2 one factor is summed.
+# Both results are sums over ranks; `eval` also reads their terms: in (a - 0.3) ** 2 one factor is
+# the sum.
 HEADS = """include "std.dsl"
 dim batch = 8, embed = 8, wide = 16, end = 8
 model m(x[batch, embed]) -> [batch, end], [batch, end] {
@@ -228,7 +231,7 @@ CASES.update({
                             more="  precision = %s\n" % MASTER),
 })
 
-OPTIONS = {"joined": ["--epilogues=all"], "apart": ["--epilogues=all"]}  # of dtc
+OPTIONS = {"joined": ["--epilogues=all"], "apart": ["--epilogues=all"]}  # options of dtc
 
 BUGS = [
     # ---- widen, narrow ----

@@ -46,7 +46,7 @@ train {
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 3 on data }
 """
-# Draws in steps and in evaluations.
+# Random draws in steps and in evaluations.
 DRAWN = """include "std.dsl"
 dim batch = 4, embed = 8, kembed = embed
 model m(x[batch, embed]) -> [batch, kembed] {
@@ -62,7 +62,7 @@ train {
 cluster pair { gpus = 2; gpu = "cpu" }
 parallel two on pair { mesh data = 2; shard batch on data; zero 1 on data }
 """
-# The same on files.
+# The same with data from files.
 FILES = TOKENS.replace("synthetic(0, vocab)", 'bin("held.bin", u16)')
 FILES = FILES.replace('bin("held.bin", u16)', 'bin("train.bin", u16)', 1)
 CASES = {"life": LIFE, "tokens": TOKENS, "drawn": DRAWN, "files": FILES}

@@ -19,7 +19,7 @@ from layouts import PROGRAM  # noqa: E402
 
 import planraces  # noqa: E402
 
-PLANS = {  # ranks, layers, layout, and how many waits there are at least
+PLANS = {  # ranks, layers, layout, and the least number of waits
     "buckets": (2, 3, "mesh data = 2; shard batch on data; micro batch = 2", 3),
     "shared": (4, 3, "mesh data = 4; shard batch on data; micro batch = 2; zero 2 on data", 3),
     "ahead": (4, 3, "mesh data = 4; shard batch on data; micro batch = 2; zero 3 on data (prefetch = 1)", 12),
@@ -53,7 +53,7 @@ def number(word, line):
 
 
 def lowered(line, word):
-    """The record with a number that is one less."""
+    """The record with one of its numbers reduced by one."""
     now = number(word, line) - 1
     return re.sub(r" %s=\d+" % word, " %s=%d" % (word, now) if now else "", line)
 
@@ -77,7 +77,8 @@ def without(lines, wait):
 
 
 def elsewhere(lines, inst):
-    """The plan's text where this instruction writes to memory of its own, behind the activations."""
+    """The plan's text in which this instruction writes to memory of its own, after the
+    activations."""
     places = {tag: [i for i, line in enumerate(lines) if line.startswith(tag + " ")] for tag in ("INST", "ARGS", "AREN", "ASIZ")}
     at, arenas = places["INST"][inst], places["AREN"]
     first, n = number("first_arg", lines[at]), number("n_args", lines[at])
@@ -95,7 +96,7 @@ def elsewhere(lines, inst):
 
 
 def is_refused(dtc, text, folder):
-    """Whether the certificate refuses it; what is wrong with it as a plan."""
+    """Whether the certificate refuses the plan; and what else is wrong with it."""
     path = os.path.join(folder, "without")
     with open(path, "w") as file:
         file.write(text)
@@ -107,7 +108,7 @@ def is_refused(dtc, text, folder):
 
 
 def judge(dtc, text, folder):
-    """What becomes of a plan without a wait."""
+    """What happens to a plan without one of its waits."""
     refused, wrong = is_refused(dtc, text, folder)
     if wrong:
         return wrong

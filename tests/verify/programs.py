@@ -16,19 +16,20 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import share  # noqa: E402
 
 ROOT = "tests/passes/programs"
-# Loops that begin with one value twice: a parameter, an input, a gradient of zero.
+# Loops that begin with the same value twice: a parameter, an input, a gradient of zero.
 CARRIED = ["", "mesh data = 2; shard batch on data; micro batch = 2"] + [
     f"mesh pipe = {stages}; pipeline h on pipe (schedule = \"{schedule}\", chunks = {chunks}); micro batch = 2"
     for stages, schedule, chunks in [(3, "interleaved_1f1b", 2), (2, "1f1b", 1), (2, "zb_h1", 1)]]
 
 
-# What `remat` keeps of a loop in the loop: bytes that an iteration of h saves on one of two ranks.
+# Bytes that an iteration of h saves on one of two ranks, for what `remat` keeps inside of the
+# loop: maximum and sum of the rows of scores, which `attend` saves besides its result
 ROWS = 768  # maximum and sum of the rows of scores, which `attend` leaves beside its result
 SAVED = {"": 512, "(keep = attend)": 512 + 3 * 512 + ROWS, "(keep = att)": 512 + 9 * 512 + ROWS,
          "(drop = attend)": 512 + 9 * 512}
 AGAIN = "mesh data = 2; shard batch on data; remat h {}"
-# Skips past a pipelined loop: their gradients come from several stages, and are added up there before what is
-# linear: x, what is kept of it, the end.
+# Values that bypass a pipelined loop. Their gradients come from several stages, and are added up
+# before what is linear in them: x, what is kept of it, the end.
 SKIP = """include "std.dsl"
 dim batch = 4, vocab = 16, embed = 8, ffn = 12, layers = 4
 layer mlp(x[batch, embed]) -> [batch, embed] {{
@@ -59,8 +60,9 @@ PIPES = [f"mesh pipe = 2{data}; pipeline h on pipe (schedule = \"{schedule}\", c
          for data in ("", ", data = 2; shard batch on data; zero 2 on data")
          for schedule, chunks in [("1f1b", 1), ("interleaved_1f1b", 2), ("zb_h1", 1)]]
 
-# A parameter that every layer of a pipelined loop reads: in 16 bits each stage rounds its own sum of gradients. The
-# table of both ends has gradients of the loss alone beside them: constants, and what never travels.
+# A parameter that every layer of a pipelined loop reads: in 16 bits each stage rounds its own sum
+# of gradients. The table at both ends also has gradients that come only from the loss: constants,
+# and values that are never sent.
 SHARED = """include "std.dsl"
 dim batch = 8, vocab = 16, embed = 8, layers = 8
 model m(i32 tokens[batch]) -> [batch, vocab], f32[] {{
@@ -84,7 +86,8 @@ SHARED_PIPES = PIPES + [layout.replace("micro batch = 2", "micro batch = 1") for
 MORES = ["0", "sum[vocab, embed](wte)", "0.1 * sum[vocab, embed](wte * wte)",
          "sum[embed](mean[batch](stop(x)) * mean[vocab](wte))", "sum[embed](mean[batch](stop(y)) * mean[vocab](wte))"]
 
-# Parameters with equal gradients: two results are one value, and each is added to over micro-batches.
+# Parameters with equal gradients: two results are the same value, and both are accumulated over
+# micro-batches.
 TWICE = """include "std.dsl"
 dim batch = 8, vocab = 16, embed = 8, layers = 6
 model m(i32 tokens[batch]) -> [batch, vocab] {
@@ -105,7 +108,7 @@ train {
 }
 """
 
-# Programs with layouts of their own.
+# Programs that contain their layouts.
 OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_of_called", "own_gradient_whole",
        "outer_number", "aux_from_zero", "padded_whole", "state_scaled", "state_again", "unused_labels", "padded_max",
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
@@ -118,11 +121,11 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "grouped_halo", "unread_momentum", "attend_alone", "skip16", "skip_rounded", "padded_layers", "merged_one",
        "norm_of_zeros", "behind_members", "ring_wide_queries",
        "padded_ahead"]
-GPUS = ["one_rank"]  # the same, of the plan for GPUs
+GPUS = ["one_rank"]  # the same for the plan for GPUs
 
 
 def ranks(layout):
-    """The product of the sizes of its mesh."""
+    """The number of ranks: the product of the sizes of the mesh."""
     product = 1
     for word in layout.split("mesh ")[1].split(";")[0].split(",") if "mesh " in layout else []:
         product *= int(word.split("=")[1])
@@ -135,7 +138,7 @@ def read(program):
 
 
 def refusal(command):
-    """dtc's messages if it does not say that the layout is the serial program."""
+    """The messages of dtc, unless it says that the layout equals the serial program."""
     made = subprocess.run(command + ["--verify", "--no-kernels"], capture_output=True, text=True, timeout=300)
     said = made.stdout + made.stderr
     proofs = 2 + ("for rings and the zigzag order" in said or "proved: in blocks" in said)
@@ -145,7 +148,7 @@ def refusal(command):
 
 
 def verify(dtc, folder, program, layout, counts):
-    """dtc's messages if it refuses; bytes that the first loop saves, where somebody counts them."""
+    """The messages of dtc if it refuses the program; the bytes that the first loop saves, if counts."""
     path, report = (os.path.join(folder, name) for name in ("program.dsl", "report.json"))
     with open(path, "w") as file:
         file.write(program)

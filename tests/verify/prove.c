@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prove [--same|--time] SERIAL.ir FINAL.ir...: the certificate on texts of IR; for each FINAL a
- * line "holds" or "fails: why". --same: FINAL is another serial program; --time: how long it takes,
- * too, the least of 20. */
+/* prove [--same|--time] SERIAL.ir FINAL.ir...: runs the certificate on texts of IR; for each FINAL
+ * a line "holds" or "fails: why". --same: FINAL is another serial program; --time: how long it
+ * takes, too, the least of 20. */
 #include "base/file.h"
 #include "verify/cert.h"
 

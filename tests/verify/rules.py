@@ -10,7 +10,7 @@ import tempfile
 
 MESH = "mesh m=2, n=2\n"
 X = "  %x.0 = input() : f32[{0}] text=x @1:1-2\n"
-ROWS = [  # holds, type of the input, the op, type of its result
+ROWS = [  # whether it holds, type of the input, the op, type of its result
     (True, "b=4/m, h=8", "window[h, w](%x.0)", "f32[b=4/m, h=8, w=3]", "ranges=(1 1 1 3)"),
     (False, "b=4, h=8/m", "window[h, w](%x.0)", "f32[b=4, h=8/m, w=3]", "ranges=(1 1 1 3)"),
     (False, "b=4, h=8/m", "window[h, w](%x.0)", "f32[b=4, h=8/m, w=3]", "ranges=(0 2 1 3)"),
@@ -44,10 +44,11 @@ PARTS = """  %x.0 = input() : f32[b=4, e=3] text=x @1:1-2
   %c.5 = scan[b](%y.1) : f32[b=4, e=3] @1:1-2
   %d.6 = scan[e](%s.3) : f32[e=3] @1:1-2
 """
-LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the operand
+LINEAR = [  # whether it holds, an op of a sum, its type, the op of the terms; {0} is the operand
     (True, "reduce[b]({0})", "f32[e=3]", "", "c"),
     (False, "reduce[b]({0})", "f32[e=3]", "reduce=max", "c"),
-    (False, "reduce[b]({0})", "f32[e=3]", "", "d"),  # a term that lacks the axis counts once per element of it
+    # a term that lacks the axis counts once for each element along it
+    (False, "reduce[b]({0})", "f32[e=3]", "", "d"),
     (True, "relabel({0})", "f32[f=4, e=3]", "relabel(b -> f=4)", "c"),
     (True, "expand({0})", "f32[b=4, e=3, f=2]", "", "c"),
     (True, "neg({0})", "f32[b=4, e=3]", "", "c"),
@@ -61,9 +62,11 @@ LINEAR = [  # holds, an op of a sum, its type, the op of the terms; {0} is the o
     (True, "where(%8, %7, {0})", "f32[b=4, e=3]", "", "c"),
     (False, "where(%8, {0}, %z.2)", "f32[b=4, e=3]", "", "c"),
 ]
-# Of several ops that are alike but for one operand, and a term that the serial program has, too.
+# Several ops differ only in one operand, and the serial program has one of the terms, too.
 B, E = "f32[b=4, e=3]", "f32[e=3]"
-TERMS = [  # holds, ops of the serial program, its results, ops of the other one, its results; %7 is the first
+# whether it holds, ops of the serial program, its results, ops of the other one, its results; %7 is
+# the first value
+TERMS = [
     (True, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%z.2, %a.4)", "add(%8, %7)"], [7, 9]),
     (False, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%z.2, %a.4)", "add(%8, %8)"], [7, 9]),
     (False, ["mul(%z.2, %c.5)", "add(%a.4, %c.5)", "mul(%z.2, %8)"], [7, 9], ["mul(%z.2, %c.5)", "mul(%x.0, %a.4)", "add(%8, %7)"], [7, 9]),
@@ -76,12 +79,12 @@ TERMS = [  # holds, ops of the serial program, its results, ops of the other one
     (True, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
     (False, ["mul(%z.2, %a.4)", "mul(%z.2, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %a.4)", "mul(%z.2, %7)"], [8]),
     (False, ["mul(%z.2, %a.4)", "mul(%x.0, %c.5)", "add(%7, %8)"], [9], ["add(%a.4, %c.5)", "mul(%z.2, %7)"], [8]),
-    # True, but more algebra than the certificate has.
+    # True, but the certificate does not know that much algebra.
     (False, ["neg(%a.4)", "neg(%7)", "sin(%8)"], [9], ["sin(%a.4)"], [7]),
     (False, ["max(%a.4, %a.4)", "sin(%7)"], [8], ["sin(%a.4)"], [7]),
 ]
 MANY = list(range(300))
-LONG_SUMS = [  # holds, the terms of the serial program's sum, of the other's
+LONG_SUMS = [  # whether it holds, the terms of the serial program's sum, those of the other one's
     (True, MANY, MANY[::-1]),
     (True, MANY, MANY[::2] + MANY[1::2]),
     (True, MANY[:256], MANY[255::-1]),
@@ -90,7 +93,7 @@ LONG_SUMS = [  # holds, the terms of the serial program's sum, of the other's
     (False, MANY, MANY + [7]),
     (False, MANY, MANY[:7] + [8] + MANY[8:]),
     (False, MANY[:257], MANY[:256]),
-    (True, MANY + MANY, [n // 2 for n in range(600)]),  # each twice
+    (True, MANY + MANY, [n // 2 for n in range(600)]),  # each term twice
     (False, MANY + MANY, [n // 2 for n in range(599)] + [7]),
     (False, MANY + MANY, MANY),
     (True, [0] * 300, [0] * 300),
@@ -122,7 +125,9 @@ entry predict : predict {
   result name=z
 }
 """
-AGAIN = [  # holds, the body of a loop that reads what sin gave in the first one, its first value, its label
+# whether it holds, the body of a loop that reads the values of sin that the first loop stacked, its
+# first value, its label
+AGAIN = [
     (True, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
     (False, "  %3 = sub(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
     (False, "  %3 = add(%f.2, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h"),
@@ -131,7 +136,8 @@ AGAIN = [  # holds, the body of a loop that reads what sin gave in the first one
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=g"),
     (False, "  %3 = add(%x.1, %f.2) : f32[e=3] @1:1-2\n", "%x.0", "label=h reverse"),
 ]
-# A loop of four iterations; the same as two of two. What either makes of what the loop leaves stacked.
+# A loop of four iterations equals two loops of two; also what is computed from the values that
+# these loops stack.
 RANGE = """func first : body @1:1-2 {
   arg %i.0 : i32[]
   arg %x.1 : f32[e=3]
@@ -153,7 +159,7 @@ TO_S = "relabel({}) : f32[s={}, e=3] relabel(h -> s={}) @1:1-2"
 CUT = "slice[h](%2) : f32[h=2, e=3] ranges=({} {} 1 2) @1:1-2"
 JOIN = "concat[h]({}) : f32[h=4, e=3] @1:1-2"
 MOST = "reduce[h]({}) : f32[e=3] {} @1:1-2"
-RANGES = [  # holds, ops on %2, ops on %2 and %4
+RANGES = [  # whether it holds, ops on %2, ops on %2 and %4
     (True, [TO_S.format("%2", 4, 4)], [JOIN.format("%2, %4"), TO_S.format("%5", 4, 4)]),
     (False, [TO_S.format("%2", 4, 4)], [JOIN.format("%4, %2"), TO_S.format("%5", 4, 4)]),
     (False, [TO_S.format("%2", 4, 4)], [JOIN.format("%2, %2"), TO_S.format("%5", 4, 4)]),
@@ -166,8 +172,9 @@ RANGES = [  # holds, ops on %2, ops on %2 and %4
      [MOST.format("%2", "reduce=max"), MOST.format("%4", "reduce=max"), "add(%5, %6) : f32[e=3] @1:1-2"]),
     (True, [MOST.format("%2", "reduce=max")], [JOIN.format("%2, %4"), MOST.format("%5", "reduce=max")]),
 ]
-# What a loop of eight iterations leaves stacked, as buckets of which ranks have some, or parts of all: holds, how the stack is
-# dealt out, what the bucket is then, what it is after its exchange, and what is taken out of it; and the mesh axis.
+# The values that a loop of eight iterations stacks, as buckets of which each rank has some, or a
+# part of all. Columns: whether it holds, how the stack is distributed, the bucket's type then, its
+# type after the exchange, what is taken out of it, and the mesh axis.
 DEAL = """  %1, %2 = loop(%x.0) : f32[e=3], f32[h=8, e=3] func=first loop(label=h axis=h count=8 carried=1 stacked_out=1) @1:1-2
 """
 DEALT = """  %3 = shard(%2) : f32[{0}, e=3] mesh={{m}} @1:1-2
@@ -189,7 +196,8 @@ DEALS = [
     (False, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m~", "m"),
     (False, "h=8/m", "h=8/m", 'h=8/m, "@bucket"=4', "h=8/m.n", "m n"),
 ]
-# A constant along an axis that a loop goes along is the same in any range; what a loop makes of it is not.
+# A constant along an axis over which a loop iterates is the same in any range; a value that a loop
+# computes from it is not.
 GROWN = """func along : body @1:1-2 {
   arg %i.0 : i32[]
   arg %x.1 : f32[]
@@ -216,13 +224,14 @@ entry predict : predict {
   result name=w
 }
 """
-GROWS = [  # holds, what is cut, where
+GROWS = [  # whether it holds, what is cut, where
     (True, "%x.1", "0 2 1 2"),
     (False, "%x.1", "2 0 1 2"),
     (False, "%3", "2 0 1 2"),
 ]
-# An axis that a loop goes along elsewhere: what is made of parts of it. %y.0 has it, %z.1 has it and another one, %3 is
-# 3 everywhere, %4 what the second loop stacks: 3 everywhere, too.
+# An axis over which another loop iterates: values that are computed from parts along it. %y.0 has
+# it, %z.1 has it and another one, %3 is 3 everywhere, %4 is what the second loop stacks: also 3
+# everywhere.
 PARTS_OF = """func along : body @1:1-2 {
   arg %i.0 : i32[]
   arg %x.1 : f32[]
@@ -252,8 +261,8 @@ entry predict : predict {
 }
 """
 
-# A sum of zeros, which the other program has as one zero: what is made of it is what it says that it means, where the serial
-# program has the like of both.
+# A sum of zeros, which the other program has as a single zero: a value computed from it is taken
+# for what it says that it means, if the serial program has a similar value for both.
 ZERO = """func predict : entry @1:1-2 {
   %x.0 = input() : f32[b=4] text=x @1:1-2
   %1 = const() : f32[] number=0 @1:1-2
@@ -274,10 +283,11 @@ entry predict : predict {
   result name=c
 }
 """
-ZEROS = [  # holds; in the other program: operands and numbers of the roots, in the place of %5 and %7
+# whether it holds; in the other program: operands and numbers of the roots, in place of %5 and %7
+ZEROS = [
     (True, "%3", 6, "%4", 8), (True, "%1", 6, "%4", 8), (False, "%1", 8, "%4", 8), (False, "%3", 6, "%1", 8),
     (False, "%3", 6, "%3", 8), (False, "%4", 6, "%4", 8), (False, "%4", 8, "%4", 8),
-    (False, "%1", 7, "%4", 8),  # true, but more algebra than the certificate has
+    (False, "%1", 7, "%4", 8),  # true, but the certificate does not know that much algebra
 ]
 
 
@@ -296,23 +306,25 @@ MUL, ADD = "mul(%s, %s) : f32[e=2]", "add(%s, %s) : f32[]"
 TWICE = "mul(%y.0, %3) : f32[e=4]"
 SUM = "reduce[e](%s) : f32[]"
 CROSS = "reduce[e, f](%s) : f32[]"
-PARTS_ROWS = [  # holds, ops of the serial program, ops of the other one; the extent of %7 there
+# whether it holds, ops of the serial program, ops of the other one; the extent of %7 there
+PARTS_ROWS = [
     (True, [part("%y.0", 0)], [part("%y.0", 0)]),
     (False, [part("%y.0", 0)], [part("%y.0", 2)]),
     (False, [part("%y.0", 0)], ["stop(%y.0) : f32[e=4]"]),
     (False, ["stop(%y.0) : f32[e=4]"], ["stop(%y.0) : f32[e=4]", part("%8", 0)]),
     (False, ["stop(%3) : f32[e=4]"], ["stop(%3) : f32[e=4]", part("%8", 0)]),
     (True, [TWICE, part("%8", 0)], [part("%y.0", 0), part("%3", 2), MUL % ("%8", "%9")]),
-    (False, [TWICE, part("%8", 0)], [TWICE, part("%8", 2)]),  # what is one number beside what is not
+    # values that are the same number everywhere, beside values that are not
+    (False, [TWICE, part("%8", 0)], [TWICE, part("%8", 2)]),
     (False, [TWICE, part("%8", 2)], [TWICE, part("%8", 0)]),
     (False, ["scan[e](%3) : f32[e=4]", part("%8", 0)], ["scan[e](%3) : f32[e=4]", part("%8", 2)]),
-    # iterations beside others
+    # iterations next to others
     (True, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")]),
     (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 2), part("%y.0", 1), MUL % ("%8", "%9")]),
     (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9")], [part("%y.0", 1), part("%y.0", 1), MUL % ("%8", "%9")]),
     (False, [part("%y.0", 1), part("%y.0", 0), MUL % ("%8", "%9"), SUM % "%10"],
      [part("%y.0", 2), part("%y.0", 1), MUL % ("%8", "%9"), SUM % "%10"]),
-    # sums of parts, of all
+    # sums of parts, and of all
     (True, [SUM % "%y.0"], [part("%y.0", 0), part("%y.0", 2), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
     (True, [SUM % "%y.0"], [part("%y.0", 2), part("%y.0", 0), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
     (False, [SUM % "%y.0"], [part("%y.0", 0), part("%y.0", 0), SUM % "%8", SUM % "%9", ADD % ("%10", "%11")]),
@@ -322,14 +334,15 @@ PARTS_ROWS = [  # holds, ops of the serial program, ops of the other one; the ex
     (True, [SUM % "%y.0", "mul(%8, %2) : f32[]"],
      [part("%y.0", 0), part("%y.0", 2), SUM % "%8", SUM % "%9", "mul(%10, %2) : f32[]", "mul(%11, %2) : f32[]",
       ADD % ("%12", "%13")]),
-    (False, [SUM % "%y.0", SUM % "%3", "mul(%8, %9) : f32[]"],  # parts of one factor, and of the other
+    # parts of one factor, and of the other factor
+    (False, [SUM % "%y.0", SUM % "%3", "mul(%8, %9) : f32[]"],
      [part("%y.0", 0), SUM % "%8", SUM % "%3", "mul(%9, %10) : f32[]", SUM % "%y.0", part("%3", 2), SUM % "%13",
       "mul(%12, %14) : f32[]", ADD % ("%11", "%15")]),
     (True, [CROSS % "%z.1"], [part("%z.1", 0, "e", "e=2, f=4"), part("%z.1", 2, "e", "e=2, f=4"), CROSS % "%8",
                               CROSS % "%9", ADD % ("%10", "%11")]),
     (False, [CROSS % "%z.1"], [part("%z.1", 0, "e", "e=2, f=4"), part("%z.1", 2, "f", "e=4, f=2"), CROSS % "%8",
                                CROSS % "%9", ADD % ("%10", "%11")]),
-    # how long what is one number everywhere is
+    # the extent of a value that is one number everywhere
     (True, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 4),
     (False, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 3),
     (False, ["reduce[e](%7) : f32[h=5]"], ["reduce[e](%7) : f32[h=5]"], 8),
@@ -342,7 +355,8 @@ RINGS = [
     (True, "q=8/n.m", "q=8/n.m", "q=8/n.m", "p=8/m.n", "m n", "m n", False),
     (True, "q=8/n.m~", "q=8/n.m~", "q=8/n.m~", "p=8/m.n", "m n", "m n", False),
     (True, "q=8/m", "q=8", "q=8/m", "p=8/m", "m", "m", False),
-    (True, "q=8/m.n", "q=8/m.n", "q=8]{sum m", "p=8/m", "m", "m n", False),  # pending over a part of the ring
+    # pending over a part of the ring only
+    (True, "q=8/m.n", "q=8/m.n", "q=8]{sum m", "p=8/m", "m", "m n", False),
     (False, "q=8/m.n", "q=8/m.n", "q=8/m.n", "p=8/m", "m", "m n", False),
     (False, "q=8/n.m", "q=8/n.m", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
     (False, "q=8/m.n", "q=8/n.m", "q=8/m.n", "p=8/m.n", "m n", "m n", False),
@@ -377,23 +391,26 @@ entry predict : predict {{
 """
 BF, F = "bf16[e=3]", "f32[e=3]"
 WIDE_BESIDE = [("add(%a.2, %b.3)", BF), ("cast(%4)", F), ("cast(%b.3)", F), ("add(%6, %5)", F)]
-ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 are f32, %a.2 and %b.3 bf16
+# whether it holds, ops of the serial program, of the other one; %x.0 and %y.1 are f32, %a.2 and
+# %b.3 bf16
+ROUNDS = [
     (True, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)]),
     (False, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)], [("sin(%x.0)", F)]),
     (False, [("sin(%x.0)", F)], [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)]),
     (False, [("cast(%x.0)", BF), ("cast(%4)", F), ("sin(%5)", F)],
      [("cast(%x.0)", "f16[e=3]"), ("cast(%4)", F), ("sin(%5)", F)]),
     (False, [("sin(%x.0)", F), ("mul(%4, %x.0)", F)], [("sin(%x.0)", F), ("cast(%4)", BF), ("cast(%5)", F), ("mul(%6, %x.0)", F)]),
-    # Terms may be added up in a wider dtype, not in a narrower one.
+    # Terms may be added up in a wider dtype, but not in a narrower one.
     (True, [("add(%a.2, %b.3)", BF), ("cast(%4)", F)], [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)]),
     (False, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F)], [("add(%a.2, %b.3)", BF), ("cast(%4)", F)]),
     (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF)], [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF)]),
-    # What was made wider is what it was when that is taken back, on either side; what was rounded is not.
+    # A value that was converted to a wider dtype and back is the same value, in both programs; a
+    # value that was rounded is not.
     (True, [("sin(%a.2)", BF)], [("cast(%a.2)", F), ("cast(%4)", BF), ("sin(%5)", BF)]),
     (True, [("cast(%a.2)", F), ("cast(%4)", BF), ("sin(%5)", BF)], [("sin(%a.2)", BF)]),
     (False, [("sin(%a.2)", BF)], [("cast(%a.2)", "f16[e=3]"), ("cast(%4)", BF), ("sin(%5)", BF)]),
     (False, [("sin(%a.2)", BF)], [("cast(%a.2)", F), ("cast(%4)", "f16[e=3]"), ("cast(%5)", BF), ("sin(%6)", BF)]),
-    # The program has a term's cast by itself, too.
+    # The program also uses the cast of a term alone.
     (True, WIDE_BESIDE, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%5, %6)", F)]),
     (True, WIDE_BESIDE, [("cast(%b.3)", F), ("add(%a.2, %b.3)", BF), ("cast(%5)", F), ("add(%6, %4)", F)]),
     (False, WIDE_BESIDE, [("cast(%a.2)", F), ("cast(%b.3)", F), ("add(%4, %5)", F), ("add(%4, %6)", F)]),
@@ -403,7 +420,7 @@ ROUNDS = [  # holds, ops of the serial program, of the other one; %x.0 and %y.1 
     (False, [("add(%x.0, %y.1)", F), ("cast(%4)", BF), ("cast(%y.1)", BF), ("add(%6, %5)", BF)],
      [("cast(%x.0)", BF), ("cast(%y.1)", BF), ("add(%4, %5)", BF), ("add(%5, %6)", BF)]),
 ]
-# A gradient of two ranks, which crosses in another dtype if the program says so.
+# A gradient on two ranks, which is exchanged in another dtype if the program says so.
 CROSSES = """store 0 : param f32[h=8] path=p
 store 1 : grad f32[h=8] path=p of=0
 func grad : entry @1:1-2 {
@@ -423,12 +440,13 @@ entry update : update {
   result store=0
 }
 """
-CROSSINGS = [  # holds, what the program says, how it crosses
+CROSSINGS = [  # whether it holds, what the program says, how the gradient is exchanged
     (True, "bf16", "bf16"), (False, "bf16", "f16"), (False, "f16", "bf16"), (False, "", "bf16"), (False, "", "i32"),
     (False, "bf16", "i32"), (True, "bf16", "f32"), (True, "", "f32"),
 ]
-# An activation that ranks add up, which a gradient is made of: it is not to be rounded, whatever its sum is marked as. What
-# the gradient adds up is, in the loop that adds it, too.
+# An activation that ranks add up, and from which a gradient is computed: it may not be rounded,
+# whatever its sum is marked as. The same for a value that the gradient adds, in the loop that adds
+# it.
 ACTIVATION = """store 0 : param f32[h=8] path=p
 store 1 : grad f32[h=8] path=p of=0
 func body : body @1:1-2 {
@@ -464,7 +482,8 @@ SUMMED = """  %N = cast(%X) : bf16[A]{sum m} @1:1-2
   %M = all_reduce(%N) : bf16[A] gradients mesh={m} @1:1-2
   %L = cast(%M) : f32[A] @1:1-2
 """
-ACTIVATIONS = [(False, "the activation, marked"), (True, "the gradient"), (True, "nothing")]  # holds, what crosses in 16 bits
+# whether it holds, what is exchanged in 16 bits
+ACTIVATIONS = [(False, "the activation, marked"), (True, "the gradient"), (True, "nothing")]
 STATE = """store 0 : state f32[h=8] path=s
 store 1 : next f32[h=8] path=s of=0
 func grad : entry @1:1-2 {
@@ -526,12 +545,13 @@ pipeline "1f1b" mesh=pipe stages=(0, 1) micro=1 {
   }
 }
 """
-STATES = [  # what is said of the stages' update of a state, and what is changed in it
+STATES = [  # what the test is about, in the stages' update of a state, and the change that is made
     ("holds",),
     ("stored on 1 of 2 stages", "  return %3\n", "", "stage=0 {\n  result store=0\n", "stage=0 {\n"),
     ("stored on 1 of 2 stages", "  return %1\n}\nentry", "}\nentry",
      "stage=1 {\n  result store=1\n", "stage=1 {\n"),
-    ("is not what", "return %3", "return %0"),  # stage 0 keeps its old value,
+    # stage 0 keeps its old value, uses 0, or adds something
+    ("is not what", "return %3", "return %0"),
     ("is not what", "return %3", "return %2"),  # takes 0,
     ("is not what", "all_reduce(%2)", "all_reduce(%0)"),  # or adds something
     ("is not what", "%1 = all_reduce(%0) : f32[h=8]", "%1 = exp(%0) : f32[h=8] @1:1-2\n  %2 = all_reduce(%1) : f32[h=8]",
@@ -553,13 +573,13 @@ def program(row, mesh):
 
 
 def serial(text):
-    """The same without placement."""
+    """The same program without placement."""
     return re.sub(r"/[mn.]+~?", "", text) if "mesh={" not in text else re.sub(
         r" = (?:all_gather|shard)\(", " = stop(", re.sub(r"/[mn.]+~?| mesh=\{\w\}", "", text))
 
 
 def ring(row):
-    """A ring call, and the serial program."""
+    """A ring call, and the serial program for it."""
     _, keys, values, made, p, pending, mesh, is_time = row
     made += "" if "{" not in made else "}"
     body = RING.format(keys=keys, values=values, made=made, p=p, pending=pending, mesh=mesh).replace("}]", "}")
@@ -568,7 +588,7 @@ def ring(row):
 
 
 def ops(text):
-    """Of each op: function, number in the text, kind with attributes, operands."""
+    """For each op: function, number in the text, kind with attributes, operands."""
     number, func, found = 1, "", []
     for line in text.split("\n"):
         func = line.split()[1] if line.startswith("func ") else func
@@ -587,9 +607,10 @@ LIKE = {"again": "first"}  # a body that runs another one again
 
 
 def meant(first, final):
-    """final, each op of it meaning an equal one of first: of the same function, of these operands, if there is one."""
+    """The text `final`, in which each op says that it means an equal op of `first`: one of the same
+    function, with these operands, if there is one."""
     lines, mine, serial, func = [], iter(ops(final)), ops(first), ""
-    carried = {}  # what a loop carries, by function and its place: its number
+    carried = {}  # the numbers of carried values of loops, by function and place
     number = 1
     for line in first.split("\n"):
         func = line.split()[1] if line.startswith("func ") else func
@@ -615,7 +636,7 @@ def meant(first, final):
 
 
 def prove(prover, folder, first, final):
-    """The verdict of the certificate, once values say what they mean."""
+    """The verdict of the certificate when values say what they mean."""
     return verdict_of([prover], folder, first, meant(first, final))
 
 
@@ -655,7 +676,7 @@ def terms(ops, results):
 
 
 def long_sum(terms, halves):
-    """A sum that adds one term after the other, or halves of halves, of a chain of sines."""
+    """A sum of a chain of sines that adds one term after the other, or halves of halves."""
     lines = ["func predict : entry @1:1-2 {", "  %x.0 = input() : f32[b=4] text=x @1:1-2"]
     lines += ["  %%%d = sin(%%%s) : f32[b=4] @1:1-2" % (n, n - 1 if n > 1 else "x.0") for n in range(1, 302)]
     operands = ["%%%d" % (n + 1) for n in terms]
@@ -670,14 +691,16 @@ def long_sum(terms, halves):
 
 
 def loops(row):
-    """What the first loop does; the same of the second, which reads what that has left."""
+    """What the first loop computes; and what the second loop computes, which reads the first one's
+    results."""
     text = LOOP.replace("BODY", row[1]).replace("START", row[2]).replace("LABEL", row[3])
     text = text.replace("COUNT", "axis=h count=5 carried=1")
     return text.replace("RETURN", "%1, %2"), text.replace("RETURN", "%5, %6")
 
 
-# A window of two over an axis that two ranks share, of which the second begins with the first one's last row: what it
-# has there instead, with a sum of a number on each rank's own last row.
+# A window of two over an axis that two ranks share. On the second rank it begins with the first
+# rank's last row. Given is what the second rank has in place of that row, plus a sum of a number
+# over each rank's own last row.
 HALO = MESH + """func predict : entry @1:1-2 {
   %x.0 = input() : f32[h=8/m] text=x @1:1-2
   %1 = relabel(%x.0) : f32["@h"=2/m, "@h.part"=4] relabel(h -> "@h"=2, "@h.part"=4) @1:1-2
@@ -697,22 +720,23 @@ entry predict : predict {
   result name=y
 }
 """
-HALOS = [  # holds, what the edge is, without its result
+HALOS = [  # whether it holds, what the edge is, without its result
     (True, 'shift(%2) : f32["@h"=2/m, "@h.part"=1] mesh={m}'),
     (False, "stop(%2) : f32[\"@h\"=2/m, \"@h.part\"=1]"),
     (False, 'neg(%2) : f32["@h"=2/m, "@h.part"=1]'),
-    # a number that stood for that row when all knew what it was tried with
+    # a number that stood for that row when everybody knew the numbers with which the proof tries
+    # values
     (False, 'where(%5, %2, %7) : f32["@h"=2/m, "@h.part"=1]', "const() : f32[] number=800276656075170769"),
 ]
 
 
 def halos(row):
-    """The window, whole, and what ranks have for it."""
+    """The window over the whole axis, and what ranks have for it."""
     edge = "%%7 = %s @1:1-2" % row[1]
     if len(row) > 2:
         edge = "%%7 = %s @1:1-2\n  %%8 = %s @1:1-2" % (row[2], row[1])
     final = HALO.replace("EDGE", edge)
-    if len(row) > 2:  # one value more: those behind it are counted on
+    if len(row) > 2:  # one more value: later values have numbers that are one higher
         head, tail = final.split(edge)
         final = head + edge + re.sub(r"%(7|8|9|10|11)\b", lambda m: "%%%d" % (int(m.group(1)) + 1), tail)
     whole = """func predict : entry @1:1-2 {
@@ -750,7 +774,7 @@ def nested(levels, turns):
 
 
 def doubled(levels):
-    """Functions that call the next one twice."""
+    """Functions each of which calls the next one twice."""
     lines = []
     for k in range(levels):
         calls = ["  %1 = sin(%x.0) : f32[e=3] @1:1-2", "  return %1"]
@@ -764,7 +788,8 @@ def doubled(levels):
 
 
 def deep(prover, folder):
-    """Failures: what takes no time, what is refused in the end, and the same but for the innermost op."""
+    """Returns the failures: cases that must take no time, cases that are refused in the end, and the
+    same with another innermost op."""
     failed = 0
     for turns in (False, True):
         text = nested(40, turns)
@@ -789,13 +814,14 @@ def rounded(ops):
 
 
 def summed(x, n, axes):
-    """Lines that sum value x over ranks in 16 bits; they make values n and, the sum, n + 2."""
+    """Lines that sum value x over ranks in 16 bits; they make values n and, for the sum, n + 2."""
     return (SUMMED.replace("%X", "%%%d" % x).replace("%N", "%%%d" % n).replace("%M", "%%%d" % (n + 1))
             .replace("%L", "%%%d" % (n + 2)).replace("[A]", "[%s]" % axes))
 
 
 def activation(row):
-    """Both texts. In the placed one ranks share the samples, or what the activation sums over."""
+    """Both texts. In the placed program ranks share the samples, or the axis over which the activation
+    sums."""
     serial = "crossing bf16\n" + re.sub(r" means=\d+", "", ACTIVATION)
     if row[1] == "the gradient":
         placed = ACTIVATION.replace("[b=4", "[b=4/m").replace("reduce[b](%2) : f32[h=8]", "reduce[b](%2) : f32[h=8]{sum m}")
@@ -836,7 +862,7 @@ def parts_of(ops, count=4):
 
 
 def ranges(row):
-    """One loop, and two that share its iterations."""
+    """One loop, and two loops that share its iterations."""
     texts = []
     for head, number, ops in ((ALL, 3, row[1]), (HALVES, 5, row[2])):
         lines = "".join("  %%%d = %s\n" % (number + i, op) for i, op in enumerate(ops))

@@ -17,7 +17,8 @@ DIMS = {"embed": 64, "heads": 8, "head": 8, "ffn": 64, "vocab": 64, "seq": 16}
 
 
 def micro_batches(stages):
-    """Fewer than stages, around stages and twice as many, and more."""
+    """Numbers of micro-batches: fewer than stages, about as many as stages, about twice as many, and
+    more."""
     near = {2, stages // 2 + 1, stages - 1, stages, stages + 1, 2 * stages - 2, 2 * stages - 1, 2 * stages, 3 * stages,
             3 * stages + 1, 4 * stages + 3}
     return sorted(m for m in near if m >= 2)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients that functions state: right ones compile, wrong ones are refused on every compile, not by --verify alone.
+"""Gradients that functions state: right ones compile, wrong ones are refused on every compile, not by
+--verify alone.
 
   stated.py DTC [COUNT [SEED]]
 
-Of each function below all right statements must compile, and be proved as a box where the table says so. Then COUNT
-faults by chance are put into them: a number, name or operator becomes another one. What such a statement is, is
-computed here, for functions of one number at a time by differences, of a row by its Jacobian: what is off must be
-refused, what is right all the same must compile.
+For each function below, all right gradients must compile, and must be proved as a box if the table
+says so. Then COUNT random faults are made in them: a number, name or operator is replaced by
+another one. Whether the changed gradient is wrong is computed here: by differences for functions of
+one number, by the Jacobian for functions of a row. A wrong one must be refused; one that is still
+right must compile.
 """
 import math
 import os
@@ -36,7 +38,8 @@ train {
 """
 ROW = ("[a](x[..., a]) -> [..., a]", "[embed]")
 ONE = ("(x[...]) -> [...]", "")
-# name: (signature, what it does, right gradients and whether they are proved; the rest are tried)
+# name: (signature, what it computes, right gradients, and whether they are proved; the others are
+# tested with numbers)
 FUNCTIONS = {
     "logistic": (ONE, "e = 1 / (1 + exp(-x))\n  return e",
                  [("dy * e * (1 - e)", True), ("dy * exp(-x) * e * e", True)]),
@@ -103,7 +106,7 @@ WORDS = {"exp": each(math.exp), "tanh": each(math.tanh), "log": each(math.log), 
 
 
 def values(body, x, dy=None, gradient=None):
-    """What the function returns, or its gradient, in Python."""
+    """What the function returns, or its gradient, as a Python function."""
     names = dict(WORDS, x=Row(x), dy=Row(dy or [0] * 4))
     for line in re.sub(r"(sum|mean|max)\[a\]", r"\1_a", body).split("\n"):
         name, equal, text = line.strip().partition(" = ")
@@ -115,7 +118,8 @@ def values(body, x, dy=None, gradient=None):
 
 
 def is_right(body, gradient, rng):
-    """Whether the gradient is that of differences at some places; None: it is nearly that, or no number."""
+    """Whether the gradient agrees with differences at some places; None: it nearly does, or is not a
+    number."""
     worst = 0
     for _ in range(12):
         x, dy, along = ([rng.uniform(-1.5, 1.5) for _ in range(4)] for _ in range(3))
@@ -135,7 +139,7 @@ def is_right(body, gradient, rng):
 # ---- faults ----
 
 def faulty(gradient, names, rng):
-    """With one token that is another one."""
+    """The text with one token replaced by another one."""
     tokens = list(re.finditer(r"\b(?:%s)\b|\*\*|[-+*/]|\b\d+(?:\.\d+)?\b" % "|".join(names), gradient))
     token = rng.choice(tokens)
     old = token.group()

@@ -18,7 +18,8 @@
 #include <string.h>
 
 enum { EACH = 400 };
-enum { X = 5, V = 2, M = 3, ZERO = 4 }; /* numbers of values: the product, vector, matrix, 0 */
+enum { X = 5, V = 2, M = 3, ZERO = 4 }; /* numbers of values: the product, vector, matrix, and
+                                         * zero */
 
 static uint32_t add(Near *n, uint32_t x, uint32_t y) { return near_binary(n, "add", x, y); }
 static uint32_t mul(Near *n, uint32_t x, uint32_t y) { return near_binary(n, "mul", x, y); }
@@ -75,7 +76,8 @@ static uint32_t function_of(Near *n, DtPlanEpilogue kind)
     }
 }
 
-/* The function, with a fault; -1: with none. False: it has fewer constants. */
+/* Writes the function with a fault; -1: without one. False: the function has fewer constants than
+ * that. */
 static bool make(Near *n, DtPlanEpilogue kind, int fault, uint32_t *ret_result)
 {
     const uint32_t constants = kind == DT_PLAN_EPILOGUE_DGELU ? 9 : 4;
@@ -137,7 +139,7 @@ static bool is_proved(const Near *n, DtPlanEpilogue kind, uint32_t result)
 
 /* ---- the pass ---- */
 
-/* What the function returns is a product's. */
+/* The op whose result the function returns is a product. */
 static bool is_joined(const Near *n, DtPlanEpilogue kind)
 {
     DtArena *arena = dt_arena_new();
@@ -145,7 +147,7 @@ static bool is_joined(const Near *n, DtPlanEpilogue kind)
     cr_assert(module, "%s", n->text.at);
     const DtPassContext context = {.epilogues = DT_EPILOGUES_ALL};
     dt_pass_fuse(module, &context);
-    const DtFunc *func = module->funcs.at[module->funcs.n - 1]; /* behind its kernels */
+    const DtFunc *func = module->funcs.at[module->funcs.n - 1]; /* after its kernels */
     const char *text = func->results.at[0]->op->text;
     const bool joined = text && strcmp(text, dt_kinds_epilogues[kind].name) == 0;
     dt_arena_free(arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same of attention that a library may run (plan.h, SDPA), forward and backward: another scale
- * or bound, clamped or capped scores, a term more, in the scores or in the probabilities, are
+/* The same for attention that a library may compute (plan.h, SDPA), forward and backward: another
+ * scale or bound, clamped or capped scores, a term more, in the scores or in the probabilities, are
  * another function to the certificate. */
 #include "near.h"
 
@@ -17,7 +17,7 @@ enum { EACH = 100 };
 static const char keyed[] = "f32[i=4, j=5]", row[] = "f32[i=4]", of_queries[] = "f32[i=4, d=2]",
                   of_keys[] = "f32[j=5, d=2]";
 
-/* Numbers of values: arguments by part. */
+/* Numbers of values: the arguments by part. */
 static const uint32_t arguments[DT_SDPA_PARTS] = {[DT_SDPA_Q] = 0, [DT_SDPA_K] = 1, [DT_SDPA_V] = 2,
                                                   [DT_SDPA_DO] = 3, [DT_SDPA_O] = 4,
                                                   [DT_SDPA_MAX] = 5, [DT_SDPA_SUM] = 6};
@@ -26,7 +26,7 @@ typedef struct Attention {
     Near n;
     bool backward;
     double scale;
-    uint32_t spoils;               /* the place of the fault, counted down */
+    uint32_t spoils;               /* the number of places before that of the fault */
     uint32_t part[DT_SDPA_PARTS];  /* numbers of values */
 } Attention;
 
@@ -50,7 +50,7 @@ static uint32_t binary(Near *n, const char *kind, const char *type, uint32_t x, 
     return near_binary(n, kind, x, y);
 }
 
-/* y, or what a fault makes of it, if it is at this place. */
+/* y, or y changed by the fault if it is at this place. */
 static uint32_t perhaps(Attention *a, const char *type, uint32_t y)
 {
     a->n.type = type;
@@ -167,7 +167,7 @@ static bool is_proved(const Attention *a)
         frame.maker[op->first_out] = op;
         const bool elsewhere =
             op->n_axes == 1 && strcmp(op->axes[0], "d") == 0 && strcmp(op->kind, "reduce") == 0;
-        /* another kernel sums the result times its gradient */
+        /* another kernel sums the product of the result and its gradient */
         if (strcmp(op->kind, "const") != 0 && !elsewhere)
             ops[p.n_ops++] = op;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate's table of ops was written a second time; what both tables say must agree, op by
- * op. */
+/* The certificate has its own table of ops, written independently of the compiler's; what both
+ * tables say must agree, op by op. */
 #include "ir/ir.h"
 #include "verify/internal.h"
 
@@ -9,7 +9,7 @@
 static const CertRule *rule_of(DtOpKind kind)
 {
     static const CertRule none = {.kinds = "fused"};
-    /* made behind the programs that it reads: there it is none */
+    /* ops that only exist after the programs that it reads: its table does not have them */
     if (dt_op_info[kind].traits & DT_TRAIT_LOWERED) {
         cr_expect_null(dt_certrule_find(dt_op_info[kind].text));
         return &none;
@@ -19,8 +19,8 @@ static const CertRule *rule_of(DtOpKind kind)
     return rule;
 }
 
-/* Sources and structure have no operands that a table could speak of: the certificate looks into
- * functions. */
+/* Sources and structure have no operands that a table could describe: the certificate looks into
+ * functions instead. */
 static bool has_operands(DtOpKind kind)
 {
     const DtOpClass kinds = dt_op_info[kind].op_class;
@@ -48,7 +48,7 @@ Test(op_table, maps)
                      dt_op_info[kind].text);
 }
 
-/* A sum may be pending in just the operands in which the op is linear. */
+/* A sum may be pending in exactly those operands in which the op is linear. */
 Test(op_table, linear)
 {
     for (DtOpKind kind = 0; kind < DT_OP_COUNT; kind++) {
@@ -67,7 +67,7 @@ Test(op_table, linear)
     }
 }
 
-/* The certificate follows zeros in padding further than passes use. */
+/* The certificate knows about more zeros in padding than passes use. */
 Test(op_table, zeros)
 {
     for (DtOpKind kind = 0; kind < DT_OP_COUNT; kind++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops of a plan that may be left out in part: addresses that no memory has keep a loop from that,
- * and no sum of theirs leaves 64 bits. */
+/* Loops of a plan whose iterations the certificate may skip in part. An address that no memory has
+ * prevents this, and no sum of addresses may overflow 64 bits. */
 #include "verify/plan_internal.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ static DtPlanMeta meta;
 static DtPlan plan = {.meta = &meta, .schedule = schedule, .bodies = &body, .insts = &inst,
                       .args = args, .mesh = mesh, .n_mesh = 1};
 
-/* Whether the loop over a copy from args[0] to args[1] may be left out in part. */
+/* Whether the certificate may skip iterations of a loop over a copy from args[0] to args[1]. */
 static bool may(void)
 {
     PlanWatched watched[3] = {0};
@@ -39,8 +39,8 @@ static void ordinary(void)
                           .written = 1};
 }
 
-/* How many iterations are left out of such a loop, while a collective is on its way from there to
- * there. */
+/* How many iterations of such a loop are skipped while a collective from one place to the other is
+ * in progress. */
 static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 {
     PlanWatched watched[3] = {0};
@@ -69,8 +69,8 @@ static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 
 TestSuite(plan_again, .init = ordinary);
 
-/* What the last iteration that is left out would have started reads elsewhere than what the last
- * one that ran did. */
+/* The operation that the last skipped iteration would have started reads another place than the one
+ * that was started by the last iteration that ran. */
 Test(plan_again, what_is_on_its_way_reads_where_the_iteration_says)
 {
     const DtPlanArg to = {.kind = DT_ARG_ADDRESS, .base = 8192, .bytes = 64, .written = 1},
@@ -86,7 +86,7 @@ Test(plan_again, a_copy_whose_places_move_alike) { cr_assert(may()); }
 
 Test(plan_again, a_coordinate_that_wraps_to_nothing)
 {
-    args[1].coord[0] = INT64_MAX / 2 + 1; /* times AXIS_SIZE - 1 it is 0 in 64 bits */
+    args[1].coord[0] = INT64_MAX / 2 + 1; /* times AXIS_SIZE - 1 it overflows to 0 in 64 bits */
     cr_assert_not(may());
 }
 

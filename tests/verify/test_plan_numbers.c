@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that are compared with a record over residues: what an epilogue does to a product, and
- * attention of a library. What the comparison does not know stays unknown; and where values may lie
- * in another dtype. */
+/* Compares ops with a record over residues: what an epilogue computes from a product, and attention
+ * of a library. If the comparison does not know an op, the result must be unknown. Also where
+ * values may have another dtype. */
 #include "verify/plan_internal.h"
 
 #include "base/intern.h"
@@ -28,7 +28,7 @@ static const char product[] = "func f : fn @1:1-2 {\n"
 static const DtPlanMeta meta;
 static const DtPlan plan = {.meta = &meta};
 
-/* What notes and records call it. */
+/* Its name in notes and records. */
 static uint8_t dtype_of(const char *name)
 {
     uint8_t dtype = 0;
@@ -39,11 +39,11 @@ static uint8_t dtype_of(const char *name)
 
 typedef struct Row {
     bool holds;
-    const char *ops; /* the last one makes the result */
+    const char *ops; /* number of the op that makes the result */
     DtPlanEpilogue epilogue;
 } Row;
 
-/* A function of these lines, as what is looked at. */
+/* Makes a function of these lines, in the form in which it is compared. */
 typedef struct Made {
     PlanWalk walk;
     PlanFrame frame;
@@ -52,10 +52,10 @@ typedef struct Made {
     const CertFunc *func;
     const CertOp *ops[PLAN_PRODUCT_OPS];
     uint32_t n_ops, result;
-    PlanPlace at[4]; /* of the arguments, of the result */
+    PlanPlace at[4]; /* dtypes of the arguments, of the result */
 } Made;
 
-/* All ops from op `first` on, but constants, are those of the instruction. */
+/* All ops from op `first` on, except constants, belong to the instruction. */
 static void make(Made *made, const char *head, const char *ops, uint32_t first)
 {
     *made = (Made){0};
@@ -103,21 +103,21 @@ static const Row epilogues[] = {
     {false,
      "  %6 = log(%5)" OF "  %7 = max(%6, %3)" OF "  %8 = add(%5, %2)" OF "  %9 = add(%8, %7)" OF,
      DT_PLAN_EPILOGUE_BIAS},
-    /* something else where 0 < exp x; or exp x <= 0, which is always false */
+    /* another value where 0 < exp x; or where exp x <= 0, which is always false */
     {false, "  %6 = exp(%5)" OF "  %7 = lt(%3, %6) : bool[m=2, n=4] @1:1-2\n  %8 = add(%5, %2)" OF
             "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
     {false, "  %6 = exp(%5)" OF "  %7 = le(%6, %3) : bool[m=2, n=4] @1:1-2\n  %8 = add(%5, %2)" OF
             "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
-    /* rounded on the way; cut to an integer */
+    /* rounded in between; truncated to an integer */
     {true, "  %6 = cast(%5) : bf16[m=2, n=4] @1:1-2\n  %7 = cast(%6)" OF "  %8 = add(%7, %2)" OF,
      DT_PLAN_EPILOGUE_BIAS},
     {false, "  %6 = cast(%5) : i32[m=2, n=4] @1:1-2\n  %7 = cast(%6)" OF "  %8 = add(%7, %2)" OF,
      DT_PLAN_EPILOGUE_BIAS},
-    /* x cut to 1000, softly */
+    /* x limited softly to 1000 */
     {false,
      "  %6 = div(%5, %4)" OF "  %7 = tanh(%6)" OF "  %8 = mul(%7, %4)" OF "  %9 = add(%8, %2)" OF,
      DT_PLAN_EPILOGUE_BIAS},
-    /* something else where x + 1000 < 0 */
+    /* another value where x + 1000 < 0 */
     {false,
      "  %6 = add(%5, %4)" OF "  %7 = lt(%6, %3) : bool[m=2, n=4] @1:1-2\n  %8 = add(%5, %2)" OF
      "  %9 = where(%7, %5, %8)" OF, DT_PLAN_EPILOGUE_BIAS},
@@ -146,7 +146,7 @@ Test(plan_numbers, epilogues)
 
 #undef OF
 #define OF "[i=4, j=4] @1:1-2\n"
-/* The rest of it, of exponentials: three ops with these numbers. */
+/* The rest of the function, which reads exponentials: three ops with these numbers. */
 #define REST(e, sum, p, o)                                                                   \
     "  " sum " = reduce[j](" e ") : f32[i=4] @1:1-2\n  " p " = div(" e ", " sum ") : f32" OF \
     "  " o " = dot[j](" p ", %2) : f32[i=4, d=2] @1:1-2\n"
@@ -155,7 +155,7 @@ static const Row attentions[] = {
      0},
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = tanh(%7) : f32" OF REST("%8", "%9", "%10", "%11"),
      0},
-    /* rounded on the way; cut to an integer */
+    /* rounded in between; truncated to an integer */
     {true, "  %7 = sub(%5, %6) : f32" OF "  %8 = cast(%7) : bf16" OF "  %9 = exp(%8) : bf16" OF
            REST("%9", "%10", "%11", "%12"), 0},
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = cast(%7) : i32" OF "  %9 = cast(%8) : f32" OF
@@ -163,7 +163,7 @@ static const Row attentions[] = {
     /* max(exp(..), tanh(..)) */
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = exp(%7) : f32" OF "  %9 = tanh(%4) : f32" OF
             "  %10 = max(%8, %9) : f32" OF REST("%10", "%11", "%12", "%13"), 0},
-    /* + the largest of all keys' max(tanh(..), 0) */
+    /* + the maximum over all keys of max(tanh(..), 0) */
     {false, "  %7 = sub(%5, %6) : f32" OF "  %8 = exp(%7) : f32" OF "  %9 = tanh(%4) : f32" OF
             "  %10 = const() : f32[] @1:1-2\n  %11 = max(%9, %10) : f32" OF
             "  %12 = reduce[j](%11) : f32[i=4] reduce=max @1:1-2\n  %13 = add(%8, %12) : f32" OF

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of boxes: the laws that a softmax in parts rests on hold, and no others. */
+/* The numbers with which boxes are compared: the laws on which a softmax in parts relies hold for
+ * them, and no others. */
 #include "verify/residue.h"
 
 #include <criterion/criterion.h>
@@ -10,7 +11,7 @@
 static DtResidues r;
 static bool no_entropy;
 
-/* In the place of the C library's. */
+/* Replaces the function of the C library. */
 int getentropy(void *to, size_t n)
 {
     if (no_entropy || getrandom(to, n, 0) != (ssize_t)n) {
@@ -37,7 +38,7 @@ static void begin(void)
 
 TestSuite(residues, .init = begin);
 
-/* What could be foreseen is no chance: then nothing is proved. */
+/* If the random numbers could be foreseen, they would prove nothing. */
 Test(residues, without_random_numbers_there_are_none)
 {
     DtResidues none;
@@ -51,12 +52,12 @@ Test(residues, more_constants_than_can_be_ordered_are_refused)
     for (int i = 0; i < DT_RESIDUE_KNOWN; i++)
         all = dt_residue_know(&r, i + 2) && all;
     cr_assert_not(all);
-    cr_assert(dt_residue_know(&r, 1e-30)); /* it is known */
+    cr_assert(dt_residue_know(&r, 1e-30)); /* the modulus is known */
     cr_assert(dt_residue_know(&r, -INFINITY));
 }
 
-/* By trial: q is too large for that, so by Fermat's test with other bases than the ones that chose
- * it. */
+/* Tests by trial division whether it is prime; q is too large for that, so it is tested by Fermat's
+ * test with other bases than those with which it was chosen. */
 Test(residues, the_fields_are_fields)
 {
     cr_assert_eq(r.p.m, 2 * r.q.m + 1);
@@ -87,7 +88,7 @@ Test(residues, constants_are_fractions)
     cr_assert(same(dt_residue_add(&r, half, half), dt_residue_of_whole(&r, 1)));
     cr_assert(
         same(dt_residue_mul(&r, half, dt_residue_of_whole(&r, -6)), dt_residue_number(&r, -3)));
-    /* what a double calls 0.1 is no tenth */
+    /* the double that is nearest to 0.1 is not one tenth */
     cr_assert(
         !same(dt_residue_mul(&r, tenth, dt_residue_of_whole(&r, 10)), dt_residue_of_whole(&r, 1)));
     const DtResidue large =
@@ -108,7 +109,7 @@ Test(residues, exponentials_of_sums_are_products)
     cr_assert_eq(dt_residue_exp(&r, dt_residue_number(&r, 0)).p, dt_residue_number(&r, 1).p);
 }
 
-/* sum(exp(x)) = exp(m) sum(exp(x - m)) for any m: also for one that is no maximum */
+/* sum(exp(x)) = exp(m) sum(exp(x - m)) for any m, also for one that is not the maximum */
 Test(residues, what_a_softmax_subtracts_cancels)
 {
     DtResidue all = {.q = DT_RESIDUE_NONE}, rest = all;
@@ -134,7 +135,7 @@ Test(residues, the_order_is_one)
     cr_assert(dt_residue_less(&r, dt_residue_number(&r, 0), dt_residue_number(&r, 1e-30)));
 }
 
-/* It is another one in another draw, and exp does not keep it. */
+/* In another draw the residue is another one, and exp does not preserve the relation. */
 Test(residues, the_order_says_nothing)
 {
     uint32_t turned = 0, grows = 0;

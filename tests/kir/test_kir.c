@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel IR that is read and interpreted: Some kernels compute values that can be checked by hand.
+/* Kernel IR that is read and interpreted. Some kernels compute values that can be checked by hand.
  * Hostile texts are refused, or run within the memory that they are given. tests/codegen/cuda.c
  * checks that results equal those of printed kernels, bit by bit. */
 #include "kir/kir.h"

@@ -216,8 +216,8 @@ static const DtType *held_type(const Planned *p, const DtStore *store)
     oracle_fail("the placed program has no `%s`", store->path);
 }
 
-/* Copies a rank's part of a value. In the plan the ranks are counted without micro-batches, which
- * are the outermost in the placed program. */
+/* A rank's part of a value. The ranks of the plan are the first of the placed program's ranks,
+ * which also count micro-batches. */
 static const DtTensor *part_of(Planned *p, uint32_t rank, const DtStore *store,
                                const DtTensor *whole)
 {

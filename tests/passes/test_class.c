@@ -67,7 +67,7 @@ typedef struct Order {
     bool *seen;     /* by old index of the store */
 } Order;
 
-static DtEntryPoint *at_hand; /* text of the module whose entries are sorted */
+static DtEntryPoint *at_hand; /* entries of the module whose entries are being sorted */
 
 static int by_name(const void *a, const void *b)
 {

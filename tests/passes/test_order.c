@@ -16,7 +16,7 @@
 
 typedef struct Layout {
     char program[16], name[16];
-    uint32_t rings; /* the stores of that kind */
+    uint32_t rings; /* number of stores of that kind */
 } Layout;
 
 typedef struct Ordered {

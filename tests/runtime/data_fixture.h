@@ -10,7 +10,7 @@ enum { FIXTURE_MAX_ROW = 64 };
 
 typedef struct DataFixture {
     char folder[64];
-    char text[8192]; /* offset of the name in the strings */
+    char text[8192]; /* text of the strings */
     DtPlanMeta meta;
     DtPlanReader reader;
     DtPlanInput inputs[5];

@@ -147,7 +147,7 @@ Test(checkpoint, manifest_counts_samples_and_knows_its_data)
     f.rank.meta.batch = 2;
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_assert_eq(f.rank.origin + steps * 2, 24);
-    cr_assert_eq(f.rank.n_saved_facts, 0); /* the members as in checkpoints of older versions */
+    cr_assert_eq(f.rank.n_saved_facts, 0); /* no facts, as in checkpoints of older versions */
     f.rank.facts = facts;
     f.rank.n_facts = 2;
     save(7); /* three more steps with 2 samples each */
@@ -327,7 +327,7 @@ Test(checkpoint, loss_scale_goes_on)
     cr_expect_eq(f.rank.scale.factor, 4096);
     cr_expect_eq(f.rank.scale.good, 17);
     cr_expect_eq(f.rank.scale.skipped, 3);
-    f.rank.scale = (DtScale){.factor = 1}; /* a plan without losses */
+    f.rank.scale = (DtScale){.factor = 1}; /* a plan without a loss scale */
     cr_assert(fixture_load(f.folder, false, &steps), "%s", f.rank.failure.message);
     cr_expect_eq(f.rank.scale.factor, 1);
 }

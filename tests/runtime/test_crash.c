@@ -224,14 +224,14 @@ int __wrap_fsync(int fd)
                     (syncs == WITHOUT_ABOVE && node <= 1);
     if (!left_out)
         op_new(OP_SYNC, node, NULL);
-    return 0; /* whether the disk of this machine is full does not matter */
+    return 0; /* syncs nothing: the disk of this machine is not what is tested */
 }
 
 /* Nodes 0 and 1 are the folders above the folder of the run. */
 static void record(int n_saves)
 {
     char run[128];
-    /* number of saves after which the run goes back once */
+    /* the run goes back once */
     static const int64_t steps[] = {1, 2, 3, 4, 5, 3, 4, 6, 7};
     snprintf(run, sizeof run, "%s/some/run", f.folder);
     f.rank.meta.save_keep = 2;
@@ -257,9 +257,9 @@ typedef struct Name {
 } Name;
 
 typedef struct Disk {
-    Name names[MAX_NODES][MAX_NAMES]; /* leaves out the fsyncs of folders */
+    Name names[MAX_NODES][MAX_NAMES]; /* the names in folders */
     int n_names[MAX_NODES];
-    char *bytes[MAX_NODES]; /* leaves out the fsyncs of files */
+    char *bytes[MAX_NODES]; /* the contents of files */
     size_t len[MAX_NODES];
 } Disk;
 

@@ -152,7 +152,7 @@ Test(rank, saves_as_the_plan_says_and_at_the_end)
     tiny.options.save = "somewhere";
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
-    cr_assert_eq(tiny_saves, 3); /* learning rates: 16, 32, 40 */
+    cr_assert_eq(tiny_saves, 3); /* after steps 16, 32, 40 */
     cr_assert_eq(tiny_saved_step, 40);
     cr_assert_eq(atomic_load(&tiny.run.rank.shared->saved_step), 40);
 }

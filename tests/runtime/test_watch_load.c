@@ -28,7 +28,7 @@ static const uint64_t TICK_NS = TICK_MS * 1000000u;
 typedef enum OpKind { COMPUTE, OUTSIDE, RAISE, WAIT, SLEEP, STOP, END } OpKind;
 typedef struct Op {
     OpKind kind;
-    int ticks;                   /* kinds of ops: of COMPUTE and OUTSIDE the number of ticks */
+    int ticks;                   /* duration of COMPUTE and OUTSIDE */
     bool counts, saves, on_disk; /* its end is visible progress; phase SAVING; state D */
     uint32_t value[MOST];        /* WAIT: the value that the words of others must reach */
 } Op;

@@ -21,7 +21,7 @@ typedef struct Tiny {
     DtArena *arena;
     DtPlan plan;
     DtRunOptions options;
-    int fd; /* arena of the mapping */
+    int fd; /* descriptor of the mapping */
     DtRun run;
 } Tiny;
 

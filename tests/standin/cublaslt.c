@@ -280,7 +280,7 @@ typedef struct Product {
     Layout a, b, c, d;
     float alpha, beta;
     uint64_t at_a, at_b, at_c, at_d;
-    uint32_t number; /* bytes of the algorithm */
+    uint32_t number; /* number of the algorithm */
 } Product;
 
 static char *memory(const Layout *l, uint64_t at)
@@ -357,7 +357,7 @@ static void sum_operand(const Product *p, const char *from)
     }
 }
 
-typedef struct Line { /* the product of a row of op(A) and a column of op(B) */
+typedef struct Line { /* a row of op(A) and a column of op(B) */
     const Product *p;
     const char *a, *b;
     int64_t batch, i, j;

@@ -41,7 +41,7 @@ enum {
 };
 
 typedef struct Desc Desc;
-typedef struct Value { /* number of an attribute */
+typedef struct Value { /* the value of an attribute */
     int attribute;
     int64_t n, *at; /* integers, enumerations and addresses, 8 bytes each */
 } Value;
@@ -66,7 +66,7 @@ typedef struct CudnnWork {
     uint64_t at[MOST_POINTERS], workspace;
     float value[MOST_POINTERS]; /* addresses of those that are in memory of the process */
     uint32_t n;
-    int64_t bytes; /* address of the workspace */
+    int64_t bytes; /* bytes of the workspace */
     bool any_order;
 } CudnnWork;
 void cudnn_run(const void *work);

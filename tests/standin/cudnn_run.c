@@ -181,7 +181,7 @@ static void run_reduction(Run *r, const Desc *op)
     Held *y = hold(r, cudnn_desc(op, 1611));
     int64_t index[RANK] = {0}, inner[RANK], over[RANK];
     for (int d = 0; d < RANK; d++)
-        over[d] = x->extent[d] / y->extent[d]; /* if heads share a head: the heads that do */
+        over[d] = x->extent[d] / y->extent[d]; /* if heads share a head: how many do */
     do {
         double all = most ? -INFINITY : 0;
         memset(inner, 0, sizeof inner);

@@ -44,7 +44,7 @@ int cuInit(unsigned flags)
 
 int cuDriverGetVersion(int *ret_version)
 {
-    if (standin_setting("stub=", 0)) /* a deaf wait, which changes nothing */
+    if (standin_setting("stub=", 0)) /* the toolkit's stub, which leaves the number as it was */
         return STUB;
     *ret_version = (int)standin_setting("driver=", 13000);
     return OK;

@@ -165,7 +165,7 @@ static double join(int op, double a, double b)
     return op == SUM ? a + b : op == PROD ? a * b : op == MAX ? (b > a ? b : a) : (b < a ? b : a);
 }
 
-/* Adds f32 or 16-bit values, in f32. */
+/* Rounds a sum: f32 and 16-bit values are added in f32. */
 static double round_sum(int type, double value)
 {
     return type == 8 || type == 4 ? value : (double)(float)value;

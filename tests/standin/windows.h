@@ -25,7 +25,7 @@ typedef struct Asks {
 typedef struct Window Window;
 typedef struct Windows {
     Asks *asks;
-    const int *ranks; /* memory of the members */
+    const int *ranks; /* ranks of the members */
     int n, me;
     Window *first, *asked; /* asked: a request that was not answered yet */
     Window **ret_asked;

@@ -271,8 +271,8 @@ bool mutant_stage(void)
     return true;
 }
 
-/* The memory that an instruction zeroes is stored in its own memory, until other values are stored
- * there. */
+/* The value in memory that an instruction zeroes is kept in memory of its own, until another value
+ * is stored there. */
 static void move_apart(uint32_t zero, uint32_t end)
 {
     const DtPlanArg old = plan.args[plan.insts[zero].first_arg];

@@ -375,7 +375,7 @@ static void insert_byte(uint32_t before, uint8_t byte)
     }
 }
 
-/* The op after this many words of the note. */
+/* The position after n words of the note. */
 static uint32_t skip_words(uint32_t at, uint32_t n)
 {
     const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;

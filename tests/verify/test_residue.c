@@ -52,7 +52,7 @@ Test(residues, more_constants_than_can_be_ordered_are_refused)
     for (int i = 0; i < DT_RESIDUE_KNOWN; i++)
         all = dt_residue_know(&r, i + 2) && all;
     cr_assert_not(all);
-    cr_assert(dt_residue_know(&r, 1e-30)); /* the modulus is known */
+    cr_assert(dt_residue_know(&r, 1e-30)); /* this number is known */
     cr_assert(dt_residue_know(&r, -INFINITY));
 }
 
@@ -135,7 +135,8 @@ Test(residues, the_order_is_one)
     cr_assert(dt_residue_less(&r, dt_residue_number(&r, 0), dt_residue_number(&r, 1e-30)));
 }
 
-/* In another draw the residue is another one, and exp does not preserve the relation. */
+/* The order of residues says nothing: it is another one in another draw, and exp does not preserve
+ * it. */
 Test(residues, the_order_says_nothing)
 {
     uint32_t turned = 0, grows = 0;

@@ -18,6 +18,7 @@ Bugs of the runtime and the library are found by what their row says: `dtc --ver
 or a test, which is built and run in the copy. It must pass there without the bug. --search tries what other rows name, too, where a row's own
 finder finds nothing.
 """
+import filecmp
 import json
 import os
 import re
@@ -53,13 +54,20 @@ BEHIND = ("codegen/", "passes/lower/", "ir/frame.c", "ir/view.c", "ir/graph.c", 
 OUTSIDE = ("expand.c", "stage_ranges.c", "ring", "relay", "zigzag", "inline.c", "cse.c", "widen.c", "narrow.c", "optimizer.c", "differentiate.c", "reverse.c", "vjp_")
 
 
+def copy_changed(old, new):
+    """Copies what differs, with a new time, so that ninja rebuilds what an earlier run left changed."""
+    if not os.path.exists(new) or not filecmp.cmp(old, new, shallow=False):
+        shutil.copy(old, new)
+
+
 class Tree:
     """The copy of the tree."""
 
     def __init__(self, folder, tests=False):
         self.folder, self.build = os.path.join(folder, "tree"), os.path.join(folder, "build")
         for name in FOLDERS + (TESTS if tests else []):
-            shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True)
+            shutil.copytree(os.path.join(ROOT, name), os.path.join(self.folder, name), dirs_exist_ok=True,
+                            copy_function=copy_changed)
         for name in FILES:
             shutil.copy(os.path.join(ROOT, name), os.path.join(self.folder, name))
         # if each copy had its own path, a cache of objects would not help

@@ -229,6 +229,7 @@ END
 check 'it does not say so' grep -q 'machine code: not run: 128 ranks' out
 
 # ---- what gcc 12 made wrong of kernels at -O3: a sum that a condition around its loop guards ----
+unset DT_CC DT_CC_CHECK
 cat >guarded.dsl <<'END'
 dim batch = 4, seq = 5, route = 4, choice = 2
 model m(x[batch, seq, choice]) -> [] {

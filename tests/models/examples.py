@@ -6,13 +6,16 @@
 
 A row has the program, its layouts, how many steps a serial run takes (None: all), and what the mean over its last ones
 must reach. A layout runs for a few steps, whose losses must be the serial ones: float32 adds up in another order, and
-updates pass that on (1e-3 of a loss above 0.3)."""
+updates pass that on (1e-3 of a loss above 0.3). A commit's run has its share of the rows (tests/share.py)."""
 
 import json
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import share  # noqa: E402
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "examples")
 FEW, LAST, NEAR = 4, 10, 1e-3
@@ -47,7 +50,7 @@ def loss_of(step):
 
 def main(tools):
     failed = 0
-    for name, layouts, steps, what, reached in TABLE:
+    for name, layouts, steps, what, reached in share.of(TABLE):
         with tempfile.TemporaryDirectory() as folder:
             serial = steps_of(tools, folder, name, "none", ["--steps", str(steps)] if steps else [])
             end = sum(loss_of(step) if what == "loss" else step["metrics"][what] for step in serial[-LAST:]) / LAST

@@ -48,6 +48,13 @@ parallel zero on four {
   shard batch on data
   zero 3 on data
 }
+parallel pipes on four {
+  mesh data = 2, pipe = 2
+  shard batch on data
+  micro batch = 2
+  zero 1 on data
+  pipeline h on pipe
+}
 names huggingface on published {
   "model.embed_tokens.weight"[vocab, embed] = wte
   "lm_head.weight"[vocab, embed] = wte

@@ -3,7 +3,7 @@
 """Parameters that another program wrote:  import.py DTC DTRUN
 
 Known values are written as safetensors files by the formulas below, which know nothing of names blocks, and imported into
-import.dsl; a checkpoint of step 0 shows what arrived. Checked, on one rank, on four with tensor parallelism and with ZeRO 3:
+import.dsl; a checkpoint of step 0 shows what arrived. Checked, on one rank, on four with tensor parallelism, with ZeRO 3 and in a pipeline:
 every form of an entry, both names blocks, one file and shards with an index, f32, f16 and bf16, tied weights that are stored
 once or twice, tensors of more or fewer rows than the parameter, parameters that the file lacks, master copies. Then faulty
 folders, each with its message, of which no rank may load anything; and --weights, --only, --or-start."""
@@ -269,6 +269,8 @@ def good_folders(dtrun, plans, top):
     for name in ("none", "tensor", "zero", "mixed"):
         same(loaded(dtrun, plans[name], top + "/out", "--import", shards), f"{name}, shards of three dtypes")
         same(loaded(dtrun, plans[name], top + "/out", "--import", stack), f"{name}, stacked", initial)
+    same(loaded(dtrun, plans["pipes"], top + "/out", "--import", stack, "--device", "apart"),
+         "a pipeline, memory that only instructions reach", initial)
     same(loaded(dtrun, plans["zero"], top + "/out", "--import", copy), "the copy of a tied weight alone")
     same(loaded(dtrun, plans["none"], top + "/out", "--import", model + "/model.safetensors", "--names", "huggingface"),
          "the path of a file")
@@ -502,7 +504,7 @@ def references(dtrun, plans, top, model):
     good = write_reference(top + "/good.safetensors", ids, logits)
     compare = lambda plan, file, code: run([dtrun, plan, "--import", model, "--reference", file], code)
     error = lambda said: float(said.split("relative error is ")[1].split()[0].strip(","))
-    for name in ("none", "tensor", "zero"):
+    for name in ("none", "tensor", "zero", "pipes"):
         said = compare(plans[name], good, 0)
         check("agree at 15 positions" in said and error(said) < 1e-5, f"{name}: {said}")
     said = compare(plans["mixed"], good, 1)  # so large values are not for bf16
@@ -528,7 +530,7 @@ def main():
     dtc, dtrun = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as top:
         plans = {}
-        for name, options in {"none": [], "tensor": [], "zero": [], "mixed": ["--parallel", "zero", "--set",
+        for name, options in {"none": [], "tensor": [], "zero": [], "pipes": [], "mixed": ["--parallel", "zero", "--set",
                  "train.precision=mixed(compute = bf16, params = bf16, master = f32)"]}.items():
             plans[name] = f"{top}/{name}.plan"
             run([dtc, PROGRAM, *(options or ["--parallel", name]), "-o", plans[name]])

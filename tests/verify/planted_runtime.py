@@ -159,7 +159,7 @@ BUGS = [
     ("machines do not compare their data", "runtime/data_same.c",
      "if (memcmp(&mine, there, sizeof mine) == 0)", "if (true)", "standin_cluster_failures"),
     ("moments are not loaded", "runtime/checkpoint.c",
-     "missing = missing ? missing : take(wanted", "missing = missing || is_moment(home->store) ? "
+     "missing = missing ? missing : take(wanted", "missing = missing || home->store->kind >= DT_PLAN_MOMENT1 ? "
      "missing : take(wanted", "runtime_checkpoint"),
     ("a parameter is not the rounding of the master copy that is loaded", "runtime/checkpoint.c",
      "if (missing || store->kind != DT_PLAN_MASTER)", "if (true)",

@@ -389,11 +389,14 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* and files that may not grow (ulimit -f) are a full disk */
     DtStatus status = dt_read_file(run->plan_path, &file);
     const bool is_read = dt_status_ok(&status);
+    bool is_here = true; /* what is wrong is a fact of this machine's files */
     int code = DT_EXIT_OK;
     if (is_read)
         status = check_proof(line, &file.plan);
-    if (dt_status_ok(&status))
+    if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &settings);
+        is_here = dt_status_ok(&status);
+    }
     if (dt_status_ok(&status))
         status = look_ahead(run, &file.plan, &meta);
     if (dt_status_ok(&status)) {
@@ -401,7 +404,7 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     } else {
         code = status.code;
         say(status.message);
-        if (code != DT_EXIT_USAGE) /* the other nodes have that command line, too */
+        if (is_here || code != DT_EXIT_USAGE) /* the others have a wrong command line, too */
             dt_supervisor_refuse(run, is_read ? &file.plan : NULL, argc, argv, &status);
     }
     if (is_read)

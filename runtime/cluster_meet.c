@@ -33,7 +33,7 @@ struct DtCluster {
     bool *has_ended;   /* the nodes whose ranks have ended in this attempt */
     bool was_stopped;  /* Ctrl-C was pressed on another node */
     int code;          /* exit code of the first node that did not end well */
-    DtStatus refusal;  /* of a node that cannot start, while this one waits for it */
+    Message refusal;   /* of a node that cannot start; kind 0: there is none */
     uint32_t nodes, node;
     bool (*is_over)(void *context);
     void *context;
@@ -152,14 +152,50 @@ static bool is_of_this_run(const DtCluster *n, const Message *m)
            m->node != n->node && (m->digest == n->digest || m->digest == 0 || n->digest == 0);
 }
 
-/* A node that cannot start ends the run of all nodes. */
-static void take_refusal(DtCluster *n, const Message *m)
+/* What ends the run of this node, since another one cannot start. An exit code is 1 to 255. */
+static DtStatus status_of(const Message *m)
 {
-    n->refusal = dt_status_fail(m->code != DT_EXIT_OK ? m->code : DT_EXIT_RETRY, "node %u: %.450s",
-                                m->node, m->text);
+    return dt_status_fail(m->code > 0 && m->code < 256 ? m->code : DT_EXIT_RETRY, "node %u: %.450s",
+                          m->node, m->text);
+}
+
+/* Answers the nodes that come with the message, until all that n->has_ended does not have have
+ * come, at most for `report_ns`. */
+static void answer_rest(DtCluster *n, const Message *answer)
+{
+    const uint64_t until_ns = dt_now_ns() + report_ns;
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < n->nodes; i++)
+        missing += i != n->node && !n->has_ended[i];
+    while (missing > 0 && dt_now_ns() < until_ns && !n->is_over(n->context)) {
+        const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
+        const int fd = dt_socket_accept(n->listener);
+        Message m;
+        if (fd < 0) {
+            usleep(20000);
+            continue;
+        }
+        if (receive_first(n, fd, &m) && is_of_this_run(n, &m) && !n->has_ended[m.node]) {
+            n->has_ended[m.node] = true;
+            missing--;
+            dt_socket_send(fd, answer, sizeof *answer, &wait);
+        }
+        close(fd);
+    }
+}
+
+/* A node that cannot start ends the run of all nodes: of those that have come, and of those that
+ * come a little later. */
+static void tell_refusal(DtCluster *n)
+{
+    const Message *m = &n->refusal;
+    n->has_ended[m->node] = true;
     for (uint32_t i = 1; i < n->nodes; i++)
-        if (n->fds[i] >= 0)
+        if (n->fds[i] >= 0) {
             send_to(n, i, m);
+            n->has_ended[i] = true;
+        }
+    answer_rest(n, m);
 }
 
 /* A connection that was accepted: of a node of this run, or of an unknown program. */
@@ -168,7 +204,7 @@ static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
     Message m;
     const bool good = receive_first(n, fd, &m);
     if (good && m.kind == DT_CLUSTER_FAILED && is_of_this_run(n, &m))
-        take_refusal(n, &m);
+        n->refusal = m;
     if (!good || m.kind != HELLO) {
         close(fd);
         return;
@@ -225,7 +261,10 @@ static DtStatus gather(DtCluster *n, uint16_t port)
         forget_gone(n, &missing);
         if (fd >= 0) {
             welcome(n, fd, &missing);
-            status = n->refusal;
+            if (n->refusal.kind) {
+                tell_refusal(n);
+                status = status_of(&n->refusal);
+            }
             continue;
         }
         if (n->is_over(n->context))
@@ -273,7 +312,7 @@ static DtStatus open_meeting(const DtRunOptions *options, const DtPlan *plan, ui
     *ret_cluster = n;
     if (n)
         *n = (DtCluster){.options = options, .digest = plan ? plan->digest : 0, .words = words,
-                         .listener = -1, .refusal = DT_OK, .nodes = (uint32_t)options->nodes,
+                         .listener = -1, .nodes = (uint32_t)options->nodes,
                          .node = (uint32_t)options->node, .is_over = is_over, .context = context};
     if (n) {
         n->fds = calloc(n->nodes, sizeof *n->fds);
@@ -307,30 +346,6 @@ static bool never(void *context)
     return false;
 }
 
-/* Answers those who come with the message, until all have come. */
-static void answer_all(DtCluster *n, uint16_t port, const Message *answer)
-{
-    const uint64_t until_ns = dt_now_ns() + report_ns;
-    uint32_t missing = n->nodes - 1;
-    uint16_t got;
-    const DtStatus status = dt_socket_listen(port, &n->listener, &got);
-    while (dt_status_ok(&status) && missing > 0 && dt_now_ns() < until_ns) {
-        const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
-        const int fd = dt_socket_accept(n->listener);
-        Message m;
-        if (fd < 0) {
-            usleep(20000);
-            continue;
-        }
-        if (receive_first(n, fd, &m) && is_of_this_run(n, &m) && !n->has_ended[m.node]) {
-            n->has_ended[m.node] = true;
-            missing--;
-            dt_socket_send(fd, answer, sizeof *answer, &wait);
-        }
-        close(fd);
-    }
-}
-
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why)
 {
@@ -347,9 +362,12 @@ void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t
         Message m = message(n, DT_CLUSTER_FAILED);
         m.code = why->code;
         snprintf(m.text, sizeof m.text, "%s", why->message);
+        uint16_t got;
         if (n->node == 0)
-            answer_all(n, meet.port, &m);
-        else if (dt_socket_connect(&meet, &wait, &n->fds[0]) == DT_SOCKET_OK)
+            status = dt_socket_listen(meet.port, &n->listener, &got);
+        if (n->node == 0 && dt_status_ok(&status))
+            answer_rest(n, &m);
+        else if (n->node != 0 && dt_socket_connect(&meet, &wait, &n->fds[0]) == DT_SOCKET_OK)
             send_to(n, 0, &m);
     }
     dt_cluster_part(n);
@@ -417,7 +435,7 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
     if (m.kind == REFUSED)
         return dt_status_fail(DT_EXIT_USAGE, "%.400s", m.text);
     if (m.kind == DT_CLUSTER_FAILED)
-        return dt_status_fail(m.code, "node %u: %.400s", m.node, m.text);
+        return status_of(&m);
     if (m.kind != START || m.port == 0 || m.port > 65535)
         return dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than to start");
     shared->meet_port = m.port;

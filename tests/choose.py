@@ -7,7 +7,8 @@
     choose.py BUILD complete       checks instead that a plain `ninja` builds whatever a test starts
 
 The first form prints two lines: the names of the tests, and the targets for ninja. ./check builds only these with
-sanitizers. K follows the commit, so that ten commits in a row have run all scripts."""
+sanitizers. K follows the commit, so that ten commits in a row have run all scripts; a script that tests/turn.sh
+starts has its turn once in forty."""
 import json
 import os
 import subprocess

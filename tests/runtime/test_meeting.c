@@ -82,6 +82,33 @@ Test(meeting, a_node_that_cannot_start_ends_the_others)
     expect_told(second);
 }
 
+/* Node 2 comes when node 0 knows that node 1 cannot start. */
+Test(meeting, nodes_that_come_later_are_told)
+{
+    const pid_t first = begin(0, 1);
+    refuse(1, &plan, WORDS, DT_EXIT_IO);
+    usleep(300000);
+    expect_told(begin(2, 1));
+    expect_told(first);
+}
+
+/* No code of a peer makes a run that did not start end well. */
+Test(meeting, codes_of_others_are_exit_codes)
+{
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const DtStatus status = come(0);
+        _exit(status.code != DT_EXIT_RETRY);
+    }
+    const pid_t second = fork();
+    if (second == 0)
+        _exit(come(2).code != 256 && come(2).code != 0 ? 0 : 1);
+    refuse(1, &plan, WORDS, 256);
+    expect_told(pid);
+    kill(second, SIGKILL);
+    waitpid(second, NULL, 0);
+}
+
 Test(meeting, so_does_one_that_cannot_read_its_plan)
 {
     const pid_t first = begin(0, 2), second = begin(1, 2);

@@ -201,13 +201,14 @@ static void generate(DtRank *rank, DtCudaAttends **attends)
     rank->attention = "generated";
 }
 
-/* `--attention timed --resume`: the user asks for times, whatever the checkpoint has. A restart of
- * such a run keeps what its own checkpoint has. */
+/* `--attention timed --resume`: the user asks for times, whatever the checkpoint has. A restart that
+ * loads a checkpoint which this run has saved keeps what that has. */
 static bool times_anew(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
     return options->attention == DT_ATTENTION_TIMED && options->attention_given &&
-           !options->algorithms_first && rank->shared->attempt == 0;
+           !options->algorithms_first &&
+           (rank->shared->attempt == 0 || !atomic_load(&rank->shared->has_saved));
 }
 
 /* A run that goes on keeps the plan's own kernels where its checkpoint has them, unless --attention

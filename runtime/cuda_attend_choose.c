@@ -201,8 +201,8 @@ static void generate(DtRank *rank, DtCudaAttends **attends)
     rank->attention = "generated";
 }
 
-/* `--attention timed --resume`: the user asks for times, whatever the checkpoint has. A restart that
- * loads a checkpoint which this run has saved keeps what that has. */
+/* `--attention timed --resume`: the user asks for times, whatever the checkpoint has. A restart
+ * that loads a checkpoint which this run has saved keeps what that has. */
 static bool times_anew(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;

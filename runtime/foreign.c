@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_JSON = 64 << 20, MAX_FILES = 1 << 14, MAX_NAME = 255 };
+enum { MAX_JSON = 64 << 20, MAX_BRACKETS = 1 << 16, MAX_FILES = 1 << 14, MAX_NAME = 255 };
 
 #define SUFFIX ".safetensors"
 
@@ -93,10 +93,15 @@ static DtStatus read_json(DtArena *memory, const char *path, json_t **ret_json)
     json_error_t error;
     char *text;
     size_t len;
+    uint32_t brackets = 0;
     DtStatus status = dt_file_read(memory, path, MAX_JSON, &text, &len);
     if (!dt_status_ok(&status))
         return status;
-    *ret_json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    for (size_t i = 0; i < len && brackets <= MAX_BRACKETS; i++)
+        brackets += text[i] == '{' || text[i] == '[';
+    error.line = 0;
+    *ret_json = brackets <= MAX_BRACKETS ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &error)
+                                         : NULL; /* it would take memory without bounds */
     if (json_is_object(*ret_json))
         return DT_OK;
     json_decref(*ret_json);

@@ -29,7 +29,8 @@ typedef struct Feed {
     int64_t size;                    /* elements of each tensor in the file */
     int64_t loops[DT_PLAN_MAX_RANK]; /* indices of the iteration */
     bool compares, is_finite;
-    const DtTensor *differs, *spoilt; /* the first that is not equal, or not finite */
+    const DtTensor *read, *differs,
+        *spoilt; /* the first; the first that is not equal, not finite */
 } Feed;
 
 /* ---- elements ---- */
@@ -84,6 +85,7 @@ static void feed_block(Feed *feed, const DtTensor *tensor, int64_t first, int64_
     const uint32_t dtype = feed->store->dtype;
     const int64_t size = dt_kinds_size(dtype);
     char *to = feed->compares ? some : at;
+    feed->read = feed->read ? feed->read : tensor;
     convert(to, dtype, tensor->at + first * dt_kinds_size(tensor->dtype), tensor->dtype, n, step);
     if (feed->compares && !feed->differs && memcmp(some, at, (size_t)(n * size)) != 0)
         feed->differs = tensor;
@@ -236,7 +238,8 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
             }
             if (!dt_status_ok(&status))
                 return status;
-            first = import->of[t][0]->tensor;
+            if (!first)
+                first = feed.read ? feed.read : import->of[t][0]->tensor;
         }
     }
     if (first == NULL && !keeps_initial(plan, import->names, path))

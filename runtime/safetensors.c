@@ -226,6 +226,28 @@ static DtStatus check_cover(const char *path, DtTensorFile *file, const uint8_t 
     return DT_OK;
 }
 
+/* Whether the header could describe tensors, before a parser allocates for it: brackets are three
+ * deep at most, and there are no more of them than in the shortest descriptions. */
+static bool is_modest(const char *text, uint64_t len)
+{
+    uint64_t opened = 0, depth = 0, most = 0;
+    bool in_text = false;
+    for (uint64_t i = 0; i < len; i++) {
+        const char c = text[i];
+        if (in_text && c == '\\')
+            i++;
+        else if (c == '"')
+            in_text = !in_text;
+        else if (!in_text && (c == '{' || c == '[')) {
+            opened++;
+            depth++;
+            most = depth > most ? depth : most;
+        } else if (!in_text && (c == '}' || c == ']'))
+            depth -= depth > 0;
+    }
+    return most <= 3 && opened <= len / 16 + 8;
+}
+
 static DtStatus read_header(DtArena *arena, const char *path, json_t *header, const uint8_t *data,
                             uint64_t len, bool is_foreign, DtTensorFile *file)
 {
@@ -285,7 +307,9 @@ static DtStatus read_file(DtArena *arena, const char *path, bool is_foreign, DtT
     if (!dt_status_ok(&status))
         return status;
     file->id = (DtTensorsId){(int64_t)len, dt_hash_bytes(bytes, 8 + header_len, 0)};
-    json_t *header = json_loadb(bytes + 8, header_len, JSON_REJECT_DUPLICATES, &error);
+    json_t *header = is_modest(bytes + 8, header_len)
+                         ? json_loadb(bytes + 8, header_len, JSON_REJECT_DUPLICATES, &error)
+                         : NULL;
     if (!json_is_object(header)) {
         json_decref(header);
         return dt_status_fail(

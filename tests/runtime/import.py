@@ -365,6 +365,9 @@ def faulty_files(dtrun, plan, top):
     case("beyond", 5, "its header is to have 1000", make=header(b"{}", b"", 1000))
     case("no_json", 5, "its header is no JSON object", make=header(b"[1, 2]"))
     case("deep", 5, "its header is no JSON object", make=header(b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"))
+    case("arrays", 5, "its header is no JSON object", make=header(b'{"a":[' + b"[]," * 5000 + b"[]]}"))
+    case("config_arrays", 5, "config.json is damaged",
+         make=lambda path: open(path + "/config.json", "w").write('{"a":[' + "[]," * 70000 + "[]]}"))
     case("hole", 5, "follows a hole", make=header({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}, b" " * 16))
     case("overlap", 5, "overlaps", make=header({**one, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}, b" " * 12))
     case("outside", 5, "lies outside of the file", make=header(one, b"1234"))

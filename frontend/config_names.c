@@ -510,9 +510,11 @@ static void read_config(DtMapping *m, const DtEntry *entry)
         good = add_value(m, items[i], &text);
     }
     dt_text_add(&text, "]");
-    DtFileRule rule = {DT_FILE_CONFIG,
-                       dt_intern_n(entry->targets.at[0].string, entry->targets.at[0].string_len),
-                       dt_intern_n(text.at, text.len), entry->span};
+    const char *keys = "";
+    for (uint32_t i = 0; i < entry->targets.n; i++)
+        keys = dt_intern_printf("%s%s%.*s", keys, i ? ", " : "",
+                                (int)entry->targets.at[i].string_len, entry->targets.at[i].string);
+    DtFileRule rule = {DT_FILE_CONFIG, keys, dt_intern_n(text.at, text.len), entry->span};
     dt_text_free(&text);
     if (good)
         DT_PUSH(m->host->arena, m->made.rules, rule);
@@ -532,7 +534,7 @@ static void read_directive(DtMapping *m, const DtEntry *entry)
 {
     const char *verb = entry->verb.text;
     const bool ignores = !strcmp(verb, "ignore"), keeps = !strcmp(verb, "initial");
-    if (!strcmp(verb, "config") && entry->targets.n == 1 && entry->value) {
+    if (!strcmp(verb, "config") && entry->value) {
         read_config(m, entry);
         return;
     }

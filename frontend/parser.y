@@ -636,11 +636,9 @@ entry:
   | ID strings                  { $$ = new_entry(p, @$);
                                   $$->is_directive = true; $$->verb = name_of($1);
                                   $$->targets = $2; }
-  | ID STRING ASSIGN tuple      { $$ = new_entry(p, @$);
+  | ID strings ASSIGN tuple     { $$ = new_entry(p, @$);
                                   $$->is_directive = true; $$->verb = name_of($1);
-                                  DT_PUSH(p->arena, $$->targets,
-                                          *new_target(p, @2, NULL, $2, NULL));
-                                  $$->value = $4; }
+                                  $$->targets = $2; $$->value = $4; }
   | error                       { RESUME(); $$ = NULL; }
   ;
 entry_targets:

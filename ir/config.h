@@ -267,8 +267,8 @@ typedef struct DtFileTensor {
 } DtFileTensor;
 
 /* IGNORE: tensors of the file whose names match `key` are not used. INITIAL: parameters whose paths
- * match it are not in the file. CONFIG: member `key` of config.json has the value, one of those in
- * the JSON array `value`. */
+ * match it are not in the file. CONFIG: member `key` of config.json, or the first that is there
+ * of several (", " between), has one of the values in the JSON array `value`. */
 typedef enum DtFileRuleKind { DT_FILE_IGNORE, DT_FILE_INITIAL, DT_FILE_CONFIG } DtFileRuleKind;
 typedef struct DtFileRule {
     DtFileRuleKind kind;

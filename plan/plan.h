@@ -546,7 +546,9 @@ typedef struct DtPlanFilePart {
 typedef enum DtPlanRuleKind {
     DT_RULE_IGNORE,  /* tensors whose names match key, with the shell's patterns, are not used */
     DT_RULE_INITIAL, /* parameters whose paths match key keep their initial values */
-    DT_RULE_CONFIG,  /* member key of config.json, such as "rope_scaling.factor" */
+    /* member key of config.json, such as "rope_scaling.factor"; of several (", " between) the first
+     * that is there */
+    DT_RULE_CONFIG,
     DT_RULE_KINDS
 } DtPlanRuleKind;
 typedef struct DtPlanRule { uint32_t kind; DtPlanStr key, value; uint32_t span; } DtPlanRule;

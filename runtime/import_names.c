@@ -238,6 +238,18 @@ static const json_t *member(const json_t *object, const char *key)
     return member(json_object_get(object, first), dot + 1);
 }
 
+/* The first of the keys whose member is there and not null; NULL: none is. */
+static const json_t *first_member(const Fit *fit, const char *keys)
+{
+    for (const char *at = keys; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL) {
+        const size_t n = strstr(at, ", ") ? (size_t)(strstr(at, ", ") - at) : strlen(at);
+        const json_t *found = member(fit->foreign->config, dt_arena_strndup(fit->memory, at, n));
+        if (found && !json_is_null(found))
+            return found;
+    }
+    return NULL;
+}
+
 /* Numbers are equal if they are the same f32. A list of one value counts as the value. */
 static bool is_value(const json_t *found, const json_t *wanted)
 {
@@ -265,7 +277,7 @@ static void check_rule(Fit *fit, const DtPlanRule *rule)
 {
     const char *key = dt_plan_str(fit->plan, rule->key);
     json_t *right = json_loads(dt_plan_str(fit->plan, rule->value), 0, NULL);
-    const json_t *found = member(fit->foreign->config, key);
+    const json_t *found = first_member(fit, key);
     bool good = false;
     const char *wanted = "";
     for (size_t i = 0; i < json_array_size(right); i++) {

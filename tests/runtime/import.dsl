@@ -76,7 +76,7 @@ names huggingface on published {
   "model.blocks.{h}.experts.{experts}.down.weight"[embed, ffn] = h.moe.wd
   "model.norm.weight"[embed] = norm.gain
   ignore "*.inv_freq", "model.unused"
-  config "rms_norm_eps" = 1e-6
+  config "norm_eps", "rms_norm_eps" = 1e-6
   config "hidden_size" = embed
   config "hidden_act" = ("silu", "swish")
   config "tie_word_embeddings" = (true, none)

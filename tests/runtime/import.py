@@ -317,7 +317,7 @@ def faulty_tensors(dtrun, plan, top):
          dtype=lambda name: "F8_E4M3" if name == "model.scale" else "F32")
     blocks = {"model.blocks.0.experts.gate_up_proj_blocks": tensor((2,), lambda i: 0.0), **good}
     case("mxfp4", blocks, "Mxfp4Config(dequantize=True)", dtype=lambda name: "U8" if "_blocks" in name else "F32")
-    case("eps", good, "config.json: `rms_norm_eps` is 1e-5, and the program says 1e-6", "import.dsl:",
+    case("eps", good, "config.json: `norm_eps, rms_norm_eps` is 1e-5, and the program says 1e-6", "import.dsl:",
          "1 values of config.json other than the program's", config={**CONFIG, "rms_norm_eps": 1e-5})
     case("rope", good, "`rope_scaling.rope_type` is \"yarn\", and the program says \"llama3\"",
          config={**CONFIG, "rope_scaling": {"rope_type": "yarn"}})

@@ -15,6 +15,19 @@ static void add_part(DtEmit *e, const DtFilePart *from)
     DT_PUSH(e->plan->arena, e->plan->parts, part);
 }
 
+/* The numbers of a list, with commas between; "": there is none. */
+static DtPlanStr list_text(DtEmit *e, const DtFileHole *hole)
+{
+    DtText text = {0};
+    for (uint32_t i = 0; i < hole->list.n; i++) {
+        dt_text_add(&text, i ? "," : "");
+        dt_text_integer(&text, hole->list.at[i]);
+    }
+    const DtPlanStr list = dt_write_str(e->plan, text.at ? text.at : "");
+    dt_text_free(&text);
+    return list;
+}
+
 static void add_tensor(DtEmit *e, const DtFileTensor *from)
 {
     DtPlanFileTensor tensor = {.pattern = dt_write_str(e->plan, from->pattern),
@@ -27,7 +40,9 @@ static void add_tensor(DtEmit *e, const DtFileTensor *from)
                                .span = dt_finish_span(e, from->span, NULL, from->pattern)};
     memcpy(tensor.extent, from->extent, from->n_axes * sizeof *tensor.extent);
     for (uint32_t i = 0; i < from->holes.n; i++) {
-        DtPlanFileHole hole = {.first = from->holes.at[i].first};
+        const DtFileHole *made = &from->holes.at[i];
+        DtPlanFileHole hole = {
+            .list = list_text(e, made), .n_list = made->list.n, .first = made->first};
         memcpy(hole.factor, from->holes.at[i].factor, from->n_index * sizeof *hole.factor);
         DT_PUSH(e->plan->arena, e->plan->holes, hole);
     }

@@ -39,6 +39,7 @@ typedef struct Hole {
     const char *at, *end;
     DtSpan span;
     int64_t factor[DT_MAX_RANK + 1]; /* of the axes of the side; the last one: the number itself */
+    DT_VEC(int64_t) list;
 } Hole;
 
 static void skip_blanks(Hole *h)
@@ -75,6 +76,11 @@ static bool read_hole_name(Hole *h, const char *word, int64_t *ret_terms)
         ret_terms[found] = 1;
         return true;
     }
+    for (uint32_t i = 0; i < h->m->numbers.n; i++)
+        if (h->m->numbers.at[i].label == word) {
+            ret_terms[DT_MAX_RANK] = h->m->numbers.at[i].number;
+            return true;
+        }
     for (uint32_t i = 0; i < h->m->program->dims.n; i++)
         if (!strcmp(h->m->program->dims.at[i].name, word)) {
             ret_terms[DT_MAX_RANK] = h->m->program->dims.at[i].extent;
@@ -135,6 +141,22 @@ static bool read_term(Hole *h, int64_t ret_terms[DT_MAX_RANK + 1])
     return true;
 }
 
+/* `: 2, 5, 8`: the numbers of indices 0, 1, 2. */
+static bool read_list(Hole *h)
+{
+    do {
+        int64_t terms[DT_MAX_RANK + 1];
+        h->at++;
+        if (!read_factor(h, terms))
+            return false;
+        if (!is_number(terms))
+            return hole_fails(h, "a list in braces has integers only");
+        DT_PUSH(h->m->host->arena, h->list, terms[DT_MAX_RANK]);
+        skip_blanks(h);
+    } while (h->at < h->end && *h->at == ',');
+    return true;
+}
+
 static bool read_hole(Hole *h)
 {
     int64_t sign = 1;
@@ -149,6 +171,8 @@ static bool read_hole(Hole *h)
             h->factor[i] += sign * terms[i];
         skip_blanks(h);
     } while (h->at < h->end && (*h->at == '+' || *h->at == '-'));
+    if (h->at < h->end && *h->at == ':' && !read_list(h))
+        return false;
     return h->at == h->end || hole_fails(h, "the braces do not hold a number");
 }
 
@@ -381,7 +405,9 @@ static int64_t number_of(const DtFileHole *hole, uint32_t n, const int64_t *inde
     int64_t number = hole->first;
     for (uint32_t i = 0; i < n; i++)
         number += hole->factor[i] * index[i];
-    return number;
+    if (hole->list.n == 0)
+        return number;
+    return number >= 0 && number < hole->list.n ? hole->list.at[number] : -1 - number;
 }
 
 /* Notes the names of an entry; each must be no negative number and differ from all others. */
@@ -397,9 +423,15 @@ static bool note_names(DtMapping *m, const DtTarget *target, const DtFileTensor 
             int64_t number =
                 *at == '#' ? number_of(&tensor->holes.at[hole++], tensor->n_index, index) : 0;
             if (number < 0) {
-                reject(
-                    m, target->name.span,
-                    dt_arena_printf(m->host->arena, "a number in this name is %" PRId64, number));
+                const uint32_t listed = tensor->holes.at[hole - 1].list.n;
+                const char *what =
+                    listed ? dt_arena_printf(m->host->arena,
+                                             "the braces list %u numbers, and index %" PRId64
+                                             " needs one",
+                                             listed, -1 - number)
+                           : dt_arena_printf(m->host->arena, "a number in this name is %" PRId64,
+                                             number);
+                reject(m, target->name.span, what);
                 good = false;
             }
             if (*at == '#')
@@ -410,7 +442,12 @@ static bool note_names(DtMapping *m, const DtTarget *target, const DtFileTensor 
         const char *copy = dt_arena_strndup(m->host->arena, name.at ? name.at : "", name.len);
         dt_text_free(&name);
         const DtTarget *other = good ? dt_map_find(&m->known, copy, strlen(copy)) : NULL;
-        if (other) {
+        if (other == target && m->numbers.n) {
+            DtDiag *d = reject(m, target->name.span,
+                               "the name does not tell the positions in the tuple apart");
+            dt_diag_help(d, "put {%s} where the number stands", m->numbers.at[0].label);
+            good = false;
+        } else if (other) {
             DtDiag *d = reject(m, target->name.span,
                                dt_arena_printf(m->host->arena, "`%s` is named twice", copy));
             dt_diag_label(d, other->name.span, "first here");
@@ -452,6 +489,8 @@ static void read_tensor(DtMapping *m, const DtEntry *entry)
         DtFileHole hole = {.first = holes.at[i].factor[DT_MAX_RANK]};
         for (uint32_t x = 0; x < left.n_index; x++)
             hole.factor[x] = holes.at[i].factor[left.order[x]];
+        for (uint32_t k = 0; k < holes.at[i].list.n; k++)
+            DT_PUSH(m->host->arena, hole.list, holes.at[i].list.at[k]);
         DT_PUSH(m->host->arena, tensor.holes, hole);
     }
     if (note_names(m, target, &tensor))
@@ -565,7 +604,14 @@ static void read_entry(DtMapping *m, const DtEntry *entry)
     }
     if (entry->targets.n == 1 && entry->targets.at[0].string &&
         entry->targets.at[0].type.has_axes) {
-        read_tensor(m, entry);
+        DtSideInstances instances = {0};
+        const uint32_t errors = dt_diag_errors(m->host->diags);
+        dt_configsides_instances(m, entry->value, &instances);
+        for (uint32_t i = 0; i < instances.n && dt_diag_errors(m->host->diags) == errors; i++) {
+            m->numbers = instances.at[i];
+            read_tensor(m, entry);
+        }
+        m->numbers = (DtSideNumbers){0};
         return;
     }
     DtDiag *d =

@@ -6,12 +6,20 @@
 
 #include "frontend/config_internal.h"
 
+/* The number that a path leaves out after the label of a `repeat` over a tuple. */
+typedef struct DtSideNumber {
+    const char *label; /* interned */
+    int64_t number;
+} DtSideNumber;
+typedef DT_VEC(DtSideNumber) DtSideNumbers;
+
 typedef struct DtMapping {
     const DtConfigHost *host;
     DtProgram *program;
     const DtItem *item;
-    DtMap known; /* names of tensors: the target that has them */
-    DtMap seen;  /* stores that occur */
+    DtMap known;           /* names of tensors: the target that has them */
+    DtMap seen;            /* stores that occur */
+    DtSideNumbers numbers; /* of the paths of the entry that is read */
     DtFileNames made;
 } DtMapping;
 
@@ -34,6 +42,12 @@ typedef struct DtSide {
     uint32_t n;
     DT_VEC(DtSidePart) parts;
 } DtSide;
+
+/* The numbers that the paths of an entry leave out: the entry stands for one entry with each of
+ * them. Without any: one list without numbers. */
+typedef DT_VEC(DtSideNumbers) DtSideInstances;
+void dt_configsides_instances(const DtMapping *m, const DtExpr *expr,
+                              DtSideInstances *ret_instances);
 
 /* False after an error. */
 bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side);

@@ -59,9 +59,104 @@ static const char *loop_label(const DtStore *store, uint32_t loop)
     return dt_intern("?");
 }
 
+static bool is_digits(const char *from, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (from[i] < '0' || from[i] > '9')
+            return false;
+    return len > 0;
+}
+
+/* Whether the path becomes that of the store by numbers after labels; these numbers. */
+static bool leaves_out(const DtMapping *m, const char *store, const char *path,
+                       DtSideNumbers *ret_numbers)
+{
+    const char *label = "";
+    while (*store) {
+        const size_t n = strcspn(store, "."), k = strcspn(path, ".");
+        if (n == k && memcmp(store, path, n) == 0) {
+            label = dt_intern_n(path, k);
+            path += k + (path[k] == '.');
+        } else if (*label && is_digits(store, n) && n < 10) {
+            int64_t number = 0;
+            for (size_t i = 0; i < n; i++)
+                number = number * 10 + (store[i] - '0');
+            DT_PUSH(m->host->arena, *ret_numbers, ((DtSideNumber){label, number}));
+            label = "";
+        } else {
+            return false;
+        }
+        store += n + (store[n] == '.');
+    }
+    return *path == '\0';
+}
+
+static bool same_numbers(const DtSideNumbers *x, const DtSideNumbers *y)
+{
+    bool equal = x->n == y->n;
+    for (uint32_t i = 0; equal && i < x->n; i++)
+        equal = x->at[i].label == y->at[i].label && x->at[i].number == y->at[i].number;
+    return equal;
+}
+
+static void add_instances(const DtMapping *m, const char *path, DtSideInstances *ret_instances)
+{
+    const DtModule *module = m->program->module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        DtSideNumbers numbers = {0};
+        if (!dt_configsides_is_parameter(module->stores.at[i]) ||
+            !leaves_out(m, module->stores.at[i]->path, path, &numbers) || numbers.n == 0)
+            continue;
+        bool known = false;
+        for (uint32_t k = 0; k < ret_instances->n; k++)
+            known = known || same_numbers(&ret_instances->at[k], &numbers);
+        if (!known)
+            DT_PUSH(m->host->arena, *ret_instances, numbers);
+    }
+}
+
+/* Adds those of the first path that leaves numbers out. */
+static void find_instances(const DtMapping *m, const DtExpr *expr, DtSideInstances *ret_instances)
+{
+    expr = dt_configargs_bare(expr);
+    const char *path = expr ? dt_configargs_path(expr) : NULL;
+    if (expr == NULL || ret_instances->n)
+        return;
+    if (path)
+        add_instances(m, path, ret_instances);
+    else if (expr->kind == DT_EXPR_SUBS)
+        find_instances(m, expr->a, ret_instances);
+    for (uint32_t i = 0; expr->kind == DT_EXPR_CALL && i < expr->args.n; i++)
+        find_instances(m, expr->args.at[i].value, ret_instances);
+}
+
+void dt_configsides_instances(const DtMapping *m, const DtExpr *expr,
+                              DtSideInstances *ret_instances)
+{
+    find_instances(m, expr, ret_instances);
+    if (ret_instances->n == 0)
+        DT_PUSH(m->host->arena, *ret_instances, (DtSideNumbers){0});
+}
+
+/* The path with the numbers that the entry's instance puts after labels. */
+static const char *with_numbers(const DtMapping *m, const char *path)
+{
+    const char *full = "";
+    for (const char *at = path; *at;) {
+        const size_t n = strcspn(at, ".");
+        const char *word = dt_intern_n(at, n);
+        full = dt_intern_printf("%s%s%s", full, *full ? "." : "", word);
+        at += n + (at[n] == '.');
+        for (uint32_t i = 0; i < m->numbers.n; i++)
+            if (m->numbers.at[i].label == word && !is_digits(at, strcspn(at, ".")))
+                full = dt_intern_printf("%s.%" PRId64, full, m->numbers.at[i].number);
+    }
+    return full;
+}
+
 static bool read_path(DtMapping *m, const DtExpr *expr, const char *path, DtSide *ret_side)
 {
-    const DtStore *store = find_store(m, expr, path);
+    const DtStore *store = find_store(m, expr, with_numbers(m, path));
     if (!store)
         return false;
     DtSidePart part = {.store = store};

@@ -249,9 +249,11 @@ typedef struct DtFilePart {
     int64_t first, stride[DT_MAX_RANK], count[DT_MAX_RANK];
 } DtFilePart;
 
-/* A number in the name of a tensor: first + sum of factor[x] * index[x]. */
+/* A number in the name of a tensor: first + sum of factor[x] * index[x], or the number at that
+ * place of the list, if there is one. */
 typedef struct DtFileHole {
     int64_t first, factor[DT_MAX_RANK];
+    DT_VEC(int64_t) list;
 } DtFileHole;
 
 /* An entry: a tensor, or several that differ in the numbers in their names. These count as one

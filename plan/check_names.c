@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MOST_NAMES (1 << 22) /* tensors that one record stands for */
 
@@ -62,6 +63,22 @@ static int64_t elements(const DtPlanFileTensor *tensor, uint32_t from, uint32_t 
     return n;
 }
 
+/* Whether the text is so many numbers of at most nine digits, with commas between. */
+static bool is_list(const char *text, uint32_t n)
+{
+    uint32_t found = 0;
+    while (*text) {
+        const size_t digits = strspn(text, "0123456789");
+        if (digits < 1 || digits > 9 || (text[digits] != ',' && text[digits] != '\0'))
+            return false;
+        found++;
+        text += digits + (text[digits] == ',' && text[digits + 1] != '\0');
+        if (*text == ',')
+            return false;
+    }
+    return found == n;
+}
+
 static bool check_hole(Names *check, const DtPlanFileTensor *tensor, uint32_t h)
 {
     const DtPlanFileHole *hole = &check->plan->holes[h];
@@ -74,7 +91,9 @@ static bool check_hole(Names *check, const DtPlanFileTensor *tensor, uint32_t h)
         least += reach < 0 ? reach : 0;
         most += reach > 0 ? reach : 0;
     }
-    return (least >= 0 && most <= DT_PLAN_MAX_BYTES) ||
+    if (!is_list(dt_plan_str(check->plan, hole->list), hole->n_list))
+        return fails(check, "HOLE", h, "lists other than %u numbers", hole->n_list);
+    return (least >= 0 && most < (hole->n_list ? hole->n_list : DT_PLAN_MAX_BYTES)) ||
            fails(check, "HOLE", h, "makes numbers that no name has");
 }
 

@@ -537,7 +537,11 @@ typedef struct DtPlanFileTensor {
     uint32_t n_index, n_axes, first_hole, n_holes, first_part, n_parts, span;
     int64_t extent[DT_PLAN_MAX_RANK];
 } DtPlanFileTensor;
-typedef struct DtPlanFileHole { int64_t first, factor[DT_PLAN_MAX_RANK]; } DtPlanFileHole;
+typedef struct DtPlanFileHole {
+    DtPlanStr list; /* n_list numbers, as "2,5,8": the one at that place counts; 0: there is none */
+    uint32_t n_list;
+    int64_t first, factor[DT_PLAN_MAX_RANK];
+} DtPlanFileHole;
 typedef struct DtPlanFilePart {
     DtPlanStr path;
     uint32_t n_axes;

@@ -50,6 +50,14 @@ static int64_t n_names(const DtPlanFileTensor *tensor)
     return n;
 }
 
+/* The number at a place of "2,5,8". */
+static int64_t listed(const char *list, int64_t place)
+{
+    while (place-- > 0)
+        list = strchr(list, ',') + 1;
+    return strtoll(list, NULL, 10);
+}
+
 /* The name with these indices. */
 static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64_t number)
 {
@@ -67,7 +75,9 @@ static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64
         int64_t value = fit->plan->holes[hole].first;
         for (uint32_t x = 0; x < tensor->n_index; x++)
             value += fit->plan->holes[hole].factor[x] * index[x];
-        dt_text_integer(&text, value);
+        const DtPlanFileHole *made = &fit->plan->holes[hole];
+        dt_text_integer(&text,
+                        made->n_list ? listed(dt_plan_str(fit->plan, made->list), value) : value);
         hole++;
     }
     const char *name = dt_arena_strndup(fit->memory, text.at ? text.at : "", text.len);

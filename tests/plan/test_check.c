@@ -292,6 +292,7 @@ static const Break breaks[] = {
     {"HOLE", "first", 0, 0, -1, "numbers that no name has"},
     {"HOLE", "factor", 0, 0, -1, "numbers that no name has"},
     {"HOLE", "factor", 0, 0, (uint64_t)1 << 62, "numbers that no name has"},
+    {"HOLE", "n_list", 0, 0, 1, "lists other than 1 numbers"},
     {"HOLE", "factor", 0, 1, 1, "a factor of no index"},
     {"PART", "n_axes", 0, 0, 17, "17 axes"},
     {"PART", "first", 0, 0, -1, "from element -1 on"},

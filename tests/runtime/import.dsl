@@ -63,14 +63,12 @@ names huggingface on published {
   "model.layers.{f}.norm.weight"[embed] = f.n1.gain
   "model.layers.{f}.mlp.up.weight"[ffn, embed] = f.mlp.up.w
   "model.layers.{f}.mlp.down.weight"[embed, ffn] = f.mlp.down.w
-  "model.layers.{2 * h + 1}.norm.weight"[embed] = h.turn.0.n1.gain
+  "model.layers.{h + h + turn + front}.norm.weight"[embed] = h.turn.n1.gain
   "model.layers.{2 * h + 1}.attn.qkv.weight"[o, embed] = concat[o](h.turn.0.attention.wq.w[(heads, head) -> o], h.turn.0.attention.wk.w[(heads, head) -> o], h.turn.0.attention.wv.w[(heads, head) -> o])
   "model.layers.{2 * h + 1}.attn.qkv.bias"[o] = concat[o](h.turn.0.attention.wq.b0[(heads, head) -> o], h.turn.0.attention.wk.b0[(heads, head) -> o], h.turn.0.attention.wv.b0[(heads, head) -> o])
-  "model.layers.{2 * h + 1}.attn.out.weight"[embed, o] = h.turn.0.attention.wo.w[(heads, head) -> o]
-  "model.layers.{h + h + front + 1}.norm.weight"[embed] = h.turn.1.n1.gain
+  "model.layers.{2 * h + turn: 1, 2, 3, 4}.attn.out.weight"[embed, o] = h.turn.attention.wo.w[(heads, head) -> o]
   "model.layers.{2 * h + 2}.attn.qkv.weight"[o, embed] = concat[c](h.turn.1.attention.wq.w[head -> c], h.turn.1.attention.wk.w[head -> c], h.turn.1.attention.wv.w[head -> c])[(heads, c) -> o]
   "model.layers.{2 * h + 2}.attn.qkv.bias"[o] = concat[c](h.turn.1.attention.wq.b0[head -> c], h.turn.1.attention.wk.b0[head -> c], h.turn.1.attention.wv.b0[head -> c])[(heads, c) -> o]
-  "model.layers.{2 * h + 2}.attn.out.weight"[embed, o] = h.turn.1.attention.wo.w[(heads, head) -> o]
   "model.blocks.{h}.norm.weight"[embed] = h.n2.gain
   "model.blocks.{h}.experts.{experts}.gate_up.weight"[o, embed] = stack[two](h.moe.wg, h.moe.wu)[(ffn, two) -> o]
   "model.blocks.{h}.experts.{experts}.down.weight"[embed, ffn] = h.moe.wd
@@ -96,6 +94,6 @@ names stacked on published {
   "o"[turn, h, head, heads, embed] = stack[turn](h.turn.0.attention.wo.w, h.turn.1.attention.wo.w)
   "bias"[turn, qkv, h, head, heads] = stack[turn](stack[qkv](h.turn.0.attention.wq.b0, h.turn.0.attention.wk.b0, h.turn.0.attention.wv.b0), stack[qkv](h.turn.1.attention.wq.b0, h.turn.1.attention.wk.b0, h.turn.1.attention.wv.b0))
   "gate.{two}"[h, embed, experts, ffn] = stack[two](h.moe.wg, h.moe.wu)
-  "out.{2 * h + experts}"[ffn, embed] = h.moe.wd
+  "out.{2 * h + experts: 5, 0, 7, 3}"[ffn, embed] = h.moe.wd
   initial "norm.*"
 }

@@ -155,7 +155,7 @@ def stacked():
         out[f"gate.{k}"] = tensor((LAYERS, EMBED, EXPERTS, FFN), lambda h, e, x, f: V.at(f"h.{h}.moe.{w}", x, e, f))
     for h in range(LAYERS):
         for x in range(EXPERTS):
-            out[f"out.{2 * h + x}"] = tensor((FFN, EMBED), lambda f, e: V.at(f"h.{h}.moe.wd", x, f, e))
+            out[f"out.{(5, 0, 7, 3)[2 * h + x]}"] = tensor((FFN, EMBED), lambda f, e: V.at(f"h.{h}.moe.wd", x, f, e))
     return out
 
 

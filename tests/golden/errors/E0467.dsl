@@ -40,6 +40,8 @@ names file on tiny {
   "down.{0 * h}"[ffn, embed] = h.mlp.down
   "down.{h}"[ffn, embed] = h.mlp.down
   "down.{4 - 1 - h}"[ffn, embed] = h.mlp.down
+  "list.{h: 7, 5, 9}"[ffn, embed] = h.mlp.down
+  "list.{h: 7, h}"[ffn, embed] = h.mlp.down
 }
 # ---- left
 include "mini/train.dsl"
@@ -68,3 +70,17 @@ names file on tiny {
   initial "none.*"
   config "embed" = embed / 0
 }
+# ---- tuple
+dim batch = 4, embed = 4
+layer scale(x[batch, embed]) -> [batch, embed] { param gain[embed] = 1; return x * gain }
+model m(x[batch, embed]) -> [batch, embed] {
+  repeat turn in (1, 2) { x = scale(x) * turn }
+  return x
+}
+train {
+  x[batch, embed] = synthetic(0, 1)
+  loss = sum[batch, embed](m(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+names file on m { "gain"[embed] = turn.scale.gain }

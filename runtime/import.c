@@ -298,5 +298,7 @@ bool dt_import_load(DtRank *rank, bool initialises)
     dt_foreign_close(&import.foreign);
     dt_text_free(&list);
     dt_arena_free(memory);
+    if (!dt_status_ok(&status))
+        atomic_store(&rank->slot->by_data, 1); /* an error of the files, not of a rank */
     return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
 }

@@ -303,6 +303,7 @@ static bool judge(const Reference *r, DtRank *rank)
     if (wrong == 0)
         return fflush(stdout) == 0 ||
                dt_rank_fail(rank, DT_EXIT_IO, "cannot write the result: %s", strerror(errno));
+    atomic_store(&rank->slot->by_data, 1); /* no rank is at fault */
     return dt_rank_fail(
         rank, DT_EXIT_FAILED,
         "the model does not give the logits of %.150s: %lld of %lld positions differ; the relative "

@@ -94,7 +94,7 @@ bool dt_cse_same(const DtOp *a, const DtOp *b)
     return may_merge(a) && may_merge(b) && same_attributes(a, b);
 }
 
-/* The value that replaces this one. */
+/* Returns the value that replaces this one by the map; the value itself if none does. */
 static const DtValue *now(DtValue *const *map, const DtValue *value)
 {
     return map[value->id] != NULL ? map[value->id] : value;
@@ -136,7 +136,8 @@ static Table make_table(DtArena *arena, const DtFunc *func)
     return table;
 }
 
-/* An op equal to `op` that was recorded before, or NULL; then `op` is recorded. */
+/* Returns an op equal to `op` that was recorded before. If there is none, records `op` and returns
+ * NULL. */
 static DtOp *find_or_add(Table *table, DtOp *op)
 {
     uint32_t i = (uint32_t)hash_op(table->map, op) & table->mask;
@@ -232,8 +233,8 @@ static bool hands_out_twice(const DtFunc *func)
     return false;
 }
 
-/* Merges inputs of the body that stand for one value; the ones that become unused are removed when
- * the loop is pruned. */
+/* Merges inputs of the loop's body that stand for one value; the ones that become unused are
+ * removed when the loop is pruned. Returns whether any were merged. */
 static bool join_operands(DtOp *op)
 {
     const DtLoop *loop = op->loop;
@@ -261,8 +262,8 @@ static bool join_operands(DtOp *op)
     return joined;
 }
 
-/* One round in func and its loops, in order; returns whether anything was merged. No two loops
- * share a body. */
+/* Merges equal operands and results of the loops in func, and then in their bodies, once; returns
+ * whether anything was merged. No two loops share a body. */
 static bool join_loops(DtFunc *func)
 {
     bool joined = false;

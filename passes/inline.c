@@ -45,7 +45,7 @@ bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func)
     return func->stream != NULL && !(context && context->inline_streams);
 }
 
-/* Prefixes the copied op's path and labels with those of the call. */
+/* Prefixes the path and the labels of an op, copied from the callee, with those of the call. */
 static void relocate(Inliner *inliner, DtOp *op, const DtOp *call)
 {
     const char *label = call->text;
@@ -73,8 +73,8 @@ static const DtCaller *new_caller(Inliner *inliner, const DtOp *call, const DtCa
     return caller;
 }
 
-/* The records of callers (DtCaller) of one callee's ops, before and after the present call is put
- * in front of them. */
+/* The records of callers (DtCaller) of the callee's ops. Each gets a new record, with the inlined
+ * call as its outermost caller. */
 typedef struct Callers {
     const DtCaller *call;
     DtMap outside; /* by the callee's record: the new one */
@@ -110,7 +110,8 @@ static void move_names(Inliner *inliner, Callers *callers, DtOp *copy, const DtO
         add_alias(inliner, copy, a->out, a->name, caller_outside(inliner, callers, a->caller));
 }
 
-/* Appends the callee's ops to func; ret_results: its results there. */
+/* Appends copies of the callee's ops to func, in place of the call. ret_results: the values of the
+ * callee's results there. */
 static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **ret_results)
 {
     DtFunc *callee = call->func;
@@ -148,7 +149,8 @@ static void splice(Inliner *inliner, DtFunc *func, const DtOp *call, DtValue **r
     }
 }
 
-/* Keeps a call, and adds `bind` ops that mark its arguments and results. */
+/* Appends the call to func as it is, between `bind` ops that mark its arguments and results as
+ * such, for the lines that name them. map: by value id, what later ops read instead. */
 static void keep_call(Inliner *inliner, DtFunc *func, DtOp *call, DtValue **map)
 {
     const bool bound = dt_bound_is_wanted(inliner->context, call);
@@ -163,7 +165,7 @@ static void keep_call(Inliner *inliner, DtFunc *func, DtOp *call, DtValue **map)
             map[call->out[i]->id] = dt_bound_value(func, call, call->out[i]);
 }
 
-/* Calls of func become ops; func's own ops stay the same objects. */
+/* Replaces each call in func by the callee's ops; func's own ops stay the same objects. */
 static void inline_ops(Inliner *inliner, DtFunc *func)
 {
     DtValue **map = DT_NEW_ARRAY(inliner->arena, DtValue *, func->n_values + 1);

@@ -142,7 +142,8 @@ DtValue *dt_loops_hand_out(DtFunc *func, DtOp *op, DtValue *inside)
 
 /* ---- pruning ---- */
 
-/* used: per id of the function where the loop stands. */
+/* Removes the stacked results of the loop that no op reads, from the loop and from its body;
+ * returns whether there were any. used: by id of values of the function that contains the loop. */
 static bool prune_results(DtOp *op, const bool *used)
 {
     DtFunc *body = op->func;

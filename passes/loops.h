@@ -7,7 +7,7 @@
 
 #include "ir/ir.h"
 
-/* A copy of func, and of the bodies of its loops. */
+/* Returns a copy of func, in which loops have copies of their bodies. */
 DtFunc *dt_loops_copy_func(DtFunc *func);
 
 /* Gives every loop of the module a body of its own. */

@@ -23,7 +23,8 @@ typedef struct DtPassContext {
     bool each_stage;
 } DtPassContext;
 
-/* Whether products add the biases that follow them, which must be in memory then. */
+/* Whether the library adds biases to products in the same call; a product's bias must be in memory
+ * then. */
 static inline bool dt_pass_joins_biases(const DtPassContext *context)
 {
     return context && context->epilogues >> DT_EPILOGUE_BIAS & 1;
@@ -72,15 +73,18 @@ bool dt_pass_is_last(const DtPass *pass);
 
 /* ---- parts of passes that others use ---- */
 
-/* Makes func->fwd and func->bwd with respect to all its float arguments and parameters and all its
- * float results that depend on them. Returns bwd, NULL if no result depends on a float input. */
+/* Makes func->fwd and func->bwd, its forward and backward functions, for all float arguments and
+ * parameters of func and all float results that depend on them. Returns func->bwd; NULL if no
+ * result depends on a float input. */
 DtFunc *dt_differentiate_func(DtFunc *func);
 
-/* Makes bwd->primal->bwd_x and ->bwd_w from a bwd: see wgrad.c. is_weight[i]: the cotangent of
- * input i of the primal belongs to bwd_w. */
+/* Splits a backward function in two, bwd->primal->bwd_x and ->bwd_w, so that gradients of weights
+ * can be computed later (see wgrad.c). is_weight[i]: the cotangent of input i of the primal belongs
+ * to bwd_w. */
 void dt_wgrad_func(DtFunc *bwd, const bool *is_weight);
 
-/* Whether library.def has a derivative of the function as a whole. */
+/* Whether library.def has a derivative of the function as a whole, so that its ops are not
+ * differentiated one by one. */
 bool dt_library_is_whole(const DtFunc *func);
 
 /* Inlines all calls in one function, in functions that it calls and in bodies of its loops. */
@@ -88,7 +92,8 @@ void dt_inline_calls(DtFunc *func, const DtPassContext *context);
 /* Whether calls of func stay calls, because the target has a kernel for the function. */
 bool dt_inline_keeps(const DtPassContext *context, const DtFunc *func);
 
-/* Removes functions that no entry reaches; sorts callees before callers. */
+/* Removes functions that no entry reaches, and sorts the others so that callees come before
+ * callers. */
 void dt_inline_drop(DtModule *module);
 
 /* Merges equal ops of one function and removes dead ones; returns how many were removed. */
@@ -96,8 +101,8 @@ uint32_t dt_cse_func(DtFunc *func);
 /* Whether two ops, of one function or of two, compute the same from the same operands, so that one
  * can replace the other. */
 bool dt_cse_same(const DtOp *a, const DtOp *b);
-/* By value id: the first value that is equal to it, though another op makes it; NULL: there is
- * none. */
+/* Returns, by value id, the first value that equals the value although another op makes it; NULL if
+ * there is none. */
 DtValue **dt_cse_equals(const DtFunc *func, DtArena *arena);
 
 #endif

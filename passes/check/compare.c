@@ -35,7 +35,7 @@ void dt_judge_round(const DtJudge *j, DtTensor *tensor)
 
 /* ---- the serial side ---- */
 
-/* tensor, each element changed by about shake of itself. */
+/* Returns a copy of the tensor in which each element is changed by a fraction of about `shake`. */
 static DtTensor *shaken(const DtJudge *j, const DtTensor *tensor)
 {
     DtTensor *made = dt_interp_tensor(j->arena, tensor->type);
@@ -89,7 +89,7 @@ static double norm(const DtTensor *tensor)
     return sqrt(squares);
 }
 
-/* The norm of all gradients together, among the results. */
+/* Returns the norm of all gradients among the entry's results, taken as one long vector. */
 static double gradient_norm(const DtEntryPoint *entry, DtTensor *const *results)
 {
     double squares = 0;
@@ -137,7 +137,8 @@ const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t ele
     return *text ? dt_arena_printf(arena, "[%s]", text) : "";
 }
 
-/* The lowest rank that holds the element of a value with this placed type. */
+/* Returns the lowest rank that holds an element (its row-major number) of a value of this placed
+ * type. */
 static uint32_t holder_of(const DtJudge *j, const DtType *type, int64_t element)
 {
     uint32_t rank = 0;
@@ -167,7 +168,8 @@ static double distance(const DtTensor *a, const DtTensor *b)
     return sqrt(squares);
 }
 
-/* Norm of all values of the serial program. */
+/* Returns the norm of all stores of the serial program before the current entry, as one long
+ * vector. */
 static double norm_of_all(const DtJudge *j)
 {
     double squares = 0;
@@ -294,7 +296,8 @@ const char *dt_judge_describe(DtArena *arena, const DtStore *store)
 
 /* ---- entries ---- */
 
-/* Finds the placed counterpart of a serial result; false after a problem. */
+/* Sets pair->got and pair->placed to what the ranks have computed for a serial result, and its
+ * placed type. Reports a problem and returns false if the placed program has no such result. */
 static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult *result, Pair *pair)
 {
     const DtStore *store;
@@ -352,7 +355,8 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
     return good && !j->out->problem.len;
 }
 
-/* Runs every loss once, including losses that `every` would leave out of this step. */
+/* Runs the entries "grad" and "update" of every loss once, including losses that `every` would
+ * leave out of this step. Returns false at the first problem. */
 static bool run_step(DtJudge *j)
 {
     bool good = true;

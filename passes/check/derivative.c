@@ -54,7 +54,8 @@ static DtStore *find_store(const DtModule *module, DtStoreKind kind, const DtSto
 
 /* ---- gradients ---- */
 
-/* A trained parameter. */
+/* A trained parameter with its gradient, and its part of the direction along which the loss is
+ * differentiated. */
 typedef struct Learned {
     const DtStore *store; /* of the differentiated program */
     const DtTensor *gradient;
@@ -164,7 +165,8 @@ static double inner(const Along *a, DtTensor *const *gradients)
     return sum;
 }
 
-/* Computes the gradients again, from parameters changed in their last digits. */
+/* Computes the gradients again, from parameters changed in their last digits, and returns their
+ * inner product with the direction. */
 static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
 {
     DtArena *outer = a->arena;
@@ -186,8 +188,8 @@ static double inner_of_shaken(Along *a, const DtEntryPoint *entry)
     return sum;
 }
 
-/* How much the two derivatives, forward and by gradients, each change under such noise: see
- * compare.c. */
+/* Returns the most by which either derivative along the direction (forward, or by gradients)
+ * changes when parameters are perturbed in their last digits, as in compare.c. */
 static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backward, double forwards)
 {
     double most = 0;
@@ -199,7 +201,9 @@ static double moves_by_itself(Along *a, const DtEntryPoint *entry, double backwa
     return most;
 }
 
-/* Whether both agree along the direction for parameters first <= i < last. */
+/* Computes the derivative of the loss along the direction twice, by gradients and forward, for
+ * parameters first <= i < last. True if both differ by no more than the tolerance or than rounding
+ * explains. ret_relative: their difference, relative to the part of one parameter. */
 static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, double *ret_forward,
                    double *ret_relative)
 {
@@ -213,7 +217,8 @@ static bool agrees(Along *a, const DtEntryPoint *entry, double *ret_backward, do
             difference <= moves_by_itself(a, entry, *ret_backward, *ret_forward));
 }
 
-/* A direction of length 1 for each parameter, divided by the norm of its gradient. */
+/* Draws each parameter's part of the direction: random numbers, scaled to length 1 and divided by
+ * the norm of the parameter's gradient. */
 static void draw(Along *a)
 {
     double squares = 0;
@@ -354,7 +359,8 @@ static const DtTensor *result_of(const Reference *r, const DtStore *store)
     return NULL;
 }
 
-/* Compares one value after the update with the expected one. */
+/* Compares one value after the update with the expected one, relative to `size`, and counts it in
+ * the judgement. Reports a problem and returns false if they differ by more than the tolerance. */
 static bool check_value(Reference *r, const DtStore *store, const char *name, int64_t element,
                         double got, double want, double size)
 {
@@ -420,7 +426,7 @@ static const DtUpdateRule *rule_of(const Reference *r, const DtStore *param)
     return NULL;
 }
 
-/* Whether the entry computes or updates something for the store. */
+/* Whether the entry has a `param` op that reads the store. */
 static bool is_read(const Reference *r, const DtStore *store)
 {
     const DtFunc *func = r->entry->func;
@@ -430,7 +436,8 @@ static bool is_read(const Reference *r, const DtStore *store)
     return false;
 }
 
-/* The norm of a group's gradients; NULL: of all that the entry applies. */
+/* Returns the norm of a group's gradients divided by the loss scale; NULL: of all gradients that
+ * the entry reads. */
 static double norm_of(const Reference *r, const DtParamGroup *group)
 {
     const DtModule *serial = r->j->of->serial;
@@ -448,7 +455,9 @@ static double norm_of(const Reference *r, const DtParamGroup *group)
     return sqrt(squares);
 }
 
-/* Runs the optimizer's function, as it was lowered, on the values before the step. */
+/* Runs the optimizer's function, as it was lowered, on the values before the step, and compares its
+ * results with what the update left in the parameter, its master copy and its moments. False after
+ * a problem. */
 static bool update_param(Reference *r, const DtStore *param, const DtStore *grad)
 {
     const DtModule *serial = r->j->of->serial;

@@ -138,7 +138,8 @@ static bool is_wrong(DtJudge *j, const DtFunc *func)
     return !right;
 }
 
-/* A wrong function that func calls or loops over; or NULL. */
+/* Returns a function that func calls or loops over and whose own backward function is wrong; or
+ * NULL. */
 static const DtFunc *wrong_callee(DtJudge *j, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -159,7 +160,7 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j)
 
 /* ---- custom gradients ---- */
 
-/* Products and other elements that evaluating func takes. */
+/* Estimates how many multiplications, and elements moved or added, evaluating func takes. */
 static double work_of(const DtFunc *func)
 {
     double work = 0;

@@ -55,8 +55,9 @@ static int64_t total_of(const DtSource *source, int64_t row, int64_t least)
     return 0;
 }
 
-/* Numbers lo ... hi - 1, or floats between, as far as the file's dtype has them. The first ones are
- * no 0, since headers of formats begin so. */
+/* Fills the file with random numbers lo ... hi - 1 of the synthetic source (or floats between
+ * them), as far as the file's dtype can hold them. The first four integers are hi - 1, not 0, since
+ * headers of file formats may begin with zeros. */
 static void draw(const DtReader *synthetic, uint64_t seed, DtJudgeFile *file)
 {
     const uint64_t key = dt_hash_text(file->name, seed);
@@ -71,7 +72,8 @@ static void draw(const DtReader *synthetic, uint64_t seed, DtJudgeFile *file)
     }
 }
 
-/* False: this test does not cover sources with these settings. */
+/* Makes the file that the reader reads, with random contents and at least `samples` samples. False
+ * if this test does not cover the reader's kind of source. */
 static bool make_file(DtArena *arena, const DtTrainConfig *synthetic, const DtReader *reader,
                       int64_t samples, bool longer, DtJudgeFile *ret_file)
 {

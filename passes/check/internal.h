@@ -14,7 +14,8 @@ typedef struct DtSettled {
     DtTensor **at; /* by rank; NULL on ranks of other pipeline stages */
 } DtSettled;
 
-/* A slot of a SAVED or CHANNEL store in the simulation of ranks. */
+/* The content of one slot of a SAVED or CHANNEL store (which keep values between actions of a
+ * pipeline) while the ranks are simulated. */
 typedef struct DtSlot {
     int64_t micro; /* the micro-batch whose values are in the slot; -1: none */
     DtTensor **at;
@@ -72,8 +73,9 @@ typedef struct DtJudgeLife {
                                          * objective */
 } DtJudgeLife;
 
-/* Writes the events of a life and returns their number, DT_JUDGE_EVENTS at most. saves: there is a
- * folder for checkpoints, so the run may save and resume. */
+/* Writes the sequence of events (steps, evaluations, a save and a resume) that a run goes through,
+ * and returns their number, DT_JUDGE_EVENTS at most. saves: there is a folder for checkpoints, so
+ * the run may save and resume. */
 uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEvent *ret_script);
 /* dt_judge_life_next is called before an event. dt_judge_life_went is called after it with what the
  * ranks reported; it returns NULL, or what is wrong. */
@@ -108,8 +110,9 @@ void dt_judge_round(const DtJudge *j, DtTensor *tensor);
 
 /* ---- derivative.c ---- */
 
-/* Whether the results of the serial entries "grad" and "update" agree with the derivative of the
- * loss and with the optimizer; false after a problem, which is then the serial program's. */
+/* Compare the results of the serial entry "grad" with the derivative of the loss, and those of
+ * "update" with the optimizer's formulas. They report a problem of the serial program and return
+ * false if the two differ. */
 bool dt_judge_gradients(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 bool dt_judge_update(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *results);
 
@@ -124,36 +127,39 @@ const DtFunc *dt_judge_wrong_function(DtJudge *j);
  * others in stores. False after a problem. */
 bool dt_judge_run(DtJudge *j, DtEntryKind kind, const char *objective);
 
-/* evaluate: evaluates an entry on the ranks with coordinates at[] on the mesh axes of `fixed`;
- * raw[i * n + rank] is result i. dt_judge_settle stores the results once all ranks are
- * evaluated. */
+/* dt_judge_evaluate evaluates an entry on the ranks with coordinates at[] on the mesh axes of
+ * `fixed`, and writes result i on a rank to raw[i * n + rank]. dt_judge_settle stores the results
+ * once all ranks are evaluated. */
 void dt_judge_evaluate(DtJudge *j, const DtEntryPoint *entry, uint16_t fixed, const int64_t *at,
                        DtTensor **raw);
 bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
-/* Keeps the contents of ring buffers for the next entry. */
+/* Keeps the contents that the entry left in ring buffers (raw, as from dt_judge_evaluate), so that
+ * the next run of the entry begins with them. */
 void dt_judge_keep_rings(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw);
-/* Makes the named results of a prologue inputs of its entry. */
+/* Moves the named results of a prologue to j->early, from which its entry reads them as inputs. */
 void dt_judge_keep_early(DtJudge *j);
 
-/* Records the first problem; always returns false. */
+/* Records the text in j->out->problem unless an earlier problem is there; always returns false. */
 bool dt_judge_problem(DtJudge *j, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* "\n  --> file:line:column", or "" if nothing is known. */
+/* Formats the place in the program as "\n --> file:line:column", or "" if nothing is known. */
 const char *dt_judge_line(const DtJudge *j, DtSpan span);
-/* "data=1 tensor=0" */
+/* Names the rank by its coordinates on the mesh, as "data=1 tensor=0". */
 const char *dt_judge_rank(const DtJudge *j, uint32_t rank);
 
 /* ---- staged.c ---- */
 
-/* dt_judge_run for an entry that a pipeline has cut. */
+/* Like dt_judge_run, for an entry that a pipeline has cut into parts for its stages. */
 bool dt_judge_run_staged(DtJudge *j, DtEntryKind kind);
 /* The value of a SAVED or CHANNEL store for the current micro-batch. */
 DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank);
-/* The sum of an all_reduce over pipeline stages: of the terms that are known so far. */
+/* Returns the sum of an all_reduce over pipeline stages, of the terms that stages have computed so
+ * far, and records `in` as the term of this rank. */
 DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint32_t rank);
 
 /* ---- program.c ---- */
 
-/* Lowers and runs all passes; NULL after errors in diags. */
+/* Lowers the program, runs all passes and writes out each pipeline stage by itself. NULL if there
+ * are errors in diags. */
 DtProgram *dt_judge_place(DtArena *arena, DtDiags *diags, const DtLowerOptions *options);
 /* The same program with gradients and update, but without any further pass. */
 DtModule *dt_judge_serial(DtArena *arena, const DtLowerOptions *options);

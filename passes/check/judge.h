@@ -96,7 +96,7 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement);
 
 /* ---- programs (program.c, shrink.c) ---- */
 
-/* A program and the options with which it would be compiled. */
+/* A program with the options with which it is compiled and compared. */
 typedef struct DtJudgeProgram {
     const DtLowerOptions *options;
     uint32_t steps;
@@ -120,19 +120,20 @@ typedef enum DtJudgeVerdict {
 DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgeProgram *task,
                                 DtJudgement *ret_judgement, DtText *ret_shrunk);
 
-/* "first moment of `h.attention.wq.w`"; "[batch 3, seq 0]" */
+/* dt_judge_describe names a store as "first moment of `h.attention.wq.w`"; dt_judge_coordinates
+ * names an element of it as "[batch 3, seq 0]". */
 const char *dt_judge_describe(DtArena *arena, const DtStore *store);
 const char *dt_judge_coordinates(DtArena *arena, const DtType *type, int64_t element);
 /* The element with the largest difference between two tensors of one type; the first NaN, if there
  * is one. */
 int64_t dt_judge_worst(const DtTensor *got, const DtTensor *want);
 
-/* The table, for people. */
+/* Writes the table of compared entries as text for people. */
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text);
 
 /* ---- machine code (machine.c) ---- */
 
-/* When a scalar of the step has its value. */
+/* The moment for which a scalar of the step (a rate, a loss scale) is evaluated. */
 typedef struct DtJudgeWhen {
     double step, updates; /* from 0; the number of the update, from 1 */
     double loss_scale;
@@ -202,8 +203,8 @@ typedef struct DtJudgeTrial {
     void *data; /* first argument of `scalar` */
 } DtJudgeTrial;
 
-/* Compiles the program of the options to a plan and runs it, with synthetic data. False: it was not
- * run, or failed. */
+/* A function that compiles the program of the options to a plan and runs it, with synthetic data.
+ * It returns false if the plan was not run, or failed. */
 typedef struct DtJudgeRunner {
     bool (*run)(struct DtJudgeRunner *runner, DtArena *arena, const DtLowerOptions *options,
                 DtJudgeTrial *trial);
@@ -235,12 +236,13 @@ DtJudgeVerdict dt_judge_machine(DtArena *arena, const DtJudgeProgram *task,
 
 /* ---- values (values.c) ---- */
 
-/* The trial's initial value of a store: its own initial value plus noise, so that no gain is 1 and
- * no bias 0. It depends only on the kind, path and extents of the store, and on draw. */
+/* Fills the tensor with a store's initial value for trials: its own initial value plus noise, so
+ * that no gain is 1 and no bias 0. The noise depends only on the kind, path and extents of the
+ * store, and on draw. */
 void dt_judge_initial(const DtStore *store, uint64_t seed, uint32_t draw, DtTensor *ret_tensor);
 
-/* The whole batch of an input in a step: the synthetic data that the runtime draws; eval: of the
- * held-out data. False: no reader fills it. */
+/* Fills the tensor with the whole batch of an input in a step, as the runtime draws synthetic data;
+ * eval: with held-out data. False if no reader fills that input. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
                     DtTensor *ret_tensor);
 

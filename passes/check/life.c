@@ -24,7 +24,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Adds a step's number to ret_numbers in ascending order, if it is not there. */
+/* Adds a step's number to `numbers`, which ascend, unless the run has no such step, the number is
+ * there already, or the list is full. Returns the new count. */
 static uint32_t add_number(const DtTrainConfig *train, double number, int64_t *numbers, uint32_t n)
 {
     uint32_t at = 0;
@@ -120,7 +121,8 @@ static void update(DtJudgeLife *life, uint32_t objective, bool skipped)
     life->loss_scale *= life->loss_scale < overflows ? 2 : 1;
 }
 
-/* Checks how many steps and updates the run has finished. */
+/* Returns how the reported numbers of finished steps and updates differ from the expected ones;
+ * NULL if they do not. */
 static const char *counts_went(const DtJudgeLife *life, DtArena *arena, const DtJudgeEvent *event)
 {
     if (event->steps_after != life->number + 1)

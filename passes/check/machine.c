@@ -213,7 +213,8 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     return false;
 }
 
-/* Adds the losses and metrics that the run prints, which are expressions of the entry's results. */
+/* Adds to left's named results the losses and metrics that the run prints, which are expressions of
+ * the entry's results. */
 static void add_shown(Machine *m, const char *entry, double batches, Left *left)
 {
     const Names names = {left, entry, batches};
@@ -248,7 +249,8 @@ static void run_step(Machine *m, Left *left)
     }
 }
 
-/* Adds `weight` times the results of a batch to those of earlier batches. only: as in Machine. */
+/* Evaluates a batch and adds `weight` times its results to those of earlier batches in left. only:
+ * if not -1, all samples of the batch are replaced by this one. */
 static void add_batch(Machine *m, uint32_t number, int64_t only, double weight, Left *left)
 {
     Left batch = {.stores = left->stores};
@@ -318,7 +320,7 @@ typedef struct Step {
     Left *noisy;
 } Step;
 
-/* A value after an event: that of a store, or a named result. */
+/* Names a value that an event leaves: the value of a store, or a named result. */
 typedef struct Where {
     const DtStore *store;
     uint32_t name;
@@ -345,7 +347,8 @@ static double distance(const DtTensor *a, const DtTensor *b)
     return sqrt(squares);
 }
 
-/* The most that noise moves the value by. */
+/* Returns the largest distance by which the runs with noise, which are made at the first call,
+ * change the value. */
 static double moves(Step *s, const Where *where)
 {
     double most = 0;
@@ -457,7 +460,9 @@ static bool compare_kept(Machine *m, const DtJudgeEvent *event, const DtStore *s
     return false;
 }
 
-/* Which losses the event took and skipped, and the counts and the loss scale that it left. */
+/* Compares what the ranks report of an event (losses taken and skipped, counts, loss scale) with
+ * what the program says, and sets m->step and m->updates for the event. Records a problem and
+ * returns false if they differ. */
 static bool compare_course(Machine *m, const DtJudgeEvent *event)
 {
     static const char *const called[] = {"", "an evaluation after ", "a save after ",
@@ -486,7 +491,8 @@ static void go_on(Machine *m, const DtJudgeTrial *trial, uint32_t at)
     m->saved_life = m->life;
 }
 
-/* at: the event's number in the script. */
+/* Compares everything that event number `at` of the script left on the ranks with the serial
+ * program; false after a problem. */
 static bool compare_event(Machine *m, const DtJudgeTrial *trial, uint32_t at)
 {
     const DtJudgeEvent *event = &trial->script[at];
@@ -550,8 +556,8 @@ static void write_script(const Machine *m, const DtJudgeRunner *runner, DtJudgeT
             (DtJudgeEvent){.kind = DT_JUDGE_EVALUATE, .batches = BATCHES};
 }
 
-/* Resumes the trial's checkpoint under another layout, from the event after the save on, for one
- * more step. */
+/* Resumes the trial's checkpoint under another layout, runs one step after it, and compares the
+ * results. */
 static bool run_resumed(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner,
                         DtJudgeTrial *trial)
 {
@@ -610,7 +616,8 @@ static DtJudgeVerdict try_once(Machine *m, const DtLowerOptions *options, DtJudg
     return runner->failed ? DT_JUDGE_REJECTED : DT_JUDGE_DIFFERS;
 }
 
-/* A value is wrong if it differs with two of three sets of initial values. */
+/* Runs the trial with up to three sets of initial values. The plan is wrong if values differ with
+ * two of them, since one may differ by rounding. */
 static DtJudgeVerdict try_values(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner)
 {
     DtJudgeVerdict verdict = DT_JUDGE_DIFFERS;
@@ -624,7 +631,8 @@ static DtJudgeVerdict try_values(Machine *m, const DtLowerOptions *options, DtJu
     return verdict;
 }
 
-/* After steps that all ranks take alike, at a large rate, those of a life. */
+/* Runs a trial with the program's own rates, evaluations and a resume (a life), after the trial of
+ * plain steps at one large rate, and adds its counts to m->out. */
 static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudgeRunner *runner)
 {
     DtJudgeMachine life = {0}, *out = m->out;
@@ -647,7 +655,7 @@ static DtJudgeVerdict try_life(Machine *m, const DtLowerOptions *options, DtJudg
     return verdict;
 }
 
-/* An evaluation of held-out data in files. */
+/* Runs a trial whose held-out data are in files, if the program reads any from files. */
 static DtJudgeVerdict try_files(Machine *m, const DtProgram *real, bool longer,
                                 const DtLowerOptions *options, DtJudgeRunner *runner)
 {

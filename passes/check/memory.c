@@ -10,7 +10,7 @@
 
 /* ---- values of the ranks ---- */
 
-/* Ranks of other pipeline stages get nothing. */
+/* Whether the rank's pipeline stage has the store; stores of no stage are on all ranks. */
 static bool holds(const DtJudge *j, const DtStore *store, uint32_t rank)
 {
     const DtPipelineSchedule *pipeline = j->of->placed->pipeline;
@@ -27,7 +27,8 @@ static DtTensor **slices(DtJudge *j, const DtTensor *whole, const DtStore *store
     return parts;
 }
 
-/* A tensor of `type` with the elements that both types have, and zeros elsewhere. */
+/* Makes a tensor of `type` with the elements whose coordinates tensor has too, and zeros
+ * elsewhere. */
 static DtTensor *resized(DtJudge *j, const DtTensor *tensor, const DtType *type)
 {
     DtTensor *made = dt_interp_tensor(j->arena, type);
@@ -56,8 +57,8 @@ static DtTensor *initial(DtJudge *j, const DtStore *store)
     return logical.type == store->type ? tensor : resized(j, tensor, store->type);
 }
 
-/* A `pack` op of the bucket, or an `unpack` of one store. The interpreter needs its attributes and
- * types only. */
+/* Makes a `pack` op of the bucket, or an `unpack` of one store, with just the attributes and types
+ * that the interpreter needs to run it. */
 static DtOp bucket_op(DtJudge *j, DtOpKind kind, const DtType *bucket, int64_t offset)
 {
     DtOp op = {.kind = kind,
@@ -88,7 +89,7 @@ static DtTensor *run_bucket_op(DtJudge *j, DtOp *op, DtTensor *const *in, const 
     return made;
 }
 
-/* The contents of a bucket at the start: the initial values of its stores. */
+/* Returns the contents of a bucket at the start: the initial values of the stores in it, packed. */
 static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 {
     const DtModule *module = j->of->placed;
@@ -138,7 +139,8 @@ void dt_judge_begin(DtJudge *j)
 
 /* ---- as one tensor ---- */
 
-/* The ranks' parts of one placed store; NULL if it was never written. */
+/* Joins the ranks' parts of one placed store to one tensor, with its padding; NULL if the store was
+ * never written. */
 static DtTensor *joined_padded(DtJudge *j, const DtStore *store)
 {
     const DtStore *holder = store->bucket ? store->bucket : store;

@@ -66,13 +66,15 @@ static void note_copies(DtJudge *j, const DtRanks *ranks, const char *entry)
 
 /* ---- running ---- */
 
-/* The index of a rank's ring buffer, which all of its micro-batches share. */
+/* Returns the rank under which the judge keeps a ring buffer: that of the first micro-batch, since
+ * all micro-batches of a rank share the buffer. */
 static uint32_t ring_rank(const DtJudge *j, uint32_t rank)
 {
     return j->time ? dt_ranks_move(j->mesh, rank, 0, 0) : rank;
 }
 
-/* The contents of a ring buffer before anything is written: undefined values. */
+/* Returns the contents of a ring buffer on the rank; undefined values if nothing was written to it
+ * yet. */
 static DtTensor *ring(DtJudge *j, const DtStore *store, uint32_t rank)
 {
     DtTensor **parts = j->rings[store->index], *held = parts ? parts[ring_rank(j, rank)] : NULL;
@@ -185,7 +187,8 @@ static bool is_split_over(const DtType *type, uint16_t bits)
     return false;
 }
 
-/* Gives every micro-batch of a rank the values after the last micro-batch. */
+/* Returns parts in which every micro-batch of a rank has the values that its last micro-batch
+ * has. */
 static DtTensor **of_last_micro(DtJudge *j, DtTensor *const *parts)
 {
     DtTensor **made = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
@@ -240,7 +243,7 @@ bool dt_judge_settle(DtJudge *j, const DtEntryPoint *entry, DtTensor *const *raw
 
 /* ---- entries ---- */
 
-/* The sum of two values, rank by rank. */
+/* Adds two values on each rank that has them, and rounds the sum if the judge rounds. */
 static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
 {
     DtTensor **sum = DT_NEW_ARRAY(j->arena, DtTensor *, j->n);
@@ -255,7 +258,8 @@ static DtTensor **added(DtJudge *j, DtTensor *const *a, DtTensor *const *b)
     return sum;
 }
 
-/* Copies results to their stores; results that have the same store are terms of a sum. */
+/* Copies the settled results to the stores that they belong to; several results for one store are
+ * added up. */
 static void commit(DtJudge *j)
 {
     for (uint32_t i = 0; i < j->stored.n; i++)

@@ -27,7 +27,7 @@ static DtLowerOptions options_of(const Shrink *s)
     return options;
 }
 
-/* Whether every dim that had more than one element still has more than one. */
+/* Whether every dim with more than one element in the original program still has more than one. */
 static bool keeps_axes(const Shrink *s, const DtProgram *program)
 {
     for (uint32_t i = 0; i < s->original->dims.n; i++)
@@ -79,9 +79,9 @@ static void set(Shrink *s, const char *block, const char *name, int64_t value)
     DT_PUSH(s->arena, s->sets, option);
 }
 
-/* Every axis of the mesh that has more becomes 2, the number of micro-batches too; if the program
- * is refused then (a schedule may need as many micro-batches as stages, say), all keep their
- * sizes. */
+/* Makes every larger mesh axis 2 ranks long, and the number of micro-batches 2. If the program is
+ * refused then (a schedule may need as many micro-batches as stages, say), all keep their sizes.
+ * Adds the changes to ret_shrunk. */
 static void shrink_mesh(Shrink *s, DtText *ret_shrunk)
 {
     const DtParallelConfig *parallel = s->original->parallel;

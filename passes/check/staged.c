@@ -12,14 +12,15 @@
 
 #include <string.h>
 
-/* A message in transit. */
+/* A message that a pipeline stage has sent and the other has not received yet. */
 typedef struct Message {
     int64_t micro;
     DtTensor ***at; /* by store of the channel: its parts, by receiving rank */
 } Message;
 
 typedef struct Transit {
-    DT_VEC(Message) messages; /* messages from number `first` on are in transit */
+    /* messages from number `first` on are in transit, earlier ones are received */
+    DT_VEC(Message) messages;
     uint32_t first;
 } Transit;
 
@@ -44,8 +45,8 @@ static DtSlot *slot_of(DtJudge *j, const DtStore *store, int64_t micro)
     return &j->slots[store->index][micro % store->depth];
 }
 
-/* The parts that the slot holds for this micro-batch; NULL: it holds another one, which is a
- * problem. */
+/* Returns the parts that the store's slot holds for this micro-batch. If the slot holds another
+ * micro-batch, reports a problem and returns NULL. */
 static DtTensor **held(DtJudge *j, const DtStore *store, int64_t micro)
 {
     DtSlot *slot = slot_of(j, store, micro);
@@ -64,7 +65,8 @@ DtTensor *dt_judge_slot(DtJudge *j, const DtStore *store, uint32_t rank)
                                 : dt_interp_tensor(j->arena, dt_ranks_local(store->type, j->mesh));
 }
 
-/* The slot for a new value. */
+/* Returns the slot to which this micro-batch writes its value; reports a problem if a message is
+ * still being sent from that slot. */
 static DtSlot *slot_to_write(DtJudge *j, const DtStore *store, int64_t micro)
 {
     DtSlot *slot = slot_of(j, store, micro);
@@ -114,8 +116,8 @@ DtTensor *dt_judge_across(void *judge, const DtOp *op, const DtTensor *in, uint3
 
 /* ---- entries that every stage has its part of ---- */
 
-/* The parts of an entry, or of its prologue, each on the ranks of its stage; ret_found: how many
- * there are. */
+/* Evaluates each stage's part of an entry, or of its prologue, on the ranks of that stage and
+ * settles the results. ret_found: how many stages have a part. False after a problem. */
 static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *ret_found)
 {
     const DtModule *module = j->of->placed;
@@ -135,9 +137,9 @@ static bool run_parts(DtJudge *j, DtEntryKind kind, DtEntryPart part, uint32_t *
     return true;
 }
 
-/* "update": every stage's part, again and again until all sums over stages are those of final
- * values. Each round completes the terms of at least one more sum, whose value the next round
- * uses. */
+/* Runs entry "update" on all stages: evaluates every stage's part again and again until all sums
+ * over stages are those of final values. Each round completes the terms of at least one more sum,
+ * whose value the next round uses. */
 static bool run_update(DtJudge *j, DtEntryKind kind)
 {
     uint32_t found = 0;
@@ -200,7 +202,7 @@ static bool compute(Staged *s, uint32_t stage, const DtAction *action)
     return !j->out->problem.len && keep_slots(s, entry, micro, s->raw[number]);
 }
 
-/* Sends a message; false: the channel has no free slot. */
+/* Sends a message of the channel; false if all its slots are taken by messages in transit. */
 static bool send(Staged *s, const DtAction *action)
 {
     DtJudge *j = s->j;
@@ -242,7 +244,7 @@ static bool receive(Staged *s, const DtAction *action)
     return true;
 }
 
-/* Starts a receive: the slots are empty until it is done. */
+/* Starts a receive: marks the receiving slots as empty until the message is there. */
 static bool start_receive(Staged *s, const DtAction *action)
 {
     const DtChannel *channel = &s->run->channels.at[action->unit];
@@ -259,7 +261,8 @@ static bool end_send(Staged *s, const DtAction *action)
     return true;
 }
 
-/* Receives a message; false: there is none yet. */
+/* Executes an action that starts or ends the transfer of a message; false if it must wait for the
+ * other stage. */
 static bool transfer(Staged *s, const DtAction *action)
 {
     switch (action->kind) {

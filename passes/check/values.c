@@ -14,8 +14,8 @@
 /* counter words that neither initialisers (iterations) nor dropout (steps) use */
 enum { NOISE = 77, DT_JUDGE_SETTINGS = 128 };
 
-/* The initial value of an element: noise from u, which is uniform in [0, 1). Second moments are
- * positive, and large enough that the update is smooth. */
+/* Returns the initial value of an element of a store of this kind: noise made of u, which is
+ * uniform in [0, 1). Second moments are positive, and large enough that the update is smooth. */
 static double noise(DtStoreKind kind, double u)
 {
     switch (kind) {
@@ -51,8 +51,8 @@ static const DtReader *reader_of(const DtTrainConfig *train, const char *name, b
     return NULL;
 }
 
-/* Element number `element` of a sample. The same numbers as runtime/synthetic.c draws, written a
- * second time. */
+/* Returns element number `element` of a sample of synthetic data: the same number that
+ * runtime/synthetic.c draws, computed by code of its own. */
 static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t element,
                     int64_t sample)
 {
@@ -67,7 +67,8 @@ static double drawn(DtDtype dtype, uint64_t key, double lo, double hi, int64_t e
     return floor(lo) + (range ? (double)(bits % range) : 0);
 }
 
-/* Labels are the numbers of the same stream as tokens, one position later. */
+/* Fills the tensor with the synthetic batch of the step. Labels are the numbers of the stream that
+ * tokens come from, one position later. */
 bool dt_judge_input(const DtTrainConfig *train, const char *name, uint32_t step, bool eval,
                     DtTensor *ret_tensor)
 {

@@ -78,8 +78,8 @@ static void op_backward(DtDiff *diff, DtActivity *a, const DtOp *op)
             a->useful[op->in[i]->id] = true;
 }
 
-/* A gradient function written in the program is taken to relate each float result to each active
- * input. */
+/* Decides the activity of a function whose gradient the program states: each float result is taken
+ * to depend on each active input. */
 static void by_statement(DtActivity *a)
 {
     bool active = false, useful = false;

@@ -35,8 +35,8 @@ typedef struct DtActivity {
     struct DtActivity *next;
 } DtActivity;
 
-/* The same for a loop op: the question for its body, once carried values have reached a fixed
- * point. */
+/* What dt_activity_of answers for the body of a loop op, once the answers for carried values have
+ * reached a fixed point. */
 typedef struct DtLoopActivity {
     const DtActivity *body;
     bool *active_in, *seeded; /* of the body */
@@ -46,7 +46,8 @@ typedef struct DtLoopActivity {
  * object. */
 const DtActivity *dt_activity_of(DtDiff *diff, const DtFunc *func, const bool *active_in,
                                  const bool *seeded);
-/* active_in: per operand of op; seeded: per result, or NULL. */
+/* Finds the activity of a loop's body, given for each operand of op whether it is active
+ * (active_in), and for each result whether it has a cotangent (seeded, or NULL). */
 DtLoopActivity dt_activity_loop(DtDiff *diff, const DtOp *op, const bool *active_in,
                                 const bool *seeded);
 
@@ -78,8 +79,8 @@ struct DtCell {
     DtValue *handed;  /* the input of bwd through which fwd hands it over */
     DtValue *made;    /* the value in bwd that replaces the placeholder, once it exists */
     DtValue *forward; /* the value in fwd */
-    DtCell *root;     /* saved.c: the cell from which it is recomputed; NULL: it is free (see
-                       * saved.c) */
+    /* saved.c: the cell from whose saved value this one is recomputed; NULL: it is_free */
+    DtCell *root;
     bool is_free;     /* saved.c: it can be recomputed from inputs, constants and draws alone */
     bool is_input;    /* passed to bwd as it was to the function */
     bool is_result;   /* a result of the function, which the caller can hand over */

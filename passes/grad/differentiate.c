@@ -101,7 +101,8 @@ typedef struct Grad {
     DtValue **gradients;            /* results of its backward function */
 } Grad;
 
-/* The dtype in which gradients add up over micro-batches: that of `precision`, else the store's. */
+/* Returns the dtype in which gradients of the store add up over micro-batches: that of `precision`
+ * if it gives one, else the store's. */
 static DtDtype gradient_dtype(const Grad *g, const DtStore *of)
 {
     if (g->context == NULL || g->context->train == NULL ||
@@ -134,8 +135,8 @@ static void read_sources(Grad *g)
     }
 }
 
-/* The cotangent of the loss: 1, or the loss scale, so that small gradients do not vanish in 16
- * bits. */
+/* Adds the cotangent of the loss to the function being built: 1, or the loss scale, so that small
+ * gradients do not vanish in 16 bits. */
 static DtValue *seed(Grad *g, DtDtype dtype)
 {
     const DtPrecision *p = g->context && g->context->train ? &g->context->train->precision : NULL;
@@ -164,7 +165,8 @@ static void call_both(Grad *g)
     g->gradients = dt_graph_call(&g->b, d->bwd, NULL, in)->out;
 }
 
-/* The gradient of a store, NULL if the loss does not depend on it. */
+/* Returns the value of the store's gradient in entry "grad"; NULL if the loss does not depend on
+ * the store. */
 static DtValue *gradient_of(const Grad *g, const DtStore *store)
 {
     for (uint32_t i = 0; g->derivative != NULL && i < g->step.sources.n; i++)
@@ -202,7 +204,7 @@ static const DtDerivative *derive_step(DtDiff *diff, const Step *step, const boo
     return seeded[0] ? dt_diff_derive(diff, step->func, NULL, active, seeded) : NULL;
 }
 
-/* By number of the store: is it a parameter that the objective trains? */
+/* Returns an array by number of the store: whether it is a parameter that the objective trains. */
 static bool *trained_by(const DtModule *module, const DtPassContext *context, const char *objective)
 {
     const DtTrainConfig *train = context ? context->train : NULL;
@@ -254,7 +256,8 @@ static bool has_ring(const DtPassContext *context)
     return any;
 }
 
-/* Removes merge functions, which only rings use. */
+/* Removes the functions that merge and finish partial results of streaming functions, which only
+ * rings of ranks use, and the clauses of `stream` that name them. */
 static void drop_merges(DtModule *module)
 {
     uint32_t n = 0;
@@ -276,7 +279,8 @@ static void drop_merges(DtModule *module)
                 dt_ring_without_parts(module->arena, module->funcs.at[i]->stream);
 }
 
-/* Functions that replace another one (blocks of a scan) have been compared with it. */
+/* Removes functions that were kept as the definition of another one (DtFunc.meant, as for a scan
+ * that runs in blocks), since the two have been compared. Returns whether there were any. */
 static bool drop_meanings(DtModule *module)
 {
     const uint32_t before = module->funcs.n;

@@ -44,8 +44,8 @@ static bool is_wider(const Narrow *n, const DtType *type)
     return dt_dtype_is_float(type->dtype) && dt_dtype_size(type->dtype) > dt_dtype_size(n->dtype);
 }
 
-/* The flag that says whether a value can be narrow; NULL: the value is neither a parameter nor an
- * input. */
+/* Returns the flag that says whether a value can be narrow (be stored in 16 bits); NULL if the
+ * value is neither a parameter nor an input. */
 static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
 {
     if (n->updates[f])
@@ -55,7 +55,8 @@ static bool *state_of(Narrow *n, uint32_t f, const DtValue *value)
     return value->op->kind == DT_OP_PARAM ? &n->store[value->op->store->index] : NULL;
 }
 
-/* The input that op gives its operand k to, -1: none. */
+/* Returns the number of the input of op's function that receives operand k: the same number for a
+ * call, one more for a loop, whose input 0 counts iterations. -1 if op has no function. */
 static int64_t input_of(const DtOp *op, uint32_t k)
 {
     return op->kind == DT_OP_CALL ? (int64_t)k : op->kind == DT_OP_LOOP ? (int64_t)k + 1 : -1;
@@ -273,7 +274,8 @@ static void begin(Narrow *n, const DtPassContext *context)
         }
 }
 
-/* Changes the entry's updates of narrow parameters; returns whether there are any. */
+/* Changes the entry's updates of narrow parameters to read and write their master copies; returns
+ * whether there are any. */
 static bool update_masters(const Narrow *n, DtEntryPoint *update)
 {
     bool any = false;

@@ -45,7 +45,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* One parameter with its gradient and states. */
+/* One parameter with its gradient, its optimizer states and their values, while its update is
+ * built. */
 typedef struct Updated {
     DtStore *param, *grad, *moment[DT_MAX_MOMENTS];
     DtStore *master; /* the store that is updated: the wide copy, or the parameter itself */
@@ -78,7 +79,9 @@ static const DtUpdateRule *rule_of(const DtOptimizer *optimizer, const DtStore *
     DT_BUG("the optimizer has no rule for `%s`", param->path);
 }
 
-/* A store for a state of a parameter, or its master copy, with the same initial value. */
+/* Adds a store of this kind and dtype to the module for a parameter or state `of`: one of its
+ * optimizer states, its master copy or its next value. Everything else is copied from `of`, the
+ * initial value too. */
 static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype dtype)
 {
     DtStore *store = DT_NEW(module->arena, DtStore);
@@ -91,7 +94,7 @@ static DtStore *beside(DtModule *module, DtStore *of, DtStoreKind kind, DtDtype 
     return store;
 }
 
-/* The store of the rule's state number `which`. */
+/* Adds the store in which the rule keeps its state number `which` for a parameter. */
 static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *rule,
                              uint32_t which)
 {
@@ -103,7 +106,8 @@ static DtStore *moment_store(DtModule *module, DtStore *of, const DtUpdateRule *
     return store;
 }
 
-/* The parameter itself, or a wider copy if `precision` asks for one. */
+/* Returns the store that the update writes: the parameter itself, or a new store for its wider
+ * master copy if `precision` asks for one. */
 static DtStore *master_store(Update *u, DtStore *param)
 {
     const DtPrecision *p = u->precision;
@@ -120,7 +124,8 @@ static DtValue *read_store(Update *u, DtStore *store, const char *prefix)
     return value;
 }
 
-/* The gradient in f32 and divided by the loss scale, so that its squares do not overflow. */
+/* Appends ops that cast the gradient to f32 and divide it by the loss scale, so that its squares do
+ * not overflow. */
 static DtValue *read_gradient(Update *u, const Updated *one)
 {
     DtValue *g = dt_graph_cast(&u->b, one->grad_value, DT_F32);
@@ -138,7 +143,8 @@ static DtValue *squares(Update *u, const Updated *one)
                               : dt_graph_reduce(&u->b, DT_REDUCE_SUM, square, g->type->rank, axes);
 }
 
-/* The norm of a group's gradients, or, if group is NULL, of all. */
+/* Appends ops that compute the norm of a group's gradients (of all gradients if group is NULL) and
+ * returns it. */
 static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParamGroup *group)
 {
     DtValue *sum = NULL;
@@ -157,7 +163,8 @@ static DtValue *norm_of(Update *u, uint32_t n, const Updated *all, const DtParam
     return norm;
 }
 
-/* The value of `grad_norm` that rules get, by group. */
+/* Reads all gradients, and sets u->norms to the norm that the rules of each group get as
+ * `grad_norm`: that of all gradients, or of the group's own. */
 static void make_norms(Update *u, uint32_t n, Updated *all)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -191,7 +198,8 @@ static void give(Update *u, DtValue *value, DtStore *store, const char *name)
     DT_PUSH(u->module->arena, u->entry.results, result);
 }
 
-/* The new value, or the old one if the step is skipped. */
+/* Appends an op that selects the new value, or the old one if the step is skipped since a gradient
+ * is not finite. */
 static DtValue *unless_skipped(Update *u, DtValue *new, DtValue *old)
 {
     return dt_graph_where(&u->b, u->applies, new, old);
@@ -208,8 +216,8 @@ static bool is_same(const DtOp *a, const DtOp *b, DtValue *const *in)
     return same;
 }
 
-/* Copies the rule's op with values of the entry as operands. Values made of scalars only are not
- * copied. */
+/* Copies an op of the rule's function to the entry, with these operands. An op on scalars alone is
+ * copied once for all parameters; later calls return that copy. */
 static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
 {
     bool is_scalar = op->n_out == 1 && op->out[0]->type->rank == 0;
@@ -224,7 +232,8 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
     return value;
 }
 
-/* Calls the rule's function on values of the entry; its results go to ret_results. */
+/* Copies the ops of the parameter's update rule into the entry, with the parameter's values as
+ * inputs; the values of its results go to ret_results. */
 static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
 {
     const DtFunc *func = one->rule->func;
@@ -303,8 +312,8 @@ static void update_states(Update *u)
     }
 }
 
-/* One record per gradient. Reads all parameters first, then all gradients, so that the text has
- * them in groups. */
+/* Lists each gradient of entry "grad" with its parameter, its master copy and its optimizer states.
+ * Reads the parameters before everything else in the entry. */
 static Updated *list_updated(Update *u, uint32_t *ret_n)
 {
     DtModule *module = u->module;

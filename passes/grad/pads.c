@@ -9,7 +9,7 @@
 
 enum { MOST_TERMS = 64 };
 
-/* The summands, in order, and the ops that add them. */
+/* The summands of a chain of additions, in order, and the ops that add them. */
 typedef struct Terms {
     DtValue *at[MOST_TERMS];
     const DtOp *adds[MOST_TERMS];
@@ -43,8 +43,8 @@ static const DtOp *pad_of(const DtValue *term, const DtType *type)
     return is && term->type == type ? op : NULL;
 }
 
-/* Index of the term that is a pad along axis with `lo` elements before its operand; n: there is
- * none. */
+/* Returns the index of the first term that is a pad along axis with `lo` elements before its
+ * operand; terms->n if there is none. */
 static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const DtType *type)
 {
     uint32_t i = 0;
@@ -57,7 +57,8 @@ static uint32_t pad_at(const Terms *terms, const char *axis, int64_t lo, const D
 }
 
 /* Finds pads among the terms that together cover the axis from its first element to its last,
- * without overlap; false: there are none. */
+ * without overlap. ret_parts: their n operands, in order along the axis; ret_used: marks these
+ * terms. False if there are none. */
 static bool cover(const Terms *terms, const char *axis, const DtType *type, DtValue **ret_parts,
                   uint32_t *ret_n, bool *ret_used)
 {
@@ -75,7 +76,7 @@ static bool cover(const Terms *terms, const char *axis, const DtType *type, DtVa
     return *ret_n > 1;
 }
 
-/* The concatenation of the parts, plus the unused terms. */
+/* Appends the concatenation of the parts, and adds the unused terms to it. */
 static DtValue *joined(DtBuilder b, const Terms *terms, const DtOp *pad, DtValue *const *parts,
                        uint32_t n, const bool *used)
 {

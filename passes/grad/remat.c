@@ -38,7 +38,7 @@
 
 #include <string.h>
 
-/* A forward loop and its backward loop. */
+/* A loop of the forward part and the loop of the backward part that differentiates it. */
 typedef struct Pair {
     const struct Pair *outer; /* the pair in whose bodies both loops are; NULL: they are in one
                                * function */
@@ -155,7 +155,8 @@ static DtValue *as_result(const Pair *pair, DtValue *value)
     return dt_graph_rename(&b, value, axis, dt_intern_printf("%s.again", axis), NULL);
 }
 
-/* Renames an input back to the name inside the loop, before all ops of the backward body. */
+/* Appends the inverse rename of an input that carries a saved value: from the axis name outside of
+ * the loop to the one inside. It comes before all other ops of the backward body. */
 static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *result,
                              const DtType *type)
 {
@@ -169,8 +170,8 @@ static DtValue *renamed_back(const Pair *pair, DtValue *input, const DtValue *re
     return value;
 }
 
-/* The value of the backward body that a value of the forward body is, handed over if it was not
- * yet. */
+/* Returns the value of the backward body that equals a value of the forward body. If there is none
+ * yet, the forward loop saves the value, and the backward loop gets it as an operand. */
 static DtValue *bring(const Pair *pair, DtValue *value)
 {
     DtOp *f = pair->forward, *b = pair->backward;
@@ -202,8 +203,8 @@ static bool is_given(const Redo *r, const DtValue *value)
            (value->index == 0 || value->index > r->pair->forward->loop->n_carried);
 }
 
-/* Whether cheap ops compute the value from values that the backward body has without saving
- * more. */
+/* Whether cheap ops compute the value from values that the backward body gets anyway, so that
+ * nothing more has to be saved for it. */
 static bool is_cheaply_made(Redo *r, const DtValue *value)
 {
     const uint32_t id = value->id;
@@ -221,7 +222,8 @@ static bool is_cheaply_made(Redo *r, const DtValue *value)
 
 static DtValue *recompute(Redo *r, DtValue *value);
 
-/* Passes values that were saved in the iterations of an inner loop into its copy. */
+/* Passes saved values of an inner loop's iterations into the copy of that loop, which then does not
+ * compute them again. */
 static void take_inner(Redo *r, const DtOp *op, DtOp *copy)
 {
     for (uint32_t i = op->loop->n_carried; i < op->n_out; i++) {
@@ -264,7 +266,8 @@ static void copy_op(Redo *r, const DtOp *op)
     DT_PUSH(r->arena, r->pair->backward->func->ops, copy);
 }
 
-/* The value in the backward body, recomputed if need be. */
+/* Returns the value of the backward body that equals a value of the forward body: a saved one, or
+ * ops appended to the backward body that compute it again. */
 static DtValue *recompute(Redo *r, DtValue *value)
 {
     DtValue **made = &r->made[value->id];
@@ -282,7 +285,8 @@ static DtValue *recompute(Redo *r, DtValue *value)
 
 /* ---- one pair ---- */
 
-/* Per input of the backward body: the result of the forward body that it does not get any more. */
+/* Returns, for each input of the backward body by value id, the saved result of the forward body
+ * that the input no longer carries; else NULL. */
 static DtValue **find_dropped(Redo *r)
 {
     const Pair *pair = r->pair;
@@ -308,7 +312,8 @@ static void find_saved(Redo *r)
     }
 }
 
-/* The value that stands for an input of the backward body that is dropped. */
+/* Returns the value that readers of an input, which is no longer passed to the backward body, read
+ * instead. *replaced keeps it for the next call. */
 static DtValue *instead(Redo *r, DtValue **replaced, DtValue *result)
 {
     DtValue *value = behind_result(r->pair, result);
@@ -348,7 +353,8 @@ static void rebuild_backward(Redo *r)
     }
 }
 
-/* Draws of one site and iteration are the same numbers, views of one value the same memory. */
+/* Whether two equal ops of this kind may become one: random draws of one site and iteration are the
+ * same numbers, and views of one value the same memory. */
 static bool may_be_one(const DtOp *op)
 {
     return op->kind == DT_OP_RNG || (dt_op_info[op->kind].data == DT_DATA_VIEW && op->n_in == 1);
@@ -422,7 +428,8 @@ static bool *find_needed(const Pair *pair, DtArena *arena)
     return needed;
 }
 
-/* Per value id of the backward body: the value of the forward body that an input is; NULL: none. */
+/* Returns, by value id of the backward body, the value of the forward body that an input carries;
+ * NULL for other values. */
 static const DtValue **find_same(const Pair *pair, DtArena *arena)
 {
     const DtOp *f = pair->forward, *b = pair->backward;
@@ -440,7 +447,8 @@ static const DtValue **find_same(const Pair *pair, DtArena *arena)
     return same;
 }
 
-/* Decides for a loop that no `remat` line names. */
+/* Decides what a pair of loops saves that no `remat` line names, and rebuilds its backward body if
+ * that differs from what is saved now (in a trial only notes that it would). */
 static void redo_free(Remat *remat, const Pair *pair)
 {
     Redo r = {.pair = pair, .arena = remat->arena, .by_kernels = true};
@@ -460,7 +468,8 @@ static void redo_free(Remat *remat, const Pair *pair)
 
 /* ---- the pass ---- */
 
-/* Whether the name is the loop's label, or ends its path: `h`, `student.h`. */
+/* Whether the name is the loop's label or the end of it: `h` and `student.h` both name the loop of
+ * label `student.h`. */
 static bool has_label(const DtOp *loop, const char *name)
 {
     const size_t n = strlen(name), len = strlen(loop->loop->label);
@@ -468,7 +477,8 @@ static bool has_label(const DtOp *loop, const char *name)
            (len == n || loop->loop->label[len - n - 1] == '.');
 }
 
-/* The line that names the loop: by its label, or by its axis if no loop has such a label. */
+/* Returns the `remat` line that names the loop: by its label, or by its axis if no loop has such a
+ * label. NULL if there is none. */
 static const DtRemat *line_of(const Remat *remat, const DtOp *loop)
 {
     const DtParallelConfig *config = remat->context->parallel;
@@ -523,7 +533,8 @@ static void find_labels(Remat *remat, const DtModule *module)
                     remat->is_label[k] = true;
 }
 
-/* Visits all pairs. */
+/* Visits all pairs of loops in entries "grad"; is_trial: changes nothing. Returns whether a change
+ * was found. */
 static bool visit_all(Remat *remat, DtModule *module, bool is_trial)
 {
     remat->is_trial = is_trial;

@@ -36,7 +36,8 @@ static double bytes_of(const DtValue *value)
 
 /* ---- values that the backward body computes ---- */
 
-/* The op of body that equals op on the operands `in`; NULL: none. */
+/* Returns the op of body that computes the same as op would from the operands `in`; NULL if there
+ * is none. */
 static const DtOp *find_same(const DtFunc *body, const DtOp *op, const DtValue *const *in)
 {
     for (uint32_t i = 0; i < body->ops.n; i++) {

@@ -18,7 +18,7 @@
 
 enum { MAX_PARTS = 16, MAX_LOOPS = 16 };
 
-/* "self.attend" taken apart. */
+/* A name such as "self.attend" in a `remat` line, taken apart at its dots. */
 typedef struct Path {
     const char *part[MAX_PARTS];
     uint32_t n;
@@ -43,7 +43,8 @@ static Path take_apart(const char *text)
     return path;
 }
 
-/* Whether parts[0..n) name callers, the last the innermost, others between them allowed. */
+/* Whether the first n parts of the path name callers of an op, in their order. The last part must
+ * name the innermost of those; callers and loops between them need no part. */
 static bool inside(const Path *path, uint32_t n, const DtCaller *caller, const Nest *nest)
 {
     uint32_t depth = nest->n;
@@ -91,8 +92,8 @@ static double bytes_of(const DtValue *value)
     return (double)dt_type_elements(value->type) * (double)dt_dtype_size(value->type->dtype);
 }
 
-/* Per value id: the one saved value that the value is cheaply made of; NULL: it needs none.
- * several: there are more, or something is not saved. */
+/* By value id: root is the one saved value from which cheap ops compute the value; NULL if they
+ * need none. several: they need more than one, or a value that is not saved. */
 typedef struct Roots {
     const DtValue **root;
     bool *several;

@@ -27,7 +27,8 @@ bool dt_remat_read_by_kernels(const DtFunc *func, const DtValue *value)
     return true;
 }
 
-/* Whether only kernels and the backward part read value. */
+/* Whether the value is read by kernels and the backward part alone, so that nothing else needs it
+ * in memory. */
 static bool is_saved_only(const DtFunc *body, const DtLoop *loop, const DtValue *value)
 {
     for (uint32_t i = 0; i < loop->n_carried; i++)
@@ -73,8 +74,8 @@ static const DtOp *product_behind(const DtValue *value, const DtLoop *loop)
     return at->op && is_map && bytes_of(at) <= bytes_of(value) ? at->op : NULL;
 }
 
-/* Whether ranks have only terms of the product's sum: a saved one would have to be summed over
- * ranks again. */
+/* Whether each rank computes whole sums in the product, since no `shard` line splits an axis that
+ * it sums over. Otherwise a saved product would have to be summed over ranks again. */
 static bool is_whole(const DtParallelConfig *parallel, const DtOp *dot)
 {
     for (uint32_t s = 0; parallel && s < parallel->shards.n; s++)

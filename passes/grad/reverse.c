@@ -28,7 +28,8 @@ DtVjpRun *dt_diff_handler(DtOpKind kind) { return handlers[kind]; }
 
 /* ---- one function ---- */
 
-/* The sum of all cotangents of the value so far; NULL: none. */
+/* Returns the sum of all cotangents of the value so far, with pads joined to a concatenation where
+ * possible; NULL if it has none. */
 static DtValue *cotangent_of(DtBuilder b, DtCell *cell)
 {
     if (cell->cotangent)

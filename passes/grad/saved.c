@@ -76,8 +76,8 @@ static void find_roots(DtReverse *r)
         root_of_op(r, func->ops.at[i]);
 }
 
-/* Whether everything that gradients need of a value can be computed from the result of op, its only
- * reader. */
+/* Whether the result of op, the value's only reader, can be saved in place of the value: gradients
+ * need the value for nothing but computing that result. */
 static bool can_move(const DtReverse *r, const DtOp *op, const DtCell *in)
 {
     return in->root == in && cell_of(r, op->out[0])->root == in && !in->needed && !in->is_result &&
@@ -91,7 +91,8 @@ static void move_root(DtReverse *r, DtCell *from, DtCell *to)
             r->cells.at[c]->root = to;
 }
 
-/* Whether the relabel merges axes in another order than they have in memory. */
+/* Whether the relabel merges axes that are not neighbours in that order in its operand, so that it
+ * moves elements in memory. */
 static bool turns(const DtOp *op)
 {
     bool does = false;
@@ -128,7 +129,9 @@ static void move_to_sums(DtReverse *r)
     }
 }
 
-/* Decides which of the values that the backward function needs are saved. */
+/* Decides which values are saved for the backward function: those that it needs and cannot
+ * recompute from inputs, constants and draws. Marks values as derived that cheap ops compute from
+ * saved ones. */
 static void choose_saved(DtReverse *r)
 {
     find_roots(r);
@@ -169,7 +172,8 @@ static const char *renamed_axis(const DtReverse *r, const DtCell *cell)
     return dt_intern_printf("%s.in.%s", loop->axis, loop->label != NULL ? loop->label : "loop");
 }
 
-/* The type of a saved value outside the body. */
+/* Returns the type of a saved value outside the body: the loop's axis, if it has it, has another
+ * name there. */
 static const DtType *saved_type(const DtReverse *r, const DtCell *cell)
 {
     const DtType *type = cell->primal->type;
@@ -202,8 +206,9 @@ static uint32_t index_of_op(const DtReverse *r, const DtOp *op)
     return i;
 }
 
-/* For a call in a function that is differentiated as a whole: the forward function returns the
- * callee's extra values too. */
+/* Copies op into bwd. A call in a function that is differentiated as a whole becomes a call of the
+ * callee's forward function, whose results include the extra values that the callee's backward
+ * function needs. */
 static DtOp *recompute(DtReverse *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     const DtDerivative *d = op->kind == DT_OP_CALL ? r->of_op[index_of_op(r, op)] : NULL;
@@ -216,7 +221,8 @@ static DtOp *recompute(DtReverse *r, DtBuilder *b, const DtOp *op, DtValue *cons
     return call;
 }
 
-/* The value of a cell in the backward function. Ops that compute it are appended as needed. */
+/* Returns the value of a cell in the backward function. Unless it is saved, appends the ops that
+ * compute it again. */
 static DtValue *materialise(DtReverse *r, DtCell *cell)
 {
     if (cell->made != NULL)
@@ -241,7 +247,8 @@ static DtValue *materialise(DtReverse *r, DtCell *cell)
     return cell->made;
 }
 
-/* The cell that an input of bwd stands for; NULL for the cotangents and other values. */
+/* Returns the cell whose placeholder this input of bwd is; NULL for cotangents and values of
+ * ops. */
 static DtCell *behind(const DtReverse *r, const DtValue *value)
 {
     if (value->op != NULL || value->index < r->n_seeds)
@@ -288,8 +295,8 @@ static void replace_placeholders(DtReverse *r)
     }
 }
 
-/* Where the forward function gets the saved value: extras are numbered after the results of
- * func. */
+/* Says where the forward function gets a saved value: an input, a result of func, or an extra
+ * result, which are numbered after the results of func. Counts the extra ones in *n_extra. */
 static DtSaved origin(const DtReverse *r, const DtCell *cell, uint32_t *n_extra)
 {
     const DtFunc *func = r->func;

@@ -3,8 +3,8 @@
  * and dw = dy @m x; batch axes stay batch axes. */
 #include "passes/grad/diff.h"
 
-/* The cotangent of one operand of a dot, given the other: contracts over the axes that only `other`
- * has. */
+/* Returns the cotangent of one operand of a product (dot), given the other operand: multiplies the
+ * result's cotangent by it and sums over the axes that the operand does not have. */
 static DtValue *dot_operand(DtVjp *v, const DtType *type, DtValue *other)
 {
     DtValue *g = dt_graph_cast(&v->b, v->cotangent[0], other->type->dtype);

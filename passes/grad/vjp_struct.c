@@ -16,7 +16,8 @@
 #include "base/intern.h"
 #include "passes/loops.h"
 
-/* The value that bwd's saved operand i is, for a call of d->func by v->op. */
+/* Returns what v->op passes to the backward function of d as its saved operand i: an operand of the
+ * call, a result of it, or an extra result of the forward function. */
 static DtValue *saved_operand(DtVjp *v, const DtDerivative *d, uint32_t i)
 {
     const DtSaved saved = d->bwd->saved.at[i];
@@ -77,7 +78,8 @@ static DtValue *operand(Backward *l, DtValue *value, const DtType *inside, const
     return dt_graph_arg(l->step, inside, name);
 }
 
-/* The kind of input i of the body: 0 iteration, 1 carried, 2 invariant, 3 stacked. */
+/* Returns which kind of input of the body input i is: 0 the iteration's number, 1 carried, 2
+ * invariant, 3 stacked. */
 static int role(const DtLoop *loop, uint32_t i)
 {
     return i == 0 ? 0 : i <= loop->n_carried ? 1 : i <= loop->n_carried + loop->n_invariant ? 2 : 3;
@@ -148,7 +150,9 @@ static void add_stacked(Backward *l)
         }
 }
 
-/* The step: one call of the body's bwd, sums of invariants' cotangents. */
+/* Fills the body of the backward loop: it calls the backward function of the forward body, adds the
+ * cotangents of invariants to carried sums, and returns the cotangents of carried and stacked
+ * values. */
 static void fill_step(Backward *l)
 {
     const DtFunc *bwd = l->d->bwd;

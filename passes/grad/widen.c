@@ -42,8 +42,8 @@ static bool widens(const DtOp *op)
            is_narrow(op->in[0]->type);
 }
 
-/* The flag of result `index` of the called function or the loop's body; NULL for carried
- * results. */
+/* Returns the flag for result `index` of the function that op calls, or of the loop's body; NULL if
+ * op has no function, or carries the result to the next iteration. */
 static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
 {
     if (op->kind != DT_OP_CALL && (op->kind != DT_OP_LOOP || index < op->loop->n_carried))
@@ -51,7 +51,8 @@ static bool *inner(const Widen *w, const DtOp *op, uint32_t index)
     return &w->result[dt_graph_number(w->module, op->func)][index];
 }
 
-/* Marks the results of calls and loops through which the value, a gradient, passes unchanged. */
+/* If the value, a gradient, is a result of a call or loop, marks that result in the called
+ * function, and so on inside of that. Casts on the way are skipped. */
 static void reach(Widen *w, const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_CAST)
@@ -68,7 +69,8 @@ static void reach(Widen *w, const DtValue *value)
 
 /* ---- which results can be wide ---- */
 
-/* Whether the value, which has one reader, can be computed in f32. */
+/* Whether the value, which has 16 bits and a single reader, can be computed in f32 instead: by a
+ * product, a sum, a scatter_add, a call, or by leaving out a cast. */
 static bool can_be_wide(const Widen *w, const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -127,7 +129,8 @@ static void look_at_all(Widen *w)
     }
 }
 
-/* The values that entries "grad" write to stores of gradients. */
+/* Marks the values that entries "grad" write to stores of gradients, and the results of calls and
+ * loops from which they come. */
 static void reach_gradients(Widen *w)
 {
     for (const DtEntryPoint *grad = NULL; (grad = dt_entry_next(w->module, DT_ENTRY_GRAD, grad));) {
@@ -142,7 +145,8 @@ static void reach_gradients(Widen *w)
 
 /* ---- doing it ---- */
 
-/* The value in f32: itself, or the operand of the cast that rounds it. */
+/* Returns the value in f32: an operand of a cast that rounded it, or the value itself with a new
+ * dtype. Operands of sums are widened as well. */
 static DtValue *wide(DtValue *value)
 {
     DtOp *op = value->op;
@@ -165,7 +169,8 @@ static void replace(DtFunc *func, const DtValue *old, DtValue *new)
             func->results.at[i] = new;
 }
 
-/* Whether the value is a gradient that func returns to its caller or writes to a store. */
+/* Whether the value is a result of func that was marked as a gradient (a caller passes it on, or an
+ * entry writes it to a store). */
 static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
 {
     const DtFunc *func = w->module->funcs.at[f];
@@ -175,7 +180,8 @@ static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
     return false;
 }
 
-/* Removes casts of values that the function can compute in f32, and widens its results. */
+/* Removes casts to f32 of values that the function can compute in f32, and widens its marked
+ * results. Returns whether anything changed. */
 static bool widen_func(const Widen *w, uint32_t f)
 {
     DtFunc *func = w->module->funcs.at[f];

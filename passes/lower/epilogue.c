@@ -51,7 +51,7 @@ typedef struct Epilogues {
     bool deep;
     DtExact *number;         /* by value id */
     DtExact sum;             /* x + v */
-    int sign;                /* of it */
+    int sign;                /* the sign of that sum: -1, 0 or 1 */
 } Epilogues;
 
 /* ---- the meaning of rows ---- */
@@ -132,8 +132,8 @@ static bool is_zero(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST && value->op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One operand is zero, the other
- * is x + v. */
+/* Evaluates a comparison or maximum of which one operand is zero and the other is x + v, whose sign
+ * e->sign gives. Other operands give an unknown number. */
 static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
 {
     const bool zero = is_zero(op->in[0]);
@@ -145,7 +145,8 @@ static DtExact decide(const Epilogues *e, const DtOp *op, DtExact a, DtExact b)
                                  : dt_exact_number(op->kind == DT_OP_LT ? more > 0 : more >= 0);
 }
 
-/* A cast of a float leaves its value; a cast of a boolean gives 1 or 0. */
+/* Evaluates a cast: one of a float leaves its value, one of a boolean gives 1 or 0. Others give an
+ * unknown number. */
 static DtExact cast(const DtOp *op, DtExact x)
 {
     const DtDtype from = op->in[0]->type->dtype;
@@ -171,7 +172,7 @@ static DtExact compute(const Epilogues *e, const DtOp *op)
     }
 }
 
-/* Whether few ops compute the value from numbers alone. */
+/* Whether the value is computed by at most `depth` nested ops from constants alone. */
 static bool is_constant(const DtOp *op, uint32_t depth)
 {
     bool is = op->kind == DT_OP_CONST || (depth > 0 && dt_op_is_pointwise(op->kind));
@@ -204,7 +205,9 @@ static void draw(Epilogues *e, const Leaves *leaves, uint64_t seed)
     }
 }
 
-/* Whether the ops compute the row's function of x, v and m. */
+/* Whether the compared ops compute the row's function of x (the product's result), v (the vector)
+ * and m (the matrix), and x + v in aux. Evaluates both in exact arithmetic on random numbers, for
+ * each sign of x + v. */
 static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtValue *result)
 {
     uint32_t products = 0;
@@ -230,7 +233,9 @@ static bool means(Epilogues *e, const Row *row, const Leaves *leaves, const DtVa
 
 /* ---- which ops ---- */
 
-/* Whether the op that makes the value is among the ops being compared. */
+/* Whether the op that makes the value is to be among the compared ops: it is computed from the
+ * product, or (deep) from the matrix alone. No product may have taken it, and there must be room
+ * for it. */
 static bool goes_inside(const Epilogues *e, const DtValue *value)
 {
     const uint32_t at = e->f->position[value->id];
@@ -241,8 +246,8 @@ static bool goes_inside(const Epilogues *e, const DtValue *value)
             !dt_op_is_inline(value) && same_axes(value->type, e->dot->out[0]->type));
 }
 
-/* Marks the ops between the product and value as compared; returns the values that they read from
- * outside. */
+/* Adds the ops between the product and value to the compared ops (e->tried, e->inside), and the
+ * values that they read from elsewhere to leaves. */
 static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
 {
     const uint32_t at = e->f->position[value->id];
@@ -266,7 +271,8 @@ static void mark(Epilogues *e, const DtValue *value, Leaves *leaves)
     *leaf = value;
 }
 
-/* Values made inside that other ops read are written to memory next to the result. */
+/* If other ops read the value, which a compared op makes, it has to be written to memory next to
+ * the result (leaves->aux). There can be only one of these. */
 static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leaves)
 {
     bool outside = e->f->is_result[value->id];
@@ -278,8 +284,8 @@ static void look_outside(const Epilogues *e, const DtValue *value, Leaves *leave
     leaves->aux = value;
 }
 
-/* A vector has just the axes that the result has of one operand, its neighbours in memory among
- * them. */
+/* Whether the vector has exactly the axes that the result has of one operand of the product, the
+ * innermost axis of the result among them. */
 static bool fits_vector(const DtOp *dot, const DtValue *vector, const DtType *result)
 {
     const DtType *type = vector->type;
@@ -310,7 +316,8 @@ static bool fits(const Epilogues *e, const Leaves *leaves, const DtValue *result
                                 fits_vector(e->dot, leaves->vector, type)));
 }
 
-/* Whether the value would be in memory in any case, because an op that is no kernel reads it. */
+/* Whether the value is in memory in any case, because it is a result or an op that is no kernel
+ * reads it. */
 static bool stays(const Epilogues *e, const DtValue *value)
 {
     bool lies = e->f->is_result[value->id];
@@ -356,8 +363,8 @@ static const Row *match(Epilogues *e, uint32_t end, bool deep)
     return NULL;
 }
 
-/* Lists the ops that are computed from the product element by element, as many as there is room
- * for. */
+/* Lists in e->at the ops that are computed from the product element by element, as many as there is
+ * room for, and marks them as reached. */
 static void reach(Epilogues *e, uint32_t first)
 {
     e->n = 0;
@@ -388,7 +395,8 @@ static void join(Epilogues *e, const char *text, uint32_t n, const uint32_t *at,
     }
 }
 
-/* Finds the row that covers the most ops. */
+/* Finds the row of ir/epilogues.def that covers the most ops after the product at position `first`.
+ * ret_product: the product with these ops. False if no row fits. */
 static bool join_maps(Epilogues *e, uint32_t first, DtFuseProduct *ret_product)
 {
     uint32_t ops[DT_EPILOGUE_OPS], n = 0;

@@ -45,10 +45,14 @@ typedef struct Fuse {
     DtFuseRows *rows;   /* by group */
     uint32_t *group_of; /* by value id: group of its op; UINT32_MAX: an input */
     bool *outside;      /* by value id: a result, or another group reads it */
-    DtValue **now;      /* by value id: the value in func that has taken its place; NULL: itself */
-    DtValue **copy;     /* by value id: in the kernel being made */
+    /* by value id: the result of a kernel that has taken the value's place in func; NULL: none
+     * has */
+    DtValue **now;
+    /* by value id: the copy or argument that stands for the value in the kernel being made */
+    DtValue **copy;
     DT_VEC(uint32_t) copied; /* ids of the values that have a copy */
-    DtFuseRecompute **recomputed; /* by value id */
+    /* by value id: the groups that compute the value again instead of reading it */
+    DtFuseRecompute **recomputed;
     DtValue *const **operands; /* by value id: the operands of the op that makes it, before kernels
                                 * were made */
     bool *is_dead;      /* by position in func->ops: no op reads the op's results */
@@ -69,7 +73,8 @@ static void keep_copy(Fuse *f, const DtValue *value, DtValue *copy)
     DT_PUSH(f->scratch, f->copied, value->id);
 }
 
-/* The kernel's argument for a value that it reads from memory. */
+/* Returns the kernel's argument for a value that it reads from memory; adds the argument, and the
+ * value to the kernel's operands, if there is none yet. */
 static DtValue *argument(Fuse *f, Kernel *k, DtValue *value)
 {
     if (!f->copy[value->id]) {
@@ -111,7 +116,8 @@ static DtValue *recompute(Fuse *f, Kernel *k, const DtValue *value, uint32_t gro
     return op->out[0];
 }
 
-/* Moves the op into the kernel. */
+/* Moves the op into the kernel, with operands that are values of the kernel. Its results become
+ * results of the kernel if other groups read them. */
 static void move_op(Fuse *f, Kernel *k, DtOp *op, uint32_t group)
 {
     DtValue **in = DT_NEW_ARRAY(f->arena, DtValue *, op->n_in + 1);
@@ -155,8 +161,8 @@ static void make_kernel(Fuse *f, DtOp *const *ops, uint32_t n, uint32_t group)
 
 /* ---- one function ---- */
 
-/* Marks a value as needed by `group`; if the group recomputes the value, marks the value's operands
- * instead. */
+/* Marks a value as needed, and as stored in memory (f->outside) if another group computes it. If
+ * `group` recomputes the value, marks the operands of its op instead. */
 static void need(Fuse *f, const DtValue *value, uint32_t group, bool *needed)
 {
     if (!is_recomputed(f, value, group)) {
@@ -200,7 +206,8 @@ static void keep_op(Fuse *f, DtOp *op)
     DT_PUSH(f->arena, f->func->ops, op);
 }
 
-/* Removes cheap ops whose readers all recompute them in kernels. */
+/* Removes cheap ops whose results no op reads any more, since their readers compute them again
+ * inside kernels. */
 static void drop_unread(Fuse *f)
 {
     DtFunc *func = f->func;
@@ -351,7 +358,8 @@ static bool has_product(const DtFunc *func)
     return false;
 }
 
-/* Gives a called function with a product a fused copy, whose loops have bodies of their own. */
+/* Gives each called function that contains a product a copy to be fused (DtFunc.fused), whose loops
+ * have bodies of their own. */
 static void copy_called(const DtFunc *func)
 {
     for (uint32_t k = 0; k < func->ops.n; k++) {
@@ -399,8 +407,8 @@ static void draw_in_tiles(const DtFunc *func, DtArena *scratch)
     }
 }
 
-/* Fuses the copy of a called function and the bodies of its loops, which follow it in the
- * module. */
+/* Fuses the ops of a called function's copy and of the bodies of its loops, which follow it in the
+ * module, into kernels. */
 static void fuse_called(DtFunc *called, const DtPassContext *context, int64_t spare,
                         DtArena *scratch, Funcs *made)
 {

@@ -12,7 +12,8 @@ bool dt_fuse_listed(const char *axis, const char *const *list, uint32_t n)
     return false;
 }
 
-/* Whether the axes of type are exactly these axes of the group's space. */
+/* Whether the type has exactly these axes of the group's index space: all, the inner ones, or the
+ * outer ones. */
 bool dt_fuse_has_axes(const DtType *type, const DtFuseGroup *g, DtFuseAxes axes)
 {
     uint32_t n = 0;
@@ -43,13 +44,14 @@ bool dt_fuse_leaves(const DtFusion *f, const DtValue *value, uint32_t a, uint32_
 
 /* ---- bytes moved ---- */
 
-/* Bytes of a rank's part of a value. */
+/* Returns the bytes of a rank's part of a value. */
 int64_t dt_fuse_bytes(const DtType *type, const DtMesh *mesh)
 {
     return dt_type_local_elements(type, mesh) * (int64_t)dt_dtype_size(type->dtype);
 }
 
-/* Bytes of a value in memory at its first request since n_seen changed; else 0. */
+/* Returns the bytes of a value in memory if this is the first call for it since f->n_seen changed;
+ * else 0, so that each value counts once. */
 static int64_t count(DtFusion *f, const DtValue *value)
 {
     if (f->seen[value->id] == f->n_seen || dt_op_is_inline(value))
@@ -58,7 +60,8 @@ static int64_t count(DtFusion *f, const DtValue *value)
     return dt_fuse_bytes(value->type, &f->func->module->mesh);
 }
 
-/* By how many bytes the union of both moves less than the two alone. */
+/* Returns by how many bytes the union of groups a and b reads and writes less than a and b as
+ * separate kernels. */
 int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
@@ -82,7 +85,8 @@ int64_t dt_fuse_saved(DtFusion *f, uint32_t a, uint32_t b)
     return saved;
 }
 
-/* The value whose memory `value` shares. */
+/* Returns the value whose memory `value` shares through views; the value itself if it is no
+ * view. */
 static const DtValue *stored(const DtValue *value)
 {
     while (value->op && dt_op_info[value->op->kind].data == DT_DATA_VIEW && value->op->n_in == 1)
@@ -181,7 +185,8 @@ void dt_fuse_measure(DtFusion *f)
     }
 }
 
-/* Whether all readers before position of a value that group a computes can be delayed too. */
+/* Whether all groups that read the value of group a before the position, except b, can be delayed
+ * too. Adds the bytes that become live at the position thereby to *ret_bytes. */
 static bool readers_wait(DtFusion *f, const DtValue *value, uint32_t a, uint32_t b,
                          uint32_t position, int64_t *ret_bytes)
 {
@@ -228,8 +233,8 @@ bool dt_fuse_waits(DtFusion *f, uint32_t a, uint32_t b, int64_t *ret_beside)
                                           f->spare + f->peak - f->live[to->last]);
 }
 
-/* Sets axis to the one along which neighbouring elements of one more value of full size lie. False:
- * for earlier values it was another axis. */
+/* Notes in *axis along which axis neighbouring elements of the value are in memory, if the value
+ * has the full size of the group's index space. False if *axis was another one before. */
 static bool look(const DtFusion *f, const DtFuseGroup *joined, const DtValue *value,
                  const char **axis)
 {

@@ -39,7 +39,8 @@ static void number_tree(DtFusion *f)
     }
 }
 
-/* Whether b reads, from outside of a and b, an op that is below an op of a in the tree. */
+/* Whether b reads, through an op outside of a and b, an op of a: it reads an op that is below an op
+ * of a in the tree of latest operands. */
 static bool hangs_below(const DtFusion *f, uint32_t a, uint32_t b)
 {
     const DtFuseGroup *above = &f->groups[a], *group = &f->groups[b];
@@ -120,7 +121,7 @@ static void take_out(DtFusion *f, uint32_t g)
     f->before[f->next[g]] = f->before[g];
 }
 
-/* In the list, puts b where a is now. */
+/* Puts b into the list of groups in the place of a, which leaves it. */
 static void take_place(DtFusion *f, uint32_t b, uint32_t a)
 {
     f->next[b] = f->next[a];
@@ -135,7 +136,8 @@ static int by_label(const void *x, const void *y)
     return a->label < b->label ? -1 : a->label > b->label;
 }
 
-/* Moves the groups between a and b that b depends on before a, in their order. */
+/* Moves the groups that the last search found between a and b, which b depends on, before a in the
+ * list, in their order. */
 static void reorder(DtFusion *f, uint32_t a)
 {
     DtFusePlaced *placed = f->placed;

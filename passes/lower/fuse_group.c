@@ -95,7 +95,8 @@ static bool same_inner(const DtFuseGroup *a, const DtFuseGroup *b)
 
 static bool reduces(const DtFuseGroup *g) { return g->rows || g->columns; }
 
-/* The index space of an op, as a type. */
+/* Returns the index space of an op, over which its kernel loops: the type of what it reduces, or of
+ * its result. */
 static const DtType *space_of(const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE ? op->in[0]->type : op->out[0]->type;
@@ -138,8 +139,8 @@ static uint32_t count_ops(DtFusion *f, uint32_t a, uint32_t b)
     return n;
 }
 
-/* Finds the space of the union: that of the group that reduces, or else the larger one. False: the
- * spaces do not fit. */
+/* Sets ret_union's index space: that of the group that reduces, or else the larger one. False if
+ * the spaces of a and b do not fit. */
 static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_union)
 {
     const DtFuseGroup *from = &f->groups[a], *to = &f->groups[b];
@@ -171,8 +172,8 @@ static bool spaces_fit(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_uni
     return true;
 }
 
-/* Whether index maps of the union read operands from memory only: they read at other indices than
- * the kernel computes. */
+/* Whether the union's gathers and other ops that read elements at computed indices read values from
+ * outside of it. A kernel has its own values only at its present index. */
 static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
@@ -188,7 +189,8 @@ static bool maps_read_outside(const DtFusion *f, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Whether no value of full size in the union is read outside or is a result. */
+/* Whether all values of full size that the union computes stay inside of it: no other group reads
+ * one, and none is a result. */
 static bool is_closed(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++) {
@@ -218,7 +220,8 @@ static bool reads_after_rows(const DtFusion *f, const DtOp *op, uint32_t a, uint
     return false;
 }
 
-/* Marks sums over rows and values computed from them. */
+/* Marks in f->after_rows the union's sums over rows and the values computed from them, which a
+ * kernel knows only after its last row. */
 static void mark_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     for (uint32_t side = 0; side < 2; side++)
@@ -239,8 +242,9 @@ static void mark_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32
     }
 }
 
-/* Whether values known after the rows are no larger than a row, and no row reads them; all other
- * values with a row's axes only are computed for each row. */
+/* Whether a kernel can compute the union row by row: values known only after the last row are no
+ * larger than a row, and no row reads them. Other values of the size of a row must be cheap, since
+ * every row computes them again. */
 static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined, uint32_t a,
                                    uint32_t b)
 {
@@ -267,8 +271,8 @@ static bool columns_are_after_rows(const DtFusion *f, const DtFuseGroup *joined,
     return elements <= f->limits->row_sums_most;
 }
 
-/* Whether rows are short; or so many that parallelism over rows suffices; or no value of full size
- * is stored. */
+/* Whether a kernel may take a whole row per step: rows are short; or there are so many that rows
+ * alone give enough parallelism; or no value of full size is stored. */
 static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -280,7 +284,8 @@ static bool rows_fit(const DtFusion *f, const DtFuseGroup *joined, uint32_t a, u
     return rows >= f->limits->few_rows || row <= f->limits->long_row || is_closed(f, joined, a, b);
 }
 
-/* Whether one kernel can do the union's reductions of columns. */
+/* Whether one kernel can do the union's reductions of columns, column by column (joined->apart is
+ * set) or row by row. */
 static bool columns_fit(const DtFusion *f, DtFuseGroup *joined, uint32_t a, uint32_t b)
 {
     joined->apart = !joined->rows && is_closed(f, joined, a, b);
@@ -307,7 +312,8 @@ static void merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup joined)
     dt_fuse_joined(f, a, b, keep);
 }
 
-/* Whether a and b can be one kernel. b reads a, or comes after it. */
+/* Whether groups a and b can be one kernel, which ret_joined describes. b must read a, or come
+ * after it. */
 static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     return spaces_fit(f, a, b, ret_joined) && maps_read_outside(f, a, b) &&
@@ -315,15 +321,16 @@ static bool can_merge(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_join
            (!ret_joined->rows || rows_fit(f, ret_joined, a, b)) && !dt_fuse_makes_cycle(f, a, b);
 }
 
-/* Whether the merge of a and b is possible and saves bytes. b reads a, or comes after it. */
+/* Whether the merge of groups a and b is possible and saves memory traffic; ret_joined describes
+ * the kernel. b must read a, or come after it. */
 static bool pays(DtFusion *f, uint32_t a, uint32_t b, DtFuseGroup *ret_joined)
 {
     const int64_t saved = dt_fuse_saved(f, a, b);
     return saved > 0 && can_merge(f, a, b, ret_joined) && dt_fuse_alike(f, ret_joined, a, b, saved);
 }
 
-/* Merges op i's group with groups of its operands. all: also if other groups read the operand
- * too. */
+/* Merges the group of op number i with groups of its operands where that saves bytes. all: also
+ * where other groups read the operand too. */
 static void merge_operands(DtFusion *f, uint32_t i, bool all)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -338,7 +345,8 @@ static void merge_operands(DtFusion *f, uint32_t i, bool all)
     }
 }
 
-/* Whether values of this type are large compared with the points of g. */
+/* Whether values of this type have at least 1/DT_FUSE_LARGE of the elements over which the kernel
+ * of g loops. */
 static bool is_large(const DtFusion *f, const DtType *type, const DtFuseGroup *g)
 {
     const DtMesh *mesh = &f->func->module->mesh;
@@ -360,7 +368,8 @@ static void merge_if_it_pays(DtFusion *f, uint32_t a, uint32_t b)
     f->groups[a < b ? a : b].beside += beside;
 }
 
-/* Merges groups that read value, each with some of the readers just before it. */
+/* Merges groups that read the same value where that saves bytes: each with up to TRIES of the
+ * readers just before it. */
 static void merge_readers(DtFusion *f, const DtValue *value)
 {
     const uint32_t *readers = f->readers + f->reader[value->id],
@@ -381,7 +390,8 @@ static void merge_readers(DtFusion *f, const DtValue *value)
 
 /* ---- all ---- */
 
-/* Fills the index of readers, with one entry for each operand. */
+/* Fills f->readers, which lists for each value the ops that read it (once for each operand), and
+ * marks the function's results. */
 static void index_readers(DtFusion *f)
 {
     const DtFunc *func = f->func;
@@ -410,7 +420,8 @@ static void index_readers(DtFusion *f)
             f->readers[at[value->id]++] = i;
 }
 
-/* The axes over which the group sums row by row: its outer axes. None: rows.n is 0. */
+/* Returns the axes over which the group sums row by row: its outer axes if it sums over rows, else
+ * none (n is 0). */
 static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
 {
     DtFuseRows rows = {.product = g->product};
@@ -423,7 +434,8 @@ static DtFuseRows rows_of(const DtFusion *f, const DtFuseGroup *g)
     return rows;
 }
 
-/* Makes a product and its epilogue a group, with which no other group is merged. */
+/* Makes a product and its epilogue one group, with which no other group is merged. Leaves them
+ * apart if the first op after the product depends on it in another way, too. */
 static void join_product(DtFusion *f, const DtFuseProduct *product)
 {
     for (uint32_t i = 1; i < product->n; i++) {
@@ -441,8 +453,8 @@ static void join_product(DtFusion *f, const DtFuseProduct *product)
     }
 }
 
-/* Joins ops to groups. first: from the last op to the first, values with one reader before all
- * others. */
+/* Groups all ops. first: goes from the last op to the first, and merges with values that have one
+ * reader before all others; else goes from the first op to the last. */
 static void group(DtFusion *f, const DtFuseProduct *products, uint32_t n_products, bool first)
 {
     const uint32_t n = f->func->ops.n;

@@ -68,8 +68,9 @@ typedef struct DtFusion {
     DtFuseRecompute **recomputed;       /* by value id: groups that recompute it */
 } DtFusion;
 
-/* What op i waits for: operand j and, after the operands, the previous sum over stages, since all
- * stages must do these sums in the same order. NULL: j is past the end. */
+/* Returns value number j that op i waits for: its operands and then, for a sum over stages, the
+ * previous sum over stages, since all stages must do these sums in the same order. NULL if j is
+ * past the end. */
 static inline DtValue *dt_fuse_awaited(const DtFusion *f, uint32_t i, uint32_t j)
 {
     const DtOp *op = f->func->ops.at[i];
@@ -119,13 +120,14 @@ void dt_fuse_begin_order(DtFusion *f);
 /* Whether b, which reads a, also depends on a through another group; otherwise `found` has all
  * groups between them on which b depends. */
 bool dt_fuse_makes_cycle(DtFusion *f, uint32_t a, uint32_t b);
-/* The same for paths that avoid group `but`. */
+/* Like dt_fuse_makes_cycle, for dependences that do not go through group `but`. */
 bool dt_fuse_depends(DtFusion *f, uint32_t a, uint32_t b, uint32_t but);
 /* Records that groups a and b, which comes after a, are one now, called `keep`; `found` is from
  * their search. */
 void dt_fuse_joined(DtFusion *f, uint32_t a, uint32_t b, uint32_t keep);
 
-/* fuse_recompute.c: fills `again`. */
+/* fuse_recompute.c: finds values that groups should compute again instead of reading, and fills
+ * f->recomputed. */
 void dt_fuse_recompute(DtFusion *f);
 /* Bytes that all kernels together read and write. */
 int64_t dt_fuse_moved(DtFusion *f);

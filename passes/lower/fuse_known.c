@@ -90,8 +90,9 @@ static Known known_of(const DtFunc *func, DtArena *scratch)
     return k;
 }
 
-/* Whether op is a known sum on which a value after products depends. The sum must be small compared
- * with its operands, and these with that value (FEW). */
+/* Whether op is a sum that is known before any product and on which a value after products depends.
+ * The sum must have FEW times fewer elements than its operand, and that FEW times fewer than the
+ * largest value after products. */
 static bool is_sum(const Known *k, const DtOp *op)
 {
     return op->kind == DT_OP_REDUCE && k->known[op->out[0]->id] && k->waited[op->out[0]->id] &&
@@ -99,7 +100,8 @@ static bool is_sum(const Known *k, const DtOp *op)
            elements(k, op->in[0]) * FEW <= k->most;
 }
 
-/* Whether the value is a map over all points that the sum adds up. */
+/* Whether the value is a cheap elementwise function with the same axes as the operand that the sum
+ * adds up. */
 static bool is_map(const DtValue *value, const DtOp *sum)
 {
     const DtType *type = sum->in[0]->type;
@@ -110,7 +112,8 @@ static bool is_map(const DtValue *value, const DtOp *sum)
     return is;
 }
 
-/* Whether an op that is not known reads the value, or a map from which the value is computed. */
+/* Whether an op that depends on products reads the value, or a value from which elementwise ops
+ * compute it (at most `depth` of them in a row). */
 static bool is_shared(const Known *k, const DtValue *value, const DtOp *sum, uint32_t depth)
 {
     const bool map = is_map(value, sum) && depth > 0;
@@ -233,7 +236,8 @@ static DtFuseKnown made_of(const Known *k, const DtFusion *f, const DtFuseKnown 
     return is;
 }
 
-/* Whether only known sums, or values computed for them, read the op. */
+/* Whether the op's result is read by sums that are known before any product, or by ops that only
+ * serve these, and by nothing else. */
 static bool is_for_sums(const DtFusion *f, const DtFuseKnown *known, const DtOp *op)
 {
     const uint32_t id = op->out[0]->id;

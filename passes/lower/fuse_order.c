@@ -3,7 +3,8 @@
  * one whose results are needed first. */
 #include "passes/lower/fuse_internal.h"
 
-/* The groups that may come next, as a heap: the one that is due first is on top. */
+/* The groups that may run next, as a heap: the one with the smallest `due` (position by which it is
+ * needed) is on top. */
 typedef struct Ready {
     const DtFuseGroup *groups;
     uint32_t *at, n;
@@ -31,7 +32,7 @@ static uint32_t pop_ready(Ready *r)
     return top;
 }
 
-/* Reads of values that other groups make, one for each operand: into ret_count[group]. */
+/* Counts in ret_count[group] the operands of the group's ops that other groups make. */
 static void count_waits(const DtFusion *f, uint32_t *ret_count)
 {
     const DtValue *value;
@@ -43,8 +44,8 @@ static void count_waits(const DtFusion *f, uint32_t *ret_count)
         }
 }
 
-/* Whether the op is a product that is much larger than its operands: the windows' gradient of a
- * convolution. */
+/* Whether the op is a product that is much larger than its operands, as the gradient of a
+ * convolution with respect to its windows is. */
 static bool swells(const DtFusion *f, const DtOp *op)
 {
     if (op->kind != DT_OP_DOT)
@@ -55,9 +56,9 @@ static bool swells(const DtFusion *f, const DtOp *op)
     return dt_fuse_bytes(op->out[0]->type, mesh) > 2 * operands;
 }
 
-/* The position at which a group should run: that of its last op. A product that is larger than its
- * operands runs just before its first reader, so that the windows for the other gradient of a
- * convolution are dead by then. */
+/* Returns twice the position of the group's last op, plus one. A product that is larger than its
+ * operands gets twice that of its first reader, and so runs just before it, so that the windows for
+ * the other gradient of a convolution are dead by then. */
 static uint32_t due(const DtFusion *f, const DtFuseGroup *group)
 {
     const DtOp *op = f->func->ops.at[group->ops.at[0]];

@@ -55,7 +55,8 @@ static int64_t bytes_of(const DtFusion *f, const DtValue *value)
 
 /* ---- readers of values ---- */
 
-/* Whether the group reads the value from memory, for its own ops or for ops that it recomputes. */
+/* Whether the group reads the value from memory, for its own ops or for ops that it recomputes: it
+ * neither computes the value nor recomputes it. */
 static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
 {
     for (uint32_t r = f->reader[value->id]; r < f->reader[value->id + 1]; r++) {
@@ -67,7 +68,8 @@ static bool reads(const DtFusion *f, const DtValue *value, uint32_t group)
     return false;
 }
 
-/* Whether an op outside of the value's own group reads the value from memory. */
+/* Whether the value has to be written to memory: it is a result, or another group reads it without
+ * recomputing it. */
 static bool is_written(const DtFusion *f, const DtValue *value)
 {
     const uint32_t own = f->group_of[f->position[value->id]];
@@ -100,8 +102,8 @@ static bool is_map(const DtFusion *f, const DtValue *value)
 
 static bool make(Attempt *a, const DtValue *value, uint32_t depth);
 
-/* Whether the value has few elements compared with the group's points, so that storing it is
- * cheap. */
+/* Whether the value has few elements (at most 1/DT_FUSE_LARGE) compared with the index space of the
+ * group, so that storing it is cheap. */
 static bool is_row(const Attempt *a, const DtValue *value)
 {
     const DtMesh *mesh = &a->f->func->module->mesh;
@@ -110,8 +112,8 @@ static bool is_row(const Attempt *a, const DtValue *value)
                dt_type_local_elements(a->f->groups[a->group].full, mesh);
 }
 
-/* Adds what the copy needs for one operand; false: the operand is no value that the group can
- * have. */
+/* Adds one operand of a copied op to the attempt: it is known already, the group computes it too
+ * (a->made), or it reads it from memory (a->read). False if neither is possible. */
 static bool take(Attempt *a, const DtValue *value, uint32_t depth)
 {
     const DtFusion *f = a->f;
@@ -177,7 +179,7 @@ static void keep(const Attempt *a)
 
 /* ---- one value in all groups ---- */
 
-/* How many groups read the value from memory; more than MOST count as MOST + 1. */
+/* The groups that read a value from memory; n is MOST + 1 if there are more than MOST. */
 typedef struct Readers {
     uint32_t at[MOST + 1], n;
 } Readers;
@@ -204,8 +206,8 @@ static Readers readers_of(const DtFusion *f, const DtValue *value)
     return readers;
 }
 
-/* Whether recomputing the value in each of these groups makes writing it unnecessary, at a cost
- * below the savings. */
+/* Whether recomputing the value in each of these groups makes writing it unnecessary, and reads
+ * fewer bytes than that saves. ret_attempts: what each group would compute and read. */
 static bool all_may(DtFusion *f, const DtValue *value, const Readers *readers,
                     Attempt *ret_attempts)
 {
@@ -238,7 +240,7 @@ static void look_at(DtFusion *f, const DtValue *value)
             keep(&attempts[k]);
 }
 
-/* Smaller values are not worth the analysis. */
+/* Whether the value has so many bytes that recomputing it is worth the analysis. */
 static bool is_large(const DtFusion *f, const DtValue *value)
 {
     enum { LARGE = 1 << 8 }; /* bytes */

@@ -37,7 +37,8 @@ static const uint32_t at_end = UINT32_MAX;
 
 /* ---- readers of values, places of results ---- */
 
-/* Lists the readers of values. An op that starts communication reads its operands until its
+/* Finds the readers of each value: how often it is read (m->reads), by which op last (m->last), and
+ * the `done` of asynchronous results. An op that starts communication reads its operands until its
  * `done`. */
 static void list_reads(DtMemory *m)
 {
@@ -103,7 +104,8 @@ static void write_over(DtMemory *m)
     }
 }
 
-/* Removes what an earlier run of the pass decided about the function. */
+/* Removes what an earlier run of the pass decided about the function: offsets, layouts, shared
+ * memory, places and copies. */
 static void forget(DtFunc *func)
 {
     func->frame = 0;
@@ -120,8 +122,8 @@ static void forget(DtFunc *func)
     }
 }
 
-/* Whether values have no numbers of the final program: neither `fuse` nor `order` has changed the
- * function. */
+/* Whether no value of the function has a number of the reference program (DtValue.final), as before
+ * passes `fuse` and `order`. */
 static bool is_unnumbered(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->inputs.n; i++)
@@ -180,7 +182,7 @@ static bool look_at(DtFunc *func, DtMap *calls, DtArena *kept, const DtPassConte
     return memory.changed;
 }
 
-/* Functions called by this one, and then itself: callees come before callers. */
+/* The functions that a function calls, callees before callers, and then the function itself. */
 typedef struct Order {
     DT_VEC(DtFunc *) funcs;
     DtMap seen;

@@ -12,11 +12,11 @@
 #include "ir/target.h"
 #include "ir/view.h"
 
-/* Marks unknown strides: callers of the function disagree. */
+/* Marks strides that are unknown, since callers of the function have different ones. */
 extern const int64_t dt_memory_unknown[];
 
-/* The place to which a value should be written: that of the function's first result that is this
- * value, or a part of a larger value. */
+/* The place in memory to which a value should be written: where the function's first result that is
+ * this value goes, or a part of a larger value. */
 typedef struct DtMemoryWish {
     bool set, accumulate; /* accumulate: the result of an entry, to which micro-batches add */
     bool adds;            /* each execution adds to the old contents */
@@ -72,16 +72,18 @@ typedef struct DtMemory {
 /* memory_parts.c: finds operands that can be computed at their place in a larger value
  * (DtOp.holds), and records that place as their wish. */
 void dt_memory_parts(DtMemory *m);
-/* The op cannot write the value at the wished place: the value is copied there instead. */
+/* Records that the op cannot write the value to the wished place, so that the value is copied there
+ * instead. */
 void dt_memory_drop(DtMemory *m, const DtValue *value);
-/* Whether ops of this kind belong to prefetches, which come before all other ops of an
- * iteration. */
+/* Whether ops of this kind belong to prefetches for later iterations, which come before all other
+ * ops of an iteration. */
 bool dt_memory_is_ahead(DtOpKind kind);
 
-/* memory_over.c: whether the result is also a stacked input of the iteration. Such a result is
- * copied before all other ops. */
+/* memory_over.c: whether result i is also a stacked input of the iteration, which reads it from
+ * memory. Such a result is copied before all other ops. */
 bool dt_memory_is_early(const DtLoop *loop, const DtValue *result, uint32_t i);
-/* Lets results of op that have no memory yet overwrite operands that no later op reads. */
+/* Lets each result of op that has no memory yet take the memory of an operand that no later op
+ * reads (DtValue.over). */
 void dt_memory_reuse(DtMemory *m, uint32_t position, DtOp *op);
 /* Whether result `out` of the op at the position can overwrite `old`. */
 bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
@@ -89,8 +91,8 @@ bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, ui
 /* The value that the function reads from the store; NULL: it reads none. */
 DtValue *dt_memory_param(const DtFunc *func, const DtStore *store);
 
-/* Result `out` of op; for communication that op or iterations of a loop start, the value after its
- * `done`. */
+/* Returns result `out` of op. For communication that op, or an iteration of a loop, starts, returns
+ * the value after its `done`. */
 DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out);
 
 /* memory_walk.c: determines the layout of all values of m's function once DtValue.over is known,
@@ -101,7 +103,7 @@ bool dt_memory_is_direct(const DtMemory *m, const DtValue *value);
 /* The record of a function; a new one has dense inputs and results. */
 DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func);
 
-/* memory_view.c: the value's present strides; dense if none are known. */
+/* memory_view.c: the strides that the value has now; dense if none are known. */
 DtView dt_memory_view(const DtMemory *m, const DtValue *value);
 /* dt_memory_strided: the view of a type with these strides. dt_memory_strides: the strides of a
  * view, NULL if it is dense. */
@@ -110,13 +112,14 @@ const int64_t *dt_memory_strides(const DtMemory *m, const DtType *type, const Dt
 
 /* memory_lies.c: chooses the layout value->lies of a temporary. */
 void dt_memory_lies(const DtMemory *m, DtValue *value);
-/* Chooses the layout of a view without gaps. */
+/* Makes value->lies the layout of a view, without its gaps. */
 void dt_memory_lie_as(const DtMemory *m, DtValue *value, const DtView *view);
 
 /* memory_copy.c: inserts copies before op of operands that it needs in another layout, or in
  * memory at all; then lays out its result. */
 void dt_memory_copies(DtMemory *m, DtOp *op);
-/* The same for an exchange between ranks. */
+/* Inserts copies for an exchange between ranks that cannot read its operand or write its result in
+ * their layouts, and lays out its result. */
 void dt_memory_exchange(DtMemory *m, DtOp *op);
 
 /* memory_product.c: whether the library can do a product with this epilogue in the layouts of
@@ -135,9 +138,11 @@ void dt_memory_frame(DtFunc *func, DtArena *kept);
 
 /* memory_results.c: inserts copies of results that are not at their place. */
 void dt_memory_results(DtMemory *m);
-/* Whether the op that computes the value writes it directly to its final place. */
+/* Whether the op that computes the value, a result of the function, writes it directly to its final
+ * place. */
 bool dt_memory_lands(const DtMemory *m, const DtValue *value);
-/* The late sum, if the result is one or the `done` of one; else NULL. */
+/* Returns the sum over ranks that runs once, in the last micro-batch (DtOp.late), if the result is
+ * one or its `done`; else NULL. */
 const DtOp *dt_memory_late(const DtValue *result);
 
 #endif

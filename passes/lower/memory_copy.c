@@ -22,7 +22,8 @@
 #include "ir/blocks.h"
 #include "ir/product.h"
 
-/* Inserts a copy before op, with the layout `view` (NULL: dense), and makes it the operand. */
+/* Inserts a copy of an operand before op, in the layout `view` (NULL: dense), makes it the operand,
+ * and returns it. */
 static DtValue *copy_operand(DtMemory *m, DtOp *op, uint32_t operand, const DtView *view)
 {
     DtBuilder b = {.func = m->func, .span = op->span, .path = op->path};
@@ -142,8 +143,8 @@ static bool takes_address(const DtOp *op, uint32_t operand)
     }
 }
 
-/* Copies operands that op needs in memory; in a function that may run in tiles, each call decides
- * that. */
+/* Copies operands that op reads by address to memory, if kernels otherwise compute them where they
+ * are needed. In a function that may run in tiles each call decides for itself. */
 static void settle(DtMemory *m, DtOp *op)
 {
     for (uint32_t i = 0; !m->func->fused && i < op->n_in; i++) {

@@ -33,15 +33,16 @@ static bool is_result(const DtFunc *func, const DtValue *value)
     return false;
 }
 
-/* Whether the value is written directly to the place where a reader wants it. So are results,
- * directly or by a copy. */
+/* Whether the op that makes the value writes it directly to the place where a reader wants it.
+ * Copies of results (made after the walk) count as well. */
 static bool is_wanted(const DtMemory *m, const DtValue *value)
 {
     return value->id < m->n_walked ? dt_memory_is_direct(m, value) : is_result(m->func, value);
 }
 
-/* Whether an op that holds its operands in place is itself written to a wanted place. That is
- * impossible if it would overwrite old contents, or add to contents that it reads. */
+/* Whether an op whose operands are computed inside its result (DtOp.holds) is itself written to a
+ * wished place. That is impossible if it would overwrite old contents, or add to contents that it
+ * reads. */
 static bool is_whole_wanted(const DtMemory *m, const DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
@@ -54,8 +55,8 @@ static bool has_readers(const DtMemory *m, const DtValue *value)
     return m->reads[value->id] || m->last[value->id] == UINT32_MAX || is_result(m->func, value);
 }
 
-/* Whether result number i of the op has memory of its own. done: the result, or the result of its
- * `done`. */
+/* Whether result number i of the op takes memory of its own in the function's frame. done: the
+ * value that holds it in the end: the result, or the result of its `done`. */
 static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtValue *done)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(done->type);
@@ -90,7 +91,8 @@ static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtVa
     return !done->over && !is_wanted(m, done);
 }
 
-/* Marks values that an entry returns to its caller without a store. */
+/* Sets DtValue.at to 1 for the values that entry "predict" returns to its caller without a store,
+ * so that they get memory. */
 static void mark_predicted(DtMemory *m)
 {
     const DtEntryPoint *entry = m->call->entry;
@@ -162,7 +164,8 @@ static int by_time(const void *a, const void *b)
 
 /* ---- offsets ---- */
 
-/* Finds each range's `need`; returns the most bytes in use at once. */
+/* Sets each range's `need`: the most bytes in use at any op at which the range is in use. Returns
+ * the most bytes in use at once. */
 static int64_t find_needs(DtArena *arena, Choice *choices, uint32_t n)
 {
     uint32_t end = 0;
@@ -192,7 +195,8 @@ typedef struct Layout {
 
 static int64_t end_of(const DtFrameRange *range) { return range->offset + range->bytes; }
 
-/* Places all ranges in the present order. Returns the number of the range that ends highest. */
+/* Places all ranges in the present order, and keeps the offsets in l->best if the frame is the
+ * smallest so far. Returns the number of the range that ends highest. */
 static uint32_t try_order(Layout *l)
 {
     uint32_t highest = 0;
@@ -210,7 +214,7 @@ static uint32_t try_order(Layout *l)
     return highest;
 }
 
-/* Places the range that ended highest first in the next attempt. */
+/* Moves range number i to the front of the order, so that the next attempt places it first. */
 static void move_to_front(Layout *l, uint32_t i)
 {
     const Choice moved = l->choices[i];

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* Axes in the order of memory, outermost first. */
+/* A value's axes in the order that they have in memory, outermost first. */
 typedef struct Order {
     const char *axis[DT_MAX_RANK];
     uint32_t n;
@@ -44,7 +44,7 @@ static void add(Order *order, const char *axis)
         order->axis[order->n++] = axis;
 }
 
-/* The layout of a value in memory. */
+/* The value's axes in the order they have in memory, by falling stride. */
 static Order order_of(const DtMemory *m, const DtValue *value)
 {
     Order order = {.n = 0};
@@ -62,7 +62,8 @@ static Order order_of(const DtMemory *m, const DtValue *value)
     return order;
 }
 
-/* The contraction that reads value and sums axis away, and which operand value is. */
+/* Returns the first product that reads value and sums over axis; NULL if there is none.
+ * ret_operand: which of the product's operands value is. */
 static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, const char *axis,
                                     uint32_t *ret_operand)
 {
@@ -77,7 +78,8 @@ static const DtOp *find_contraction(const DtFunc *func, const DtValue *value, co
     return NULL;
 }
 
-/* The operand of op (or of the op inside the kernel) from which value is made. */
+/* Returns the operand of op from which value is made; if op is a kernel, the operand of value's op
+ * inside of it. */
 static const DtValue *operand_of(const DtOp *op, const DtValue *value)
 {
     const DtValue *in = op->in[0];
@@ -130,8 +132,9 @@ static void fold_order(const DtMemory *m, const DtOp *op, const DtValue *value, 
             add(ret_order, in.axis[i]);
 }
 
-/* If the axes of a concat are merged next, the layout of its parts makes that merge a view: (two,
- * half) is stored as [half, two]; here the order of the parts is found. */
+/* Adds the axes of a concat to ret_order in the order in which its parts should be stored. If a
+ * relabel merges axes of it next, those stay together in that order, so that the merge is a view:
+ * (two, half) is stored as [half, two]. */
 static void concat_order(const DtFunc *func, const DtValue *value, Order *ret_order)
 {
     const DtOp *reader = NULL;
@@ -192,8 +195,9 @@ static uint32_t row_in(const DtOp *dot, const DtType *type)
     return first;
 }
 
-/* The same, as all products that compute or read value agree on it; 0 if they do not, or if another
- * op requires rows without gaps. */
+/* Returns the number of the first axis that belongs to a row of value as a matrix, on which all
+ * products that compute or read it agree; 0 if they do not, or if another op needs rows without
+ * gaps. */
 static uint32_t row_of(const DtFunc *func, const DtValue *value)
 {
     uint32_t first =
@@ -247,7 +251,8 @@ static void align_rows(const DtMemory *m, DtValue *value)
     value->lies = lies;
 }
 
-/* Sets value's order of axes, if it differs from that of its type. */
+/* Sets value->lies to this order of axes if it differs from the order of its type. Does nothing if
+ * the order has an axis that the type lacks. */
 static void lie(const DtMemory *m, DtValue *value, const Order *order)
 {
     DtLies lies = {.row = 0};

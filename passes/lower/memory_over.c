@@ -40,8 +40,9 @@ static bool goes_its_own_way(const DtOp *op)
            (op->kind == DT_OP_SCATTER_ADD && !dt_op_is_one_hot(op));
 }
 
-/* The loops of a kernel in which a value is computed, from the reductions that it depends on.
- * after_rows: it depends on a sum over rows. reached: it depends on input x. */
+/* When a kernel computes a value. phase: the number of reductions that it depends on one after the
+ * other, each of which ends a loop. after_rows: it depends on a sum over rows. reached: it depends
+ * on input x. */
 typedef struct Phase {
     uint32_t phase;
     bool after_rows, reached;
@@ -55,8 +56,9 @@ static bool sums_rows(const DtOp *fused, const DtOp *op)
     return false;
 }
 
-/* Finds the phases of the values of a kernel's function, and which values depend on input x; false
- * if the function contains other ops than maps and reductions. */
+/* Sets ret_phases, by value id of the kernel's function: in which of the kernel's loops the value
+ * is computed, and whether it depends on input x. False if the function contains ops other than
+ * maps and reductions. */
 static bool find_phases(const DtOp *fused, uint32_t x, Phase *ret_phases)
 {
     const DtFunc *func = fused->func;
@@ -146,7 +148,8 @@ static bool has_place(const DtMemory *m, const DtValue *value)
     return value->over || (wish->set && !comes_later);
 }
 
-/* Whether value has its own memory. */
+/* Whether value has memory that nothing else shares: no store, view, ring buffer or part of a
+ * larger value. */
 static bool lies_alone(const DtMemory *m, const DtValue *value)
 {
     const DtOp *op = value->op;

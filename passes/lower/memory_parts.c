@@ -13,7 +13,7 @@ static void hold(const DtMemory *m, DtOp *op)
         op->holds = DT_NEW_ARRAY(m->func->module->arena, bool, op->n_in + 1);
 }
 
-/* Whether a usable place is wished for the value. */
+/* Whether a place to write the value to is recorded in m->wish and can be used. */
 static bool is_wished(const DtMemory *m, const DtValue *value)
 {
     return m->wish[value->id].set && !m->wish[value->id].drops;
@@ -43,7 +43,9 @@ void dt_memory_drop(DtMemory *m, const DtValue *value)
 
 /* ---- buckets ---- */
 
-/* Parts of a stacked temporary are not placed; the pack copies them. */
+/* Lets the parts of a `pack` be computed at their places in the bucket, and records these as
+ * wishes. Parts of a bucket for several iterations that has no place of its own are copied by the
+ * pack. */
 static void join_pack(DtMemory *m, DtOp *op)
 {
     const DtMemoryWish *wish = &m->wish[op->out[0]->id];
@@ -100,8 +102,7 @@ static void join_put(DtMemory *m, DtOp *op)
 
 /* ---- concat ---- */
 
-/* Whether the part has an axis whose neighbours are neighbours in memory: a library writes only
- * such matrices. */
+/* Whether some axis of the part has stride 1: a library writes no other matrices. */
 static bool has_unit_stride(const DtView *view)
 {
     for (uint32_t d = 0; d < view->rank; d++)
@@ -133,8 +134,8 @@ static bool is_read_inside(const DtOp *by, const DtValue *value)
     return is && has_product;
 }
 
-/* Makes the op that computes value write it with layout `view`, through renames; false: it
- * cannot. wish: set where it was requested. */
+/* Makes the op that computes value write it with layout `view`, or the op before renames of it;
+ * false if it cannot. wish: records the layout in m->wish as well. */
 static bool claim(DtMemory *m, const DtValue *value, const DtView *view, bool wish)
 {
     DtOp *by = value->op;
@@ -201,7 +202,8 @@ static void join_concat(DtMemory *m, DtOp *op)
     }
 }
 
-/* The last concats first: a joined value may itself be joined. */
+/* Lets ops write operands of concats, packs and ring buffers directly to their places in the larger
+ * value. Goes from the last concat to the first, since a concat may be part of another one. */
 void dt_memory_parts(DtMemory *m)
 {
     const DtFunc *func = m->func;

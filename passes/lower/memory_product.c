@@ -30,8 +30,8 @@ bool dt_memory_joins(const DtMemory *m, const DtOp *op, const DtJoinedParts *par
     return dt_joined_find(m->limits, parts, views, &found);
 }
 
-/* If result r of the op stands for `inner`, makes it a result of `by`, the op that replaces
- * `inner`. */
+/* Replaces the op that computed `inner` in a kernel's function by the separate op `by`. If result r
+ * of the kernel stands for `inner`, it becomes the result of `by`; returns the result of `by`. */
 static DtValue *result_of(const DtOp *op, const DtValue *inner, DtOp *by)
 {
     for (uint32_t r = 0; r < op->n_out; r++) {

@@ -16,8 +16,9 @@
  * of its own in another order of axes, it is copied to a temporary before any is written. */
 #include "passes/lower/memory.h"
 
-/* Whether the value is in its place already without an op that computes it: a carried or stored
- * value that stays unchanged. */
+/* Whether a result, at whose place the value `old` is (a carried value or a store), is that value
+ * unchanged: views lead back to `old` with the same strides and offset. Then nothing has to be
+ * copied. */
 static bool stays(const DtMemory *m, const DtValue *value, const DtValue *old)
 {
     const DtMesh *mesh = &m->func->module->mesh;
@@ -104,8 +105,8 @@ static bool is_overwritten(const DtMemory *m, DtValue *const *old, const bool *c
     return false;
 }
 
-/* Copies result i at the beginning of the function: after the ops of gathers that run ahead, before
- * all other ops. */
+/* Inserts a copy of result i at position `at` of the function (after prefetches, before all other
+ * ops), and makes the copy the result. */
 static void copy_first(DtMemory *m, uint32_t i, uint32_t at)
 {
     m->func->results.at[i] = copy_of(m, m->func->results.at[i], NULL);

@@ -96,7 +96,8 @@ static void say_call(const DtMemory *m, const DtOp *op, const DtFunc *func)
 
 /* ---- results ---- */
 
-/* Whether the value fills its memory densely, in the order of its type. */
+/* Whether no axis of the value has a smaller stride than in the dense layout of its type; strides
+ * must be known. */
 static bool is_whole(const DtMemory *m, const DtValue *value)
 {
     const DtView dense = dt_view_dense(value->type, &m->func->module->mesh, 0);
@@ -133,8 +134,8 @@ static void place_result(DtMemory *m, const DtOp *op, uint32_t i)
     m->at[op->out[i]->id] = m->at[value->id];
 }
 
-/* Decides where an op puts its result that contains its operands: at the final place only if the
- * place is free before and nothing is added to. */
+/* Chooses the place of a result that contains its operands (a concat, a pack): the wished place, if
+ * nothing is in it until then and the op does not add to it; else memory of its own. */
 static void place_whole(DtMemory *m, const DtOp *op)
 {
     const DtValue *out = op->out[0];
@@ -147,7 +148,8 @@ static void place_whole(DtMemory *m, const DtOp *op)
     m->changed = true;
 }
 
-/* Whether the op makes a view for any layout of its operand. */
+/* Whether the result of the relabel is a view for any layout of its operand: no entry merges
+ * axes. */
 static bool is_always_view(const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
@@ -156,7 +158,8 @@ static bool is_always_view(const DtOp *op)
     return true;
 }
 
-/* Makes the result a view, if strides can describe it; else the op copies. */
+/* Gives the result of a view op strides into its operand's memory, if strides can describe it; else
+ * marks the op as a copy (DtOp.copies). */
 static bool place_view(DtMemory *m, DtOp *op)
 {
     DtView view = dt_memory_view(m, op->in[0]);
@@ -227,8 +230,9 @@ static void walk_op(DtMemory *m, DtOp *op)
     DT_PUSH(m->func->module->arena, m->ops, op);
 }
 
-/* Places the results of a product with an epilogue; false: no library supports these layouts.
- * With sums of its operands the product may add only C to the content of its place. */
+/* Chooses the places of the results of a product with an epilogue. False if no library can do the
+ * product in these layouts. A product that also sums operands may add only its matrix result to the
+ * content of its place. */
 static bool place_joined(DtMemory *m, const DtOp *op)
 {
     const DtJoinedParts parts = dt_joined_parts(op);

@@ -11,7 +11,7 @@
 #include "ir/pipeline.h"
 #include "passes/passes.h"
 
-/* A loop that prefetches, as it was before the pass. */
+/* A loop that prefetches, and what it was before the pass rewrites it. */
 typedef struct DtOrderLoop {
     DtOp *op;             /* the op, which becomes the loop that reads the ring buffer */
     DtLoop loop;
@@ -28,8 +28,8 @@ typedef struct DtOrderChain {
     struct DtOrderChain *next; /* the chain before this one in the function */
 } DtOrderChain;
 
-/* The ring buffer that earlier micro-batches or pieces pass to a chain; and what the chain leaves
- * in it. */
+/* The ring buffer of prefetched values that earlier micro-batches, or earlier pieces of the
+ * pipeline stage, pass to a chain, and what the chain prefetches for the next one. */
 typedef struct DtOrderHanded {
     /* the store of the ring buffer; NULL: the chain has a ring buffer of its own */
     DtStore *store;
@@ -46,7 +46,7 @@ typedef struct DtOrderHanded {
 /* ---- order_chain.c ---- */
 
 bool dt_order_is_ahead(const DtOp *op);
-/* Whether the function, or a function that it runs, prefetches. */
+/* Whether the function, or a function that it runs, has gathers for later iterations. */
 bool dt_order_uses(const DtFunc *func);
 /* The chains of a function, the last one first. ret_whole: there is one chain, of gathers of
  * parameters as stored, and no other prefetch in the function: then the ring buffer can be
@@ -64,15 +64,17 @@ int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type);
 
 /* ---- order_fetch.c ---- */
 
-/* Rewrites the chains of the function; handed: for a single chain, NULL for none. */
+/* Rewrites the loops of the chains to read prefetched values from ring buffers. handed: the ring
+ * buffer that is passed to a single chain; NULL for none. */
 void dt_order_write(DtFunc *func, DtOrderChain *chains, const DtOrderHanded *handed);
-/* Copies an op into function `to`; map: by value id, the new values of operands. */
+/* Copies an op into function `to` and returns the copy. map: by value id, the new values of
+ * operands; set for the op's results. */
 DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map);
 
 /* ---- order_pieces.c ---- */
 
-/* Rewrites the entries of pieces, in as many twins as the actions of their stages need. done: by
- * entry, nothing is left to do. */
+/* Rewrites the prefetching entries of pipeline pieces, each in as many versions (twins) as the
+ * actions of its stage need. done: by entry, set where nothing is left to do. */
 void dt_order_pieces(DtModule *module, bool *done);
 
 /* ---- order_live.c ---- */
@@ -87,8 +89,8 @@ typedef struct DtOrderLive {
 } DtOrderLive;
 
 DtOrderLive dt_order_live(DtArena *arena, const DtFunc *func);
-/* Whether live bytes may grow by `bytes` from op number `from` up to `to` without raising the
- * peak; take_room records it. */
+/* dt_order_has_room: whether live bytes may grow by `bytes` from op number `from` up to `to`
+ * without raising the peak. dt_order_take_room records that they do. */
 bool dt_order_has_room(const DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
 void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t bytes);
 
@@ -96,16 +98,18 @@ void dt_order_take_room(DtOrderLive *live, uint32_t from, uint32_t to, int64_t b
 
 /* Lets reductions of gradient buckets at the end of an iteration run on in the next iteration. */
 void dt_order_carry(DtModule *module);
-/* Whether results of an entry may accumulate over runs of it in the same step. */
+/* Whether results of entries may accumulate over several runs in the same step: over micro-batches
+ * or actions of a pipeline. */
 bool dt_order_adds(const DtModule *module);
 
-/* Whether no other op runs the body. */
+/* Whether no op of the module but one runs the body, so that it may be changed for that loop. */
 bool dt_order_is_alone(const DtModule *module, const DtFunc *body);
 
 /* ---- order_late.c ---- */
 
-/* Sums accumulated gradients of the entry over ranks in the last micro-batch, as their terms
- * become complete. */
+/* Sums accumulated gradients of the entry over ranks once, in the last micro-batch: adds or marks
+ * each all_reduce or reduce_scatter (DtOp.late) just after the op that completes the rank's
+ * terms. */
 void dt_order_late(DtEntryPoint *entry);
 bool dt_order_has_late(const DtModule *module); /* whether an op has `late` set */
 

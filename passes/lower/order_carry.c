@@ -69,8 +69,8 @@ static uint32_t number_of(const DtFunc *func, const DtOp *op)
     return n;
 }
 
-/* Whether some op of the body that other queues can overlap with runs between this op and the end
- * of the function. */
+/* Whether the body runs an op between this one and its end on which a device can work during the
+ * exchange. */
 static bool has_beside(const DtFunc *body, const DtOp *op)
 {
     bool has = false;
@@ -79,7 +79,8 @@ static bool has_beside(const DtFunc *body, const DtOp *op)
     return has;
 }
 
-/* Whether an op after this one still reads a slot of the ring buffer, which the op would reuse. */
+/* Whether an op after this one still reads a slot of the ring buffer directly, so that the slot is
+ * not free for the op's result. */
 static bool is_read_behind(const DtFunc *body, const DtOp *op)
 {
     bool is = false;
@@ -112,7 +113,7 @@ bool dt_order_is_alone(const DtModule *module, const DtFunc *body)
     return n == 1;
 }
 
-/* Which of the n values is a ring buffer, -1: none. */
+/* Returns the index of the first ring buffer among the n values; -1 if there is none. */
 static int32_t ring_among(DtValue *const *list, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -129,7 +130,8 @@ static void add_slot(Carry *c, const DtType *type)
         c->splits |= dt_shape_split_bits(&type->axes[a]);
 }
 
-/* Whether micro-batches accumulate result number i of the loop, and nothing else reads it. */
+/* Whether result number i of the loop is a result of the entry that accumulates over micro-batches,
+ * and nothing else reads it. */
 static bool is_added(const Carry *c, uint32_t i)
 {
     const DtValue *value = c->loop->out[i];
@@ -161,7 +163,7 @@ static void list_moves(Carry *c)
     }
 }
 
-/* Inserts value at place `at` of a list. */
+/* Inserts value at index `at` of a list of *n values. */
 static void insert(DtArena *arena, DtValue ***list, uint32_t *n, uint32_t at, DtValue *value)
 {
     DtValue **more = DT_NEW_ARRAY(arena, DtValue *, *n + 2);
@@ -193,7 +195,8 @@ static bool goes_on(const Carry *c, const DtOp *op)
     return false;
 }
 
-/* Adds to the body the ring buffer that its loop carries. */
+/* Adds the ring buffer that the loop carries to the inputs of its body, and returns it with the
+ * next slot in front. */
 static DtValue *add_ring(const Carry *c, const DtType *type, DtBuilder *b)
 {
     DtFunc *body = c->loop->func;
@@ -253,7 +256,8 @@ static void widen_list(DtValue *const *list, uint32_t n, const DtType *from, con
             list[i]->type = to;
 }
 
-/* Gives the ring buffer its new type in the function and in all functions that it runs. */
+/* Changes the type of ring buffers from `from` to `to` in the function and in all functions that it
+ * runs. */
 static void widen(DtFunc *func, const DtType *from, const DtType *to)
 {
     widen_list(func->inputs.at, func->inputs.n, from, to);
@@ -264,7 +268,8 @@ static void widen(DtFunc *func, const DtType *from, const DtType *to)
     }
 }
 
-/* How many ring buffers of this type the function, and functions that it runs, make. */
+/* Returns how many ops of the function, and of functions that it runs, make ring buffers of this
+ * type. */
 static uint32_t count_rings(const DtFunc *func, const DtType *type)
 {
     uint32_t n = 0;
@@ -298,8 +303,8 @@ static Carry look(DtEntryPoint *entry, DtOp *op)
     return carry;
 }
 
-/* Adds the buckets left in the slots of the loop's ring to the result, before another loop uses the
- * slots. */
+/* If the loop's sums accumulate, completes the reductions that are still in flight in the slots of
+ * its ring buffer (adds a `done` for each result), before another loop uses the slots. */
 static void finish(const Carry *carry, DtBuilder *b)
 {
     for (uint32_t i = 0; i < carry->func->results.n && carry->adds; i++) {
@@ -309,7 +314,8 @@ static void finish(const Carry *carry, DtBuilder *b)
     }
 }
 
-/* Gives each loop a ring buffer of its own. */
+/* Gives each loop of the entry that lets reductions run on into the next iteration a ring buffer of
+ * its own, of two slots. */
 static void carry_alone(DtEntryPoint *entry)
 {
     DtFunc *func = entry->func;
@@ -340,15 +346,16 @@ static void carry_alone(DtEntryPoint *entry)
 
 typedef DT_VEC(Carry) Carries;
 
-/* Whether op turns a ring buffer, or begins another one, which then is the one that turns. */
+/* Whether op uses a ring buffer: makes one, takes one as operand, or has a function that uses one.
+ * From there on the ring of the loop before is no longer advanced. */
 static bool takes_ring(const DtOp *op)
 {
     return op->kind == DT_OP_RINGBUF || (op->func && dt_order_uses(op->func)) ||
            (op->n_in && ring_among(op->in, op->n_in) >= 0);
 }
 
-/* Adds the parts left in a ring's slots before the next op that uses a ring; for those left at the
- * end of the function, see order_start.c. */
+/* Completes the reductions in flight in a ring's slots before the next op of the function that uses
+ * a ring buffer. For those in flight at the end of the function, see order_start.c. */
 static void finish_early(const Carry *carry)
 {
     DtFunc *func = carry->func;
@@ -369,7 +376,8 @@ static void finish_early(const Carry *carry)
     dt_graph_renumber(func);
 }
 
-/* Lists the loops of an entry that carry a ring of this type. */
+/* Appends to ret_list the loops of an entry that carry a ring buffer of this type and have
+ * reductions to let run on. */
 static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_list)
 {
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
@@ -379,8 +387,9 @@ static void list_carries(DtEntryPoint *entry, const DtType *ring, Carries *ret_l
     }
 }
 
-/* The type of a ring whose slots have room for the buckets of all these loops. Loops share bytes if
- * all reductions of one are done before the next one turns the ring. */
+/* Returns the type of a ring buffer whose slots have room for the buckets of all these loops, and
+ * sets where each loop's buckets begin in a slot. Loops share bytes if all reductions of one are
+ * done before the next one turns the ring. */
 static const DtType *larger(const Carries *list)
 {
     const DtType *ring = list->at[0].ring;
@@ -406,7 +415,8 @@ static void change_all(const Carries *list, const DtType *type)
     }
 }
 
-/* Treats the loops that carry a ring buffer made by the entry and used by it alone. */
+/* Lets the reductions of loops run on in slots of the ring buffer that the entry makes for
+ * prefetches, if it makes one of its type only. Enlarges its slots for the buckets. */
 static void carry_with(DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < entry->func->ops.n; i++) {
@@ -434,7 +444,9 @@ static bool has_ring(const DtEntryPoint *entry, const DtStore *store)
     return has;
 }
 
-/* Treats the loops that carry a ring buffer which micro-batches or pieces pass on. */
+/* Lets the reductions of loops run on in slots of the ring buffer in this store, which
+ * micro-batches or pieces of the pipeline pass on. Enlarges its slots in all entries that use
+ * it. */
 static void carry_handed(DtModule *module, DtStore *store)
 {
     Carries list = {0};
@@ -451,8 +463,9 @@ static void carry_handed(DtModule *module, DtStore *store)
     change_all(&list, type);
 }
 
-/* Whether other pieces of the entry's stage pass a ring buffer to each other: a further ring that
- * turned in between would make them lose the front slot. */
+/* Whether another entry of the same kind on the entry's stages has a ring buffer that pieces pass
+ * to each other. If this entry advanced one of its own in between, they would lose the front
+ * slot. */
 static bool is_beside_ring(const DtModule *module, const DtEntryPoint *entry)
 {
     bool is = false;

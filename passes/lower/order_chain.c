@@ -11,7 +11,8 @@
 
 bool dt_order_is_ahead(const DtOp *op) { return op->kind == DT_OP_ALL_GATHER && op->ahead > 0; }
 
-/* The `ahead` of the gathers in the function's own ops; 0: none gathers ahead. */
+/* Returns how many iterations ahead the prefetched gathers among the function's own ops run; 0 if
+ * there are none. */
 static int64_t ahead_of(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -64,7 +65,8 @@ int64_t dt_order_slot_bytes(const DtModule *module, const DtType *type)
     return (bytes + DT_RING_ALIGN - 1) / DT_RING_ALIGN * DT_RING_ALIGN;
 }
 
-/* Makes the slots of the chain large enough for what the body puts into one. */
+/* Enlarges the slots of the chain so that the values which one iteration of the body gathers fit
+ * into one, and records the mesh axes that split these. */
 static void add_slot(DtOrderChain *chain, const DtFunc *body)
 {
     int64_t bytes = 0;

@@ -12,7 +12,7 @@
 
 typedef DT_VEC(DtValue *) Values;
 
-/* A function being rewritten. */
+/* A function while its prefetching loops are rewritten. */
 typedef struct Writer {
     DtModule *module;
     DtFunc *func;
@@ -36,13 +36,15 @@ DtOp *dt_order_copy_op(DtFunc *to, const DtOp *op, DtValue **map)
 
 /* ---- the gathers of an iteration, as a function ---- */
 
-/* An iteration: `turn` after the one that a counter has or (counts false) number `turn`. */
+/* Which iteration of a loop is meant: the one that is `turn` iterations after a counter's, or
+ * (counts false) number `turn` of those that run. */
 typedef struct Turn {
     bool counts;
     int64_t turn; /* added to the counter, or the number itself */
 } Turn;
 
-/* The part of the loop's operand number i that the gather of an iteration reads. */
+/* Returns what the gather of an iteration reads of the loop's operand number i: its slice for that
+ * iteration if it is stacked, else the operand itself. */
 static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, DtValue *operand,
                              DtValue *counter, int64_t turn)
 {
@@ -56,7 +58,7 @@ static DtValue *read_operand(DtBuilder *b, const DtOrderLoop *of, uint32_t i, Dt
     return operand;
 }
 
-/* Whether another gather reads the value. */
+/* Whether a prefetched gather reads the value, itself the result of a gather. */
 static bool is_gathered_on(const DtFunc *body, const DtValue *value)
 {
     for (uint32_t i = 0; i < body->ops.n; i++)
@@ -105,8 +107,8 @@ static DtFunc *make_branch(const Writer *w, const DtOrderLoop *of, Turn turn, bo
 
 /* ---- who calls it ---- */
 
-/* The operand where the gathers are; a parameter is read there again if the value is another
- * entry's. */
+/* Returns the operand for gathers that are placed in the function being written. A parameter is
+ * read there by a new op, unless the function reads it already. */
 static DtValue *find_operand(Writer *w, DtValue *value)
 {
     if (!value->op || value->op->kind != DT_OP_PARAM)
@@ -122,7 +124,8 @@ static DtValue *find_operand(Writer *w, DtValue *value)
     return made;
 }
 
-/* The operands that a branch takes after counter and ring buffer. */
+/* Appends to ret_list the loop's operands that its prefetched gathers read; a branch takes them
+ * after counter and ring buffer. */
 static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
 {
     for (uint32_t i = 1; i < of->body->inputs.n; i++)
@@ -130,7 +133,8 @@ static void list_operands(Writer *w, const DtOrderLoop *of, Values *ret_list)
             DT_PUSH(w->module->arena, *ret_list, find_operand(w, of->in[i - 1]));
 }
 
-/* Writes the gathers of a chain's first iterations into the ring buffer; returns it. */
+/* Appends the gathers for the first iterations of a chain, as many as it runs ahead, each of which
+ * fills a slot of the ring buffer; returns the ring buffer after them. */
 static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, DtValue *ringbuf,
                             const Values *operands)
 {
@@ -148,7 +152,8 @@ static DtValue *write_first(Writer *w, DtBuilder *b, const DtOrderChain *chain, 
     return ringbuf;
 }
 
-/* The same, in the first micro-batch only. */
+/* Appends a `when` that, in the first micro-batch only, begins the ring buffer and gathers for the
+ * first iterations of the chain; returns the ring buffer. */
 static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue *ringbuf)
 {
     DtFunc *func =
@@ -171,7 +176,9 @@ static DtValue *write_first_micro(Writer *w, const DtOrderChain *chain, DtValue 
     return dt_graph_when(&w->b, func, &(DtRange){.lo = 0, .n = 1}, NULL, in.at)->out[0];
 }
 
-/* Makes the ring buffer before the first loop, with its first contents. */
+/* Sets w->state to the chain's ring buffer before its first loop: a new one, or the one that was
+ * handed on. Gathers for the first iterations are appended, unless an earlier piece has run
+ * them. */
 static void write_begin(Writer *w, const DtOrderChain *chain)
 {
     const DtOrderHanded *handed = w->handed;
@@ -236,8 +243,8 @@ static bool is_read(const DtFunc *body, const DtValue *value)
     return read;
 }
 
-/* Whether the new loop keeps operand i of the old one; operands that only prefetched gathers read
- * are dropped. */
+/* Whether the new loop keeps operand i of the old one. It drops stacked operands that nothing but
+ * prefetched gathers reads. */
 static bool stays(const DtOrderLoop *of, uint32_t i)
 {
     return i < of->loop.n_carried + of->loop.n_invariant ||
@@ -269,7 +276,8 @@ static void make_inputs(Writer *w, Body *body)
             copy_input(body, i);
 }
 
-/* Adds a `when` with the gathers of loop `of`, in these iterations. */
+/* Appends a `when` op that runs the branch (the gathers for an iteration of a loop) if `turn` is in
+ * the range; *ringbuf becomes its result. */
 static void write_when(Writer *w, DtBuilder *b, DtValue *turn, DtValue **ringbuf,
                        const Values *operands, DtFunc *branch, DtRange range,
                        const DtAheadOf *whose)
@@ -290,7 +298,8 @@ static void inner_operands(Writer *w, const Body *body, const DtOrderLoop *of, V
         DT_PUSH(w->module->arena, *ret_list, inner_of(body, outer.at[i]));
 }
 
-/* Gathers for the next micro-batch, unless this is the last one. */
+/* Lets the last iterations gather for the first ones of the next micro-batch: appends a `when` that
+ * does nothing in the last micro-batch, with the gathers' `when` inside. */
 static void write_next_micro(Writer *w, Body *body, DtFunc *branch, DtRange range,
                              const Values *operands)
 {
@@ -338,7 +347,8 @@ static void write_fetches(Writer *w, Body *body)
     body->ringbuf->name = dt_intern("ringbuf");
 }
 
-/* Writes the iteration's reads of the ring buffer, and the rest of the old body. */
+/* Completes the new body: it reads the iteration's gathered values from the ring buffer's slot,
+ * runs the other ops of the old body, and returns their results and the ring buffer. */
 static void write_rest(Writer *w, Body *body)
 {
     const DtFunc *old = body->of->body;
@@ -375,7 +385,8 @@ static void push_ring(Writer *w, DtOp *op, Values *list)
     DT_PUSH(w->module->arena, *list, value);
 }
 
-/* Gives the loop the new body, with the ring buffer as its last carried value. */
+/* Gives the loop op the new body, without the operands that it no longer reads, with the operands
+ * of gathers and the ring buffer as its last carried value. */
 static void change_loop(Writer *w, const Body *body)
 {
     const DtOrderLoop *of = body->of;
@@ -412,7 +423,9 @@ static void change_loop(Writer *w, const Body *body)
     op->out = out.at, op->n_out = out.n;
 }
 
-/* The loop whose first gathers the last iterations of loop `number` of the chain perform. */
+/* Returns the loop whose first gathers the last iterations of loop `number` of the chain run: the
+ * next one of the chain, or the first of the next micro-batch or piece; NULL if there is none.
+ * ret_whose describes it for notes. */
 static const DtOrderLoop *next_of(const Writer *w, const DtOrderChain *chain, uint32_t number,
                                   DtAheadOf *ret_whose)
 {
@@ -460,7 +473,7 @@ static bool has_op(const DtFunc *func, const DtOp *op)
     return false;
 }
 
-/* Parameters that loops of the chain gather are read before the first of them. */
+/* Moves the `param` ops that loops of the chain gather before the first of these loops. */
 static void read_params(Writer *w, const DtOrderChain *chain)
 {
     for (uint32_t k = 0; k < chain->loops.n; k++)

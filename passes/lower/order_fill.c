@@ -28,7 +28,8 @@ typedef struct Fill {
 
 static bool is_product(const DtOp *op) { return op->kind == DT_OP_DOT || op->kind == DT_OP_CALL; }
 
-/* The first op that reads the value or a view of it; the number of ops: none does. */
+/* Returns the number of the first op, other than views, that reads the value or a view of it; the
+ * number of ops if none does. */
 static uint32_t first_reader(const Fill *f, const DtValue *value)
 {
     const DtFunc *func = f->func;
@@ -49,8 +50,9 @@ static bool is_filled(const Fill *f)
     return is;
 }
 
-/* Whether op number `at` can move before the window, together with the ops that it depends on. The
- * search visits each op once. */
+/* Whether op number `at` can move before the op that waits for the exchange, together with views
+ * and inline ops that it depends on; marks all of them in f->goes. It must not depend on the
+ * exchange. */
 static bool may_go(Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
@@ -69,7 +71,8 @@ static bool may_go(Fill *f, uint32_t at)
     return may;
 }
 
-/* Whether the move keeps the peak: results are live earlier, and operands may die earlier. */
+/* Whether op number `at` can move without raising the peak of live bytes: its results are live
+ * earlier, and operands may die earlier. */
 static bool has_room(const Fill *f, uint32_t at)
 {
     const DtOp *op = f->func->ops.at[at];
@@ -87,7 +90,8 @@ static bool has_room(const Fill *f, uint32_t at)
            dt_order_has_room(&f->live, f->window, at, made - gone);
 }
 
-/* Moves the chosen ops before the window, in their order. */
+/* Moves the ops marked in f->goes before op f->window, which waits for the exchange, in their
+ * order. */
 static void move(Fill *f, uint32_t at)
 {
     DtOp **ops = f->func->ops.at;

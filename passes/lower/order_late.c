@@ -31,7 +31,8 @@
 
 #include <string.h>
 
-/* A bucket that is the function's result and nothing else. */
+/* Whether the value is a packed bucket of gradients that is one result of the function and that
+ * nothing else reads. */
 static bool is_bucket(const DtFunc *func, const DtValue *value)
 {
     uint32_t results = 0;
@@ -47,7 +48,8 @@ static const DtType *summed_type(const DtType *type, uint16_t mesh)
                         (DtReduce)type->pending);
 }
 
-/* Adds a sum over ranks of result i after the op that makes it. */
+/* Inserts an asynchronous all_reduce of result i after the op that makes it, which runs in the last
+ * micro-batch only (DtOp.late), and makes it the result. */
 static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
 {
     DtValue *value = func->results.at[i];
@@ -68,8 +70,9 @@ static void sum_result(DtFunc *func, uint32_t i, uint16_t mesh)
     dt_graph_renumber(func);
 }
 
-/* For a bucket that ranks shard, the sum exists already as a reduce_scatter, and the store has
- * memory for each rank's terms. Marks it as late. */
+/* Marks the reduce_scatter that makes result i as a sum that runs in the last micro-batch only
+ * (DtOp.late) and asynchronously. For buckets that ranks shard it exists already, and the store has
+ * memory for each rank's terms. */
 static void cut_late(DtFunc *func, uint32_t i)
 {
     const DtValue *value = func->results.at[i];
@@ -81,8 +84,9 @@ static void cut_late(DtFunc *func, uint32_t i)
     op->starts = op->late = true;
 }
 
-/* Whether the result of a loop is such a bucket in each iteration. It may be a late sum already, if
- * another loop has the same body. */
+/* Whether the value is a loop's result that stacks one bucket of gradients per iteration, and
+ * nothing else reads it. In the body it may be marked as late already, if another loop has the same
+ * body. */
 static bool is_stacked_bucket(const DtFunc *func, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -106,7 +110,8 @@ static void sum_late(DtFunc *func, uint32_t i, uint16_t mesh)
     }
 }
 
-/* The mesh axes over which result number i would be summed after all micro-batches; 0: none. */
+/* Returns the mesh axes over which result number i, an accumulated gradient, would be summed after
+ * all micro-batches, as bits; 0: none. */
 static uint16_t summed_over(const DtEntryPoint *entry, uint32_t i)
 {
     const DtStore *store = entry->results.at[i].store;

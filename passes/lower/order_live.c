@@ -21,7 +21,8 @@ static void lasts(DtOrderLive *live, const DtValue *value, uint32_t until)
     *last = *last < until ? until : *last;
 }
 
-/* Fills `last`. Goes backwards, so that a part of a value lives as long as the whole. */
+/* Sets live->last, by value, to the last op that reads it. Goes backwards, so that a part of a
+ * value lives as long as the whole. */
 static void find_last(DtOrderLive *live, const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->results.n; i++)
@@ -43,7 +44,8 @@ static bool is_elsewhere(const DtValue *value)
            dt_op_is_inline(value);
 }
 
-/* Bytes of the value in the function's own memory; 0: it has none there. */
+/* Returns the bytes that the value takes in the function's own memory; 0 if it is a result or is
+ * stored elsewhere. */
 static int64_t bytes_of(const DtOrderLive *live, const DtFunc *func, const DtValue *value)
 {
     if (live->last[value->id] == func->ops.n || is_elsewhere(value))

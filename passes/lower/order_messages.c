@@ -35,7 +35,7 @@ typedef DT_VEC(uint32_t) Numbers;
 
 enum { WORK = 16, TRANSIT = 1 }; /* simulated time that an F lasts, and that a message takes */
 
-/* One end of a channel, on one stage. */
+/* One end of a channel, on the stage that sends its messages or on the one that receives them. */
 typedef struct End {
     uint32_t channel;
     bool sends;
@@ -51,7 +51,8 @@ typedef struct End {
     uint32_t at;      /* where its start is in the list */
 } End;
 
-/* A stage while the simulation runs its actions. */
+/* What a pipeline stage has done, and its new list of actions, while the simulation runs its
+ * actions. */
 typedef struct Line {
     const DtStageActions *from;
     uint32_t part, at;      /* position: in the prologue, period or epilogue of `from`, and in that
@@ -145,7 +146,8 @@ static void find_users(Messages *m, Line *line, uint32_t piece, uint32_t kind)
             add_user(m, line, piece * 3 + kind, entry->results.at[i].store, true);
 }
 
-/* Finds the values that a stage both receives and sends on. */
+/* Fills End.through: for each end, the ends of other channels on this stage that send on what it
+ * receives, or receive what it sends. */
 static void find_through(Messages *m, Line *line)
 {
     for (uint32_t i = 0; i < line->ends.n; i++)
@@ -177,7 +179,8 @@ static void find_ends(Messages *m, Line *line)
     find_through(m, line);
 }
 
-/* The most actions that the new list may have: a message takes two, start and end. */
+/* Returns the most actions that the new list may have: a message may take two, a start and an
+ * end. */
 static uint32_t most_actions(const DtStageActions *from)
 {
     const DtActions *lists[] = {&from->prologue, &from->period, &from->epilogue};
@@ -222,7 +225,8 @@ static void wake(Messages *m, const End *end)
         m->may_start[line_of(m, end)->ends.at[end->through.at[i]].channel] = 1;
 }
 
-/* The next marked channel or stage in the list from `at` on; removes the mark. n: there is none. */
+/* Returns the first marked index of woken from `at` on, and removes the mark; n if there is
+ * none. */
 static uint32_t next_woken(uint8_t *woken, uint32_t at, uint32_t n)
 {
     uint8_t *next = at < n ? memchr(woken + at, 1, n - at) : NULL;
@@ -250,8 +254,8 @@ static void open_end(Messages *m, Line *line, End *end)
     m->may_go_on[number_of(m, line)] = 1;
 }
 
-/* Ends the message that this end has started. If no action of the list follows the start, start and
- * end become one action. */
+/* Appends the end of the message that this end of a channel has started. If nothing was appended
+ * after the start, the start becomes an action for the whole message instead. */
 static void close_end(Messages *m, Line *line, End *end)
 {
     if (end->at + 1 < line->list.n)
@@ -284,7 +288,8 @@ static bool is_free(const Messages *m, const Line *line, const End *end)
     return is;
 }
 
-/* Starts the channel's next message at both ends, if it can go. */
+/* Starts the channel's next message at both ends, if it is computed, the message before it has
+ * arrived, and the receiver's slot is free. Returns whether it did. */
 static bool start(Messages *m, uint32_t channel)
 {
     Line *from = &m->lines[m->run->channels.at[channel].from],
@@ -307,7 +312,7 @@ static bool start(Messages *m, uint32_t channel)
 
 /* ---- actions ---- */
 
-/* The next action of the stage. False: there is none. */
+/* Moves to the stage's next action and returns it in ret_action; false if there is none. */
 static bool look(Line *line, DtAction *ret_action)
 {
     for (; line->part < 3; line->part++, line->at = 0) {
@@ -334,7 +339,8 @@ static void occupy(Messages *m, Line *line, DtAction with, int64_t until)
     m->until[number_of(m, line)] = until;
 }
 
-/* Whether this end's message of micro-batch `least` is done; false: it must be waited for. */
+/* Whether this end's message of micro-batch `least` is over; if it has arrived, appends its end. If
+ * not, the stage waits for its arrival, and the result is false. */
 static bool is_over(Messages *m, Line *line, End *end, int64_t least)
 {
     if (end->next > least)
@@ -355,7 +361,8 @@ static int64_t length_of(const Messages *m, const DtAction *action)
     return is_whole ? 2 * WORK : WORK;
 }
 
-/* Begins an F, B or W, once messages have been sent from the slots that it overwrites. */
+/* Begins an F, B or W of the stage if messages from the slots that it overwrites are over;
+ * otherwise returns false. */
 static bool compute(Messages *m, Line *line, const DtAction *action)
 {
     const Numbers *ends = &line->used_by[action->unit * 3 + action->kind];
@@ -368,7 +375,7 @@ static bool compute(Messages *m, Line *line, const DtAction *action)
     return true;
 }
 
-/* Runs the stage's actions as far as they can go now. */
+/* Runs the stage's actions, up to one that takes time or must wait. */
 static void go_on(Messages *m, Line *line)
 {
     const int64_t *until = &m->until[number_of(m, line)];
@@ -421,7 +428,8 @@ static bool pass_time(Messages *m)
     return true;
 }
 
-/* Simulates all stages together. False: some stage cannot finish. */
+/* Runs the actions of all stages together in simulated time, and appends starts and ends of
+ * messages to their new lists. False if some stage cannot finish. */
 static bool run_stages(Messages *m)
 {
     const uint32_t n_stages = m->pipeline->n_stages, n_channels = m->run->channels.n;
@@ -468,7 +476,7 @@ static DtStageActions list_of(DtArena *arena, const Line *line)
 
 /* ---- one thing at a time ---- */
 
-/* How many messages each end of a channel has begun: n[sends]. */
+/* How many messages a channel's ends have begun: n[1] sent, n[0] received. */
 typedef struct Begun {
     uint32_t n[2];
 } Begun;
@@ -481,8 +489,8 @@ typedef struct Drain {
     Numbers ready; /* stages that may be able to go on */
 } Drain;
 
-/* Runs the stage as far as possible, and lists the stages that waited for messages which it
- * begins. */
+/* Goes on in the stage's list up to a message that the other stage has not begun yet. Adds to
+ * d->ready the stages that may go on, since this one has begun a message with them. */
 static void advance(Drain *d, uint32_t stage)
 {
     const DtActions *list = &d->m->lines[stage].list;

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* What is known of the entry that an action runs. */
+/* One version of an entry, for actions that have the same next prefetching entry after them. */
 typedef struct Twin {
     int32_t next;               /* the entry that runs next on the stage; -1: none */
     uint32_t next_piece, kind;  /* the piece and phase of that entry, as in DtAheadOf */
@@ -43,7 +43,8 @@ static bool is_on(const DtEntryPoint *entry, const DtStore *store)
     return store->stage == entry->stage && store->more == entry->more;
 }
 
-/* The entry of that kind for a piece; -1: the piece has none, or is on another stage. */
+/* Returns the number of the entry of that kind (F, B or W) for a piece; -1 if the piece has none,
+ * or is on another stage. */
 static int32_t entry_here(const Pieces *p, uint32_t piece, uint32_t kind)
 {
     return p->pipeline->stage_of[piece] == p->stage
@@ -74,7 +75,8 @@ static bool can_share(Pieces *p, DtOrderChain *ret_all)
     return ret_all->ahead > 0;
 }
 
-/* The store of the ring buffer that entries of the stage, or of its class, share in the run. */
+/* Returns the store of the ring buffer that entries of the stage, or of its class of equal stages,
+ * share in the run; makes it at the first call. */
 static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderChain *all)
 {
     DtModule *module = p->module;
@@ -91,7 +93,8 @@ static DtStore *ringbuf_of(Pieces *p, const DtEntryPoint *entry, const DtOrderCh
     return store;
 }
 
-/* Finds the entries of the stage that share a ring buffer in the run; false: none do. */
+/* Sets the ring buffer that the stage's prefetching entries share in the run. If they cannot share
+ * one, returns false, and each keeps its gathers to itself. */
 static bool find_rings(Pieces *p)
 {
     DtOrderChain all;
@@ -119,7 +122,7 @@ static int32_t sharer(const Pieces *p, const DtAction *action)
     return number >= 0 && p->entries[number].chain ? number : -1;
 }
 
-/* The first action that runs gathers ahead; NULL: none does. */
+/* Returns the first action whose entry gathers ahead; NULL if there is none. */
 static DtAction *first_of(const Pieces *p, const DtActions *list)
 {
     for (uint32_t i = 0; i < list->n; i++)
@@ -160,7 +163,7 @@ static DtStageActions list_turns(const Pieces *p, const DtStageActions *all)
     return list;
 }
 
-/* The number of a piece among the pieces of its stage that have an entry of this kind. */
+/* Returns how many pieces of the stage before this one have an entry of this kind. */
 static uint32_t place_of(const Pieces *p, uint32_t piece, uint32_t kind)
 {
     uint32_t place = 0;
@@ -179,9 +182,9 @@ static uint32_t twin_of(Pieces *p, int32_t number, Twin twin)
     return entry->twins.n - 1;
 }
 
-/* Chooses the twin that each action calls, from the last action to the first. next: the first later
- * action that gathers; its kind is DT_ACTION_KINDS if there is none. first: the action that finds
- * no gathers in the ring. */
+/* Chooses the version (twin) of its entry that each action calls, from the last action to the
+ * first. next: the first later action that gathers; its kind is DT_ACTION_KINDS if there is none.
+ * first: the action before which no gathers are in the ring buffer. */
 static void name_twins(Pieces *p, DtActions *list, DtAction *next, const DtAction *first)
 {
     for (uint32_t i = list->n; i-- > 0;) {
@@ -263,7 +266,8 @@ static void write_twin(Pieces *p, int32_t number, const Twin *twin, DtFunc *func
     dt_order_write(func, chain, &handed);
 }
 
-/* The entry becomes its first twin; its other twins are added after all entries. */
+/* Adds a copy of the entry to the module for each of its versions (twins) but the first, and
+ * rewrites each version for what runs after it. The entry itself becomes the first. */
 static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t kind)
 {
     DtModule *module = p->module;
@@ -289,7 +293,8 @@ static void write_forms(Pieces *p, int32_t number, DtPieceEntries *of, uint32_t 
     write_twin(p, number, &entry->twins.at[0], func, &chain);
 }
 
-/* Pieces of a class share their entries. */
+/* Writes the versions (twins) of a piece's entry, and lists them in the piece. If another piece of
+ * its class has the same entry, takes those. */
 static void write_piece(Pieces *p, uint32_t piece, uint32_t kind, bool *done)
 {
     DtPieceEntries *entries = &p->run->pieces[piece];

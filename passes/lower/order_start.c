@@ -80,8 +80,8 @@ static bool may_rise(const Starts *s, const DtOp *op)
     return maker && op->kind != DT_OP_ALL_GATHER && !(op->mesh & s->pipe) && works(maker);
 }
 
-/* Bytes that become live if op number i starts early: those of its result, unless an all_reduce
- * overwrites its operand. */
+/* Returns the bytes that become live if op number i starts early: those of its result, unless an
+ * all_reduce overwrites its operand. */
 static int64_t cost_of(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->func->ops.at[i];
@@ -90,8 +90,9 @@ static int64_t cost_of(const Starts *s, uint32_t i)
     return over ? 0 : s->live.bytes[op->out[0]->id];
 }
 
-/* The number of the op before which op number i moves: just after the op that computes its operand,
- * or as far up as the peak allows. */
+/* Returns the number of the op before which op number i moves: just after the op that computes its
+ * operand, or as far up as the peak of live bytes allows. Records the bytes that are live
+ * longer. */
 static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
 {
     const uint32_t maker = number[s->func->ops.at[i]->in[0]->id];
@@ -104,7 +105,7 @@ static uint32_t rise(Starts *s, uint32_t i, const uint32_t *number)
     return to;
 }
 
-/* Moves ops before their targets, keeping their order. */
+/* Moves each op before op number s->to of it, in the order in which they were. */
 static void give_ordered(Starts *s)
 {
     DtArena *arena = s->func->module->arena;
@@ -171,8 +172,8 @@ static void find_uses(Starts *s)
         }
 }
 
-/* Bytes that are live longer if op number i is started: those of its operand, unless the sum
- * overwrites it. */
+/* Returns the bytes that are live longer if op number i becomes asynchronous: those of its operand,
+ * unless this op is not the last reader or an all_reduce overwrites it. */
 static int64_t held_by(const Starts *s, uint32_t i)
 {
     const DtOp *op = s->ops[i];
@@ -181,9 +182,9 @@ static int64_t held_by(const Starts *s, uint32_t i)
     return s->live.last[from->id] == i && !over ? s->live.bytes[from->id] : 0;
 }
 
-/* Whether the op overlaps with another one: some op of another queue runs before the first reader
- * of its result, and before the position up to which its operand can be kept without a higher peak.
- * That position becomes the place of its `done`. */
+/* Whether the exchange op becomes asynchronous: an op of another queue can run at the same time,
+ * before the first reader of its result and before its operand would raise the peak of live bytes.
+ * Sets s->until to the position for its `done`. */
 static bool goes_on(Starts *s, uint32_t at)
 {
     const DtOp *op = s->ops[at];
@@ -206,8 +207,8 @@ static bool is_open(const Starts *s, const DtValue *value)
            !s->done[value->id];
 }
 
-/* Whether the start ends after its iteration (order_carry.c), or after its piece of a pipeline
- * (order_late.c). */
+/* Whether the asynchronous value is completed after its iteration (order_carry.c), or after its
+ * piece of a pipeline (order_late.c), so that it gets no `done` here. */
 static bool is_carried(const DtFunc *func, const DtValue *value)
 {
     if (func->kind == DT_FUNC_ENTRY && func->module->pipeline && dt_op_late(value))
@@ -217,8 +218,8 @@ static bool is_carried(const DtFunc *func, const DtValue *value)
            (from->kind == DT_OP_RINGBUF_GET || (value->op->late && func->kind == DT_FUNC_BODY));
 }
 
-/* Makes a reader read the results of `done` ops in place of started values, and emits views that
- * waited for a reader. */
+/* Returns what a reader of the value reads: the result of a `done`, which is appended if the value
+ * is in flight; a view that waited for a reader is appended too. */
 static DtValue *read_done(Starts *s, DtValue *value)
 {
     DtOp *op = value->op;
@@ -288,7 +289,7 @@ static bool has_any(const DtFunc *func, bool rings)
     return any && func->kind != DT_FUNC_KERNEL;
 }
 
-/* Whether the function starts gathers into ring buffers. */
+/* Whether some function of the module puts asynchronous results of gathers into ring buffers. */
 static bool starts_rings(const DtModule *module)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)

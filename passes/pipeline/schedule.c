@@ -51,8 +51,8 @@ static void put(DtLister *l, uint32_t kind, uint32_t chunk, int64_t micro)
         DT_PUSH(l->arena, l->list, ((DtAction){.kind = kind, .unit = piece, .micro = micro}));
 }
 
-/* Appends an action of that kind on the chunk's next micro-batch. Nothing is appended after the
- * last micro-batch, so the patterns below may go on past it. */
+/* Appends an action of that kind on the chunk's next micro-batch. Does nothing after the last
+ * micro-batch, so the schedules below may go on past it. */
 static void next(DtLister *l, uint32_t kind, uint32_t chunk)
 {
     put(l, kind, chunk, l->next[kind][chunk]++);
@@ -110,9 +110,9 @@ static int64_t round_size(const DtLister *l, int64_t number)
     return l->m / rounds + (number < l->m % rounds);
 }
 
-/* Position in an interleaved list, for one kind of action: action i of round `number`, which starts
- * with micro-batch `first`. In a round each chunk in turn runs all micro-batches of the round:
- * forward from the first chunk on, backward from the last. */
+/* Position in the list of an interleaved schedule, for one kind of action: action i of round
+ * `number`, which starts with micro-batch `first`. In a round each chunk in turn runs all
+ * micro-batches of the round: forward from the first chunk on, backward from the last. */
 typedef struct Round {
     int64_t number, first, i;
 } Round;
@@ -190,8 +190,8 @@ static void list_zb_v(DtLister *l)
         W(l, 0);
 }
 
-/* The eight steps of DeepSeek's DualPipeV. Waiting W actions are in a queue in the order of their
- * B. */
+/* The W actions that wait to be run, as a queue in the order of their B, in the eight steps of
+ * DeepSeek's DualPipeV. */
 typedef struct Waiting {
     uint32_t chunk[4 * DT_PIPELINE_STAGES];
     uint32_t first, n;
@@ -286,13 +286,13 @@ uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32
 
 /* ---- compression ---- */
 
-/* Whether b is action a with a micro-batch that is `step` later. */
+/* Whether b is the same action as a, `step` micro-batches later. */
 static bool is_later(const DtAction *a, const DtAction *b, int64_t step)
 {
     return dt_pipeline_same(a, b) && a->micro + step == b->micro;
 }
 
-/* An index in the steady part of the list: half-way between the first B and the last F. */
+/* Returns an index in the steady part of the list: half-way between the first B and the last F. */
 static uint32_t middle(const DtActions *list)
 {
     uint32_t lo = 0, hi = list->n;
@@ -305,15 +305,15 @@ static uint32_t middle(const DtActions *list)
     return lo + (hi - lo) / 2;
 }
 
-/* A repetition: the actions [lo, hi) of a list equal the actions n further on, with micro-batches
- * `step` later. */
+/* A repetition in a list: each of the actions [lo, hi) comes again n actions further on, with a
+ * micro-batch that is `step` later. */
 typedef struct Repeat {
     uint32_t lo, hi, n;
     int64_t step;
 } Repeat;
 
-/* The longest repetition of the n actions from `at`, extended to both sides; n 0: they are not
- * repeated. */
+/* Returns the longest repetition of the n actions from `at`, extended to both sides; its n is 0 if
+ * they are not repeated. */
 static Repeat repeat_of(const DtActions *list, uint32_t at, uint32_t n)
 {
     const DtAction *a = list->at;
@@ -327,8 +327,8 @@ static Repeat repeat_of(const DtActions *list, uint32_t at, uint32_t n)
     return r;
 }
 
-/* The longest repetition around the middle; of equally long ones the one with the shortest
- * period. */
+/* Returns the longest repetition around the middle of the list; of equally long ones the one with
+ * the shortest period. */
 static Repeat find_repeat(const DtActions *list)
 {
     const uint32_t at = middle(list);
@@ -362,7 +362,8 @@ void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions)
 
 /* ---- transfers ---- */
 
-/* By piece, the channels that it receives from and sends to; -1: none. */
+/* By piece, the numbers of the channels from which its actions receive and to which they send; -1:
+ * none. */
 typedef struct Ends {
     int32_t *receive[2], *send[2]; /* [0]: for F, [1]: for B */
 } Ends;

@@ -18,7 +18,8 @@ typedef struct DtScheduleKind {
     void (*list)(DtLister *lister);
 } DtScheduleKind;
 
-/* NULL: no such schedule. "forward" is the kind of runs without backward. */
+/* dt_schedule_find returns the schedule of that name, NULL if there is none; "forward" is the one
+ * of runs without backward. dt_schedule_stage returns the stage that has a piece. */
 const DtScheduleKind *dt_schedule_find(const char *name);
 uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32_t piece);
 
@@ -29,9 +30,9 @@ uint32_t dt_schedule_stage(const DtScheduleKind *kind, uint32_t n_stages, uint32
 bool dt_schedule_fill(DtArena *arena, const DtPipelineSchedule *pipeline,
                       const DtScheduleKind *kind, DtPipelineRun *run, DtText *ret_problem);
 
-/* In how many micro-batches at once a value is live, from the end of action `write` to the end of
- * action `read`. On the stage each of the two runs once per micro-batch, in order of micro-batches
- * (DtAction.micro is not read). */
+/* Returns in how many micro-batches at once a value is live, from the end of action `write` to the
+ * end of action `read`. On the stage each of the two runs once per micro-batch, in order of
+ * micro-batches (DtAction.micro is not read). */
 int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction write, DtAction read);
 
 /* Runs the actions of all stages against each other as ranks do: SEND waits for a free slot of
@@ -40,7 +41,8 @@ int64_t dt_schedule_depth(const DtPipelineRun *run, uint32_t stage, DtAction wri
 bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
                        DtText *ret_problem);
 
-/* Compresses a list to prologue, period and epilogue, which stand for exactly the same actions. */
+/* Finds a repetition in the list, and splits it into prologue, period (repeated) and epilogue,
+ * which stand for exactly the same actions. */
 void dt_schedule_compress(const DtActions *list, DtStageActions *ret_actions);
 
 typedef struct DtScheduleTimes {
@@ -66,21 +68,22 @@ typedef struct DtTimeline {
     DT_VEC(DtScheduleSlice) slices; /* F, B, W, in order per stage */
 } DtTimeline;
 
-/* The time line; every stage runs its actions in order as soon as it can. The run must pass
- * dt_schedule_check. */
+/* Computes the time line of a run: every stage runs its actions in order, each as soon as it can.
+ * The run must pass dt_schedule_check. */
 void dt_schedule_simulate(DtArena *arena, const DtPipelineSchedule *pipeline,
                           const DtPipelineRun *run, const DtScheduleTimes *times,
                           DtTimeline *ret_timeline);
 
-/* The most micro-batches whose forward has run on a piece of the stage, but not their last backward
- * action: activations in flight, in pieces. */
+/* Returns the most micro-batches at once whose forward has run on a piece of the stage, but not
+ * their last backward action: activations in flight, counted by pieces. */
 int64_t dt_schedule_in_flight(const DtPipelineRun *run, uint32_t stage);
 
-/* The time line with F, B and W of length 1, a whole backward of 2. */
+/* Computes the time line of a run in which F, B and W take one unit of time each, and a B without a
+ * separate W takes two. */
 void dt_schedule_equal(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPipelineRun *run,
                        DtTimeline *ret_line);
 
-/* All runs of a module's pipeline as text; with equal times. */
+/* Writes all runs of a module's pipeline as text, with their time lines for equal times. */
 void dt_schedule_print(DtArena *arena, const DtPipelineSchedule *pipeline, DtText *ret_text);
 
 typedef struct DtPicture {
@@ -91,7 +94,7 @@ typedef struct DtPicture {
     int64_t first, last;
 } DtPicture;
 
-/* The first run as SVG, at most about 4,000 pixels wide. */
+/* Draws the first run as an SVG picture, at most about 4,000 pixels wide. */
 void dt_schedule_draw(DtArena *arena, const DtPipelineSchedule *pipeline, const DtPicture *picture,
                       DtText *ret_text);
 

@@ -75,7 +75,8 @@ static void find_ramps(const Drawing *d, DtArena *arena, double *ret_warm, doubl
     }
 }
 
-/* The time from the first action of these micro-batches to the end of their last one. */
+/* Returns the time from the first action of the micro-batches that the picture shows to the end of
+ * their last one. */
 static Span window_of(const DtTimeline *line, const DtPicture *picture)
 {
     Span window = {line->end, 0, LEFT};
@@ -124,7 +125,7 @@ static uint32_t top_of(const Drawing *d, uint32_t stage) { return TOP + stage * 
 
 static uint32_t height_of(const Drawing *d) { return d->row > 8 ? d->row - 4 : d->row - 1; }
 
-/* By how much a piece is later than the first one of its stage, 0 to 1. */
+/* Returns how late the piece is among the pieces of its stage: 0 for the first, 1 for the last. */
 static double later_part(const DtPipelineSchedule *pipeline, uint32_t piece)
 {
     const uint32_t chunks = pipeline->n_pieces / pipeline->n_stages;
@@ -179,8 +180,8 @@ static void draw_stages(const Drawing *d)
 
 /* ---- time ---- */
 
-/* A text of a time: "12.5 ms" with as many digits as a scale with steps of that size needs, or a
- * number of units. */
+/* Writes a time: "12.5 ms" with as many digits as a scale with steps of that size needs, or a
+ * number of units if times are not seconds. */
 static void add_time(const Drawing *d, double time, double step)
 {
     static const struct { double size; const char *name; } units[] = {{1, "s"}, {1e-3, "ms"},
@@ -194,7 +195,7 @@ static void add_time(const Drawing *d, double time, double step)
                    d->seconds ? " " : "", d->seconds ? units[unit].name : "");
 }
 
-/* 1, 2 or 5 times a power of ten. */
+/* Returns the smallest step of a scale that is at least `least`: 1, 2 or 5 times a power of ten. */
 static double step_of(double least)
 {
     const double power = pow(10, floor(log10(least)));
@@ -225,7 +226,8 @@ static void draw_axis(const Drawing *d)
                    d->seconds ? "time" : "forwards");
 }
 
-/* Draws dotted lines where a part is left out, and its length. */
+/* Draws two dotted lines where a part of the time line is left out, and writes its length between
+ * them. */
 static void draw_gap(const Drawing *d)
 {
     const double x = d->spans[1].x - GAP, missing = d->spans[1].from - d->spans[0].to;

@@ -20,7 +20,8 @@ static const DtActions *part_of(const Walk *walk)
     return walk->part == 0 ? &a->prologue : walk->part == 1 ? &a->period : &a->epilogue;
 }
 
-/* Moves on from the end of a list to the next action; false after the last one. */
+/* Moves the walk to its next action, through the repetitions of the period and to the next list if
+ * need be; false after the last action. */
 static bool settle(Walk *walk)
 {
     while (walk->part < 3) {
@@ -47,7 +48,7 @@ static DtAction action_at(const Walk *walk)
 typedef struct Drain {
     const DtPipelineSchedule *pipeline;
     const DtPipelineRun *run;
-    int64_t *done[3];          /* by channel: messages so far */
+    int64_t *done[3];          /* by kind (F, B, W) and piece: micro-batches done */
     int64_t *sent, *received;  /* per channel */
     const DtChannel **into[2]; /* by piece: the channel from which its F, its B receives, or NULL */
     int64_t *arrived[2];       /* by piece: the `received` of that channel */
@@ -63,8 +64,8 @@ static bool is_done(const Drain *d, uint32_t kind, uint32_t piece, int64_t micro
     return !has(d, piece, kind) || d->done[kind][piece] > micro;
 }
 
-/* Whether the result of the neighbouring piece's F (B) is here: it has run, if it is on this stage,
- * or the stage has received it. */
+/* Whether the result of the neighbouring piece's F or B for the micro-batch is on this stage: that
+ * action has run if it is on the same stage, else its message was received. */
 static bool has_come(const Drain *d, uint32_t kind, uint32_t piece, uint32_t neighbour,
                      int64_t micro)
 {
@@ -148,9 +149,8 @@ static Walk *walks_of(DtArena *arena, const DtPipelineSchedule *pipeline, const 
     return walks;
 }
 
-/* Runs a stage until it must wait or is done; returns the number of actions run; -1: one ran before
- * its inputs were there.
- * */
+/* Runs a stage until it must wait or is done, and returns the number of actions run; -1 if one ran
+ * before its inputs were there (ret_problem). */
 static int64_t advance(Drain *d, Walk *walk, uint32_t stage, DtText *ret_problem)
 {
     int64_t n = 0;
@@ -208,7 +208,8 @@ bool dt_schedule_check(const DtPipelineSchedule *pipeline, const DtPipelineRun *
 
 /* ---- memory in use ---- */
 
-/* Memory that begins with one action of a stage and ends with another. */
+/* A stretch of a stage's actions during which memory is in use: from an action that begins it to
+ * one that ends it. */
 typedef struct Span {
     const DtPipelineRun *run;
     bool (*begins)(const struct Span *span, const DtAction *action);
@@ -216,8 +217,8 @@ typedef struct Span {
     DtAction write, read;
 } Span;
 
-/* The largest number of memories in use at once. Each repetition of the period changes the number
- * alike. */
+/* Returns the largest number of these memories in use at once on the stage. Each repetition of the
+ * period changes the number alike. */
 static int64_t most_at_once(const Span *span, uint32_t stage)
 {
     const DtStageActions *a = &span->run->stages[stage];
@@ -300,13 +301,14 @@ static double time_of(const Clock *c, const DtAction *a)
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* The time at which the RECV can end; negative: its message is not sent yet. */
+/* Returns the time at which the RECV can end; negative if its message is not sent yet. */
 static double arrival(const Clock *c, const DtAction *a)
 {
     return c->n_sent[a->unit] > a->micro ? c->sent[a->unit][a->micro] + c->times->transfer : -1;
 }
 
-/* The time from which the channel has a free slot for a SEND; negative: not known yet. */
+/* Returns the time from which the channel has a free slot for a SEND; negative if that is not known
+ * yet. */
 static double free_place(const Clock *c, const DtAction *a)
 {
     const int64_t first = a->micro - c->run->channels.at[a->unit].slots;
@@ -367,7 +369,8 @@ static void run_pair(Clock *c, Walk *walk, uint32_t stage, uint32_t n, double st
     c->line->busy[stage] += c->times->pair;
 }
 
-/* Runs the stage's next action; false: it must wait for another stage. */
+/* Runs the stage's next action, and advances the stage's time; false if it must wait for another
+ * stage. */
 static bool run_action(Clock *c, Walk *walk, uint32_t stage)
 {
     const DtAction a = action_at(walk);

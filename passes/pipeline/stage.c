@@ -62,7 +62,7 @@ static bool make_pipeline(DtStager *s)
 
 /* ---- parts that are not cut ---- */
 
-/* Whether func has an input that is a result of the prologue. */
+/* Whether func reads a result of the prologue, through an input of the same name. */
 static bool reads_result(const DtFunc *func, const DtEntryPoint *prologue)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -73,7 +73,7 @@ static bool reads_result(const DtFunc *func, const DtEntryPoint *prologue)
     return false;
 }
 
-/* Creates "grad.prologue" on each stage whose entries read its results. */
+/* Adds entry "grad.prologue" to each stage that has entries which read results of the prologue. */
 static void keep_prologue(DtStager *s, const DtEntryPoint *entry)
 {
     const uint32_t n = s->entries.n;
@@ -126,8 +126,9 @@ static bool cut_entries(DtStager *s)
     return !update || dt_stage_update(s, update);
 }
 
-/* Cuts all entries, stages of one class as one. Reports diagnostics only once every stage is a
- * class of its own, since a class of several stages may be the reason for an error. */
+/* Cuts all entries into stages, those of one class as one. Diagnostics are kept only if every stage
+ * is a class of its own (by_stage), since a class of several stages may be the reason for an
+ * error. */
 static bool cut_by(DtModule *module, const DtPassContext *context, bool *apart, bool by_stage,
                    DtStager *ret_stager)
 {

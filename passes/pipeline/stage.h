@@ -68,11 +68,14 @@ static inline uint32_t dt_stage_of(const DtStager *s, uint32_t piece)
 
 /* ---- stage_cut.c ---- */
 
-/* By op of func: whether a result that is marked in `wanted` depends on it. */
+/* Returns, by op of func, whether one of the values marked in `wanted` depends on the op's
+ * results. */
 bool *dt_stage_ancestors(DtArena *arena, const DtFunc *func, const bool *wanted);
-/* By result of the entry: true if it is no gradient. */
+/* Returns, by result of the entry, true if it is no gradient, so that the forward part computes
+ * it. */
 bool *dt_stage_forward_results(DtArena *arena, const DtEntryPoint *entry);
-/* Number of the named loop of which op is a forward or backward loop, or -1. */
+/* Returns the number of the named loop of which op is a forward or backward loop; -1 if there is
+ * none. */
 int32_t dt_stage_loop(const DtStager *s, const DtOp *op);
 /* Finds the named loops in the first entry that is cut, and distributes their iterations over
  * pieces; false after a diagnostic. */
@@ -83,19 +86,20 @@ bool dt_stage_cut(DtStager *s, const DtEntryPoint *entry);
 /* Joins stages whose pieces are equally long ranges of the same loops into classes: s->pipeline
  * and the ranges of loops are by class from then on. */
 void dt_stage_classes(DtStager *s);
-/* Records that the stages of a class differ, if it has several; the pass then starts over with
+/* Records that the stages of this class differ, if it has several; the pass then starts over with
  * other classes. */
 void dt_stage_differ(DtStager *s, uint32_t class);
 /* Splits classes whose stages differ: first separates the stages in which loops begin or end; if
  * they still differ, separates all. */
 void dt_stage_take_apart(DtStager *s);
-/* How many iterations later than on the first stage of the class a cut loop begins on the next
- * one. */
+/* Returns by how many iterations the piece's range of a loop begins later on each next stage of its
+ * class. */
 int64_t dt_stage_step(const DtStager *s, const DtStageLoop *loop, uint32_t piece);
-/* The run by stage; entries remain those of the classes. Finds what CHANNEL stores receive
- * within their class. */
+/* Makes ret_run, the run stage by stage, of the run by classes; entries remain those of the
+ * classes. Finds what CHANNEL stores receive within their class. */
 void dt_stage_unfold(DtStager *s, const DtPipelineRun *run, DtPipelineRun *ret_run);
-/* An action of a class's run on one of the class's stages, as one of the unfolded run. */
+/* Translates an action of a class's run to the action of the unfolded run on one of the class's
+ * stages. */
 DtAction dt_stage_action_on(const DtStager *s, const DtPipelineRun *run,
                             const DtPipelineRun *unfolded, DtAction action, uint32_t stage);
 /* Replaces class numbers in stores, entries and sums over stages by stage numbers. */
@@ -110,8 +114,8 @@ typedef struct DtExpandedResult {
     uint32_t piece;   /* the piece that computes it; set by dt_stage_assign */
 } DtExpandedResult;
 
-/* place[i]: the piece that op i of func belongs to by its position in the program's forward
- * part. */
+/* An entry with the loops of a pipeline written out as a loop per piece. place[i]: the piece that
+ * op i of func belongs to by its position in the program's forward part. */
 typedef struct DtExpanded {
     DtFunc *func;
     DT_VEC(uint32_t) place;
@@ -119,21 +123,21 @@ typedef struct DtExpanded {
     DT_VEC(DtExpandedResult) results;
 } DtExpanded;
 
-/* Sets loop_of for the stores that the named loops of an entry read iteration by iteration.
- * Called for all entries before any is cut: one entry may have a gradient for a parameter that
- * only another one reads, and all must cut it alike. */
+/* dt_stage_find_stacked sets loop_of for the stores that the named loops of an entry read iteration
+ * by iteration. It is called for all entries before any is cut: one entry may have a gradient for a
+ * parameter that only another one reads, and all must cut it alike. */
 void dt_stage_find_stacked(DtStager *s, const DtEntryPoint *entry);
 bool dt_stage_ranges(DtStager *s, const DtEntryPoint *entry, DtExpanded *ret_expanded);
-/* A constant 0 of any shape and dtype. */
+/* Whether the value is a constant 0 of any shape and dtype. */
 bool dt_stage_is_zero(const DtValue *value);
-/* A copy of op whose results have `axis` with this extent instead of `from`. */
+/* Copies op; its results have `axis` with this extent instead of extent `from`. */
 DtOp *dt_stage_copy_range(DtBuilder *b, const DtOp *op, DtValue *const *in, const char *axis,
                           int64_t from, int64_t extent);
 
 /* ---- stage_assign.c ---- */
 
-/* Where an op goes: nowhere (it is dead); to every part that reads it (it is recomputed there); to
- * F or to B of a piece. */
+/* Where an op goes. NONE: nowhere, since it is dead. ANY: to every part that reads it, which
+ * recomputes it. F, B: to the forward or backward part of a piece. */
 typedef enum DtHome { DT_HOME_NONE, DT_HOME_ANY, DT_HOME_F, DT_HOME_B } DtHome;
 
 typedef struct DtOpHome {
@@ -141,10 +145,11 @@ typedef struct DtOpHome {
     uint32_t piece; /* F, B */
 } DtOpHome;
 
-/* Whether pieces that read an op's results recompute them: no; from constants, positions and draws;
- * or from parameters. */
+/* Whether pieces that read an op's results compute them again. NO: one piece computes them. FREE:
+ * they are made of constants, positions and draws. PARAM: they are views of parameters. */
 typedef enum DtRecompute { DT_RECOMPUTE_NO, DT_RECOMPUTE_FREE, DT_RECOMPUTE_PARAM } DtRecompute;
-/* of_value: by value id, the answers for the op's operands. */
+/* Decides for an op whether its readers compute it again. of_value: by value id, the decisions for
+ * its operands. */
 DtRecompute dt_stage_recompute(const DtOp *op, const uint8_t *of_value);
 
 /* Assignment of the ops of an expanded function to pieces. */
@@ -153,8 +158,8 @@ typedef struct DtAssigned {
     DT_VEC(uint32_t) op_of; /* by value: number of its op */
 } DtAssigned;
 
-/* Also splits gradients that are sums over several pieces into one result per piece. False after
- * a diagnostic. */
+/* Assigns each op of the expanded entry to a piece. Also splits gradients that are sums over
+ * several pieces into one result per piece. False after a diagnostic. */
 bool dt_stage_assign(DtStager *s, DtExpanded *e, DtAssigned *ret_assigned);
 
 /* ---- stage_build.c ---- */
@@ -163,13 +168,16 @@ bool dt_stage_build(DtStager *s, DtEntryKind kind, const DtExpanded *e, const Dt
 
 /* ---- stage_store.c ---- */
 
-/* The copy on that stage; range: the piece whose iterations it holds if the store is cut. */
+/* Returns the copy of a store on that stage, and makes it at the first call. piece: the one whose
+ * iterations it holds if the store is cut. */
 DtStore *dt_stage_copy(DtStager *s, const DtStore *from, uint32_t stage, uint32_t piece);
-/* The same, without making a copy; NULL: there is none. */
+/* dt_stage_find_copy returns the store's copy on that stage with the iterations of piece `range`;
+ * NULL if there is none. dt_stage_slot makes a SAVED or CHANNEL store there. */
 DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t stage, int32_t range);
 DtStore *dt_stage_slot(DtStager *s, DtStoreKind kind, const char *path, const DtType *type,
                        uint32_t stage, DtStore *of);
-/* Puts all copies and slots into the module, in order. */
+/* Puts all copies and slots into the module: by the stores that they are copies of, then by stages
+ * and pieces. */
 void dt_stage_settle_stores(DtStager *s);
 
 /* ---- stage_update.c ---- */

@@ -90,7 +90,7 @@ static void add_home(const Assigner *a, uint64_t *sets, uint32_t i, uint32_t pie
     sets[i * a->words + piece / 64] |= (uint64_t)1 << piece % 64;
 }
 
-/* The largest member that is not above `most`, -1: none. */
+/* Returns the largest piece that is in set number i and not above `most`; -1 if there is none. */
 static int64_t largest(const Assigner *a, const uint64_t *sets, uint32_t i, uint32_t most)
 {
     for (int64_t piece = most; piece >= 0; piece--)
@@ -99,7 +99,7 @@ static int64_t largest(const Assigner *a, const uint64_t *sets, uint32_t i, uint
     return -1;
 }
 
-/* The parameter that a value is a view of. */
+/* Returns the parameter that a value is a view of. */
 static const DtStore *param_of(const DtValue *value)
 {
     while (value->op->kind != DT_OP_PARAM)
@@ -120,7 +120,9 @@ static void read_forward(const Assigner *a, const DtOp *op, uint32_t piece)
 
 /* ---- pieces ---- */
 
-/* The piece in which a backward op runs that could run in piece `piece`: see above. */
+/* Returns the piece, `piece` at most, in whose backward part the op runs. It goes down to the last
+ * piece whose forward part has the values and parameters that the op reads, so that these need not
+ * travel. */
 static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
 {
     for (bool moved = true; moved;) {
@@ -141,7 +143,8 @@ static uint32_t pull_down(const Assigner *a, const DtOp *op, uint32_t piece)
     return piece;
 }
 
-/* Whether the op has one cotangent as operand, and no other operand that would have to travel. */
+/* Whether the op has exactly one cotangent as operand, and no operand from a forward part, which
+ * would have to be passed to another piece. */
 static bool is_of_cotangent(const Assigner *a, const DtOp *op)
 {
     uint32_t n = 0;
@@ -154,8 +157,8 @@ static bool is_of_cotangent(const Assigner *a, const DtOp *op)
     return n == 1;
 }
 
-/* The piece in which a backward op runs: at most the lowest piece of the cotangents that it
- * reads. */
+/* Returns the piece in which a backward op runs: `lowest` (the lowest piece of the cotangents that
+ * it reads), or one below where its operands or its parameter are. */
 static uint32_t backward_piece(const Assigner *a, const DtOp *op, uint32_t lowest)
 {
     const uint32_t piece = pull_down(a, op, lowest);
@@ -191,7 +194,8 @@ static bool is_known(Assigner *a, uint32_t i)
     return a->known[i] == KNOWN_YES;
 }
 
-/* Moves the op, and backward ops that it reads, to F. */
+/* Marks the op, and backward ops that it reads, as running in the forward part (F); a->restart
+ * makes all ops be assigned again. */
 static void make_early(Assigner *a, uint32_t i)
 {
     if (a->recompute[i] != DT_RECOMPUTE_NO || a->forward[i] || a->early[i])
@@ -201,7 +205,8 @@ static void make_early(Assigner *a, uint32_t i)
         make_early(a, number_of(a, op_at(a, i)->in[k]));
 }
 
-/* Whether all operands that come from lower pieces than the op's own can be computed in F. */
+/* Whether all operands that come from lower pieces than the op's own can be computed in the forward
+ * part (F), since they depend on no cotangent. Marks these as early. */
 static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
 {
     bool good = true;
@@ -216,8 +221,8 @@ static bool reads_early(Assigner *a, const DtOp *op, uint32_t piece)
     return good;
 }
 
-/* The piece for an op that moves to F: the last piece that computes one of its operands, or else
- * the piece where it would run in the backward part. */
+/* Returns the piece for an op that moves to F: the last piece whose forward part computes one of
+ * its operands, or else the piece where it would run in the backward part. */
 static uint32_t early_piece(const Assigner *a, const DtOp *op)
 {
     int64_t piece = -1;
@@ -268,7 +273,8 @@ typedef struct Term {
 } Term;
 typedef DT_VEC(Term) Terms;
 
-/* Assigns ops without a piece, which come at the end of the function, to B of that piece. */
+/* Assigns an op that was just appended to the function to the backward part (B) of a piece; returns
+ * its result. */
 static DtValue *added(Assigner *a, DtOp *op, uint32_t piece)
 {
     note_op(a, a->e->func->ops.n - 1, (DtOpHome){DT_HOME_B, piece});
@@ -295,7 +301,8 @@ static bool is_done_by_terms(const DtOp *op)
     }
 }
 
-/* The operand in which the op is linear, if no other operand has to travel; -1: none. */
+/* Returns the operand in which the op is linear, if every piece can compute the others itself, and
+ * if the op may be applied to terms of a sum; -1 if there is none. */
 static int32_t linear_in(const Assigner *a, const DtOp *op)
 {
     int32_t found = -1;
@@ -325,7 +332,8 @@ static bool in_one_piece(const Terms *terms)
     return terms->n > 0;
 }
 
-/* Splits a gradient into the terms that each piece computes. */
+/* Appends to ret_terms the terms of which the gradient is the sum, each with the piece that
+ * computes it. Linear ops after the sum are copied for each term. */
 static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
 {
     const uint32_t number = number_of(a, value);
@@ -362,7 +370,7 @@ static void find_terms(Assigner *a, DtValue *value, Terms *ret_terms)
     }
 }
 
-/* A piece for a gradient that has no operands: one on a stage that has the parameter. */
+/* Returns a piece for a gradient that has no operands: the last one that reads the parameter. */
 static uint32_t piece_of_constant(const Assigner *a, const DtStore *grad)
 {
     const int64_t home = largest(a, a->store_homes, grad->of->index, a->s->pipeline->n_pieces - 1);
@@ -397,7 +405,7 @@ static void split_gradient(Assigner *a, const DtExpandedResult *result, DtExpand
     }
 }
 
-/* Marks ops as dead that no op reads since gradients were split. */
+/* Marks ops as dead (DT_HOME_NONE) that no op reads since gradients were split. */
 static void drop_dead(const Assigner *a)
 {
     bool *wanted = DT_NEW_ARRAY(arena_of(a), bool, a->e->func->n_values + 1);

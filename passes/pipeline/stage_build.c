@@ -18,7 +18,8 @@
 
 #include <string.h>
 
-/* A place at which a value is stored on its way from piece to piece. */
+/* A piece on the way of a value to a reader in another piece, and the store that holds the value
+ * there. */
 typedef struct Stop {
     uint32_t piece;
     DtStore *store;
@@ -36,7 +37,7 @@ typedef struct Part {
     DT_VEC(PartResult) results;
 } Part;
 
-/* How long a slot is in use: the action that writes it, and those that read it. */
+/* The time for which a slot is in use: the action that writes it, and those that read it. */
 typedef struct Life {
     DtAction write;
     DT_VEC(DtAction) reads;
@@ -124,7 +125,9 @@ static DtStore *saved_at_home(Build *w, DtValue *value)
     return slot;
 }
 
-/* The store that holds the value on the stage of that piece. */
+/* Returns the store that holds the value on the stage of that piece. Makes it at the first call,
+ * with the channels and slots through which the value gets there from its own piece, piece by
+ * piece. */
 static DtStore *store_at(Build *w, DtValue *value, uint32_t piece)
 {
     const DtOpHome *home = home_of(w, value);
@@ -191,7 +194,8 @@ static DtOp *copy_op(Build *w, const DtOp *op)
     return copy;
 }
 
-/* The value in the part being built: a copy, or an argument. */
+/* Returns the value in the part being built: the op's result if it is computed there, an argument
+ * that reads it from a store, or the result of a copied op if every reader computes it. */
 static DtValue *take(Build *w, DtValue *value)
 {
     const DtOpHome *home = home_of(w, value);
@@ -225,7 +229,8 @@ static void begin_part(Build *w, uint32_t phase, uint32_t piece)
     w->b = (DtBuilder){.func = w->part->func};
 }
 
-/* Results of the program: a state's new value, a gradient, a metric or an output. */
+/* Adds to the part the program's results that it computes (a state's new value, a gradient, a
+ * metric or an output), with the stage's copies of their stores. */
 static void give_results(Build *w)
 {
     const DtHome own = w->phase == DT_ACTION_F ? DT_HOME_F : DT_HOME_B;
@@ -259,7 +264,8 @@ static void build_part(Build *w, uint32_t phase, uint32_t piece)
 
 /* ---- entries ---- */
 
-/* Removes arguments that no op of the function reads; the others become `param` ops. */
+/* Replaces the arguments of the function by `param` ops that read their stores, and records these
+ * reads for the life of slots. Drops arguments that no op reads. */
 static void read_arguments(Build *w, DtFunc *func, DtStore *const *stores, uint32_t kind,
                            uint32_t piece)
 {
@@ -334,8 +340,9 @@ static bool is_delayed(const PartResult *result)
     return result->to.store && result->to.store->kind == DT_STORE_GRAD;
 }
 
-/* Gives the results of bwd_x from n_early on their stores; these results are the arguments of
- * bwd_w. */
+/* Gives each result of bwd_x from n_early on, which is an argument of bwd_w, a slot in which it
+ * waits for W. ret_stores: by argument of bwd_w, its store. An argument of bwd_x that bwd_w reads,
+ * too, stays in its own store. */
 static void settle_crossing(Build *w, DtFunc *x, uint32_t n_early, uint32_t piece,
                             DtStore *const *stores, DtEntryResult *results, DtStore **ret_stores)
 {
@@ -390,15 +397,16 @@ static void finish_split(Build *w, uint32_t piece)
 
 /* ---- the run ---- */
 
-/* The last result of the search for depths. Most slots of a piece are written and read by the same
- * actions, so it is often needed again. */
+/* What depths_between computed last. Most slots of a piece are written and read by the same
+ * actions, so it is often asked for again. */
 typedef struct LastDepth {
     DtAction write, read;
     uint32_t class;
     int64_t *depths; /* by stage of the class; NULL: there is no last result yet */
 } LastDepth;
 
-/* How many slots each stage of a class needs between two actions. */
+/* Returns, by stage of a class, how many slots are needed for a value that one action writes and
+ * another reads. */
 static const int64_t *depths_between(Build *w, uint32_t class, DtAction write, DtAction read,
                                      LastDepth *last)
 {
@@ -417,7 +425,8 @@ static const int64_t *depths_between(Build *w, uint32_t class, DtAction write, D
     return last->depths;
 }
 
-/* Slots hold a micro-batch from when they are filled to the last action that reads them. */
+/* Sets the depth of each slot store: the most micro-batches whose values are live at once, from the
+ * action that writes them to the last one that reads them. */
 static void settle_depths(Build *w)
 {
     LastDepth last = {.depths = NULL};
@@ -442,7 +451,7 @@ static void settle_depths(Build *w)
     }
 }
 
-/* The lowest piece that has backward work; n_pieces: no piece has any. */
+/* Returns the lowest piece that has backward work; the number of pieces if none has any. */
 static uint32_t lowest_backward(const Build *w)
 {
     uint32_t lowest = w->s->pipeline->n_pieces;
@@ -457,7 +466,8 @@ static uint32_t lowest_backward(const Build *w)
     return lowest;
 }
 
-/* Gives runs without backward that connect the same pieces one schedule. */
+/* If an earlier run without backward connects the same pieces, takes its schedule and its channels'
+ * slots; else returns false. */
 static bool share_schedule(Build *w)
 {
     const DtPipelineSchedule *pipeline = w->s->whole;
@@ -498,7 +508,8 @@ static bool fill_schedule(Build *w, bool backward)
     return drains;
 }
 
-/* Sorts the ops by phases and pieces, and the results by pieces, by counting. */
+/* Sorts the ops by phases and pieces, and the results by pieces, into w->order, w->result_order and
+ * w->first. */
 static void sort_by_place(Build *w)
 {
     const uint32_t n = w->s->pipeline->n_pieces, n_ops = w->a->ops.n, n_results = w->e->results.n;

@@ -26,7 +26,8 @@
 
 /* ---- which stages ---- */
 
-/* The loop that the piece consists of iterations of; NULL: it has other ops, or several loops. */
+/* Returns the one loop of whose iterations the piece consists; NULL if it has other ops, or
+ * iterations of several loops. */
 static const DtStageLoop *only_loop(const DtStager *s, uint32_t piece)
 {
     const DtStageLoop *only = NULL;
@@ -44,7 +45,7 @@ static const DtStageLoop *only_loop(const DtStager *s, uint32_t piece)
     return only;
 }
 
-/* Whether both neighbours of the piece are on other stages. */
+/* Whether the piece has a neighbour on both sides, and both are on other stages. */
 static bool stands_alone(const DtPipelineSchedule *pipeline, uint32_t piece)
 {
     const uint32_t stage = pipeline->stage_of[piece];
@@ -52,7 +53,8 @@ static bool stands_alone(const DtPipelineSchedule *pipeline, uint32_t piece)
            pipeline->stage_of[piece + 1] != stage;
 }
 
-/* Whether stage + 1 has the same work as `stage`. */
+/* Whether stages `stage` and `stage` + 1 have equal work: each of their pieces consists of as many
+ * iterations of the same loop. */
 static bool joins_next(const DtStager *s, uint32_t stage)
 {
     const DtPipelineSchedule *pipeline = s->pipeline;
@@ -85,8 +87,8 @@ static void find_classes(DtStager *s, uint32_t *ret_n)
 
 /* ---- the pipeline by classes ---- */
 
-/* Replaces the pieces of segments by their numbers among the classes. Such pieces are on stages
- * that are alone in their class. */
+/* Changes the pieces of segments (ops outside of loops) from numbers by stage to numbers by class.
+ * They are on stages that are alone in their class. */
 static void renumber_segments(DtStager *s)
 {
     for (uint32_t i = 0; i <= s->loops.n; i++)
@@ -157,7 +159,8 @@ static bool is_many(const DtStager *s, uint32_t piece)
     return s->class_more[dt_stage_of(s, piece)] > 0;
 }
 
-/* The piece (by stages) that a piece of a class is on one of the class's stages. */
+/* Returns the piece, numbered by stages, that a piece of a class is on one of the class's
+ * stages. */
 static uint32_t piece_on(const DtStager *s, uint32_t piece, uint32_t stage)
 {
     return dt_pipeline_like(s->whole, s->piece_first[piece], stage);
@@ -203,8 +206,8 @@ static bool carries(const DtEntryPoint *entry, const DtStore *in, const DtStore 
     return false;
 }
 
-/* The store that this stage sends to the next one of the class, for its `in`; NULL: not exactly one
- * value. */
+/* Returns the store that a stage sends on to the next stage of its class when it receives `in`:
+ * `in` itself, or what loops of the entry make of it. NULL unless there is exactly one. */
 static DtStore *passed_on(const DtEntryPoint *entry, const DtStore *in, const DtChannel *out)
 {
     DtStore *found = NULL;

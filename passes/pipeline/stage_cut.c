@@ -74,7 +74,8 @@ static void add_cost(Cost *sum, Cost cost)
         sum->at[k] += cost.at[k];
 }
 
-/* cost: on the fastest device; seconds: on each kind of nodes, 0: all nodes are alike. */
+/* Returns the cost on each kind of nodes, given the cost on the fastest device and the seconds on
+ * each kind (0: all nodes are alike). */
 static Cost cost_by(double cost, const double seconds[DT_NODE_KINDS])
 {
     double least = INFINITY;
@@ -170,7 +171,7 @@ static Cost cost_of_func(const DtStager *s, const DtFunc *func)
 
 /* ---- stages ---- */
 
-/* By stage: the kinds of nodes that its ranks are on, a set of bits. Nodes come in the order of
+/* Returns, by stage, the kinds of nodes that its ranks are on, as bits. Nodes come in the order of
  * ranks. */
 static const uint32_t *kinds_of_stages(const DtStager *s)
 {
@@ -192,7 +193,7 @@ static const uint32_t *kinds_of_stages(const DtStager *s)
     return kinds;
 }
 
-/* The cost on the slowest of these kinds of nodes. */
+/* Returns the cost on the slowest of these kinds of nodes (bits). */
 static double cost_on(const Cost *cost, uint32_t kinds)
 {
     double most = 0;
@@ -240,8 +241,8 @@ static void add_loop(DtStager *s, const DtOp *op)
     DT_PUSH(s->arena, s->loops, loop);
 }
 
-/* The cost to its piece of an op between loops: none if readers recompute it. recompute: per value,
- * whether it is recomputed; set here for the op's result. */
+/* Returns what an op between loops costs its piece: nothing if its readers recompute it. recompute:
+ * by value id, the decision for operands; set here for the op's results. */
 static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *recompute)
 {
     const DtRecompute own = dt_stage_recompute(op, recompute);
@@ -250,7 +251,8 @@ static Cost cost_between(const DtStager *s, const DtOp *op, uint8_t *recompute)
     return own == DT_RECOMPUTE_NO ? cost_of(s, op) : (Cost){0};
 }
 
-/* Lists the chain of the entry: the loops, and the parts between them that have a cost. */
+/* Lists what a cut can come between: each iteration of the entry's named loops, and the parts
+ * between the loops that have a cost. */
 static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_items)
 {
     const DtFunc *func = entry->func;
@@ -285,7 +287,8 @@ static void list_items(DtStager *s, const DtEntryPoint *entry, ItemList *ret_ite
 
 /* ---- cutting ---- */
 
-/* ret_first[g]: the first item of piece g. */
+/* Cuts the items into pieces so that all stages have about the same work. ret_first[g]: the first
+ * item of piece g. */
 static void balance(const DtStager *s, const ItemList *items, int64_t *ret_first)
 {
     const DtPipelineSchedule *pipeline = s->pipeline;
@@ -310,8 +313,9 @@ static void balance(const DtStager *s, const ItemList *items, int64_t *ret_first
     dt_cuts_find(&cuts, ret_first, load, size);
 }
 
-/* cuts = (3, 6): iterations before each cut, counted through all loops. False after a diagnostic: a
- * cut before or after the loops would make an empty piece. */
+/* Cuts where the program says, as in cuts = (3, 6): after so many iterations, counted through all
+ * loops. ret_first[g]: the first item of piece g. False after a diagnostic if a cut makes an empty
+ * piece. */
 static bool cut_at(DtStager *s, const ItemList *items, int64_t *ret_first)
 {
     int64_t iterations = 0;

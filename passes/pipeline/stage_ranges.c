@@ -38,7 +38,7 @@ typedef struct Expander {
 
 static DtArena *arena_of(const Expander *x) { return x->s->arena; }
 
-/* Records the present piece for the ops that were just appended. */
+/* Records the present piece in `place`, and `fixed`, for the ops that were just appended. */
 static void stamp(Expander *x)
 {
     while (x->to->place.n < x->b.func->ops.n) {
@@ -85,8 +85,8 @@ static bool has_axis(const DtType *type, const DtStageLoop *loop)
 static DtValue *whole(Expander *x, const DtValue *value);
 static DtValue *part(Expander *x, const DtValue *value, int32_t loop, uint32_t piece);
 
-/* Whether the op does the same in every iteration, so that its result can be made range by
- * range. */
+/* Whether the op works along other axes than the loop's, so that its result can be computed for
+ * each range of iterations by itself. */
 static bool is_alike(const DtOp *op, const DtStageLoop *loop)
 {
     const DtOpClass kind = dt_op_info[op->kind].op_class;
@@ -134,7 +134,7 @@ static DtValue *make_part(Expander *x, const DtValue *value, int32_t number, uin
     return dt_stage_copy_range(&x->b, op, in, loop->axis, loop->count, n)->out[value->index];
 }
 
-/* The place in which x keeps a piece's part of a value, for one loop. A value may be cut for
+/* Returns where x keeps a piece's part of a value, for one named loop. A value may be cut for
  * several loops, as a gradient of zeros is. */
 static DtValue **part_at(Expander *x, const DtValue *value, int32_t loop, uint32_t piece)
 {
@@ -194,7 +194,7 @@ bool dt_stage_is_zero(const DtValue *value)
     return op && op->kind == DT_OP_CONST && op->number == 0;
 }
 
-/* Whether the body does nothing with carried value i but add to it. */
+/* Whether all that the body does with carried value i is to add terms to it. */
 static bool is_added_to(const DtFunc *body, uint32_t i)
 {
     const DtValue *input = body->inputs.at[1 + i], *at = body->results.at[i];
@@ -215,7 +215,8 @@ static bool is_added_to(const DtFunc *body, uint32_t i)
     return uses == 1;
 }
 
-/* Whether only linear ops and gradients of parameters depend on the value. */
+/* Whether nothing but linear ops (sums, casts, renames, sums over ranks) and gradients of
+ * parameters depends on the value. from: the number of its op. */
 static bool ends_in_gradients(const Expander *x, const DtValue *value, uint32_t from)
 {
     const DtFunc *func = x->func;
@@ -282,7 +283,8 @@ static void expand_range(Expander *x, const DtOp *op, int32_t number, uint32_t p
     }
 }
 
-/* The sum of the terms of all ranges, each accumulated from zero. */
+/* Appends the sum of the terms that the n pieces' ranges of the loop have computed, each
+ * accumulated from zero. */
 static DtValue *sum_of_parts(Expander *x, const DtValue *value, int32_t number, uint32_t n)
 {
     DtValue *sum = NULL;
@@ -334,14 +336,14 @@ static void expand_op(Expander *x, const DtOp *op)
     stamp(x);
 }
 
-/* Whether op stands in the instance of that path, or in one inside of it. */
+/* Whether the op is in the function call or layer of that path, or in one inside of it. */
 static bool is_inside(const DtOp *op, const char *path)
 {
     const size_t n = strlen(path);
     return op->path && strncmp(op->path, path, n) == 0 && (op->path[n] == 0 || op->path[n] == '.');
 }
 
-/* Named cuts: the next piece begins with the first forward op of the instance. */
+/* Begins the next piece if the forward op is the first one of the layer that a named cut names. */
 static void pass_named_cut(Expander *x, const DtOp *op, bool forward)
 {
     const DtPipeline *line = x->s->line;
@@ -373,7 +375,8 @@ static void expand_results(Expander *x)
     }
 }
 
-/* Finds the parameters from which value is computed range by range. seen: by value id. */
+/* Sets s->loop_of to this loop for the parameters that value takes its iterations from. seen: by
+ * value id, values that were visited. */
 static void find_stacked(DtStager *s, const DtValue *value, int32_t number, bool *seen)
 {
     const DtStageLoop *loop = &s->loops.at[number];

@@ -25,7 +25,8 @@ DtStore *dt_stage_find_copy(const DtStager *s, const DtStore *from, uint32_t sta
     return NULL;
 }
 
-/* The store's type with the iterations of one piece. */
+/* Cuts the store to the iterations of one piece: sets its type, its first iteration, and the number
+ * of all iterations. */
 static void cut_store(const DtStager *s, const DtStageLoop *loop, uint32_t piece, DtStore *store)
 {
     DtAxis axes[DT_MAX_RANK];

@@ -55,8 +55,7 @@ static bool is_total(const DtStore *store)
     return store->kind == DT_STORE_GRAD || store->kind == DT_STORE_NEXT;
 }
 
-/* The number of a norm whose sum contains the value, or NOBODY. One sum of squares may be part of
- * several norms. */
+/* Returns the number of the norm that the value is; NOBODY if it is none. */
 static int32_t norm_of(const Updater *u, const DtValue *value)
 {
     for (uint32_t i = 0; i < u->norms.n; i++)
@@ -91,15 +90,16 @@ static void find_norms(Updater *u)
     u->sums_of = DT_NEW_ARRAY(u->s->arena, DtValue *, u->norms.n + 1);
 }
 
-/* The set of stages that sum; NULL if there is only one. */
+/* Returns the stages marked in `stages` as a set; NULL if there is only one, so that nothing has to
+ * be summed over stages. */
 static const char *several(const Updater *u, const bool *stages)
 {
     const char *set = dt_stages_of(stages, u->s->pipeline->n_stages);
     return dt_stages_count(set) > 1 ? set : NULL;
 }
 
-/* Sums the value over the stages. gradients: it is a gradient, else a number from which a norm is
- * computed. */
+/* Appends an all_reduce of the value over the stages of the set; returns the value itself if
+ * `stages` is NULL. gradients: it is a gradient, else a number from which a norm is computed. */
 static DtValue *across(Updater *u, DtValue *value, const char *stages, bool gradients)
 {
     if (!stages)
@@ -123,8 +123,8 @@ static DtValue *zeros(Updater *u, const DtType *type)
 
 static DtValue *copy_value(Updater *u, const DtValue *value);
 
-/* Whether the value belongs to the present copy of a parameter. A value without parameters does
- * too, if it has the length of the parameter's loop (a mask of padding, for instance). */
+/* Whether the value belongs to the present copy of a parameter: it depends on one parameter alone,
+ * or on none but has the length of the parameter's loop (a mask of padding, for instance). */
 static bool is_own(const Updater *u, const DtValue *value)
 {
     const DtStageLoop *cut = u->loop >= 0 ? &u->s->loops.at[u->loop] : NULL;
@@ -196,7 +196,8 @@ static DtValue *copy_value(Updater *u, const DtValue *value)
 
 /* ---- the norm ---- */
 
-/* Begins the ops of another copy of a parameter. */
+/* Begins the ops for another copy of a parameter: values computed for the copy before do not count
+ * any more. */
 static void begin_copy(Updater *u, const DtStore *param, const DtStageCopy *copy)
 {
     u->turn++;
@@ -204,8 +205,9 @@ static void begin_copy(Updater *u, const DtStore *param, const DtStageCopy *copy
     u->loop = u->s->loop_of[param->index];
 }
 
-/* Gradients of parameters and next values of states on several stages are added first, on all
- * stages in the order of the program, so that no two stages wait for each other. */
+/* Sums gradients of parameters and next values of states that several stages have terms of, before
+ * everything else. All stages do so in the order of the program, so that no two wait for each
+ * other. */
 static void add_totals(Updater *u)
 {
     for (uint32_t i = 0; i < u->func->ops.n; i++) {
@@ -227,7 +229,8 @@ static DtValue *plus(Updater *u, DtValue *x, DtValue *y)
     return !x ? y : !y ? x : dt_graph_binary(&u->b, DT_OP_ADD, x, y);
 }
 
-/* The term of the value that this stage computes for its own parameters; NULL: none. */
+/* Appends the part of the sum that this stage computes, over its own copies of the value's
+ * parameter; NULL if it has none, or a lower stage counts the parameter. */
 static DtValue *own_part(Updater *u, const DtValue *value)
 {
     const int32_t param = u->owner[value->id];
@@ -329,8 +332,8 @@ static void update_stage(Updater *u, uint32_t stage)
     DT_PUSH(u->s->arena, u->s->entries, entry);
 }
 
-/* Parameters and states that no piece uses are on the first stage: they are saved, and parameters
- * may decay. */
+/* Finds the stages that have each parameter and state, and those with terms of its gradient. Those
+ * that no piece uses are put on the first stage: they are saved, and parameters may decay. */
 static void find_stages(Updater *u)
 {
     for (uint32_t i = 0; i < u->s->module->stores.n; i++) {

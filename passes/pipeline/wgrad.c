@@ -66,8 +66,8 @@ static bool is_free(const DtOp *op)
 static Slice *slice(DtArena *arena, DtFunc *func, const DtLoop *loop, const bool *early_result,
                     const bool *delayed_result);
 
-/* Sorts the body's results by part: early if they are early outside, together with the carried
- * values of early and delayed results. */
+/* Splits a loop's body into an early and a delayed half. A result is early if it is needed early
+ * outside of the loop; carried values are in the halves that read them. */
 static Slice *slice_loop(Slice *s, const DtOp *op)
 {
     const uint32_t n = op->n_out;
@@ -107,7 +107,8 @@ static void demand(bool *by_id, const DtOp *op)
         by_id[op->in[i]->id] = true;
 }
 
-/* Records for the operands of a split loop which of its halves read them. */
+/* Marks the operands of a split loop as needed early, delayed or both, by the halves of the loop
+ * that read them. */
 static void demand_of_loop(Slice *s, const DtOp *op, const Slice *sub)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -138,7 +139,8 @@ static void slice_op(Slice *s, uint32_t index)
         demand(s->delayed, op);
 }
 
-/* An input of a loop's body that both halves of the loop get as operand. */
+/* Whether the value is an input of a loop's body that both halves of the loop get as operand, since
+ * it is not carried. */
 static bool is_given(const Slice *s, const DtValue *input)
 {
     return s->loop != NULL && (input->index == 0 || input->index > s->loop->n_carried);
@@ -205,8 +207,8 @@ enum { EARLY, DELAYED };
 
 static DtFunc *build(Slice *s, int half, const char *name);
 
-/* Inside its body a crossing value may have an axis called like the loop's; outside it is stacked
- * along that. */
+/* Returns the name that an axis, called like the loop's, of a crossing value has outside of the
+ * loop's body, where the value is stacked along the loop's axis. */
 static const char *outer_name(const DtLoop *loop)
 {
     return dt_intern_printf("%s.across", loop->axis);

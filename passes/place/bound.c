@@ -52,8 +52,9 @@ const char *dt_bound_place(const DtOp *call)
     return call->text && *call->text ? dt_intern_printf("%s:%s", call->text, name) : name;
 }
 
-/* Whether operand i is bound. Layers bind arguments only; a function that a line names also binds
- * saved values that are arguments. */
+/* Whether operand i is marked with a `bind` op, for lines that name the call. For functions in a
+ * layer these are arguments; for a function with a backward part also saved values that are
+ * arguments. */
 bool dt_bound_input(const DtOp *call, uint32_t i)
 {
     const DtFunc *func = call->func, *primal = primal_of(func);

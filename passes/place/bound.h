@@ -6,11 +6,12 @@
 
 #include "passes/passes.h"
 
-/* Whether placement needs marks at this call's arguments and results, since lines may name them. */
+/* Whether arguments and results of this call are marked with `bind` ops, since lines may name them
+ * in placement. */
 bool dt_bound_is_wanted(const DtPassContext *context, const DtOp *call);
 
-/* The name of the call in `shard` lines: "wq:linear"; "attend" if the call has no label, "" for
- * the body of a loop. Interned. */
+/* Returns the name of the call in `shard` lines: "wq:linear"; "attend" if the call has no label, ""
+ * for the body of a loop. The text is interned. */
 const char *dt_bound_place(const DtOp *call);
 
 /* dt_bound_input: whether operand i is an argument of the call, or a cotangent of a result.
@@ -18,7 +19,8 @@ const char *dt_bound_place(const DtOp *call);
 bool dt_bound_input(const DtOp *call, uint32_t i);
 bool dt_bound_result(const DtOp *call, uint32_t i);
 
-/* Appends to func an op that marks x with the call. */
+/* Appends to func a `bind` op, which marks x as an argument or result of the call; returns its
+ * result. */
 DtValue *dt_bound_value(DtFunc *func, const DtOp *call, DtValue *x);
 
 #endif

@@ -68,8 +68,9 @@ static bool is_lifted(const DtValue *value)
     return dt_ring_is_positional(value) && in_zigzag(value);
 }
 
-/* Whether a library call has an operand computed from such positions, as a mask is. Computed before
- * the call, the mask would be as large as the scores. */
+/* Whether op calls a library or streaming function with an operand (a mask) computed from positions
+ * that the call could compute itself. Computed before the call, a mask would be as large as the
+ * scores. */
 static bool lifts(const DtOp *op)
 {
     bool any = false;
@@ -102,8 +103,8 @@ static DtValue *copy_inside(Lift *lift, const DtValue *value)
     return dt_graph_copy(&lift->b, op, in)->out[0];
 }
 
-/* A function that computes these masks itself, from positions that it takes as operands; ret_in:
- * its operands. */
+/* Makes a copy of the called function that computes its masks itself, from positions that it takes
+ * as operands. ret_in: the operands of the new call. */
 static DtFunc *lift_positions(const DtOp *op, DtModule *module, DtValue **ret_in)
 {
     const DtFunc *func = op->func;
@@ -156,7 +157,8 @@ static DtFunc *make_zigzag(const DtOp *op, DtModule *module, DtValue **ret_in)
     return dt_zigzag_expand(op, module);
 }
 
-/* Makes calls of all such ops; true if there are any. */
+/* Turns each op of the module for which is() is true into a call of the function that make()
+ * builds; returns whether there were any. */
 static bool expand(DtModule *module, Is *is, Make *make)
 {
     bool any = false;

@@ -25,7 +25,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A value with its padding replaced by an identity, in one function. */
+/* A value of one function whose padding was replaced by the identity of a reduction (0 for a
+ * sum). */
 typedef struct Masked {
     const DtValue *of;
     uint64_t axes; /* bits: axes of its type whose padding is replaced */
@@ -104,7 +105,8 @@ static DtValue *identity(DtBuilder *b, DtDtype dtype, DtReduce fill)
                                                         : -2147483648.0);
 }
 
-/* A value equal to `value`, but with `fill`'s identity as padding of these axes of its type. */
+/* Returns a value equal to `value`, whose padding along these axes (bits) is the identity of the
+ * reduction `fill`; made once for each. */
 static DtValue *masked(Scope *s, DtValue *value, uint64_t axes, DtReduce fill)
 {
     axes &= padded_axes(s->p->module, value->type);
@@ -173,7 +175,8 @@ static bool relabels_padded(const DtModule *module, const DtOp *op, const DtType
     return false;
 }
 
-/* Whether the op can work on physical extents, with operands as operand() gives them. */
+/* Whether the op computes the same on physical extents (with padding), given operands as operand()
+ * returns them. */
 static bool has_rule(const Scope *s, const DtOp *op)
 {
     const DtModule *module = s->p->module;
@@ -199,8 +202,8 @@ static bool has_rule(const Scope *s, const DtOp *op)
     }
 }
 
-/* Operand k of op. If op reads padding of the operand, the returned value has the identity of
- * op's reduction there. */
+/* Returns operand k of op with physical extents. If op sums or reduces over padding of the operand,
+ * or looks up in it, that padding is the identity of its reduction. */
 static DtValue *operand(Scope *s, const DtOp *op, uint32_t k)
 {
     DtValue *value = s->now[op->in[k]->id];
@@ -236,7 +239,7 @@ static bool is_zero_operand(const Scope *s, const DtOp *op, uint32_t k, const Dt
     return true;
 }
 
-/* Whether the op adds a number above zero to a value whose padding is zero. */
+/* Whether the op adds a constant above zero to a value whose padding is zero. */
 static bool is_positive(const Scope *s, const DtOp *op)
 {
     for (uint32_t k = 0; op->kind == DT_OP_ADD && k < 2; k++) {
@@ -311,8 +314,8 @@ static Scope open_scope(Padder *p, DtFunc *func)
     return s;
 }
 
-/* Returns results of the program without padding, and results that go to stores with zeros as
- * padding. */
+/* Replaces the function's results by padded ones. Results of an entry lose their padding unless
+ * they go to a store; in stores padding is zero. */
 static void pad_results(Scope *s, const DtEntryPoint *entry)
 {
     for (uint32_t i = 0; i < s->func->results.n; i++) {
@@ -344,7 +347,7 @@ static void pad_ops(Padder *p, DtFunc *func, const DtEntryPoint *entry)
     dt_graph_renumber(func);
 }
 
-/* Pads a function; a loop's body, which several loops may run, only once. */
+/* Pads a function, unless it was padded already: several loops may run one body. */
 static void pad_func(Padder *p, DtFunc *func)
 {
     for (uint32_t i = 0; i < p->done.n; i++)
@@ -377,7 +380,8 @@ static bool refuse(DtModule *module, const DtShard *line, const char *axis, cons
     return false;
 }
 
-/* The extent of the axis, which is the largest that values have: that of its dim. */
+/* Returns the extent of the axis without padding: the largest that values have, which is that of
+ * its dim. */
 static int64_t extent_of(const DtModule *module, const char *name)
 {
     int64_t extent = 0;

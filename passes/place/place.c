@@ -68,7 +68,8 @@ static void begin(Work *w, DtPlacer *p, const DtFunc *func, const DtType *const 
                              : dt_graph_param(copy, types[i], func->params.at[i - func->n_args]);
 }
 
-/* Marks sums whose only reader is another sum, as inner sums of a chain. */
+/* Marks sums that nothing but another sum reads as inner sums of a chain of `+` (w->later), which
+ * are placed together with the last sum. */
 static void find_chains(Work *w)
 {
     const DtFunc *func = w->func;
@@ -107,7 +108,8 @@ static const DtType *pending_over(const DtPlacer *p, const DtType *type, uint16_
     return dt_type_make(type->dtype, type->rank, type->axes, bits, reduce);
 }
 
-/* The placement of value once its sums are complete, except those over some mesh axes (keep). */
+/* Returns the type that the value will have once its sums are complete, split as `rule` says; sums
+ * over the mesh axes in `keep` stay pending. */
 static const DtType *settled(DtPlaceScope *s, const DtValue *value, const DtType *rule,
                              uint16_t keep)
 {
@@ -132,7 +134,8 @@ static bool is_made_of_positions(DtPlaceScope *s, const DtOp *op)
     return true;
 }
 
-/* Copies op with placed operands. */
+/* Copies op with placed operands; its results get the types that its shape rule derives, as close
+ * to the preferred ones as possible. */
 static DtOp *copy_op(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtArena *arena = s->p->module->arena;
@@ -195,8 +198,8 @@ static void place_source(DtPlaceScope *s, const DtOp *op, DtValue **map)
 
 static bool place_ops(Work *w);
 
-/* Places a called function for operands of these types; no sum stays pending inside a library
- * function. */
+/* Places a called function for operands of these types, once for each list of types; NULL after a
+ * diagnostic. No sum stays pending inside a library function. */
 static DtFunc *place_called(DtPlacer *p, const DtFunc *func, const DtType **types, bool is_ring)
 {
     for (uint32_t i = 0; i < p->made.n; i++)
@@ -229,8 +232,8 @@ static DtOp *place_call(DtPlaceScope *s, const DtOp *op, DtValue **in, const DtP
                       : dt_graph_call(&s->b, func, op->text, in);
 }
 
-/* The copy of value that is saved for the loop's backward part: one that was moved to where it is
- * used, if it takes no more memory on a rank. */
+/* Returns the copy of value that the loop saves for its backward part: a copy that an all_to_all
+ * moved to where it is used, if it takes no more memory on a rank; else the value. */
 static DtValue *saved_copy(DtPlaceScope *s, DtValue *value)
 {
     if (value->type->partial)
@@ -290,8 +293,8 @@ static DtFunc *place_body(DtPlaceScope *outer, const DtOp *op, const DtType **ty
     return stable ? finish(&w) : NULL;
 }
 
-/* Keeps only those values marked in waits whose old value the body does nothing with but add to.
- * Returns the lazy values of the body for these. */
+/* Takes the mark in `waits` from carried values that the body does more with than add to them.
+ * Returns, by value id of the body, which sums may stay pending then. */
 static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
 {
     for (;;) {
@@ -305,8 +308,8 @@ static const bool *what_waits(const DtOp *op, bool *waits, DtArena *arena)
     }
 }
 
-/* Gathers a value that every iteration reads, once before the loop, on mesh axes by which no rule
- * splits it. */
+/* Gathers a value that every iteration reads, once before the loop, on mesh axes that split it now
+ * but not in its rule placement. */
 static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
 {
     const DtType *type = value->type;
@@ -317,8 +320,8 @@ static DtValue *unsplit(DtPlaceScope *s, DtValue *value, const DtType *rule)
     return dt_placeconvert_to(s, value, type);
 }
 
-/* The type of a stacked operand of a loop: whole along the loop's axis, since every rank runs all
- * iterations. A sum that is completed for the loop is whole along it too. */
+/* Returns the type of a stacked operand of a loop with the loop's axis whole, since every rank runs
+ * all iterations. */
 static const DtType *in_order(DtPlaceScope *s, const DtType *type)
 {
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
@@ -327,7 +330,8 @@ static const DtType *in_order(DtPlaceScope *s, const DtType *type)
     return type;
 }
 
-/* False after a diagnostic. */
+/* Converts a loop's stacked operand to a type in which the loop's axis is whole. False after a
+ * diagnostic if micro-batches split that axis. */
 static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
 {
     for (uint32_t m = 0; m < s->p->module->mesh.n; m++)
@@ -337,8 +341,9 @@ static bool put_in_order(DtPlaceScope *s, const DtOp *op, DtValue **value)
     return true;
 }
 
-/* Carried values are bound. One may be pending if nothing waits for it, an accumulator; or over
- * time. Then it is so from the start, which is a fixed point: mesh axes are only ever added. */
+/* Places a loop. A carried value has one type in all iterations; its sum may be pending over ranks
+ * if the body only adds to it, or over time. Mesh axes over which a result is pending are added to
+ * the type until it no longer changes. */
 static DtOp *place_loop(DtPlaceScope *s, const DtOp *op, DtValue **in)
 {
     DtPlacer *p = s->p;
@@ -412,9 +417,9 @@ static bool widens(const DtOp *op)
            dt_dtype_size(op->out[0]->type->dtype) > dt_dtype_size(op->in[0]->type->dtype);
 }
 
-/* Operand i of op, converted. A sum over ranks with several readers, not all of which can use it
- * pending, is completed once, before the first. A sum that is about to be widened crosses ranks in
- * its own dtype. */
+/* Returns operand i of op. A sum over ranks that has several readers, not all of which can use it
+ * pending, is completed once, before the first one. A sum that a cast is about to widen is
+ * completed before, in its own dtype. */
 static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 {
     const DtValue *old = op->in[i];
@@ -429,7 +434,7 @@ static DtValue *operand(Work *w, const DtOp *op, uint32_t i)
 
 static void place_one(Work *w, const DtOp *op);
 
-/* Places the inner sums that were put off and on which value depends, in their order. */
+/* Places the inner sums of a chain on which value depends and that were put off, in their order. */
 static void place_now(Work *w, const DtValue *value)
 {
     if (!w->later[value->id] || w->map[value->id])
@@ -459,7 +464,7 @@ static bool find_terms(const Work *w, const DtValue *value, Chain *chain)
     return true;
 }
 
-/* The terms of a chain that are pending over the same ranks, and their sum. */
+/* The terms of a chain of `+` that are pending over the same mesh axes (bits), and their sum. */
 typedef struct Group {
     uint16_t bits;
     uint32_t n;
@@ -515,7 +520,8 @@ static void place_chain(Work *w, const DtOp *op, const Chain *chain, uint32_t n_
     w->map[op->out[0]->id] = all.sum;
 }
 
-/* Places a chain in which several terms are pending over the same ranks and others are not. */
+/* Whether op is the last sum of a chain of `+` in which several terms are pending over the same
+ * mesh axes and others are not; such a chain is placed here. */
 static bool is_chain(Work *w, const DtOp *op)
 {
     Chain chain = {.n = 0};
@@ -593,7 +599,8 @@ static bool is_sample_axis(const DtFunc *func, const char *axis)
     return false;
 }
 
-/* Checks that an output is whole on all axes but that of its samples. */
+/* Returns the type in which the entry gives out a value: its rule placement, but whole on all axes
+ * except that of samples. */
 static const DtType *output_type(DtPlaceScope *s, const DtFunc *func, const DtValue *value)
 {
     const DtType *type = settled(s, value, dt_placeconvert_rule(s, value), s->p->time);
@@ -605,7 +612,7 @@ static const DtType *output_type(DtPlaceScope *s, const DtFunc *func, const DtVa
     return type;
 }
 
-/* The op that computed value; for a result of a loop, the op in the loop's body. */
+/* Returns the op that computed value; for the result of a loop, the op in the loop's body. */
 static const DtOp *origin(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_LOOP)
@@ -613,8 +620,8 @@ static const DtOp *origin(const DtValue *value)
     return value->op;
 }
 
-/* Result i of the entry in its final placement. Gradients and states stay pending until the end of
- * the step. */
+/* Converts result i of the entry to its final placement, and returns it. Gradients and states stay
+ * pending until the end of the step. */
 static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
 {
     DtPlacer *p = w->s.p;
@@ -672,7 +679,8 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     return !p->failed;
 }
 
-/* Places parameters with their gradients and moments, and states. */
+/* Gives all stores (parameters with their gradients and moments, and states) the types that the
+ * lines say. */
 static void place_stores(DtPlacer *p)
 {
     for (uint32_t i = 0; i < p->module->stores.n; i++) {
@@ -684,8 +692,8 @@ static void place_stores(DtPlacer *p)
 
 /* ---- the pass ---- */
 
-/* After a diagnostic the module is as before, without a mesh: it is still verified, and later
- * passes have nothing to do. */
+/* After a diagnostic: restores the functions of entries and the types of stores, and removes the
+ * mesh, so that the module can be verified and later passes have nothing to do. */
 static void undo(DtModule *module, uint32_t n_funcs, DtFunc **entries, const DtType **types)
 {
     module->mesh.n = 0;
@@ -704,8 +712,8 @@ static bool place_entries(DtPlacer *p)
     return true;
 }
 
-/* The type of an operand or result that has no room for the additional axes that pass `expand`
- * needs to expand op; or NULL. */
+/* Returns the type of an operand or result of op that has too many axes for pass `expand` to add
+ * the axes of ranks; NULL if there is none. */
 static const DtType *without_room(const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {
@@ -716,7 +724,8 @@ static const DtType *without_room(const DtOp *op)
     return NULL;
 }
 
-/* False after a diagnostic: an op along an axis in zigzag order needs more axes, for the ranks. */
+/* Checks that pass `expand` can add axes for the ranks to each op along an axis in zigzag order.
+ * Reports a diagnostic and returns false if one has no room for them. */
 static bool check_zigzag(DtPlacer *p)
 {
     for (uint32_t f = 0; f < p->module->funcs.n; f++) {

@@ -123,7 +123,9 @@ typedef struct Choice { /* the choice of the operands' states on one mesh axis *
     uint32_t n_out;
     const char *axes[DT_MAX_RANK]; /* axes of operands that mesh axis m may split */
     uint32_t n_axes;
-    int *best, *now; /* by operand: its present state and the best one */
+    /* by operand, as states on mesh axis m (number of the axis it splits, or DT_PLACE_WHOLE,
+     * DT_PLACE_PENDING): the best one found so far, and the present one */
+    int *best, *now;
     double least;    /* the least cost so far; INFINITY: none accepted */
     uint32_t most_by_rule;
     bool is_bound; /* a combination was found that gives the result in its rule placement */
@@ -135,9 +137,10 @@ static bool may_wait(const DtPlaceScope *s, const DtOp *op)
     return s->p->lazy || (op->n_out == 1 && s->lazy[op->out[0]->id]);
 }
 
-/* The cost from the result to its rule placement. A sum that may wait until the end costs nothing
- * yet. Results of a library call may end with a split under another name of the axis; that every
- * rank does the whole call counts as much as exchanging its result. */
+/* Returns the seconds of converting the results, in the types of this choice, to their rule
+ * placement. A sum that may wait until the end of the step costs nothing yet. Results of a library
+ * call may end with a split under another name of the axis; that every rank does the whole call
+ * counts as much as exchanging its result. */
 static double behind(const Choice *c)
 {
     const bool calls = c->op->kind == DT_OP_CALL;
@@ -227,7 +230,8 @@ static void find_axes(Choice *c)
     }
 }
 
-/* The state in which mesh axis m splits this axis of operand i; DT_PLACE_WHOLE if it cannot. */
+/* Returns the state of operand i if mesh axis m splits this axis of it: the axis' number, or
+ * DT_PLACE_WHOLE if the operand lacks the axis or m cannot split it. */
 static int split_state(const Choice *c, uint32_t i, const char *axis)
 {
     const DtType *type = c->in[i]->type;
@@ -294,8 +298,9 @@ static void try_alike(Choice *c)
         consider(c, states);
 }
 
-/* For a line with `ring`: tries a choice in which queries keep their split and keys are gathered,
- * whatever that costs. The ring will replace the gather. */
+/* For a line with `ring`: considers the choice in which queries keep their split and keys are
+ * gathered. Returns whether the op accepts it, whatever that costs, since the ring will replace the
+ * gather. */
 static bool try_ring(Choice *c)
 {
     const char *queries = dt_placering_queries(c->s->p, c->op, c->in, c->m);
@@ -345,7 +350,8 @@ static bool settle_time(Choice *c, DtValue **in)
     return !p->failed;
 }
 
-/* Decides the states of all operands on mesh axis m; they are left in c->best. */
+/* Decides the states of all operands on mesh axis m, into c->best; false after a diagnostic. If the
+ * op accepts no choice, a change along another mesh axis may help. */
 static bool choose_axis(Choice *c, DtValue **in)
 {
     const bool always = dt_op_info[c->op->kind].op_class == DT_CLASS_INDEX;
@@ -377,7 +383,8 @@ static const char *reason_for(DtPlaceScope *s, const DtOp *op, const DtType *con
     return reason ? dt_arena_strndup(s->p->module->arena, reason, strlen(reason)) : NULL;
 }
 
-/* Gathers mesh axes, the last ones first, until the op takes its operands. */
+/* Makes operands whole on one mesh axis after the other, from the last on, until the op accepts
+ * them. Returns NULL, or why it accepted none. */
 static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **types,
                                 const DtType **out)
 {
@@ -393,8 +400,7 @@ static const char *gather_until(DtPlaceScope *s, const DtOp *op, const DtType **
     return reason ? first : NULL;
 }
 
-/* The name under which the op appears in programs, where the compiled program has another op for
- * it. */
+/* Returns the name under which the op appears in programs, if the compiler calls it otherwise. */
 static const char *as_written(const DtOp *op)
 {
     static const struct {
@@ -407,7 +413,7 @@ static const char *as_written(const DtOp *op)
     return dt_op_info[op->kind].text;
 }
 
-/* The axis of the value that micro-batches split, NULL if there is none. */
+/* Returns the axis of the type that micro-batches split; NULL if there is none. */
 static const char *cut_by_time(const DtPlacer *p, const DtType *type)
 {
     for (uint32_t m = 0; m < p->module->mesh.n; m++) {
@@ -418,8 +424,8 @@ static const char *cut_by_time(const DtPlacer *p, const DtType *type)
     return NULL;
 }
 
-/* Reports an op in which samples of a micro-batch meet samples of others, because another name of
- * the batch axis is split. */
+/* Reports an error and returns true if op combines two operands of which micro-batches split
+ * different axes: then samples of one micro-batch would need those of others. */
 static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *first = NULL, *other = NULL;
@@ -444,8 +450,8 @@ static bool fail_meeting(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
-/* The loop along this axis that computed the value or a value on which it depends; or NULL. Inside
- * the loop, the axis has a name of its own. */
+/* Returns the loop along this axis that computed the value, or a value on which it depends through
+ * other ops; or NULL. */
 static const DtOp *loop_along(const DtValue *value, const char *axis)
 {
     while (value && axis && value->op && dt_type_find(value->type, axis) >= 0) {
@@ -460,7 +466,8 @@ static const DtOp *loop_along(const DtValue *value, const char *axis)
     return NULL;
 }
 
-/* The error for samples of a micro-batch that meet the result of a loop along all samples. */
+/* Reports an error and returns true if an operand that micro-batches split comes from a loop over
+ * all samples: the loop would need the samples of other micro-batches. */
 static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *axis = NULL;
@@ -474,8 +481,8 @@ static bool fail_loop(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return loop != NULL;
 }
 
-/* Groups of samples that micro-batches would cut: `batch -> (pool, each)`, and their number does
- * not divide `pool`. */
+/* Reports an error and returns true if op splits the axis of samples into groups (`batch -> (pool,
+ * each)`) and the number of micro-batches does not divide the number of groups. */
 static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     DtArena *arena = s->p->module->arena;
@@ -503,7 +510,8 @@ static bool fail_groups(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return true;
 }
 
-/* Padding after samples, made by the reader or an op: only the last micro-batch would have it. */
+/* Reports an error and returns true if op pads the axis that micro-batches split, since only the
+ * last micro-batch would have the padding. */
 static bool fail_padding(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     const char *axis = op->kind == DT_OP_PAD ? cut_by_time(s->p, in[0]->type) : NULL;

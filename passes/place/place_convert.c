@@ -30,7 +30,7 @@ DtPlaceInfo *dt_placeconvert_info(DtPlaceScope *s, const DtValue *value)
     return info;
 }
 
-/* Records that copy is value in another placement. */
+/* Records that copy is the same value in another placement: links both in the circle of copies. */
 static void join(DtPlaceScope *s, DtValue *value, DtValue *copy)
 {
     DtPlaceInfo *b = dt_placeconvert_info(s, copy), *a = dt_placeconvert_info(s, value);
@@ -56,8 +56,8 @@ typedef struct Step {
     const DtType *type; /* the type of the result */
 } Step;
 
-/* Whether the mesh axes that split a are the first ones of those that split b, in the same order of
- * blocks. */
+/* Whether the mesh axes that split b begin with those that split a, in the same order of blocks
+ * (plain or zigzag). */
 static bool is_prefix(const DtAxis *a, const DtAxis *b)
 {
     if (a->n_split > b->n_split || (a->n_split && a->zigzag != b->zigzag))
@@ -68,7 +68,8 @@ static bool is_prefix(const DtAxis *a, const DtAxis *b)
     return true;
 }
 
-/* The axis of `to` whose next split (after the splits that `from` has there) is by m; or -1. */
+/* Returns the axis of `to` that mesh axis m splits next, after the splits that `from` has there
+ * already; -1 if there is none. */
 static int next_axis(const DtType *from, const DtType *to, uint32_t m)
 {
     for (uint32_t d = 0; d < to->rank; d++) {
@@ -80,8 +81,8 @@ static int next_axis(const DtType *from, const DtType *to, uint32_t m)
     return -1;
 }
 
-/* The step by which a mesh axis that holds the value whole (or, is_pending, as a pending sum)
- * splits it. */
+/* Finds a mesh axis over which the value is whole (or, is_pending, a pending sum) and that splits
+ * it in `to`. ret: that step. False if there is none. */
 static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, bool is_pending,
                       Step *ret)
 {
@@ -104,8 +105,8 @@ static bool add_split(const DtPlacer *p, const DtType *from, const DtType *to, b
     return false;
 }
 
-/* The step by which the minor-most split of an axis that loses one moves to another axis (move) or
- * is gathered. */
+/* Finds an axis that loses a split. ret: the step that moves its last split to another axis by an
+ * all_to_all (move), or gathers it. False if there is none. */
 static bool drop_split(const DtType *from, const DtType *to, bool move, Step *ret)
 {
     for (uint32_t d = 0; d < from->rank; d++) {
@@ -131,8 +132,8 @@ static bool drop_split(const DtType *from, const DtType *to, bool move, Step *re
     return false;
 }
 
-/* The first step of the conversion from one type to another; false if the remaining step keeps a
- * whole value on one rank. */
+/* Finds the first step of the conversion from one type to another. False if there is none but to
+ * turn a whole value into a pending sum, which is on one rank. */
 static bool next_step(const DtPlacer *p, const DtType *from, const DtType *to, Step *ret)
 {
     if (add_split(p, from, to, false, ret) || add_split(p, from, to, true, ret) ||
@@ -212,7 +213,8 @@ const char *dt_placeconvert_name_before(const DtOp *op, const char *axis)
     return dt_type_find(op->in[0]->type, axis) >= 0 ? axis : NULL;
 }
 
-/* The cost of converting the operand of an expansion or renaming instead of its result. */
+/* Returns the cost of converting the operand of an `expand` or rename, and doing the op after that,
+ * instead of converting its result. */
 static double cost_before(DtPlaceScope *s, const DtValue *value, uint32_t m, int state)
 {
     const DtValue *x = value->op->in[0];
@@ -248,8 +250,8 @@ double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, i
 
 /* ---- making ---- */
 
-/* The type of operand i of op for which its result has this type: an elementwise op, an expansion
- * or a renaming. */
+/* Returns the type that operand i of op must have for the op's result to have this type. The op is
+ * elementwise, an expansion or a renaming. */
 static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type)
 {
     const DtType *x = op->in[i]->type;
@@ -268,8 +270,8 @@ static const DtType *operand_type(const DtOp *op, uint32_t i, const DtType *type
     return dt_type_make(x->dtype, x->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* Computes the value again in another placement: one made of constants and positions, or an
- * expansion or renaming of a converted operand. */
+/* Computes the value again in another placement, from converted operands: a value made of constants
+ * and positions, or an expansion or renaming. */
 static DtValue *remake(DtPlaceScope *s, DtValue *value, const DtType *type)
 {
     const DtOp *op = value->op;
@@ -293,7 +295,8 @@ static bool can_remake(DtPlaceScope *s, const DtValue *value, const DtType *type
            (dt_placeconvert_info(s, value)->is_free && !value->type->partial);
 }
 
-/* "sum over `ffn`": the axes whose contraction left x pending over these mesh axes. */
+/* Names what x waits for over these mesh axes, as "sum over `ffn`": the reduction, and the axes
+ * that it ran over. */
 static const char *what_is_pending(const DtValue *x, uint16_t mesh)
 {
     const char *kind = x->type->pending == DT_REDUCE_SUM   ? "sum"
@@ -320,7 +323,7 @@ static const char *what_is_pending(const DtValue *x, uint16_t mesh)
     return dt_intern(kind);
 }
 
-/* The entry of a relabel that makes this axis from several, or splits it; NULL: there is none. */
+/* Returns the entry of a relabel that makes this axis; NULL if there is none. */
 static const DtRelabel *maker_of(const DtOp *op, const char *axis)
 {
     for (uint32_t e = 0; op->kind == DT_OP_RELABEL && e < op->n_relabels; e++)
@@ -336,8 +339,9 @@ static bool is_split_so(const DtValue *x, const char *axis, uint32_t m)
     return d >= 0 && x->type->axes[d].name == axis;
 }
 
-/* Whether m splits the axis of x because ops computed x from a value with a split axis; not because
- * an exchange or a source split it. Arguments of a function count as computed. */
+/* Whether m splits the axis of x only because it splits the values from which x was computed, by an
+ * op that splits or merges axes; not because an exchange or a source split it. Arguments of a
+ * function count as computed. */
 static bool is_inherited(const DtValue *x, const char *axis, uint32_t m)
 {
     while (x->op) {
@@ -362,7 +366,8 @@ bool dt_placeconvert_are_parts(const char *axis)
     return n > end && !strcmp(axis + n - end, DT_BLOCKS);
 }
 
-/* Reports the gather of an axis that no line splits but that inherited its split. */
+/* Reports an error if the step gathers an axis that no line names and that got its split from axes
+ * from which it was split or merged. */
 static void check_gather(DtPlaceScope *s, const DtValue *x, const Step *step)
 {
     DtPlacer *p = s->p;

@@ -32,7 +32,8 @@ typedef struct Halo {
     int64_t before, behind;
 } Halo;
 
-/* The axis along which op is a window or fold, if its operand has it split; or -1. */
+/* Returns the number of the axis along which op is a window or fold, if mesh axes split it in its
+ * operand; else -1. */
 static int split_axis(const DtOp *op, const DtType *x)
 {
     if (op->kind != DT_OP_WINDOW && op->kind != DT_OP_FOLD)
@@ -69,8 +70,8 @@ static const Why
     of_rank = {"the window has as many axes as a value can have, and needs one for the ranks",
                "merge two of its axes"};
 
-/* Measures how far windows reach into the neighbours' parts; returns NULL, or why ranks cannot
- * exchange these rows. */
+/* Measures how far windows reach into the neighbours' parts, into ret. Returns NULL, or why ranks
+ * cannot exchange these rows. */
 static const Why *measure(const DtPlacer *p, const DtOp *op, const DtAxis *axis, Halo *ret)
 {
     const DtRange *r = &op->ranges[0];
@@ -144,8 +145,8 @@ static DtValue *cut(DtPlaceScope *s, const Halo *h, DtValue *x, int64_t lo, int6
                : dt_graph_slice(&s->b, x, h->part, lo, 1, n);
 }
 
-/* x with the axis cut into one part per rank, or (merge) with the parts put together again; `rows`:
- * of a part. */
+/* Appends a relabel of x that cuts the axis into one part per rank of `rows` elements, or (merge)
+ * puts the parts together again. */
 static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, int64_t rows)
 {
     DtRelabel entry = {.n_from = 1,
@@ -162,7 +163,7 @@ static DtValue *parts(DtPlaceScope *s, const Halo *h, DtValue *x, bool merge, in
     return dt_graph_relabel(&s->b, x, 1, &entry, NULL);
 }
 
-/* x, but with `fill` on the first or last rank. */
+/* Appends ops that replace x by `fill` on the first rank, or on the last one (last). */
 static DtValue *but_at(DtPlaceScope *s, const Halo *h, DtValue *x, bool last, double fill)
 {
     DtBuilder *b = &s->b;
@@ -173,7 +174,8 @@ static DtValue *but_at(DtPlaceScope *s, const Halo *h, DtValue *x, bool last, do
     return dt_graph_map(b, DT_OP_WHERE, 3, in, x->type);
 }
 
-/* The neighbour's rows: those that the previous rank sends, or (back) the next rank. */
+/* Appends the exchange by which each rank gets x of the previous rank, or (back) of the next
+ * one. */
 static DtValue *shift(DtPlaceScope *s, const Halo *h, DtValue *x, bool back)
 {
     DtValue *y = dt_graph_comm(&s->b, DT_OP_SHIFT, x, h->mesh, x->type);
@@ -199,8 +201,8 @@ static DtValue *make_window(DtPlaceScope *s, const DtOp *op, const Halo *h, DtVa
     return parts(s, h, y, true, h->windows);
 }
 
-/* Sends gradients of a neighbour's rows back to it, to the edge of its part; ranks at the ends get
- * zeros. */
+/* Sends the gradient of rows that a rank had from a neighbour back to it, and pads it to that
+ * rank's part, at the edge; ranks at the ends get zeros. */
 static DtValue *home(DtPlaceScope *s, const Halo *h, DtValue *edge, bool back, int64_t lo,
                      int64_t hi)
 {

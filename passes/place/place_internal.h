@@ -17,8 +17,8 @@
 
 #include "passes/passes.h"
 
-/* What keeps the first call that could use a line with `ring` from being a ring; recorded before
- * the call's operands are placed. */
+/* Why the first call that could use a line with `ring` does not become a ring (of ranks that pass
+ * keys on to each other). It is recorded before the call's operands are placed. */
 typedef struct DtPlaceRingless {
     const char *axis; /* the axis of the line that the call streams over; NULL: no call does */
     const char *func; /* name of the called function */
@@ -63,7 +63,7 @@ typedef struct DtPlaceKnown {
     DtValue *to;
 } DtPlaceKnown;
 
-/* The version of a called function for these types of its operands. */
+/* A version of a called function, placed for these types of its operands. */
 typedef struct DtPlaceMade {
     const DtFunc *from;
     const DtType **types;
@@ -92,14 +92,14 @@ typedef struct DtPlacer {
     DT_VEC(DtPlaceMade) made;
 } DtPlacer;
 
-/* The arguments of a library function: axes that the function makes are split like axes of
- * these. */
+/* The arguments of a library function. Axes that the function makes itself are split like axes of
+ * the same name in these. */
 typedef struct DtPlaceLike {
     const DtType *const *types;
     uint32_t n;
 } DtPlaceLike;
 
-/* A function being built. */
+/* A function whose ops are being placed. */
 typedef struct DtPlaceScope {
     DtPlacer *p;
     const DtPlaceLike *like; /* set in a library function, otherwise NULL */
@@ -134,13 +134,13 @@ bool dt_placerule_read(DtPlacer *p, const DtParallelConfig *config);
 const DtType *dt_placerule_of(const DtPlacer *p, const DtType *type, const char *place,
                               uint32_t n_loops);
 
-/* False after a diagnostic if lines give an axis more mesh axes than can split it. */
+/* Checks that lines give no axis more mesh axes than can split it; false after a diagnostic. */
 bool dt_placerule_check_fits(DtPlacer *p);
 
 /* Reports a lint for each line with a place that matched no value. */
 void dt_placerule_check_used(const DtPlacer *p);
 
-/* Whether this line with a place holds for the place. */
+/* Whether some line that names a place (an argument, result or parameter) holds for this place. */
 bool dt_placerule_is_limited(const DtPlacer *p, const char *place);
 
 /* The preferred type of result i of op, if its operands have these types: the order of its axes,
@@ -152,7 +152,8 @@ const DtType *dt_placerule_wish(const DtPlacer *p, const DtOp *op, uint32_t i,
  * from an axis that is. */
 bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m);
 
-/* Lets new axes that a relabel makes of split ones keep their splits, unless a line names them. */
+/* Lets the new axes of a relabel take over the splits of the axes from which they were split or
+ * merged, unless a line names them. */
 void dt_placerule_learn(DtPlacer *p, const DtOp *op, const DtType *type);
 
 /* ---- states of a type on one mesh axis ---- */
@@ -200,8 +201,9 @@ void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of);
 
 /* ---- place_ring.c ---- */
 
-/* Whether the call, whose operands are wanted in these placements, can be a ring by some line; if
- * so, changes `wanted` for operands that travel around the ring. False after a diagnostic. */
+/* Finds whether the call, whose operands are wanted in these placements, becomes a ring by some
+ * line (ret_ring; its axis is NULL if not). If so, changes `wanted` for operands that travel around
+ * the ring. False after a diagnostic. */
 bool dt_placering_find(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const DtType **wanted,
                        DtPlaceRing *ret_ring);
 
@@ -211,7 +213,8 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
 
 /* ---- place_ringless.c ---- */
 
-/* Records the first call of each line with `ring`, before its operands are placed. */
+/* Records for each line with `ring` the first call that could use it, and why it could not, before
+ * the call's operands are placed. */
 void dt_placeringless_note(DtPlaceScope *s, const DtOp *op, DtValue *const *in);
 
 /* Reports a lint for each line with `ring` that no call uses, with the cause and a fix. */
@@ -219,8 +222,9 @@ void dt_placeringless_check(const DtPlacer *p);
 
 /* ---- place_relay.c ---- */
 
-/* The mesh axes over which the loop becomes a relay, 0: none; then stacked operands are
- * converted to the ranks' blocks. */
+/* Returns the mesh axes over which the loop becomes a relay, in which each rank runs its own
+ * iterations after those of the rank before; 0: none. Converts the loop's stacked operands to the
+ * ranks' blocks then. */
 uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in);
 /* Builds the relay over `mesh` that replaces the loop op. Its results are those of op, without
  * values for results that no op reads. */
@@ -241,7 +245,7 @@ const char *dt_placeconvert_name_before(const DtOp *op, const char *axis);
 double dt_placeconvert_cost(DtPlaceScope *s, const DtValue *value, uint32_t m, int state);
 /* value in this placement; value itself if it has it already */
 DtValue *dt_placeconvert_to(DtPlaceScope *s, DtValue *value, const DtType *type);
-/* The type to which the value is converted once its sum is complete. */
+/* The type to which a value is converted once its sum is complete: its rule placement. */
 const DtType *dt_placeconvert_rule(DtPlaceScope *s, const DtValue *value);
 
 /* ---- place_choose.c ---- */
@@ -266,8 +270,8 @@ const DtType *dt_placechoose_wish(const DtPlacer *p, const DtPlaceLike *like, co
 bool dt_placehalo_is(const DtOp *op, const DtType *x);
 /* The type of the op's operand with that axis whole. */
 const DtType *dt_placehalo_whole(const DtOp *op, const DtType *x);
-/* Derives the result's type for the split operand from the one for the whole operand; returns why
- * ranks cannot exchange halos, or NULL. */
+/* Derives the result's type for the split operand, given in `out` the one for the whole operand.
+ * Returns why ranks cannot exchange halos, or NULL. */
 const char *dt_placehalo_derive(const DtPlacer *p, const DtOp *op, const DtType *x,
                                 const DtType **out);
 /* Builds the ops by which ranks compute op on the split x; returns the last one. */
@@ -278,7 +282,7 @@ bool dt_placehalo_check(DtPlaceScope *s, const DtOp *op, const DtType *before, c
 
 /* ---- place_refuse.c ---- */
 
-/* Reports that placement fails, for this reason. */
+/* Reports that placement fails, for this reason, and returns the diagnostic for notes. */
 DtDiag *dt_placerefuse_at(DtPlacer *p, DtDiagCode code, DtSpan span, const char *reason);
 /* Adds a label at the call of the library function that has op. */
 void dt_placerefuse_call(DtDiag *diag, const DtOp *op);
@@ -287,7 +291,7 @@ bool dt_placerefuse_samples(DtPlacer *p, const DtOp *op);
 
 /* ---- place_lint.c ---- */
 
-/* Lints on the placed program. */
+/* Reports lints on the placed program: exchanges that another layout would save. */
 void dt_placelint_check(const DtPlacer *p);
 
 #endif

@@ -125,11 +125,13 @@ static bool is_plain(const DtOp *op)
            dt_op_info[op->kind].op_class != DT_CLASS_STRUCT;
 }
 
-/* What a value of the entry depends on. OF_MORE: parameters or other values that a step changes.
- * OF_SUMS: data and sums that the prologue completes. OF_DATA: data alone. */
+/* What a value of the entry depends on at most. OF_MORE: parameters or other values that a step
+ * changes. OF_SUMS: data, and sums of data over the batch, which the entry's prologue (before all
+ * micro-batches) completes. OF_DATA: data alone. */
 enum { OF_MORE, OF_SUMS, OF_DATA };
 
-/* Visits the ops made since the last call in their order, each once. */
+/* Returns what x depends on (OF_DATA, ...). First decides it for the ops made since the last call,
+ * in their order. */
 static int made_of(DtPlaceScope *s, const DtValue *x)
 {
     const DtFunc *func = s->b.func;
@@ -160,8 +162,8 @@ static void clone_op(DtPlaceScope *s, DtBuilder *b, const DtOp *op)
         dt_placeconvert_info(s, op->out[i])->clone = copy->out[i];
 }
 
-/* Copies x, and the values from which it is computed, to the prologue. Uses a list instead of
- * recursion, since programs may be long chains of ops. */
+/* Copies x, and the values from which it is computed, to the prologue; returns the copy. Uses a
+ * list instead of recursion, since programs may be long chains of ops. */
 static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
 {
     DT_VEC(const DtValue *) todo = {0};
@@ -182,7 +184,8 @@ static DtValue *clone_data(DtPlaceScope *s, DtBuilder *b, const DtValue *x)
     return dt_placeconvert_info(s, x)->clone;
 }
 
-/* x as an input that the entry's prologue has computed completely. */
+/* Returns an input of the entry that holds the complete value of x, which the entry's prologue
+ * computes before all micro-batches. */
 static DtValue *from_prologue(DtPlaceScope *s, DtValue *x)
 {
     DtPlacer *p = s->p;
@@ -220,7 +223,8 @@ void dt_placelazy_meet_sums(DtPlaceScope *s, DtValue **in, uint32_t n)
             in[i] = from_prologue(s, in[i]);
 }
 
-/* The op as the program writes it, in one line of at most 60 characters; else its name. */
+/* Returns the op as the program writes it, if that is one line of at most 60 characters; else the
+ * op's name. */
 static const char *as_written(const DtPlacer *p, const DtOp *op)
 {
     size_t len;
@@ -232,7 +236,7 @@ static const char *as_written(const DtPlacer *p, const DtOp *op)
     return dt_arena_strndup(p->module->arena, source + op->span.lo, n);
 }
 
-/* needs: what op needs, and why there is none. */
+/* Reports E0590: that op needs what `needs` says, with a note that says why it cannot have that. */
 static DtDiag *refuse(DtPlacer *p, const DtOp *op, const char *needs, const char *note)
 {
     DtDiag *diag = dt_placerefuse_at(
@@ -261,7 +265,8 @@ DtValue *dt_placelazy_before_all(DtPlaceScope *s, DtValue *x, const DtOp *user)
     return NULL;
 }
 
-/* The inputs of a prediction hold one micro-batch, so no sum over the whole batch can be made. */
+/* Reports that op needs a sum over the whole batch in a prediction, whose inputs hold only one
+ * micro-batch. */
 static void refuse_prediction(DtPlacer *p, const DtOp *op)
 {
     DtDiag *diag =

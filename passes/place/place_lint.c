@@ -53,7 +53,7 @@ static bool splits(const DtType *type, const char *axis, uint32_t m)
     return d >= 0 && type->axes[d].name == axis;
 }
 
-/* The axis that mesh axis m splits; NULL: none. */
+/* Returns the name of the axis that mesh axis m splits; NULL if there is none. */
 static const char *split_by(const DtType *type, uint32_t m)
 {
     int d = dt_placerule_state(type, m);
@@ -74,8 +74,8 @@ static bool is_comm(const DtOp *op)
            op->n_out == 1 && op->kind != DT_OP_SHIFT;
 }
 
-/* Whether op gathers or moves a split, so that its mesh axis no longer splits the axis that it
- * split. */
+/* Whether op is an all_gather or all_to_all of a single mesh axis, which takes the mesh axis from
+ * the axis that it split. */
 static bool takes_away(const DtOp *op)
 {
     return is_comm(op) && (op->kind == DT_OP_ALL_GATHER || op->kind == DT_OP_ALL_TO_ALL) &&
@@ -88,14 +88,15 @@ static double bytes_of(const Lint *lint, const DtType *type)
            (double)dt_dtype_size(type->dtype);
 }
 
-/* Bytes that a rank receives in an all_gather or all_to_all. */
+/* Returns the bytes that a rank receives in an all_gather or all_to_all. */
 static double cost_of(const Lint *lint, const DtOp *op)
 {
     double n = (double)lint->p->module->mesh.axes[mesh_of(op)].size;
     return bytes_of(lint, op->out[0]->type) * (n - 1) / n;
 }
 
-/* The general line that splits the axis by m, or NULL. */
+/* Returns the line of the program without a place that splits the axis by m; NULL if there is
+ * none. */
 static const DtPlaceLine *line_of(const DtPlacer *p, const char *axis, uint32_t m)
 {
     for (uint32_t i = 0; i < p->n_written; i++)
@@ -180,8 +181,8 @@ static void check_move(const Scope *s, const DtOp *op, const DtOp *comm)
 
 /* ---- L0520 ---- */
 
-/* Reports an exchange that moves mesh axis m to an axis from which an earlier exchange of the same
- * value took it away. */
+/* Reports a line that makes an exchange take mesh axis m off an axis and put it back later: another
+ * mesh axis, which comes first in the axis, is taken off in between. */
 static void check_order(const Scope *s, const DtOp *comm)
 {
     Lint *lint = s->lint;
@@ -218,7 +219,8 @@ static void check_order(const Scope *s, const DtOp *comm)
 
 /* ---- L0521 ---- */
 
-/* The one axis that op, a relabel, renames; NULL: it does something else. */
+/* Returns the name of the one axis that op, a relabel, renames (ret_to: its new name); NULL if op
+ * does anything else. */
 static const char *renamed(const DtOp *op, const char **ret_to)
 {
     if (op->kind != DT_OP_RELABEL || op->n_relabels != 1 || op->relabels[0].n_from != 1 ||
@@ -228,7 +230,8 @@ static const char *renamed(const DtOp *op, const char **ret_to)
     return op->relabels[0].from[0];
 }
 
-/* The bytes of products of value with parameters; negative: the value has other readers. */
+/* Returns the bytes of the products of value with parameters that keep the axis; -1 if value has
+ * other readers. */
 static double contracted(const Scope *s, const DtValue *value, const char *axis, int depth)
 {
     double sum = 0;
@@ -247,8 +250,8 @@ static double contracted(const Scope *s, const DtValue *value, const char *axis,
     return sum;
 }
 
-/* Reports an op that renames an axis which was gathered for it alone, if products with parameters
- * then make the value smaller. */
+/* Reports a rename of an axis that was gathered for it alone, if products with parameters then make
+ * less of the value: renaming their results moves fewer bytes. */
 static void check_rename(const Scope *s, const DtOp *op)
 {
     Lint *lint = s->lint;
@@ -317,7 +320,8 @@ static void check_func(Lint *lint, const DtFunc *func, const DtStore *const *inp
 
 /* ---- L0524 ---- */
 
-/* The name of the axis before op renamed it; the same name if op did not rename it. */
+/* Returns the name that an axis of op's result has in its operand; the same name if op did not
+ * rename it. */
 static const char *renamed_from(const DtOp *op, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++)
@@ -327,8 +331,8 @@ static const char *renamed_from(const DtOp *op, const char *axis)
     return axis;
 }
 
-/* The axis of the loop's stacked operand along which the loop runs, under its name before
- * relabels. */
+/* Returns the name that the axis, along which a loop runs over value, had before relabels and
+ * gathers that reorder it. */
 static const char *taken_along(const DtValue *value, const char *axis)
 {
     const DtOp *op = value->op;
@@ -374,7 +378,8 @@ static void check_loop(Lint *lint, const DtOp *op)
     }
 }
 
-/* Whether op leaves a parameter a parameter: it casts, renames or moves it. */
+/* Whether op leaves a parameter the same parameter: it casts it, renames its axes or moves it
+ * between ranks. */
 static bool is_same(const DtOp *op)
 {
     return op->kind == DT_OP_CAST || op->kind == DT_OP_RELABEL || is_comm(op);

@@ -17,8 +17,8 @@ static bool is_stacked(const DtOp *op, uint32_t i)
     return i >= op->loop->n_carried + op->loop->n_invariant;
 }
 
-/* The axis that says how ranks split the loop's iterations; NULL: they do not, or operands
- * disagree. */
+/* Returns the axis whose splits say how ranks share the loop's iterations; NULL if they do not, if
+ * operands disagree, or if the order of blocks is not that of the ranks. */
 static const DtAxis *find_blocks(const DtOp *op, DtValue *const *in)
 {
     const DtAxis *block = NULL;
@@ -59,8 +59,8 @@ static double bytes_of(const DtPlacer *p, const DtType *type)
            (double)dt_dtype_size(type->dtype);
 }
 
-/* Whether the carried values have fewer bytes than the operands that would be gathered
- * otherwise. */
+/* Whether passing on the carried values moves fewer bytes than gathering the stacked operands
+ * would. */
 static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
 {
     double carried = 0, gathered = 0;
@@ -73,7 +73,8 @@ static bool is_less(DtPlaceScope *s, const DtOp *op, DtValue *const *in)
     return carried < gathered;
 }
 
-/* Whether all these mesh axes have one rank, so that there is no neighbour. */
+/* Whether each of these mesh axes has a single rank, so that there is no neighbour to pass values
+ * to. */
 static bool is_one_rank(const DtMesh *mesh, uint16_t bits)
 {
     for (uint32_t m = 0; m < mesh->n; m++)
@@ -108,7 +109,7 @@ uint16_t dt_placerelay_find(DtPlaceScope *s, const DtOp *op, DtValue **in)
     return bits;
 }
 
-/* The type with the iterations of all ranks. */
+/* Returns the type with its first axis, that of iterations, whole. */
 static const DtType *whole(const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];

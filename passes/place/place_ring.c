@@ -76,7 +76,7 @@ const char *dt_placering_queries(const DtPlacer *p, const DtOp *op, DtValue *con
     return travels ? queries : NULL;
 }
 
-/* The axis with the ring's mesh axes as its only splits. */
+/* Returns the axis split by the ring's mesh axes alone. */
 static DtAxis block_of(const DtAxis *axis, uint16_t ring)
 {
     DtAxis block = *axis;
@@ -87,7 +87,7 @@ static DtAxis block_of(const DtAxis *axis, uint16_t ring)
     return block;
 }
 
-/* The type with this axis, which is whole in it, split as `block` is. */
+/* Returns the type in which the axis of that name, whole in `type`, is split as `block` is. */
 static const DtType *with_axis(const DtType *type, const DtAxis *block)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -96,7 +96,7 @@ static const DtType *with_axis(const DtType *type, const DtAxis *block)
     return dt_type_make(type->dtype, type->rank, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* The type with this axis whole: the function works on all keys of a block. */
+/* Returns the type with this axis whole, as the called function sees it. */
 static const DtType *without_splits(const DtPlacer *p, const DtType *type, const char *axis)
 {
     const int d = dt_type_find(type, axis);
@@ -105,8 +105,8 @@ static const DtType *without_splits(const DtPlacer *p, const DtType *type, const
     return type;
 }
 
-/* The mesh axes over which every result is split, so that no rank repeats another's work. 0 if the
- * function does not accept these operands. */
+/* Returns the mesh axes over which every result is split or pending, so that no rank repeats
+ * another's work; 0 if the function does not accept these operands. */
 static uint16_t used_by_results(DtPlaceScope *s, const DtOp *op, const DtType *const *types)
 {
     uint16_t used = UINT16_MAX;

@@ -33,8 +33,8 @@ static bool has_pad(const DtModule *module, const DtAxis *axis, int64_t *ret_phy
     return false;
 }
 
-/* The type of an operand that has the axis and is not computed from positions alone; NULL: there is
- * none. */
+/* Returns the type of the first operand that has the axis and is not computed from positions alone
+ * (the keys); NULL if there is none. */
 static const DtType *keys_of(DtPlaceScope *s, const DtOp *op, DtValue *const *in, const char *axis)
 {
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -43,7 +43,8 @@ static const DtType *keys_of(DtPlaceScope *s, const DtOp *op, DtValue *const *in
     return NULL;
 }
 
-/* The axis that queries and results have and keys do not, and the mesh axes that split it. */
+/* Returns the first axis that an operand and the result have and keys lack: that of queries; NULL
+ * if there is none. ret_on: the mesh axes that split it. */
 static const char *find_queries(const DtOp *op, DtValue *const *in, const DtType *keys,
                                 uint16_t *ret_on)
 {
@@ -122,7 +123,7 @@ static const char *find_in(const char *text, size_t len, const char *word)
     return NULL;
 }
 
-/* The text of the line without `ring = true`; NULL if that is not written in it. */
+/* Returns the text of the line without `ring = true`; NULL if the line does not write it so. */
 static const char *without_ring(const DtPlacer *p, const DtPlaceLine *line)
 {
     static const char *const forms[] = {" (ring = true)", "(ring = true)", "ring = true, ",
@@ -139,7 +140,8 @@ static const char *without_ring(const DtPlacer *p, const DtPlaceLine *line)
     return NULL;
 }
 
-/* What the line says after its axes and mesh axes, as ` (ring = true, pad = 4)`; "" if nothing. */
+/* Returns what the line says in parentheses, as ` (ring = true, pad = 4)`; "" if it says
+ * nothing. */
 static const char *options_of(const DtPlacer *p, const DtPlaceLine *line)
 {
     size_t len;
@@ -177,7 +179,8 @@ static void lint_padded(const DtPlacer *p, const DtPlaceLine *line)
     fix_without(p, line, diag);
 }
 
-/* The mesh axes of the line split another axis of the keys. */
+/* Reports a line whose `ring` has no effect because its mesh axis splits another axis of the
+ * keys. */
 static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
 {
     const DtPlaceRingless *why = &line->ringless;
@@ -205,7 +208,7 @@ static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
     fix_without(p, line, diag);
 }
 
-/* Reports a line whose call has all queries on every rank. */
+/* Reports a line whose `ring` has no effect because every rank has all queries. */
 static void lint_queries(const DtPlacer *p, const DtPlaceLine *line)
 {
     const DtPlaceRingless *why = &line->ringless;

@@ -25,8 +25,8 @@ typedef struct Part {
     size_t len;
 } Part;
 
-/* The last component of the first n characters of a place; n becomes the length of what is before
- * it. */
+/* Splits the last component off the first *n characters of a place, which is a path with dots, and
+ * returns it; *n becomes the length of what is before. */
 static Part last_part(const char *place, size_t *n)
 {
     size_t end = *n, begin = end;
@@ -51,7 +51,7 @@ static bool is_number(Part part)
     return part.len > 0;
 }
 
-/* Whether text names the component: "wq:linear" is named by `wq` and by `linear`. */
+/* Whether the text names the component: both `wq` and `linear` name "wq:linear". */
 static bool is_part(Part part, const char *text)
 {
     const char *colon = memchr(part.at, ':', part.len);
@@ -181,7 +181,8 @@ bool dt_placerule_check_fits(DtPlacer *p)
     return true;
 }
 
-/* Reports a line without a place that splits nothing. */
+/* Reports a line without a place that splits no value, and the earlier line that has taken its
+ * axis. */
 static void lint_taken(const DtPlacer *p, const DtPlaceLine *line)
 {
     const DtPlaceLine *before = NULL;
@@ -233,7 +234,8 @@ bool dt_placerule_is_inherited(const DtPlacer *p, const char *axis, uint32_t m)
     return false;
 }
 
-/* Adds the present name of the samples' axis to the line for `micro`. */
+/* If micro-batches split the axis, adds its name to the line for `micro`, so that values with that
+ * name of the samples' axis are split, too. */
 static void learn_time(DtPlacer *p, const DtAxis *axis)
 {
     DtPlaceLine *line = &p->lines.at[0];
@@ -276,7 +278,7 @@ static uint32_t order_of(const DtPlacer *p, const char *axis, uint32_t m)
     return UINT32_MAX - DT_MAX_MESH + m;
 }
 
-/* The order of two mesh axes on one axis: whether a is the major one. */
+/* Whether mesh axis a comes before b among those that split the axis, in the order of lines. */
 static bool is_major(const DtPlacer *p, const char *axis, uint32_t a, uint32_t b)
 {
     return order_of(p, axis, a) < order_of(p, axis, b);
@@ -424,8 +426,8 @@ static bool add_line(DtPlacer *p, const DtShard *shard)
     return true;
 }
 
-/* Reports an axis of the line, in zigzag order, that counts samples or that another line splits
- * into plain blocks; returns false then. */
+/* Checks a line in zigzag order: none of its axes counts samples, and no other line splits one into
+ * plain blocks. Reports an error and returns false otherwise. */
 static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
 {
     for (uint32_t k = 0; k < line->n_axes; k++) {
@@ -443,7 +445,8 @@ static bool check_zigzag(DtPlacer *p, const DtPlaceLine *line)
     return true;
 }
 
-/* Seconds per byte over mesh axis m. The inner mesh axes that fit into a node use its links. */
+/* Sets p->seconds: seconds per byte over each mesh axis. The inner mesh axes whose ranks fit into a
+ * node use the links inside of it. */
 static void find_speeds(DtPlacer *p, const DtClusterConfig *cluster)
 {
     const DtMesh *mesh = &p->module->mesh;

@@ -28,7 +28,8 @@ typedef struct Reduce {
 
 /* ---- one function ---- */
 
-/* Makes op sum in the dtype `reduce`, between two casts; the second one has op's result. */
+/* Replaces op, a sum over ranks, by a cast to the dtype `reduce`, the sum in that dtype, and a cast
+ * back, whose result takes the place of op's. */
 static void narrow_sum(const Reduce *r, DtFunc *func, DtOp *op)
 {
     DtBuilder b = {.func = func, .span = op->span, .path = op->path};
@@ -44,7 +45,8 @@ static void narrow_sum(const Reduce *r, DtFunc *func, DtOp *op)
     wide->op->out[0] = out;
 }
 
-/* Completes the pending sum of a gradient where the update reads it, for all readers. */
+/* Replaces op, which reads a pending gradient for the update, by a read, a sum over ranks in
+ * r->dtype and a cast, whose result takes the place of op's. */
 static void complete(const Reduce *r, DtFunc *func, DtOp *op)
 {
     DtBuilder b = {.func = func, .span = op->span, .path = op->path};

@@ -41,7 +41,7 @@ bool dt_relay_is(const DtOp *op)
 
 /* ---- what can be one ---- */
 
-/* By value id of the body: whether the value depends on carried values. */
+/* Returns, by value id of the loop's body, whether the value depends on carried values. */
 static bool *find_dependents(const DtOp *loop, DtArena *arena)
 {
     const DtFunc *body = loop->func;
@@ -57,7 +57,7 @@ static bool *find_dependents(const DtOp *loop, DtArena *arena)
     return depends;
 }
 
-/* Whether value is x plus terms that do not depend on carried values. */
+/* Whether value is x plus terms, none of which depends on carried values. */
 static bool is_sum_with(const DtValue *value, const DtValue *x, const bool *depends)
 {
     while (value != x) {
@@ -96,7 +96,8 @@ bool dt_relay_takes(const DtOp *op)
 
 /* ---- a rank's iterations ---- */
 
-/* The type with the axis of ranks in front. */
+/* Returns the type with an axis of ranks added in front, for a value that differs from rank to
+ * rank. */
 static const DtType *of_ranks(const Relay *r, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -111,7 +112,8 @@ static bool is_of_ranks(const Relay *r, const DtValue *x)
     return dt_type_find(x->type, r->ranks.axis.name) >= 0;
 }
 
-/* x as one value per rank (repeated if it is not); expects `type` on each. */
+/* Returns x with an axis of ranks in front, repeated along it if x has none, and its other axes in
+ * the order of `type`. */
 static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType *type)
 {
     if (!is_of_ranks(r, x))
@@ -119,7 +121,8 @@ static DtValue *for_ranks(const Relay *r, DtBuilder *b, DtValue *x, const DtType
     return dt_graph_reorder(b, x, of_ranks(r, type));
 }
 
-/* Copies op; the copy computes with each rank's own values. */
+/* Appends a copy of op. If an operand has an axis of ranks, so has the result: each rank computes
+ * with its own values. */
 static DtValue *copy_op(const Relay *r, DtBuilder *b, const DtOp *op, DtValue *const *in)
 {
     bool any = false;
@@ -163,8 +166,8 @@ static DtFunc *make_own(const Relay *r)
     return own;
 }
 
-/* Runs the loop over a rank's own iterations, beginning with these carried values; others: the
- * remaining operands. */
+/* Appends the loop over a rank's own iterations, which begins with these carried values; others:
+ * the loop's other operands, by number. */
 static const DtOp *run_own(Relay *r, DtValue *const *carried, DtValue *const *others)
 {
     DtValue *in[MOST];
@@ -177,7 +180,8 @@ static const DtOp *run_own(Relay *r, DtValue *const *carried, DtValue *const *ot
 
 /* ---- what stands before them ---- */
 
-/* Whether a rank is the first in the loop's order, or the last. */
+/* Appends a value by rank: whether the rank is the first one in the loop's order, or (not first)
+ * the last one. */
 static DtValue *is_end(Relay *r, bool first)
 {
     const int64_t number = first == r->op->loop->reverse ? r->ranks.axis.extent - 1 : 0;
@@ -192,7 +196,8 @@ static DtValue *cross(Relay *r, DtOpKind kind, DtValue *x, const DtType *type)
     return y;
 }
 
-/* For each rank, the sum of x over the ranks before it. */
+/* Appends a value by rank: the sum of x over the ranks whose iterations come before those of the
+ * rank. */
 static DtValue *before(Relay *r, DtValue *x)
 {
     DtAxis axes[DT_MAX_RANK], from = r->ranks.axis;
@@ -226,8 +231,9 @@ static void add_up(Relay *r, DtValue **start, DtValue *const *others)
             start[i]->type);
 }
 
-/* One step: each rank begins with the previous rank's last part, the first one with its own initial
- * value. */
+/* Appends one step of the relay: all ranks run their own iterations from `start`, and pass the
+ * carried values to the next rank, which gets them in start. The first rank keeps its initial
+ * values. */
 static void hand_on(Relay *r, DtValue *const *first, DtValue **start, DtValue *const *others)
 {
     const DtOp *own = run_own(r, start, others);
@@ -274,7 +280,7 @@ static void go_along(Relay *r, DtValue **start, DtValue *const *others)
 
 /* ---- all of it ---- */
 
-/* A rank's part of a stacked value, with the loop's axis first. */
+/* Returns the rank's part of a stacked value, with the loop's axis first after that of ranks. */
 static DtValue *take_stacked(Relay *r, DtValue *x)
 {
     DtAxis axes[DT_MAX_RANK], swap;
@@ -291,7 +297,7 @@ static DtValue *take_stacked(Relay *r, DtValue *x)
                                          (DtReduce)x->type->pending));
 }
 
-/* The values at the end of the last rank's iterations, on all ranks. */
+/* Returns x of the last rank in the loop's order, on all ranks. */
 static DtValue *last(Relay *r, DtValue *x, const DtType *type)
 {
     DtValue *mine =

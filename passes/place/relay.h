@@ -15,13 +15,15 @@
 
 #include "ir/ir.h"
 
-/* Whether a ring call is a relay. */
+/* Whether a ring call is a relay: a loop that each rank runs over its own iterations, after the
+ * rank before it. */
 bool dt_relay_is(const DtOp *op);
 
-/* Whether the loop, which is not placed yet, can become one. */
+/* Whether the loop, which is not placed yet, can become a relay. */
 bool dt_relay_takes(const DtOp *loop);
 
-/* Builds the ops of a relay: a new function of the call's operands (in ret_in) to its results. */
+/* Builds a new function that computes the relay's results with ops and exchanges. ret_in: its
+ * operands, some of the call's. */
 DtFunc *dt_relay_expand(const DtOp *call, DtModule *module, DtValue **ret_in);
 
 #endif

@@ -24,7 +24,8 @@ DtOp *dt_ring_call(DtBuilder *b, DtFunc *func, const char *label, const char *ax
     return dt_graph_copy(b, &draft, in);
 }
 
-/* left: how many ops the search may still visit */
+/* Whether the value is made of constants and positions by elementwise ops. left: how many ops the
+ * search may still visit; false once there are none left. */
 static bool is_positional(const DtValue *value, uint32_t *left)
 {
     const DtOp *op = value->op;
@@ -63,7 +64,7 @@ static bool reduces(const DtOp *op, const char *t)
     return false;
 }
 
-/* By value id: whether the value depends on `from`. */
+/* Returns, by value id, whether the value depends on `from`. */
 static bool *dependents(const DtFunc *func, const DtValue *from, DtArena *arena)
 {
     bool *depends = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
@@ -78,7 +79,7 @@ static bool *dependents(const DtFunc *func, const DtValue *from, DtArena *arena)
     return depends;
 }
 
-/* Whether a value that has t, or another reduction over t, depends on the reduction. */
+/* Whether a value that has the keys' axis t depends on the reduction. */
 static bool is_inner(const DtRingFacts *f, const DtValue *reduction, DtArena *arena)
 {
     const bool *depends = dependents(f->func, reduction, arena);
@@ -122,8 +123,9 @@ static bool is_row(const DtRingFacts *f, const DtValue *value)
            has(value, f->t);
 }
 
-/* Finds the sums over t that the backward part returns: no op with t may read them, and they are
- * sums of rows. */
+/* Finds f->finals, the sums over t that the backward part returns, and f->rows, the values without
+ * t that it reads with them. Refuses (returns false) other reductions over t, and sums that an op
+ * with t reads. */
 static bool find_sums(DtRingFacts *f, DtArena *arena)
 {
     for (uint32_t i = 0; i < f->func->ops.n; i++) {
@@ -149,8 +151,8 @@ static bool find_sums(DtRingFacts *f, DtArena *arena)
     return true;
 }
 
-/* Finds the inputs that the function of a block's part reads. types: the types of these inputs, if
- * known; they matter if axes other than t are summed. */
+/* Checks the function of a block's part: a ring can do all its ops, and it sums over no axis but t
+ * that ranks split (by types, of its inputs; NULL: not known yet). False after a refusal. */
 static bool is_part(DtRingFacts *f, const DtFunc *part, const DtType *const *types)
 {
     if (part->results.n > DT_RING_PARTS)
@@ -235,7 +237,8 @@ static bool has_room(const DtFunc *func, const char *t, uint32_t parts)
     return room;
 }
 
-/* The mesh axes that split a value of this unplaced type, if func's inputs are of these types. */
+/* Returns the mesh axes that split a value of this unplaced type, if the axes of the same names in
+ * func's inputs are split as in types. */
 static uint16_t bits_of(const DtType *type, const DtFunc *func, const DtType *const *types)
 {
     uint16_t bits = 0;

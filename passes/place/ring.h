@@ -39,19 +39,19 @@ bool dt_ring_is_positional(const DtValue *value);
 const char *dt_ring_refuses(const DtFunc *func, const char *axis, const DtType *const *types,
                             uint16_t mesh, DtArena *arena);
 
-/* Whether the op works block by block along an axis, or sums over it. */
+/* Whether the op can be done block by block along an axis, or sums over it. */
 bool dt_ring_takes(const DtOp *op);
 
-/* By number of the module's function: whether it belongs to a streaming function (its part, merge
- * or finish), whose types it uses. */
+/* Returns, by number of the module's function, whether the function is the part, merge or finish of
+ * a streaming function. */
 const bool *dt_ring_functions(const DtModule *module);
 
-/* The stream's clauses without those that only rings need. */
+/* Returns a copy of the stream without the clauses that only rings need. */
 const DtStream *dt_ring_without_parts(DtArena *arena, const DtStream *stream);
 
-/* Builds the ops of a ring call: a new function from the operands in ret_in (which has room for
- * all of the call's; their number is its inputs.n) to the call's results. Operands made of
- * positions and constants are recomputed per block and left out. */
+/* Builds a new function that computes the ring call's results with ops and exchanges. ret_in: its
+ * operands (room for all of the call's; inputs.n are set). Operands made of positions and constants
+ * are left out, since each block computes them again. */
 DtFunc *dt_ring_expand(const DtOp *call, DtModule *module, DtValue **ret_in);
 
 #endif

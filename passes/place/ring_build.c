@@ -24,7 +24,9 @@
 
 enum { MAX_IN = 32 };
 
-/* The role of an argument of the block function, and its value outside. */
+/* What becomes of an argument of the block function. STAYS: a rank uses its own value in each step.
+ * TRAVELS: it moves from rank to rank with its block of keys. SELECTED: the part for the visiting
+ * block is taken out of a value for all keys. POSITIONS: the positions of the visiting keys. */
 typedef enum Role { STAYS, TRAVELS, SELECTED, POSITIONS } Role;
 typedef struct Argument {
     Role role;
@@ -67,8 +69,8 @@ typedef struct Round {
 
 /* ---- types ---- */
 
-/* The type of a value of func as a rank has it: with the ring's axis in front if ranks have
- * different values. */
+/* Returns the type that a value of func has on a rank: if ranks have different values, the ring's
+ * axis is in front. */
 static const DtType *local_type(const Ring *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -100,8 +102,8 @@ static DtValue *with(Ring *g, DtOpKind kind, DtValue *x, int64_t n)
     return binary(g, kind, x, y);
 }
 
-/* The number of a rank's block of keys. Ranks count in the order of the mesh, blocks in the order
- * in which the mesh axes split the keys. */
+/* Appends the number of a rank's block of keys. Ranks count in the order of the mesh, blocks in the
+ * order in which the mesh axes split the keys. */
 static DtValue *block_number(Ring *g, DtValue *rank)
 {
     const DtAxis *ring = &g->ranks.axis;
@@ -120,14 +122,15 @@ static DtValue *block_number(Ring *g, DtValue *rank)
     return number;
 }
 
-/* The number of the block that is at this rank in this step of the round: i32[@ring]. */
+/* Appends the number of the block that is on each rank in this step of the round, i32[@ring]; step
+ * NULL: the rank's own block. */
 static DtValue *visitor(Ring *g, DtValue *step)
 {
     DtValue *me = dt_graph_iota(&g->b, g->ranks.axis);
     return block_number(g, step ? with(g, DT_OP_MOD, binary(g, DT_OP_SUB, me, step), g->n) : me);
 }
 
-/* Positions of the visiting keys: i32[@ring, t]. */
+/* Appends the positions of the keys that are on each rank in this step: i32[@ring, t]. */
 static DtValue *positions(Ring *g, DtValue *step)
 {
     DtValue *block = visitor(g, step);
@@ -139,8 +142,8 @@ static DtValue *positions(Ring *g, DtValue *step)
 
 /* ---- blocks of values that are whole along the keys ---- */
 
-/* t as an axis of blocks (or of halves of blocks, in zigzag order), and which of these belong to a
- * visiting block. */
+/* How the keys' axis t is cut into n blocks of `each` keys (into halves of blocks, in zigzag
+ * order), and the numbers of those that are on each rank now. */
 typedef struct Cut {
     const char *block, *half;
     int64_t n, each;
@@ -175,7 +178,8 @@ static DtValue *merge_axis(Ring *g, DtValue *x, const char *major, int64_t exten
     return dt_graph_relabel(&g->b, x, 1, &entry, NULL);
 }
 
-/* The elements of x that belong to the visiting block's keys, in this type. */
+/* Appends ops that take the elements of x for the keys which are on the rank in this step; the
+ * result has this type. */
 static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
 {
     Cut cut = cut_of(g, step);
@@ -186,7 +190,8 @@ static DtValue *selected(Ring *g, DtValue *x, DtValue *step, const DtType *type)
     return dt_graph_reorder(&g->b, x, type);
 }
 
-/* A value of x's type for all keys: x at the visiting block's keys, zeros elsewhere. */
+/* Appends a value for all keys that is x at the keys which are on the rank in this step, and zero
+ * elsewhere. */
 static DtValue *spread(Ring *g, DtValue *x, DtValue *step)
 {
     Cut cut = cut_of(g, step);
@@ -207,8 +212,8 @@ static bool reduces_keys(const Ring *g, const DtOp *op)
     return false;
 }
 
-/* A draft of op with the result type that it has on one rank; wide: a sum over keys stays in f32
- * until it is complete. */
+/* Returns a copy of op, not in any function, whose result has the type that it has on one rank.
+ * wide: a product that sums over keys stays in f32 until it is complete. */
 static const DtOp *like_local(Ring *g, const DtOp *op, bool wide)
 {
     DtOp *like = DT_NEW(g->arena, DtOp);
@@ -234,7 +239,8 @@ static DtValue *add_argument(Round *round, Role role, DtValue *value, const DtTy
     return dt_graph_arg(round->block, type, name);
 }
 
-/* The argument that is the positions along this axis, or NULL. */
+/* Returns the block function's argument that holds the positions along this axis; NULL if there is
+ * none. */
 static DtValue *positions_along(const Round *round, const char *axis)
 {
     for (uint32_t i = 0; i < round->n_args; i++)
@@ -243,7 +249,7 @@ static DtValue *positions_along(const Round *round, const char *axis)
     return NULL;
 }
 
-/* Adds arguments for the positions from which a value is computed. */
+/* Adds arguments to the block function for the positions from which a value is computed. */
 static void add_positions(Round *round, const DtValue *value)
 {
     Ring *g = round->g;
@@ -286,7 +292,7 @@ static void add_input(Round *round, uint32_t i)
     round->clone[input->id] = add_argument(round, role, g->local[i], type, input->name);
 }
 
-/* By value id: whether the wanted values depend on the value other than through the given ones. */
+/* Returns, by value id, whether the wanted values need the value, if the given ones are known. */
 static bool *needed_for(const DtFunc *func, DtArena *arena, const DtValue *const *wanted,
                         uint32_t n_wanted, const DtValue *const *given, uint32_t n_given)
 {
@@ -344,8 +350,8 @@ static Round begin_round(Ring *g, const DtFunc *func, const DtValue *const *want
 
 /* ---- rounds ---- */
 
-/* Calls the block function in this step (NULL: the first step, with the rank's own keys). values:
- * by argument, its value here. */
+/* Appends a call of the block function in this step (NULL: the first step, with the rank's own
+ * keys). values: by argument, the value from which it comes. */
 static DtOp *call_block(Round *round, DtValue *step, DtValue *const *values)
 {
     Ring *g = round->g;
@@ -367,7 +373,8 @@ static DtValue *shift(Ring *g, DtValue *x)
     return y;
 }
 
-/* What a round keeps of the blocks so far; `join` adds a block to it. */
+/* What a round has made of the blocks so far (at), and which of these values move on with their
+ * block of keys (travels). */
 typedef struct State {
     DtValue *at[MAX_IN];
     bool travels[MAX_IN];
@@ -382,15 +389,16 @@ typedef struct Turn {
     uint32_t n;
 } Turn;
 
-/* Makes x, a value outside of the loop, an input of the body. */
+/* Adds x, a value outside of the loop, to the loop's operands; returns the input of the body for
+ * it. */
 static DtValue *enter(Turn *turn, DtValue *x)
 {
     turn->in[turn->n++] = x;
     return dt_graph_arg(turn->body, x->type, x->name);
 }
 
-/* Makes the arguments with these roles inputs of the body; values[i] becomes the input for argument
- * i. */
+/* Makes arguments inputs of the loop's body: those that travel, or those that do not. values[i]
+ * becomes the input for argument i. */
 static void enter_arguments(Turn *turn, const Round *round, bool travelling, DtValue **values)
 {
     for (uint32_t i = 0; i < round->n_args; i++)
@@ -417,8 +425,8 @@ static void make_body(Round *round, Join *join, State *state, Turn *turn, DtValu
         dt_graph_return(turn->body, state->at[i]);
 }
 
-/* Runs all n steps: the first at the current place, the others in a loop. join gets an empty state
- * in the first step. */
+/* Appends all n steps of a round: the first one here, the others in a loop. The values that it has
+ * made are in state afterwards. */
 static void go_round(Round *round, Join *join, State *state)
 {
     Ring *g = round->g;
@@ -454,7 +462,7 @@ static void go_round(Round *round, Join *join, State *state)
 
 /* ---- parts ---- */
 
-/* The type with axes split as the axes of the same name are in func's inputs. */
+/* Returns the type in which axes are split as those of the same name in func's inputs. */
 static const DtType *placed(const Ring *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -470,7 +478,8 @@ static const DtType *placed(const Ring *g, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* Copies a function of the stream, whose types are not placed, with types placed as func's are. */
+/* Returns a copy of a function of the stream, whose types have no splits, in which axes are split
+ * as in func's inputs. */
 static const DtFunc *place_func(const Ring *g, const DtFunc *func)
 {
     DtFunc *made = DT_NEW(g->arena, DtFunc);
@@ -500,7 +509,8 @@ static const DtFunc *place_func(const Ring *g, const DtFunc *func)
     return made;
 }
 
-/* x expanded to the axes of type, and to the ring's axis if x has it. */
+/* Appends x repeated along the axes of type that it lacks, without the ring's axis if x does not
+ * have it. */
 static DtValue *expanded(Ring *g, DtValue *x, const DtType *type)
 {
     const char *ring = g->ranks.axis.name;
@@ -536,7 +546,8 @@ static void apply(Ring *g, const DtFunc *func, DtValue *const *in, DtValue **ret
         ret_results[i] = map[func->results.at[i]->id];
 }
 
-/* Joins the results of a block that are parts. */
+/* Merges the results of a block with those of earlier blocks by the function that the stream
+ * states; in the first step (step NULL) keeps them as they are. */
 static void join_parts(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
     const DtFunc *merge = g->func->stream->merge;
@@ -552,7 +563,8 @@ static void join_parts(Ring *g, State *state, const DtOp *block, DtValue *step)
         state->at[i] = step ? dt_graph_fit(&g->b, made[i], state->at[i]->type) : made[i];
 }
 
-/* Runs the round of the streaming function; then the function's results are known. */
+/* Builds the round of the streaming function, and the finish after it; then g->results has the
+ * results of func. */
 static void stream(Ring *g)
 {
     const DtStream *s = g->func->stream;
@@ -577,7 +589,9 @@ static void stream(Ring *g)
 
 /* ---- values without keys ---- */
 
-/* Computes a value of func without the keys' axis from values known outside. */
+/* Builds, in the ring's function, a value of g->func that lacks the keys' axis, once for all blocks
+ * (not inside the loop over blocks), with all it is made of. Values already built are kept in
+ * g->outside. */
 static DtValue *outside(Ring *g, const DtValue *value)
 {
     if (g->outside[value->id])
@@ -593,7 +607,8 @@ static DtValue *outside(Ring *g, const DtValue *value)
 
 /* ---- the gradients ---- */
 
-/* Joins the results of a block that are sums: `finals`, and then results that have t. */
+/* Adds a block's gradients to those of earlier blocks: sums over keys, and then gradients of keys,
+ * which travel with their block or are put into a value for all keys. */
 static void join_gradients(Ring *g, State *state, const DtOp *block, DtValue *step)
 {
     const DtRingFacts *f = g->facts;
@@ -643,7 +658,8 @@ static const DtAxis *travelling_axis(const DtOp *call)
     return NULL;
 }
 
-/* Removes inputs that no op reads; ret_in: the call's operands for the others. */
+/* Removes inputs of the ring's function that no op reads. ret_in: the call's operands for the
+ * others. */
 static void drop_inputs(Ring *g, DtValue **ret_in)
 {
     DtFunc *func = g->made;

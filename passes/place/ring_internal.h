@@ -23,7 +23,7 @@ typedef struct DtRingFacts {
     const char *reason;
 } DtRingFacts;
 
-/* False with a reason if func has no such facts. */
+/* Finds these facts of func for the keys' axis t. False, with a reason, if it cannot be a ring. */
 bool dt_ring_facts(const DtFunc *func, const char *t, DtArena *arena, DtRingFacts *ret_facts);
 
 /* ---- ring_part.c ---- */
@@ -41,11 +41,12 @@ DtRingRanks dt_ringpart_ranks(const DtMesh *mesh, uint16_t bits);
 /* An axis of a value after dt_ringpart_of: without the ring's mesh axes. */
 DtAxis dt_ringpart_rest(const DtRingRanks *ranks, const DtAxis *axis);
 
-/* The ranks' parts of x, with @ring first; x itself if the ring's mesh axes do not split it. */
+/* Appends a value with @ring first: each rank's part of x. Returns x itself if the ring's mesh axes
+ * do not split it. */
 DtValue *dt_ringpart_of(const DtRingRanks *ranks, DtBuilder *b, DtValue *x);
 
-/* The inverse: the value of this type whose parts are x. Sums that the type has pending over
- * mesh axes of the ring are sums of parts. */
+/* The inverse of dt_ringpart_of: appends the value of this type whose parts are x. Where the type
+ * is a pending sum over mesh axes of the ring, the parts are its terms. */
 DtValue *dt_ringpart_join(const DtRingRanks *ranks, DtBuilder *b, DtValue *x, const DtType *type);
 
 #endif

@@ -51,7 +51,7 @@ DtAxis dt_ringpart_rest(const DtRingRanks *r, const DtAxis *axis)
 
 /* ---- steps ---- */
 
-/* "@ring.m", one element per rank of mesh axis m. */
+/* Returns axis "@ring.m", with one element per rank of mesh axis m. */
 static DtAxis part_axis(const DtRingRanks *r, uint32_t m)
 {
     const DtMeshAxis *mesh = &r->mesh->axes[m];
@@ -61,7 +61,8 @@ static DtAxis part_axis(const DtRingRanks *r, uint32_t m)
                     .split = {(uint8_t)m}};
 }
 
-/* type with this axis in the place of the one of its name, and `part` before all. */
+/* Returns type with `part` added in front, and with `axis` in the place of the axis of the same
+ * name. */
 static const DtType *with_part(const DtType *type, DtAxis part, DtAxis axis)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -71,7 +72,8 @@ static const DtType *with_part(const DtType *type, DtAxis part, DtAxis axis)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* type without the axis of this name, and with `axis` in the place of the one of its name. */
+/* Returns type without the axis named `part`, and with `axis` in the place of the axis of the same
+ * name. */
 static const DtType *without_part(const DtType *type, const char *part, DtAxis axis)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -82,7 +84,7 @@ static const DtType *without_part(const DtType *type, const char *part, DtAxis a
     return dt_type_make(type->dtype, n, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* The major splits of the axis leave it for `part`, which has them. */
+/* Appends a relabel that moves the first splits of x's axis of that name to a new axis, `part`. */
 static DtValue *take(DtBuilder *b, DtValue *x, DtAxis part, const char *name)
 {
     DtAxis axis = x->type->axes[dt_type_find(x->type, name)];
@@ -123,14 +125,16 @@ static uint16_t bits_here(const DtRingRanks *r, const DtAxis *axis)
     return dt_shape_split_bits(axis) & r->bits;
 }
 
-/* Whether @ring comes of this axis alone, in one step. */
+/* Whether the first mesh axes that split the axis are all of the ring's, in their order, so that
+ * @ring comes from this axis in one step. */
 static bool is_direct(const DtRingRanks *r, const DtAxis *axis)
 {
     return axis->n_split >= r->axis.n_split &&
            memcmp(axis->split, r->axis.split, r->axis.n_split) == 0;
 }
 
-/* One part for each of the ring's mesh axes that split axis. */
+/* Appends relabels that move each of the ring's mesh axes that split axis to an axis of its own
+ * ("@ring.m"). */
 static DtValue *take_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtAxis *axis)
 {
     const bool all = !dt_ring_is_major(axis, r->bits);
@@ -143,7 +147,7 @@ static DtValue *take_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const 
     return x;
 }
 
-/* The parts as one axis; x is the same along those that it lacks. */
+/* Merges the axes "@ring.m" of x into one axis @ring; along those that it lacks, x is repeated. */
 static DtValue *join_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x)
 {
     DtRelabel entry = {.n_to = 1, .to = {r->axis.name}, .to_extent = {r->axis.extent}};
@@ -180,7 +184,7 @@ DtValue *dt_ringpart_of(const DtRingRanks *r, DtBuilder *b, DtValue *x)
     return any ? join_parts(r, b, x) : x;
 }
 
-/* @ring as one part per mesh axis. */
+/* Appends relabels that split @ring into one axis "@ring.m" per mesh axis. */
 static DtValue *take_ring(const DtRingRanks *r, DtBuilder *b, DtValue *x)
 {
     const uint32_t n = r->axis.n_split;
@@ -189,7 +193,8 @@ static DtValue *take_ring(const DtRingRanks *r, DtBuilder *b, DtValue *x)
     return dt_graph_rename(b, x, r->axis.name, part_axis(r, r->axis.split[n - 1]).name, NULL);
 }
 
-/* axis, ordered as dt_ringpart_rest describes, divided into its parts again. */
+/* Appends relabels that put the axes "@ring.m" back into axis, which is ordered as dt_ringpart_rest
+ * describes. */
 static DtValue *put_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtAxis *axis)
 {
     const bool all = !dt_ring_is_major(axis, r->bits);
@@ -202,13 +207,15 @@ static DtValue *put_axis(const DtRingRanks *r, DtBuilder *b, DtValue *x, const D
     return x;
 }
 
-/* Terms that stay pending: a rank has one of each, so nothing is added here, nor rounded. */
+/* Appends a reduction over axes of ranks that leaves a pending sum. A rank has just one term, so
+ * nothing is added here, nor rounded. */
 static DtValue *pend(DtBuilder *b, DtValue *x, uint32_t n, const char *const *axes)
 {
     return dt_graph_cast(b, dt_graph_reduce(b, DT_REDUCE_SUM, x, n, axes), x->type->dtype);
 }
 
-/* The remaining parts: terms of sums that are pending in type. */
+/* Turns the axes "@ring.m" that are left in x into pending sums over these mesh axes, as the type
+ * says. */
 static DtValue *sum_parts(const DtRingRanks *r, DtBuilder *b, DtValue *x, const DtType *type)
 {
     const char *axes[DT_MAX_SPLIT];

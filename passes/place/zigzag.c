@@ -20,7 +20,8 @@ static bool differs(const DtAxis *a, const DtAxis *b)
     return ((a->n_split && a->zigzag) || (b->n_split && b->zigzag)) && !dt_type_same_axis(a, b);
 }
 
-/* The tensor along whose axes op's indices count; NULL: there are none. */
+/* Returns the tensor along whose axes op's indices count: a gather's table, or a scatter_add's
+ * result; NULL for other ops. */
 static const DtType *looked_up(const DtOp *op)
 {
     return op->kind == DT_OP_GATHER        ? op->in[0]->type
@@ -110,8 +111,8 @@ DtValue *dt_zigzag_position(DtBuilder *b, int64_t n, int64_t extent, DtValue *ra
     return dt_graph_binary(b, DT_OP_ADD, begin, with(b, DT_OP_MOD, at, half));
 }
 
-/* The first n mesh axes that split axis, as an axis of that name with a place for each of their
- * ranks. */
+/* Returns an axis of that name for the first n mesh axes that split `axis`: it has one element for
+ * each of their ranks. */
 static DtAxis parts_of(const Zigzag *z, const DtAxis *axis, uint32_t n, const char *name)
 {
     DtAxis parts = {.name = name, .extent = 1, .n_split = (uint8_t)n};
@@ -129,7 +130,8 @@ static DtAxis ring_of(const Zigzag *z, const DtAxis *axis)
 
 static int64_t ranks_of(const Zigzag *z, const DtAxis *axis) { return ring_of(z, axis).extent; }
 
-/* type with axis number d replaced by two: the parts, and the axis split by the other mesh axes. */
+/* Returns type with axis number d replaced by two: `parts`, and the rest of the axis, split by the
+ * other mesh axes. */
 static const DtType *taken(const DtType *type, uint32_t d, DtAxis parts)
 {
     DtAxis axes[DT_MAX_RANK], *rest = &axes[d + 1];
@@ -142,7 +144,7 @@ static const DtType *taken(const DtType *type, uint32_t d, DtAxis parts)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* Positions of a rank's part: i32[@ring, a]. */
+/* Appends the positions of the elements of each rank's part: i32[@ring, a]. */
 static DtValue *own_positions(Zigzag *z, const DtAxis *axis)
 {
     DtValue *rank = dt_graph_iota(&z->b, ring_of(z, axis));
@@ -151,7 +153,7 @@ static DtValue *own_positions(Zigzag *z, const DtAxis *axis)
     return dt_zigzag_position(&z->b, ranks_of(z, axis), axis->extent, rank, at);
 }
 
-/* Positions of all parts, one after the other: i32[a]. */
+/* Appends the positions of the elements of all parts, one part after the other: i32[a]. */
 static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
 {
     int64_t n = ranks_of(z, axis);
@@ -161,8 +163,8 @@ static DtValue *all_positions(Zigzag *z, const DtAxis *axis)
     return dt_zigzag_position(&z->b, n, axis->extent, rank, at);
 }
 
-/* The inverse: the place of a position among the parts; positions outside of the axis stay
- * outside. */
+/* Appends, for positions along the axis, their place among the parts in zigzag order: the inverse
+ * of all_positions. Positions outside of the axis stay outside. */
 static DtValue *place_of(Zigzag *z, const DtAxis *axis, DtValue *at)
 {
     DtBuilder *b = &z->b;
@@ -184,7 +186,7 @@ static DtValue *places(Zigzag *z, const DtAxis *axis)
 
 /* ---- parts ---- */
 
-/* Axis number d of x as these parts of it, */
+/* Appends a relabel that splits axis number d of x into `parts` and the axis within a part. */
 static DtValue *take(Zigzag *z, DtValue *x, uint32_t d, DtAxis parts)
 {
     const DtAxis *axis = &x->type->axes[d];
@@ -196,7 +198,8 @@ static DtValue *take(Zigzag *z, DtValue *x, uint32_t d, DtAxis parts)
     return dt_graph_relabel(&z->b, x, 1, &entry, taken(x->type, d, parts));
 }
 
-/* and x with such parts as the value of this type. */
+/* Appends a relabel that merges the axis `parts` of x with the axis after it, to a value of this
+ * type. */
 static DtValue *put(Zigzag *z, DtValue *x, const char *parts, const DtType *type, uint32_t d)
 {
     const char *axis = type->axes[d].name;
@@ -208,13 +211,14 @@ static DtValue *put(Zigzag *z, DtValue *x, const char *parts, const DtType *type
     return dt_graph_relabel(&z->b, x, 1, &entry, type);
 }
 
-/* x [@ring, ...] as the value of this type whose parts it is. */
+/* Appends the value of this type that has the parts x, of which @ring counts the ranks. */
 static DtValue *join(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
     return put(z, x, z->ring, type, d);
 }
 
-/* The value of this type with the same parts as x, whose axis d is split in another order. */
+/* Appends the value of this type whose parts are those of x; just the order differs in which both
+ * split axis d. */
 static DtValue *as(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
     return join(z, take(z, x, d, ring_of(z, &type->axes[d])), type, d);
@@ -225,7 +229,7 @@ static DtValue *look_up(Zigzag *z, DtValue *x, const char *axis, DtValue *index)
     return dt_graph_gather(&z->b, x, 1, &axis, &index);
 }
 
-/* The rank's part of axis d of x, which is whole there. */
+/* Appends each rank's part, in zigzag order, of axis d of x, which is whole there. */
 static DtValue *own_part(Zigzag *z, DtValue *x, const DtType *type, uint32_t d)
 {
     const DtAxis *axis = &type->axes[d];
@@ -314,14 +318,16 @@ static DtValue *exchange(Zigzag *z, const DtOp *op, DtValue *x)
     return x;
 }
 
-/* Positions: -1 or the extent for all those before or after the axis, since place_of multiplies. */
+/* Limits positions to -1 for all those before the axis, and to its extent for all those after it,
+ * since place_of multiplies them. */
 static DtValue *near_axis(Zigzag *z, const DtAxis *axis, DtValue *at)
 {
     at = with(&z->b, DT_OP_MAX, at, -1);
     return with(&z->b, DT_OP_MIN, at, axis->extent);
 }
 
-/* A lookup in the same parts, as if they were plain blocks. */
+/* Appends a gather or scatter_add along zigzag axes as one along plain blocks of the same parts,
+ * with indices translated to places among the parts. */
 static DtValue *lookup(Zigzag *z, const DtOp *op, DtValue **in)
 {
     const DtType *table = looked_up(op), *made = op->out[0]->type;

@@ -15,13 +15,13 @@
 
 #include "ir/ir.h"
 
-/* Whether op depends on the order. */
+/* Whether op has to be rewritten because an axis of it is split in zigzag order. */
 bool dt_zigzag_is(const DtOp *op);
-/* How many more axes than type the values have that dt_zigzag_expand makes for an operand or
- * result of op. */
+/* Returns how many axes more than type the values may have that dt_zigzag_expand makes for an
+ * operand or result of op. */
 uint32_t dt_zigzag_axes(const DtType *type);
 
-/* Builds a new function of op's operands to its result that does the same. */
+/* Builds a new function of op's operands that computes op's result with plain blocks. */
 DtFunc *dt_zigzag_expand(const DtOp *op, DtModule *module);
 
 /* block: with n ranks, which of the 2n blocks the first (is_first) or second one of a rank is;

@@ -93,7 +93,7 @@ bool dt_zero_lie_alike(const DtType *a, const DtType *b)
     return alike;
 }
 
-/* Does the entry read gradients? */
+/* Whether the function reads gradients from stores, as an update does. */
 static bool applies(const DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -117,7 +117,8 @@ static bool lies_alike(const DtStore *store)
     return dt_zero_lie_alike(store->type, store->of->type);
 }
 
-/* The trained parameter that a store belongs to; NULL: it belongs to none. */
+/* Returns the trained parameter to which a store belongs (itself, or as its gradient, moment or
+ * master copy); NULL if there is none. */
 static DtStore *owner_of(const DtStore *store)
 {
     if (store->kind == DT_STORE_PARAM)
@@ -128,7 +129,7 @@ static DtStore *owner_of(const DtStore *store)
     return belongs ? store->of : NULL;
 }
 
-/* All stores of each parameter as a list. */
+/* Links the stores of each parameter to a list (z->tensors, z->next). */
 static void link_stores(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -154,8 +155,9 @@ static void mix_op(Member *m, const DtOp *op, uint32_t operand)
     mix(&m->key, &op->number, sizeof op->number);
 }
 
-/* The operand of an op other than a member's tensors: a number, or a scalar that is the same for
- * all members. */
+/* Adds an operand of an op, other than the member's own tensors, to the member's key: a number, or
+ * a scalar that is the same for all members. Any other operand means that the parameter needs a
+ * bucket of its own. */
 static void mix_other(Member *m, const DtValue *other)
 {
     m->alone = m->alone || other->type->rank > 0;
@@ -192,7 +194,8 @@ static void read_sums(const DtOp *op, Member *several, Member **sums)
         sums[op->out[0]->id] = of;
 }
 
-/* Adds to each parameter's key the ops of the update on its tensors. */
+/* Adds to each parameter's key the ops of the update on its tensors, so that parameters with the
+ * same update have equal keys. Finds those that need a bucket of their own. */
 static void read_update(Zero *z, const DtFunc *func)
 {
     Member several = {0}, **sums = DT_NEW_ARRAY(z->buckets.arena, Member *, func->n_values + 1);
@@ -230,7 +233,7 @@ static void read_update(Zero *z, const DtFunc *func)
     }
 }
 
-/* Finds the entry, the op and its result that are a parameter's gradient. */
+/* Records for each parameter the entry, the op and the result that are its gradient. */
 static void read_gradients(Zero *z, uint32_t number)
 {
     const DtEntryPoint *entry = &z->buckets.module->entries.at[number];
@@ -291,7 +294,7 @@ static void mix_stores(Zero *z)
     }
 }
 
-/* Sorts parameters by paths, equal ones in the order of stores. */
+/* Orders parameters so that those of one path come together, in the order of stores. */
 static int by_path(const void *a, const void *b)
 {
     const DtStore *x = *(const DtStore *const *)a, *y = *(const DtStore *const *)b;
@@ -300,7 +303,8 @@ static int by_path(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* A parameter whose update does not work element by element has its own bucket. */
+/* Makes the keys unique of parameters whose update does not work element by element, so that each
+ * has a bucket of its own. */
 static void part_alone(Zero *z)
 {
     const DtModule *module = z->buckets.module;
@@ -353,7 +357,8 @@ static int by_completion(const void *a, const void *b)
     return x->store->index < y->store->index ? -1 : x->store->index > y->store->index;
 }
 
-/* Whether the gradient is summed over ranks in its own dtype. */
+/* Whether gradients of the parameter are summed over ranks in the dtype in which they are
+ * stored. */
 static bool crosses(const Zero *z, const DtStore *param)
 {
     const DtDtype crossing = z->buckets.module->crossing;
@@ -437,8 +442,8 @@ static void put_member(Zero *z, DtBucket *bucket, DtStore *store)
     bucket->bytes += n * (int64_t)dt_dtype_size(store->type->dtype);
 }
 
-/* Adds members, in the order in which backward completes their gradients, to the last bucket with
- * their key that has room. */
+/* Adds members, in the order in which backward completes their gradients, each to the last bucket
+ * with its key that has room, or to a new one. */
 static void fill_buckets(Zero *z, Member **list, uint32_t n)
 {
     DtBuckets *b = &z->buckets;
@@ -469,7 +474,7 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
 
 /* ---- stores ---- */
 
-/* The type of the bucket's store that replaces stores like this member's. */
+/* Returns the type of the bucket's store that replaces stores like this one of a member. */
 static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtStore *like)
 {
     const DtMesh *mesh = &z->buckets.module->mesh;
@@ -495,7 +500,8 @@ static const DtType *store_type(const Zero *z, const DtBucket *bucket, const DtS
     return dt_type_make(like->type->dtype, n, axes, partial, DT_REDUCE_SUM);
 }
 
-/* The path of a bucket: "h.#." of "h.#.attention.w", and "@bucket" with its number. */
+/* Returns the path of a bucket: that of the loops of its members and "@bucket" with its number, as
+ * "h.#.@bucket0" for "h.#.attention.w". marks: keeps the `#`. */
 static const char *bucket_path(const DtBucket *bucket, const char *pattern, uint32_t number,
                                bool marks)
 {
@@ -599,7 +605,8 @@ static bool check_members(Zero *z)
     return true;
 }
 
-/* a processor's own memory is the host's */
+/* Reports that a line's request to keep optimizer state in the host's memory has no effect: on a
+ * CPU it is there, and plans for GPUs cannot. */
 static void note_offload(const Zero *z)
 {
     DtDiags *diags = z->buckets.module->diags;
@@ -614,7 +621,8 @@ static void note_offload(const Zero *z)
 
 /* ---- gathers ahead of their iterations ---- */
 
-/* The mesh axes of a level that the lines ask for. */
+/* Returns how many iterations ahead gathers should run: the largest `prefetch` of the `zero 3`
+ * lines; 0 if there is none. */
 static uint32_t wanted_ahead(const DtParallelConfig *config)
 {
     int64_t most = 0;
@@ -648,7 +656,8 @@ static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
     return inside || here;
 }
 
-/* Applies the lines with `prefetch`. */
+/* Reports lines whose `prefetch` has no effect, or saves no time. any: some loop gathers ahead;
+ * nested: a loop does not, since one in it does. */
 static void note_ahead(const Zero *z, bool any, bool nested)
 {
     DtDiags *diags = z->buckets.module->diags;
@@ -712,7 +721,8 @@ static void note_cuts_nothing(const Zero *z)
     }
 }
 
-/* Whether some loop's iterations can be dealt out to the ranks in equal numbers. */
+/* Whether the number of ranks divides the iterations of some loop around the bucket's members, so
+ * that ranks can own equally many. */
 static bool divides(const Zero *z, const DtBucket *bucket)
 {
     const int64_t ranks = z->buckets.module->mesh.axes[bucket->mesh[0]].size;
@@ -722,8 +732,8 @@ static bool divides(const Zero *z, const DtBucket *bucket)
     return is;
 }
 
-/* Why ranks do not share the matrix products of this update: the parameter is no stack of loop
- * iterations; iterations cannot be dealt out equally; or an op of the update combines several. */
+/* Says why every rank does all matrix products of the bucket's update: the parameter has no loop
+ * iterations; ranks cannot own equally many; or an op of the update combines several. */
 static const char *why_alike(const Zero *z, const DtBucket *bucket)
 {
     const DtMeshAxis *axis = &z->buckets.module->mesh.axes[bucket->mesh[0]];

@@ -91,7 +91,8 @@ static const DtType *slice_type(const DtType *type, uint32_t depth)
                         (DtReduce)type->pending);
 }
 
-/* Gathers the bucket from an iteration's slice of it. */
+/* Marks the gathers of a bucket's slice in a loop's body as running some iterations ahead
+ * (DtOp.ahead). */
 static void mark_ahead(const Scope *s, const Held *held)
 {
     for (DtValue *value = held->whole; !held->run->op && value != held->run;
@@ -189,8 +190,7 @@ static void copy_ops(Scope *s);
 typedef struct NewLoop {
     const DtOp *op;
     Jobs jobs;                 /* jobs whose gradients the body packs */
-    bool *is_slice;            /* by operand of the loop: the bucket whose slice replaces it; else
-                                * NULL */
+    bool *is_slice; /* by operand of the loop: whether the slice of a bucket replaces it */
     DT_VEC(DtValue *) in;      /* by operand and result of the new loop */
     DT_VEC(DtBucket *) sliced; /* buckets that the new loop takes as its last stacked operands */
 } NewLoop;

@@ -73,7 +73,8 @@ bool dt_zero_lie_alike(const DtType *a, const DtType *b);
 enum { DT_ZERO_AT_ONCE = 2 }; /* mesh axes of one collective (DT_PLAN_COORDS) */
 DtValue *dt_zero_move(DtBuilder *b, const DtBucket *bucket, DtValue *x, uint32_t from, uint32_t to,
                       const char *why);
-/* Sums x over those of these mesh axes over which its sum is pending. */
+/* Completes the sum of x over those of the mesh axes over which it is pending, and returns the
+ * result. why: the reason that reports give for the collective. */
 DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *why);
 
 /* zero_entry.c, zero_update.c */

@@ -47,10 +47,11 @@
  * iterations, as the whole slices of the iterations that it owns. */
 typedef enum Shape { PLAIN, RUN, OWNED, ABSENT } Shape;
 
-/* What is known of the padding in a run. */
+/* What is known of the padding after the members in a rank's run of a bucket: nothing, all zeros,
+ * or all positive. */
 typedef enum Fill { ANYTHING, ZERO, POSITIVE } Fill;
 
-/* What replaces a value of the old entry. */
+/* What replaces a value of the old update: the same values in another shape, or nothing. */
 typedef struct Now {
     Shape shape;
     DtValue *value;   /* NULL: the value is absent */
@@ -59,8 +60,8 @@ typedef struct Now {
     DtValue *as[ABSENT]; /* the value in other forms, made when first needed; else NULL */
 } Now;
 
-/* How iterations of a bucket are owned: those of loop number `loop` are dealt out over the first n
- * of the bucket's mesh axes. n = 0: ranks cannot own equally many. */
+/* How ranks share the iterations of a bucket: those of loop number `loop` are divided over the
+ * ranks of the first n of the bucket's mesh axes. n = 0: ranks cannot own equally many. */
 typedef struct Deal {
     uint32_t loop, n;
 } Deal;
@@ -86,7 +87,8 @@ static DtValue *complete(Update *u, DtValue *x)
 
 /* ---- sources ---- */
 
-/* The gradient of a member, unpacked from a bucket that is not split. */
+/* Reads the bucket of gradients, which is not split, and unpacks the member's gradient that op read
+ * before. */
 static Now take(Update *u, const DtBucket *bucket, const DtOp *op)
 {
     DtStore *store = bucket->stores[DT_STORE_GRAD];
@@ -139,7 +141,7 @@ static Deal deal_of(const Update *u, const DtBucket *bucket)
     return best;
 }
 
-/* The type with the loop's axis split over the owners. */
+/* Returns the type with the loop's axis split over the ranks that own its iterations. */
 static const DtType *dealt(const DtBucket *bucket, Deal deal, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -163,7 +165,8 @@ static DtValue *convert(Update *u, DtOpKind kind, const DtBucket *bucket, Deal d
     return y;
 }
 
-/* A bucket whose flat axis is split by the first n of its mesh axes (n may be 0). */
+/* Returns the type of a bucket whose last (flat) axis is split by the first n of its mesh axes (n
+ * may be 0). */
 static const DtType *flat_over(const DtBucket *bucket, uint32_t n, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -177,7 +180,8 @@ static const DtType *flat_over(const DtBucket *bucket, uint32_t n, const DtType 
 
 static const char needed[] = "needed whole by the optimizer", updated[] = "updated by `zero`";
 
-/* The member's value as the old entry had it, from one that was replaced by a run. */
+/* Returns a value as the old update had it; if a run of a bucket or owned iterations replaced it,
+ * gathers and unpacks these, once. */
 static DtValue *whole(Update *u, const DtValue *old)
 {
     Now *now = &u->now[old->id];
@@ -197,7 +201,8 @@ static DtValue *whole(Update *u, const DtValue *old)
     return now->as[PLAIN];
 }
 
-/* The iterations that this rank owns of a value with the loop's axis. */
+/* Returns the iterations that this rank owns of a value with the loop's axis; moves them there by
+ * exchanges, once. */
 static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -219,7 +224,8 @@ static DtValue *owned(Update *u, const DtValue *old, const DtBucket *bucket)
     return now->as[OWNED] = x;
 }
 
-/* A rank's run of a tensor that has the axes of the bucket's member. */
+/* Returns the rank's run of the bucket (the part of the flat axis that it has) for a tensor that
+ * has the axes of the bucket's members; packs and splits it once. */
 static DtValue *run(Update *u, const DtValue *old, DtBucket *bucket)
 {
     Now *now = &u->now[old->id];
@@ -255,7 +261,8 @@ static bool is_factor(const DtBucket *bucket, const DtType *type)
     return is;
 }
 
-/* Whether the op, one of whose operands is a run, can be done on runs. */
+/* Whether the op, one of whose operands is a rank's run of a bucket, can be done on runs: it is
+ * elementwise, or a sum of squares whose padding is zero. */
 static bool is_on_runs(const Update *u, const DtOp *op, const DtBucket *bucket)
 {
     const DtType *member = bucket->members.at[0]->type;
@@ -278,8 +285,8 @@ static bool is_above_zero(const DtValue *x)
     return x->op && x->op->kind == DT_OP_CONST && x->op->number > 0;
 }
 
-/* The padding of the op's result, from that of its operands. An operand that is a scalar has
- * unknown padding, unless it is a constant. */
+/* Decides what the padding of the op's result is, from the padding of its operands. A scalar
+ * operand has unknown padding, unless it is a constant. */
 static Fill fill_of(const Update *u, const DtOp *op)
 {
     Fill fill[DT_UPDATE_OPERANDS] = {ANYTHING};
@@ -324,7 +331,8 @@ static void set_all(Update *u, const DtOp *op, Now now)
         u->now[op->out[i]->id] = now;
 }
 
-/* Whether some operand is absent. */
+/* Marks the results of an op with an absent operand as absent. If the op chooses between values, a
+ * scalar operand that is there takes their place. */
 static void skip(Update *u, const DtOp *op)
 {
     Now now = {.shape = ABSENT};
@@ -360,7 +368,8 @@ static void copy_comm(Update *u, const DtOp *op)
     set_all(u, op, now);
 }
 
-/* Does the op on the iterations that this rank owns, if the op treats each iteration by itself. */
+/* Appends the op on the iterations that this rank owns, if it treats each iteration by itself; else
+ * returns false. */
 static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
 {
     const Deal deal = deal_of(u, bucket);
@@ -396,7 +405,8 @@ static bool copy_owned(Update *u, const DtOp *op, DtBucket *bucket)
     return true;
 }
 
-/* Does an op that needs a member whole, on the member as the old entry had it. */
+/* Appends the op on whole members, as the old update had them, since it cannot be done on runs or
+ * owned iterations. */
 static void copy_whole(Update *u, const DtOp *op)
 {
     DtValue **in = DT_NEW_ARRAY(u->z->arena, DtValue *, op->n_in + 1);
@@ -485,7 +495,8 @@ static void rewrite_op(Update *u, const DtOp *op)
         copy_op(u, op, bucket);
 }
 
-/* Products of whole values are the same on every rank that shares the bucket. */
+/* If op is a product of a bucket's values, marks the bucket as one whose update every rank that
+ * shares it does alike (DtBucket.alike). */
 static void note_alike(Update *u, const DtOp *op)
 {
     DtBucket *bucket = NULL;

@@ -43,8 +43,8 @@
 
 /* ---- one block of queries ---- */
 
-/* The place of a value without the axes that became loops (registers move it), cut to the block's
- * rows and keys. */
+/* Returns the part of a value's place that one block uses. Axes that became loops are removed
+ * (their registers move the address), and the axes of queries and keys are cut to the block's. */
 static DtPlace cut(const DtTiling *g, DtPlace place)
 {
     DtView *view = &place.view;
@@ -73,7 +73,8 @@ static DtPlace cut(const DtTiling *g, DtPlace place)
     return place;
 }
 
-/* The type of a value inside the block. */
+/* Returns the type that a value has inside a block: without the axes that became loops, with local
+ * extents, and with the block's numbers of queries and keys. */
 static const DtType *block_type(const DtTiling *g, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -97,7 +98,8 @@ static const DtType *block_type(const DtTiling *g, const DtType *type)
 
 static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, DtValue **clones);
 
-/* Sets the draw's range in the block: its elements are numbered as in the whole draw. */
+/* Clones the op of a random draw for the block, and records in e->draws which part of the whole
+ * draw the block has, so that its elements keep their numbers. Returns the clone's result. */
 static DtValue *block_draw(DtTiling *g, DtBuilder *b, const DtValue *value)
 {
     DtValue wished = *value, *out = &wished;
@@ -147,7 +149,8 @@ static DtValue *clone_inline(DtTiling *g, DtBuilder *b, const DtValue *value, Dt
     return clones[value->id];
 }
 
-/* The block's copy of a value that a region op reads. */
+/* Returns the value that stands for `value` in the block's own function, made at the first call: a
+ * cheap value is computed again, any other becomes an argument. */
 static DtValue *clone_of(DtTiling *g, DtBuilder *b, const DtValue *value)
 {
     if (g->clone[value->id])
@@ -201,8 +204,8 @@ static DtFunc *block_func(DtTiling *g)
     return block;
 }
 
-/* A score's memory that value can take over: not taken yet, of its dtype, with axes in the same
- * order. */
+/* Finds the memory of a score that the value can take over, and marks it in `taken`: memory of its
+ * dtype, dense in the value's order of axes, that no other value took. NULL: there is none. */
 static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, bool *taken,
                                  const DtValue *value)
 {
@@ -216,8 +219,9 @@ static const DtPlace *free_score(const DtTiling *g, const DtPlace *score_of, boo
     return NULL;
 }
 
-/* Makes the region's values that products read, each in the memory of a score block if that can be,
- * and its outputs. */
+/* Emits the kernel of the region, the ops between the scores and the products that read their
+ * results. It writes the values that products read, over the memory of a score where one fits, and
+ * its outputs. */
 static void emit_region(DtTiling *g, DtFunc *block, const DtPlace *score_of,
                         const DtPlace *outputs_of, const bool *adds, DtPlace *ret_places)
 {
@@ -332,14 +336,15 @@ static void emit_block(DtTiling *g, const DtPlace *buffers, const DtPlace *outpu
 
 /* ---- the whole ---- */
 
-/* Emits the blocks of queries at .. at + rows - 1 in one case. */
+/* One block: queries at .. at + rows - 1 in one case, that is, on the ranks and in the iterations
+ * where they see equally many keys. */
 typedef struct Block {
     int64_t at, rows;
     DtVisibleCase of;
 } Block;
 
-/* The earlier block that these queries can join, or NULL: one just before them in the same case
- * that sees the same keys. most: rows that a block may have. */
+/* Returns the earlier block that these queries can join, or NULL: one just before them in the same
+ * case, where both take the fewest keys, 1. most: rows that a block may have. */
 static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64_t most)
 {
     const DtVisibleCase *of = &these->of;
@@ -352,7 +357,8 @@ static Block *hidden_before(Block *blocks, uint32_t n, const Block *these, int64
     return NULL;
 }
 
-/* All blocks: at every point they cover the queries, one after the other. */
+/* Fills ret_blocks with the blocks into which the queries are cut, in order, and returns how many
+ * there are. On every rank, in every iteration, they cover each query once. */
 static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
 {
     const int64_t half = g->n_s / 2;
@@ -379,8 +385,8 @@ static uint32_t list_blocks(DtTiling *g, int64_t rows_of_all, Block *ret_blocks)
     return n;
 }
 
-/* All that the blocks' instructions depend on but iterations of loops: each piece of a pipeline has
- * them. */
+/* Returns the key under which replay.c finds the blocks' instructions again: everything that they
+ * depend on except the iterations of loops. The pieces of a pipeline then share instructions. */
 static DtReplay key_of(DtTiling *g, const Block *blocks, uint32_t n, const DtPlace *buffers,
                        const DtPlace *outputs, const bool *accumulates)
 {
@@ -451,7 +457,8 @@ static void note_tiles(DtTiling *g, const DtPlace *outputs, const uint32_t *flag
             dt_note_write(g->e, g->func->ops.at[i]->out[0], &outputs[i], flags[i]);
 }
 
-/* Places of the results that blocks compute, by position of the op. */
+/* Where blocks write the results that they compute. Each array is indexed by the position of the op
+ * in the function. */
 typedef struct Left {
     DtPlace *at, *wanted; /* where blocks write the result; its final place */
     bool *adds;           /* adds to the wanted memory */
@@ -459,7 +466,8 @@ typedef struct Left {
     uint32_t *flags;      /* of notes */
 } Left;
 
-/* Whether the blocks of op i's result are accumulated, or leave out zeros. */
+/* Whether blocks accumulate op i's result in memory that is zeroed before: several blocks add terms
+ * to an element, or masked blocks leave out elements, which are zeros. */
 static bool adds_up(const DtTiling *g, uint32_t i)
 {
     const DtOp *op = g->func->ops.at[i];
@@ -506,7 +514,8 @@ static Left place_outputs(DtTiling *g, int64_t rows, DtPlace *buffers)
     return left;
 }
 
-/* An operand of the products has a stride along every axis. */
+/* Makes sure that products can read the value by strides: if it is broadcast along an axis (stride
+ * 0), it is copied to a dense temporary, which becomes its place. */
 static void settle(DtTiling *g, DtValue *value)
 {
     DtPlace *place = dt_copy_require(g->e, value);

@@ -13,7 +13,8 @@ typedef struct Group {
     uint32_t n_ops, n_outputs;
 } Group;
 
-/* All ops of the function as one group; its outputs get their places later. */
+/* Returns the ops of scores, region and outputs, which one kernel computes, and the outputs of that
+ * kernel. Their places are placeholders as yet. */
 static Group group_of(DtTiling *g)
 {
     DtEmit *e = g->e;
@@ -35,7 +36,7 @@ static Group group_of(DtTiling *g)
 
 /* ---- the result, for a library ---- */
 
-/* The value from which casts make `value`. */
+/* Returns the value from which casts alone make `value`; `value` itself if no cast makes it. */
 static const DtValue *uncast(const DtValue *value)
 {
     while (value->op && value->op->kind == DT_OP_CAST)
@@ -43,8 +44,8 @@ static const DtValue *uncast(const DtValue *value)
     return value;
 }
 
-/* Whether a score contracts this value with keys, as the gradient of a result is contracted with
- * values. */
+/* Whether the value is an operand of a score. In the backward pass the gradient of the result is
+ * one, since a score multiplies it with the values. */
 static bool is_scored(const DtTiling *g, const DtValue *value)
 {
     for (uint32_t i = 0; i < g->func->ops.n; i++)
@@ -54,7 +55,8 @@ static bool is_scored(const DtTiling *g, const DtValue *value)
     return false;
 }
 
-/* The op that makes the value, if it has that kind and comes before the scores; else NULL. */
+/* Returns the op that makes the value, if it has that kind and is among the ops before the scores;
+ * else NULL. */
 static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind)
 {
     return value->op && value->op->kind == kind && dt_tile_part(g, value) == DT_TILE_BEFORE
@@ -62,9 +64,10 @@ static const DtOp *before(const DtTiling *g, const DtValue *value, DtOpKind kind
                : NULL;
 }
 
-/* Whether the value is the sum over elements of heads of a gradient times something. By the
- * derivative of a softmax that other factor is the result of the gradient. The target checks
- * whether the kernel really computes this. */
+/* Whether value is the sum over the head axis of dO * O, which the backward pass of softmax
+ * attention needs: dO is the operand that a score is made of, the other factor O goes to
+ * *ret_result. Only the pattern is checked; the target decides whether the whole kernel is that
+ * backward pass. */
 static bool is_dot(const DtTiling *g, const DtValue *value, const DtValue **ret_result)
 {
     const DtOp *sum = before(g, value, DT_OP_REDUCE);

@@ -31,15 +31,16 @@ static bool is_total(const DtTiling *g, const DtOp *op)
            dt_tile_part(g, op->in[0]) == DT_TILE_REGION;
 }
 
-/* Products of blocks are matrix products. */
+/* Whether the target's matrix products accept the dtypes of the contraction, as the products of
+ * blocks require. */
 static bool is_product(const DtTiling *g, const DtOp *op)
 {
     return dt_target_multiplies(&dt_target_limits[g->e->target->kind], op->in[0]->type->dtype,
                                 op->in[1]->type->dtype, op->out[0]->type->dtype);
 }
 
-/* The operands of op, which comes after the blocks, become results of the region; false if that
- * cannot be. */
+/* Marks in g->leaves the region's values that op, which comes after the blocks, reads: blocks must
+ * store them. False, with the reason recorded, if op reads a score or a value without queries. */
 static bool leave(DtTiling *g, const DtOp *op)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -104,7 +105,8 @@ static bool classify(DtTiling *g, const DtOp *op, DtTilePart *ret_part)
     return true;
 }
 
-/* Whether value, a cheap one, counts along axis. seen: by value id, those that do not. */
+/* Whether the cheap value is computed from positions (an iota) along axis. seen: by value id,
+ * values that are known not to be. */
 static bool counts_along(const DtValue *value, const char *axis, bool *seen)
 {
     if (value->op->kind == DT_OP_IOTA)
@@ -215,7 +217,8 @@ static bool find_loops(DtTiling *g)
            differs(g, NULL, "it stands in too many loops");
 }
 
-/* No score is a result, and results of the region have queries. */
+/* Marks in g->leaves the region's values that are results of the function. False, with the reason
+ * recorded, if a score or a region's value without queries is a result. */
 static bool is_closed(DtTiling *g)
 {
     for (uint32_t i = 0; i < g->func->results.n; i++) {

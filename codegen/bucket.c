@@ -13,8 +13,8 @@ static int64_t length_of(const DtEmit *e, const DtType *type, uint32_t kept)
     return n;
 }
 
-/* Writes each operand to its part of the bucket or, with `wish`, asks for it to be written
- * there. */
+/* Handles each operand of a pack. Without `wish` it is copied to its part of the bucket, unless it
+ * is there already; with `wish` that part becomes the place where its op shall write it. */
 static void each_part(DtEmit *e, const DtOp *op, const DtPlace *bucket, bool accumulate, bool wish)
 {
     int64_t offset = 0;

@@ -93,7 +93,8 @@ static bool is_too_deep(const DtModule *module, const DtFunc *func, uint32_t ope
     return false;
 }
 
-/* An input has one place in memory, for all entries. */
+/* Whether all entries split an input in the same way, since it has one place in memory for all of
+ * them. Reports the first one that differs. */
 static bool splits_agree(const DtModule *module)
 {
     DT_VEC(const DtOp *) inputs = {0}; /* the first of each name */
@@ -120,8 +121,8 @@ static bool splits_agree(const DtModule *module)
     return true;
 }
 
-/* Whether a value that is wanted whole lacks parts: micro-batches assemble it only along the axis
- * of the samples. */
+/* Reports that the op needs a value of all micro-batches which cannot be assembled: micro-batches
+ * put parts together only along the axis that counts the samples. */
 static bool lacks_all_micro(const DtModule *module, const DtOp *op)
 {
     const DtType *type = op->in[0]->type;

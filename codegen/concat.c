@@ -6,7 +6,7 @@
 
 #include "base/bug.h"
 
-/* The place of part i of the concatenation. */
+/* Returns the place of operand i within the place of the whole concatenation. */
 static DtPlace part_of(const DtEmit *e, const DtOp *op, uint32_t i, const DtPlace *whole)
 {
     DtPlace part = *whole;
@@ -14,7 +14,8 @@ static DtPlace part_of(const DtEmit *e, const DtOp *op, uint32_t i, const DtPlac
     return part;
 }
 
-/* The op of `value` writes it at `place`, through renames that hold their operand. */
+/* Records `place` as the memory where the op of `value` shall write it. If renames make the value,
+ * the op before all of them shall write there, in its own order of axes. */
 static void give(DtEmit *e, const DtValue *value, const DtPlace *place)
 {
     DtWanted *wanted = DT_NEW(e->scratch, DtWanted);

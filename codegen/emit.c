@@ -280,7 +280,8 @@ void dt_emit_op(DtEmit *e, const DtOp *op)
     }
 }
 
-/* All but the first ones, which are emitted. */
+/* Emits the ops of the function from position `from` on. The ops before it are prefetches, which
+ * are emitted already. */
 static void emit_ops(DtEmit *e, uint32_t from)
 {
     const DtFunc *func = e->scope->func;

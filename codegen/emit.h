@@ -210,7 +210,8 @@ typedef struct DtEmit {
     uint32_t micro_loop;
     int64_t arena_bytes[DT_EMIT_ARENAS]; /* with a pipeline: the bytes of the stage being emitted */
     int32_t stage;                     /* the stage being emitted; 0 without a pipeline */
-    /* the first stage of its class, for which the loops' iterations are written */
+    /* the first of the stages that share these instructions (a class), for which the loops'
+     * iterations are written */
     int32_t class_first;
     bool in_class;                     /* later stages of its class run the same entry */
     double trips;                      /* how often a step runs the entry being emitted */
@@ -231,7 +232,8 @@ typedef struct DtEmit {
     DT_VEC(uint64_t) kernel_hashes;    /* hashes of kernel texts: equal texts share one kernel */
     DT_VEC(const char *) kernel_texts;
     DT_VEC(DtSpan) kernel_spans;
-    /* 1 + number of the kernel whose text the next launch shares; 0: not known */
+    /* 1 + number of the kernel that the next launch reuses; 0: its text is made, and an equal
+     * kernel looked for */
     uint32_t like;
     /* later launches will have the same text, with other addresses */
     bool repeats;
@@ -310,7 +312,7 @@ DtPlace dt_place_in_bucket(DtEmit *e, const DtPlace *bucket, const DtType *type,
 void dt_inst_add(DtEmit *e, DtPlanInstKind kind, uint32_t ref, uint32_t n, const DtEArg *args,
                  const DtOp *op);
 void dt_inst_zero(DtEmit *e, const DtPlace *place);
-/* the plan's group for a set of mesh axes */
+/* Returns the plan's group for a set of mesh axes. */
 uint32_t dt_inst_group(DtEmit *e, uint16_t mesh);
 /* The group of some stages of the pipeline, whose mesh axis is in mesh; 0: of all stages. */
 uint32_t dt_inst_stage_group(DtEmit *e, uint16_t mesh, const char *stages);
@@ -456,7 +458,7 @@ void dt_codegen_begin(const DtProgram *program, const DtCodegenOptions *options,
 
 /* entry.c: arenas, stores, inputs, readers; every entry of the module */
 void dt_entry_emit_all(DtEmit *e);
-/* memory and plan record of a parameter, gradient, moment .. */
+/* Adds the memory and the plan record of a parameter, gradient, moment .. */
 void dt_entry_store(DtEmit *e, const DtStore *store);
 /* begins an entry, which lasts until dt_finish_entry */
 void dt_entry_begin(DtEmit *e, DtEntryKind kind);
@@ -495,14 +497,16 @@ int64_t dt_pipeline_arena(const DtEmit *e, uint32_t arena, uint32_t stage);
 /* Memory of a named result, the same on all stages if it is a scalar. */
 DtPlace dt_pipeline_named(DtEmit *e, const char *entry, const char *name, const DtType *type);
 
-/* output.c */
+/* output.c: where an op writes one of its results */
 typedef struct DtOutput {
     DtValue *value;
     DtPlace place;
     bool accumulate;
     bool wished;           /* `place` is where a reader wants the value */
-    const DtValue *old;    /* the value whose contents are there now */
-    bool block;            /* it is a block of attention's output */
+    /* the value whose contents are in that memory and will be overwritten; NULL: none that is still
+     * read */
+    const DtValue *old;
+    bool block;            /* the op writes one block of attention's output */
 } DtOutput;
 /* Finds where `value` may be written directly: the place where it is wanted, if that memory is free
  * or belongs to DtValue.over; else a temporary. dt_output_write also records the place as the
@@ -604,12 +608,13 @@ void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *
 DtEArg dt_launch_integer(DtEmit *e, const DtKInt *value);
 
 /* finish.c: records of the plan */
-/* remarks.c. attention: the record of an attention kernel. peak: the item at which temporaries of
- * the entry need most memory; live 0: the entry has no temporaries. */
+/* remarks.c. dt_remarks_attention adds the ATTN record of an attention kernel. dt_remarks_peak
+ * returns the item at which temporaries of the entry need most memory; ret_peak->live is 0 if the
+ * entry has no temporaries. */
 void dt_remarks_attention(DtEmit *e, const DtKernel *k, uint32_t kernel);
 uint32_t dt_remarks_peak(DtEmit *e, DtPlanPeak *ret_peak);
 
-/* names.c: the names blocks. */
+/* names.c: adds the records of the program's names blocks. */
 void dt_names_emit(DtEmit *e);
 uint32_t dt_finish_span(DtEmit *e, DtSpan span, const char *path, const char *text);
 void dt_finish_entry(DtEmit *e, const char *name);

@@ -43,8 +43,8 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     }
 }
 
-/* Marks the stores that are buckets, and of parameters that several stages use all but the first:
- * they count once. */
+/* Sets e->is_bucket, and e->is_copy for all but the first store of a parameter that several stages
+ * have, which counts once. */
 static void mark_stores(DtEmit *e)
 {
     const DtModule *module = e->module;
@@ -70,7 +70,7 @@ static void mark_stores(DtEmit *e)
     }
 }
 
-/* The buffer of a store that is no part of a bucket; made at the first call. */
+/* Returns the buffer of a store that is no part of a bucket. The first call adds the buffer. */
 static uint32_t memory_of(DtEmit *e, const DtStore *store)
 {
     const DtType *type = dt_store_memory_type(store);
@@ -375,7 +375,8 @@ static const DtValue *read_of(const DtFunc *func, const DtStore *store)
     return NULL;
 }
 
-/* The memory in which each result of the entry is wanted. */
+/* Sets ret_wanted, by result of the entry, to the memory that the result shall be written to: a
+ * store, a scalar, or memory of its own. */
 void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtWanted *ret_wanted)
 {
     const DtFunc *func = entry->func;
@@ -480,7 +481,7 @@ void dt_entry_begin(DtEmit *e, DtEntryKind kind)
     e->temporaries = dt_entry_temporaries(kind);
 }
 
-/* One pass over all micro-batches of a batch; then sums over ranks. */
+/* Emits one pass over all micro-batches of a batch, then the sums over ranks of its results. */
 void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool eval)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);
@@ -508,7 +509,8 @@ void dt_entry_pass(DtEmit *e, const DtEntryPoint *entry, const char *name, bool 
     dt_entry_complete(e, entry, wanted);
 }
 
-/* The batch of "step" and "eval": sums that depend on the data alone, then all micro-batches. */
+/* Emits "step" or "eval": first the sums that depend on the data alone (its prologue), then the
+ * pass over all micro-batches. */
 static void emit_batch(DtEmit *e, const DtEntryPoint *entry, bool eval)
 {
     const char *name = dt_entry_run(entry);
@@ -530,7 +532,8 @@ void dt_entry_update(DtEmit *e, const DtEntryPoint *entry)
     dt_finish_entry(e, dt_entry_run(entry));
 }
 
-/* "predict": for the batch in the inputs (with micro-batches: one of them). */
+/* Emits "predict", which computes the outputs for the batch in the inputs, or for one micro-batch
+ * if there are several. */
 static void emit_predict(DtEmit *e, const DtEntryPoint *entry)
 {
     DtWanted *wanted = DT_NEW_ARRAY(e->arena, DtWanted, entry->results.n + 1);

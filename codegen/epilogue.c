@@ -24,7 +24,7 @@ static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
     return output ? &output->place : &j->inner->places[value->id];
 }
 
-/* The epilogue of the op's text, as the plan numbers them (DtPlanEpilogue). */
+/* Returns the epilogue that the op's text names, as a number of DtPlanEpilogue. */
 static uint32_t kind_of(const DtOp *op)
 {
     uint32_t k = 0;

@@ -150,9 +150,9 @@ void dt_exchange_message(DtEmit *e, uint32_t *event)
 
 /* ---- sums of gradients that micro-batches accumulate ---- */
 
-/* The event of a late sum. At most one per result is in flight: an iteration waits for the previous
- * one before it starts its own. loop: the loop whose body func is, or NULL; several loops may share
- * a body. */
+/* Returns the event of a late sum: the reduction of an accumulated gradient, run once, in the last
+ * micro-batch. At most one per result is in flight: an iteration waits for the previous one before
+ * it starts its own. loop: the loop whose body func is, or NULL; several loops may share a body. */
 static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, const DtOp *op)
 {
     uint32_t n = 0;
@@ -161,7 +161,8 @@ static uint32_t late_event(DtEmit *e, const DtOp *loop, const DtFunc *func, cons
     return dt_event_of(e, loop ? (const void *)loop : func, n, 1);
 }
 
-/* Reduces in place: each rank sums its own part of the memory over all ranks. */
+/* Emits a reduce-scatter within the memory `from`: each rank gets the sum over all ranks in its own
+ * part of the memory. */
 static void cut_in_place(DtEmit *e, const DtOp *op, const DtPlace *from)
 {
     const DtType *x = op->in[0]->type, *y = op->out[0]->type;
@@ -202,8 +203,8 @@ static void emit_late(DtEmit *e, const DtOp *op)
     dt_place_set(e, value, wanted->place);
 }
 
-/* The reduction that was started last for a late sum, in the function or in all iterations of a
- * loop in it. */
+/* Emits the wait for a late sum (a reduction in the last micro-batch only): for the reduction that
+ * was started last, by the function or by the iterations of a loop in it. */
 static void wait_late(DtEmit *e, const DtFunc *func, const DtValue *sum, const DtOp *done)
 {
     const DtOp *loop = sum->op->kind == DT_OP_LOOP ? sum->op : NULL;

@@ -63,7 +63,8 @@ static void place_temporaries(DtEmit *e)
 
 /* ---- records ---- */
 
-/* The table of spans, open addressing: 1 + number of the record, 0 = empty. */
+/* Doubles the hash table of spans and enters all spans again. Open addressing: a slot has 1 + the
+ * number of a record, or 0 if it is empty. */
 static void grow_span_slots(DtEmit *e)
 {
     e->n_span_slots = e->n_span_slots ? 2 * e->n_span_slots : 256;
@@ -142,7 +143,8 @@ static void push_inst(DtEmit *e, const DtItem *item, double trips, bool counts)
     DT_PUSH(e->plan->arena, e->plan->insts, inst);
 }
 
-/* The contents of a body without the positions of its records, for comparing bodies. */
+/* Returns a hash of a body's instructions and arguments that does not depend on where these are in
+ * the plan, so that equal bodies have equal hashes. */
 static uint64_t hash_body(const DtEmit *e, uint32_t first_inst, uint32_t n_insts,
                           uint32_t first_arg)
 {
@@ -175,8 +177,8 @@ static bool same_body(const DtEmit *e, const DtPlanBody *old, uint32_t first_ins
                   (plan->args.n - first_arg) * sizeof(DtPlanArg)) == 0;
 }
 
-/* The body of the instructions from first_inst on; an equal one that is there already takes their
- * place. */
+/* Makes a body of the instructions from first_inst on, and returns its number. In a pipeline, if
+ * there is an equal body already, removes the instructions and returns that one. */
 static uint32_t push_body(DtEmit *e, const char *name, uint32_t first_inst, uint32_t first_arg)
 {
     DtPlanBuilder *plan = e->plan;
@@ -212,8 +214,8 @@ static void push_forms(DtEmit *e, const char *name, uint32_t at)
     }
 }
 
-/* How often a step runs the entry: that of a loss that has its turn in every k-th step 1 / k
- * times. */
+/* Returns how often a step runs the entry: 1 / k times if it belongs to a loss that only every k-th
+ * step minimises, else once. */
 static double turns_of(const DtEmit *e, const char *name)
 {
     const DtTrainConfig *train = e->program->train;

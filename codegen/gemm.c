@@ -49,7 +49,7 @@ void dt_gemm_straighten(DtEmit *e, const DtOp *op, DtPlace operands[2], const Dt
         }
 }
 
-/* How many multiplications each element of the operand takes part in. */
+/* Returns in how many multiplications each element of the operand x takes part. */
 static int64_t uses_of(const DtView *x, const DtView *c)
 {
     int64_t uses = 1;
@@ -58,8 +58,8 @@ static int64_t uses_of(const DtView *x, const DtView *c)
     return uses;
 }
 
-/* A kernel reads its operands again for each product; where they are few, or small, that costs
- * little. */
+/* Reports lint L0587 unless the contraction is cheap as a kernel: a kernel reads its operands again
+ * for each product, which costs little where these are few or small. */
 void dt_gemm_say(DtEmit *e, const DtOp *op, const DtPlace operands[2], const DtPlace *out)
 {
     enum { LEAST = 1 << 20 };

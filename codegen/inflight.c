@@ -12,7 +12,8 @@
 
 #include "base/bug.h"
 
-/* The ring buffer of the body's result number `result`. */
+/* Returns the type of the ring buffer in which the body puts the sums of its result number
+ * `result`. */
 static const DtType *ring_of(const DtFunc *body, uint32_t result)
 {
     return body->results.at[result]->op->in[0]->op->in[0]->type;
@@ -41,7 +42,8 @@ static void add_slot(DtEmit *e, uint32_t result, const DtPlace *memory, const Dt
     dt_copy_value(e, value, to, true);
 }
 
-/* The place of the part that belongs to the iteration `turns` before the present one. */
+/* Returns the part of the place that belongs to the iteration `turns` iterations before the present
+ * one. */
 static DtPlace part_before(const DtScope *scope, DtPlace place, int64_t turns)
 {
     const int64_t away = scope->loop->reverse ? turns : -turns;

@@ -11,7 +11,8 @@
 
 #include "plan/kinds.h"
 
-/* The lengths of the streams at some moment, to remove later items again. */
+/* The lengths of the streams of items, arguments and notes at one moment; setting them back removes
+ * everything that was added since. */
 typedef struct Mark {
     uint32_t items, args;
     size_t notes;
@@ -25,14 +26,15 @@ static const DtOutput *output_of(const DtJoin *j, const DtValue *value)
     return NULL;
 }
 
-/* An operand that is read. */
+/* Returns the place of a value that the fused op reads. NULL: there is no such value, or it is an
+ * output. */
 static const DtPlace *place_of(const DtJoin *j, const DtValue *value)
 {
     return value && !output_of(j, value) ? &j->inner->places[value->id] : NULL;
 }
 
-/* The place for the result of the product alone: that of its value if other ops read it; else C's,
- * or other memory with the layout of C. */
+/* Returns the place for the result of the product alone: that of its value if other ops read it;
+ * else C's, or other memory with the layout of C. */
 static DtPlace product_place(DtEmit *e, const DtJoin *j, const DtPlace *c)
 {
     const DtPlace *vector = place_of(j, j->parts.vector), *matrix = place_of(j, j->parts.matrix);
@@ -113,8 +115,8 @@ static bool emit_form(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg 
     return true;
 }
 
-/* A matrix that is added is a product of the library's own. Blocks that not all points run have one
- * form. */
+/* Does nothing where the epilogue adds a matrix, which a library's product does itself, or where
+ * guards are in force: such a product has one form. */
 void dt_instead_emit(DtEmit *e, const DtJoin *j, DtPlanGemm gemm, const DtEArg *args, size_t note)
 {
     const Mark mark = {e->items.n, e->args.n, e->notes.len};

@@ -61,7 +61,8 @@ static uint32_t integer(DtKBuild *b, DtKInt value)
     return b->k->ints.n - 1;
 }
 
-/* How many mesh axes of devices the argument depends on; DT_PLAN_COORDS at most are possible. */
+/* Returns the number of mesh axes of devices that the argument depends on. At most DT_PLAN_COORDS
+ * are possible. */
 static uint32_t coords_of(const DtKBuild *b, const DtKInt *bases)
 {
     uint32_t n = 0;
@@ -127,7 +128,8 @@ static void add_axes(DtKBuild *b, const DtType *type, const char *const *list, u
             add_axis(b, type, i);
 }
 
-/* The op whose axes span the space, and its inner axes. */
+/* Returns the op whose axes span the kernel's index space: an op with inner axes if there is one,
+ * else the op whose result has most axes. */
 static const DtOp *span_op(const DtKBuild *b)
 {
     const DtOp *best = NULL;
@@ -286,7 +288,7 @@ uint32_t dt_kernel_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg, uint32_
                                        .op = b->op});
 }
 
-/* The same over the outer axes: adds up row by row. */
+/* Adds a node that reduces arg over the outer axes, row by row, and returns its number. */
 static uint32_t reduction_after_rows(DtKBuild *b, const DtOp *op, uint32_t arg)
 {
     const uint32_t all = (1u << b->k->n_axes) - 1, outer = (1u << b->k->n_outer) - 1;
@@ -391,7 +393,7 @@ static uint32_t rng_node(DtKBuild *b, const DtOp *op)
     return dt_kernel_node(b, node);
 }
 
-/* The index that reads along an axis of the space unchanged. */
+/* Returns an index that equals the index of the space along that axis. */
 DtKIndex dt_kernel_identity(const DtKBuild *b, const char *axis)
 {
     DtKIndex index = {.node = DT_KNONE, .bases = DT_KNONE};
@@ -449,7 +451,8 @@ static uint32_t load_plain(DtKBuild *b, const DtValue *value)
     return dt_kernel_load(b, value, view, indices, 0);
 }
 
-/* where(iota == index, x, 0), for each indexed axis. */
+/* Adds nodes for where(iota == index, x, 0), nested for each indexed axis, and returns the last
+ * one's number. */
 static uint32_t one_hot(DtKBuild *b, const DtOp *op)
 {
     const DtType *type = op->out[0]->type;

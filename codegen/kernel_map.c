@@ -31,7 +31,8 @@ static DtKIndex constant_index(int64_t base)
     return (DtKIndex){.base = base, .node = DT_KNONE, .bases = DT_KNONE};
 }
 
-/* base + sum coef_i * axis_i; an axis that the space lacks has extent 1 and adds nothing. */
+/* Adds coef times the space's index along axis to the index. An axis that the space lacks has
+ * extent 1 and adds nothing. */
 static void add_term(DtKBuild *b, DtKIndex *index, const char *axis, int64_t coef)
 {
     int at = dt_kernel_axis(b, axis);
@@ -112,8 +113,8 @@ uint32_t dt_kernel_fold(DtKBuild *b, const DtOp *op)
     return dt_kernel_load(b, op->in[0], view, indices, 0);
 }
 
-/* The row-major number that the new axes of the relabel entry form, as an index without a dimension
- * yet. */
+/* Returns the row-major number that the new axes of the relabel entry form, as an index that does
+ * not belong to a dimension yet. */
 static DtKIndex spelled(DtKBuild *b, const DtOp *op, const DtRelabel *entry)
 {
     DtKIndex index = constant_index(0);

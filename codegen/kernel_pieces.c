@@ -57,7 +57,8 @@ static bool only_reduces(const DtKernel *k)
     return k->n_outer < k->n_axes;
 }
 
-/* The inner axis that gives most pieces. */
+/* Cuts the inner axis that gives most pieces. Leaves the kernel as it is if there would be fewer
+ * than LEAST_PIECES. */
 static void cut_axis(DtKernel *k, int64_t row_unit)
 {
     const bool columns = k->pattern == DT_KPATTERN_COLUMN;

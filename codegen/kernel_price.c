@@ -39,7 +39,7 @@ static const struct {
 #undef DT_PRICE_CONSTANT
 };
 
-/* Time of a lane's instructions, in units. */
+/* Converts a number of instructions of a lane to time, in the units of kernel_price.def. */
 static double units(double instructions) { return instructions / of.unit; }
 
 static double dear(const DtKernel *k, const DtKNode *node)
@@ -167,7 +167,7 @@ static void need(const DtKernel *k, uint32_t n, uint32_t phase, uint32_t *phases
             need(k, node->index[d].node, phase, phases);
 }
 
-/* phases: by node, a set of bits. */
+/* Sets phases, by node, to the bit set of the phases that evaluate the node. */
 static void find_phases(const DtKernel *k, uint32_t *phases)
 {
     for (uint32_t i = 0; i < k->nodes.n; i++) {
@@ -250,7 +250,7 @@ static void add_rows(DtKernel *k)
                             times_of(k, (1u << outer) - 1, false, &lanes);
 }
 
-/* Operations that run one element at a time. */
+/* Adds the time of a scan, top-k or sum by index, which works on one element at a time. */
 static void add_in_turn(DtKernel *k)
 {
     double lanes;

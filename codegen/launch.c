@@ -131,7 +131,7 @@ static int64_t first_step(const DtEmit *e, const DtLoop *loop)
     return e->in_class ? loop->first_step : loop->count;
 }
 
-/* Adds the number of the loop's first iteration. */
+/* Adds stride times the number of the loop's first iteration, on the rank's stage, to arg. */
 static void add_first(DtEmit *e, DtEArg *arg, const DtLoop *loop, int64_t stride)
 {
     const int64_t step = first_step(e, loop);
@@ -306,7 +306,8 @@ static void note_kernel(DtEmit *e, const DtKernel *k, uint32_t number, const DtK
         dt_note_integer(e, &k->ints.at[i]);
 }
 
-/* The parts of a kernel; the views must outlive it. */
+/* Returns the input of the kernel builder for these ops and outputs. It points to `views`, which
+ * must outlive it. */
 static DtKernelInput input_of(DtEmit *e, Views *views, const DtOp *const *ops, uint32_t n_ops,
                               const DtOutput *outputs, uint32_t n_outputs)
 {

@@ -78,7 +78,8 @@ static bool leaves_out(const Follow *f, const DtOp *op)
                                         (op->reduce == DT_REDUCE_SUM && x == ZERO));
 }
 
-/* outputs: by op position, the results of blocks. */
+/* Whether all ops of the function give the same results without the hidden scores. outputs: by op
+ * position, whether the op's result leaves the block; hidden elements must be zeros there. */
 static bool hides_from_all(Follow *f, const bool *outputs)
 {
     for (uint32_t i = 0; i < f->func->ops.n; i++) {

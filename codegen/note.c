@@ -28,7 +28,7 @@ static uint32_t number_of(const DtEmit *e, const DtValue *value)
     return e->scope->number[value->id];
 }
 
-/* By value id, the numbers that the final program gives to the function's values. */
+/* Returns, by value id, the numbers that the reference program gives to the function's values. */
 uint32_t *dt_note_numbers(DtEmit *e, const DtFunc *func)
 {
     uint32_t *number = DT_NEW_ARRAY(e->scratch, uint32_t, func->n_values + 1), n = 0;

@@ -6,7 +6,8 @@
 
 #include "base/bug.h"
 
-/* Where value may be written at once; a temporary if it cannot be written where it is wanted. */
+/* Decides where an op writes the value: directly to where a reader wants it, if that memory is free
+ * (the reader's request is then removed from the scope), else to a temporary. */
 DtOutput dt_output_of(DtEmit *e, DtValue *value)
 {
     const DtWanted *wanted = e->scope->wanted[value->id];

@@ -26,7 +26,8 @@ typedef struct Named {
     DtPlace place;
 } Named;
 
-/* An entry that was emitted, for others with its key. */
+/* An entry that was emitted. Where the entry of another stage has an equal key, its instructions
+ * are repeated. */
 typedef struct Emitted {
     uint64_t hash;
     DtText key;
@@ -79,7 +80,7 @@ static const char *plan_name(const DtPipelineRun *run)
     return run->kind == DT_ENTRY_GRAD ? "step" : dt_entry_kind_name(run->kind);
 }
 
-/* "eval" needs held-out data. */
+/* Whether the plan gets this run: "eval" is left out if there is no held-out data. */
 static bool is_wanted(const DtEmit *e, const DtPipelineRun *run)
 {
     return run->kind != DT_ENTRY_EVAL || (e->program->train && e->program->train->eval_readers.n);
@@ -280,8 +281,8 @@ static void place_ringbufs(DtEmit *e)
     }
 }
 
-/* The actions of a run. In "predict" the inputs hold a single micro-batch, which alone goes through
- * the pieces. */
+/* Returns the stage's actions in a run, and marks in is_called the entries that they call. In
+ * "predict" the inputs hold a single micro-batch, so only the actions of micro-batch 0 remain. */
 static DtStageActions course_of(DtEmit *e, const DtPipelineRun *run)
 {
     const DtStageActions *all = &run->stages[e->stage];
@@ -315,7 +316,8 @@ static void emit_piece(DtEmit *e, const DtPipelineRun *run, const DtEntryPoint *
     dt_finish_entry(e, name);
 }
 
-/* The record of an entry with this key, or a new one without an entry. */
+/* Finds the record of an emitted entry with this key. If there is none, sets *ret_found to false
+ * and adds a record without an entry. */
 static Emitted *find_emitted(DtEmit *e, DtText *key, bool *ret_found)
 {
     uint64_t hash = dt_hash_bytes(key->at, key->len, 0);
@@ -632,7 +634,8 @@ static DtPipelineEmit *new_emit(DtEmit *e)
     return p;
 }
 
-/* Stores of a class have one record and one place on all of its stages. */
+/* Adds the stores of the stage. Stages of a class share one record and one place per store: the
+ * first stage adds them, the others take over the sizes of its arenas. */
 static void place_stores(DtEmit *e)
 {
     const Stores *stores = &e->pipeline->stores[e->stage];

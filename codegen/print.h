@@ -28,7 +28,7 @@ typedef struct DtPrint {
     const char *kept_at;   /* text of the index into a kept row: "i1" */
     uint8_t *held;         /* by node, DtHeld; NULL if no node is held */
     bool held_in_block;    /* loads are held in memory of the block, not in registers */
-    uint32_t *store_axes;  /* space axes that a store runs over */
+    uint32_t *store_axes;  /* by store: bit set of the space axes that it runs over */
     uint32_t *store_phase;
     uint32_t last_phase;
     const DtDiags *lines;  /* if not NULL: comments say which lines nodes come from */
@@ -104,11 +104,11 @@ void dt_print_live(DtPrint *c, uint32_t k);
 const char *dt_print_identity(DtPrint *c, const DtKNode *node);
 const char *dt_print_reduce(const DtKNode *node);
 void dt_print_accumulate(DtPrint *c, uint32_t k, const char *at);
-/* "x + y" */
+/* Returns the text that combines x and y, such as "x + y" for a sum. */
 const char *dt_print_combine(DtPrint *c, const DtKNode *node, const char *x, const char *y);
-/* whether it runs along rows in that phase */
+/* Whether node k is a reduction along rows that is done in that phase. */
 bool dt_print_reduces_at(const DtPrint *c, uint32_t k, uint32_t phase);
-/* whether a reduction is computed in pieces */
+/* Whether node k is a reduction that is computed in pieces. */
 bool dt_print_is_in_pieces(const DtPrint *c, uint32_t k);
 /* is_row_sum: whether node k is a sum over rows; adds_at: whether that phase adds to it;
  * is_row_sum_store: whether store s writes a value made of such sums. */

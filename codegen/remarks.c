@@ -101,7 +101,7 @@ static double value_of(Mask *m, uint32_t number)
     return 1;
 }
 
-/* The share of visible scores of two blocks. */
+/* Estimates the share of visible scores between two blocks, from the mask at a grid of points. */
 static double share_of(Mask *m)
 {
     const DtKAttend *a = m->k->attend;
@@ -209,7 +209,8 @@ static void add_largest(const DtBuffer *buffer, DtPlanPeak *peak)
     peak->bytes[to] = buffer->bytes;
 }
 
-/* The item at which most bytes live, the first of equal ones. */
+/* Returns the item at which the live temporaries have most bytes, the first of equal ones.
+ * *ret_live gets these bytes. */
 static uint32_t find_peak(DtEmit *e, int64_t *ret_live)
 {
     DtArena *arena = dt_arena_child(e->arena);

@@ -12,14 +12,14 @@ _Static_assert((int)DT_RING_ALIGN % (int)DT_PLAN_ALIGN == 0, "what lies in slots
 
 /* ---- counters ---- */
 
-/* per * register + first */
+/* The value that a counter has in terms of a register: per * register + first. */
 typedef struct Counter {
     uint32_t reg;
     int64_t per, first;
 } Counter;
 
-/* The op that makes a value of the function being emitted (an input: the value passed to it),
- * and its position. */
+/* Returns the op that makes the value. For an input of the function it looks up the operand that
+ * the caller passes, and *scope becomes the scope of that op. */
 static const DtOp *maker_of(const DtScope **scope, const DtValue *value)
 {
     while (!value->op && (*scope)->op && (*scope)->parent) {
@@ -38,7 +38,8 @@ bool dt_ringbuf_is_counter(const DtScope *scope, const DtValue *value)
     return op && op->kind == DT_OP_TURN;
 }
 
-/* The counter of a `turn` op: how many iterations of a loop, or micro-batches, came before. */
+/* Returns how a `turn` op counts: the iterations of its loop, or the micro-batches, that came
+ * before. */
 static Counter counter_of(const DtScope *scope, const DtValue *value)
 {
     const DtOp *op = maker_of(&scope, value);

@@ -11,7 +11,8 @@
 
 #include "ir/pipeline.h"
 
-/* In the order in which they are met. */
+/* The stores that a stage keeps for micro-batches in flight, in the order in which they are
+ * found. */
 typedef struct Stores {
     const DtStore **at;
     uint32_t n, cap;

@@ -12,9 +12,9 @@ typedef struct DtUnits {
     uint32_t *of; /* the unit of each kernel */
 } DtUnits;
 
-/* At most `most` units (DT_UNITS_MOST or fewer), each of about `bytes` bytes of kernels without
- * their comments. The result depends on the kernels' texts alone, so that a plan's bytes do not
- * depend on the machine that compiles it. */
+/* Assigns each kernel to one of at most `most` units (DT_UNITS_MOST or fewer), each of about
+ * `bytes` bytes of kernels without their comments. The result depends on the kernels' texts alone,
+ * so that a plan's bytes do not depend on the machine that compiles it. */
 DtUnits dt_units_spread(DtEmit *e, uint32_t most, size_t bytes);
 
 /* Appends the kernels of the unit to its prelude, and moves the text into the arena. */

@@ -21,7 +21,7 @@ static const char *unit_text(DtEmit *e, const DtUnits *units, uint32_t unit)
     return dt_units_text(e, units, unit, &text);
 }
 
-/* The fields of the records that say how kernels are called. */
+/* Lists in task->calls how the plan calls each kernel, from the plan's records so far. */
 static void find_calls(DtEmit *e, DtHostTask *task)
 {
     const DtPlanBuilder *b = e->plan;

@@ -22,25 +22,24 @@
 
 enum { UNROLLED = 16 }; /* loops that are as short as this may become straight code */
 
-/* How often a loop over the whole axis runs: "7", or "e2" if a check of the code may shorten it. */
+/* Returns the text for how often a loop over the whole axis runs: "7", or the variable "e2" if a
+ * check of the machine code may shorten the loop. */
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis)
 {
     return c->loops->trips[axis] ? dt_arena_printf(c->arena, "e%u", axis)
                                  : dt_arena_printf(c->arena, "%lld", (long long)c->k->extent[axis]);
 }
 
-/* Printed after each piece: adds its result to the piece's lane. at: text of the lane's index
- * within the row or column; lane: "piece % 16"; result: "s3[l]". */
-
-/* Adds the result of a piece to its lane. at: index of the point of a row, or of the column, "l";
- * lane: "piece % 16"; result: "s3[l]". */
+/* Prints the statement that combines a piece's result with its lane. at: index of the point of a
+ * row, or of the column, "l"; lane: "piece % 16"; result: "s3[l]". */
 static void piece_end(DtPrint *c, uint32_t k, const char *at, const char *lane, const char *result)
 {
     const char *old = dt_arena_printf(c->arena, "t%u[%s][%s]", k, at, lane);
     line(c, "%s = %s;", old, dt_print_combine(c, &c->k->nodes.at[k], old, result));
 }
 
-/* Printed after the last piece: combines the lanes of each node. */
+/* Prints, after the last piece, the definition of each node that is reduced in pieces: the value to
+ * which its lanes combine. */
 static void define_pieces(DtPrint *c, const char *at)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -71,7 +70,8 @@ static void open_row(DtPrint *c)
     }
 }
 
-/* Before all rows. */
+/* Prints, before the loop over rows, the variables of sums over rows and of their 16 lanes, and
+ * sets them to the initial values. */
 static void sums_begin(DtPrint *c)
 {
     int64_t n;
@@ -146,7 +146,8 @@ static void lanes_begin(DtPrint *c, uint32_t phase, uint32_t lanes)
         }
 }
 
-/* Text that combines the lanes s<k> to one value. */
+/* Returns the call that combines the lanes s<k> to one value: in pairs of neighbours where the
+ * order of a GPU is kept (row_threads), else by halves. */
 static const char *tree(DtPrint *c, uint32_t k, uint32_t lanes)
 {
     const char *name = dt_print_reduce(&c->k->nodes.at[k]);
@@ -168,7 +169,8 @@ static void lanes_end(DtPrint *c, uint32_t phase, uint32_t lanes)
 
 #define IN_TURN "piece % 16" /* the lane of the loop's piece */
 
-/* points: how many results the pieces reduce to at once. */
+/* Opens the loop over pieces, before which it declares and initialises the lanes that pieces are
+ * combined in. points: how many results the pieces reduce to at once. */
 static void pieces_begin(DtPrint *c, uint32_t points)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)
@@ -187,9 +189,7 @@ static void pieces_begin(DtPrint *c, uint32_t points)
          (long long)c->k->piece);
 }
 
-/* Whether store s writes along the row in that phase. */
-
-/* Stores along the row, in that phase. */
+/* Whether store s writes the points along a row, and does so in that phase. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, uint32_t inner)
 {
     return (c->store_axes[s] & inner) && c->store_phase[s] == phase &&
@@ -225,7 +225,8 @@ static void point(DtPrint *c, uint32_t phase, uint32_t inner, bool lanes)
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
-/* Whether a needed position is made of the index along that axis, which an int can hold. */
+/* Whether an int shall hold the index along that axis: a needed position is computed from it, and
+ * the extent allows an int. */
 static bool counts_along(const DtPrint *c, uint32_t axis)
 {
     bool any = false;
@@ -269,7 +270,8 @@ static void row_lanes(DtPrint *c, uint32_t phase, uint32_t inner, bool reduces, 
     lanes_close(c);
 }
 
-/* most: the lanes that a reduction has. */
+/* Prints the loops over the inner axes for one phase, the last one in lanes. most: the number of
+ * lanes that a reduction has. */
 static void inner_loops(DtPrint *c, uint32_t phase, uint32_t first_inner, uint32_t inner,
                         bool reduces, uint32_t most)
 {
@@ -333,7 +335,8 @@ static void uses(DtPrint *c, uint32_t k, uint32_t phase, uint8_t *first, uint8_t
 
 enum { KEEP_ELEMENTS = 4096 }; /* a row of a dear node kept on the stack: 16 KiB */
 
-/* Nodes with a dear function that several phases use are kept in a row, if the row is short. */
+/* Chooses the nodes that are computed once and kept in a row on the stack: those with a costly
+ * function which several phases use, if the row is short. */
 static void choose_kept(DtPrint *c, uint32_t first_inner, uint32_t inner)
 {
     uint32_t n = c->k->nodes.n;

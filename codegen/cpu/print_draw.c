@@ -36,7 +36,8 @@ static int64_t extent_inside(const DtKernel *k, uint32_t a)
     return chunk ? DT_PRINT_LANES : k->extent[a];
 }
 
-/* Elements of a draw in a round of the loop of that axis. */
+/* Returns how many elements of the draw one iteration of the loop over that axis uses (one
+ * round). */
 static int64_t round_size(const DtKernel *k, const DtKNode *node, uint32_t axis)
 {
     int64_t n = 1;
@@ -73,7 +74,7 @@ static bool is_along(const DtPrint *c, uint32_t k)
     return c->loops->draw_axis[k] && c->loops->draw_axis[k] - 1 == dt_print_c_vector_axis(c->k);
 }
 
-/* The most lanes of a loop before which draws are computed. */
+/* Returns the largest number of lanes of a loop in front of which draws are computed. */
 static int64_t most_lanes(const DtKernel *k)
 {
     const int64_t of_rows = dt_print_c_row_lanes(k);

@@ -66,7 +66,7 @@ static void mark(DtAttendPrint *a, uint32_t k, bool rows)
 
 void dt_attend_mark(DtAttendPrint *a, uint32_t node) { mark(a, node, false); }
 
-/* A node by column, and all that it is made of. */
+/* Marks a node that is computed per column, and all the nodes that it is computed from. */
 static void mark_column(DtAttendPrint *a, uint32_t k)
 {
     const DtKNode *node = &a->c->k->nodes.at[k];
@@ -80,7 +80,8 @@ static void mark_column(DtAttendPrint *a, uint32_t k)
             mark_column(a, node->index[d].node);
 }
 
-/* Elements of a draw are those of one call each. */
+/* Prints the definition of node k for one element: a score is read from the registers of its
+ * product, any other node is computed. A draw calls the generator for each element. */
 static void define(DtAttendPrint *a, uint32_t k)
 {
     const DtKNode *node = &a->c->k->nodes.at[k];
@@ -123,7 +124,8 @@ void dt_attend_print_rows(DtAttendPrint *a)
         a->have[k] = a->have[k] || wanted[k];
 }
 
-/* Computes marked nodes with these axes, once per column or for each of its rows. */
+/* Prints the definitions of marked nodes: with `rows` of those that depend on the row, else of
+ * those that depend on columns alone. Values that the block already holds are read. */
 static void print_column_nodes(DtAttendPrint *a, bool rows)
 {
     for (uint32_t k = 0; k < a->c->k->nodes.n; k++) {
@@ -142,7 +144,8 @@ static void print_column_nodes(DtAttendPrint *a, bool rows)
 
 /* ---- addresses ---- */
 
-/* "p3 + 64 * i0 + r0 * 768", with the index of `axis` replaced. */
+/* Returns the text of a row's address, such as "p3 + 64 * i0 + r0 * 768", in which `index` stands
+ * for the index along `axis`. */
 static const char *address(DtAttendPrint *a, const DtKRows *rows, uint32_t axis, const char *index)
 {
     int64_t stride[DT_MAX_RANK];
@@ -155,7 +158,8 @@ static const char *address(DtAttendPrint *a, const DtKRows *rows, uint32_t axis,
 
 enum { ACCESS = 16 }; /* bytes */
 
-/* Whether rows can be read 16 bytes at a time. */
+/* Whether rows of the tile can be read 16 bytes at a time: elements are adjacent, and each row
+ * begins at a multiple of 16 bytes. */
 static bool is_vector(const DtAttendPrint *a, const DtATile *t)
 {
     const int64_t each = ACCESS / (int64_t)dt_dtype_size(t->dtype);
@@ -194,7 +198,7 @@ static uint32_t tile_of(const DtATile *tiles, uint32_t n, const DtKRows *rows)
 
 /* ---- a tile of columns ---- */
 
-/* Whether the marked nodes depend on that tile of columns. */
+/* Whether a marked score or sum has the tile of columns as an operand. */
 static bool passes(const DtAttendPrint *a, const DtATile *t)
 {
     const DtKAttend *k = a->c->k->attend;
@@ -242,13 +246,15 @@ static const char *value_inside(DtAttendPrint *a, uint32_t node, const char *out
 
 static const char *size_text(DtDtype dtype) { return dtype == DT_F32 ? "32" : "16"; }
 
-/* The tile of a product, before the final division. */
+/* Returns the node whose values fill tile i, an operand of a product. In a single pass (online)
+ * that is the exponential, which is divided only at the end. */
 static uint32_t made_of(const DtAttendPrint *a, uint32_t i)
 {
     return a->online ? a->online->product->exp : a->role->made[i].node;
 }
 
-/* The value of an element that a reduction, a tile or a store takes. */
+/* Prints what is done with one element of this phase: reductions accumulate it, tiles for products
+ * take it, and stores write it. */
 static void take_element(DtAttendPrint *a, uint32_t phase)
 {
     DtPrint *c = a->c;
@@ -278,7 +284,8 @@ static void take_element(DtAttendPrint *a, uint32_t phase)
     }
 }
 
-/* The columns that a thread has in a tile of so many groups of eight: two of each. */
+/* Opens the loop over the groups of eight columns of a tile; a thread has two columns of each
+ * group. */
 static void open_eights(DtAttendPrint *a, uint32_t eights)
 {
     open_braces(a->c,

@@ -152,7 +152,8 @@ static DtExact power(const Attempt *t, uint32_t key)
     return shows(t, key) ? dt_exact_map(DT_OP_EXP, x, x) : dt_exact_number(0);
 }
 
-/* The maximum of a row and the sum of exp(z - m). */
+/* Sets t->m to the maximum of scale z over the keys that the row sees, and t->l to the sum of
+ * exp(scale z - m). */
 static void statistics(Attempt *t)
 {
     t->m = dt_exact_lowest;
@@ -189,7 +190,8 @@ static bool is_forward(const DtKernel *k)
            (k->stores.n == 0 || (k->stores.n == 2 && a->paired));
 }
 
-/* The stored statistics: m and l, in either order. */
+/* Whether the kernel stores m and l and nothing else, or stores nothing. *max: the number of the
+ * store of m. */
 static bool leaves(const Attempt *t, uint32_t *max)
 {
     for (*max = 0; *max < 2 && t->k->stores.n; ++*max) {
@@ -247,7 +249,8 @@ static bool is_slope(const Attempt *t, uint32_t p, uint32_t ds, Backward *b)
     return is && b->dot < t->n_rows;
 }
 
-/* Finds which numbers of the row are m and l. */
+/* Finds which two of the numbers that are read per row are m and l, and sets b->max and b->sum.
+ * False if no two of them make p a softmax. */
 static bool is_backward_row(Attempt *t, Backward *b)
 {
     const DtKAttend *a = t->k->attend;
@@ -264,9 +267,8 @@ static bool is_backward_row(Attempt *t, Backward *b)
     return false;
 }
 
-/* The value of the mask's node `at` for one query and key. */
-
-/* The mask's node for one query and key. */
+/* Evaluates the mask's node `at` for one query and key. NaN: it is neither a map, a constant nor a
+ * position. */
 static double mask_of(const Attempt *t, uint32_t at, int64_t query, int64_t key)
 {
     const DtKNode *node = &t->k->nodes.at[at];

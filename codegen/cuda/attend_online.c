@@ -39,7 +39,8 @@ static bool grows_with(const DtAttendPrint *a, uint32_t node, uint32_t max)
                             (is_known(a, args[0]) && grows_with(a, args[1], max))));
 }
 
-/* The sum of exp(x - g(m)) that the reduction is. */
+/* Whether the reduction sums exp(x - g), where x needs no reduction and g follows the row's
+ * maximum. *ret_sum gets the nodes of that sum. */
 static bool sums_up(const DtAttendPrint *a, uint32_t max, uint32_t reduction, DtOnlineSum *ret_sum)
 {
     const DtKernel *k = a->c->k;
@@ -52,7 +53,8 @@ static bool sums_up(const DtAttendPrint *a, uint32_t max, uint32_t reduction, Dt
     return k->nodes.at[k->nodes.at[s.from].args[0]].phase == 0 && grows_with(a, s.grown, max);
 }
 
-/* All reductions along the columns: one maximum, and sums that go with it. */
+/* Finds the maximum and the sums that a single pass updates. False if the reductions along columns
+ * are not one maximum and sums of exponentials that follow it. */
 static bool find_sums(const DtAttendPrint *a, DtOnline *o)
 {
     const DtKernel *k = a->c->k;
@@ -107,7 +109,8 @@ bool dt_attend_is_online(DtAttendPrint *a, DtOnline *ret_online)
     return true;
 }
 
-/* The operands of each sum's exponentials, from the keys that the row has seen so far. */
+/* Prints the values that exponentials subtract, one per sum, for the maximum of the keys that the
+ * row has seen so far. */
 static void print_grown(DtAttendPrint *a, const DtOnline *o)
 {
     line(a->c, "for (int h = 0; h < 2; h++) w%u[h] = s%u[h];", o->max, o->max);
@@ -121,7 +124,8 @@ static void print_grown(DtAttendPrint *a, const DtOnline *o)
     dt_attend_print_rows(a);
 }
 
-/* Earlier sums are scaled by the growth of the row's maximum, as each sum uses it. */
+/* Prints the update of the row's maximum, and the factors by which each earlier sum is rescaled: it
+ * was computed with a smaller maximum. */
 static void print_growth(DtAttendPrint *a, const DtOnline *o, uint32_t eights)
 {
     DtPrint *c = a->c;

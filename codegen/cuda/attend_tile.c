@@ -54,7 +54,7 @@ static DtRole *role_of(const DtKernel *k, DtAttendTile *tile, bool over_keys, bo
     return role;
 }
 
-/* A reduction along keys needs all keys of a row. */
+/* Whether the node depends on a reduction along keys, which needs all keys of a row. */
 static bool reduces(const DtKernel *k, uint32_t node)
 {
     const DtKNode *n = &k->nodes.at[node];
@@ -151,7 +151,8 @@ static bool is_held(const DtRole *role, uint32_t node)
     return false;
 }
 
-/* Values per column that rows read, computed or loaded from memory. */
+/* Adds to role->held the nodes that depend on columns alone and that needed values of rows read.
+ * They are computed, or loaded from memory, once per tile. */
 static void hold_columns(const DtKernel *k, DtRole *role, const bool *needed)
 {
     for (uint32_t i = 0; i < k->nodes.n; i++) {
@@ -206,7 +207,8 @@ static uint32_t place(DtATile *tiles, uint32_t n, uint32_t rows, uint32_t cols, 
     return at;
 }
 
-/* Tiles that are made of 16-bit elements come last: a device has them in registers. */
+/* Assigns offsets in shared memory to the tiles of all roles. Tiles of computed 16-bit values come
+ * last, since a device has them in registers. */
 static uint32_t place_all(DtAttendTile *tile, uint32_t rows, uint32_t cols)
 {
     uint32_t most = 0;
@@ -229,7 +231,7 @@ static uint32_t place_all(DtAttendTile *tile, uint32_t rows, uint32_t cols)
     return most;
 }
 
-/* Registers of scores and sums, for the largest role. */
+/* Returns how many registers a thread needs for scores and sums, in the role that needs most. */
 static uint32_t all_registers(const DtKernel *k, const DtAttendTile *tile, uint32_t cols)
 {
     uint32_t most = 0;

@@ -96,7 +96,8 @@ static void say(DtText *said, const DtNvrtcResult *result, const char *machine)
     dt_text_add(said, " */\n");
 }
 
-/* Registers that do not suffice: values go to memory and back, which is as slow as any. */
+/* Reports a kernel whose values do not fit into registers: they are spilled to memory, which is
+ * slow. */
 static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machine)
 {
     for (uint32_t i = 0; i < result->n_kernels; i++) {
@@ -115,7 +116,8 @@ static void lint(const DtEmit *e, const DtNvrtcResult *result, const char *machi
     }
 }
 
-/* The code of each unit for each machine, one record after the other (plan.h, LNCH). */
+/* Writes the CODE records: for each unit one per machine, one after the other, with the same source
+ * (plan.h, LNCH). */
 static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t n_machines)
 {
     for (uint32_t u = 0; u < n_units; u++) {
@@ -138,7 +140,8 @@ static void record(DtEmit *e, const DtNvrtcJob *jobs, uint32_t n_units, uint32_t
     }
 }
 
-/* The assembler's numbers for all launches of the kernel; false: none, or not of this kernel. */
+/* Sets *ret to the registers and spilled bytes that the assembler reports for the kernel, the
+ * largest of its launches. False: it reports none. */
 static bool registers_of(const DtNvrtcResult *result, uint32_t kernel, DtPlanRegisters *ret)
 {
     bool found = false;

@@ -4,7 +4,8 @@
 
 #define line dt_print_line
 
-/* i0 .. of the free axes, from the number r of the item. */
+/* Prints the indices i0, i1, .. of the axes that number items, computed from the number r of the
+ * item. */
 void dt_items_indices(DtPrint *c, const DtTile *tile)
 {
     int64_t inside = 1;
@@ -65,7 +66,8 @@ void dt_items_stores(DtPrint *c)
             dt_print_store(c, &c->k->stores.at[s]);
 }
 
-/* lanes: of each reduction, in this thread. */
+/* Declares s<k> for the reductions of a phase, and sets all lanes to the initial value. lanes: how
+ * many of them this thread has for each reduction. */
 void dt_items_lanes(DtPrint *c, uint32_t phase, uint32_t lanes)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++)

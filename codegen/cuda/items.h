@@ -7,7 +7,8 @@
 #include "codegen/cuda/tile.h"
 #include "codegen/print.h"
 
-/* i0 .. of the free axes, from the number r of the item. */
+/* Prints the indices i0, i1, .. of the axes that number items, computed from the number r of the
+ * item. */
 void dt_items_indices(DtPrint *c, const DtTile *tile);
 /* Prints r, piece, from, to: item and piece of number u. here: "", or "!here ? from : ", which
  * makes the piece of an absent group empty. */
@@ -18,7 +19,8 @@ void dt_items_need_stores(DtPrint *c);
 void dt_items_stores(DtPrint *c);
 /* Opens a loop over n elements of a thread, from j on along the last axis. */
 void dt_items_elements(DtPrint *c, uint32_t n);
-/* s<k>[lanes] of the reductions of a phase; an element of each. */
+/* The first declares and initialises s<k>[lanes] for each reduction of a phase; the second prints
+ * how s<k>[at] takes an element. */
 void dt_items_lanes(DtPrint *c, uint32_t phase, uint32_t lanes);
 void dt_items_accumulate(DtPrint *c, uint32_t phase, const char *at);
 

@@ -28,7 +28,8 @@ int64_t dt_pieces_results(const DtPrint *c, const DtTile *tile)
     return c->k->pieces_of == DT_KPIECES_ROWS ? n : tile->items;
 }
 
-/* Text of the element of the workspace that holds result r of a piece. */
+/* Returns the text of the element of the workspace that holds result r of the present piece, for
+ * node k. */
 const char *dt_pieces_part(DtPrint *c, const DtTile *tile, uint32_t k)
 {
     const char *type = dt_print_register(c->k->nodes.at[k].dtype);

@@ -9,7 +9,7 @@
 /* By node: the number of phases in which the elements of a row need the node. */
 const uint32_t *dt_rows_uses(DtPrint *c);
 void dt_rows_print(DtPrint *c, const DtTile *tile);
-void dt_rows_print_summed(DtPrint *c, const DtTile *tile); /* whether the kernel has sums over
-                                                            * rows */
+/* prints a kernel that also sums over rows */
+void dt_rows_print_summed(DtPrint *c, const DtTile *tile);
 
 #endif

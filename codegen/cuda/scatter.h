@@ -12,7 +12,8 @@ bool dt_scatter_tile(const DtKernel *kernel, DtTile *tile);
 /* Cuts the points of a sum into few places into pieces. */
 void dt_scatter_pieces(DtKernel *kernel);
 int64_t dt_scatter_results(const DtKernel *kernel); /* number of elements of the result */
-void dt_scatter_finish(DtPrint *c, const DtTile *tile); /* the second kernel */
+/* prints the second kernel, which adds up pieces */
+void dt_scatter_finish(DtPrint *c, const DtTile *tile);
 void dt_scatter_print(DtPrint *c, const DtTile *tile);
 
 #endif

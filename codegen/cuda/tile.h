@@ -29,12 +29,14 @@ typedef struct DtTile {
     int64_t items;      /* rows, columns, or points */
     int64_t pieces;     /* number of pieces of each item, each computed by a thread or a group of
                          * threads; else 1 */
-    uint32_t slots;     /* of warps: reductions of a phase, at most */
+    /* the most reductions of a phase, which is how many values each warp leaves for the others */
+    uint32_t slots;
     /* bytes of a block's memory before its sums over rows, and before rows that it keeps */
     uint32_t sums_at, held_at;
     uint32_t shared;    /* bytes of shared memory, including lists of points */
-    int64_t places;     /* sums by index: of the indexed axes, that a block has; 0: a thread has all
-                         * of its item */
+    /* sums by index: how many places along the indexed axes a block has; 0: a thread has all places
+     * of its item */
+    int64_t places;
     double each;        /* number of elements that a thread processes for its item */
     int64_t blocks;     /* of a launch: with one item for each group, or as many as a launch may
                          * have */

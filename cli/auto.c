@@ -25,7 +25,7 @@ typedef struct DtAutoChoice {
     DtAuto a;
     const DtProgram *program;
     Sizes sizes;
-    uint32_t n_sets; /* of the command line */
+    uint32_t n_sets; /* number of the command line's --set options */
     double took;     /* seconds of the search */
 } DtAutoChoice;
 
@@ -59,7 +59,7 @@ static void search_size(DtAuto *a, const DtSearchHost *host, int64_t devices, Si
     DT_PUSH(a->arena, sizes->tried, size);
 }
 
-/* The fastest of the layouts that fit; NULL: none does. */
+/* Returns the size with the lowest cost among those for which a layout fits; NULL: none fits. */
 static Size *best_of(const DtProgram *program, const Sizes *sizes)
 {
     Size *best = NULL;
@@ -73,7 +73,7 @@ static Size *best_of(const DtProgram *program, const Sizes *sizes)
     return best;
 }
 
-/* Counts the sizes for which a layout may fit, as far as the search knows. */
+/* Returns how many trials, over all sizes, found no reason against their layout. */
 static uint32_t count(const Sizes *sizes)
 {
     uint32_t n = 0;
@@ -83,7 +83,8 @@ static uint32_t count(const Sizes *sizes)
     return n;
 }
 
-/* Numbers of nodes to search: that of the cluster, or one, two, four ... between least and most. */
+/* Searches for layouts on each number of nodes: that of the cluster, or one, two, four ... between
+ * least and most. */
 static void search_sizes(DtAuto *a, const DtProgram *program, const DtSearchHost *host,
                          Sizes *sizes)
 {
@@ -155,7 +156,7 @@ static void take(DtAutoChoice *choice, const Size *size)
     dt_auto_say(a, &size->search, choice->took);
 }
 
-/* The block's text in one line. */
+/* Returns the text of the layout's parallel block in one line. */
 static const char *in_one_line(const DtAuto *a, const DtLayout *layout, DtArena *arena)
 {
     DtText text = {0}, one = {0};

@@ -44,8 +44,9 @@ static void add_body(const Reader *r, uint32_t number, double times, Part *part)
     }
 }
 
-/* Register 0 counts micro-batches, the next register layers. Work of the last micro-batch alone
- * counts once. */
+/* Adds the time of an entry's instructions to its loops and to the parts between them. Register
+ * 0 counts micro-batches, the next register layers; work of the last micro-batch alone counts
+ * once. */
 static void read_entry(Reader *r, uint32_t number)
 {
     const DtPlanEntry *entry = &r->plan->entries[number];
@@ -150,7 +151,7 @@ static void scale(DtCard *card, const DtSpace *space, double by)
 
 /* ---- memory ---- */
 
-/* The loop that the store's parameter is in; n_loops: none. */
+/* Returns the loop of the search space that the store's parameter is in; n_loops: it is in none. */
 static uint32_t loop_of(const DtPlan *plan, const DtPlanStore *store, const DtSpace *space)
 {
     const char *path = dt_plan_str(plan, store->path);
@@ -163,7 +164,7 @@ static uint32_t loop_of(const DtPlan *plan, const DtPlanStore *store, const DtSp
     return space->n_loops;
 }
 
-/* Whether ranks of experts have parts of it. */
+/* Whether the mesh axis of experts splits the store, so that ranks of experts have parts of it. */
 static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const DtSpace *space)
 {
     for (uint32_t a = store->first_axis; a < store->first_axis + store->n_axes; a++)
@@ -174,7 +175,8 @@ static bool is_of_experts(const DtPlan *plan, const DtPlanStore *store, const Dt
     return false;
 }
 
-/* Stores of a bucket have the bucket's address and bytes, so only the first one counts. */
+/* Whether another store with a smaller number has the same bucket. Stores of a bucket all have its
+ * address and bytes, so only the first one counts. */
 static bool is_counted(const DtPlan *plan, uint32_t number)
 {
     const DtPlanStore *store = &plan->stores[number];
@@ -226,7 +228,8 @@ static void fill_memory(const DtPlan *plan, bool is_gpu, const DtSpace *space, D
         card->beside -= (double)memory.arenas[kinds[k]];
 }
 
-/* On nodes of one kind. */
+/* Reads the card of a plan on nodes of one kind: the times and bytes from which the search
+ * estimates layouts. */
 static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *model,
                       const DtSpace *space, DtCard *ret_card)
 {
@@ -270,7 +273,8 @@ static void read_card(DtArena *arena, const DtPlan *plan, const DtCostModel *mod
 
 /* ---- nodes of several kinds ---- */
 
-/* Time of the part on nodes of kind k. */
+/* Records how much slower the part is on nodes of kind k (`other`) than on the first kind, and the
+ * least ratio of their work. */
 static void compare_part(DtCardTime *first, const DtCardTime *other, uint32_t k, DtCard *card)
 {
     const double whole = first->forward + first->backward;

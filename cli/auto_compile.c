@@ -23,8 +23,8 @@ typedef struct Image {
     size_t len;
 } Image;
 
-/* The plan of a layout, on nodes x gpus devices, all of the cluster or nodes of its first kind;
- * NULL, or why there is none. */
+/* Compiles the plan of a layout on nodes x gpus devices: all of the cluster, or nodes of its first
+ * kind. Returns NULL, or why there is no plan. */
 static const char *compile(const DtAuto *a, DtArena *arena, const DtLayout *layout, int64_t nodes,
                            int64_t gpus, Image *ret_image, DtPlan *ret_plan)
 {
@@ -89,7 +89,8 @@ const char *dt_auto_card(void *context, const DtLayout *layout, DtCard *ret_card
 }
 
 
-/* Plans of trials that may win are kept: the winner's is wanted once more. */
+/* Keeps the plan of a trial that may win, since the winner's plan is needed once more. Plans that
+ * are clearly slower than the fastest one are dropped. */
 static void keep(DtAuto *a, const DtLayout *layout, double seconds, const Image *image)
 {
     double fastest = seconds;
@@ -141,7 +142,8 @@ const char *dt_auto_simulate(void *context, const DtLayout *layout, DtTrial *ret
     return why;
 }
 
-/* The same as `compile`, for a layout that has been tried. */
+/* Gives the plan of a layout that has been tried: the one that `keep` kept, or else compiled
+ * again. */
 static bool recompile(const DtAuto *a, DtArena *arena, const DtLayout *layout, DtPlan *ret_plan)
 {
     Image image;
@@ -154,7 +156,8 @@ static bool recompile(const DtAuto *a, DtArena *arena, const DtLayout *layout, D
                     ret_plan);
 }
 
-/* Links inside nodes, or between them, of twice the rate. False: there are none. */
+/* Doubles the rate of the links inside nodes, or of those between them, in the model. False: it has
+ * no such links. */
 static bool double_links(DtArena *arena, bool between, DtCostModel *model)
 {
     DtCostLink *own = between ? &model->nic : &model->link;

@@ -36,7 +36,8 @@ static int64_t turns_of(const DtPlanSchedule *loop)
     return loop->count < TURNS ? loop->count : TURNS;
 }
 
-/* Register 0 counts micro-batches; the loops inside count layers. */
+/* Called by the walk at the start of an iteration or entry: sets in which part of the step the next
+ * instructions are, and whether they count. Register 0 counts micro-batches, register 1 layers. */
 static void enter(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 {
     Delayed *l = w->context;
@@ -66,10 +67,11 @@ static void leave(DtWalk *w, uint32_t item, int64_t turn, uint32_t depth)
 
 /* ---- backwards ---- */
 
-/* memory that runs of each kind, later in the step, read */
+/* the memory that later runs of the step read: runs that stay where they are, and delayed ones */
 typedef struct Sets { DtSpans early, delayed; } Sets;
 
-/* DEAD: nothing reads its results, since the last iteration only passes them on */
+/* When a run's results are needed. DEAD: never, since the last iteration only passes them on;
+ * EARLY: by backward itself; DELAYED: by delayed weight gradients alone. */
 typedef enum When { DEAD, EARLY, DELAYED } When;
 
 static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
@@ -89,8 +91,8 @@ static When when_of(const DtWalkRange *ranges, uint32_t n, const Sets *sets)
     return when;
 }
 
-/* Further bytes of a delayed run that sums products of several values, such as the gradient of a
- * gain: the products are computed in f32, for the cotangents too, and kept in f32. */
+/* Returns the further bytes of a delayed run that sums products of several values, such as the
+ * gradient of a gain: the products are computed in f32, for the cotangents too, and kept in f32. */
 static int64_t wider(const DtWalkRange *ranges, uint32_t n)
 {
     int64_t sums = 0, most = 0, read = 0, several = 0;
@@ -110,15 +112,16 @@ static int64_t wider(const DtWalkRange *ranges, uint32_t n)
     return sums < most / SUM && several > 1 ? read : 0;
 }
 
-/* Values that a part returns for later parts are not its gradients, whatever reads them. */
+/* Marks the values that delayed runs read as early when a part ends: values that a part returns for
+ * later parts are not its gradients, whatever reads them. */
 static void end_part(Sets *sets)
 {
     for (uint32_t i = 0; i < sets->delayed.spans.n; i++)
         dt_spans_add(&sets->early, sets->delayed.spans.at[i].from, sets->delayed.spans.at[i].to);
 }
 
-/* Goes over the runs once. Returns the growth of the memory that delayed instructions need and do
- * not compute themselves. */
+/* Updates the sets for one run, going backwards. Returns by how much the memory grows that delayed
+ * instructions need and do not compute themselves. */
 static int64_t pass(Sets *sets, const DtWalkRange *ranges, uint32_t n)
 {
     const When when = when_of(ranges, n, sets);

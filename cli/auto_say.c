@@ -12,7 +12,8 @@
 
 enum { SHOWN = 4 };
 
-/* The reason why the trial's layout was not taken. */
+/* Returns why the trial's layout cannot be taken: there is no plan, or by how much it does not
+ * fit. */
 static const char *why_not(const DtAuto *a, const DtTrial *t)
 {
     char bytes[32];
@@ -50,8 +51,8 @@ static void refuse_all(const DtAuto *a, DtSpan span, const DtSearch *search)
                      a->space.samples.name, (long long)a->space.samples.extent);
 }
 
-/* Bytes of the smallest compiled plan, or, without one, the smallest estimate: compiled plans may
- * have shown that it is too low. */
+/* Returns the bytes of the smallest compiled plan, or the smallest estimate if none compiled:
+ * compiled plans may have shown that the estimate is too low. */
 static double least_bytes(const DtSearch *search)
 {
     double bytes = INFINITY;
@@ -108,7 +109,8 @@ static void refuse_memory(const DtAuto *a, DtSpan span, const DtSearch *search)
     help_memory(a, d, bytes);
 }
 
-/* Every layout needs too much memory, if any could be compiled at all. */
+/* Whether memory rules out all layouts: some compile but do not fit, or the smallest estimate is
+ * too large already. */
 static bool is_too_large(const DtAuto *a, const DtSearch *search)
 {
     if (a->space.memory <= 0)
@@ -132,8 +134,8 @@ int dt_auto_refuse(const DtAuto *a, const DtProgram *program, const DtSearch *se
     return too_large ? DT_EXIT_DOES_NOT_FIT : DT_EXIT_DIAGNOSTICS;
 }
 
-/* Waiting for collectives and being slowed down by them count together: layouts trade one for
- * the other. */
+/* Returns how many seconds more than the best layout the trial spends on one purpose. Waiting for
+ * collectives and being slowed down by them count together: layouts trade one for the other. */
 static double more_for(const DtTrial *t, const DtTrial *best, int kind)
 {
     const double more = t->spent[kind] - best->spent[kind];
@@ -143,7 +145,8 @@ static double more_for(const DtTrial *t, const DtTrial *best, int kind)
                : more;
 }
 
-/* The purpose on which the layout spends most more time than the best one, by their simulations. */
+/* Adds the purpose on which this layout spends most more time than the best one, by their
+ * simulations. */
 static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtText *text)
 {
     char buf[32];
@@ -159,8 +162,8 @@ static void say_more(const DtAuto *a, const DtTrial *t, const DtTrial *best, DtT
                    most == DT_TIME_PRODUCTS && recomputed > 0 ? ", computed again" : "");
 }
 
-/* Why the best one was taken and not this, which needs as little, or less by a share that is too
- * small to count. */
+/* Adds why the best layout was taken and not this one, which needs as little, or so little less
+ * that it does not count. */
 static void say_alike(const DtTrial *t, const DtTrial *best, double less, const char *alike,
                       DtText *text)
 {
@@ -206,7 +209,7 @@ static void say_others(const DtAuto *a, const DtSearch *search, DtText *text)
         }
 }
 
-/* Changes of hardware that would make it faster: links, memory. */
+/* Adds changes of the hardware that would make the chosen layout faster: links, memory. */
 static void say_wishes(DtAuto *a, const DtSearch *search, DtText *text)
 {
     char seconds[32], bytes[32];
@@ -257,7 +260,7 @@ static void say_text(DtAuto *a, const DtSearch *search, double took)
     dt_text_free(&text);
 }
 
-/* The same for programs: one line. */
+/* Returns one trial as a JSON object, for programs that read the search's result. */
 static json_t *trial_json(const DtAuto *a, const DtTrial *t)
 {
     json_t *object = json_object();

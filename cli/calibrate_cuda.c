@@ -66,12 +66,13 @@ static const Size sizes[] = { /* each size has at most some forty times the work
 
 typedef DT_VEC(DtGpuTiming) Timings;
 
-/* Measurements of one size of the programs. */
+/* The measurements of one size of the programs; the operations have the same order in timings and
+ * runs. */
 typedef struct Measured {
     const char *name;
     bool is_there;
     Timings timings;
-    DT_VEC(double) runs; /* of each, in a step */
+    DT_VEC(double) runs; /* by operation: how often a step runs it */
 } Measured;
 
 typedef struct Cuda {
@@ -108,13 +109,15 @@ static const char *known_as(const char *name)
     return NULL;
 }
 
-/* The target whose code runs on it; NULL: none that can be made here. */
+/* Returns the target whose code runs on a GPU of this compute capability (90: 9.0); NULL: none that
+ * can be made here. */
 static const char *target_of(json_int_t capability)
 {
     return dt_gpucode_for((int)capability / 10, (int)capability % 10);
 }
 
-/* The device of that name as a cluster of the library's program has it. */
+/* Returns the library's device of that name, as the calibration program lowers with it; NULL: it
+ * does not lower. */
 static const DtDevice *device_named(const Cuda *cuda, const char *name)
 {
     const DtOption set = {"cluster.gpu", dt_arena_printf(cuda->arena, "\"%s\"", name)};
@@ -186,7 +189,7 @@ static const char *name_of(DtArena *arena, const Size *size)
     return name;
 }
 
-/* Rows of a profile are kernels and products, each with the mean time of a run. */
+/* Reads a profile of dtrun. Its rows are kernels and products, each with the mean time of a run. */
 static DtStatus read_profile(Cuda *cuda, const DtPlan *plan, const char *said, Measured *m)
 {
     json_t *root = json_loads(said, 0, NULL);
@@ -210,7 +213,7 @@ static DtStatus read_profile(Cuda *cuda, const DtPlan *plan, const char *said, M
                                          "dtrun --profile --json has no times: %.200s", said);
 }
 
-/* The shortest step of a log, without the first two. */
+/* Returns the seconds of the shortest step in a log, without the first two steps. */
 static double least_step(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -228,7 +231,7 @@ static double least_step(const char *path)
     return least;
 }
 
-/* How many kernels a step starts. */
+/* Counts how many kernels a step starts, for dt_report_visit_step. */
 typedef struct Count {
     const DtPlan *plan;
     double n;
@@ -278,7 +281,7 @@ static double dim(const Size *size, const char *name)
     return 1;
 }
 
-/* About so many operations of products in a step. */
+/* Returns roughly how many operations the products of a step have. */
 static double work_of(const Size *size)
 {
     const double embed = dim(size, "embed"), tokens = dim(size, "batch") * dim(size, "seq");
@@ -325,8 +328,8 @@ static DtStatus measure(Cuda *cuda, const Size *size, Measured *m)
 
 /* ---- the block ---- */
 
-/* Time of all operations of a size, as events saw it and as the device says; `launch` as events see
- * it. */
+/* Prints the time of all operations of a size, as events saw it and as the device predicts it; its
+ * `launch` is the one that events see. */
 static void compare(const DtDevice *fitted, double start, const Size *size, const Measured *m)
 {
     DtDevice device = *fitted;

@@ -22,14 +22,16 @@ static bool same_span(DtSpan x, DtSpan y) { return x.file == y.file && x.lo == y
 
 /* ---- merges ---- */
 
-/* A module's functions, and the one whose law is being examined. */
+/* A function that is being built to state one law of `merge`, such as that the order of merges does
+ * not matter. */
 typedef struct Law {
     const DtFunc *merge;
     DtBuilder b;
     uint32_t n; /* values of a part */
 } Law;
 
-/* A new function that merges blocks; ret_blocks: n_blocks x the values of a part. */
+/* Begins a new function of n_blocks parts, which are put into ret_blocks one after the other (law.n
+ * values each). */
 static Law begin_law(const DtFunc *merge, const char *side, uint32_t n_blocks, DtValue **ret_blocks)
 {
     DtFunc *func =
@@ -57,7 +59,7 @@ static const DtFunc *end_law(const Law *law, DtValue *const *part)
     return law->b.func;
 }
 
-/* Three blocks: the first two are merged first, or the last two. */
+/* Returns a function that merges three blocks: the first two first, or the last two first. */
 static const DtFunc *of_three(const DtFunc *func, bool first)
 {
     DtValue *x[3 * MOST_PARTS];
@@ -86,8 +88,9 @@ static void print_with_calls(const DtFunc *func, bool *printed, DtText *text)
             print_with_calls(func->ops.at[i]->func, printed, text);
 }
 
-/* Twice: which of two maxima is the larger one is drawn, and a wrong law may need a certain order
- * of three (of six: with one element, the forty decisions of a box miss it once in 1,500 times). */
+/* Whether x and y are equal as far as random evaluation shows. It tries twice: which of two maxima
+ * is larger is random there, and a wrong law may need a certain order of three (of six: with one
+ * element, the forty decisions of an evaluation miss it once in 1,500 times). */
 static bool do_the_same(DtCli *cli, const DtFunc *x, const DtFunc *y, DtText *ret_said)
 {
     return dt_cli_compare_functions(cli, x, y, TRIES, ret_said) != DT_BOX_OTHER;
@@ -286,7 +289,8 @@ static bool fails_whole(DtCli *cli, DtFunc *func)
     return fails;
 }
 
-/* The first one of that name that states how it streams. */
+/* Returns the first function of that source name that states how it streams (in blocks); NULL:
+ * none. */
 static DtFunc *find_stream(const DtModule *module, const char *name)
 {
     for (uint32_t i = 0; i < module->funcs.n; i++)
@@ -329,8 +333,8 @@ bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const c
 
 /* ---- blocks ---- */
 
-/* Calls that are not compared are reported once in all, and the search continues: with shorter
- * axes they may be compared. */
+/* Reports L0208: the function is too large to be compared with its blocks. Further calls of it are
+ * not reported, and the search continues: with shorter axes they may be compared. */
 static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
 {
     if (same_span(func->span, *last))
@@ -345,8 +349,8 @@ static void say_too_large(DtCli *cli, const DtFunc *func, DtSpan *last)
         check_neutral(cli, func);
 }
 
-/* In a box, floats have an arbitrary order: where the larger one decides, different results may
- * really be equal. */
+/* Reports L0208: blocks and function agree in double precision, which proves nothing. The proof
+ * evaluates in a finite field, where the larger of two floats is arbitrary. */
 static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
 {
     if (same_span(func->span, *last))
@@ -359,7 +363,8 @@ static void say_tried(DtCli *cli, const DtFunc *func, DtSpan *last)
                     "proof where the larger of some floats decides");
 }
 
-/* Reports E0223. told: result of the comparison in double precision. */
+/* Reports E0223: blocks and function compute different results. told: the result of the comparison
+ * in double precision. */
 static int say_other(DtCli *cli, const DtFunc *func, const DtText *said, DtJudgeAlike told)
 {
     DtDiag *d = dt_diag_report(cli->diags, E0223, func->span,

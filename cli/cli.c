@@ -160,7 +160,8 @@ void dt_cli_lap(DtCli *cli, DtCliClock *clock, const char *what)
 
 /* ---- options ---- */
 
-/* `name=value` cut at the first `=`. */
+/* Cuts `name=value` at the first `=` into ret_option. False: there is no `=`, or nothing before or
+ * after it. */
 static bool cut(DtCli *cli, const char *text, DtOption *ret_option)
 {
     const char *equals = strchr(text, '=');
@@ -171,7 +172,7 @@ static bool cut(DtCli *cli, const char *text, DtOption *ret_option)
     return true;
 }
 
-/* A value out of a list of words; -1 after a message. */
+/* Returns the position of the option's value in a list of words; -1 after a message. */
 static int choose(const char *option, const char *value, const char *const *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -218,7 +219,7 @@ static int read_report(DtCli *cli, const char *value)
     return format < 0 ? DT_EXIT_USAGE : DT_EXIT_OK;
 }
 
-/* A count or an amount: "300B", "2.5". */
+/* Reads a count or an amount, such as "300B" or "2.5"; returns an exit code. */
 static int read_amount(const char *option, const char *value, double *ret_amount)
 {
     if (dt_people_read(value, ret_amount))

@@ -45,7 +45,7 @@ typedef struct DtCli {
     const char *target; /* NULL until the program is known: then that of its cluster */
     const char *device; /* of dtc calibrate: "cpu", "cuda"; NULL: not given */
     const char *rows; /* NULL, or the target in whose order rows are added up */
-    int epilogues; /* 1: all, 0: none, -1: by target */
+    int epilogues; /* which epilogues products may have: 1 all, 0 none, -1 those of the target */
     DT_VEC(const char *) print_after;
     DT_VEC(DtOption) dims, sets;
     DT_VEC(const char *) lines; /* --add */
@@ -87,7 +87,7 @@ int dt_cmd_calibrate(DtCli *cli);
 /* Whether the plan needs no machine code. */
 bool dt_cli_no_kernels(const DtCli *cli);
 
-/* The epilogues of products: bits of DtEpilogue. */
+/* Returns which epilogues products may have, as bits of DtEpilogue. */
 uint32_t dt_cli_epilogues(const DtCli *cli);
 
 /* One line on stderr, "dtc: ..."; returns code. */
@@ -132,8 +132,9 @@ const char *dt_cli_dtrun(DtArena *arena);
 /* library.c: the folder of std.dsl; NULL if it cannot be found. */
 const char *dt_cli_library(DtArena *arena);
 
-/* cmd_report.c: writes the report that the options ask for. model NULL: for the device that the
- * plan names. Not DT_EXIT_OK after a message. */
+/* cmd_report.c: writes the report that the options ask for, about the plan on this device model
+ * (NULL: on the device that the plan names). Returns an exit code, not DT_EXIT_OK after a
+ * message. */
 int dt_cli_check_report(const DtCli *cli); /* options that need each other: 2 after a message */
 int dt_cli_report_plan(const DtCli *cli, const struct DtPlan *plan, const DtCostModel *model,
                        DtText *ret_text);
@@ -149,10 +150,12 @@ int dt_cli_check_clauses(DtCli *cli, struct DtModule *module, const char *path);
  * result. False if the program at path has no such function, or it is the library's. why: the
  * difference. */
 bool dt_cli_blame_stream(DtCli *cli, const char *path, const char *name, const char *why);
-/* Compares two functions of one module as boxes, up to `tries` times: a DtBoxVerdict. */
+/* Compares two functions of one module by random evaluation (boxes), up to `tries` times; returns a
+ * DtBoxVerdict. */
 int dt_cli_compare_functions(DtCli *cli, const struct DtFunc *x, const struct DtFunc *y,
                              uint32_t tries, DtText *ret_said);
-/* A box's reason without the op that it names, which the user did not write. */
+/* Returns the reason of a failed random evaluation without the op that it names, which the user did
+ * not write. */
 const char *dt_cli_reason(const DtCli *cli, const char *said);
 /* The loop over blocks of a function with `emit`, or NULL. */
 const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);
@@ -162,10 +165,11 @@ const struct DtOp *dt_cli_loop_over_blocks(const struct DtFunc *func);
  * smaller dims. */
 int dt_cli_try_blocks(DtCli *cli, const struct DtFunc *func, const char *path);
 
-/* gradients.c: whether gradients that functions state are their derivatives; likewise. */
+/* gradients.c: checks that the gradients which functions state are their derivatives; returns an
+ * exit code, not DT_EXIT_OK after a message. */
 int dt_cli_check_gradients(DtCli *cli, struct DtModule *module);
-/* Whether func has only ops whose laws residues obey. Then a difference that a box finds is
- * real. */
+/* Whether func has only ops that random evaluation over residues computes exactly; then a
+ * difference that it finds is real. */
 bool dt_cli_is_exact(const DtCli *cli, const struct DtFunc *func);
 
 /* variant.c: the bytes of a plan of the program with these options. Fails with DT_EXIT_DIAGNOSTICS
@@ -183,9 +187,10 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
 struct DtAutoChoice; /* the layouts that the search ranked, from which the next one is taken */
 int dt_cli_auto(DtCli *cli, const DtProgram *program, const char *path,
                 struct DtAutoChoice **ret_choice);
-/* choice NULL: `auto` chose nothing. */
+/* Takes the next layout that the search ranked; false: there is none, or choice is NULL because
+ * `auto` chose nothing. */
 bool dt_cli_auto_next(DtCli *cli, struct DtAutoChoice *choice);
-/* choice NULL: there was none. */
+/* Frees the choice; NULL: there was none. */
 void dt_cli_auto_end(struct DtAutoChoice *choice);
 
 /* variant.c: how the program is lowered, as the command line says. */

@@ -10,7 +10,8 @@
 
 enum { MAX_SOURCE = 4 << 20 };
 
-/* --emit=ast: as far as the file can be read; needs neither includes nor the library. */
+/* Prints the syntax tree of the file alone, as far as it parses; needs neither includes nor the
+ * library. */
 static int emit_ast(DtCli *cli, const char *path)
 {
     char *source;
@@ -46,7 +47,7 @@ static DtProgram *lower(DtCli *cli, const char *path)
     return dt_diag_errors(cli->diags) ? NULL : program;
 }
 
-/* Output that needs no passes. */
+/* Prints the outputs that need no passes: the table of parameters, and the lowered program. */
 static int print_program(const DtCli *cli, const DtProgram *program)
 {
     DtText text = {0};
@@ -63,8 +64,8 @@ static int print_program(const DtCli *cli, const DtProgram *program)
     return code;
 }
 
-/* Several layouts, and none is chosen: --check then checks their lines, but not whether they
- * compile. */
+/* Whether the program has several layouts and none is chosen. --check then checks their lines, but
+ * not whether they compile. */
 static bool is_open(const DtCli *cli, const DtProgram *program)
 {
     return program->parallels.n > 1 && !program->parallel && !cli->parallel;
@@ -80,8 +81,8 @@ static bool wants_passes(const DtCli *cli, const DtProgram *program)
     return !cli->params && !cli->emit && program->train && !is_open(cli, program);
 }
 
-/* The program, with the layout that it leaves open chosen if one is needed; NULL after a
- * message. */
+/* Lowers the program, and lets `auto` choose the layout if the program leaves it open and the
+ * output needs one. NULL after a message. */
 static DtProgram *complete(DtCli *cli, const char *path, struct DtAutoChoice **ret_choice,
                            int *ret_code)
 {

@@ -179,7 +179,7 @@ static DtCostDtype dtype_of(uint32_t dtype)
     return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
 }
 
-/* The work of an instruction; false: it is neither a product nor a kernel. */
+/* Fills in the work of an instruction; false: it is neither a product nor a kernel. */
 static bool timing_of(const DtPlan *plan, const DtPlanInst *inst, DtTiming *ret_timing)
 {
     *ret_timing = (DtTiming){.is_product = inst->kind == DT_INST_GEMM};
@@ -280,7 +280,7 @@ static void weigh(Measured *m)
         m->timings.at[i].weight = m->runs.at[i] * m->timings.at[i].seconds / all;
 }
 
-/* Takes shorter times from another run of the same plan. */
+/* Lowers each measured time to that of another run of the same plan, where that is shorter. */
 static void take_shorter(Measured *m, const Measured *other)
 {
     for (uint32_t i = 0; i < m->timings.n && i < other->timings.n; i++)
@@ -289,8 +289,8 @@ static void take_shorter(Measured *m, const Measured *other)
     m->read = fmin(m->read, other->read);
 }
 
-/* Runs the plan several times, since other work of the machine disturbs single runs. */
-/* A plan that is only timed holds no program that dtrun could prove it against. */
+/* Runs the plan RUNS times and keeps the shortest times, since other work of the machine disturbs
+ * single runs. A plan that is only timed has no program to prove it against (--unproved). */
 static DtStatus run_and_read(const DtCalibrator *c, const char *plan, Measured *m)
 {
     DtArena *arena = c->cli->arena;
@@ -334,7 +334,8 @@ static DtStatus measure(const DtCalibrator *c, const Size *size, Measured *m, Ti
 
 /* ---- the block ---- */
 
-/* Time of all products and kernels of a size, as measured and as the device file predicts. */
+/* Prints the time of all products and kernels of a size, as measured and as the device file
+ * predicts. */
 static void compare(const DtDevice *device, const Measured *m, bool is_check)
 {
     const DtCostModel model = {.device = device};
@@ -352,7 +353,7 @@ static void compare(const DtDevice *device, const Measured *m, bool is_check)
             dt_people_seconds(says, predicted), 100 * (predicted / measured - 1));
 }
 
-/* Bytes; 0: the system does not say. */
+/* Returns the bytes of this processor's second-level cache; 0: the system does not say. */
 static double second_cache(void)
 {
 #ifdef _SC_LEVEL2_CACHE_SIZE

@@ -68,7 +68,8 @@ static int print_proof(const Prove *p)
 
 /* ---- against a program ---- */
 
-/* Where two texts begin to differ: a line of each. */
+/* Fails with a message that shows the first line in which two texts differ, of the plan and of the
+ * program. */
 static int differ(const DtCli *cli, const char *what, const char *plan, const char *program)
 {
     const char *have = plan, *want = program;
@@ -89,15 +90,15 @@ static bool same_bytes(const DtPlan *a, uint64_t at, uint64_t len, const DtPlan 
     return len == b_len && (!len || memcmp(a->blob + at, b->blob + b_at, len) == 0);
 }
 
-/* "PLAN is not a plan of FILE: why" */
+/* Fails with "PLAN is not a plan of FILE: why". */
 static int other(const DtCli *cli, const char *why)
 {
     return dt_cli_fail(DT_EXIT_FAILED, "%s is not a plan of %s: %s", cli->words.at[0], cli->program,
                        why);
 }
 
-/* Whether notes are equal. Nothing else tells which kernel computes which ops, the layout of its
- * operands, and the meaning of its integers. */
+/* Whether both plans have equal notes. Nothing else tells which kernel computes which ops, the
+ * layout of its operands, and the meaning of its integers. */
 static bool same_notes(const DtPlan *a, const DtPlan *b)
 {
     bool same = a->n_notes == b->n_notes && same_bytes(a, a->logical->notes, a->logical->notes_len,
@@ -131,8 +132,8 @@ static bool same_kernels(const DtPlan *a, const DtPlan *b)
     return same;
 }
 
-/* Whether kernels are those of this compiler for their ops, and machine code that of the host
- * compiler for them. */
+/* Compares the kernels of both plans, and the machine code with what the host compiler makes of
+ * them; returns an exit code. */
 static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want)
 {
     if (!same_kernels(have, want))
@@ -170,7 +171,8 @@ static int compare_code(const DtCli *cli, const DtPlan *have, const DtPlan *want
     return code;
 }
 
-/* Equal texts, or equal programs: names and places in FILE may be others. */
+/* Whether the plan's serial program is that of FILE: an equal text, or else a program that is
+ * proved equal, since names and places may differ. */
 static bool is_same(const DtCli *cli, const DtLogicalTexts *have, const char *serial)
 {
     Prove p = {.arena = cli->arena, .texts = *have, .other = serial,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* A line of a source file that was compiled. */
+/* Returns the text of a line of a source file that was compiled, as DtReportSource. */
 static const char *source_line(void *context, const char *path, uint32_t line)
 {
     const DtDiags *diags = context;
@@ -98,7 +98,7 @@ int dt_cli_check_report(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-/* A plan; not DT_EXIT_OK after a message. */
+/* Reads the plan at path; returns DT_EXIT_OK, or another code after a message. */
 static int read_plan(const char *path, DtPlanFile *ret_file)
 {
     const size_t len = strlen(path);

@@ -72,8 +72,8 @@ static void print_machine(const DtJudgeMachine *judged, DtText *ret_text)
                        judged->vague);
 }
 
-/* The layout is right. So a difference now is an error of code generation, the host compiler, or
- * the runtime. */
+/* Runs the compiled plan on real ranks and compares. The layout is proved before, so a difference
+ * is an error of code generation, the host compiler, or the runtime. */
 static int verify_machine(DtCli *cli, const DtJudgeProgram *task, const DtJudgement *judgement)
 {
     DtCliMachine machine;

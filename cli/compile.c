@@ -65,7 +65,8 @@ static bool wants_print(const DtCli *cli, const char *pass)
     return false;
 }
 
-/* Operations of a step: the sum over its losses, or the mean if they take turns. */
+/* Returns the operations of a step: the sum over its losses, each weighted by how often it is
+ * minimised (1 / every). */
 static double step_flops(const DtTrainConfig *train, const DtModule *module)
 {
     double flops = 0;
@@ -129,7 +130,8 @@ static int check_pass_names(const DtCli *cli)
     return DT_EXIT_OK;
 }
 
-/* In its own arena: arenas of others are not thread-safe. */
+/* Proves that the placed program computes the serial one, in a thread. It uses an arena of its own,
+ * since arenas are not thread-safe. */
 static void prove(Proof *proof)
 {
     DtArena *arena = dt_arena_new();
@@ -229,7 +231,7 @@ static bool writes_plan(const DtCli *cli)
     return cli->against || (cli->output && !cli->emit) || cli->report || cli->emit >= DT_EMIT_PLAN;
 }
 
-/* A plan that was made with --no-kernels has kernels as text only. */
+/* Whether the plan has machine code; --no-kernels leaves kernels as text only. */
 static bool holds_code(const DtPlan *plan)
 {
     bool any = false;
@@ -267,7 +269,8 @@ static int choose_target(DtCli *cli, const DtProgram *program)
         lacks);
 }
 
-/* Where code for GPUs cannot be made. */
+/* Returns the end of a message about code that cannot be made here: for GPUs the other targets to
+ * use, else "". */
 static const char *other_target(const DtCli *cli)
 {
     static const char said[] =
@@ -275,7 +278,7 @@ static const char *other_target(const DtCli *cli)
     return dt_target_is_cpu(cli->target) ? "" : said;
 }
 
-/* C, and the steps on real ranks of --verify, are the processor's. */
+/* Refuses options that a plan for GPUs cannot have; returns an exit code. */
 static int check_cuda(const DtCli *cli)
 {
     if (cli->emit == DT_EMIT_C)
@@ -301,7 +304,8 @@ static bool is_for_gpus(const DtCli *cli)
            !strncmp(cli->target, "compute_", 8);
 }
 
-/* The nearest target; for a GPU one whose code runs on it. */
+/* Returns the target that a misspelt --target most likely means: the nearest name or, for a GPU,
+ * the one whose code runs there; NULL: none. */
 static const char *meant(const DtCli *cli, const char *const *names, uint32_t n)
 {
     int capability;
@@ -359,7 +363,7 @@ static int check_target(const DtCli *cli)
     return no_target(cli, names, n);
 }
 
-/* All source texts, in order of reading. */
+/* Returns a digest of all source texts in the order in which they were read. */
 static uint64_t source_digest(const DtDiags *diags)
 {
     uint64_t digest = 0;
@@ -430,7 +434,7 @@ static int certify_plan(DtCli *cli, const DtPlan *plan, const Proof *proof)
     return code;
 }
 
-/* Writes the plan again, with the predicted time of a step on its device. */
+/* Builds the plan's bytes again, with the predicted time of a step on its device (section PRED). */
 static void add_prediction(const DtCli *cli, const DtPlan *plan, const DtCostModel *model,
                            DtPlanBuilder *builder, uint8_t **bytes, size_t *len)
 {
@@ -455,7 +459,8 @@ static bool says_device(const DtCostModel *model)
     return model->device->is_gpu || strcmp(model->device->name, "cpu") != 0;
 }
 
-/* The one result that was asked for: the kernels, the plan as text, a report, or the plan. */
+/* Writes the one result that was requested: the kernels, the plan as text, a report, or the plan
+ * file. */
 static int write_results(DtCli *cli, const DtProgram *program, const char *path,
                          DtPlanBuilder *builder, const DtText *c_text, const Proof *proof)
 {
@@ -533,7 +538,8 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
     }
 }
 
-/* --verify proves the plan that would be written. A program that is not trained has none. */
+/* Prints that there is no plan to prove: --verify proves the plan that would be written, and a
+ * program that is not trained has none. */
 static int says_no_plan(void)
 {
     DtText text = {0};

@@ -169,14 +169,16 @@ static void add(Lines *lines, const char *text, DtSpan old)
         lines->at[lines->n++] = (Line){text, old};
 }
 
-/* The type of the input of samples; its first axis counts them. */
+/* Returns the type of the first input of the training data, whose first axis counts samples; NULL:
+ * no training. */
 static const DtType *sample_type(const DtProgram *program)
 {
     const DtTrainConfig *train = program->train;
     return train && train->readers.n ? train->readers.at[0].types[0] : NULL;
 }
 
-/* The general line that splits samples. */
+/* Returns the `shard` line of the layout that splits samples everywhere (not at one place); NULL:
+ * none. */
 static const DtShard *sample_line(const DtProgram *program)
 {
     const DtParallelConfig *p = program->parallel;
@@ -196,8 +198,8 @@ static const char *join(DtArena *arena, const char *const *names, uint32_t n)
     return list;
 }
 
-/* Levels above the present one, over the mesh axes that a `zero` line names already, or else over
- * those that split samples. */
+/* Returns lines `zero` with levels above the present one, over the mesh axes that a `zero` line
+ * names already, or else over those that split samples. */
 static Lines zero_lines(const Changes *c)
 {
     const DtParallelConfig *p = c->program->parallel;
@@ -213,7 +215,8 @@ static Lines zero_lines(const Changes *c)
     return lines;
 }
 
-/* Twice, four times, ... as many micro-batches, as long as samples divide. */
+/* Returns lines that make twice, four times, ... as many micro-batches, as long as the samples
+ * divide. */
 static Lines micro_lines(const Changes *c)
 {
     const DtParallelConfig *p = c->program->parallel;
@@ -231,7 +234,7 @@ static Lines micro_lines(const Changes *c)
     return lines;
 }
 
-/* The source line that decides which values the loop keeps. */
+/* Returns the span of the layout's line that decides which values the loop keeps. */
 static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
 {
     for (uint32_t i = 0; i < p->remats.n; i++) {
@@ -242,8 +245,8 @@ static DtSpan remat_line(const DtParallelConfig *p, const char *loop)
     return (DtSpan){0};
 }
 
-/* `remat` of each loop that saves values for its backward loop: only the inputs of an iteration are
- * kept. */
+/* Returns a line `remat` for each loop that saves values for its backward loop; with it only the
+ * inputs of an iteration are kept. */
 static Lines remat_lines(const Changes *c)
 {
     Lines lines = {.n = 0};
@@ -335,7 +338,7 @@ static int by_bytes(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* The edit: which line to write where. */
+/* An edit of the source: the text that is written at, or over, this span. */
 typedef struct Edit { DtSpan span; const char *text; } Edit;
 
 static int by_place(const void *a, const void *b)
@@ -346,7 +349,8 @@ static int by_place(const void *a, const void *b)
     return x->span.lo < y->span.lo ? -1 : x->span.lo > y->span.lo;
 }
 
-/* Edits of the text in order. New lines precede the mesh; others replace the old lines. */
+/* Lists the edits of a change in the order of the text. Lines without an old one are written before
+ * the mesh; the others replace their old line. */
 static uint32_t edits_of(DtArena *arena, const Change *change, DtSpan mesh, Edit *ret_edits)
 {
     const char *front = "";
@@ -363,7 +367,8 @@ static uint32_t edits_of(DtArena *arena, const Change *change, DtSpan mesh, Edit
     return n;
 }
 
-/* Merges edits of the same source line: the line is shown once, with all of them. */
+/* Merges edits of one source line, so that it is shown once with all of them; returns how many
+ * edits remain. */
 static uint32_t join_edits(const Changes *c, uint32_t n, Edit *edits)
 {
     uint32_t kept = 0;
@@ -397,8 +402,8 @@ static void fix(const Changes *c, const Change *change, DtDiag *diag)
         dt_diag_fix(diag, edits[i].span, edits[i].text, "and with it");
 }
 
-/* Suggestions where no line helps: another layout, if the present one is not chosen by `auto`,
- * or more devices. */
+/* Suggests what helps where no line does: the layout that `auto` finds, if it did not choose the
+ * present one, or more devices. */
 static void help_by_auto(const Changes *c, DtDiag *diag)
 {
     DtAutoWould would;
@@ -420,7 +425,8 @@ static void help_by_auto(const Changes *c, DtDiag *diag)
     }
 }
 
-/* The first that fits as text to write; then others that were tried, or the best of them. */
+/* Adds the first change that fits as a fix, then lists other changes that were tried, or the best
+ * of them if none fits. */
 static void help(const Changes *c, DtDiag *diag)
 {
     char buf[32];

@@ -7,8 +7,8 @@
 #include "cost/cost.h"
 #include "plan/plan.h"
 
-/* The devices of its cluster, or this machine's processors without one; false: the library knows
- * none. */
+/* Sets ret_model to the devices of the program's cluster, or to this machine's processors without
+ * one; false: the library knows no such device. */
 bool dt_fit_model(const DtProgram *program, DtCostModel *ret_model);
 
 /* The target for its kernels: "cpu" without a cluster, "sm_90a,sm_80" with nodes of two kinds. */

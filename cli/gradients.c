@@ -30,14 +30,15 @@ static const double most_work = 2e6; /* products in double precision, for one fu
 
 /* ---- functions that boxes decide ---- */
 
-/* Few digits: results of such numbers are not rounded, in any order of evaluation. */
+/* Whether x has so few binary digits that sums and products of such numbers are exact in any
+ * order. */
 static bool is_round(double x)
 {
     return isinf(x) || (fabs(x) < 0x1p20 && x * 0x1p10 == floor(x * 0x1p10));
 }
 
-/* Whether residues obey all laws of an op of floats: exponentials of sums and products, quotients,
- * sums. */
+/* Whether random evaluation over residues (a finite field) obeys all laws of an op of floats: sums,
+ * products, quotients, exponentials. Rounding, comparisons and maxima do not. */
 static bool is_algebraic(const DtOp *op)
 {
     const bool floats = op->n_in && dt_dtype_is_float(op->in[0]->type->dtype);
@@ -79,8 +80,8 @@ static bool has_exp(const DtFunc *func)
     return has;
 }
 
-/* Whether func has only such ops, and no exponential of a value that contains one. hot: by value,
- * whether it contains one. */
+/* Whether func has only ops that residues evaluate exactly (is_algebraic), and no exponential of a
+ * value that contains an exponential. hot: by value id, whether it contains one. */
 static bool is_exact(DtArena *arena, const DtFunc *func, bool hot_inputs)
 {
     bool *hot = DT_NEW_ARRAY(arena, bool, func->n_values + 1);
@@ -123,9 +124,9 @@ static bool is_zero(const DtValue *value)
 
 static bool is_float(const DtValue *value) { return dt_dtype_is_float(value->type->dtype); }
 
-/* A function of func's operands and the cotangents of its float results: the cotangents of its
- * float inputs by func->bwd, without those that the custom gradient gives as constant 0. bwd NULL:
- * all are zero. */
+/* Returns a new function of func's operands and the cotangents of its float results. It computes
+ * the cotangents of float inputs by bwd, except those that the custom gradient gives as constant 0;
+ * bwd NULL: zeros. */
 static const DtFunc *side_of(DtCli *cli, const DtFunc *func, const DtFunc *bwd, const char *name)
 {
     const DtFunc *stated = func->gradient->func;
@@ -216,8 +217,8 @@ static bool is_same_op(const DtOp *x, const DtOp *y)
     return same;
 }
 
-/* Whether both were lowered from the same text with equal types and ops: training and prediction
- * each have a copy. */
+/* Whether both functions were lowered from the same text with equal types and ops, as training and
+ * prediction each have a copy. */
 static bool is_twin(const DtFunc *x, const DtFunc *y)
 {
     bool same = same_span(x->span, y->span) && x->inputs.n == y->inputs.n && x->ops.n == y->ops.n &&
@@ -230,7 +231,8 @@ static bool is_twin(const DtFunc *x, const DtFunc *y)
     return same && (!x->gradient || is_twin(x->gradient->func, y->gradient->func));
 }
 
-/* Whether a function before number i is such a copy of it. */
+/* Whether a function before number i is a copy of it (is_twin), so that it has been checked
+ * already. */
 static bool is_known_function(const DtModule *module, uint32_t i)
 {
     bool known = false;

@@ -99,7 +99,8 @@ static double decode(uint32_t dtype, const char *from)
     }
 }
 
-/* The program's store that a tensor of the plan is, by kind, path and extents; NULL: none. */
+/* Returns the store of the serial program that a tensor of the plan is, found by kind, path and
+ * extents; NULL: none. */
 static const DtStore *store_of(const Run *run, const DtTrialTensor *tensor)
 {
     const DtModule *serial = run->trial->serial;
@@ -142,7 +143,7 @@ static bool fill(DtCliMachine *machine, Run *run)
     return true;
 }
 
-/* A piece of memory with a descriptor; bytes NULL: zeros. */
+/* Returns a descriptor of new memory with these bytes (NULL: zeros), or -1. */
 static int memory_with(const char *name, const void *bytes, uint64_t len)
 {
     const int fd = memfd_create(name, MFD_CLOEXEC);
@@ -216,7 +217,8 @@ const char *dt_cli_dtrun(DtArena *arena)
     return path && access(path, X_OK) == 0 ? path : NULL;
 }
 
-/* Its exit code, 128 and more: the signal that ended it; -1: it could not be started. */
+/* Runs dtrun on the plan and the trial. Returns its exit code, 128 and more for the signal that
+ * ended it, or -1 if it could not be started. */
 static int run_dtrun(const Run *run, const char *path)
 {
     extern char **environ;
@@ -255,7 +257,7 @@ static int run_dtrun(const Run *run, const char *path)
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
 }
 
-/* Its output, without the name before it. */
+/* Returns what dtrun printed, without "dtrun: " before it. */
 static const char *said(const Run *run)
 {
     char text[2000];
@@ -272,7 +274,7 @@ static const char *said(const Run *run)
 
 /* ---- the results of the ranks ---- */
 
-/* "parameter `w`", element 12 */
+/* Names the value whose copies differ between ranks, such as "parameter `w`, element 12". */
 static const char *copies_of(const Run *run, const DtTrialCopies *copies)
 {
     if (copies->tensor < 0 || (uint64_t)copies->tensor >= run->layout.n) {
@@ -372,7 +374,8 @@ static bool collect(DtCliMachine *machine, Run *run)
     return true;
 }
 
-/* Whether this machine cannot run the plan although the plan may be right: no step began. */
+/* Whether dtrun failed because this machine cannot run the plan, which may still be right: it ended
+ * with such a code before a step began. */
 static bool is_lack(const Run *run, int code)
 {
     return !run->memory->began && (code == DT_EXIT_USAGE || code == DT_EXIT_DOES_NOT_FIT ||
@@ -404,7 +407,8 @@ static bool run_plan(DtCliMachine *machine, Run *run, const uint8_t *bytes, size
 
 /* ---- checkpoints ---- */
 
-/* Each run has a folder of its own there; one that resumes has that of the run before it. */
+/* Returns the folder of the trial's checkpoints, or NULL if it has none. Each trial that saves gets
+ * a new folder; one that resumes has that of the trial before. */
 static const char *folder_of(DtCliMachine *machine, const DtJudgeTrial *trial)
 {
     bool saves = false;
@@ -427,7 +431,8 @@ static DtStatus write_file(const Run *run, const DtJudgeFile *file, const char *
     return dt_file_write(path, bytes, (size_t)(file->n * size));
 }
 
-/* Held-out data are in the trial's files, all other data synthetic. */
+/* Writes the trial's held-out data to files and redirects the plan's sources there; all other data
+ * is synthetic. */
 static bool redirect(DtCliMachine *machine, Run *run)
 {
     const DtJudgeTrial *trial = run->trial;
@@ -482,7 +487,8 @@ static bool take_two(DtArena *arena, DtLowerOptions *options)
     return true;
 }
 
-/* NULL: the program has no such layout. */
+/* Returns the options that lower the program for this image; NULL: the program has no such
+ * layout. */
 static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *options, Image image)
 {
     DtLowerOptions *changed = DT_NEW(arena, DtLowerOptions);
@@ -498,7 +504,7 @@ static const DtLowerOptions *options_of(DtArena *arena, const DtLowerOptions *op
     return changed;
 }
 
-/* Compiles the plan, unless that was done before. */
+/* Compiles the image's plan unless that was done before; false: there is none. */
 static bool has_image(DtCliMachine *machine, const DtLowerOptions *options, Image which)
 {
     DtCliImage *image = &machine->images[which];
@@ -509,7 +515,8 @@ static bool has_image(DtCliMachine *machine, const DtLowerOptions *options, Imag
                               which == OF_TWO || which == OF_ONE, &image->plan, &image->len);
 }
 
-/* The layout that resumes a checkpoint. */
+/* The layout, other than the program's own, that resumes its checkpoint: two ranks that share the
+ * samples, or one rank if the program does not compile for two. */
 static Image choose_other(DtCliMachine *machine, const DtLowerOptions *options)
 {
     if (!machine->has_no_other && has_image(machine, options, OF_TWO))

@@ -15,14 +15,15 @@ typedef struct DtCliImage {
 typedef struct DtCliMachine {
     DtJudgeRunner runner; /* first */
     DtCli *cli;
-    const char *why_not;  /* it was not run; or NULL */
-    const char *wrong;    /* it was, and failed; or NULL */
-    /* of the program's layout, of another one of two ranks, of one rank alone, with files */
+    const char *why_not;  /* why the plan was not run; NULL: it was */
+    const char *wrong;    /* why the run failed; NULL: it did not */
+    /* plans of the program's layout, of two ranks that share samples, of one rank alone, and with
+     * files of data */
     DtCliImage images[4];
     bool has_no_other;    /* the program does not allow the layout of two ranks */
     DtCliScratch scratch; /* for checkpoints */
-    uint32_t saves;       /* runs that save */
-    bool interprets;      /* kernels of the other layouts, instead of compiling them */
+    uint32_t saves;       /* number of trials so far that save a checkpoint */
+    bool interprets;      /* interprets kernels of the other layouts instead of compiling them */
     DT_VEC(struct Run *) runs;
 } DtCliMachine;
 

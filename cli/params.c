@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <string.h>
 
-/* 124,439,808 */
+/* Writes n with commas between groups of three digits, such as 124,439,808. */
 static const char *grouped(char ret_buf[32], int64_t n)
 {
     char digits[32];
@@ -68,7 +68,7 @@ static void add_row(const DtStore *store, bool live, size_t path_width, size_t s
     dt_text_free(&shape);
 }
 
-/* Rows of one kind; returns the sum of their elements. */
+/* Adds a row for each store of that kind; returns the sum of their elements. */
 static int64_t add_rows(const DtModule *module, const bool *live, DtStoreKind kind, DtText *text)
 {
     size_t path_width = widest(module, false), shape_width = widest(module, true);

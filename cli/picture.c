@@ -11,7 +11,8 @@
 
 enum { MOST_SLICES = 1 << 22 };
 
-/* The pieces that the simulation ran, as the time line of the schedule. */
+/* Fills ret_line with the pieces that the simulation ran: the picture's time line of the
+ * schedule. */
 static void read_slices(DtArena *arena, const DtSummary *s, const DtPipelineSchedule *pipeline,
                         DtTimeline *ret_line)
 {
@@ -46,7 +47,7 @@ static void read_slices(DtArena *arena, const DtSummary *s, const DtPipelineSche
     ret_line->bubble = longest > 0 ? 1 - busy / (longest * n) : 0;
 }
 
-/* "--window=A..B" of the pipeline's micro-batches. */
+/* Reads --window=A..B, the micro-batches of the pipeline that are drawn; returns an exit code. */
 static int read_window(const DtCli *cli, const DtPipelineSchedule *pipeline, DtPicture *picture)
 {
     const char *window = cli->window;

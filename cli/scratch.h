@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 typedef struct DtCliScratch {
-    const char *path; /* NULL: none could be made */
+    const char *path; /* NULL: no folder could be made */
     int lifeline;     /* the guard removes the folder once nobody has this open */
     pid_t guard;
 } DtCliScratch;

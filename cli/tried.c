@@ -14,7 +14,8 @@
 
 static const double most_work = 2e7; /* elements and products in double precision */
 
-/* The same function in a program with other dims, if it has blocks there too; or NULL. */
+/* Returns the function of the same name in a program with other dims, if both or neither of them
+ * loop over blocks; or NULL. */
 static const DtFunc *find(const DtProgram *program, const DtFunc *func)
 {
     for (uint32_t i = 0; program && i < program->module->funcs.n; i++) {
@@ -33,7 +34,7 @@ static const DtFunc *lowered(DtArena *arena, const DtLowerOptions *options, cons
     return dt_diag_errors(diags) ? NULL : find(program, func);
 }
 
-/* Gives the dim the smallest of a few numbers with which the program still has the function. */
+/* Sets the dim to the smallest of a few numbers with which the program still has the function. */
 static void shrink(const DtLowerOptions *options, DtOption *dim, int64_t extent, const DtFunc *func)
 {
     static const char *const tries[] = {"2", "3", "4", "6", "8", "12", "16", "24", "32", "48", "64",
@@ -50,7 +51,8 @@ static void shrink(const DtLowerOptions *options, DtOption *dim, int64_t extent,
         dim->value = before;
 }
 
-/* In a smaller program, of one rank; NULL if the program cannot be made so. */
+/* Returns the function as it is in a smaller program of one rank; NULL if the program cannot be
+ * made smaller. */
 static const DtFunc *smaller(DtCli *cli, const DtFunc *func, const char *path)
 {
     DtLowerOptions options = dt_cli_lowering(cli, path);

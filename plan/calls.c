@@ -43,7 +43,8 @@ static DtHostCall call_of(DtArena *arena, const DtPlan *plan, const DtPlanInst *
     return call;
 }
 
-/* Whether the same arguments of two calls overlap, at the same distances. */
+/* Whether the arguments of the instruction overlap as those of the call do: the same pairs, at the
+ * same distances. */
 static bool same_way(const DtPlan *plan, const DtHostCall *call, const DtPlanInst *inst)
 {
     const DtPlanArg *args = &plan->args[inst->first_arg];

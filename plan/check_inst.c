@@ -54,8 +54,8 @@ static bool arg_range(const CheckInst *at, uint32_t index, CheckWide *ret_range)
     return true;
 }
 
-/* The runtime adds up an address in 64 bits. No partial sum overflows if the whole range fits in 63
- * bits, and each term alone does, which is checked here. */
+/* Whether no term of the address can overflow, which the runtime adds up in 64 bits. If each term
+ * alone is small and the whole range fits in 63 bits, no partial sum overflows either. */
 static bool terms_fit(const CheckInst *at, uint32_t index)
 {
     const DtPlanArg *arg = &at->check->plan->args[index];
@@ -271,7 +271,8 @@ static bool check_message(const CheckInst *at)
            check_integer(at, 1, &tag);
 }
 
-/* The number of bytes from a buffer's start to the end of its last block. */
+/* Returns the number of bytes from a buffer's start to the end of its last block, for the member
+ * whose blocks are last. */
 static DtWide blocks_reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
                            const int64_t *coords, int64_t unit)
 {

@@ -20,7 +20,8 @@ static bool is_same(const DtPlanArg *a, const DtPlanArg *b)
            memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
 }
 
-/* Whether the instruction has the same argument; written: as one that it writes. */
+/* Whether one of the instruction's arguments is equal to arg; written: only among those that it
+ * writes. */
 static bool has_arg(const DtPlan *plan, const DtPlanInst *inst, const DtPlanArg *arg, bool written)
 {
     for (uint32_t i = 0; i < inst->n_args; i++) {
@@ -31,7 +32,9 @@ static bool has_arg(const DtPlan *plan, const DtPlanInst *inst, const DtPlanArg 
     return false;
 }
 
-/* Whether instruction number `number` of the body may touch the argument. */
+/* Whether instruction number `number` of a second form may access the argument: an address of
+ * the product itself, or memory of arena INSTEAD that it writes or that an earlier instruction
+ * wrote. */
 static bool may_touch(const DtPlan *plan, const DtPlanInst *product, const DtPlanBody *body,
                       uint32_t number, const DtPlanArg *arg)
 {

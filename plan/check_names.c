@@ -9,7 +9,7 @@
 
 #define MOST_NAMES (1 << 22) /* tensors that one record stands for */
 
-/* The check, and the first record that is wrong. */
+/* A check in progress, and the tag and index of the first record that is wrong. */
 typedef struct Names {
     const DtPlan *plan;
     const char *tag;
@@ -52,7 +52,8 @@ static bool check_rules(Names *check)
     return true;
 }
 
-/* Elements of axes from..to - 1, or -1. */
+/* Returns the number of elements of axes from .. to - 1; -1 if it is too large or an extent is
+ * below 1. */
 static int64_t elements(const DtPlanFileTensor *tensor, uint32_t from, uint32_t to)
 {
     int64_t n = 1;

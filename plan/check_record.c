@@ -172,7 +172,7 @@ static bool check_axes(Check *check)
     return true;
 }
 
-/* Bytes of the arena on that stage; -1: on the one with the fewest. */
+/* Returns the bytes of the arena on that stage; for stage -1 on the stage with the fewest. */
 static int64_t arena_bytes(const DtPlan *plan, uint32_t arena, int32_t stage)
 {
     int64_t least = INT64_MAX;
@@ -217,7 +217,7 @@ static bool check_blocks(Check *check)
     return true;
 }
 
-/* Whether bytes at offset are inside the arena, aligned to dtype. */
+/* Checks that bytes at this offset are inside of the arena on the stage, aligned to dtype. */
 static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t arena,
                         int32_t stage, int64_t offset, int64_t bytes, uint32_t dtype)
 {
@@ -238,7 +238,8 @@ bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
     return dt_plan_name(dt_plan_str(plan, name)).run == DT_PLAN_PREDICT;
 }
 
-/* Whether every run allocates the memory; the arena is valid. */
+/* Checks that every run allocates the memory, not only one that predicts or that takes second
+ * forms; the arena is valid. */
 static bool is_always(Check *check, const char *tag, uint32_t index, uint32_t arena)
 {
     const uint32_t kind = check->plan->arenas[arena].kind;
@@ -266,7 +267,7 @@ static bool check_tensor(Check *check, const char *tag, uint32_t index, uint32_t
     return check_place(check, tag, index, arena, stage, offset, bytes, dtype);
 }
 
-/* Spans are optional as a whole: in a plan without any, records refer to span 0. */
+/* Checks the number of a span. 0 is always right: a plan may have no spans at all. */
 static bool check_span(Check *check, const char *tag, uint32_t index, uint32_t span)
 {
     if (span == 0 || span < check->plan->n_spans)
@@ -295,7 +296,7 @@ static bool check_channels(Check *check)
     return true;
 }
 
-/* The bytes of one bucket with this record; false: the record is impossible. */
+/* Checks the PACK record of a store, and sets ret_bytes to the bytes of one whole bucket. */
 static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, DtWide *ret_bytes)
 {
     const DtPlan *plan = check->plan;
@@ -323,7 +324,8 @@ static bool check_pack(Check *check, uint32_t index, const DtPlanStore *store, D
     return true;
 }
 
-/* The same as check_tensor, for a store in a bucket. */
+/* Checks a store in a bucket like check_tensor: its axes exist, and its bytes are those of the
+ * bucket (a gradient may hold all blocks), inside of the arena. */
 static bool check_packed(Check *check, uint32_t index, const DtPlanStore *store)
 {
     const DtPlan *plan = check->plan;

@@ -23,11 +23,11 @@ typedef struct Leaves {
     int64_t slots;
 } Leaves;
 
-/* The bodies that one stage runs. */
+/* What the check knows of one stage: the bodies that it runs, and the items visited. */
 typedef struct Stage {
     uint32_t number;
     CheckHull *hulls; /* by body */
-    uint32_t *list;   /* by body: it runs */
+    uint32_t *list;   /* numbers of the bodies that it runs */
     uint32_t n;
     int64_t items; /* items visited so far, on all stages */
     Leaves *leaves; /* what is known of entries that were walked, by number */
@@ -81,7 +81,8 @@ static CheckRange hull_of(CheckRange a, CheckRange b)
     return (CheckRange){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
-/* After items that may have run or not: registers may be 0, and the ring's slot smaller. */
+/* Widens the ranges of registers after items that may have run or not: registers of their loops may
+ * be 0, and the ring's slot any below `slots`. */
 static void leave(Nest *nest, uint32_t looped, int64_t slots)
 {
     for (uint32_t r = 0; r < DT_PLAN_REGS; r++)
@@ -92,9 +93,9 @@ static void leave(Nest *nest, uint32_t looped, int64_t slots)
             hull_of(nest->reg[DT_PLAN_REG_RINGBUF], (CheckRange){0, slots - 1});
 }
 
-/* The registers, other than the ring's, that are set by items from the LOOP at index up to its END.
- * The ranges of the ring's register, and of those of inner loops, become those of all iterations. A
- * missing END is found later. */
+/* Returns the bits of the registers, other than the ring's, that items set from the LOOP at index
+ * up to its END. The ranges of the ring's register, and of those of inner loops, become those of
+ * all iterations. A missing END is found later. */
 static uint32_t set_within(const DtPlan *plan, uint32_t index, Nest *nest, const Stage *stage)
 {
     uint32_t bits = 0, end = nest->end;

@@ -459,10 +459,12 @@ typedef struct DtPlanObjective {
 
 /* METR: scalars and tensors that the runtime reads after an entry ran. */
 typedef struct DtPlanMetric {
-    DtPlanStr name, entry;  /* for example "loss" of "step"; outputs of "predict": "gpt2.0" */
+    /* name and the entry after which it is read: "loss" of "step". Results of "predict" are named
+     * MODEL.NUMBER: "gpt2.0" */
+    DtPlanStr name, entry;
     uint32_t arena, dtype, first_axis, n_axes;
     int64_t offset, bytes;
-    int32_t stage;          /* memory in which it can be read */
+    int32_t stage;          /* the stage in whose memory it can be read; -1: any stage */
     uint32_t reserved;
 } DtPlanMetric;
 
@@ -565,7 +567,7 @@ typedef struct DtPlanLogical {
     uint64_t programs, programs_len, notes, notes_len;
     uint64_t code[4];
 } DtPlanLogical;
-/* position in the section of notes */
+/* NOTE: position and length in the section's notes, in bytes */
 typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
 
 #define DT_PLAN_SECTIONS(X)                                                                        \

@@ -60,7 +60,7 @@ static bool take(Reader *reader, char c)
     return true;
 }
 
-/* The characters up to a separator, as a C string. */
+/* Takes the characters up to a separator, and returns them as a C string. */
 static const char *take_word(Reader *reader)
 {
     const char *first = reader->line;

@@ -39,7 +39,8 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
     return DT_OK;
 }
 
-/* from: the end of the table of sections. */
+/* Checks that a section has the expected version and record size and is inside of the file. from:
+ * the end of the table of sections. */
 static DtStatus check_section(const uint8_t *bytes, size_t from, size_t len,
                               const DtPlanSection *section, uint32_t record_size)
 {

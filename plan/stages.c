@@ -26,7 +26,8 @@ static uint64_t count_stores(const DtPlan *plan)
     return n;
 }
 
-/* Expands the axes of a store to all of its stages; stores of the same stages share them. */
+/* Copies the axes of a store for all of its stages to `to`, unless another store of the same stages
+ * has done so; returns the number of the first one. */
 static uint32_t axes_of(Stages *s, const DtPlanStore *store, DtPlanAxis *to)
 {
     if (store->n_axes == 0)
@@ -45,7 +46,7 @@ static uint32_t axes_of(Stages *s, const DtPlanStore *store, DtPlanAxis *to)
     return known->at;
 }
 
-/* The most records: no two stores share axes. */
+/* Returns the most axis records that can result: no two stores share axes. */
 static uint64_t count_axes(const DtPlan *plan)
 {
     uint64_t n = plan->n_axes;

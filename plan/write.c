@@ -20,7 +20,7 @@ typedef struct Writer {
     uint32_t *slots, n_slots, n_used;
 } Writer;
 
-/* A copy of n bytes with room for twice ret_cap, which becomes that. */
+/* Doubles *ret_cap, and returns a copy of n bytes with that much room. */
 static void *grow(DtArena *arena, const void *bytes, uint32_t n, uint32_t *ret_cap)
 {
     *ret_cap = *ret_cap < 32 ? 64 : *ret_cap * 2;
@@ -187,7 +187,8 @@ static uint32_t list_parts(const DtPlanBuilder *builder, DtPlanBuilder *renewed,
     return n_parts;
 }
 
-/* Sections that a reader may skip: those for the certificate and for reports. */
+/* Whether a reader must know the section. It may skip those for the certificate, for reports and
+ * for imports. */
 static bool is_critical(const char *tag)
 {
     static const char *const skipped[] = {"LOGI", "NOTE", "SAVE", "PEAK", "ATTN", "DEVC", "PRED",

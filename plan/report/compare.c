@@ -23,8 +23,8 @@ static void add(const Rows *rows, const char *name, People *people, double a, do
     rows->row(rows->context, name, people(x, a), people(y, b), change);
 }
 
-/* The name of the plan's model; or of its file, if the program predicts nothing and so names no
- * model. */
+/* Returns the name of the plan's model, or its file's if the program predicts nothing and so names
+ * no model. */
 static const char *model_of(const DtPlan *plan)
 {
     const char *model = dt_plan_str(plan, plan->meta->model);
@@ -83,7 +83,8 @@ static void add_speed(const Rows *rows, const DtSummary *a, const DtSummary *b)
         add(rows, "money", dt_people_count, hours[0] * a->price, hours[1] * b->price);
 }
 
-/* The mean number of bytes that a rank receives by collectives and messages. */
+/* Returns how many bytes a rank receives in a step by collectives and messages, the mean over
+ * ranks. */
 static double received(const DtSummary *s)
 {
     DtArena *arena = dt_arena_new();

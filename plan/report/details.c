@@ -30,7 +30,7 @@ static bool same_memory(const DtPlan *plan, uint32_t stage, uint32_t other)
     return true;
 }
 
-/* Text such as "stage 3", "stages 3 to 7". */
+/* Appends "stage 3", or "stages 3 to 7". */
 static void add_stages(DtText *text, uint32_t first, uint32_t last)
 {
     if (first == last)
@@ -134,7 +134,7 @@ static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t 
     return next;
 }
 
-/* Text such as ", in pieces 0, 2 to 5": the pieces that contain a loop of this length. */
+/* Appends the pieces that contain a loop of this length, such as ", in pieces 0, 2 to 5". */
 static void add_pieces(const DtPlan *plan, const DtPlanSaved *saved, DtText *text)
 {
     const char *comma = "";
@@ -199,8 +199,8 @@ static bool same_counts(const DtReportEntry *x, const DtReportEntry *y)
            memcmp(x->received, y->received, sizeof x->received) == 0;
 }
 
-/* The last of the consecutive stages whose entries run as much as entry `number`, and which share
- * one table with it; ret_done: by entry, its table is printed. */
+/* Returns the last of the consecutive stages whose entries run as much as entry `number`, which
+ * share one table with it. Marks these entries in ret_done, as their table is printed. */
 static uint32_t join_stages(const DtPlan *plan, uint32_t number, const DtReportEntry *counts,
                             bool *ret_done)
 {
@@ -237,7 +237,7 @@ static void print_entries(const DtPlan *plan, DtText *text)
     free(done);
 }
 
-/* One line of a list to be sorted. */
+/* One line of a list that is sorted by weight: a product or kernel, and how often it runs. */
 typedef struct Line {
     uint32_t ref;
     uint32_t span; /* span of the first instruction */
@@ -270,7 +270,8 @@ static void add_runs(void *context, const DtPlanInst *inst, int64_t runs, double
     line->runs += runs;
 }
 
-/* The runs of each GEMM or kernel in a step and its update. */
+/* Fills ret_lines with each GEMM or kernel, how often it runs in a step and its update, and its
+ * work. Returns how many of them run. */
 static uint32_t gather_lines(const DtPlan *plan, uint32_t kind, uint32_t n, Line *ret_lines)
 {
     Lines lines = {kind, ret_lines};
@@ -299,8 +300,8 @@ void dt_report_place(const DtPlan *plan, uint32_t span, DtText *text)
     dt_text_add(text, "\n");
 }
 
-/* The instructions of a kind by their work, in memory that the caller frees; ret_n: how many of
- * them run. */
+/* Returns the products or kernels sorted by their work, in memory that the caller frees; ret_n: how
+ * many of them run. */
 static Line *list_lines(const DtPlan *plan, DtPlanInstKind kind, uint32_t *ret_n)
 {
     const uint32_t n_records = kind == DT_INST_GEMM ? plan->n_gemms : plan->n_kernels;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the most slices of a step: more than a screen shows at any zoom */
+/* TICKS: the most ticks that the time of a step is divided into, finer than a screen shows at any
+ * zoom */
 static const double TICKS = 1e7;
 
 /* The phase of an entry: "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole

@@ -176,8 +176,8 @@ bool dt_price_op(const DtPlan *plan, const DtPlanInst *inst, DtCostOp *ret_op)
     }
 }
 
-/* The seconds of a product. If it accumulates over micro-batches, a stack may add in a separate
- * kernel. */
+/* Returns the seconds of a product. If it accumulates over micro-batches, a stack (the software
+ * that is priced) may add in a separate kernel. */
 static double product_seconds(const DtCostModel *model, DtCostOp op)
 {
     const DtCostProduct *p = &op.product;
@@ -202,8 +202,8 @@ static DtPrice price_of_op(const DtCostModel *model, const DtPlanInst *inst, con
     return (DtPrice){seconds, copies ? DT_TIME_COPIES : times[op->kind], kinds[op->kind]};
 }
 
-/* The price of a collective, for the bytes of the whole tensor: except for all-reduces, `count` is
- * that of a block. */
+/* Returns the price of a collective for the bytes of the whole tensor; `count` is that of one
+ * block, except for all-reduces. */
 static DtPrice collective(const DtCostModel *model, const DtPlanInst *inst, const DtSpread *spreads)
 {
     const DtSpread spread = spreads[inst->ref];
@@ -293,7 +293,7 @@ static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage
     return p->kinds[stage];
 }
 
-/* The seconds on the slowest of these kinds. */
+/* Returns the price on the slowest of these kinds of nodes. */
 static DtPrice slowest(const Pricer *p, const DtPlanInst *inst, uint32_t kinds)
 {
     DtPrice price = {.seconds = 0};

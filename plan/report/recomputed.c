@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Marks the entry's own instructions: those of loops that count down as backward, all others as
- * forward. */
+/* Marks the entry's own instructions as backward if a loop around them counts down or the entry is
+ * a backward piece, all others as forward. */
 static void mark(const DtPlan *plan, const DtPlanEntry *entry, bool *forward, bool *backward)
 {
     const bool all = dt_plan_name(dt_plan_str(plan, entry->name)).part == DT_PLAN_B;

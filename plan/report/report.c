@@ -24,14 +24,15 @@ static int64_t times_when(const DtPlanSchedule *when, const DtPlanSchedule *loop
            multiples(before < span ? before : span, step);
 }
 
-/* Register 0, the micro-batch of a piece, as the sum of the counters of two loops. known: the
- * register has this form. */
+/* The values of register 0, the micro-batch of a piece, as sums of the counters of two loops.
+ * known: the register has this form. */
 typedef struct Micro {
     bool known;
     DtPlanSchedule by, plus;
 } Micro;
 
-/* A loop whose counter, times step, is the register; false: there is none. */
+/* Finds the loop whose counter is this register, and sets ret_counts to its values times step; step
+ * 0 gives the single value 0. False: no loop counts it. */
 static bool counted(const DtPlanSchedule *const *loops, uint32_t depth, uint32_t reg, int64_t step,
                     DtPlanSchedule *ret_counts)
 {
@@ -67,8 +68,8 @@ static int64_t times_micro(const DtPlanSchedule *when, const Micro *micro)
     return n;
 }
 
-/* Adds the runs of an entry that runs `times` times, with micro-batches as in the two loops: by
- * instruction, or by item of the schedule (RUN). */
+/* Adds how often each instruction (or, with items, each RUN of the schedule) runs, for an entry
+ * that runs `times` times with the micro-batches of the two loops. */
 static void add_runs(const DtPlan *plan, const DtPlanEntry *e, int64_t times, bool items,
                      Micro micro, int64_t *runs)
 {

@@ -13,8 +13,8 @@ static void indent(DtText *text, uint32_t depth)
         dt_text_add(text, "  ");
 }
 
-/* The work of an instruction: the kernel's name, the product's shape, or the collective's mesh
- * axes. */
+/* Prints an instruction and its work: the kernel's name, the product's shape, or the collective's
+ * mesh axes. */
 static void print_inst(const DtPlan *plan, const DtPlanInst *inst, DtText *text)
 {
     dt_text_add(text, dt_kinds_inst(inst->kind));

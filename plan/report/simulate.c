@@ -113,7 +113,8 @@ static void run_entry(Sim *sim, DtPlanStr name)
     }
 }
 
-/* All stages end when the last one does. */
+/* Lets all stages end when the last one does, and counts the difference as waiting; returns that
+ * time. */
 static double join(Sim *sim)
 {
     double end = 0;
@@ -126,7 +127,8 @@ static double join(Sim *sim)
     return end;
 }
 
-/* The factor by which a computation is slower while a collective runs. */
+/* Returns the factor by which a computation is slower while a collective runs, for the device of
+ * the stage that suffers most. */
 static double slower_of(const Sim *sim, uint32_t stage)
 {
     const uint32_t kinds = dt_nodes_of(sim->plan, sim->model, stage);
@@ -218,8 +220,8 @@ static void add_stage(const Sim *sim, const SimStage *stage, double weight, DtSt
     }
 }
 
-/* The uncertainty of the busiest stage's time. Its waiting is for work of other stages, which is as
- * uncertain. */
+/* Computes the range of the step's time from the uncertainties of the busiest stage. Its waiting is
+ * for work of other stages, which is as uncertain. */
 static void find_band(const Sim *sim, DtSimulation *ret)
 {
     const DtStageTime *busiest = &ret->stages[ret->busiest];

@@ -17,7 +17,7 @@ static const double SAME = 1e-10; /* seconds that count as no difference */
 
 /* ---- properties of the schedule ---- */
 
-/* Registers that the items set themselves, by loops or otherwise. */
+/* Returns the bits of the registers that the items set themselves, by loops or otherwise. */
 static uint32_t sets(const DtPlan *plan, uint32_t from, uint32_t to)
 {
     uint32_t bits = 0;
@@ -108,7 +108,7 @@ void dt_sim_prepare(Sim *sim)
 
 /* ---- states ---- */
 
-/* The state: for each queue, then each event, how long it will still be busy. */
+/* Sets ret_state to how long each queue, then each event, will still be busy. */
 static void state_of(const Sim *sim, const SimStage *stage, double *ret_state)
 {
     for (uint32_t q = 0; q < sim->n_queues; q++)
@@ -152,7 +152,8 @@ typedef struct Past {
     uint32_t n_slices;
 } Past;
 
-/* The first iteration after `turn` in which some WHEN decides otherwise. */
+/* Returns the first iteration after `turn` in which some WHEN decides otherwise, or the loop's
+ * count. */
 static int64_t same_until(const DtPlan *plan, uint32_t from, uint32_t to,
                           const DtPlanSchedule *loop, int64_t turn)
 {
@@ -187,7 +188,8 @@ static void remember(const Sim *sim, const SimStage *stage, int64_t turn, Past *
     past->n_slices = sim->slices.n;
 }
 
-/* Advances the stage by n times the difference of two past states. */
+/* Skips iterations: advances the stage's time and sums by n times their difference between two past
+ * states. */
 static void leave_out(const Sim *sim, SimStage *stage, const Past *from, const Past *to, double n)
 {
     stage->now += n * (to->now - from->now);
@@ -207,7 +209,7 @@ static void keep_turns(Sim *sim, const SimStage *stage, int64_t first, double be
                            0, UINT32_MAX, (int32_t)(first + i), DT_SLICE_PIECE}));
 }
 
-/* By how many micro-batches a call of a piece is later in each iteration. */
+/* Returns by how many micro-batches a call of a piece advances from one iteration to the next. */
 static int32_t micro_step(const Sim *sim, uint32_t number)
 {
     const DtSlice *slice = &sim->slices.at[number];
@@ -250,7 +252,7 @@ static void new_pasts(const Sim *sim, DtArena *arena, Pasts *pasts)
     pasts->n = 0;
 }
 
-/* The latest earlier moment with the same state; NULL: there is none. */
+/* Returns the latest earlier moment at which the stage had the same state; NULL: none is known. */
 static const Past *find_past(const Sim *sim, const Pasts *pasts)
 {
     const Past *last = &pasts->at[(pasts->n - 1) % HISTORY];
@@ -262,7 +264,8 @@ static const Past *find_past(const Sim *sim, const Pasts *pasts)
     return NULL;
 }
 
-/* Called after iteration turn - 1: the number of following iterations that can be skipped. */
+/* Called after iteration turn - 1: returns how many of the following iterations can be skipped,
+ * since the state repeats. */
 static int64_t skip(Sim *sim, SimStage *stage, Pasts *pasts, int64_t turn, int64_t until)
 {
     remember(sim, stage, turn, &pasts->at[pasts->n++ % HISTORY]);
@@ -317,7 +320,8 @@ void dt_sim_loop(Sim *sim, SimStage *stage, uint32_t item)
 
 /* ---- calls ---- */
 
-/* The bits of the entry's WHENs that hold, in order; false: there are too many. */
+/* Sets ret_bits to which WHENs of the entry hold at present, in order; false: there are too
+ * many. */
 static bool whens_of(const DtPlan *plan, const SimStage *stage, const DtPlanEntry *entry,
                      uint32_t *ret_bits)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The number of the first span that ends at or after this address. */
+/* Returns the number of the first span that ends at or after this address. */
 static uint32_t find(const DtSpans *l, int64_t at)
 {
     uint32_t lo = 0, hi = l->spans.n;

@@ -58,7 +58,7 @@ static void add_change(Trials *t, double seconds, bool bound, const char *text)
 
 typedef bool Is(const DtSummary *s, const DtPlanInst *inst, uint32_t which);
 
-/* The time of a step if instructions marked in `is` cost nothing. */
+/* Returns the time of a step if the instructions marked in `is` cost nothing, by simulation. */
 static double without(const Trials *t, Is *is, uint32_t which)
 {
     const DtSummary *s = t->s;
@@ -206,7 +206,7 @@ static void find_changes(DtArena *arena, DtSummary *s)
 
 /* ---- all ---- */
 
-/* Seconds of each instruction, the mean over the stages that run it. */
+/* Returns the seconds of each instruction, the mean over the runs on the stages that run it. */
 static const double *mean_seconds(DtArena *arena, const DtSummary *s)
 {
     const DtPlan *plan = s->plan;

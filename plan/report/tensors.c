@@ -19,7 +19,7 @@ const DtPlanPack *dt_tensors_shared(const DtPlan *plan, const DtPlanStore *store
     return pack && pack->n_split && (double)store->bytes <= block ? pack : NULL;
 }
 
-/* The bytes of a store's elements on a rank. */
+/* Returns the bytes of a store's elements on a rank; of a store in a bucket its mean share. */
 static double bytes_of(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = dt_tensors_shared(plan, store);

@@ -15,7 +15,7 @@ enum { LINES = 12 };
 
 static void line(DtText *text, const char *name) { dt_text_printf(text, "%-16s", name); }
 
-/* The name of a stage, "stage 3", with its device if nodes are of several kinds. */
+/* Appends the name of a stage, "stage 3", with its device if nodes are of several kinds. */
 static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
 {
     dt_text_printf(text, "stage %u", stage);
@@ -28,7 +28,7 @@ static void add_stage(const DtSummary *s, uint32_t stage, DtText *text)
 
 /* ---- the layout ---- */
 
-/* The nodes that ranks run on; the cluster may have more. */
+/* Returns how many nodes the ranks run on; the cluster may have more. */
 static int64_t nodes_used(const DtSummary *s)
 {
     const int64_t each = s->model.ranks_per_node, ranks = s->plan->meta->n_ranks;
@@ -80,8 +80,8 @@ static void print_fits(const DtSummary *s, DtText *text)
                    free_bytes >= 0 ? "are free" : "too much");
 }
 
-/* Text such as "scores, dropout_masks (of attention alone)": flags of the stack that the price of a
- * plan contains, or does not contain. */
+/* Appends flags of the stack, such as "scores, dropout_masks (of attention alone)": those that the
+ * plan's price contains, or those that it does not. Returns their number. */
 static uint32_t add_flags(const DtStack *stack, bool in_plan, DtText *text)
 {
     uint32_t n = 0;
@@ -105,8 +105,8 @@ static bool leaves_out(const DtSummary *s)
     return some;
 }
 
-/* For another stack than ours: the effects that the times above contain, and those that they do
- * not. */
+/* Prints, for a stack (the software that is priced) other than this runtime, which of its effects
+ * the times above contain and which they do not. */
 static void print_stack(const DtSummary *s, DtText *text)
 {
     const DtStack *stack = s->model.stack;
@@ -221,8 +221,8 @@ static void print_save(const DtSummary *s, DtText *text)
                    dt_people_bytes(buf, (double)bytes));
 }
 
-/* What the library for attention may cost if it is used: memory and, in backward, the time to write
- * and read the gradients of all scores. */
+/* Prints what a library for attention would cost: memory and, in backward, the time to write and
+ * read the gradients of all scores. */
 static void print_attention(const DtSummary *s, DtText *text)
 {
     const double moved = dt_memory_scores(s->plan),
@@ -292,7 +292,7 @@ static void print_memory(const DtSummary *s, DtText *text)
     print_attention(s, text);
 }
 
-/* Registers of a GPU's kernels, if the plan has machine code. */
+/* Prints the registers of a GPU's kernels, if the plan has machine code. */
 static void print_code(const DtSummary *s, DtText *text)
 {
     const DtPlan *plan = s->plan;

@@ -73,7 +73,8 @@ uint32_t dt_trace_queues(const DtPlan *plan)
     return queues;
 }
 
-/* The order of tracks: pieces, queues, destinations of messages. */
+/* Returns the number of tracks of a stage: one of pieces, then its queues, then one per destination
+ * of messages. */
 uint32_t dt_trace_tracks(const DtPlan *plan)
 {
     return 1 + dt_trace_queues(plan) + dt_plan_stages(plan);

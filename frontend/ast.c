@@ -76,7 +76,7 @@ static const char *const operators[] = {
     [DT_OPR_NE] = "!=",       [DT_OPR_AND] = "and", [DT_OPR_OR] = "or",  [DT_OPR_NOT] = "not",
     [DT_OPR_NEG] = "negate"};
 
-/* Prints the fields of the node itself, on one line. */
+/* Prints the fields of the node itself, without its operands, on the present line. */
 static void add_expr_head(Printer *p, const DtExpr *e)
 {
     switch (e->kind) {
@@ -146,7 +146,8 @@ static void print_args(Printer *p, const DtArg *args, uint32_t n)
         print_expr(p, args[i].name.text ? args[i].name.text : "arg", args[i].value);
 }
 
-/* role: what the expression is to its parent, printed in front of it; or NULL. */
+/* Prints the expression and its operands, a line each. role: what the expression is to its parent,
+ * printed in front of it; or NULL. */
 static void print_expr(Printer *p, const char *role, const DtExpr *e)
 {
     begin_line(p);

@@ -231,9 +231,9 @@ DtAst *dt_parse(DtArena *arena, DtDiags *diags, uint32_t file);
 /* The tree as indented text, one node a line (`dtc --emit=ast`). */
 void dt_ast_print(const DtAst *ast, DtText *ret_text);
 
-/* The program formatted: two-space indent, one space around operators, comments and line breaks
- * kept, at most one blank line in a row. Works on tokens, so that a file that does not parse is
- * refused with diagnostics and false. Idempotent. */
+/* Formats the program's text: two-space indent, one space around operators, comments and line
+ * breaks kept, at most one blank line in a row; formatting twice changes nothing more. A file that
+ * does not parse is refused, with diagnostics and false. */
 bool dt_fmt(DtDiags *diags, uint32_t file, DtText *ret_text);
 
 #endif

@@ -144,8 +144,8 @@ static bool match(DtLower *l, DtBuiltinCall *c, const DtExpr *call, const DtVal 
     return ok;
 }
 
-/* Whether the builtin draws random numbers of a step; `bernoulli[](0.5)` draws one for all ranks
- * and samples. */
+/* Whether the built-in draws random numbers anew in each step. (`bernoulli[](0.5)` draws one number
+ * for all ranks and samples.) */
 static bool is_draw(const DtBuiltin *b)
 {
     return b->run == dt_builtin_bernoulli || b->run == dt_builtin_uniform_over ||
@@ -274,8 +274,8 @@ static DtVal larger(DtLower *l, DtBuiltinCall *c, DtOpKind kind)
 DtVal dt_builtin_max(DtLower *l, DtBuiltinCall *c) { return larger(l, c, DT_OP_MAX); }
 DtVal dt_builtin_min(DtLower *l, DtBuiltinCall *c) { return larger(l, c, DT_OP_MIN); }
 
-/* A constant condition chooses at once; the result still has the dtype and the axes of both
- * branches. */
+/* Evaluates `where` with a constant condition: the result is the chosen branch, in the dtype and
+ * with the axes that both branches have together. */
 static DtVal where_constant(DtLower *l, DtBuiltinCall *c)
 {
     bool weak;

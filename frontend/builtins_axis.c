@@ -43,7 +43,7 @@ const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i)
     return NULL;
 }
 
-/* x as numbers: a boolean counts as 0 or 1. */
+/* Returns x as a value of a dtype that can be summed: a boolean counts as 0 or 1. */
 static DtValue *number(DtLower *l, const DtVal *x)
 {
     DtDtype dtype = dt_val_dtype(x);

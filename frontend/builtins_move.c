@@ -17,7 +17,7 @@ static bool check_all(DtLower *l, const DtBuiltinCall *c)
     return ok;
 }
 
-/* Extent of a dim, 0 for an `axis`, -1 after a report. */
+/* Returns the extent of a dim; 0 for an `axis`; -1 after a report. */
 static int64_t dim_extent(DtLower *l, const char *axis)
 {
     DtGlobal *global = dt_scope_axis(l, axis);
@@ -57,8 +57,8 @@ static bool makes_axis(DtLower *l, const DtBuiltinCall *c, uint32_t arg, const c
 
 static bool is_axis(const DtAxis *axis, const char *name) { return axis->name == name; }
 
-/* The type of the largest operand that lacks no axis except `along`, or NULL. Operands that lack
- * axes get the order of this one. */
+/* Returns the type of the largest operand that has all axes (other than `along`); operands that
+ * lack axes take their order from it. NULL if every operand lacks some. */
 static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_t rank)
 {
     const DtType *best = NULL;
@@ -71,8 +71,8 @@ static const DtType *in_order(const DtBuiltinCall *c, const char *along, uint32_
     return best;
 }
 
-/* The axes of x and of the union (some of which x lacks), sorted as in `order`; x keeps its own
- * `along`. */
+/* Lists in ret_all the axes of the union in the order of `order`, as x will have them: all axes but
+ * `along`, and `along` only if x has it, with its extent there. Returns their number. */
 static uint32_t sort_axes(const DtType *x, const char *along, const DtType *order, uint32_t rank,
                           const DtAxis *axes, DtAxis *ret_all)
 {
@@ -136,8 +136,7 @@ static bool alike(DtLower *l, DtBuiltinCall *c, const char *along, DtValue **ret
     return true;
 }
 
-/* Whether positions along the axis, and the elements of the type, can be numbered with this
- * extent. */
+/* Whether the type's elements can be counted if the axis has this extent; reports it if not. */
 static bool countable(DtLower *l, const DtBuiltinCall *c, const DtType *type, const char *axis,
                       int64_t extent)
 {
@@ -211,7 +210,8 @@ DtVal dt_builtin_concat(DtLower *l, DtBuiltinCall *c)
 
 /* ---- window ---- */
 
-/* Reads a number, or a pair (before, after). */
+/* Reads an argument that is a number, which counts before and after, or a pair (before, after).
+ * False after a report. */
 static bool read_pad(DtLower *l, const DtBuiltinCall *c, uint32_t at, int64_t *ret_before,
                      int64_t *ret_after)
 {
@@ -324,7 +324,7 @@ static bool read_target(DtLower *l, const DtArg *arg, Target *t)
     return true;
 }
 
-/* x with the axes of all indices; NULL after a report. */
+/* Returns x repeated along the axes of all indices; NULL after a report. */
 static DtValue *spread(DtLower *l, DtBuiltinCall *c, uint32_t n, const Target *targets)
 {
     DtVal v[9];
@@ -345,7 +345,8 @@ static DtValue *spread(DtLower *l, DtBuiltinCall *c, uint32_t n, const Target *t
     return dt_val_is_error(&x) ? NULL : x.tensor.value;
 }
 
-/* The axes of the result: those of x that are not summed away, and the targets. */
+/* Checks that the result of a scatter has valid axes: those of x that are not summed over, and the
+ * targets. False after a report. */
 static bool check_scatter(DtLower *l, DtBuiltinCall *c, const DtValue *x, const DtAxisList *summed,
                           uint32_t n, const Target *targets)
 {

@@ -73,8 +73,8 @@ DtVal dt_builtin_uniform(DtLower *l, DtBuiltinCall *c)
 
 /* ---- draws ---- */
 
-/* The type of a draw: the axes in brackets. An axis has the extent that arguments have along it, or
- * its own. NULL after a report. */
+/* Returns the type of a draw, which has the axes in brackets: each with the extent that it has in
+ * arguments, or its own. NULL after a report. */
 static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
 {
     DtAxisList all = dt_builtin_all_axes(l, c);
@@ -103,7 +103,8 @@ static const DtType *draw_type(DtLower *l, DtBuiltinCall *c)
     return dt_axes_type(l, c->expr->span, DT_F32, all.names.n, axes);
 }
 
-/* Uniform in 0 .. 1, 1 excluded, f32. */
+/* Appends a draw of random f32 numbers, uniform in 0 .. 1 without 1, at this site (the name that
+ * numbers the draw). */
 static DtValue *draw(DtLower *l, const DtType *type, const char *site)
 {
     DtTrainConfig *train = l->program->train;
@@ -120,7 +121,7 @@ static DtValue *uniform_draw(DtLower *l, const DtBuiltinCall *c, const DtType *t
     return draw(l, type, dt_frame_site(l, l->now->frame, c->builtin->name));
 }
 
-/* Combines two constants or tensors; if b is missing, the result is a. */
+/* Applies an operation (add, sub or mul) to two constants, or to tensors. */
 static DtVal combine(DtLower *l, DtOpKind kind, DtVal a, DtVal b)
 {
     if (!dt_val_is_constant(&a) || !dt_val_is_constant(&b)) {
@@ -139,7 +140,7 @@ static DtVal argument(DtLower *l, const DtBuiltinCall *c, uint32_t i, double oth
     return c->val[i];
 }
 
-/* base + scale * drawn, in the dtype that base and scale have. */
+/* Returns base + scale * drawn, in the dtype of base and scale. */
 static DtVal scaled(DtLower *l, DtVal base, DtVal scale, DtValue *drawn)
 {
     DtVal product = combine(l, DT_OP_MUL, dt_val_of(l, drawn, true), scale);
@@ -157,8 +158,8 @@ DtVal dt_builtin_uniform_over(DtLower *l, DtBuiltinCall *c)
     return dt_val_is_error(&width) ? width : scaled(l, lo, width, uniform_draw(l, c, type));
 }
 
-/* A standard normal number, by Box and Muller from two uniform numbers. The first is taken from 1,
- * so that its logarithm is finite. */
+/* Appends a draw of standard normal numbers, made of two uniform draws (Box and Muller). The first
+ * number is subtracted from 1, so that its logarithm is finite. */
 static DtValue *normal_draw(DtLower *l, const DtBuiltinCall *c, const DtType *type)
 {
     DtBuilder *b = &l->now->frame->b;
@@ -182,7 +183,7 @@ DtVal dt_builtin_normal_over(DtLower *l, DtBuiltinCall *c)
     return type ? scaled(l, mean, std, normal_draw(l, c, type)) : dt_val_error();
 }
 
-/* True where a uniform number is below p. */
+/* Evaluates `bernoulli`: true where a uniform random number is below p. */
 DtVal dt_builtin_bernoulli(DtLower *l, DtBuiltinCall *c)
 {
     if (!dt_val_check(l, &c->val[0], c->arg[0]))
@@ -205,8 +206,9 @@ DtVal dt_builtin_bernoulli(DtLower *l, DtBuiltinCall *c)
 
 /* ---- dropout ---- */
 
-/* Keeps an element where a uniform number is at least p. The draw also gets its site in evaluation,
- * so that the sites of later draws stay the same. */
+/* Evaluates `dropout`: keeps an element, divided by 1 - p, where a uniform random number is at
+ * least p. In evaluation nothing is dropped, but the draw gets its site, so that the sites of later
+ * draws stay the same. */
 DtVal dt_builtin_dropout(DtLower *l, DtBuiltinCall *c)
 {
     double p;

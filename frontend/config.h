@@ -21,7 +21,7 @@
 #include "ir/config.h"
 #include "ir/map.h"
 
-/* A constant number. is_integer: whole is exact and number == (double)whole. */
+/* A constant number of the language. is_integer: whole is exact, and number == (double)whole. */
 typedef struct DtConfigNumber {
     bool is_integer;
     int64_t whole;
@@ -46,7 +46,7 @@ typedef struct DtConfigHost {
     const DtItem *(*library_block)(void *context, DtItemKind kind, const char *name);
 } DtConfigHost;
 
-/* All items of all files in order of inclusion. */
+/* All items (blocks and definitions) of all files, in order of inclusion. */
 typedef struct DtConfigItems {
     DtItem *const *at;
     uint32_t n;
@@ -73,13 +73,14 @@ void dt_configset_apply(DtArena *arena, DtDiags *diags, const DtLowerOptions *op
 void dt_configblocks_read(const DtConfigHost *host, DtConfigItems items, DtProgram *program,
                           const DtItem **ret_train_item, DtOptimizerCalls *ret_calls);
 
-/* Whether an argument of that name belongs to the group, not to the optimizer. */
+/* Whether an argument of that name in an optimizer's call says something of the group of
+ * parameters, rather than of the optimizer. */
 bool dt_config_is_group_option(const char *name);
 
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
-/* A source or sampler: `text`, `next_token`. */
+/* Whether the name is that of a source or sampler of data: `text`, `next_token`. */
 bool dt_config_is_reader(const char *name);
 /* Adds the names that an expression mentions, as keys. */
 void dt_config_mentioned(const DtExpr *expr, DtMap *ret_names);
@@ -94,8 +95,8 @@ bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *pro
  * readers that are still NULL from the `input` ops. */
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
 
-/* Before a plan is made of the program: an optimizer, steps, a chosen layout, and, if it reads
- * data, sources that can be read. Reports and returns false otherwise. */
+/* Checks what a plan needs in addition: an optimizer, steps, a chosen layout, and, if it reads
+ * data, sources that can be read. Reports and returns false if something is missing. */
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named,
                           bool for_gpus, bool reads);
 
@@ -103,21 +104,24 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
  * of all of them (name NULL): every key with kind, default and purpose. False if there is none of
  * that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
-/* The same for the functions in training.dsl of the library in folder: optimizers, schedules. */
+/* Prints the same for functions in training.dsl of the library in folder (optimizers, schedules);
+ * false if there is none of that name. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
-/* The devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the
- * block of that name. */
+/* Prints the devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the
+ * block of that name. False if there is none. */
 bool dt_library_hardware(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 /* Finds the block `WORD NAME { .. }`, whose `}` begins a line, in a text. */
 bool dt_library_block(const char *text, const char *word, const char *name, size_t *ret_from,
                       size_t *ret_to);
-/* Names of the library's blocks `device` or `stack`, interned; at most cap. */
+/* Lists the names of the library's blocks `device` or `stack`, interned, at most cap; returns their
+ * number. */
 uint32_t dt_library_blocks(DtArena *arena, const char *folder, const char *word,
                            const char **ret_names, uint32_t cap);
-/* Names that a file of the library defines ("training.dsl", "std.dsl"), interned; at most cap. */
+/* Lists the names that a file of the library defines ("training.dsl", "std.dsl"), interned, at most
+ * cap; returns their number. */
 uint32_t dt_library_names(DtArena *arena, const char *folder, const char *file,
                           const char **ret_names, uint32_t cap);
-/* All names that dt_configexplain_print takes. */
+/* Lists all names that dt_configexplain_print takes, at most cap; returns their number. */
 uint32_t dt_configexplain_names(const char **ret_names, uint32_t cap);
 
 #endif

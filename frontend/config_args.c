@@ -121,7 +121,8 @@ const char *dt_configargs_path(const DtExpr *expr)
 
 /* ---- sets of values ---- */
 
-/* The value of a setting that is not written: the preset in its row of the table. */
+/* Sets the value of a setting that is not written to the preset in its row of the table, if there
+ * is one. */
 static void apply_preset(const DtConfigKey *key, DtConfigValue *ret_value)
 {
     const char *preset = key->preset;
@@ -215,8 +216,8 @@ static bool check_required(const DtConfigHost *host, DtSchemaId schema, DtSpan s
     return ok;
 }
 
-/* The number of the switch that an argument without a value names, as `unpaired` in `bin("a.bin",
- * u8, unpaired)`; n: it names none. */
+/* Returns the number of the on/off key (from `first` on) that an argument without a value names, as
+ * `unpaired` in `bin("a.bin", u8, unpaired)`; n if it names none. */
 static size_t switch_alone(DtKeyId first, size_t n, const DtExpr *value)
 {
     const DtExpr *bare = dt_configargs_bare(value);

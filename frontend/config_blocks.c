@@ -14,7 +14,7 @@ static const char *kind_name(DtItemKind kind)
                                      : "parallel";
 }
 
-/* The item of that kind and name; NULL if there is none. */
+/* Returns the item of that kind and name; NULL if there is none. */
 static const DtItem *find_item(DtConfigItems items, DtItemKind kind, const char *name)
 {
     for (uint32_t i = 0; i < items.n; i++)
@@ -50,8 +50,8 @@ static void no_such_block(const DtConfigHost *host, DtConfigItems items, DtItemK
         dt_diag_help(d, "did you mean `%s`?", nearest);
 }
 
-/* Whether the program's own files define two devices, or two stacks, of one name. Redefining one of
- * the library is allowed. */
+/* Whether both items are devices or stacks of the program's own files, of which there may be only
+ * one per name. Redefining one of the library is allowed. */
 static bool is_hardware(const DtConfigHost *host, const DtItem *a, const DtItem *b)
 {
     return (a->kind == DT_ITEM_DEVICE || a->kind == DT_ITEM_STACK) &&
@@ -140,8 +140,8 @@ static void choose_parallel(const DtConfigHost *host, DtConfigItems items, DtPro
             program->parallel = program->parallels.at[i];
 }
 
-/* The cluster for the chosen layout: the one that the command line names, or the one that the
- * layout names. */
+/* Sets the program's cluster: the one that the command line names, else the one that the layout
+ * names, else the only one. Reports a name that does not exist. */
 static void choose_cluster(const DtConfigHost *host, DtConfigItems items, DtProgram *program)
 {
     const char *wanted = host->options->cluster;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Everything the checks of one block need. */
+/* The program, its names and the block that is checked against them. */
 typedef struct Check {
     const DtConfigHost *host;
     DtConfigItems items;
@@ -103,7 +103,8 @@ DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name
     return line;
 }
 
-/* The expression for a name inside the options of a line, `keep = (wq, wk)`. */
+/* Returns the expression for a name inside the options of a line, such as wq in `keep = (wq, wk)`;
+ * NULL if it is not there. */
 static const DtExpr *find_path(const DtExpr *e, const char *path)
 {
     e = dt_configargs_bare(e);
@@ -230,7 +231,7 @@ static void check_place(const Check *c, const DtShard *shard)
     dt_configargs_suggest(d, span, last, known.at, known.n);
 }
 
-/* A function that streams over the axis (NULL: over any axis), or NULL. */
+/* Returns a function that streams over the axis (NULL: over any axis); NULL if there is none. */
 static const DtFunc *find_streamed(const Check *c, const char *axis)
 {
     const DtModule *module = c->program->module;
@@ -273,8 +274,8 @@ static bool shares(const char *const *a, uint32_t n_a, const char *const *b, uin
     return false;
 }
 
-/* Reports a limited line that comes after a general line which gives the same axis the same mesh
- * axis. */
+/* Reports a line limited to a place that has no effect, since an earlier general line gives the
+ * same axis the same mesh axis. */
 static void check_order(const Check *c, const DtParallelConfig *p, uint32_t at)
 {
     const DtShard *limited = &p->shards.at[at];
@@ -337,7 +338,7 @@ static bool path_occurs(const DtFunc *body, const char *path)
     return false;
 }
 
-/* The path of a value in the body of any loop with that label. */
+/* Whether some loop with that label has a value of this path in its body. */
 static bool occurs_in_loop(const Check *c, const char *label, const char *path)
 {
     const DtModule *module = c->program->module;
@@ -350,7 +351,8 @@ static bool occurs_in_loop(const Check *c, const char *label, const char *path)
     return false;
 }
 
-/* All possible last names of a path, given the names before its last dot. */
+/* Lists the paths that could be meant by a misspelt one: all names of the program, each after the
+ * part before its last dot. */
 static Words remat_names(const Check *c, const char *path)
 {
     DtArena *arena = c->host->arena;

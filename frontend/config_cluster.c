@@ -17,7 +17,9 @@ static void read_link(const DtConfigHost *host, const DtConfigValue *value, DtLi
 
 static int64_t at_least_one(int64_t n) { return n > 0 ? n : 1; }
 
-/* Reads value number i of a key; where it has one only, that one. False: the preset counts. */
+/* Reads value number i of a key whose value may be a list for kinds of nodes; a single value holds
+ * for all of them. ret_n: the length of the list. False if the key is not given (its preset
+ * counts), or is ill-formed. */
 static bool read_at(const DtConfigHost *host, DtKeyId key, const DtConfigValue *value, uint32_t i,
                     uint32_t *ret_n, DtConfigValue *ret_value)
 {
@@ -47,8 +49,8 @@ static void add_kind(const DtConfigHost *host, const DtConfigValue *nodes, const
     kind->nodes = at_least_one(value.whole);
 }
 
-/* Reads `nodes = (4, 8)` together with `gpu = ("h100-sxm", "a100-80g")`: one number for each kind
- * of device. */
+/* Reads `nodes = (4, 8)` together with `gpu = ("h100-sxm", "a100-80g")`, one of each for each kind
+ * of node, into the cluster. Reports lists of different lengths. */
 static void read_kinds(const DtConfigHost *host, const DtConfigValue *nodes,
                        const DtConfigValue *gpu, DtClusterConfig *cluster)
 {

@@ -34,8 +34,8 @@ static void fill_types(const DtProgram *program, DtReader *reader)
     }
 }
 
-/* The inputs that a sampler fills, a letter for each: i integer, b bool, f float or integer; and
- * their rank. */
+/* The dtypes of the inputs that a sampler fills, a letter for each (i integer, b bool, f float or
+ * integer), and their rank. */
 typedef struct Filling {
     DtSampleKind kind;
     const char *sampler, *names, *dtypes, *ranks;
@@ -87,7 +87,8 @@ static void check_filling(const DtConfigHost *host, const DtReader *r, const Fil
     }
 }
 
-/* Checks that the first axis of all inputs is the same one: it counts samples. */
+/* Checks that the first axis, which counts samples, is the same one in all inputs; reports inputs
+ * that differ. */
 static void check_samples(const DtConfigHost *host, const DtTrainConfig *train)
 {
     const DtType *first = NULL;
@@ -122,7 +123,8 @@ static void check_samples(const DtConfigHost *host, const DtTrainConfig *train)
     }
 }
 
-/* Integers of a file fill an i32 input, floats an f32 one. */
+/* Checks that the dtype of an input is that of its file's numbers: integers of a file fill an i32
+ * input, floats an f32 one. Reports it if not. */
 static void check_numbers(const DtConfigHost *host, const DtReader *reader)
 {
     const DtSource *source = &reader->source;
@@ -159,8 +161,8 @@ static void check_reader(const DtConfigHost *host, const DtReader *reader)
 
 /* ---- ranges ---- */
 
-/* The end of the dtype's range: the largest integer plus one, or the largest float. The beginning
- * is its negative. */
+/* Returns the end of the dtype's range: the largest integer plus one, or the largest float. The
+ * range begins at its negative. */
 static double end_of(DtDtype dtype) { return dt_dtype_is_float(dtype) ? FLT_MAX : 0x1p31; }
 
 /* Whether all random numbers of the source are values of the input's dtype. */
@@ -190,8 +192,8 @@ static int64_t whole_bound(double number)
     return (int64_t)fmin(fmax(number, -0x1p62), 0x1p62);
 }
 
-/* Values that certainly occur in the source: text has ASCII letters. Other files are examined when
- * they are read. */
+/* Returns values that certainly occur in the source: text has ASCII letters, random numbers have
+ * their range. Other files are examined when they are read. */
 static DtIntSet sure_values(const DtSource *source)
 {
     if (source->kind == DT_SOURCE_TEXT)
@@ -201,8 +203,8 @@ static DtIntSet sure_values(const DtSource *source)
     return dt_intset_none;
 }
 
-/* Whether the reader fills an i32 input with values that are not allowed; which input, and the
- * largest such value. */
+/* Whether the reader certainly fills an i32 input with values that are not allowed. ret_input:
+ * which input; ret_value: the largest such value. */
 static bool first_fault(const DtReader *reader, uint32_t *ret_input, int64_t *ret_value)
 {
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
@@ -244,7 +246,7 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
         dt_diag_help(d, "`synthetic(0, %s)` draws indices of that axis", range->axis);
 }
 
-/* The set of values that a source can have; false: it is not known. */
+/* Returns in ret_values the values that a source can have; false if they are not known. */
 static bool possible_values(const DtSource *source, DtIntSet *ret_values)
 {
     if (source->kind == DT_SOURCE_SYNTHETIC)
@@ -261,7 +263,7 @@ static bool possible_values(const DtSource *source, DtIntSet *ret_values)
     return true;
 }
 
-/* Text of a set of integers: "-100", "0 .. 15", "all but -100". */
+/* Returns a set of integers as text: "-100", "0 .. 15", "all but -100". */
 static const char *set_text(DtArena *arena, const DtIntSet *set)
 {
     const DtIntSet others = dt_intset_others(set);
@@ -283,8 +285,8 @@ static const char *set_text(DtArena *arena, const DtIntSet *set)
     return text;
 }
 
-/* A loss over valid labels, of a source that can have none of them: an error. A metric's count of
- * them: a lint. */
+/* Reports that no value of a source counts: as an error if a loss sums over those that do (valid
+ * labels), as a lint if a metric does. */
 static void report_idle(const DtConfigHost *host, const DtReader *reader, const char *input,
                         const DtIntSet *values, const DtIdleSum *idle)
 {
@@ -340,7 +342,8 @@ static void check_values(const DtConfigHost *host, const DtProgram *program, con
 /* Random integers are below this number if neither a type nor data bound them. */
 enum { USUAL_END = 256 };
 
-/* range: the allowed integers. */
+/* Makes a source of random numbers for an input in place of `old`: integers in the allowed range,
+ * floats in -1 .. 1. */
 static DtSource random_source(const DtSource *old, const DtType *type, const DtInputRange *range)
 {
     DtSource source = {.kind = DT_SOURCE_SYNTHETIC, .folder = old->folder, .to = 1,
@@ -357,7 +360,8 @@ static DtSource random_source(const DtSource *old, const DtType *type, const DtI
     return source;
 }
 
-/* The values that are allowed in all inputs of a stream. */
+/* Returns the range of values that are allowed in all inputs of a stream; if there are none, that
+ * of the first input. */
 static DtInputRange common_range(const DtReader *reader)
 {
     DtInputRange all = {.lo = 0, .hi = 0};
@@ -383,8 +387,8 @@ static bool usable(const DtReader *reader)
 
 typedef DT_VEC(DtReader) Readers;
 
-/* Replaces the source of a token stream by random tokens, and other samplers by one random source
- * per input. */
+/* Appends readers of random numbers in place of `old`: one for the tokens of a stream, otherwise
+ * one per input. A reader that draws allowed random numbers already is kept. */
 static void add_synthetic(DtArena *arena, const DtReader *old, Readers *readers)
 {
     if (usable(old)) {

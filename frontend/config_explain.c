@@ -86,7 +86,7 @@ static void print_words(DtConfigKind kind, DtText *text)
             dt_text_printf(text, "                  %-18s %s\n", words[i].word, words[i].meaning);
 }
 
-/* Prints the value of a constant that the device does not set, and its source. */
+/* Prints the preset of a constant that the device does not set, and where the number comes from. */
 static void print_constant(const char *name, DtText *text)
 {
     static const char *const origins[] = {

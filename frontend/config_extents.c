@@ -37,8 +37,8 @@ static int mesh_index(const DtMesh *mesh, const char *name)
     return -1;
 }
 
-/* " = 29 x 1733", " is prime"; empty for a number without divisors below 2^20 that is too large to
- * be proved prime. */
+/* Returns " = 29 x 1733" or " is prime" for messages; "" for a number that has no divisor below
+ * 2^20 and is too large to be proved prime. */
 static const char *factors(DtArena *arena, int64_t n)
 {
     const int64_t most = 1 << 20;
@@ -55,7 +55,7 @@ static const char *factors(DtArena *arena, int64_t n)
                  : dt_arena_printf(arena, " = %s", text);
 }
 
-/* The expression that a dim line binds to name; NULL if it is no dim. */
+/* Returns the expression that a dim line binds to name; NULL if it is no dim. */
 static const DtExpr *dim_value(const Extents *e, const char *name)
 {
     for (uint32_t i = 0; i < e->items.n; i++)
@@ -76,7 +76,8 @@ static void label_dim(const Extents *e, DtDiag *d, const DtAxis *axis)
                      factors(e->host->arena, axis->extent));
 }
 
-/* A multiple of ranks to pad to: a round number, if that wastes little. */
+/* Returns a multiple of ranks to pad to: of a round number, too, if that adds at most one
+ * percent. */
 static int64_t pad_for(int64_t extent, int64_t ranks)
 {
     static const int64_t round[] = {128, 64, 8};
@@ -202,8 +203,8 @@ static void report_micro(Extents *e, const DtAxis *axis, int64_t ranks)
         }
 }
 
-/* Whether the line is general, or limited to this place (a function's name, or a parameter's
- * path). */
+/* Whether the line applies at this place (a function's name, or a parameter's path): it is general,
+ * or limited to the place. */
 static bool applies(const DtShard *line, const char *place)
 {
     if (!line->n_place)
@@ -214,8 +215,8 @@ static bool applies(const DtShard *line, const char *place)
     return !strcmp(dot ? dot + 1 : place, last);
 }
 
-/* Splits the axis by those mesh axes of the line that split no earlier axis of the value; taken:
- * bits of the mesh axes used so far. */
+/* Adds to the cut those mesh axes of the line that do not split an earlier axis of the value, and
+ * marks them in *taken (bits). */
 static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cut)
 {
     for (uint32_t m = 0; m < line->n_mesh; m++) {
@@ -231,8 +232,8 @@ static void give(const Extents *e, const DtShard *line, uint32_t *taken, Cut *cu
     }
 }
 
-/* The axis before any line splits it. Its padding counts wherever it is split: padding belongs to
- * the axis, not to the line. */
+/* Returns the axis before any line splits it, with its padding, which belongs to the axis, not to
+ * the line that splits it. */
 static Cut cut_of(const Extents *e, const DtAxis *axis)
 {
     const int64_t unit = dt_config_pad_unit(e->parallel, axis->name);
@@ -270,7 +271,7 @@ static void check_type(Extents *e, const DtType *type, const char *place)
         report_micro(e, &type->axes[at], cuts[at].ranks);
 }
 
-/* Whether products of the mesh's sizes fit in 64 bits. */
+/* Whether the product of the mesh's sizes is below 2^31. */
 static bool mesh_is_sane(const DtMesh *mesh)
 {
     int64_t product = 1;

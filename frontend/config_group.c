@@ -51,8 +51,9 @@ void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *valu
 
 /* ---- losses ---- */
 
-/* The objective of the loss that the call names; the first call that does says how often it is
- * taken. */
+/* Returns the number of the objective (a loss that steps minimise) that the call names; the first
+ * call that names it adds it, with how often it is trained. Reports calls that say this
+ * differently. */
 static uint32_t objective_of(const DtConfigHost *host, const DtConfigValue *named,
                              const DtConfigValue *every, DtSpan span, DtTrainConfig *train)
 {
@@ -131,8 +132,8 @@ static bool has_name(const DtTrainConfig *train, const char *name)
     return false;
 }
 
-/* Whether another entry of the block, which is no group, has this name: a setting could mean
- * either. */
+/* Whether an entry of the block that is no group has this name, too, so that a setting on the
+ * command line could mean either. */
 static bool is_taken(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {

@@ -24,8 +24,8 @@ static const DtKeyId flag_keys[DT_STACK_FLAGS] = {
 #undef DT_STACK_FLAG
 };
 
-/* The block of that kind and name: the program's own, or else the library's. NULL: there is
- * none. */
+/* Returns the block of that kind and name: the program's own, or else the library's. NULL if there
+ * is none. */
 static const DtItem *find_item(const DtConfigHost *host, DtItemKind kind, const char *name)
 {
     for (uint32_t i = 0; i < host->n_items; i++)
@@ -52,7 +52,8 @@ static void read_double(const DtConfigValue *value, double *ret_number)
         *ret_number = value->number;
 }
 
-/* A constant is a time if its unit is, and a part of something is at most all of it. */
+/* Checks the value of a constant by its unit: it is a time if the unit is seconds, and a part of
+ * something is above 0 and at most 1. Reports it if not. */
 static bool check_constant(const DtConfigHost *host, const DtConfigValue *value,
                            const DtCostConstant *row)
 {
@@ -97,7 +98,8 @@ static void need(const DtConfigHost *host, const DtItem *item, const char *key, 
 
 static DtDevice read_device(const DtConfigHost *host, const DtItem *item, int depth);
 
-/* The device that another one is like. */
+/* Returns the device that this one is `like`, whose values it begins with; a device without values
+ * if it names none, or after a report. */
 static DtDevice read_model(const DtConfigHost *host, const DtItem *item,
                            const DtConfigValue *like, int depth)
 {

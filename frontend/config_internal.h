@@ -135,17 +135,18 @@ bool dt_configkinds_read(
  * reported. */
 bool dt_configargs_read(const DtConfigHost *host, DtSchemaId schema, const DtArg *args,
                         uint32_t n_args, DtSpan span, DtConfigValues *ret_values);
-/* The same for the `key = value` entries of a block. */
+/* Like dt_configargs_read, for the `key = value` entries of a block. */
 bool dt_configargs_entries(const DtConfigHost *host, DtSchemaId schema, DtEntries entries,
                            DtSpan span, DtConfigValues *ret_values);
-/* A call of one of the functions of a class: finds the schema and reads its arguments. */
+/* Reads a call of one of the functions of a class: ret_schema is the one that it calls, ret_values
+ * its arguments. False after a report. */
 bool dt_configargs_call(const DtConfigHost *host, DtConfigClass config_class, const DtExpr *expr,
                         DtSchemaId *ret_schema, DtConfigValues *ret_values);
-/* The schema of that class and spelling, or DT_SCHEMA_COUNT. */
+/* Returns the schema of that class and name; DT_SCHEMA_COUNT if there is none. */
 DtSchemaId dt_configargs_find(DtConfigClass config_class, const char *name);
-/* The name called by expr (`f` of `f(x)`), or NULL. */
+/* Returns the name that expr calls (`f` of `f(x)`); NULL if it is no call. */
 const char *dt_configargs_callee(const DtExpr *expr);
-/* `a, b or c`: the spellings of a class, for messages. */
+/* Returns the names of a class's functions for messages, as `a, b or c`. */
 const char *dt_configargs_list(DtArena *arena, DtConfigClass config_class);
 /* `a`, `b` or `c`. */
 const char *dt_configargs_join(DtArena *arena, const char *const *words, size_t n);
@@ -153,37 +154,40 @@ size_t dt_configargs_names(DtConfigClass config_class, const char *ret_names[DT_
 /* Adds the help "did you mean `x`?" if a spelling is near. */
 void dt_configargs_suggest(DtDiag *diag, DtSpan span, const char *name, const char *const *names,
                            size_t n);
-/* The expression without parentheses around it. */
+/* Returns the expression without parentheses around it. */
 const DtExpr *dt_configargs_bare(const DtExpr *expr);
-/* The items of `(a, b)` or of a single value. */
+/* Splits `(a, b)` into its items; any other value is the only item (*single holds it). */
 void dt_configargs_items(const DtExpr *expr, DtExpr *const **ret_items, uint32_t *ret_n,
                          DtExpr **single);
-/* `a.b.c` as one interned text, or NULL. */
+/* Returns `a.b.c` as one interned text; NULL if the expression is no path. */
 const char *dt_configargs_path(const DtExpr *expr);
 
 /* ---- one file per block ---- */
 
-/* ret_calls: the calls of its optimizers, one per group. The result is never NULL; values that
- * could not be read have their presets. */
+/* Reads a train block; never NULL: values that could not be read have their presets. ret_calls: the
+ * calls of its optimizers, one per group. */
 DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
                                    DtOptimizerCalls *ret_calls);
-/* The groups of parameters of a train block, and their optimizers' calls. */
+/* Reads the groups of parameters of a train block into train, and their optimizers' calls into
+ * ret_calls. */
 void dt_configgroup_read(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train,
                          DtOptimizerCalls *ret_calls);
-/* Whether the entry is a group: a call of an optimizer with an argument for a group. */
+/* Whether the entry defines a group of parameters: it is a call of an optimizer with an argument
+ * for groups. */
 bool dt_configgroup_is(const DtConfigHost *host, const DtEntry *entry);
-/* The texts of a value of kind TEXTS. */
+/* Splits a value of kind TEXTS into the texts of its list. */
 void dt_configgroup_patterns(const DtConfigHost *host, const DtConfigValue *value,
                              DtPatterns *ret_patterns);
 DtClusterConfig *dt_configcluster_read(const DtConfigHost *host, const DtItem *item);
-/* The device and stack blocks of the program's own files; the library's are read when something
- * names them. */
+/* Reads the device and stack blocks of the program's own files; the library's are read when
+ * something names them. */
 void dt_confighardware_read(const DtConfigHost *host);
-/* The names of all device, or stack, blocks, those of the program first. */
+/* Lists the names of all device (or stack) blocks, those of the program first; returns their
+ * number. */
 uint32_t dt_confighardware_names(const DtConfigHost *host, DtItemKind kind,
                                  const char ***ret_names);
-/* The device or stack of that name, from the program or else the library, read at its first use.
- * name: interned. NULL: there is none. */
+/* Return the device or stack of that name (interned), from the program or else the library, read at
+ * its first use. NULL if there is none. */
 const DtDevice *dt_confighardware_device(const DtConfigHost *host, const char *name);
 const DtStack *dt_confighardware_stack(const DtConfigHost *host, const char *name);
 DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem *item);
@@ -191,7 +195,8 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
  * machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,
                              const DtClusterConfig *cluster);
-/* A source assignment; types are left NULL. */
+/* Reads the right side of an assignment of a source; types of its inputs are left NULL. False after
+ * a report. */
 bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
                           DtReader *ret_reader);
 
@@ -211,17 +216,18 @@ typedef struct DtConfigFacts {
     DT_VEC(const char *) functions; /* functions, layers and models */
 } DtConfigFacts;
 
-/* The span of an axis in a directive line (of the operand `a` or `place.a`), or that of the line if
- * it has no such operand. */
+/* Returns the span of an axis in a directive line (of the operand `a` or `place.a`), or that of the
+ * line if it has no such operand. */
 DtSpan dt_configcheck_operand(DtConfigItems items, DtSpan line, const char *name);
-/* Whether an outermost loop has this path, or one that ends with it. */
+/* Whether an outermost loop of the program has this path, or one that ends with it. */
 bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program, const char *path);
 /* Checks the loops that a pipeline cuts, replaces their names by full paths, and determines the
  * pieces. */
 void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
                              const DtProgram *program, const DtConfigFacts *facts,
                              const DtParallelConfig *parallel, DtPipeline *line);
-/* Extents against the mesh of the chosen layout. */
+/* Checks that the mesh of the chosen layout divides the extents of the axes that it splits; reports
+ * those that it does not. */
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);

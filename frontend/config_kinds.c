@@ -120,8 +120,9 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
-/* The word that this one is a prefix of, as of `h100-sxm`, or else the nearest. Only the part of a
- * word before `-` is compared: `h101` is near `h100-sxm`, not near `v100`. NULL: none is near. */
+/* Returns the word of which this one is a prefix, as `h100` of `h100-sxm`, or else the one that is
+ * spelt most like it. Only the part before `-` is compared: `h101` is near `h100-sxm`, not near
+ * `v100`. NULL if none is near. */
 static const char *meant_word(DtArena *arena, const char *word, const char *const *words, size_t n)
 {
     char *lower = dt_arena_strndup(arena, word, strlen(word));
@@ -200,7 +201,7 @@ static bool read_known(const DtConfigReading *r)
     return read_word(r, names, n, gpu ? E0516 : E0525);
 }
 
-/* a number with a unit: 312TFLOP/s */
+/* Reads a number of operations per second with its unit, as 312TFLOP/s. */
 static bool read_flops(const DtConfigReading *r)
 {
     static const struct {
@@ -327,8 +328,8 @@ static bool read_texts(const DtConfigReading *r)
     return true;
 }
 
-/* Reads one value, or a list of one value for each kind of node, which the reader of the block
- * takes apart. */
+/* Checks one value, or a list with one for each kind of node; the reader of the block reads the
+ * list again and keeps the values. */
 static bool read_kinds(const DtConfigReading *r)
 {
     DtExpr *const *items;
@@ -343,8 +344,8 @@ static bool read_kinds(const DtConfigReading *r)
     return good;
 }
 
-/* A value that is a call of one of a class of functions: only its shape is checked here; the reader
- * of the block does the rest. */
+/* Checks that a value is a call of one of a class of functions; the reader of the block reads the
+ * call. */
 static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
 {
     const char *name = dt_configargs_callee(r->expr);

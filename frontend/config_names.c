@@ -31,7 +31,7 @@ static DtDiag *reject(const DtMapping *m, DtSpan span, const char *what)
 
 /* ---- numbers in names ---- */
 
-/* A name in an entry, and where reading it has come. */
+/* The text in braces of a tensor's name, as `{layer + 1}`, while it is read. */
 typedef struct Hole {
     const DtMapping *m;
     const DtTarget *target;
@@ -64,7 +64,8 @@ static bool hole_fails(const Hole *h, const char *what)
     return false;
 }
 
-/* The axis of the side that a word in braces means: a loop rather than an axis of that name. */
+/* Sets in ret_terms that a word in braces means an index of the right side: that of a loop, or else
+ * of an axis of that name. False if it means nothing. */
 static bool read_hole_name(Hole *h, const char *word, int64_t *ret_terms)
 {
     const DtSide *side = h->side;
@@ -119,7 +120,8 @@ static bool is_number(const int64_t terms[DT_MAX_RANK + 1])
     return true;
 }
 
-/* Factors joined by `*`, of which one may be no number. */
+/* Reads factors joined by `*` into ret_terms (a factor for each axis, and a number). At most one of
+ * them may be an index. */
 static bool read_term(Hole *h, int64_t ret_terms[DT_MAX_RANK + 1])
 {
     if (!read_factor(h, ret_terms))
@@ -176,7 +178,8 @@ static bool read_hole(Hole *h)
     return h->at == h->end || hole_fails(h, "the braces do not hold a number");
 }
 
-/* The place of the braces in the source, if the name was written without escapes. */
+/* Returns the span of the braces in the source if the name is written without escapes; else that of
+ * the whole name. */
 static DtSpan hole_span(const DtTarget *target, const char *from, const char *to)
 {
     DtSpan span = target->name.span;
@@ -188,7 +191,8 @@ static DtSpan hole_span(const DtTarget *target, const char *from, const char *to
 
 typedef DT_VEC(Hole) Holes;
 
-/* The name with `#` for each number, and what the braces hold. */
+/* Reads a tensor's name: tensor->pattern has `#` for each number, and ret_holes what the braces say
+ * of it. False after a report. */
 static bool read_name(const DtMapping *m, const DtTarget *target, const DtSide *side,
                       DtFileTensor *tensor, Holes *ret_holes)
 {
@@ -241,7 +245,8 @@ static bool axes_differ(const DtMapping *m, const DtTarget *target, const DtSide
     return false;
 }
 
-/* Indices below `extent` alone are in the file. */
+/* Records that the file has only the indices below `extent` of this axis of the parameter. False
+ * after a report. */
 static bool limit(const DtMapping *m, const DtAstAxis *written, const DtSide *side, uint32_t axis,
                   int64_t extent, DtFileTensor *tensor)
 {
@@ -264,8 +269,8 @@ static bool limit(const DtMapping *m, const DtAstAxis *written, const DtSide *si
     return true;
 }
 
-/* An axis in the brackets: its number on the right side, or -1 for an axis of one element. False
- * after an error. */
+/* Reads an axis in the brackets: ret_axis is its number on the right side, or -1 for an axis of one
+ * element. False after an error. */
 static bool read_file_axis(const DtMapping *m, const DtTarget *target, const DtAstAxis *written,
                            const DtSide *side, DtFileTensor *tensor, int32_t *ret_axis,
                            int64_t *ret_extent)
@@ -364,7 +369,8 @@ static bool all_used(const DtMapping *m, const DtTarget *target, const DtSide *s
     return true;
 }
 
-/* The parts' elements in the tensor whose axes are in the order of the left side. */
+/* Finds where the elements of each parameter are in the file's tensor, whose axes have the order of
+ * the left side: the first offset and the strides. False after a report. */
 static bool place_parts(const DtMapping *m, const DtTarget *target, const DtSide *side,
                         const Left *left, DtFileTensor *tensor)
 {
@@ -410,7 +416,8 @@ static int64_t number_of(const DtFileHole *hole, uint32_t n, const int64_t *inde
     return number >= 0 && number < hole->list.n ? hole->list.at[number] : -1 - number;
 }
 
-/* Notes the names of an entry; each must be no negative number and differ from all others. */
+/* Adds the tensors' names of an entry to m->known. Reports names with a negative number and names
+ * that are there already. */
 static bool note_names(DtMapping *m, const DtTarget *target, const DtFileTensor *tensor)
 {
     int64_t index[DT_MAX_RANK] = {0};
@@ -510,7 +517,7 @@ static void add_json_text(DtText *text, const char *bytes, uint32_t len)
     dt_text_add(text, "\"");
 }
 
-/* One value of a `config` statement as JSON. */
+/* Appends one value of a `config` statement as JSON. False after a report. */
 static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
 {
     DtConfigNumber number;
@@ -559,7 +566,7 @@ static void read_config(DtMapping *m, const DtEntry *entry)
         DT_PUSH(m->host->arena, m->made.rules, rule);
 }
 
-/* Patterns of parameters must match some. */
+/* Whether the pattern matches the path of some parameter. */
 static bool matches_some(const DtMapping *m, const char *pattern)
 {
     for (uint32_t i = 0; i < m->program->module->stores.n; i++)

@@ -49,7 +49,8 @@ typedef DT_VEC(DtSideNumbers) DtSideInstances;
 void dt_configsides_instances(const DtMapping *m, const DtExpr *expr,
                               DtSideInstances *ret_instances);
 
-/* False after an error. */
+/* Reads the right side of an entry, an expression of parameters, into ret_side. False after an
+ * error. */
 bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side);
 bool dt_configsides_is_parameter(const DtStore *store);
 

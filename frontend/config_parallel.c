@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* A block while it is read. */
+/* A parallel block while its lines are read. */
 typedef struct Block {
     const DtConfigHost *host;
     const DtItem *item;
@@ -26,7 +26,7 @@ static DtDiag *malformed(const Block *b, DtSpan span, DtSchemaId schema, const c
     return d;
 }
 
-/* The number after `=` of an operand; false after a report. */
+/* Reads the number after `=` of an operand, which is at least 1; false after a report. */
 static bool operand_number(const Block *b, const DtOperand *operand, DtSchemaId schema,
                            int64_t *ret_number)
 {
@@ -109,7 +109,8 @@ static void unknown_mesh_axis(Block *b, DtName name)
     dt_configargs_suggest(d, name.span, name.text, names, mesh->n);
 }
 
-/* Reads the mesh axes after `on`, at most cap of them; returns their number. */
+/* Reads the names of mesh axes after `on`, at most cap of them, and marks them as used; reports
+ * unknown and repeated ones. Returns their number. */
 static uint32_t read_on(Block *b, const DtEntry *entry, DtSchemaId schema, uint32_t cap,
                         const char **ret_names)
 {
@@ -152,8 +153,9 @@ static bool same_place(const DtShard *shard, const DtNames *path)
     return true;
 }
 
-/* Operands that are limited to the same place form one DtShard, so that the order within the line
- * is kept. */
+/* Adds an axis of a `shard` line to `line`. Axes that are limited to the same place form one
+ * DtShard, so that the order within the line is kept; an axis of another place first pushes `line`
+ * to the list. */
 static void add_shard_axis(Block *b, const DtOperand *operand, const DtShard *base, DtShard *line)
 {
     const DtNames *path = &operand->path;
@@ -240,7 +242,8 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
                        "cuts are either all numbers or all names");
 }
 
-/* The largest number of chunks per rank, which depends on the schedule. */
+/* Reads the number of chunks per rank, whose preset and limits depend on the schedule; reports a
+ * number that the schedule cannot have. */
 static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntry *entry,
                         DtPipeline *ret_pipeline)
 {
@@ -265,7 +268,7 @@ static void read_chunks(const Block *b, const DtConfigValue *value, const DtEntr
     ret_pipeline->chunks = two || many ? 2 : 1;
 }
 
-/* The path of an operand as one text: `attend.heads`. */
+/* Returns the path of an operand as one text: `attend.heads`. */
 static const char *path_of(const DtOperand *operand)
 {
     const char *path = operand->path.at[0].text;
@@ -413,7 +416,7 @@ static void read_remat(Block *b, const DtEntry *entry)
     }
 }
 
-/* Reads a size: `64`, or `(64, 1024)` for each kind of node. */
+/* Reads a size such as `64`, or `(64, 1024)` for each kind of node, into ret_counts. */
 static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_counts[2])
 {
     DtExpr *const *items;
@@ -486,8 +489,8 @@ static void read_directive(Block *b, const DtEntry *entry)
     }
 }
 
-/* Refuses a line that splits values by the pipeline's mesh axis: its ranks hold different
- * layers. */
+/* Reports lines that split values or parameters by the pipeline's mesh axis, whose ranks hold
+ * different layers. */
 static void check_pipeline_axis(const Block *b)
 {
     const DtParallelConfig *p = b->parallel;
@@ -559,7 +562,7 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
     return parallel;
 }
 
-/* "2 x 8 = 16" */
+/* Returns the sizes of a mesh and their product as text: "2 x 8 = 16". */
 static const char *product_text(DtArena *arena, const DtMesh *mesh, int64_t product)
 {
     const char *text = "";

@@ -79,7 +79,8 @@ static Match match(const Loop *loop, const char *name)
     return loop->axis == name ? AXIS : NONE;
 }
 
-/* Finds the loops that fit the name best. Loops inside others count only if no other loop fits. */
+/* Returns the loops whose names match best. Loops inside others count only if no other loop
+ * matches. */
 static Loops find(const Check *c, const char *name)
 {
     Loops found = {0};
@@ -133,7 +134,8 @@ static void reject_unknown(const Check *c, const char *name)
     dt_configargs_suggest(d, span, name, names, outer.n);
 }
 
-/* The only loop to which the setting can apply; NULL after a diagnostic. */
+/* Returns the loop that the name means; NULL after a diagnostic if there is none, if there are
+ * several, or if it is inside of another loop. */
 static const Loop *resolve(const Check *c, const char *name)
 {
     const Loops found = find(c, name);
@@ -249,7 +251,8 @@ static bool is_model(const Check *c, const char *name)
     return false;
 }
 
-/* Iterations of all loops that the line names; -1 after a diagnostic. */
+/* Replaces the names of loops in the line by their full paths, and returns the iterations of all of
+ * them; -1 after a diagnostic. */
 static int64_t count_iterations(const Check *c, DtPipeline *line)
 {
     int64_t total = 0;
@@ -270,7 +273,8 @@ static int64_t count_iterations(const Check *c, DtPipeline *line)
     return known ? total : -1;
 }
 
-/* If the line cuts before instances, it names the model instead of loops. */
+/* Whether the line names the model, and not loops, as a line does that cuts before layers
+ * (instances) of the model. */
 static bool names_model(const Check *c)
 {
     bool model = c->line->n_named_cuts > 0;
@@ -290,8 +294,8 @@ bool dt_configpipeline_knows(const DtConfigHost *host, const DtProgram *program,
     return false;
 }
 
-/* The smallest number of micro-batches that is at least `wanted` and divides the samples of a rank;
- * else the largest possible number. */
+/* Adds a help with a number of micro-batches: the smallest one that is at least `wanted` and
+ * divides the samples of a rank, or else the largest possible one. */
 static void help_micro(const Check *c, DtDiag *d, const DtParallelConfig *p, int64_t wanted)
 {
     const DtTrainConfig *train = c->program->train;

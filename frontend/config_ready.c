@@ -34,9 +34,9 @@ static int64_t mesh_ranks(const DtProgram *program)
     return n;
 }
 
-/* Lint for ranks on processors of several machines: all ranks run as processes of one machine. The
- * plan is made all the same, since reports describe the cluster, and any machine with enough memory
- * can run it. */
+/* Reports a lint if a plan for processors has ranks on several machines: all ranks run as processes
+ * of one machine. The plan is made all the same, since reports describe the cluster, and any
+ * machine with enough memory can run it. */
 static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus)
 {
     const DtClusterConfig *cluster = program->cluster;
@@ -61,7 +61,8 @@ static void lint_cluster(DtDiags *diags, const DtProgram *program, bool for_gpus
                      (long long)cluster->nodes);
 }
 
-/* Processors multiply with exactly the precision that the program requests. */
+/* Reports an error and returns false if the program asks for products in tf32 and the plan is for
+ * processors, which have none. */
 static bool check_products(DtDiags *diags, const DtPrecision *precision, bool for_gpus)
 {
     if (!precision->tf32 || for_gpus)
@@ -72,7 +73,7 @@ static bool check_products(DtDiags *diags, const DtPrecision *precision, bool fo
     return false;
 }
 
-/* "mesh pipe 4, data 2 on pod", "auto on pod" */
+/* Describes a block on one line: "mesh pipe 4, data 2 on pod", "auto on pod". */
 static const char *say_block(DtArena *arena, const DtParallelConfig *p)
 {
     const char *text = p->is_auto ? "auto: the compiler chooses" : "mesh";

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* One option, split into its parts. */
+/* One --set option, split into its parts. */
 typedef struct Setting {
     DtArena *arena;
     DtDiags *diags;
@@ -53,7 +53,8 @@ static bool split_name(Setting *s)
 
 /* ---- the value ---- */
 
-/* Words that the language would not read as names ("1f1b") may stand without quotes. */
+/* Whether the key takes words such as "1f1b" or "h100-sxm", which need no quotes in an option
+ * though the language would not read them as names. */
 static bool wants_word(const char *key)
 {
     for (int k = 0; k < DT_KEY_COUNT; k++) {
@@ -145,8 +146,9 @@ static DtItem *find_block(const Setting *s)
 
 /* ---- settings ---- */
 
-/* The same for a function that is written in the language: only its settings count, as the calls of
- * programs give no other arguments. */
+/* Returns the position of a setting among the arguments of an optimizer or schedule written in the
+ * language; -1 if it has no such setting. Only settings count, as calls in programs give no other
+ * arguments. */
 static int formal_position(const Setting *s, const char *function, const char *key)
 {
     for (uint32_t i = 0; i < s->items.n; i++) {
@@ -164,8 +166,8 @@ static int formal_position(const Setting *s, const char *function, const char *k
     return -1;
 }
 
-/* Position of a key among the positional arguments of a function of that name; -1: it has no such
- * key. */
+/* Returns the position of a key among the positional arguments of a function of that name; -1 if it
+ * has no such key. */
 static int key_position(const Setting *s, const char *function, const char *key)
 {
     for (int i = 0; i < DT_SCHEMA_COUNT; i++) {
@@ -183,7 +185,8 @@ static int key_position(const Setting *s, const char *function, const char *key)
     return formal_position(s, function, key);
 }
 
-/* Replaces the argument of call that part[at] names, or one within it. */
+/* Replaces the argument of the call that part[at] names by the option's value, or one within that
+ * argument if there are further parts. Adds it if it is not written. */
 static void set_argument(const Setting *s, DtExpr *call, uint32_t at)
 {
     while (call->kind == DT_EXPR_PAREN)
@@ -294,7 +297,7 @@ static void add_operand(const Setting *s, DtEntry *entry, const char *name)
     DT_PUSH(s->arena, entry->operands, operand);
 }
 
-/* part[2]: an operand, or an option of the directive. */
+/* Sets what part[2] names in a line: an operand, or an option of the line. */
 static void set_part(const Setting *s, DtEntry *entry)
 {
     for (uint32_t i = 0; i < entry->operands.n; i++) {
@@ -351,8 +354,8 @@ static void set_directive(const Setting *s, DtItem *item)
 
 /* ---- lines ---- */
 
-/* Whether the block cannot contain both lines. Different loops may each have a remat line, and
- * different mesh axes a zero line. */
+/* Whether lines a and b are of the same kind, so that a block can have only one of them. Different
+ * loops may each have a remat line, and different mesh axes a zero line. */
 static bool say_the_same(const DtEntry *a, const DtEntry *b)
 {
     if (!a->is_directive || a->verb.text != b->verb.text || !strcmp(a->verb.text, "shard"))
@@ -410,7 +413,7 @@ static void add_lines(DtArena *arena, DtDiags *diags, const DtLowerOptions *opti
     }
 }
 
-/* Replaces the chosen block by the one that `auto` found. */
+/* Replaces the chosen parallel block by the one that `auto` found, whose text the options have. */
 static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *options,
                           DtConfigItems items)
 {

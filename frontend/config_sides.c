@@ -45,7 +45,8 @@ static const DtStore *find_store(const DtMapping *m, const DtExpr *expr, const c
     return NULL;
 }
 
-/* The label of the loop with that number, which is before a `#` of the pattern. */
+/* Returns the label of the store's loop with that number: the name before its `#` in the
+ * pattern. */
 static const char *loop_label(const DtStore *store, uint32_t loop)
 {
     const char *at = store->pattern ? store->pattern : "", *from = at;
@@ -176,7 +177,8 @@ static bool read_path(DtMapping *m, const DtExpr *expr, const char *path, DtSide
 
 /* ---- renames and merges ---- */
 
-/* The number of the axis with that name, one that is no loop if both are; -1: there is none. */
+/* Returns the number of the axis with that name; if a loop has the same name, that of the axis. -1
+ * if there is none. */
 static int32_t find_axis(const DtSide *side, const char *name)
 {
     int32_t found = -1;
@@ -186,7 +188,7 @@ static int32_t find_axis(const DtSide *side, const char *name)
     return found;
 }
 
-/* Appends an axis of `from` as it is. */
+/* Appends an axis of `from` to `to`, unchanged. */
 static void keep_axis(const DtSide *from, uint32_t axis, DtSide *to)
 {
     to->axes[to->n] = from->axes[axis];
@@ -198,7 +200,7 @@ static void keep_axis(const DtSide *from, uint32_t axis, DtSide *to)
     to->n++;
 }
 
-/* Merges an axis of `from` into the last axis of `to`, as the faster one. */
+/* Merges an axis of `from` into the last axis of `to`, in which it varies faster. */
 static void merge_axis(const DtSide *from, uint32_t axis, DtSide *to)
 {
     const uint32_t last = to->n - 1;
@@ -225,7 +227,8 @@ static bool differ(const DtMapping *m, const DtExpr *expr, const DtSide *side)
     return true;
 }
 
-/* `side[subs]`: all of them at once, so that names can be swapped. */
+/* Applies the renames and merges in brackets to the side, all of them at once, so that names can be
+ * swapped. False after a report. */
 static bool read_relabels(DtMapping *m, const DtExpr *expr, DtSide *side)
 {
     bool taken[DT_MAX_RANK] = {false};
@@ -308,7 +311,7 @@ static bool add_side(DtMapping *m, const DtExpr *expr, const DtSide *next, DtSid
     return true;
 }
 
-/* Gives the side a new axis of one element. */
+/* Gives the side a new axis of one element; false after a report. */
 static bool add_axis(const DtMapping *m, const DtExpr *expr, const char *name, DtSide *side)
 {
     if (find_axis(side, name) >= 0 && !side->axes[find_axis(side, name)].is_loop)
@@ -320,7 +323,7 @@ static bool add_axis(const DtMapping *m, const DtExpr *expr, const char *name, D
     return true;
 }
 
-/* concat[a](x, y), stack[a](x, y) */
+/* Reads concat[a](x, y) or stack[a](x, y) into ret_side; false after a report. */
 static bool read_join(DtMapping *m, const DtExpr *call, DtSide *ret_side)
 {
     const DtExpr *callee = call->a;

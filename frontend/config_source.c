@@ -42,7 +42,8 @@ bool dt_config_is_source(const DtEntry *entry)
     return declared && dt_text_nearest(callee, names, n) != NULL;
 }
 
-/* The folder that relative paths of the file of span are relative to. */
+/* Returns the folder from which relative paths in the file of span are counted: that of the
+ * file. */
 static const char *folder_of(const DtConfigHost *host, DtSpan span)
 {
     const char *path = dt_diag_path(host->diags, span.file);
@@ -159,7 +160,8 @@ static bool unknown_reader(const DtConfigHost *host, const DtExpr *value)
     return false;
 }
 
-/* value: a sampler around a source, or a source alone. span: of the whole assignment. */
+/* Reads the right side of an assignment: a sampler around a source, or a source alone. span: of the
+ * whole assignment. */
 bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
                           DtReader *ret_reader)
 {

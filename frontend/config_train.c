@@ -28,7 +28,8 @@ static bool is_key(const char *name)
     return false;
 }
 
-/* Calls that make no tensor: an assignment of one is a setting. */
+/* Whether the expression is a call that makes no tensor (an optimizer, a mixed precision), so that
+ * assigning it is a setting. */
 static bool is_setting_call(const DtConfigHost *host, const DtExpr *value)
 {
     static const DtConfigClass classes[] = {DT_CONFIG_MIXED, DT_CONFIG_EVAL};
@@ -69,7 +70,8 @@ void dt_config_mentioned(const DtExpr *e, DtMap *ret_names)
     }
 }
 
-/* Adds the names of the losses that optimizers' calls name; a call that names none means `loss`. */
+/* Whether the block minimises a loss of the name `loss`: some optimizer's call names no loss, which
+ * means `loss`, or there is no optimizer's call. False for any other name. */
 static bool is_minimised(const DtConfigHost *host, const DtItem *item, const char *name)
 {
     bool others = false, any = false;
@@ -87,7 +89,8 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
     return !strcmp(name, "loss") && (others || !any);
 }
 
-/* `epochs = 3` of other frameworks: the fix leaves it out if `steps` is set. */
+/* Helps with `epochs = 3` of other frameworks: proposes `steps`, or to leave it out if `steps` is
+ * set. */
 static void help_epochs(DtDiag *d, const DtItem *item, const DtEntry *entry)
 {
     const char *name = entry->targets.at[0].name.text;
@@ -131,7 +134,8 @@ static void unknown_setting(const DtConfigHost *host, const DtItem *item, const 
                         "`save`; other names are values");
 }
 
-/* used: names that some entry mentions. */
+/* Reports an entry of a train block that means nothing: a directive, or a name that is no setting
+ * and that nothing reads. used: names that some entry mentions. */
 static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry,
                         const DtMap *used)
 {

@@ -149,7 +149,8 @@ static const struct {
                      {"dims", "dim"},
                      {"axes", "axis"}};
 
-/* A keyword that the name is probably a misspelling of, or NULL. */
+/* Returns the keyword that the name is probably a misspelling of, or that means what it does in
+ * other languages; or NULL. */
 static const char *meant_keyword(const char *name, bool item)
 {
     static const char *const items[] = {"include", "dim",   "axis",    "fn",       "layer",
@@ -186,8 +187,8 @@ static bool is_operator(int kind)
            kind == DT_TOK_AND || kind == DT_TOK_OR;
 }
 
-/* The axes that the file writes after the name before token `at`: in a signature, or of a
- * parameter. */
+/* Returns the first of the axes in brackets that the file writes after the name, before token `at`:
+ * in a signature, or of a parameter. NULL if there are none. */
 static const DtToken *axes_of(const DtTokens *tokens, uint32_t at, const char *name)
 {
     const DtToken *t = tokens->at;
@@ -200,7 +201,8 @@ static const DtToken *axes_of(const DtTokens *tokens, uint32_t at, const char *n
     return NULL;
 }
 
-/* `x @ w`: the axis that both have is the one that is summed. */
+/* Adds help for `x @ w`, which lacks the axis that is summed: proposes the axis that both operands
+ * have. */
 static void help_product(DtDiag *d, const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at, *right = &t[at - 1], *left = at >= 3 ? &t[at - 3] : NULL;
@@ -218,8 +220,8 @@ static void help_product(DtDiag *d, const DtTokens *tokens, uint32_t at)
             }
 }
 
-/* Help for a statement that computes a value without a name: `dropout(x, 0.1)`, `y + mlp(x)`,
- * `print`. */
+/* Whether the statement computes a value without giving it a name, as `dropout(x, 0.1)`, `y +
+ * mlp(x)` or `print` would. */
 static bool is_dropped_value(const DtTokens *tokens, uint32_t at, const bool *expected)
 {
     const DtToken *found = &tokens->at[at], *start = &tokens->at[item_start(tokens, at)];
@@ -257,7 +259,8 @@ static void help_comment(DtDiag *d, const DtToken *found)
         dt_diag_help(d, "a comment begins with `#`");
 }
 
-/* Help for `for h in range(n) {` instead of `repeat h in n {`. */
+/* Adds help for `for h in range(n) {`, which is written `repeat h in n {`; false if the statement
+ * is nothing like it. */
 static bool help_loop(DtDiag *d, const DtTokens *tokens, uint32_t at)
 {
     const DtToken *t = tokens->at, *start = &t[item_start(tokens, at)];
@@ -276,7 +279,7 @@ static bool help_loop(DtDiag *d, const DtTokens *tokens, uint32_t at)
     return true;
 }
 
-/* Help for `param w[a]` without `= ...`. */
+/* Adds help and a fix for `param w[a]` without `= ...`. */
 static void help_initial(DtDiag *d, const DtToken *start, const DtToken *before)
 {
     const bool param = start->kind == DT_TOK_PARAM;
@@ -344,7 +347,8 @@ static void add_help(DtDiag *d, const DtTokens *tokens, uint32_t at, const bool 
         help_dtype(d, before->kind == DT_TOK_ID && found->kind == DT_TOK_ID ? before : start);
 }
 
-/* `y = x +` and a new line: the next statement was read as the operand. */
+/* Adds a label for a line that ends in an operator, `y = x +`: the statement on the next line was
+ * read as its operand. False if there is none. */
 static bool add_continued(DtDiag *d, const DtTokens *tokens, uint32_t at)
 {
     const DtToken *found = &tokens->at[at];
@@ -384,7 +388,7 @@ static void report_keyword(DtDiags *diags, const DtToken *found)
     dt_diag_fix(d, found->span, other, "another name, such as `%s`", other);
 }
 
-/* Help where something follows a complete statement on its line. */
+/* Reports a token after a complete statement on its line, with help. */
 static void report_separator(DtDiags *diags, const DtTokens *tokens, uint32_t at,
                              const bool *expected)
 {

@@ -125,8 +125,8 @@ static void list(DtText *text, const char *key, const int64_t *values, uint32_t 
     }
 }
 
-/* Writes the allowed values as intervals: any value if no axis bounds them; one interval 0 .. -1 if
- * no value is allowed. */
+/* Writes the range of random numbers, and the allowed values as intervals lo .. hi: none if no axis
+ * bounds the values; one interval 0 .. -1 if no value is allowed. */
 static void add_values(const DtInputRange *range, DtText *text)
 {
     const DtIntSet *allowed = &range->allowed;

@@ -7,8 +7,9 @@
 #include "base/text.h"
 #include "ir/config.h"
 
-/* Appends one line per record. Source folders are written as the plan has them. Appends nothing for
- * a program without a train block. */
+/* Appends the facts of the program (inputs, sources, optimizer) as text, one line per record;
+ * source folders are written as the plan has them. Appends nothing for a program without a train
+ * block. */
 void dt_facts_print(const DtProgram *program, DtText *ret_text);
 
 #endif

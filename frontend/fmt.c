@@ -89,7 +89,7 @@ static bool space_before(const Fmt *f, int kind)
     return true;
 }
 
-/* The index of the next token that is no comment, or n. */
+/* Returns the index of the next token from i on that is no comment; n if there is none. */
 static uint32_t next_code(const Fmt *f, uint32_t i)
 {
     while (i < f->raw.n && f->raw.at[i].kind == DT_TOK_COMMENT)
@@ -97,7 +97,7 @@ static uint32_t next_code(const Fmt *f, uint32_t i)
     return i;
 }
 
-/* The column of a token in the source, in characters. */
+/* Returns the column of a byte of the source, in characters. */
 static uint32_t source_column(const Fmt *f, uint32_t at)
 {
     uint32_t column = 0;
@@ -106,7 +106,7 @@ static uint32_t source_column(const Fmt *f, uint32_t at)
     return column;
 }
 
-/* The indent of a line that continues a statement; `code` is the line's first token. */
+/* Returns the indent of a line that continues a statement; `code` is the line's first token. */
 static uint32_t continued_indent(const Fmt *f, uint32_t code)
 {
     const DtToken *t = &f->raw.at[code];
@@ -121,7 +121,7 @@ static uint32_t continued_indent(const Fmt *f, uint32_t code)
     return own >= begin + 2 ? f->columns[start] + own - begin : 2 * f->depth + 4;
 }
 
-/* The indent of a line that begins with token i. */
+/* Returns the indent of a line that begins with token i. */
 static uint32_t indent_of(const Fmt *f, uint32_t i)
 {
     uint32_t code = next_code(f, i);
@@ -168,7 +168,8 @@ static void begin_line(Fmt *f, uint32_t i)
         dt_text_add(&f->code, " ");
 }
 
-/* Follows brackets, and the states that space_before and indent_of use. */
+/* Updates the open brackets, and what space_before and indent_of read of the last tokens, for token
+ * i. */
 static void note_token(Fmt *f, uint32_t i)
 {
     const DtToken *t = &f->raw.at[i];
@@ -219,7 +220,8 @@ static void lay_token(Fmt *f, uint32_t i)
     note_token(f, i);
 }
 
-/* Finds the raw tokens that begin a statement, by the grammar's rules of layout. */
+/* Marks in f->starts the raw tokens that begin a statement, and in f->config those in configuration
+ * blocks, as the parser's rules of layout see them. */
 static void find_starts(Fmt *f, DtDiags *diags, uint32_t file)
 {
     DtTokens laid = dt_layout_tokens(f->arena, diags, file, &f->raw);

@@ -16,14 +16,15 @@ typedef enum DtForeignPlace {
     DT_FOREIGN_STATEMENT
 } DtForeignPlace;
 
-/* Adds the spelling of this language for the name, with a line as an example; at: the name's place,
- * or nowhere, for a fix. False: no row has the name for that kind of place, and nothing is added.
- * If no row has the exact name, case is ignored. dt_foreign_is adds nothing; ret_ours: the word
- * that can replace it, or "". */
+/* dt_foreign_help adds help to diag: how this language spells the name of another one, with a line
+ * as an example, and a fix if `at` is the name's place. False if no row has the name for that kind
+ * of place. If no row has the exact name, case is ignored. dt_foreign_is adds nothing; ret_ours:
+ * the word that can replace the name, or "". */
 bool dt_foreign_is(DtForeignPlace place, const char *name, const char **ret_ours);
 bool dt_foreign_help(DtDiag *diag, DtForeignPlace place, DtSpan at, const char *name);
 
-/* Whether the name is a module of another framework, which precedes a dot. */
+/* Whether the name is a module of another framework, as `torch` or `nn`, after which a dot
+ * follows. */
 bool dt_foreign_is_module(const char *name);
 
 #endif

@@ -140,7 +140,7 @@ static void push_inserted(Layout *l, int kind)
                       .reported = kind != DT_TOK_SEMI});
 }
 
-/* Removes the innermost bracket. */
+/* Appends the closer and takes the innermost bracket off the open ones. */
 static void close_one(Layout *l, DtToken token)
 {
     int opener = l->open[l->n_open - 1].kind;
@@ -180,8 +180,8 @@ static int kind_at(const Layout *l, uint32_t at)
     return at < l->raw.n ? l->raw.at[at].kind : DT_TOK_END;
 }
 
-/* True if the token, first on its line, is a keyword that begins a statement or item here. The next
- * token distinguishes it from a keyword misused as a name. */
+/* Whether the token, first on its line, is a keyword that begins a statement or item here. The
+ * token after it tells whether the keyword is misused as a name. */
 static bool begins_anew(const Layout *l, const DtToken *token, unsigned flag)
 {
     if (!token->lines || !(flags_of(token->kind) & flag))
@@ -257,7 +257,8 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
-/* The kind of the token after the closer of the bracket at token `at` of the source. */
+/* Returns the kind of the token after the closer that matches the bracket at token `at` of the
+ * source. */
 static int kind_behind(const Layout *l, uint32_t at)
 {
     int deep = 0;
@@ -299,7 +300,7 @@ static int hardware_kind(const Layout *l, const DtToken *token)
                                                : token->kind;
 }
 
-/* Keywords whose item or statement has a block in braces. */
+/* Whether the keyword begins an item or statement here that has a block in braces. */
 static bool has_block(const Layout *l, const DtToken *token)
 {
     const int next = kind_at(l, l->at + 1);
@@ -315,8 +316,8 @@ static bool has_block(const Layout *l, const DtToken *token)
     }
 }
 
-/* Inserts a missing opening brace for an item or loop whose block begins on the next line, so that
- * the rest can be parsed. */
+/* Inserts and reports a missing opening brace of an item or loop whose block begins on the next
+ * line, so that the rest can be parsed. */
 static void open_missing(Layout *l, const DtToken *token)
 {
     const DtToken last = l->out.at[l->out.n - 1];

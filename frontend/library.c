@@ -27,7 +27,7 @@ static const char *next_line(const char *at)
     return end ? end + 1 : at + strlen(at);
 }
 
-/* Whether the line begins `fn name(` or `layer name[`: the length of the name; 0: it does not. */
+/* Returns the length of the name if the line begins `fn name(` or `layer name[`; else 0. */
 static size_t definition(const char *line, const char **ret_name)
 {
     const size_t word = strncmp(line, "fn ", 3) == 0 ? 3 : strncmp(line, "layer ", 6) == 0 ? 6 : 0;
@@ -69,7 +69,8 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
     return found;
 }
 
-/* Whether the line begins `device "NAME" {`: the length of the name; 0: it does not. */
+/* Returns the length of the name if the line begins `WORD "NAME" {`, as blocks of devices do; else
+ * 0. */
 static size_t block_name(const char *line, const char *word, const char **ret_name)
 {
     const size_t n = strlen(word);

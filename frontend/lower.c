@@ -170,7 +170,8 @@ static bool is_setting(DtLower *l, const DtEntry *entry)
     return dt_config_is_setting(&host, entry);
 }
 
-/* wanted: by number, the entries to evaluate; NULL: all. */
+/* Evaluates the entries of a train block: makes inputs of sources, and binds the values of
+ * assignments. wanted: by number, the entries to evaluate; NULL: all. */
 static void run_train(DtLower *l, const DtItem *train, const bool *wanted)
 {
     for (uint32_t i = 0; i < train->entries.n && !l->gave_up && !(l->wants_model && l->has_model);
@@ -195,8 +196,8 @@ static void add_name(const char *name, DtMap *ret_names)
         dt_map_add(ret_names, name, strlen(name), ret_names);
 }
 
-/* Marks the entries that bind one of the names, and adds the names that these entries use. Goes
- * backwards, since an entry can only use earlier ones. */
+/* Marks the entries that bind one of the names, and adds the names that these entries read. Goes
+ * from the last entry to the first, since an entry can only read earlier ones. */
 static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
 {
     for (uint32_t i = train->entries.n; i-- > 0;) {
@@ -210,8 +211,8 @@ static void want(const DtItem *train, DtMap *names, bool *ret_wanted)
     }
 }
 
-/* By number of the entry: whether the objective needs it. The objective with the metrics also
- * evaluates entries whose values nothing reads. NULL: it needs all. */
+/* Returns, by number of the entry, whether the objective needs it; NULL if it needs all. The
+ * objective with the metrics also evaluates entries whose values nothing reads. */
 static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
     const DtTrainConfig *config = l->program->train;
@@ -236,7 +237,7 @@ static const bool *wanted_by(DtLower *l, const DtItem *train, const DtObjective 
     return wanted;
 }
 
-/* Help: a fix that takes the mean of the loss over all its axes. */
+/* Adds a fix that takes the mean of the loss over all its axes. */
 static void help_mean(DtLower *l, DtDiag *d, const DtType *type, const DtExpr *made)
 {
     const char *axes = dt_report_axes(l, type, false);
@@ -251,7 +252,7 @@ static void help_mean(DtLower *l, DtDiag *d, const DtType *type, const DtExpr *m
         dt_diag_help(d, "take the mean: `mean%s(...)`", axes);
 }
 
-/* The value of the loss as an f32 scalar, or NULL after a report. */
+/* Returns the value of the objective's loss as an f32 scalar; NULL after a report. */
 static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
     const char *name = objective ? objective->loss : dt_intern("loss");
@@ -287,7 +288,7 @@ static DtValue *loss_value(DtLower *l, const DtItem *train, const DtObjective *o
     return dt_val_use(l, &loss->val, DT_F32);
 }
 
-/* The value of metric i as an f32 scalar, or NULL after a report. */
+/* Returns the value of metric i as an f32 scalar; NULL after a report. */
 static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
 {
     const char *name = train->metrics[i];
@@ -321,7 +322,7 @@ static DtValue *metric_value(DtLower *l, const DtTrainConfig *train, uint32_t i)
     return dt_val_use(l, &binding->val, DT_F32);
 }
 
-/* The results of an entry: losses, then metrics. */
+/* The names of an entry's results that runs show: losses, then metrics. */
 typedef struct Shown {
     const char *names[DT_MAX_OBJECTIVES + DT_MAX_METRICS];
     uint32_t n;
@@ -336,7 +337,8 @@ static bool show(Entry *e, const char *name, DtValue *value, Shown *shown)
     return true;
 }
 
-/* Entry "loss" of the objective, or, if it is NULL, "eval", which evaluates them all. */
+/* Lowers entry "loss" of an objective; if it is NULL, entry "eval", which evaluates all losses and
+ * metrics. */
 static void lower_loss(DtLower *l, const DtItem *train, const DtObjective *objective)
 {
     const DtTrainConfig *config = l->program->train;
@@ -404,7 +406,8 @@ static bool has_full_signature(const DtDef *def)
     return def->axes.n == 0;
 }
 
-/* Whether the signature alone gives the extents of all of its axes. */
+/* Whether the definition's signature gives the extents of all its axes, without a call: each is a
+ * dim or has its extent written. */
 static bool has_extents(DtLower *l, const DtDef *def)
 {
     for (uint32_t i = 0; i < def->formals.n; i++)
@@ -432,7 +435,8 @@ static const DtDef *typed_model(const DtLower *l)
     return NULL;
 }
 
-/* A model without train block: its arguments become inputs. */
+/* Lowers a model without a train block as entry "predict", whose inputs are the model's arguments.
+ * training: as in training. */
 static void predict_model(DtLower *l, const DtDef *def, bool training)
 {
     Entry *e = begin_entry(l, DT_ENTRY_PREDICT, NULL, training, def->span);
@@ -504,7 +508,7 @@ static void evaluate_dims(DtLower *l)
 }
 
 /* Whether the file may be meant to be included: it has a dim without extent, which the including
- * file or -D gives. */
+ * file or -D would give. */
 static bool has_open_dims(const DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++)
@@ -514,8 +518,9 @@ static bool has_open_dims(const DtLower *l)
     return false;
 }
 
-/* After errors, and in files without a model: checks layers and models that no call has reached
- * on their own, if their signature is complete. The results are discarded. */
+/* Checks layers and models that no call has reached by lowering each on its own, if its signature
+ * is complete. What was lowered is discarded. This is done after errors, and in files without a
+ * model. */
 static void check_rest(DtLower *l)
 {
     DtModule *module = l->module;
@@ -534,8 +539,8 @@ static void check_rest(DtLower *l)
     module->entries.n = entries;
 }
 
-/* Checks a model without a train block as in training: assigned states, branches on `training`. The
- * functions made for that are dropped. */
+/* Checks a model without a train block once more as in training (states are assigned, `training` is
+ * true). What was lowered for that is discarded. */
 static void check_training(DtLower *l, const DtDef *model)
 {
     DtModule *module = l->module;

@@ -25,7 +25,8 @@ typedef enum Bare { BARE_DISTINCT, BARE_ONE, BARE_NUMBER, BARE_TENSOR, BARE_COUN
 
 typedef enum Sizes { SIZES_ODD, SIZES_64, SIZES_840, SIZES_NESTED, SIZES_COUNT } Sizes;
 
-/* A call that is tried, with invented arguments. */
+/* A definition that nothing calls is checked by calls with invented arguments; this is one of
+ * them. */
 typedef struct Try {
     const DtDef *def;
     Sizes sizes; /* invented extents: odd numbers; the same times 64; times 840. Each divides the
@@ -45,7 +46,8 @@ typedef struct Try {
     DtText text;        /* invented values: "a = 3, b = 5" */
 } Try;
 
-/* Another extent each time: 3, 5, 7 ... times a factor; or 4096, 2048, 1024 ... */
+/* Returns another invented extent at each call: 3, 5, 7 ... times a factor; or 4096, 2048, 1024
+ * ... */
 static int64_t next_extent(Try *t)
 {
     static const int64_t factors[] = {[SIZES_ODD] = 1, [SIZES_64] = 64, [SIZES_840] = 840};
@@ -75,7 +77,8 @@ static bool in_arguments(const DtDef *def, const char *name)
     return false;
 }
 
-/* A new axis name that no file uses, until the call is over. */
+/* Adds a new axis or dim, with a name that no file uses, until the call is over; returns the name.
+ * ret_extent: its invented extent. */
 static const char *new_axis(DtLower *l, Try *t, const char *name, bool is_dim, int64_t *ret_extent)
 {
     while (dt_scope_axis(l, name))
@@ -123,7 +126,7 @@ static void make_dims(DtLower *l, Try *t)
     }
 }
 
-/* Adds all dims of the files, for an argument that may have any axes. */
+/* Appends all dims of the program's files, for an argument that may have any axes. */
 static void add_dims(DtLower *l, DtAxis *axes, uint32_t *n, uint32_t limit)
 {
     for (uint32_t i = 0; i < l->globals.n && *n < limit; i++) {
@@ -172,8 +175,8 @@ static bool add_axis(DtAxis *axes, uint32_t *n, const char *name, int64_t extent
     return true;
 }
 
-/* The type of an argument of a signature; NULL after a report. l->now has the definition and its
- * axes. */
+/* Returns the type of an argument of a signature, with invented extents; NULL after a report.
+ * l->now has the definition and its axes. */
 static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -200,7 +203,8 @@ static const DtType *argument_type(DtLower *l, Try *t, const DtFormal *formal)
     return ok ? dt_axes_type(l, formal->span, dtype, n, axes) : NULL;
 }
 
-/* Invents an argument without a type; false: the argument has a default. */
+/* Invents an argument whose formal has no axes, as t->bare says; false if the formal has a default,
+ * which is used instead. */
 static bool bare_argument(DtLower *l, Try *t, const DtFormal *formal, DtBuilder *b, DtVal *ret_val)
 {
     if (formal->init)
@@ -281,8 +285,8 @@ static void call(DtLower *l, Try *t, bool training)
     l->now = NULL;
 }
 
-/* Lowers the call, with its diagnostics in `aside`, and then restores the state from before. True:
- * the call has no errors. */
+/* Lowers the call, with its diagnostics in `aside`, and then restores the state from before.
+ * Returns whether the call has no errors. */
 static bool try_call(DtLower *l, Try *t, DtDiags *aside)
 {
     DtModule *module = l->module;
@@ -337,7 +341,8 @@ static bool is_impossible(const Try *t, const DtDiags *aside)
            (t->bare >= BARE_NUMBER && dt_diag_only(aside, E0401));
 }
 
-/* Whether the try differs from others for this definition. */
+/* Whether this combination of inventions differs from others for this definition: it has what they
+ * are about (`...`, arguments without axes, axis parameters). */
 static bool makes_sense(const Try *t)
 {
     const DtDef *def = t->def;
@@ -364,7 +369,8 @@ static void not_checked(DtLower *l, const DtDef *def, const char *made_up, const
     dt_diag_help(d, "a program that calls it checks it, with the axes and arguments of the call");
 }
 
-/* Reports errors of a try as errors of the definition. */
+/* Reports those errors of a call with invented arguments that do not depend on the invention, as
+ * errors of the definition. Returns their number. */
 static uint32_t take(DtLower *l, const DtDef *def, const char *made_up, const DtDiags *from)
 {
     const char *in = dt_arena_printf(l->arena, "in `%s`, which nothing calls", def->name.text);
@@ -396,14 +402,15 @@ static void check_other_sizes(DtLower *l, const Try *good)
     }
 }
 
-/* What all tries of a definition have shown. */
+/* What all calls of a definition with invented arguments have shown. */
 typedef struct Tries {
     DtDiags *common, *first; /* common: errors that all possible tries have; first: errors of the
                               * first one */
     const char *made_up;     /* invented values of the first one */
 } Tries;
 
-/* Makes all tries that differ, until one has no errors. */
+/* Calls the definition with all combinations of invented arguments that differ, until one call has
+ * no errors (returns true). tries: what they have shown. */
 static bool try_all(DtLower *l, const DtDef *def, int64_t rank, Tries *tries)
 {
     for (uint32_t i = 0; i < SIZES_COUNT * REST_COUNT * ROLES_COUNT * BARE_COUNT && !l->gave_up;

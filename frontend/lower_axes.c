@@ -183,8 +183,8 @@ static bool add_axis(DtLower *l, DtDeclared *t, const DtAstAxis *written, const 
     return true;
 }
 
-/* The extent that is written for an axis, `kh = k`: that of an `axis` in this tensor; that of a dim
- * must be the dim's own. */
+/* Returns the extent that is written for an axis, as in `kh = k`. For an `axis` it is the extent in
+ * this tensor; for a dim it must be the dim's own. -1 after a report. */
 int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names)
 {
     if (names->n != 1) {

@@ -60,8 +60,8 @@ static const char *described(DtLower *l, const DtBound *bound)
                : dt_report_type(l, &bound->val);
 }
 
-/* An axis of x that may be the missing one under another name: it has the same extent, and is not
- * needed itself. */
+/* Returns an axis of the argument that may be the missing axis under another name: it has the same
+ * extent, and the formal does not need it. NULL if there is none or several. */
 static const char *rename_candidate(const DtBound *bound, const DtDeclared *want,
                                     const DtAxis *missing)
 {
@@ -80,8 +80,8 @@ static const char *rename_candidate(const DtBound *bound, const DtDeclared *want
     return found;
 }
 
-/* If the dim is declared equal to another one, as in `dim kseq = seq`, the other one, if the value
- * has it. */
+/* Returns the dim to which the missing one is declared equal, as in `dim kseq = seq`, if the
+ * argument has that one; else NULL. */
 static const char *alias_candidate(DtLower *l, const DtBound *bound, const char *missing)
 {
     const DtGlobal *global = dt_scope_axis(l, missing);
@@ -126,8 +126,8 @@ static const char *source_text(DtLower *l, DtSpan span)
                : "";
 }
 
-/* Help for `linear[ffn, embed](x)` instead of `linear[embed, ffn](x)`: the argument has the axes of
- * another axis parameter. */
+/* Adds help for axis parameters in the wrong order, `linear[ffn, embed](x)` instead of
+ * `linear[embed, ffn](x)`: the argument has the axes of another axis parameter. */
 static void fix_axes(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound *bound,
                      const char *missing)
 {
@@ -155,7 +155,8 @@ static void fix_axes(DtLower *l, DtDiag *d, const DtSignature *s, const DtBound 
                     "the axes in the order of the definition");
 }
 
-/* Help for `xent[c](labels, z)` instead of `xent[c](z, labels)`. */
+/* Adds a fix for two arguments in the wrong order, `xent[c](labels, z)` instead of `xent[c](z,
+ * labels)`. */
 static void fix_order(DtLower *l, DtDiag *d, const DtSignature *s)
 {
     const DtExpr *call = s->call;
@@ -249,7 +250,8 @@ static bool check_axis(DtLower *l, DtSignature *s, const DtFormal *formal, const
     return false;
 }
 
-/* Keeps the extents of `axis` names, for `size` and declarations in the body. */
+/* Records the extents of the argument's axes in the activation, for `size` and declarations in the
+ * body; -1 if arguments disagree. */
 static void record_extents(DtLower *l, DtActivation *act, const DtType *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -301,7 +303,8 @@ static bool wrong_dtype(DtLower *l, const DtSignature *s, const DtFormal *formal
     return false;
 }
 
-/* A float argument is cast to the declared float dtype; other dtypes must be equal. */
+/* Converts an argument to the declared dtype: numbers and float tensors are cast to a declared
+ * float dtype, other dtypes must be equal. False if it cannot be converted. */
 static bool take_dtype(DtLower *l, DtVal *val, DtDtype want)
 {
     DtDtype have = dt_val_dtype(val);

@@ -45,8 +45,8 @@ static DtVal function_val(DtLower *l, const DtFunction *function)
     return (DtVal){.kind = DT_VAL_FUNCTION, .function = copy};
 }
 
-/* Reports a library definition whose file is not included. Only once, since one include solves
- * all. */
+/* Reports that a library definition is used whose file is not included, with a fix. Reports it
+ * once, since one include solves all. */
 static void missing_include(DtLower *l, const DtExpr *expr)
 {
     const DtAst *ast = l->files.at[0].ast;
@@ -98,7 +98,8 @@ static DtVal unknown_function(DtLower *l, const DtExpr *expr)
     return dt_val_error();
 }
 
-/* `name` or `label:name`, without brackets. */
+/* Evaluates `name` or `label:name` to a function value, without brackets; an error value after a
+ * report. */
 static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
 {
     DtFunction f = {.label = expr->label, .span = expr->span};
@@ -139,8 +140,8 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
     return f.def || f.builtin ? function_val(l, &f) : unknown_function(l, expr);
 }
 
-/* Adds axis arguments to a function value. If the function has a single axis parameter, it takes
- * the whole list. */
+/* Returns a function value with the axis arguments in brackets. If the function has a single axis
+ * parameter, that takes the whole list. */
 static DtVal with_axes(DtLower *l, const DtExpr *subs, const DtVal *base)
 {
     if (base->kind == DT_VAL_INSTANCE) {
@@ -186,8 +187,8 @@ static bool merge_sole(DtLower *l, DtFunction *f)
     return true;
 }
 
-/* Checks the number of axis arguments, and that none is repeated. ret_diag: NULL, or the diagnostic
- * about their number. */
+/* Checks the number of axis arguments, and that none is repeated; false after a report. ret_diag:
+ * NULL, or the diagnostic about their number. */
 static bool check_axes(DtLower *l, DtFunction *f, DtDiag **ret_diag)
 {
     if (!f->def)
@@ -348,7 +349,8 @@ void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, 
         dt_diag_fix(d, span, "", "%s", text);
 }
 
-/* Whether argument i says that there is none, as `mask = None` does; the fix leaves it out. */
+/* Whether argument i is a word for no value, as in `mask = None`. Reports it then, with a fix that
+ * leaves it out. */
 static bool is_none(DtLower *l, const DtDef *def, const DtExpr *call, uint32_t i)
 {
     static const char *const none[] = {"None", "none", "null", "nil", "nullptr"};
@@ -395,7 +397,7 @@ static bool named_argument(DtLower *l, const DtDef *def, DtBound *bound, const D
     return false;
 }
 
-/* Reports a missing argument. If a value of that name exists, it is probably meant. */
+/* Reports a missing argument, with a fix if a value of that name exists. Returns false. */
 static bool missing_argument(DtLower *l, const DtDef *def, const DtExpr *call, const char *name)
 {
     DtDiag *d;
@@ -483,8 +485,8 @@ static DtVal eval_cast(DtLower *l, const DtFunction *f, const DtExpr *call, cons
     return dt_val_cast(l, &v, f->dtype);
 }
 
-/* Help for `linear(embed, ffn)` instead of `linear[embed, ffn]`: all arguments are names of
- * axes. */
+/* Adds a fix for `linear(embed, ffn)` instead of `linear[embed, ffn]`, if all arguments are names
+ * of axes; else returns false. */
 static bool fix_brackets(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call)
 {
     const uint32_t n = call->kind == DT_EXPR_CALL ? call->args.n : 0;
@@ -506,7 +508,7 @@ static bool fix_brackets(DtLower *l, DtDiag *d, const DtFunction *f, const DtExp
     return true;
 }
 
-/* Help for `softmax(x, dim = -1)` instead of `softmax[ffn](x)`: axes have names here. */
+/* Adds a fix for axes given as numbers, `softmax(x, dim = -1)` instead of `softmax[ffn](x)`. */
 static void fix_numbered_axis(DtLower *l, DtDiag *d, const DtFunction *f, const DtExpr *call,
                               const DtVal *x)
 {

@@ -164,7 +164,8 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
     return dt_clause_fits(l, what, x->type, type) ? dt_graph_fit(&frame->b, x, type) : NULL;
 }
 
-/* Whether each clause directly follows the clause that it belongs to. */
+/* Whether each clause has the clause that it belongs to, as `merge` belongs to `stream`; reports
+ * one that has not. */
 static bool are_whole(DtLower *l)
 {
     const DtStmt *const *clauses = l->now->clauses, *stream = clauses[DT_CLAUSE_STREAM];

@@ -68,7 +68,8 @@ static bool is_dim(const DtLower *l, const DtExpr *expr)
     return global && global->kind == DT_GLOBAL_DIM;
 }
 
-/* Lint for `head = embed // heads` with a remainder: its elements would belong to no head. */
+/* Reports a lint for a division of dims with a remainder, `head = embed // heads`: elements would
+ * belong to no head. */
 static void lint_remainder(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0 || a % b == 0 || !is_dim(l, expr->a) || !is_dim(l, expr->b) ||
@@ -195,7 +196,8 @@ static DtVal reciprocal(DtLower *l, DtVal x)
     return dt_val_map(l, DT_OP_DIV, pair, NULL, 2, true);
 }
 
-/* The power of a tensor, or with a tensor as exponent. */
+/* Returns the power of a tensor, or one whose exponent is a tensor; an error value after a
+ * report. */
 DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n)
 {
     const DtExpr *exprs[2] = {expr->a, expr->b};

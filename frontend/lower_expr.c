@@ -22,7 +22,8 @@ DtBinding *dt_expr_find(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* Adds the names of values that are in scope; functions are left out. */
+/* Appends the names of values in scope, dims and initialisers to `names`, for proposals; functions
+ * are left out. */
 static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t cap)
 {
     for (DtScope *scope = l->now ? l->now->scope : NULL; scope; scope = scope->parent) {
@@ -41,7 +42,8 @@ static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t ca
             names[(*n)++] = dt_builtins[i].name;
 }
 
-/* The place where the block, or a block inside it, binds the name; file 0: nowhere. */
+/* Returns the place where the block, or a block inside of it, binds the name; its file is 0 if none
+ * does. */
 static DtSpan bound_in(const DtStmts *stmts, const char *name)
 {
     for (uint32_t i = 0; i < stmts->n; i++) {
@@ -58,7 +60,7 @@ static DtSpan bound_in(const DtStmts *stmts, const char *name)
     return (DtSpan){0};
 }
 
-/* Whether the same definition binds the name further down. */
+/* Whether the definition binds the name further down; reports the read before that then. */
 static bool is_bound_later(DtLower *l, DtName name)
 {
     const DtSpan at = l->now && l->now->def ? bound_in(&l->now->def->body, name.text) : (DtSpan){0};
@@ -143,8 +145,8 @@ static DtVal named_constant(DtLower *l, const DtExpr *expr, const char *name, bo
     return dt_val_error();
 }
 
-/* Lint for a read of a state after its assignment: it gives the value from before the step, as all
- * reads do. */
+/* Reports a lint for a read of a state after its assignment in the text: the state has its value
+ * from before the step there, as in all reads. */
 static void warn_of_old_value(DtLower *l, const DtExpr *expr, const DtBinding *binding)
 {
     const DtFrame *home = binding->state > 0 ? binding->val.tensor.frame : NULL;
@@ -293,7 +295,8 @@ static DtVal eval_unary(DtLower *l, const DtExpr *expr)
     return dt_val_map(l, DT_OP_NEG, &a, exprs, 1, false);
 }
 
-/* `a and b`, `a or b` with at least one tensor; a constant decides or disappears. */
+/* Evaluates `a and b` or `a or b` with at least one tensor: a constant operand decides the result,
+ * or the other operand is the result. */
 static DtVal eval_logic(DtLower *l, const DtExpr *expr, DtVal *v)
 {
     const DtExpr *exprs[2] = {expr->a, expr->b};
@@ -349,7 +352,8 @@ static DtVal eval_binary_of(DtLower *l, const DtExpr *expr, DtVal a, DtVal b)
     return dt_val_map(l, kinds[expr->op], v, exprs, 2, expr->op == DT_OPR_DIV);
 }
 
-/* Chains like a + b + c are nested to the left, so this walks them without recursion. */
+/* Evaluates a chain of binary operators such as a + b + c, which is nested to the left, without
+ * recursion. */
 static DtVal eval_binary(DtLower *l, const DtExpr *expr)
 {
     uint32_t n = 0;
@@ -390,8 +394,8 @@ static bool contract_axis(DtLower *l, const DtExpr *expr, const DtVal *v, const 
     return true;
 }
 
-/* The dtype of a contraction: the narrower of both float dtypes; a weak operand or an integer takes
- * the dtype of the other. */
+/* Decides the dtype of a contraction: the narrower of both float dtypes; a weak operand (a literal)
+ * or an integer takes the dtype of the other. False after a report. */
 static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *ret_dtype,
                       bool *ret_weak)
 {
@@ -417,7 +421,8 @@ static bool dot_dtype(DtLower *l, const DtExpr *expr, const DtVal *v, DtDtype *r
     return false;
 }
 
-/* Checks that shared axes agree, and that the axes that stay form a type. */
+/* Checks that axes that both operands have agree in extent, and that the axes which are not summed
+ * form a type; false after a report. */
 static bool contract_result(DtLower *l, const DtExpr *expr, const DtVal *v,
                             const DtAxisList *summed)
 {
@@ -436,7 +441,8 @@ static bool contract_result(DtLower *l, const DtExpr *expr, const DtVal *v,
     return dt_axes_type(l, expr->op_span, DT_F32, n, axes) != NULL;
 }
 
-/* accumulator: the contraction is directly inside `f32( )`, so its sum is not rounded. */
+/* Evaluates a contraction `a @axes b`. accumulator: it is directly inside `f32( )`, so its f32 sum
+ * is not rounded. */
 static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
 {
     DtVal v[2] = {dt_expr_eval(l, expr->a), dt_expr_eval(l, expr->b)};
@@ -465,8 +471,8 @@ static DtVal eval_contract(DtLower *l, const DtExpr *expr, bool accumulator)
 
 /* ---- the rest ---- */
 
-/* The first name of an expression such as `nn.functional.relu`, if it is no value of the program
- * but a module of another framework. */
+/* Returns the first name of an expression such as `nn.functional.relu`, if it is a module of
+ * another framework and no value of the program; else NULL. */
 static const DtExpr *module_of(DtLower *l, const DtExpr *expr)
 {
     while (expr && expr->kind == DT_EXPR_FIELD)
@@ -514,7 +520,8 @@ static bool unknown_field(DtLower *l, const DtExpr *expr)
     return true;
 }
 
-/* `x.chan`: the extent of an axis, or of the axes an axis parameter stands for. */
+/* Evaluates `x.chan`: the extent of an axis of x, or the product of the extents of the axes that an
+ * axis parameter stands for. */
 static DtVal eval_field(DtLower *l, const DtExpr *expr)
 {
     const DtExpr *module = module_of(l, expr);
@@ -572,7 +579,8 @@ static DtVal eval_pipe(DtLower *l, const DtExpr *expr)
     return dt_call_eval(l, expr->b, &x, expr->a);
 }
 
-/* A cast around a contraction takes its sum before rounding. */
+/* Evaluates a call. The cast `f32( )` around a contraction takes the contraction's sum before it is
+ * rounded. */
 static DtVal eval_call(DtLower *l, const DtExpr *expr)
 {
     const DtExpr *callee = dt_report_bare(expr->a);

@@ -54,7 +54,7 @@ DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name
     return dt_val_tuple(l, items, v->tuple.n);
 }
 
-/* 1 + the number that the map has for a key; 0: it has none. */
+/* Returns 1 + the number that the map has for a key; 0 if it has none. */
 static uint32_t number_of(const DtMap *map, const void *key)
 {
     return (uint32_t)(uintptr_t)dt_map_find_pointer(map, key);
@@ -67,7 +67,8 @@ static void set_number(DtMap *map, const void *key, uint32_t number)
 
 /* ---- captures ---- */
 
-/* Makes a constant or iota anew in the frame, where other values would be captured. */
+/* Appends a constant or iota to the frame again, instead of capturing it from an outer frame; NULL
+ * if the value is neither. */
 static DtValue *remake(DtFrame *frame, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -130,8 +131,8 @@ static int32_t same_param(DtLower *l, const DtFrameParam *old, int32_t index,
     return index;
 }
 
-/* Reports growth without bound: nested calls or instances can make 2^30 of them in a few lines.
- * Always false. */
+/* Reports that the program grows too large (nested calls or instances can make 2^30 of them in a
+ * few lines) and sets l->gave_up. Returns false. */
 static bool grows_too_large(DtLower *l, DtSpan span, const char *why, int most, const char *instead)
 {
     if (!l->gave_up) {
@@ -189,7 +190,7 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
     return (int32_t)frame->params.n - 1;
 }
 
-/* Suggests a label in front of the layer's name, or in place of the present one. */
+/* Adds a fix that puts a label in front of the layer's name, or in place of the present label. */
 static void suggest_label(DtLower *l, DtDiag *d, DtName label, DtLabelKind kind)
 {
     DtSpan at = label.span;
@@ -278,9 +279,9 @@ void dt_frame_finish(DtLower *l, DtFrame *frame)
         func->n_returns = func->results.n;
 }
 
-/* The train block and the models that it calls have no path. So that they do not draw the same
- * numbers, the sites of the block begin with "train.", and those of every model but the first with
- * its name. */
+/* Returns the prefix of random sites in the train block and in models that it calls, which have no
+ * path: "train." for the block, the model's name for every model but the first. So they do not draw
+ * the same numbers. */
 static const char *site_home(DtLower *l, const DtFrame *layer)
 {
     if (layer->is_entry)

@@ -24,8 +24,8 @@ static bool is_float(const DtVal *v)
     return v->kind == DT_VAL_TENSOR && dt_dtype_is_float(v->tensor.value->type->dtype);
 }
 
-/* Binds the cotangents of results to their names: inputs of the gradient, 0 for a result that is no
- * float tensor. */
+/* Binds the names in the clause's parentheses to the cotangents of the results: inputs of the
+ * gradient function, 0 for a result that is no float tensor. False after a report. */
 static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *results,
                             uint32_t n)
 {
@@ -48,8 +48,8 @@ static bool bind_cotangents(DtLower *l, const DtStmt *stmt, DtFrame *frame, cons
     return true;
 }
 
-/* Sums over the stream's axis first, if the sum goes over that and other axes: blocks add up that
- * sum, and the other sum needs no blocks. */
+/* Appends a sum over the stream's axis alone, if the gradient is summed over that and other axes:
+ * blocks of the axis add up this sum, and the sum over the other axes needs no blocks. */
 static DtValue *over_stream(DtFrame *frame, const DtStream *stream, DtValue *x, const DtType *type)
 {
     const char *axis = stream ? stream->axis : NULL;
@@ -84,7 +84,8 @@ static DtValue *over_shared(DtFrame *frame, DtValue *x, const DtType *type)
                            : dt_graph_dot(&b, op->in[0], op->in[1], n, axes, x->type->dtype, NULL);
 }
 
-/* Returns the gradient for one argument. */
+/* Returns from the gradient function the cotangent v for one argument, summed to the argument's
+ * axes and cast to its dtype. False after a report. */
 static bool take_cotangent(DtLower *l, DtFrame *frame, const DtStream *stream,
                            const DtFormal *formal, const DtVal *argument, const DtVal *v)
 {
@@ -127,8 +128,8 @@ static void attach(DtLower *l, DtFrame *home, const DtFrame *frame, const DtStmt
     home->func->gradient = stated;
 }
 
-/* Fills the scope of the clause's body, with the stream's parts under the names that `finish` gives
- * them. */
+/* Returns a scope for the clause's body in which the stream's parts have the names that `finish`
+ * (or `merge`) gives them. */
 static DtScope *with_parts(DtLower *l, const DtVal *parts)
 {
     const DtStmt *const *clauses = l->now->clauses;

@@ -15,7 +15,7 @@ static bool is_called(const DtStore *store, const char *pattern)
            fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
 }
 
-/* The path without iteration numbers: h.#.up.w for h.0.up.w. */
+/* Returns the path with `#` for each iteration number: h.#.up.w for h.0.up.w. */
 static const char *of_all_iterations(DtLower *l, const char *path)
 {
     char *all = dt_arena_strndup(l->arena, path, strlen(path)), *to = all;
@@ -67,7 +67,7 @@ static bool check_any_trained(DtLower *l)
     return false;
 }
 
-/* Whether the value is the input `kept`, or (kept NULL) zero, as far as is known. */
+/* Whether the value is certainly the input `kept` unchanged or, if kept is NULL, zero. */
 static bool is_times(const DtValue *value, const DtValue *kept)
 {
     const DtOp *op = value->op;
@@ -93,8 +93,8 @@ static bool is_times(const DtValue *value, const DtValue *kept)
     return false;
 }
 
-/* Whether the new value of a state is the old one, as with `rate = 0`. value: the result of a call
- * or loop. */
+/* Whether the new value of a state is certainly the old one, as with `rate = 0`. value: the result
+ * of a call or loop. */
 static bool keeps_state(const DtValue *value)
 {
     while (value->op && value->op->func) {
@@ -111,8 +111,8 @@ static bool keeps_state(const DtValue *value)
     return false;
 }
 
-/* If all parameters of the layer that has the state (at least one) are frozen: the text of `frozen`
- * that names the first one. */
+/* Returns the text of `frozen` that names the first parameter of the layer with the state, if all
+ * its parameters (at least one) are frozen; else NULL. */
 static const DtPattern *frozen_by(const DtLower *l, const DtStore *state)
 {
     const DtTrainConfig *train = l->program->train;
@@ -183,7 +183,8 @@ void dt_groups_freeze(DtLower *l)
         lint_states(l);
 }
 
-/* Marks the group's parameters that its texts name. */
+/* Puts the parameters that the pattern names into the group (ret_of, by number of the store).
+ * Reports a pattern that names none, or a parameter of another group. */
 static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t *ret_of)
 {
     const DtTrainConfig *train = l->program->train;
@@ -216,7 +217,8 @@ static bool take(DtLower *l, uint32_t group, const DtPattern *pattern, uint32_t 
     return false;
 }
 
-/* Parameters that no text names go to the group without texts. */
+/* Puts the parameters that no text names into the group without texts. Reports several such groups,
+ * or parameters for which there is none. */
 static bool take_rest(DtLower *l, uint32_t *ret_of)
 {
     const DtTrainConfig *train = l->program->train;

@@ -27,7 +27,7 @@ static bool missing_axis(DtLower *l, const DtExpr *expr, const DtValue *x, const
     return false;
 }
 
-/* The single axis of x that an index entry names. */
+/* Returns the one axis of x that an index entry names; NULL after a report. */
 static const char *indexed_axis(DtLower *l, const DtExpr *expr, const DtSub *sub, const DtValue *x)
 {
     DtAxisList list;
@@ -117,7 +117,7 @@ static bool is_constant(const DtValue *value)
     return value->op && value->op->kind == DT_OP_CONST;
 }
 
-/* One step of an affine index: value = mul * (an operand) + add. Returns that operand, or NULL. */
+/* If value is mul * x + add in a single op, sets mul and add and returns x; else NULL. */
 static DtValue *affine_step(const DtValue *value, int64_t *mul, int64_t *add)
 {
     const DtOp *op = value->op;
@@ -163,8 +163,8 @@ bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64
     return true;
 }
 
-/* The slice that equals a gather by an index which is affine in one iota and always in range; NULL:
- * the index is not so. */
+/* Returns the slice that equals a gather, if its index is affine in one iota and always in range;
+ * NULL if the index is not so. */
 static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue *x)
 {
     DtValue *base;
@@ -185,7 +185,7 @@ static DtValue *try_slice(DtLower *l, const char *axis, DtValue *index, DtValue 
 }
 
 /* Checks that the result of the gather has no axis twice with different extents, and not too many
- * axes. */
+ * axes; false after a report. */
 static bool check_gather(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
                          const Index *index)
 {
@@ -245,8 +245,8 @@ static bool names_range(const DtExpr *expr, const char *axis)
     return false;
 }
 
-/* Evaluates the index entries in order; false after a report. Applies an index that is a loop's
- * variable: x becomes the element of the iteration. */
+/* Evaluates the index entries in order, into ret; false after a report. An entry with a loop's
+ * variable as index is applied to *x at once, which becomes the element of the iteration. */
 static bool read_indices(DtLower *l, const DtExpr *expr, DtVal *x, Index *ret, uint32_t *ret_n)
 {
     for (uint32_t i = 0; i < expr->subs.n; i++) {
@@ -329,8 +329,8 @@ static bool wrong_extent(DtLower *l, const DtSub *sub, const DtAxisList *from, c
     return false;
 }
 
-/* Reads the extents that are written for new axes, `(height = 4, width)`, into r; 0 for the
- * others. */
+/* Reads the extents that are written for new axes, as in `(height = 4, width)`, into r->to_extent;
+ * 0 for the others. False after a report. */
 static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
 {
     uint32_t at = 0;
@@ -349,7 +349,8 @@ static bool written_extents(DtLower *l, const DtGroup *group, DtRelabel *r)
     return true;
 }
 
-/* Extents of the new axes: dims have theirs; at most one `axis` name takes the rest. */
+/* Determines the extents of a relabel's new axes: dims have their own; at most one `axis` name
+ * takes what is left of `elements`. False after a report. */
 static bool relabel_to(DtLower *l, const DtSub *sub, const DtAxisList *from, const DtAxisList *to,
                        int64_t elements, DtRelabel *r)
 {
@@ -418,7 +419,8 @@ static bool relabel_entry(DtLower *l, const DtExpr *expr, const DtSub *sub, cons
     return relabel_to(l, sub, &from, &to, elements, r);
 }
 
-/* Checks that each axis is used once, and that no name occurs twice in the result. */
+/* Checks that each axis of x is used by one entry only, and that no name occurs twice in the
+ * result; reports it otherwise. */
 static bool relabel_clash(DtLower *l, const DtExpr *expr, const DtValue *x, uint32_t n,
                           const DtRelabel *r, const DtSub *const *subs)
 {
@@ -492,8 +494,7 @@ static DtValue *apply_relabels(DtLower *l, const DtExpr *expr, DtValue *x)
 
 /* ---- all of it ---- */
 
-/* Help for `wte[tokens]` instead of `wte[vocab = tokens]`: a value is written where an axis must be
- * named. */
+/* Adds a fix for an index without its axis, `wte[tokens]` instead of `wte[vocab = tokens]`. */
 static void fix_index(DtLower *l, DtDiag *d, const DtSub *sub, const DtVal *x)
 {
     const DtName *name = sub->from.names.n == 1 ? &sub->from.names.at[0] : NULL;

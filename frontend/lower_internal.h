@@ -273,7 +273,7 @@ typedef struct DtMemo {
     bool is_tuple;
 } DtMemo;
 
-/* The last call of a name of another framework: the error, and how the call is written. */
+/* The last call whose name is of another framework: its error, and how the call is written. */
 typedef struct DtUnknownCall {
     DtDiag *diag;
     const char *word;
@@ -339,77 +339,79 @@ void dt_scope_load(DtLower *l);
 const DtItem *dt_scope_block(DtLower *l, DtItemKind kind, const char *name);
 /* the dim or definition of that name, or NULL */
 DtGlobal *dt_scope_value(const DtLower *l, const char *name);
-/* The meaning of a name at the place where it is written: in the library, its own definitions
- * take precedence. */
+/* Returns what a name means at the place where it is written: in files of the library, the
+ * library's own definitions take precedence. */
 DtGlobal *dt_scope_meant(const DtLower *l, const DtExpr *name);
 /* the dim or axis of that name, or NULL */
 DtGlobal *dt_scope_axis(const DtLower *l, const char *name);
-/* The name of the axis that is written there. It differs from the text only in the library: for an
- * axis of the library whose name the program uses otherwise. */
+/* Returns the name of the axis that is written there. It differs from the text only in the library:
+ * for an axis of the library whose name the program uses otherwise. */
 const char *dt_scope_axis_meant(const DtLower *l, DtName name);
-/* Extent of a dim; reports an error in it (once) and returns -1. */
+/* Returns the extent of a dim; -1 after a report, of which there is one per dim. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
 bool dt_scope_in_library(const DtLower *l, DtSpan span);
 
 /* ---- lower_report.c ---- */
 
-/* An error at span. Inside a library file the primary place is the user's call, the library's
- * the label. */
+/* Reports an error at span. Inside of a library file the primary place is the user's call, and the
+ * place in the library is a label. */
 DtDiag *dt_report_error(DtLower *l, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Adds a label for each call, from the user's program on, that led to the definition around
- * span. */
+/* Adds a label for each call, from the user's program on, that led to the definition in which span
+ * is. */
 void dt_report_calls(DtLower *l, DtDiag *d, DtSpan span);
-/* Text of the axes: "[batch, seq]", or "[tok = 197]" with extents (of `axis` names, or of all). In
- * the arena. */
+/* Returns the axes of a type as text: "[batch, seq]", or "[tok = 197]" with extents (of `axis`
+ * names, or of all). In the arena. */
 const char *dt_report_axes(DtLower *l, const DtType *type, bool extents);
 /* text of names: `a`, or `(a, b)` */
 const char *dt_report_names(DtLower *l, const DtAxisNames *names);
 const char *dt_report_type(DtLower *l,
                            const DtVal *val); /* text of a value's kind: "f32[batch, seq]", "a
                                                * constant integer" */
-/* `k` if expr is a name, else "this value". */
+/* Returns what messages call the value of expr: `k` if it is a name, else "this value". */
 const char *dt_report_subject(DtLower *l, const DtExpr *expr);
 /* Labels the place where the value of expr was bound, if expr is a local name. */
 void dt_report_origin(DtLower *l, DtDiag *diag, const DtExpr *expr);
-/* Help with the nearest name, and a fix at span. */
+/* Adds help with the nearest name, and a fix that puts it at span. */
 void dt_report_nearest(DtLower *l, DtDiag *diag, DtSpan span, const char *name,
                        const char *const *names, size_t n);
 const DtExpr *dt_report_bare(const DtExpr *expr); /* the expression without parentheses */
-/* Adds fixes to the error of a call of another framework's function. around: the call whose callee
- * it is, or NULL; values: of its arguments. */
+/* Adds fixes to the error of a call of another framework's function. around: the call of which it
+ * is the callee, or NULL; values: of its arguments. */
 void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *around,
                        const DtVal *values);
-/* If argument i of this call is `mask = tril(..)` or alike: adds a fix with an expression to the
- * report. */
+/* If argument i of this call is a mask such as `mask = tril(..)`: adds a fix with an expression of
+ * positions to the report. */
 void dt_report_foreign_mask(DtLower *l, const DtUnknownCall *unknown, const DtExpr *call,
                             uint32_t i);
-/* For argument i, `is_causal = true`; false: it is another one. */
+/* If argument i is `is_causal = true`, adds a fix with a mask and returns true; else returns
+ * false. */
 bool dt_report_foreign_causal(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i);
 
 /* ---- lower_frame.c ---- */
 
 DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind kind, DtSpan span);
 DtValue *dt_frame_arg(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
-/* The value v of the caller with all tensors in it replaced by arguments of the frame. */
+/* Returns the caller's value v with all tensors in it replaced by new arguments of the frame. */
 DtVal dt_frame_args(DtLower *l, DtFrame *frame, const DtVal *v, const char *name);
-/* The value of frame `home` as seen in `frame`: frames in between capture it. */
+/* Returns the value of frame `home` as it is seen in `frame`; frames in between capture it. */
 DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *home);
 /* Number of a parameter of frame, declared in it (owner NULL) or in an instance. Paths are
  * complete within frame. An instance that is called again gets the same parameter. In an entry
  * function this makes the store and the `param` op. -1 after an error. */
-/* Counts n more ops of inlined calls; false: there are too many, which is reported. */
+/* Counts n more ops of inlined calls in the frame; false, after a report, if there are too many. */
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span);
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
-/* Reserves a label; reports a label that is in use. */
+/* Reserves a label in the frame; reports a label that is in use. The kind says where the label
+ * comes from: the layer's name, the program, or a loop. */
 typedef enum DtLabelKind { DT_LABEL_DEFAULT, DT_LABEL_WRITTEN, DT_LABEL_LOOP } DtLabelKind;
 bool dt_frame_label(DtLower *l, DtFrame *frame, const char *path, DtName label, DtLabelKind kind);
-/* Sets the new value of a state. */
+/* Records the new value that the program assigns to a state. */
 void dt_frame_write(DtLower *l, DtFrame *frame, uint32_t param, DtValue *value, DtSpan span);
-/* Adds an input whose position is decided by dt_frame_finish. */
+/* Adds an input to the frame's function; dt_frame_finish decides its position. */
 DtValue *dt_frame_input(DtLower *l, DtFrame *frame, const DtType *type, const char *name);
-/* Sorts the inputs, and appends the new values of states to the results. */
+/* Sorts the inputs of the frame's function, and appends the new values of states to its results. */
 void dt_frame_finish(DtLower *l, DtFrame *frame);
 const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
 
@@ -418,17 +420,19 @@ const char *dt_frame_site(DtLower *l, DtFrame *frame, const char *op);
 DtAxisList *dt_axes_formal(DtLower *l,
                            const char *name); /* what an axis parameter of the present definition
                                                * stands for */
-/* Appends the axes that a written name stands for; reports unknown ones. */
+/* Append the axes that a written name, or a group in parentheses, stands for; they report unknown
+ * ones and return false. */
 bool dt_axes_name(DtLower *l, DtName name, DtAxisNames *ret_names);
 bool dt_axes_group(DtLower *l, const DtGroup *group, DtAxisList *ret_list);
-/* Reads all axis arguments in brackets; reports entries that are no axis. */
+/* Reads all axis arguments in brackets; reports entries that are no axes and returns false. */
 bool dt_axes_subs(DtLower *l, const DtExpr *subs, DtAxisLists *ret_lists);
 bool dt_axes_distinct(DtLower *l, const DtAxisLists *lists, const char *what);
-/* The extent that a name has without further text: that of a dim or, for an `axis`, that in the
- * arguments of the present call. -1 after a report. what: "`iota`" for the message; NULL: a
+/* Returns the extent that a name has without further text: that of a dim or, for an `axis`, that in
+ * the arguments of the present call. -1 after a report. what: "`iota`" for the message; NULL: a
  * declared type. */
 int64_t dt_axes_extent(DtLower *l, const char *name, DtSpan span, const char *what);
-/* The extent that is written for a name (which stands for `names`). -1 after a report. */
+/* Returns the extent that is written for a name, which stands for the axes in `names`; -1 after a
+ * report. */
 int64_t dt_axes_written(DtLower *l, const DtAstAxis *written, const DtAxisNames *names);
 /* The list of axes in a declared type. sizes: every axis must have an extent (else extent 0 =
  * any). */
@@ -443,7 +447,7 @@ typedef struct DtDeclared {
 bool dt_axes_declared(DtLower *l, const DtAstType *type, bool sizes, DtDeclared *ret_declared);
 bool dt_axes_dtype(DtLower *l, const DtAstType *type,
                    DtDtype *ret_dtype); /* requires that the program has the declared axes */
-/* The type; NULL, with a report, if it has too many elements. */
+/* Returns the type with these axes; NULL, with a report, if it has too many elements. */
 const DtType *dt_axes_type(DtLower *l, DtSpan span, DtDtype dtype, uint32_t rank,
                            const DtAxis *axes);
 
@@ -464,34 +468,37 @@ DtVal dt_val_of(DtLower *l, DtValue *value, bool weak); /* makes a tensor value 
 double dt_val_number(const DtVal *v);                   /* value of a constant */
 DtDtype dt_val_dtype(const DtVal *v);                   /* dtype of a value; of constants i32, f32,
                                                          * bool */
-/* A constant or tensor as a value of the present frame with this dtype. Constants and weak values
- * change their dtype, others are cast. The caller has checked that v is a constant or a tensor. */
+/* Returns a constant or tensor as a value of the present frame with this dtype. Constants and weak
+ * values (made of literals) change their dtype, others are cast. The caller has checked that v is a
+ * constant or a tensor. */
 DtValue *dt_val_use(DtLower *l, const DtVal *v, DtDtype dtype);
 DtValue *dt_val_tensor(DtLower *l, const DtVal *v); /* the same, in the dtype that v has */
-/* Whether v is a constant or a tensor; reports others (but not ERROR). */
+/* Whether v is a constant or a tensor; reports any other value, except one of kind ERROR. */
 bool dt_val_check(DtLower *l, const DtVal *v, const DtExpr *expr);
-/* The common dtype of maps over these operands. floats: the map needs floats (exp, /). */
+/* Returns the dtype in which an elementwise op combines these operands. floats: the op needs floats
+ * (exp, /). ret_weak: all are made of literals. */
 DtDtype dt_val_join(const DtVal *v, uint32_t n, bool floats, bool *ret_weak);
-/* Appends a map over operands, joined to one dtype and broadcast. Reports extents that differ. */
+/* Appends an elementwise op on operands of one dtype, each repeated along axes that it lacks.
+ * Reports extents that differ, and returns an error value. */
 DtVal dt_val_map(DtLower *l, DtOpKind kind, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                  bool floats);
-/* The union of the axes of the operands; false, with a report, if extents of a shared name
- * differ. exprs may be NULL. dt_val_union also requires that the union is a type whose elements
- * can be counted. */
+/* Find the union of the operands' axes; false, with a report, if extents of a shared name differ.
+ * exprs may be NULL. dt_val_union also requires that the union is a type whose elements can be
+ * counted. */
 bool dt_val_union_axes(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n,
                        DtSpan span, uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 bool dt_val_union(DtLower *l, const DtVal *v, const DtExpr *const *exprs, uint32_t n, DtSpan span,
                   uint32_t *ret_rank, DtAxis ret_axes[DT_MAX_RANK]);
 DtVal dt_val_cast(DtLower *l, const DtVal *v, DtDtype dtype);
 DtVal dt_val_expand(DtLower *l, DtVal v, uint32_t rank, const DtAxis *axes);
-/* Rounds float operands of layers and models to the `compute` dtype. */
+/* Returns a float operand of a layer or model rounded to the `compute` dtype. */
 DtVal dt_val_round(DtLower *l, const DtVal *v, DtDtype dtype);
 
 /* ---- lower_expr.c ---- */
 
 DtVal dt_expr_eval(DtLower *l, const DtExpr *expr);
-/* Reads a constant integer, number or truth value; reports others. what: for messages, "the number
- * of windows". */
+/* Read a constant integer, number or truth value; they report other values and return false. what:
+ * for messages, "the number of windows". */
 bool dt_expr_int(DtLower *l, const DtExpr *expr, const char *what, int64_t *ret_whole);
 bool dt_expr_truth(DtLower *l, const DtExpr *expr, const char *what, bool *ret_truth);
 bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
@@ -499,7 +506,7 @@ bool dt_val_int_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *w
 bool dt_val_number_of(DtLower *l, const DtVal *v, const DtExpr *expr, const char *what,
                       double *ret_number);
 DtBinding *dt_expr_find(const DtLower *l, const char *name);
-/* lower_const.c: constants of both operands */
+/* lower_const.c: evaluates operators whose operands are all constants */
 DtVal dt_const_unary(DtLower *l, const DtExpr *expr, DtVal a);
 DtVal dt_const_binary(DtLower *l, const DtExpr *expr, DtVal a, DtVal b);
 DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n);
@@ -507,47 +514,49 @@ DtVal dt_expr_power(DtLower *l, const DtExpr *expr, DtVal x, DtVal n);
 /* ---- lower_index.c ---- */
 
 DtVal dt_index_eval(DtLower *l, const DtExpr *expr, DtVal x);
-/* x without one axis, taking element `at`. */
+/* Returns x without one axis: its element `at` along the axis. */
 DtValue *dt_index_select(DtLower *l, DtValue *x, const char *axis, int64_t at);
 
-/* Whether value is mul * base + add, with base of the same type (value itself if no other base is
- * found). */
+/* Whether value is mul * base + add, with base of the same type (value itself if there is no better
+ * one). Sets all three. */
 bool dt_index_affine(DtValue *value, DtValue **ret_base, int64_t *ret_mul, int64_t *ret_add);
 
 /* ---- lower_sequence.c ---- */
 
-/* Replaces x by x[axis = index], the element for one iteration of an enclosing loop, if x can be
- * taken apart before the loop. False: x is made in the loop, or index is not affine in the loop's
- * variable. */
+/* Replaces x by x[axis = index], the element for one iteration of an enclosing loop, if the loop
+ * can take x apart before it begins. False if x is made in the loop, or index is not affine in the
+ * loop's variable. */
 bool dt_sequence_element(DtLower *l, DtVal *x, const char *axis, const DtVal *index);
-/* Reports a lint for an x that is no such element and is computed again in each iteration of the
- * loop whose variable is the index. */
+/* Reports a lint for an x that dt_sequence_element could not take apart, and that is computed again
+ * in each iteration of the loop whose variable is the index. */
 void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan span);
 /* Whether the target is `y[seq = t]`, where t is the variable of a loop that is not unrolled. */
 bool dt_sequence_is_target(DtLower *l, const DtTarget *target);
 void dt_sequence_assign(DtLower *l, const DtTarget *target, const DtVal *val, const DtExpr *value);
-/* The enclosing loop's value `name`, which is complete only after the loop; or NULL. */
+/* Returns the value `name` that an enclosing loop makes element by element, and that is complete
+ * only after the loop; NULL if there is none. */
 const DtCollected *dt_sequence_find(const DtLower *l, const char *name);
 /* Called before a loop op is made: returns the stacked operand from which iterations take an
  * element, with the loop's axis, `axis`, first. */
 DtValue *dt_sequence_stack(DtLower *l, DtFrame *body, const DtElement *element, const char *axis);
-/* Called after the loop op is made: binds names to its results. results NULL: the body had an
- * error. */
+/* Called after the loop op is made: binds the names of values that the loop made element by element
+ * to its results. results NULL: the body had an error. */
 void dt_sequence_bind(DtLower *l, const DtFrame *body, DtValue *const *results, const char *axis);
 
 /* ---- lower_call.c ---- */
 
-/* Function or instance that expr denotes, with its brackets; kind ERROR after a report. */
+/* Evaluates expr as the function or instance that is called, with its brackets; a value of kind
+ * ERROR after a report. */
 DtVal dt_call_callee(DtLower *l, const DtExpr *expr);
 bool dt_call_denotes(DtLower *l, const DtExpr *expr); /* whether it is a callee, not a tensor */
 DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtExpr *first_expr);
-/* The value of a function that is not called: `iota[a]`, `zeros`, `wq:linear[a, b]` (an
+/* Returns the value of a function that is not called: `iota[a]`, `zeros`, `wq:linear[a, b]` (an
  * instance), or the function itself. */
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
-/* An instance of a layer in the current frame. */
+/* Makes an instance of a layer, with parameters of its own, in the current frame. */
 DtVal dt_call_instance(DtLower *l, const DtFunction *function);
 
-/* A fix that leaves out argument number i of the call. */
+/* Adds a fix that leaves out argument number i of the call. */
 void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, const char *text);
 
 /* One argument of a call of a definition, bound to a formal. */
@@ -561,27 +570,31 @@ typedef struct DtBound {
 
 bool dt_clause_any(const DtStmts *body);
 void dt_clause_stmt(DtLower *l, const DtStmt *stmt);
-/* Lowers the clauses of the function whose body was just evaluated; bound: its arguments;
- * results: values of its frame. False after a report. */
+/* dt_clause_lower lowers the clauses of the function whose body was just evaluated. bound: its
+ * arguments; results: values of its frame. False after a report. */
 bool dt_clause_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                      const DtVal **ret_parts);
-/* Replaces the results by those computed in blocks (lower_scan.c). */
+/* dt_scan_lower replaces the results by those computed in blocks (lower_scan.c); dt_gradient_lower
+ * makes the function of a stated gradient (lower_gradient.c). */
 bool dt_scan_lower(DtLower *l, const DtBound *bound, DtVal *results, uint32_t n_results);
 bool dt_gradient_lower(DtLower *l, const DtBound *bound, const DtVal *results, uint32_t n_results,
                        const DtVal *parts);
-/* Begins the evaluation of a clause in a frame of its own; the caller restores *l->now. */
+/* Begins the evaluation of a clause in a frame of its own, which it returns; the caller restores
+ * *l->now. */
 DtFrame *dt_clause_enter(DtLower *l, DtFrame *parent, DtFrame *home, const DtStmt *stmt,
                          DtScope *outer);
-/* Binds name i in the clause's parentheses. */
+/* Binds name i in the clause's parentheses to a value; false after a report. */
 bool dt_clause_name(DtLower *l, const DtStmt *stmt, uint32_t i, DtVal val);
-/* Evaluates the block of a clause; wanted: number of values that it must return, 0: any. each:
- * their description, for messages. */
+/* Evaluates the block of a clause, and returns its values in ret_items. wanted: number of values
+ * that it must return, 0: any. each: their description, for messages. False after a report. */
 bool dt_clause_run(DtLower *l, const DtStmt *stmt, const char *each, uint32_t wanted,
                    const DtVal **ret_items, uint32_t *ret_n);
-/* Checks that shared axes have equal extents. */
+/* Checks that axes which x and the type have in common have equal extents; reports it and returns
+ * false if not. */
 bool dt_clause_fits(DtLower *l, const char *what, const DtType *x, const DtType *type);
-/* The clause's returned value as a value of this type in the frame; NULL after a diagnostic. */
+/* Returns the clause's returned value v as a value of this type in the frame; NULL after a
+ * diagnostic. */
 DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
                           const DtType *type);
 
@@ -591,23 +604,23 @@ DtValue *dt_clause_fitted(DtLower *l, const DtStmt *stmt, DtFrame *frame, const 
  * for this train block. */
 void dt_scalars_begin(DtLower *l, DtTrainConfig *train, DtSpan span);
 void dt_scalars_end(DtLower *l);
-/* Evaluates a learning rate, a number of the step; a run may set its constants as "KEY.name";
- * ERROR after a report. */
+/* Evaluates a learning rate: a number that is known when a step begins. A run may set its constants
+ * as "KEY.name". An error value after a report. */
 DtVal dt_scalars_rate(DtLower *l, const char *key, const DtExpr *expr);
-/* The name of the scalar for the value, "@lr", which is added to the train block; NULL after a
- * report. */
+/* Returns the name of the scalar for the value, as "@lr", under which it is added to the train
+ * block; NULL after a report. */
 const char *dt_scalars_name(DtLower *l, const DtValue *value);
 /* If all operands are scalars of the step or constants, makes their frame the present one, so that
  * the result is made there. Returns the frame to restore; NULL: nothing changed. */
 DtFrame *dt_scalars_enter(DtLower *l, const DtVal *v, uint32_t n);
 bool dt_scalars_are_computed(const DtLower *l); /* whether the present frame is that of scalars */
-/* fills: whether the step supplies this argument, which is named `step` or `updates`; given: its
- * value. */
+/* dt_scalars_fill: whether the step supplies this argument, since its name is `step` or `updates`.
+ * dt_scalars_given returns its value then. */
 bool dt_scalars_fill(const DtFormal *formal);
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
-/* Makes the numbers among the arguments of a call settings that a run may change. */
+/* Turns the constant numbers among the arguments of a call into settings that a run may change. */
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
-/* Evaluates an `if` on a condition that depends on the step. */
+/* Evaluates an `if` whose condition depends on the step. */
 DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
 
 /* ---- lower_shown.c ---- */
@@ -626,19 +639,19 @@ void dt_unread_join(const DtLower *l, const DtTarget *targets, uint32_t n);
 void dt_unread_read(const DtLower *l, const DtBinding *binding);
 void dt_unread_take(DtLower *l, const DtStmts *branch);
 void dt_unread_lint_values(DtLower *l);
-/* train NULL: a model alone. */
+/* Reports a lint for parameters that nothing reads. train NULL: a model alone. */
 void dt_unread_lint_params(DtLower *l, const DtItem *train);
 
 /* ---- lower_groups.c ---- */
 
-/* Marks the parameters that `frozen` names. */
+/* Marks the stores of the parameters that `frozen` names as frozen. */
 void dt_groups_freeze(DtLower *l);
-/* By index of its store, the group of each trained parameter. NULL: an error was reported. */
+/* Returns, by index of its store, the group of each trained parameter; NULL after a report. */
 const uint32_t *dt_groups_find(DtLower *l);
 
 /* ---- lower_optimizer.c ---- */
 
-/* Lowers the optimizers of the train block, for every trained parameter. */
+/* Lowers the update rules of the train block's optimizers for every trained parameter. */
 void dt_optimizer_lower(DtLower *l);
 /* Whether expr is a call of an optimizer; context: the DtLower. */
 bool dt_optimizer_is_call(void *context, const DtExpr *expr);
@@ -658,15 +671,17 @@ typedef struct DtSignature {
     DtAxisNames loose; /* axes of arguments that have no declared type */
     bool is_layer;
 } DtSignature;
-/* Checks and rounds one argument, in the caller's frame; l->now is the callee's activation. */
+/* Checks one argument against the signature, and rounds it, in the caller's frame; l->now is the
+ * callee's activation. False after a report. */
 bool dt_bind_argument(DtLower *l, DtSignature *s, const DtFormal *formal, DtBound *bound);
-/* Checks and rounds result number i; l->now is the callee's activation and frame. */
+/* Checks result number i against the signature, and rounds it; l->now is the callee's activation
+ * and frame. False after a report. */
 bool dt_bind_result(DtLower *l, DtSignature *s, uint32_t i, DtVal *val, DtSpan span);
 
 /* ---- lower_memo.c ---- */
 
-/* Evaluates def with bound arguments, as an IR function or in place. instance NULL for
- * functions. */
+/* Evaluates a call of a definition with bound arguments: as a call of an IR function (one per kind
+ * of arguments), or in place. instance: the layer's instance; NULL for functions. */
 DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance, const DtExpr *call,
                    DtBound *bound);
 
@@ -687,7 +702,8 @@ void dt_repeat_stmt(DtLower *l, const DtStmt *stmt);
 
 /* ---- lower.c ---- */
 
-/* counts nesting and steps; false: a limit was exceeded, and reported */
+/* Counts nesting and steps of the evaluation; false, after a report, if a limit is exceeded.
+ * dt_lower_leave ends the nesting. */
 bool dt_lower_enter(DtLower *l, DtSpan span);
 void dt_lower_leave(DtLower *l);
 DtStore *dt_lower_store(DtLower *l, const DtFormalParam *formal, const DtType *type);
@@ -718,21 +734,22 @@ struct DtBuiltin {
 };
 extern const DtBuiltin dt_builtins[];
 extern const uint32_t dt_n_builtins;
-/* The row of this name; with_axes 1: called with brackets, 0: without (max, min have both), -1:
- * any. */
+/* Returns the row of this name; NULL if there is none. with_axes 1: called with brackets, 0:
+ * without (max, min have both), -1: any. */
 const DtBuiltin *dt_builtin_find(const char *name, int with_axes);
 DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr,
                       const DtVal *first, const DtExpr *first_expr);
-/* `iota[a]`, `size[a]`: used without a call. */
+/* Evaluates a built-in that is used without a call: `iota[a]`, `size[a]`. */
 DtVal dt_builtin_value(DtLower *l, const DtFunction *function, const DtExpr *expr);
 #define DT_BUILTIN(name, min, max, formals, handler, help) DtBuiltinRun dt_builtin_##handler;
 #include "frontend/builtins.def"
 #undef DT_BUILTIN
-/* All axes in all brackets as one list. */
+/* Returns all axes in all brackets as one list. */
 DtAxisList dt_builtin_all_axes(DtLower *l, const DtBuiltinCall *c);
-/* Checks that every axis of the list is an axis of x. */
+/* Checks that every axis of the list is an axis of argument `arg`; reports one that is not and
+ * returns false. */
 bool dt_builtin_has_axes(DtLower *l, DtBuiltinCall *c, uint32_t arg, const DtAxisList *list);
-/* The single axis of bracket entry i, or NULL after a report. */
+/* Returns the single axis of bracket entry i; NULL after a report. */
 const char *dt_builtin_sole_axis(DtLower *l, const DtBuiltinCall *c, uint32_t i);
 
 /* ---- lower_alone.c ---- */

@@ -49,7 +49,8 @@ static void bind(DtLower *l, DtScope *scope, const char *name, DtVal val, DtSpan
     DT_PUSH(l->arena, scope->names, binding);
 }
 
-/* Evaluates defaults in the order of formals, since a default may use the formals before it. */
+/* Binds all formals: arguments that are given are checked, others get their defaults, in the order
+ * of formals, since a default may use the formals before it. False after a report. */
 static bool bind_formals(DtLower *l, Call *c)
 {
     const DtDef *def = c->s.function->def;
@@ -134,8 +135,8 @@ static const char *memo_key(DtLower *l, const Call *c)
 
 /* ---- results ---- */
 
-/* Checks the returned values against the signature; they are in *ret_items. False after an
- * error. */
+/* Checks the returned values against the signature and converts them to its types, into *ret_items.
+ * False after an error. */
 static bool take_results(DtLower *l, Call *c, DtVal **ret_items, uint32_t *ret_n,
                          bool *ret_is_tuple)
 {
@@ -201,8 +202,8 @@ static DtFuncKind func_kind(const DtDef *def)
                                        : DT_FUNC_MODEL;
 }
 
-/* `layernorm`, `layernorm.1`, ...: numbered here, so that the module need not search for a free
- * name. */
+/* Returns a name for a function of this definition: `layernorm`, `layernorm.1`, ... They are
+ * numbered here, so that the module need not search for a free name. */
 static const char *func_name(DtLower *l, const DtDef *def)
 {
     uint32_t n = 0;
@@ -211,8 +212,8 @@ static const char *func_name(DtLower *l, const DtDef *def)
     return n ? dt_arena_printf(l->arena, "%s.%u", def->name.text, n) : def->name.text;
 }
 
-/* A `shard` line, of the layouts to consider, that is limited to calls of a function with that
- * name; or NULL. */
+/* Returns a `shard` line, of a layout that is checked, which is limited to calls of a function with
+ * that name; NULL if there is none. */
 static const DtShard *shard_of(const DtLower *l, const char *name)
 {
     for (uint32_t i = 0; i < l->program->parallels.n; i++) {
@@ -282,8 +283,8 @@ static const char *join_path(const char *path, const char *name)
     return *path ? dt_intern_printf("%s.%s", path, name) : name;
 }
 
-/* Finds, for each parameter of func, the caller's formal parameter (or that of the frame which has
- * the instance). */
+/* Returns, for each parameter of func, the number of the parameter of the frame that has the
+ * instance, to which it is added if it is new. NULL after a report. */
 static uint32_t *pass_params(DtLower *l, const Call *c, const DtFunc *func)
 {
     uint32_t *map = DT_NEW_ARRAY(l->arena, uint32_t, func->params.n + 1);
@@ -402,7 +403,8 @@ static DtVal run_function(DtLower *l, Call *c)
     return memo->func ? emit_call(l, c, memo, captured) : dt_val_error();
 }
 
-/* Whether clauses are allowed: no gradient can cover the parameters of a function argument. */
+/* Whether the function may have its clauses in this call; reports it if not: no stated gradient can
+ * cover the parameters of a function that is passed as an argument. */
 static bool may_state(DtLower *l, const Call *c)
 {
     const DtDef *def = c->s.function->def;

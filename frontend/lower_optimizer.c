@@ -134,7 +134,8 @@ static int32_t setting_named(DtLower *l, const Rule *r, const DtArg *arg)
 
 /* ---- arguments ---- */
 
-/* Evaluates a setting. A constant rate becomes a setting of the run, too: `lr.base`. */
+/* Evaluates a setting of an optimizer's call and binds it to its formal. A constant rate becomes a
+ * setting of the run, too: `lr.base`. False after a report. */
 static bool evaluate(DtLower *l, Rule *r, uint32_t at, const DtArg *arg)
 {
     const char *name = r->def->formals.at[at].name.text;
@@ -244,8 +245,9 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
     return true;
 }
 
-/* Checks that every parameter's update can be copied op by op from this one, as
- * passes/grad/optimizer.c does. */
+/* Checks that the ops of the update can be copied one by one for each parameter, as
+ * passes/grad/optimizer.c does: no loops, draws or other functions. Reports an op that cannot
+ * be. */
 static bool check_ops(DtLower *l, const Rule *r)
 {
     const DtFunc *func = r->frame->func;
@@ -270,7 +272,8 @@ static bool check_ops(DtLower *l, const Rule *r)
     return false;
 }
 
-/* Captured scalars of the step are inputs, by name. */
+/* Names the scalars of the step that the update reads (rule->scalars), which are inputs of its
+ * function. False after a report. */
 static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
 {
     DtParamGroup *group = &l->program->train->groups.at[rule->group];
@@ -289,8 +292,8 @@ static bool name_scalars(DtLower *l, const Rule *r, DtUpdateRule *rule)
     return true;
 }
 
-/* Reports a setting of the optimizer that has the name of a setting for groups, which would hide
- * it. */
+/* Checks that no setting of the optimizer has the name of a setting for groups, which would hide
+ * it; reports one and returns false. */
 static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
 {
     for (uint32_t i = 2; i < def->formals.n; i++) {
@@ -310,8 +313,8 @@ static bool check_names(DtLower *l, const DtExpr *call, const DtDef *def)
     return true;
 }
 
-/* The axes that one entry of the parameter's declaration stands for; they end before
- * type->axes[end]. */
+/* Prepends to ret_names the axes that the last entry of the parameter's declaration before axis
+ * `end` stands for; returns the first of them. */
 static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxisNames *ret_names)
 {
     uint32_t first = end;
@@ -322,7 +325,8 @@ static uint32_t add_entry(DtLower *l, const DtStore *store, uint32_t end, DtAxis
     return first;
 }
 
-/* The axes for each axis parameter. */
+/* Returns the axes of the parameter for each axis parameter of the optimizer: the entries of its
+ * declaration from the last on, and all others for the first. */
 static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, DtSpan span)
 {
     DtAxisLists lists = {0};
@@ -381,7 +385,7 @@ static bool lower_rules(DtLower *l, const DtDef *const *defs)
     return ok;
 }
 
-/* Chooses the rate that runs show for an objective: that of `optimizer`, or that of the first
+/* Sets for each objective the rate that runs show: that of the group `optimizer`, or of the first
  * group. */
 static void show_rates(DtTrainConfig *train)
 {

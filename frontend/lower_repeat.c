@@ -17,7 +17,7 @@
 
 typedef struct Carried {
     const char *name;
-    DtSpan span; /* number of names bound before the loop and assigned in it */
+    DtSpan span; /* place where the name was bound before the loop */
     const DtExpr *made;
     DtVal first; /* in the frame around the loop */
     DtValue *initial;
@@ -69,7 +69,8 @@ static void push_binding(DtLower *l, Repeat *r, const char *name, DtVal val, DtS
     DT_PUSH(l->arena, r->scope.names, binding);
 }
 
-/* Makes the initial values in the outer frame and the inputs of the body. */
+/* Sets the initial values of the carried names in the frame around the loop, and makes them inputs
+ * of the body. Reports names whose values cannot be carried. */
 static void start_carried(DtLower *l, Repeat *r)
 {
     for (uint32_t i = 0; i < r->carried.n; i++) {
@@ -163,7 +164,8 @@ static bool finish_carried(DtLower *l, Repeat *r)
     return ok;
 }
 
-/* Makes stacked names results, after the carried ones. */
+/* Returns the elements of values that the loop makes element by element from the body, after the
+ * carried ones. False if one was not assigned. */
 static bool finish_collected(Repeat *r)
 {
     bool ok = true;
@@ -185,8 +187,8 @@ static bool type_has(const DtValue *value, const char *axis)
 
 typedef DT_VEC(const DtFunc *) Funcs;
 
-/* Whether a value of func, or of a function that it calls, has the axis. Values that these save for
- * derivatives will be stacked, too. */
+/* Whether a value of func, or of a function that it calls, has an axis of this name. If such a
+ * value is saved for derivatives, the loop stacks it along an axis of its own. */
 static bool has_axis(DtLower *l, const DtFunc *func, const char *axis, Funcs *seen)
 {
     for (uint32_t i = 0; i < seen->n; i++) {
@@ -216,8 +218,8 @@ static bool body_has_axis(DtLower *l, const Repeat *r, const char *axis)
     return has_axis(l, r->body->func, axis, &seen);
 }
 
-/* Whether a tensor that the loop takes apart or makes has the axis in addition to its own sequence
- * axis. */
+/* Whether a tensor that the loop takes apart or makes has the axis of this name in addition to the
+ * axis of its elements. */
 static bool clashes(const Repeat *r, const char *axis)
 {
     for (uint32_t i = 0; i < r->body->elements.n; i++) {
@@ -228,10 +230,10 @@ static bool clashes(const Repeat *r, const char *axis)
     return false;
 }
 
-/* The axis of the loop. It is the dim as written, if the loop has parameters (checkpoints have them
- * under it) or takes nothing apart. A loop over positions gets an axis of its own, since `shard`
- * lines may split positions. Otherwise it is named after the label, unlike every axis of the
- * program and the body. */
+/* Returns the name of the loop's axis. It is the dim as written, if the loop has parameters
+ * (checkpoints have them under it) or takes nothing apart. A loop over positions gets an axis of
+ * its own, since `shard` lines may split positions; it is named after the label, unlike every axis
+ * of the program and the body. */
 static const char *loop_axis(DtLower *l, const Repeat *r)
 {
     const DtExpr *bare = dt_report_bare(r->stmt->value);
@@ -247,7 +249,8 @@ static const char *loop_axis(DtLower *l, const Repeat *r)
     return axis;
 }
 
-/* The number of the stacked parameter in the outer frame, or -1. */
+/* Makes the parameter of all iterations, with the loop's axis first, in the outer frame, and
+ * returns its number; -1 after a report. */
 static int32_t stack_param(DtLower *l, const Repeat *r, const DtFrameParam *p, const char *axis)
 {
     const DtType *slice = p->value->type;
@@ -317,7 +320,7 @@ static DtOp *emit_loop(DtLower *l, Repeat *r)
     return op;
 }
 
-/* Whether the loop takes apart a value that is no parameter, or part of one. */
+/* Whether the loop takes apart a value other than a parameter or a part of one. */
 static bool takes_data(const DtFrame *body)
 {
     for (uint32_t i = 0; i < body->elements.n; i++) {

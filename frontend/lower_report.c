@@ -20,8 +20,8 @@ static const char *kind_of(const DtDef *def)
     return def->kind == DT_DEF_FN ? "function" : def->kind == DT_DEF_LAYER ? "layer" : "model";
 }
 
-/* The activation that the user's own text calls: the innermost one called from outside the
- * library. */
+/* Returns the activation that the user's own text calls: the innermost one called from outside of
+ * the library; NULL if there is none. */
 static const DtActivation *user_call(const DtLower *l)
 {
     const DtActivation *a = l->now;
@@ -30,7 +30,8 @@ static const DtActivation *user_call(const DtLower *l)
     return a && a->call.file ? a : NULL;
 }
 
-/* "called here with a = embed, b = (heads, head)" */
+/* Describes a call with its axis arguments, for labels: "in this call of `linear`: a = embed, b =
+ * (heads, head)". */
 static const char *call_text(DtLower *l, const DtActivation *a)
 {
     DtText text = {0};
@@ -43,7 +44,7 @@ static const char *call_text(DtLower *l, const DtActivation *a)
     return copy;
 }
 
-/* The innermost activation whose definition contains span; NULL: no definition contains it. */
+/* Returns the innermost activation whose definition contains span; NULL if none does. */
 static const DtActivation *around(const DtLower *l, DtSpan span)
 {
     for (const DtActivation *a = l->now; a; a = a->caller) {
@@ -216,7 +217,7 @@ static const char *text_at(DtLower *l, DtSpan span)
                : "";
 }
 
-/* The text of the call's arguments, "z, labels"; NULL if one of them is not written in the
+/* Returns the text of the call's arguments, "z, labels"; NULL if one of them is not written in the
  * program. */
 static const char *arguments_of(DtLower *l, const DtExpr *call)
 {
@@ -232,7 +233,7 @@ static const char *arguments_of(DtLower *l, const DtExpr *call)
     return list;
 }
 
-/* The axis that an argument names; NULL if it is another kind of value. */
+/* Returns the axis that an argument names; NULL if it is another kind of value. */
 static const char *axis_of(DtLower *l, const DtArg *arg)
 {
     const DtExpr *bare = arg->name.text ? NULL : dt_report_bare(arg->value);
@@ -241,7 +242,8 @@ static const char *axis_of(DtLower *l, const DtArg *arg)
     return is_axis ? bare->name.text : NULL;
 }
 
-/* Fix for `Linear(embed, ffn)`: all arguments are axes. ours: "linear[]". */
+/* Adds a fix for `Linear(embed, ffn)` if all arguments are axes, which stand in brackets here; else
+ * returns false. ours: "linear[]". */
 static bool fix_axes(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours)
 {
     for (uint32_t i = 0; i < call->args.n; i++)
@@ -258,8 +260,8 @@ static bool fix_axes(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours
     return true;
 }
 
-/* Fix for `cross_entropy(z, labels)`: the axis of classes is the one that z has and labels lack. A
- * second fix takes the mean; one of the two compiles. */
+/* Adds a fix for `cross_entropy(z, labels)`: the axis of classes is the one that z has and labels
+ * lack. A second fix takes the mean; one of the two compiles. */
 static void fix_loss(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours,
                      const DtVal *values)
 {
@@ -285,7 +287,8 @@ static void fix_loss(DtLower *l, DtDiag *d, const DtExpr *call, const char *ours
                 "the classes are along `%s`, and the loss is a mean", classes);
 }
 
-/* Whether the names in brackets, or the arguments in parentheses, are the axes of type. */
+/* Whether the names in brackets, or the arguments in parentheses if there are none, are the axes of
+ * the type. */
 static bool are_axes(DtLower *l, const DtExpr *call, const DtExpr *brackets, const DtType *type)
 {
     const uint32_t n = brackets ? brackets->subs.n : call->args.n;
@@ -302,7 +305,8 @@ static bool are_axes(DtLower *l, const DtExpr *call, const DtExpr *brackets, con
     return same;
 }
 
-/* The only parameter of the layer with these axes; NULL if there are none or several. */
+/* Returns the name of the layer's only parameter with these axes, and its type; NULL if there are
+ * none or several. */
 static const char *table_of(DtLower *l, const DtExpr *call, const DtExpr *brackets,
                             const DtType **ret_type)
 {
@@ -320,8 +324,8 @@ static const char *table_of(DtLower *l, const DtExpr *call, const DtExpr *bracke
     return found;
 }
 
-/* Fix for `embedding[vocab, embed](ids)`, or for `Embedding(vocab, embed)(ids)` with the call
- * around it. */
+/* Adds a fix for `embedding[vocab, embed](ids)`, or for `Embedding(vocab, embed)(ids)` with the
+ * call around it: an index of the parameter with these axes. */
 static void fix_lookup(DtLower *l, DtDiag *d, const DtExpr *call, const DtExpr *around)
 {
     const DtExpr *callee = dt_report_bare(call->a);
@@ -361,7 +365,8 @@ void dt_report_foreign(DtLower *l, const DtUnknownCall *unknown, const DtExpr *a
         fix_loss(l, unknown->diag, call, ours, values);
 }
 
-/* The expression `iota[t] <= iota[s]` for a call with the axes s and t; NULL if it has others. */
+/* Returns the expression `iota[t] <= iota[s]` for a call with the axes s and t; NULL if the call
+ * has no two such axes. */
 static const char *causal_of(DtLower *l, const DtExpr *call)
 {
     const DtExpr *callee = dt_report_bare(call->a);

@@ -101,8 +101,8 @@ static bool print_call(DtLower *l, const DtOp *op, DtText *text)
     return true;
 }
 
-/* Formulas are computed in double precision, so casts between floats, and to floats, are left
- * out. */
+/* Appends a scalar as text of a formula. Formulas are computed in double precision, so casts
+ * between floats, and to floats, are left out. False after a report. */
 static bool print(DtLower *l, const DtValue *value, DtText *text)
 {
     const DtOp *op = value->op;
@@ -166,7 +166,7 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr)
     return dt_val_of(l, value, weak);
 }
 
-/* Whether the formula gives a valid rate in the first step. */
+/* Whether the formula gives a valid rate in the first step; reports it if not. */
 static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const char *formula)
 {
     DT_VEC(DtFormulaSetting) settings = {0};

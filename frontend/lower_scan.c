@@ -46,7 +46,9 @@ typedef struct Scan {
     DtVal *results;
     const DtType **types; /* types of results */
     uint32_t n_results;
-    DtValue **part, **prefix; /* length and name of the axis in the blocks being evaluated */
+    /* by number of the part: its values for all blocks; the state before the block that is
+     * evaluated */
+    DtValue **part, **prefix;
     const DtType **parts;     /* types of one block's part */
     const DtType **made;      /* the parts of all blocks, as `scan` returns them */
     uint32_t n_parts;
@@ -109,7 +111,7 @@ static bool find_axis(Scan *s, const DtStmt *stmt)
     return s->extent > 0;
 }
 
-/* Whether all axes of v that come from the axis have its length. */
+/* Whether each tensor in v that has the scan's axis has it in its full extent. */
 static bool is_as_long(const Scan *s, const DtVal *v)
 {
     const int64_t extent =
@@ -120,7 +122,8 @@ static bool is_as_long(const Scan *s, const DtVal *v)
     return is;
 }
 
-/* Checks that blocks of arguments and of results have the same number. */
+/* Checks that the arguments and results that have the scan's axis have it in one extent, so that
+ * they have equally many blocks; reports it if not. */
 static bool check_extents(Scan *s, const DtStmt *stmt)
 {
     const DtDef *def = s->l->now->def;
@@ -199,7 +202,8 @@ static DtRelabel splitting(const Scan *s)
                        .to_extent = {s->count, s->length}};
 }
 
-/* The type with the axis cut into blocks, or with the axis of the rest. */
+/* Returns the type with the scan's axis cut into an axis of blocks and one of a block's positions,
+ * or (rest) with the axis of the positions after the last whole block. */
 static const DtType *in_blocks(const Scan *s, const DtType *type, bool rest)
 {
     DtAxis axes[DT_MAX_RANK + 1];
@@ -236,7 +240,8 @@ static DtValue *blocks_of(const Scan *s, DtValue *x, bool rest)
                 : dt_graph_relabel(b, x, 1, &entry, type);
 }
 
-/* Makes an argument as the clauses see it; false: it has too many axes. */
+/* Returns in ret_view an argument as the clauses see it: cut into blocks, or the rest. False if it
+ * has too many axes. */
 static bool view_of(Scan *s, const DtVal *v, bool rest, DtVal *ret_view)
 {
     *ret_view = *v;
@@ -264,7 +269,8 @@ static bool has_axis(const Scan *s, const DtVal *v)
 
 typedef enum Sees { WITHOUT_AXIS, BLOCKS, REST } Sees;
 
-/* Begins a clause: evaluation continues in this frame. */
+/* Begins the evaluation of a clause in this frame: binds the function's arguments as the clause
+ * sees them. False after a report. */
 static bool enter(Scan *s, DtFrame *frame, Sees sees)
 {
     DtLower *l = s->l;
@@ -318,7 +324,7 @@ static const DtType *without(const DtType *type, const char *axis)
     return dt_type_plain(type->dtype, n, axes);
 }
 
-/* Puts the axis of blocks first, as a loop needs it. */
+/* Returns the type with the axis of blocks in front, as a loop over blocks needs it. */
 static const DtType *of_blocks(const Scan *s, const DtType *type)
 {
     DtAxis axes[DT_MAX_RANK + 1] = {{.name = s->blocks, .extent = s->count}};
@@ -327,8 +333,8 @@ static const DtType *of_blocks(const Scan *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank + 1u, axes);
 }
 
-/* Lowers the parts of all blocks (or, if no block is whole, of the remaining positions), and
- * records their types. */
+/* Evaluates the clause `scan` for the parts of all blocks (or, if no block is whole, of the
+ * remaining positions), and records the parts and their types. False after a report. */
 static bool lower_part(Scan *s)
 {
     DtLower *l = s->l;
@@ -360,7 +366,8 @@ static bool lower_part(Scan *s)
     return true;
 }
 
-/* The state before the first block: zeros, or what `neutral` gives. */
+/* Sets s->prefix to the state before the first block: zeros, or what the clause `neutral` gives.
+ * False after a report. */
 static bool lower_neutral(Scan *s)
 {
     const DtStmt *stmt = s->clauses[DT_CLAUSE_NEUTRAL];
@@ -380,7 +387,8 @@ static bool lower_neutral(Scan *s)
     return true;
 }
 
-/* Lowers the merge of two blocks' parts in this frame. */
+/* Evaluates the clause `merge` for two blocks' parts in this frame; without the clause the parts
+ * are added. False after a report. */
 static bool lower_merge(Scan *s, DtFrame *frame, DtValue *const *before, DtValue *const *part,
                         DtValue **ret_both)
 {
@@ -418,7 +426,8 @@ static DtValue *like_part(Scan *s, uint32_t i, DtValue *prefix)
     return is_alike ? dt_graph_reorder(&s->home->b, prefix, s->made[i]) : prefix;
 }
 
-/* Computes the state before each block; ret_last: the state after the last one. */
+/* Makes the loop over blocks that computes the state before each block, into s->prefix. ret_last:
+ * the state after the last block. False after a report. */
 static bool lower_loop(Scan *s, DtValue **ret_last)
 {
     DtLower *l = s->l;
@@ -469,7 +478,8 @@ static bool lower_loop(Scan *s, DtValue **ret_last)
     return true;
 }
 
-/* Makes the results from those of the blocks, or of the rest, with their axes in order. */
+/* Evaluates the clause `emit` for all blocks, or for the rest, and returns its results with their
+ * blocks merged and their axes in order. False after a report. */
 static bool lower_emit(Scan *s, bool rest, DtValue **ret_results)
 {
     DtLower *l = s->l;
@@ -511,7 +521,7 @@ static bool lower_emit(Scan *s, bool rest, DtValue **ret_results)
 
 /* ---- all of it ---- */
 
-/* Inside the clauses, the axis's name means the axis of a block. */
+/* Makes the name of the scan's axis mean the axis of a block, for the evaluation of the clauses. */
 static void name_blocks(Scan *s)
 {
     DtLower *l = s->l;

@@ -18,8 +18,8 @@
 
 /* ---- the variable ---- */
 
-/* Whether value, in the frame, is the variable of an enclosing loop; captured values are
- * followed. */
+/* Returns the frame of the enclosing loop whose variable the value is, in this frame; captured
+ * values are followed. NULL if it is none. */
 static DtFrame *loop_of(DtFrame *frame, const DtValue *value)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
@@ -29,8 +29,8 @@ static DtFrame *loop_of(DtFrame *frame, const DtValue *value)
     return frame->is_loop && frame->args.at[0] == value ? frame : NULL;
 }
 
-/* The loop in whose variable the index is affine; NULL: none. Positions fit in i32, as they must at
- * run time. */
+/* Returns the frame of the loop in whose variable the index is affine, and the factor and offset;
+ * NULL if there is none. Positions fit in i32, as they must at run time. */
 static DtFrame *affine_in(const DtVal *index, int64_t *ret_mul, int64_t *ret_add)
 {
     DtValue *base;
@@ -59,7 +59,7 @@ static bool is_outside(const DtFrame *home, const DtFrame *loop)
 
 /* ---- tensors that are read ---- */
 
-/* type without the axis. */
+/* Returns the type without the axis. */
 static const DtType *without(const DtType *type, const char *axis)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -123,8 +123,8 @@ void dt_sequence_lint(DtLower *l, const DtVal *x, const DtVal *index, DtSpan spa
     dt_diag_help(d, "make it before the loop; then an iteration touches its own position only");
 }
 
-/* x[from = first + i] for i below count, with 0 for positions outside, as the first axis, called
- * `to`. */
+/* Appends x[from = first + i] for i below count, with 0 for positions outside of x, as a value
+ * whose first axis is `to`. */
 static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t first, int64_t count,
                         const char *to)
 {
@@ -139,7 +139,8 @@ static DtValue *shifted(DtBuilder *b, DtValue *x, const char *from, int64_t firs
     return from == to ? dt_graph_reorder(b, x, type) : dt_graph_rename(b, x, from, to, type);
 }
 
-/* The same for x[from = mul * i + add]. */
+/* Appends x[axis = mul * i + add] for i below count as a gather; the result's first axis is
+ * `to`. */
 static DtValue *gathered(DtBuilder *b, DtValue *x, const DtElement *e, int64_t count,
                          const char *to)
 {
@@ -203,8 +204,8 @@ const DtCollected *dt_sequence_find(const DtLower *l, const char *name)
     return NULL;
 }
 
-/* The single axis of the index, and the direction in which the loop of this frame goes along it;
- * NULL after a report. */
+/* Returns the single axis of the index in `y[seq = t] = ...`, and in ret_backwards whether the loop
+ * of this frame goes along it from the end. NULL after a report. */
 static const char *target_axis(DtLower *l, const DtTarget *target, bool *ret_backwards)
 {
     const DtAstAxis *written = index_of(target);
@@ -282,7 +283,7 @@ static bool check_value(DtLower *l, const DtTarget *target, const DtVal *val, co
              false));
 }
 
-/* Checks that only this loop binds the name. */
+/* Checks that nothing but this assignment binds the name; reports it if not. */
 static bool check_name(DtLower *l, const DtTarget *target)
 {
     const char *name = target->name.text;
@@ -339,8 +340,8 @@ static const DtType *collected_type(const DtFrame *body, const DtType *slice, co
     return dt_type_plain(slice->dtype, slice->rank + 1u, axes);
 }
 
-/* Binds a result of the loop, which has the loop's axis first, under its name and order after the
- * loop. */
+/* Returns a result of the loop, which has the loop's axis first, with the axis name and the order
+ * of axes that the value has after the loop; reversed if the loop goes backwards. */
 static DtValue *named(DtBuilder *b, DtValue *x, const DtCollected *c, const DtFrame *body,
                       const char *axis)
 {

@@ -69,7 +69,8 @@ static DtSampled kind_of(const Shown *s, const DtValue *value)
 
 /* ---- functions that are written out ---- */
 
-/* A function whose ops can be copied into the entry: it has no parameters, loops or draws. */
+/* Whether the ops of a function can be copied into the entry: it has no parameters, loops or
+ * draws. */
 static bool is_plain(const DtFunc *func)
 {
     bool plain = func->kind == DT_FUNC_FN && !func->params.n;
@@ -81,7 +82,7 @@ static bool is_plain(const DtFunc *func)
     return plain;
 }
 
-/* Appends a copy of the function to the entry's ops, used only for shown values: gradients are
+/* Appends a copy of the called function's ops to the entry, for shown values alone: gradients are
  * derived from the call itself. */
 static void write_out(Shown *s, const DtOp *call)
 {
@@ -107,7 +108,8 @@ static void write_out(Shown *s, const DtOp *call)
     look_again(s);
 }
 
-/* The value or, for a result of a call, a copy of what the called function computes. */
+/* Returns the value or, for a result of a call, the copy of the value that the called function
+ * returns (which is made at the first call). */
 static DtValue *written_out(Shown *s, DtValue *value)
 {
     while (kind_of(s, value) == DT_SAMPLED_JOINT && value->op->kind == DT_OP_CALL &&
@@ -141,8 +143,8 @@ static bool is_hidden(const Shown *s, uint32_t i)
     return false;
 }
 
-/* The element of the value at the present indices; NULL: its axes differ from those of the sums
- * around it. */
+/* Returns the element of the value at the present indices of the sums around it; NULL if its axes
+ * differ from those of the sums. */
 static DtValue *element_of(Shown *s, DtValue *value)
 {
     Element wanted = {.of = value};
@@ -170,7 +172,7 @@ static DtValue *element_of(Shown *s, DtValue *value)
     return wanted.value;
 }
 
-/* Appends the name of a result of the entry, which is added if it is new. */
+/* Appends the name of a result to the formula, and adds the result to the entry if it is new. */
 static void add_part(Shown *s, DtValue *value)
 {
     const DtSampled kind = kind_of(s, value);
@@ -228,8 +230,8 @@ static DtValue *as_number(DtValue *value)
     return value;
 }
 
-/* Whether the value is a sum over samples divided by the number of its terms (`mean`), in the entry
- * or in the function that returns it. */
+/* Whether the value is a sum over samples divided by the number of its terms (`mean`), computed in
+ * the entry or in a function that it calls. */
 static bool is_mean(const Shown *s, const DtValue *value)
 {
     const DtOp *op = value->op;
@@ -245,8 +247,9 @@ static bool is_mean(const Shown *s, const DtValue *value)
            (is_call || kind_of(s, sum->in[0]) == DT_SAMPLED_EACH);
 }
 
-/* Writes a bounded denominator, max(sum, 1). The bound is meant for the sum over all batches, but
- * sums in formulas are means over `batches`. The bound of a mean stays as it is. */
+/* Appends a bounded denominator, max(sum, 1), to the formula; false if the value is none. The bound
+ * is meant for the sum over all batches, but sums in formulas are means over `batches`. The bound
+ * of a mean stays as it is. */
 static bool add_bounded(Shown *s, DtValue *value)
 {
     const DtOp *op = as_number(value)->op;
@@ -264,8 +267,8 @@ static bool add_bounded(Shown *s, DtValue *value)
     return true;
 }
 
-/* The operation that joins elements of a reduction over a few further axes; NULL: there are too
- * many elements. */
+/* Returns the operation of formulas that joins the elements of a reduction over axes that count no
+ * samples; NULL if there are too many elements. */
 static const char *joins_few(const Shown *s, const DtOp *op)
 {
     static const char *const names[] = {
@@ -278,7 +281,7 @@ static const char *joins_few(const Shown *s, const DtOp *op)
     return names[op->reduce];
 }
 
-/* Writes out a reduction over axes that count no samples: `add(add(first, second), third)`. */
+/* Appends a reduction over axes that count no samples as text: `add(add(first, second), third)`. */
 static void add_elements(Shown *s, const DtOp *op, const char *joins)
 {
     const DtType *type = op->in[0]->type;
@@ -304,8 +307,8 @@ static void add_elements(Shown *s, const DtOp *op, const char *joins)
     s->n_axes = outer;
 }
 
-/* If an element cannot be taken apart, or the text becomes too long, the reduction is a number of
- * the batch; the rest of the formula stays as it is. */
+/* Appends a reduction to the formula, element by element. If an element cannot be taken apart, or
+ * the text becomes too long, appends the reduction as one number of the batch instead. */
 static void add_reduced(Shown *s, const DtOp *op, const char *joins)
 {
     const uint32_t n = s->values.n, n_parts = s->n_parts;
@@ -367,8 +370,8 @@ static bool is_formula(const Shown *s)
     return !s->fails && dt_formula_value(s->formula.at, any_number, NULL, &value, &problem);
 }
 
-/* The formula for a result of the entry; "": the result is shown as it is. Adds the results that
- * the formula reads. */
+/* Returns the formula for a result of the entry, and adds the results that the formula reads; "" if
+ * the result is shown as it is. */
 static const char *formula_of(Shown *s, DtValue *value)
 {
     const uint32_t n = s->values.n;
@@ -387,8 +390,8 @@ static const char *formula_of(Shown *s, DtValue *value)
 
 /* ---- entries ---- */
 
-/* Replaces the entry's losses and metrics by the new results; the results for states follow
- * these. */
+/* Replaces the entry's losses and metrics by the results that formulas read; the results for states
+ * follow these. */
 static void replace_results(Shown *s, DtEntryPoint *entry)
 {
     DtFunc *func = entry->func;

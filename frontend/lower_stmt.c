@@ -96,7 +96,8 @@ static void assign_state(DtLower *l, const DtBinding *state, const DtTarget *tar
 
 /* ---- assignment ---- */
 
-/* Makes a number a tensor of these axes, as in `h[batch, hidden] = 0.0`. */
+/* Makes a number a tensor with the axes of the target, as in `h[batch, hidden] = 0.0`; false after
+ * a report. */
 static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
 {
     DtDeclared want;
@@ -107,8 +108,8 @@ static bool fill_target(DtLower *l, const DtTarget *target, DtVal *val)
     return !dt_val_is_error(val);
 }
 
-/* Checks that the value has the type that is written, `f32 x[batch] = ...`; is_sequence: without
- * checking its axes. */
+/* Checks that the value has the type that is written, as in `f32 x[batch] = ...`, and casts it;
+ * false after a report. is_sequence: does not check its axes. */
 static bool check_target(DtLower *l, const DtTarget *target, DtVal *val, const DtExpr *value,
                          bool is_sequence)
 {
@@ -271,8 +272,8 @@ static bool stands_for(const DtAxisLists *lists, const char *name)
     return false;
 }
 
-/* Declares a state of an optimizer: one for each parameter, and for each iteration of its loops.
- * `...` stands for axes of the parameter that the optimizer does not name. */
+/* Completes the declared type of an optimizer's state: `...` stands for axes of the parameter that
+ * the optimizer does not name. False after a report. */
 static bool add_rest(DtLower *l, const DtTarget *target, DtDeclared *declared)
 {
     const DtType *param = l->now->frame->args.at[0]->type;

@@ -79,8 +79,8 @@ static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t
     return true;
 }
 
-/* Binds the function's arguments in the clause: numbers, and if `tensors` is set tensors as new
- * inputs. */
+/* Binds the names of the function's arguments in the clause's frame: numbers as they are and, if
+ * `tensors` is set, tensors as new inputs. */
 static void bind_formals(Streamed *s, DtFrame *frame, bool tensors)
 {
     DtLower *l = s->l;
@@ -125,7 +125,8 @@ static bool is_pointwise(const DtFunc *func)
     return true;
 }
 
-/* Returns item i of the clause as a result of this type. */
+/* Returns item i of the clause, v, from the clause's function as a value of this type; false after
+ * a report. */
 static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v,
                  const DtType *type)
 {
@@ -135,7 +136,8 @@ static bool give(Streamed *s, const DtStmt *stmt, DtFrame *frame, const DtVal *v
     return x != NULL;
 }
 
-/* Binds the clause's names, n for the parts of each block. */
+/* Binds the names in the clause's parentheses, n of them, to new inputs for the parts of one block,
+ * or of two. False after a report. */
 static bool bind_parts(Streamed *s, const DtStmt *stmt, DtFrame *frame, uint32_t n)
 {
     if (stmt->targets.n != n) {
@@ -171,7 +173,7 @@ static bool take_results(Streamed *s, const DtStmt *stmt, DtFrame *frame,
     return false;
 }
 
-/* The merge of a function without the clause: parts are added. */
+/* Makes the merge function of a stream that states none: it adds the parts of two blocks. */
 static void add_up(Streamed *s)
 {
     const char *name = dt_intern_printf("@%s.merge", s->home->func->name);
@@ -198,8 +200,8 @@ static bool lower_merge(Streamed *s, const DtStmt *stmt)
     return bind_parts(s, stmt, frame, 2 * s->n) && take_results(s, stmt, frame, s->types, s->n);
 }
 
-/* Records the inputs of the function that `finish` reads. They must lack the stream's axis, so that
- * a rank has them whole. */
+/* Records which arguments of the function the clause `finish` reads. They must lack the stream's
+ * axis, so that a rank has them whole; reports one that has it. */
 static bool take_captures(Streamed *s, const DtStmt *stmt, const DtFrame *frame)
 {
     for (uint32_t i = 0; i < frame->captures.n; i++) {
@@ -270,7 +272,8 @@ static bool find_results(Streamed *s, const DtVal *results, uint32_t n, const Dt
     return true;
 }
 
-/* Adds the parts of the whole axis to the body, for a custom gradient to read. */
+/* Appends a call of the stream's part for the whole axis to the function, and returns the parts,
+ * for a stated gradient to read. */
 static const DtVal *call_part(Streamed *s)
 {
     DtLower *l = s->l;

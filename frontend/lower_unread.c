@@ -112,7 +112,8 @@ static bool is_in_stmt(DtLower *l, const DtStmt *stmt, const char *name, bool ta
            is_in(l, &stmt->body, name, body) || is_in(l, &stmt->other, name, other);
 }
 
-/* Whether a branch that was never lowered reads the name. taken: the branches that were lowered. */
+/* Whether code that was not evaluated reads the name: a branch of `if` that was never lowered, or a
+ * branch of a conditional expression. taken: the statements themselves were lowered. */
 static bool is_in(DtLower *l, const DtStmts *stmts, const char *name, bool taken)
 {
     for (uint32_t i = 0; i < stmts->n; i++)
@@ -142,8 +143,8 @@ static bool is_meant(const DtStore *store)
     return (dot ? dot + 1 : store->path)[0] == '_';
 }
 
-/* The first parameter that the program's own text declares; if there is none, the first
- * parameter. */
+/* Returns the unread parameter to report: the first one that the program's own text declares, or
+ * else the first. */
 static const DtStore *most_telling(const DtLower *l, const DtStore *const *dead, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)

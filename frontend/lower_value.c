@@ -227,8 +227,8 @@ static bool is_compare(DtOpKind kind)
     return kind == DT_OP_LT || kind == DT_OP_LE || kind == DT_OP_EQ || kind == DT_OP_NE;
 }
 
-/* Whether a map with a literal changes nothing: x + 0, x - 0, x * 1, x / 1, if the dtype of x
- * stays. */
+/* Returns x if an elementwise op with a literal changes nothing (x + 0, x - 0, x * 1, x / 1) and
+ * the dtype of x stays; else NULL. */
 static const DtVal *neutral(DtOpKind kind, const DtVal *v, DtDtype dtype)
 {
     double unit = kind == DT_OP_ADD || kind == DT_OP_SUB   ? 0
@@ -249,8 +249,8 @@ static bool contains(const DtVal *v, uint32_t rank)
     return v->kind != DT_VAL_TENSOR || v->tensor.value->type->rank == rank;
 }
 
-/* Lint: a product of two float tensors that has more axes than either operand is often meant as a
- * contraction. */
+/* Reports a lint for a product of two float tensors that has more axes than either operand: it is
+ * often meant as a contraction. */
 static void lint_growth(DtLower *l, const DtVal *v, DtSpan span, uint32_t rank)
 {
     if (v[0].weak || v[1].weak || contains(&v[0], rank) || contains(&v[1], rank) ||

@@ -79,7 +79,7 @@ static void check_axis(const Names *n, DtName name)
     finish_report(n, d, name, true);
 }
 
-/* Names of std.dsl that are excused because its missing include was reported. */
+/* Whether the name is one of std.dsl that need not be reported, since its missing include was. */
 static bool is_of_library(DtLower *l, const char *name)
 {
     const char *library[128];

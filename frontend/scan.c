@@ -29,7 +29,8 @@ static DtSpan span_of(const Scan *s, size_t lo, size_t hi)
     return (DtSpan){s->file, (uint32_t)lo, (uint32_t)hi};
 }
 
-/* Bytes of the UTF-8 character at text, or 0 if it is not valid (overlong, surrogate, cut off). */
+/* Returns the number of bytes of the UTF-8 character at text; 0 if it is not valid (overlong,
+ * surrogate, cut off). */
 static size_t utf8_length(const unsigned char *text, size_t left)
 {
     unsigned char c = text[0];
@@ -48,8 +49,8 @@ static size_t utf8_length(const unsigned char *text, size_t left)
     return n;
 }
 
-/* NUL bytes and invalid UTF-8 anywhere, comments included: the first of each is reported. False if
- * there are NUL bytes, since what follows one is rarely text. */
+/* Reports the first NUL byte and the first invalid UTF-8 character of the file, in comments, too.
+ * False if there are NUL bytes, since what follows one is rarely text. */
 static bool check_bytes(const Scan *s)
 {
     const unsigned char *text = (const unsigned char *)s->source;
@@ -81,7 +82,8 @@ static bool check_bytes(const Scan *s)
     return n_nul == 0;
 }
 
-/* The characters of a number, without `_`; NULL if they are too many. */
+/* Copies the characters of a number, without `_`, to buf and returns it; NULL after a report if
+ * there are too many. */
 static const char *digits_of(const Scan *s, DtSpan span, char buf[DT_MAX_NUMBER + 1])
 {
     size_t n = 0;
@@ -145,7 +147,7 @@ static const char *find_unit(const char *text, size_t len)
     return NULL;
 }
 
-/* The place in a quantity at which the number ends and the unit begins. */
+/* Returns the place in a quantity, as `3GB`, at which the number ends and the unit begins. */
 static uint32_t unit_start(const Scan *s, DtSpan span)
 {
     uint32_t i = span.lo;
@@ -190,7 +192,8 @@ static void report_unit(const Scan *s, DtSpan number, DtSpan unit)
     }
 }
 
-/* Reads `3GB` into number and unit (which is checked later, since `/s` may follow). */
+/* Reads a quantity such as `3GB` into the token's number and unit; the unit is checked later, since
+ * `/s` may follow. */
 static void read_quantity(const Scan *s, DtToken *token)
 {
     uint32_t split = unit_start(s, token->span);
@@ -199,8 +202,8 @@ static void read_quantity(const Scan *s, DtToken *token)
     token->text_len = token->span.hi - split;
 }
 
-/* Completes the last quantity when the next token is known: `450GB` `/` `s` without spaces is one
- * quantity. */
+/* Merges `450GB` `/` `s`, written without spaces, into one quantity as soon as the last of these
+ * tokens is known. */
 static void finish_quantity(Scan *s)
 {
     uint32_t n = s->tokens.n;
@@ -215,7 +218,7 @@ static void finish_quantity(Scan *s)
     }
 }
 
-/* Completes the units of all quantities. */
+/* Checks the units of all quantities, and reports those that do not exist. */
 static void check_units(const Scan *s)
 {
     for (uint32_t i = 0; i < s->tokens.n; i++) {
@@ -231,7 +234,8 @@ static void check_units(const Scan *s)
     }
 }
 
-/* The bytes of a string, with escapes replaced. */
+/* Sets the token's text to the bytes of a string, with escapes replaced; reports unknown
+ * escapes. */
 static void read_string(const Scan *s, DtToken *token, uint32_t lo, uint32_t hi)
 {
     char *bytes = dt_arena_alloc(s->arena, hi - lo + 1);
@@ -273,8 +277,8 @@ static void report_bad_number(const Scan *s, DtSpan span)
     }
 }
 
-/* Reports an operator of another language; returns the equivalent token if this language has
- * one. */
+/* Reports an operator of another language; returns the token of this language that means the same,
+ * if there is one. */
 static int report_foreign(const Scan *s, DtSpan span)
 {
     static const struct {
@@ -300,7 +304,8 @@ static int report_foreign(const Scan *s, DtSpan span)
     return DT_TOK_BAD;
 }
 
-/* The token meant by a character that begins no word; 0 for a kind of space, or DT_TOK_BAD. */
+/* Reports a character that begins no word; returns the token that it means, 0 for a kind of space,
+ * or DT_TOK_BAD. */
 static int report_character(const Scan *s, DtSpan span)
 {
     static const struct {

@@ -64,15 +64,16 @@ static const char *path_of(const DtLower *l, uint32_t file)
     return dt_diag_path(l->diags, file);
 }
 
-/* Files of the library are shown by their name in it, wherever the compiler is installed. */
+/* Returns the path under which messages show a file: files of the library by their name in it,
+ * wherever the compiler is installed. */
 static const char *shown_path(const DtLower *l, const char *path, const char *identity,
                               bool is_library)
 {
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 
-/* The file that an include means: `std.dsl` is the compiler's; others are next to the including
- * file, or else in the library. */
+/* Returns the path of the file that an include means: `std.dsl` is the compiler's; others are next
+ * to the including file, or else in the library. NULL after a report. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
 {
     char *name = dt_arena_strndup(l->arena, item->include, item->include_len);
@@ -371,7 +372,8 @@ static void apply_options(DtLower *l)
 
 /* ---- dims ---- */
 
-/* Evaluates a dim at file level, without an activation, so that local names are not seen. */
+/* Evaluates the extent of a dim at file level, without an activation, so that local names are not
+ * seen; -1 after a report. */
 static int64_t evaluate_dim(DtLower *l, DtGlobal *dim)
 {
     DtActivation *now = l->now;
@@ -419,7 +421,8 @@ int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
-/* Names that a train block may use without including their file. */
+/* If the program has a train block, loads the library's training.dsl, whose names such a block may
+ * use without an include. */
 static void load_training(DtLower *l)
 {
     bool trains = false;

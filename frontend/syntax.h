@@ -42,24 +42,24 @@ typedef DT_VEC(DtToken) DtTokens;
 /* Splits the file into tokens, comments included, without an end token. Reports lexical errors. */
 DtTokens dt_scan_tokens(DtArena *arena, DtDiags *diags, uint32_t file);
 
-/* The tokens that the grammar sees: no comments, newlines that end a statement as `;`, brackets
- * balanced (what was wrong is reported at the opener), DT_TOK_END last. */
+/* Returns the tokens that the grammar sees: no comments, newlines that end a statement as `;`,
+ * balanced brackets (faults are reported at the opener), and DT_TOK_END last. */
 DtTokens dt_layout_tokens(DtArena *arena, DtDiags *diags, uint32_t file, const DtTokens *raw);
 
-/* Properties of token kinds. */
+/* Whether the kind is a keyword; whether it is a keyword that begins an item. */
 bool dt_layout_is_keyword(int kind);
 bool dt_layout_is_item_keyword(int kind);
 
-/* A name to use in place of a keyword. */
+/* Returns a name to use in place of a keyword, for fixes; NULL if the table has none. */
 const char *dt_layout_other_name(int kind);
 
 /* Reports the token at tokens->at[at], which the grammar cannot accept; expected[kind -
  * DT_TOK_FIRST] says which kinds it accepts. Reports nothing if the token was reported already. */
 void dt_expect_report(DtDiags *diags, const DtTokens *tokens, uint32_t at, const bool *expected);
 
-/* The index where parsing resumes after an error at tokens->at[at]: the `;` after the faulty
- * statement, entry or item; the `}` of the block that contains it; or the `{` of its own block, if
- * the grammar has an error production with a block. */
+/* Returns the index where parsing resumes after an error at tokens->at[at]: the `;` after the
+ * faulty statement, entry or item; the `}` of the block that contains it; or the `{` of its own
+ * block, if the grammar has an error production with a block. */
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at);
 
 #endif

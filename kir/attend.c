@@ -33,7 +33,7 @@ static void make_scores(DtKirKernel *k, uint32_t w)
                 dot(k, &k->scores[i].query, &k->scores[i].key, k->i[keys_of(k)] + l);
 }
 
-/* The row-major number of the point along these axes. */
+/* Returns the row-major number of the present point (k->i) along these axes (bits). */
 static int64_t place(const DtKirKernel *k, uint32_t axes)
 {
     int64_t at = 0;
@@ -42,14 +42,14 @@ static int64_t place(const DtKirKernel *k, uint32_t axes)
     return at;
 }
 
-/* The axes that the result of a sum over queries has. */
+/* Returns the axes (bits) that a sum over queries leaves. */
 static uint32_t left_by(const DtKirKernel *k, const KirSum *sum)
 {
     const uint32_t all = (1u << k->n_axes) - 1, queries = 1u << (keys_of(k) - 1);
     return all & ~(sum->away | queries);
 }
 
-/* Adds x times a row of the point to a row of the sum. */
+/* Adds x times a row of the operand, at the present point, to the row of the sum for that point. */
 static void add_row(DtKirKernel *k, const KirSum *sum, float x)
 {
     float *to = sum->sums + (sum->over_keys ? 0 : place(k, left_by(k, sum)) * sum->to.depth);
@@ -60,7 +60,7 @@ static void add_row(DtKirKernel *k, const KirSum *sum, float x)
             x * dt_kir_get(k, sum->of.pointer, dt_kir_plus(of, dt_kir_times(d, sum->of.along))).f;
 }
 
-/* Adds the point in lane l to its sums. */
+/* Adds the point in lane l to all reductions and sums of this phase. */
 static void add_point(DtKirKernel *k, uint32_t phase, uint32_t l)
 {
     for (uint32_t n = 0; n < k->n_nodes; n++) {
@@ -96,7 +96,7 @@ static void row_points(DtKirKernel *k, uint32_t phase)
     k->i[keys] = 0;
 }
 
-/* Writes a row of a sum to its place in the result. */
+/* Writes (or adds, if the sum accumulates) a row of a sum to its place in the result. */
 static void put_row(DtKirKernel *k, const KirSum *sum, const float *from)
 {
     const int64_t to = dt_kir_affine(k, sum->to.offset, sum->to.stride);
@@ -132,7 +132,8 @@ static void row(DtKirKernel *k)
             put_row(k, &k->sums[i], k->sums[i].sums);
 }
 
-/* Moves to the next point of these axes; false: there is none, and all indices are 0 again. */
+/* Moves the indices of these axes (bits) to the next point. False after the last one, when all of
+ * them are 0 again, or after an error. */
 static bool next_of(DtKirKernel *k, uint32_t axes)
 {
     for (uint32_t a = k->n_axes; a-- > 0;) {

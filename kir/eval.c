@@ -29,7 +29,8 @@ int64_t dt_kir_affine(const DtKirKernel *k, int64_t base, const int64_t *coef)
 
 /* ---- memory ---- */
 
-/* The element's address; NULL if the kernel may not access it. */
+/* Returns the address of an element of a pointer argument. Outside of the range that the kernel may
+ * access, marks it as strayed and returns NULL. */
 static char *element(DtKirKernel *k, uint32_t pointer, int64_t at)
 {
     const int64_t size = sizes[k->pointer[pointer]], byte = dt_kir_times(at, size);
@@ -99,14 +100,15 @@ void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w)
 
 /* ---- loads ---- */
 
-/* The number of a constant, or the fill value of a load. */
+/* Returns the number that a constant has, or that a load gives where its index is not valid. */
 static KirCell number_of(const KirNode *node)
 {
     return dt_kir_is_float(node->dtype) ? (KirCell){.f = node->number}
                                         : (KirCell){.i = (int32_t)node->integer};
 }
 
-/* Computes the index of a load at each point, and whether it is valid. */
+/* Computes the index of a load at w points from k->i on. Clears inside[l] for points where the
+ * index is not valid. */
 static void index_of(DtKirKernel *k, const KirIndex *index, uint32_t w, int64_t *ret_x,
                      bool *inside)
 {

@@ -157,7 +157,8 @@ struct DtKirKernel {
 
 /* prepare.c; false: the kernel needs more memory than allowed */
 bool dt_kir_prepare(DtKirKernel *k);
-/* a reduction along rows */
+/* Whether the node is a reduction along rows that is summed in this phase; whether it is a sum over
+ * rows. */
 bool dt_kir_reduces_at(const DtKirKernel *k, uint32_t node, uint32_t phase);
 bool dt_kir_adds_at(const DtKirKernel *k, uint32_t node, uint32_t phase);    /* a sum over rows */
 bool dt_kir_stores_at(const DtKirKernel *k, uint32_t store, uint32_t phase, bool points);
@@ -165,8 +166,8 @@ uint32_t
 dt_kir_kept(const DtKirKernel *k); /* the axes that are not indexed in the result of a sum by
                                     * index */
 
-/* Computes an index without overflow: in a hostile text positions wrap around, and every access is
- * checked. */
+/* Multiply and add indices without overflow errors: in a hostile text positions wrap around, and
+ * every access is checked. */
 static inline int64_t dt_kir_times(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);
@@ -176,14 +177,15 @@ static inline int64_t dt_kir_plus(int64_t a, int64_t b)
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-/* Counts n more points or elements of a loop; false: a hostile text has too many. */
+/* Counts n more points or elements that the kernel has processed. Marks it as strayed if a hostile
+ * text makes it process too many. */
 static inline void dt_kir_spend(DtKirKernel *k, int64_t n)
 {
     k->spent += k->call->most ? n : 0;
     k->strayed = k->strayed || k->spent > k->call->most;
 }
 
-/* eval.c: evaluates the node at w points from k->i on. */
+/* eval.c: evaluates the nodes of the list at w points from k->i on. */
 void dt_kir_eval(DtKirKernel *k, const KirList *list, uint32_t w);
 void dt_kir_store(DtKirKernel *k, const KirStore *store, uint32_t w);
 void dt_kir_spread(KirNode *node); /* copies the first point's value to all others */
@@ -205,8 +207,8 @@ KirCell dt_kir_join(const KirNode *node, const KirCell *pieces);
 bool dt_kir_before(float a, int64_t i, float b, int64_t j); /* whether a comes before b in the order
                                                              * of top-k */
 
-/* run.c: moves to the next point of axes from <= a < to, in row-major order; false: there is none,
- * and all indices are 0 again. */
+/* run.c: moves the indices of axes from <= a < to to the next point, in row-major order. False
+ * after the last point, when all of them are 0 again. */
 bool dt_kir_next(DtKirKernel *k, uint32_t from, uint32_t to);
 
 void dt_kir_attend(DtKirKernel *k); /* attend.c */

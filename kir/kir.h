@@ -46,8 +46,8 @@ typedef struct DtKirCall {
     int64_t most; /* the most points and elements that the kernel may process; 0: no limit */
 } DtKirCall;
 
-/* False: the kernel was stopped, by an access outside of the ranges (which was not done) or after
- * `most` points. */
+/* Runs the kernel. False if it was stopped: by an access outside of the ranges (which was not
+ * done), or after `most` points. */
 bool dt_kir_run(DtKirKernel *kernel, const DtKirCall *call);
 
 #endif

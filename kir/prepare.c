@@ -101,7 +101,7 @@ static void need(Preparing *p, uint32_t n)
             need(p, node->index[d].node);
 }
 
-/* Lists the visited nodes, in order, and forgets the visits. */
+/* Copies the visited nodes to the list, in order, and marks all nodes as not visited. */
 static void take(Preparing *p, KirList *ret)
 {
     const uint32_t n = p->k->n_nodes;
@@ -203,7 +203,8 @@ static void make_room(Preparing *p)
     }
 }
 
-/* The axes that are not indexed in the result of a sum by index. */
+/* Returns the axes (bits) of the result of a sum by index that no index chooses: those along which
+ * the result has a stride. */
 uint32_t dt_kir_kept(const DtKirKernel *k)
 {
     uint32_t axes = 0;

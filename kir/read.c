@@ -104,7 +104,7 @@ static float real(Reader *r)
     return value;
 }
 
-/* The index of the word in a list of names. */
+/* Reads a word and returns its index in a list of names; an unknown name is an error. */
 static uint32_t one_of(Reader *r, const char *const *names, uint32_t n)
 {
     const char *text = word(r);
@@ -115,7 +115,7 @@ static uint32_t one_of(Reader *r, const char *const *names, uint32_t n)
     return 0;
 }
 
-/* Reads an index below n, or (if allowed) `-` for none. */
+/* Reads an index below n, or, if it is optional, `-`, for which it returns KIR_NONE. */
 static uint32_t reference(Reader *r, uint32_t n, bool optional)
 {
     skip(r);
@@ -140,7 +140,7 @@ static KirDtype dtype(Reader *r)
     return (KirDtype)one_of(r, names, KIR_DTYPES);
 }
 
-/* Reads a list of indices below n, which may be empty. */
+/* Allocates zeroed memory for a list of n items, which may be empty; NULL after an error. */
 static void *list(Reader *r, size_t n, size_t size)
 {
     void *at = r->why ? NULL : calloc(n + 1, size);

@@ -24,7 +24,7 @@ static void store_all(DtKirKernel *k, uint32_t phase, bool points, uint32_t w)
             dt_kir_store(k, &k->stores[s], w);
 }
 
-/* The row-major number of the point along axes from <= a < n_axes. */
+/* Returns the row-major number of the present point (k->i) along axes from <= a < to. */
 static int64_t place(const DtKirKernel *k, uint32_t from, uint32_t to)
 {
     int64_t at = 0;
@@ -35,8 +35,8 @@ static int64_t place(const DtKirKernel *k, uint32_t from, uint32_t to)
 
 /* ---- rows ---- */
 
-/* Evaluates points of a row from index k->i of the last axis on; lane: that of the first
- * element. */
+/* Evaluates w points of a row from index k->i of the last axis on, and adds them to the row's
+ * reductions and sums. lane: that of the first point. */
 static void row_points(DtKirKernel *k, uint32_t phase, uint32_t lane, uint32_t w)
 {
     dt_kir_eval(k, &k->points[phase], w);
@@ -55,7 +55,8 @@ static void row_points(DtKirKernel *k, uint32_t phase, uint32_t lane, uint32_t w
     store_all(k, phase, true, w);
 }
 
-/* Evaluates all points of a row, or those of a piece: indices from..to of the axis that is cut. */
+/* Evaluates all points of a row and adds them to its reductions and sums; or those of a piece:
+ * indices from..to of the axis that is cut. */
 static void row_loops(DtKirKernel *k, uint32_t phase, int64_t from, int64_t to)
 {
     const uint32_t last = k->n_axes - 1,
@@ -163,7 +164,8 @@ static bool is_sum_over_rows(const KirNode *node)
     return node->kind == KIR_REDUCE && node->after_rows && node->live;
 }
 
-/* After the last row of a piece: adds its sums to the piece's lane. */
+/* Adds the sums over the rows of a piece to the piece's lane, and sets them to zero for the next
+ * piece. */
 static void end_piece(DtKirKernel *k, int64_t piece)
 {
     dt_kir_spend(k, k->n_row_sums);
@@ -177,7 +179,8 @@ static void end_piece(DtKirKernel *k, int64_t piece)
     }
 }
 
-/* After all rows: computes the values that depend on the sums. */
+/* Combines the pieces of sums over rows, once all rows are done, and computes and stores the values
+ * that depend on these sums. */
 static void finish_rows(DtKirKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
@@ -221,7 +224,8 @@ static void rows(DtKirKernel *k)
 
 /* ---- columns ---- */
 
-/* Evaluates w columns; of the inner axis that is cut only indices from..to. */
+/* Evaluates w neighbouring columns and adds their points to the columns' reductions; only indices
+ * from..to of the inner axis that is cut. */
 static void column_loops(DtKirKernel *k, int64_t from, int64_t to, uint32_t w)
 {
     begin_lanes(k, 0, KIR_WIDTH);
@@ -295,13 +299,14 @@ static void scan(DtKirKernel *k)
     } while (dt_kir_next(k, 0, k->n_outer));
 }
 
-/* A value of top-k as a float, to compare it. */
+/* Returns an element of top-k as a float, by which it is compared. */
 static float float_of(const KirNode *node, KirCell x)
 {
     return dt_kir_is_float(node->dtype) ? x.f : (float)x.i;
 }
 
-/* The largest element after the one chosen last; -1: there is none. */
+/* Returns the index of the largest element after the one that was chosen last (last_at; -1: none
+ * yet); -1 if there is none. ret_best: the element. */
 static int64_t choose(DtKirKernel *k, const KirNode *node, KirCell last, int64_t last_at,
                       KirCell *ret_best)
 {
@@ -350,8 +355,8 @@ static void topk(DtKirKernel *k)
 
 /* ---- sums by index ---- */
 
-/* Finds the places to which the point in lane l adds, one index per target; false: it adds nowhere.
- * ret_place: their row-major number. */
+/* Finds where the point in lane l adds: *ret_at: its offset in the result; ret_place: the row-major
+ * number of its indices. False if an index is out of range, so that it adds nowhere. */
 static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64_t *ret_place)
 {
     *ret_at = *ret_place = 0;
@@ -367,7 +372,8 @@ static bool find_target(const DtKirKernel *k, uint32_t l, int64_t *ret_at, int64
     return true;
 }
 
-/* Adds in the order of the space, so that sums of one place are in the order of indices. */
+/* Adds each point of the space, in row-major order, to the element that its indices choose, so that
+ * the terms of an element are added in that order. */
 static void scatter(DtKirKernel *k)
 {
     const KirStore *store = &k->stores[0];
@@ -381,7 +387,7 @@ static void scatter(DtKirKernel *k)
     } while (dt_kir_next(k, 0, k->n_axes));
 }
 
-/* Sets the indices of these axes to those of their point number `number`. */
+/* Sets the indices of these axes (bits) to those of the point with this row-major number. */
 static void set_point(DtKirKernel *k, uint32_t axes, int64_t number)
 {
     for (uint32_t a = k->n_axes; a-- > 0;)

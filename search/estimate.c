@@ -39,7 +39,7 @@ enum { MOST_PIECES = 4096, OVERLAPPED = 4 };
 
 /* ---- pieces ---- */
 
-/* The parts of the step time of a stage. */
+/* What a pipeline stage needs for a micro-batch (times in seconds) and holds in memory (bytes). */
 typedef struct Stage {
     uint32_t kinds; /* the kinds of its nodes, as a set of bits */
     double forward, backward, weights, work;
@@ -61,7 +61,8 @@ typedef struct Estimator {
                       * kind */
 } Estimator;
 
-/* The time of the work on the slowest of these kinds of nodes, relative to the time on the card. */
+/* Returns by what factor the slowest of these kinds of nodes (bits) is slower in this work than the
+ * nodes of the card. */
 static double slower(const Estimator *e, const DtCardTime *t, uint32_t kinds)
 {
     double most = 0;
@@ -75,22 +76,24 @@ static double time_of(const Estimator *e, const DtCardTime *t, uint32_t kinds)
     return (t->forward + t->backward) * slower(e, t, kinds);
 }
 
-/* For a schedule that the search does not choose: whether the block's schedule line names this
- * one. */
+/* Whether the block's own `pipeline` line names this schedule. It does so for schedules that the
+ * search itself does not choose. */
 static bool is_named(const Estimator *e, const char *schedule)
 {
     const DtPipeline *line = e->space->pipeline;
     return e->layout->schedule == DT_SEARCH_OTHER && line && !strcmp(line->schedule, schedule);
 }
 
-/* The stage of a piece: pieces are placed in turn, or there and back. */
+/* Returns the stage that has a piece: pieces go round over the stages, or, for V schedules, there
+ * and back. */
 static uint32_t stage_of(const Estimator *e, int64_t piece)
 {
     const bool back = e->layout->schedule == DT_SEARCH_ZB_V || is_named(e, "dualpipe_v");
     return (uint32_t)(back && piece >= e->stages ? 2 * e->stages - 1 - piece : piece % e->stages);
 }
 
-/* ret_cuts[k]: number of iterations before the k-th cut. */
+/* Divides the loop iterations into pieces so that all stages take about the same time. ret_cuts[k]:
+ * number of iterations before the k-th cut. */
 static void find_cuts(const Estimator *e, int64_t *ret_cuts)
 {
     const DtCardTime *times[DT_SPACE_LOOPS + 2];
@@ -130,7 +133,7 @@ static void add_time(const Estimator *e, Stage *stage, const DtCardTime *t, doub
     stage->work += times * t->work;
 }
 
-/* Adds n iterations of the loop to a stage. */
+/* Adds the times and bytes of n iterations of the loop to a stage. */
 static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int64_t n)
 {
     add_time(e, stage, &e->card->loops[loop], (double)n);
@@ -144,7 +147,8 @@ static void add_iterations(const Estimator *e, Stage *stage, uint32_t loop, int6
     stage->iterations += (double)n;
 }
 
-/* Divides the loop into pieces. Returns the time of the largest piece, forward and backward. */
+/* Divides the loops' iterations into pieces, and adds each piece's times and bytes to its stage.
+ * Returns the time of the largest piece, forward and backward. */
 static double fill_stages(const Estimator *e, Stage *stages)
 {
     const DtCard *c = e->card;
@@ -184,7 +188,7 @@ static double fill_stages(const Estimator *e, Stage *stages)
     return largest;
 }
 
-/* The kinds of nodes of a stage. */
+/* Returns the kinds of nodes on which the ranks of a stage are, as bits. */
 static uint32_t kinds_of(const Estimator *e, int64_t stage)
 {
     const int64_t ranks = e->space->devices / e->stages;
@@ -193,8 +197,8 @@ static uint32_t kinds_of(const Estimator *e, int64_t stage)
 
 /* ---- communication ---- */
 
-/* The ranks that hold equal copies of state: either of state that is split over ranks of experts
- * (experts) or of all other state. Their number, and the number of nodes on which they are. */
+/* Describes the ranks that hold equal copies of state (replicas): of state that is split over ranks
+ * of experts (experts), or of all other state. Sets how many there are, and on how many nodes. */
 static DtCostCollective group_of(const Estimator *e, bool experts)
 {
     const int64_t *size = e->layout->size, node = e->model->ranks_per_node;
@@ -207,7 +211,7 @@ static DtCostCollective group_of(const Estimator *e, bool experts)
     return group;
 }
 
-/* The time of a collective on the slowest of these nodes. */
+/* Returns the time of a collective on the slowest of these kinds of nodes (bits). */
 static double collective(const Estimator *e, uint32_t kinds, DtCostCollective op)
 {
     double most = 0;
@@ -274,7 +278,8 @@ static double replicas_seconds(const Estimator *e, const Stage *stage, double be
     return seconds + 2 * m * (waits + slowed_by(e, stage->kinds, gathers - waits));
 }
 
-/* The time of adding up the gradients of tables that both the first and the last stage have. */
+/* Returns the time of a step for adding up the gradients of tables that both the first and the last
+ * stage have. */
 static double tied_seconds(const Estimator *e)
 {
     const DtCostCollective sums = {.kind = DT_COST_ALL_REDUCE, .bytes = e->card->tied[1],
@@ -284,7 +289,7 @@ static double tied_seconds(const Estimator *e)
                                 : 0;
 }
 
-/* Bytes that a stage sends to the next one for a micro-batch. */
+/* Returns the bytes that a rank of a stage sends to the next stage for a micro-batch. */
 static double message_bytes(const Estimator *e)
 {
     const DtSpace *s = e->space;
@@ -308,7 +313,8 @@ static double message_seconds(const Estimator *e)
 
 /* ---- time ---- */
 
-/* The seconds of a step. largest: the time of the largest piece. */
+/* Returns the seconds of a step of this layout, on its slowest stage. largest: the time of the
+ * largest piece. */
 static double seconds_of(const Estimator *e, const Stage *stages, double largest)
 {
     const DtLayout *l = e->layout;
@@ -337,8 +343,8 @@ static double seconds_of(const Estimator *e, const Stage *stages, double largest
     return step + dt_cost_step_fixed(e->model, e->space->devices, step);
 }
 
-/* The most that all stages together can compute, in units of the first kind's speed; and the speed
- * of the fastest stage. */
+/* Returns the sum of all stages' speeds, in units of the speed of the first kind of nodes;
+ * ret_fastest: the speed of the fastest stage. */
 static double speed_of(const Estimator *e, double *ret_fastest)
 {
     double sum = 0;
@@ -373,8 +379,8 @@ static double bound_of(const Estimator *e)
 
 /* ---- memory ---- */
 
-/* A stage runs rounds of `round` micro-batches, chunk by chunk. The number of actions of this chunk
- * among the first n actions of the stage. */
+/* Returns how many of the first n actions of a stage are of this chunk, if the stage runs rounds of
+ * `round` micro-batches, chunk by chunk. */
 static int64_t of_chunk(int64_t n, int64_t round, int64_t chunks, int64_t chunk)
 {
     const int64_t rest = n % (round * chunks) - chunk * round;
@@ -405,8 +411,8 @@ int64_t dt_estimate_in_flight(const DtLayout *layout, int64_t stage, int64_t chu
     return most < m ? most : m;
 }
 
-/* The number of micro-batches whose saved values a stage keeps at a time, as a fraction of its
- * iterations. */
+/* Returns for how many micro-batches at once a stage keeps the values saved for backward (an
+ * average over its chunks). */
 static double in_flight(const Estimator *e, int64_t stage)
 {
     const double m = (double)e->layout->micro, p = (double)e->stages;
@@ -425,8 +431,9 @@ static double in_flight(const Estimator *e, int64_t stage)
     return fmin(m, p - (double)stage);
 }
 
-/* The same for the part after all loops: in a pipeline its backward pass follows the forward pass
- * at once, unless all forward actions come first. */
+/* Returns for how many micro-batches at once the last stage keeps the values saved in the part
+ * after all loops. In a pipeline the backward pass of that part follows its forward pass at once,
+ * unless all forward actions come first. */
 static double behind_in_flight(const Estimator *e)
 {
     const bool waits = e->stages > 1 && e->layout->schedule == DT_SEARCH_INTERLEAVED;
@@ -436,7 +443,8 @@ static double behind_in_flight(const Estimator *e)
                  : 1;
 }
 
-/* The number of micro-batches between their backward pass and the gradients of their weights. */
+/* Returns for how many micro-batches a stage delays the gradients of weights after their backward
+ * pass. */
 static double put_off(const Estimator *e, int64_t stage)
 {
     const double m = (double)e->layout->micro;
@@ -445,8 +453,8 @@ static double put_off(const Estimator *e, int64_t stage)
     return e->layout->schedule == DT_SEARCH_ZB_V ? fmin(m, (double)stage + 0.5) : 0;
 }
 
-/* Groups of ranks that a layout needs a communicator for: those of each mesh axis, and all
- * ranks. */
+/* Returns how many communicators the layout needs: one for the groups of each mesh axis with
+ * several ranks, and one for all ranks. */
 static double communicators(const DtLayout *layout)
 {
     double n = 0;
@@ -484,7 +492,8 @@ static double bytes_of(const Estimator *e, const Stage *stage, int64_t number)
     return bytes * dt_cost_larger(e->model, stage->kinds);
 }
 
-/* False: the card does not contain enough for the layout, or there is no such pipeline. */
+/* Sets up the estimator for a layout. False if the card does not contain enough for the layout, or
+ * there is no such pipeline. */
 static bool begin(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                   const DtCard *card, Estimator *ret)
 {

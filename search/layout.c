@@ -334,7 +334,8 @@ static void list_schedules(Lister *x)
             list_zero(x);
 }
 
-/* Chooses numbers of stages and replicas; the other sizes are given. */
+/* Lists the layouts for all numbers of stages and replicas that fit; the layout's other sizes are
+ * given. */
 static void list_replicas(Lister *x, int64_t local)
 {
     const DtSpace *s = x->space;
@@ -357,7 +358,8 @@ static void list_replicas(Lister *x, int64_t local)
     }
 }
 
-/* Chooses the samples of a micro-batch: powers of two, or all samples of a replica. */
+/* Lists the layouts for all numbers of samples in a micro-batch that divide those of a replica, and
+ * for all choices of recomputation. */
 static void list_local(Lister *x)
 {
     const int64_t samples = x->space->samples.extent / x->at.size[DT_ROLE_EXPERT];
@@ -367,7 +369,8 @@ static void list_local(Lister *x)
             list_replicas(x, local);
 }
 
-/* Whether some axis of parameters can be split so often, and all that must be split can be. */
+/* Whether the ranks can split parameters n ways: some axis of parameters has an extent that n
+ * divides, or the block's own lines split them. */
 static bool can_split(const DtSpace *s, int64_t n)
 {
     bool some = n == 1 || is_kept(s, NULL, DT_ROLE_TENSOR);

@@ -35,8 +35,8 @@ typedef struct Searcher {
     const DtCostModel *model;
     const DtSearchHost *host;
     DtSearch *search;
-    DT_VEC(Candidate) candidates, larger; /* the number of layouts that may fit; of those that do
-                                           * not */
+    /* candidates: the layouts that may fit; larger: those that do not fit by their estimates */
+    DT_VEC(Candidate) candidates, larger;
     double best;              /* the smallest estimate so far */
     const DtCard *plain;      /* the last card of a class without recomputation, and such a
                                * layout */
@@ -45,7 +45,8 @@ typedef struct Searcher {
     bool no_micro;            /* the program cannot be split into micro-batches */
 } Searcher;
 
-/* The quantity to minimize. */
+/* Returns what the search minimises: seconds of a step, or bytes if the block asks for the least
+ * memory. */
 static double cost_of(const DtSpace *space, double seconds, double bytes)
 {
     return space->wants_memory ? bytes : seconds;
@@ -88,7 +89,8 @@ static void add_candidate(Searcher *x, const DtLayout *layout, const DtCard *car
     DT_PUSH(x->arena, x->candidates, c);
 }
 
-/* Layouts that are adjacent in a list, of one class unless stated otherwise. */
+/* Layouts that are adjacent in the list. Unless stated otherwise, they are of one class: within a
+ * replica, their ranks do the same work. */
 typedef struct Class {
     const DtLayout *at;
     uint32_t n;
@@ -101,8 +103,8 @@ static bool is_open(const Searcher *x, const DtLayout *layout)
     return may_fit(x, layout) && !(x->no_micro && layout->micro > 1);
 }
 
-/* The layout of the class with the fewest micro-batches, but at least this many; NULL: there is
- * none. */
+/* Returns the layout of the class with the fewest micro-batches, but at least this many; NULL if
+ * there is none. */
 static const DtLayout *with_micro(Class class, int64_t least)
 {
     const DtLayout *few = NULL;
@@ -112,8 +114,9 @@ static const DtLayout *with_micro(Class class, int64_t least)
     return few;
 }
 
-/* Compiles the card of a class: one replica with all samples. If the samples cannot be split so,
- * the card has as few replicas and micro-batches as a layout of the class has, or one of them. */
+/* Compiles a small layout of the class to measure its times (the class's card): one replica with
+ * all samples; or, if that cannot be compiled, as few replicas and micro-batches as a layout of the
+ * class has, or one micro-batch. Returns NULL, or why none could be compiled. */
 static const char *make_card(Searcher *x, Class class, DtCard *card)
 {
     const DtLayout *some = with_micro(class, 2), *none = with_micro(class, 1);
@@ -154,9 +157,9 @@ static bool some_open(const Searcher *x, Class class)
     return false;
 }
 
-/* Takes account of layouts that are not estimated, perhaps of several classes, but that might be
- * good. Their time is bounded by a card of another class, since they do a certain share of that
- * card's work or more: splits never make less work of it, and tiles of larger micro-batches leave a
+/* Lowers the search's bound for layouts that were not estimated, perhaps of several classes, but
+ * might be good. Their time is bounded by the card of another class, since they do a certain share
+ * of its work or more: splits never make less work of it, and tiles of larger micro-batches leave a
  * little less idle. */
 static void leave_out(Searcher *x, Class some)
 {
@@ -175,7 +178,8 @@ static void leave_out(Searcher *x, Class some)
     }
 }
 
-/* The card of the class; NULL: there is none. */
+/* Makes the card of the class, and adds its layouts to the candidates with their estimates. Returns
+ * the card; NULL if there is none. */
 static const DtCard *look_at(Searcher *x, Class class)
 {
     if (!some_open(x, class))
@@ -198,7 +202,8 @@ static const DtCard *look_at(Searcher *x, Class class)
 
 /* ---- which classes are worth a card ---- */
 
-/* A lower estimate for the class: as if recomputation cost nothing except most of the products. */
+/* Returns an estimate that is too low for the class: as if recomputation cost nothing except most
+ * of the products. 0 if memory is minimised, since recomputation saves memory. */
 static double hope_of(const Searcher *x, Class class)
 {
     const double share = x->space->remats[class.at->remat].recomputed;
@@ -350,7 +355,8 @@ static int by_cost(const void *a, const void *b, void *context)
     return s < t ? -1 : s > t;
 }
 
-/* Chooses the simplest of the layouts whose times cannot be told from the best one's. */
+/* Makes the simplest layout the winner (s->best) among those whose times cannot be told from the
+ * best one's. */
 static void choose(const DtSpace *space, DtSearch *s)
 {
     double least = INFINITY;
@@ -366,14 +372,15 @@ static void choose(const DtSpace *space, DtSearch *s)
     }
 }
 
-/* The ratio of measured to estimated time of the trials of one kind of layout. */
+/* Returns the ratios of simulated to estimated seconds and bytes that were seen in layouts of this
+ * kind (schedule, level of zero). */
 static Correction *correction(Searcher *x, const DtLayout *l)
 {
     return &x->corrections[l->size[DT_ROLE_PIPE] > 1 ? 1 + l->schedule : 0][l->zero];
 }
 
-/* Compiles a candidate, prices its plan by the plan's own estimate, and counts it if it is
- * usable. */
+/* Compiles a candidate and simulates its plan, and records the trial and how far its estimate was
+ * off. If the layout fits, lowers *best and counts it in *good. */
 static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
 {
     DtTrial trial = {.layout = c->layout, .estimate = c->estimate};
@@ -395,7 +402,8 @@ static void try_one(Searcher *x, Candidate *c, double *best, uint32_t *good)
     DT_PUSH(x->arena, x->search->trials, trial);
 }
 
-/* The most promising candidate that was not compiled yet; NULL: none is left that may fit. */
+/* Returns the candidate with the lowest corrected estimate that was not compiled yet; NULL if none
+ * is left that may fit. ret_cost: that estimate. */
 static Candidate *next_candidate(Searcher *x, double *ret_cost)
 {
     Candidate *next = NULL;
@@ -439,7 +447,8 @@ static void try_candidates(Searcher *x)
             x->search->bound = fmin(x->search->bound, x->larger.at[i].estimate.bound);
 }
 
-/* Finds what more memory would bring. */
+/* Finds the layout that would be faster than the winner and needs the least additional memory
+ * (s->larger). */
 static void find_larger(Searcher *x)
 {
     DtSearch *s = x->search;

@@ -117,9 +117,9 @@ typedef struct DtLayout {
 int64_t dt_layout_local(const DtSpace *space, const DtLayout *layout);
 /* The number of ranks over which `zero` splits state. */
 int64_t dt_layout_replicas(const DtLayout *layout);
-/* The layout as a block, `parallel NAME on CLUSTER { ... }`. */
+/* Prints the layout as a block of the language, `parallel NAME on CLUSTER { ... }`. */
 void dt_layout_print(const DtSpace *space, const DtLayout *layout, DtText *ret_text);
-/* The layout on one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
+/* Describes the layout on one line: "pipe 4, data 2, tensor 8, 32 micro-batches, 1f1b, zero 1". */
 const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *layout);
 
 /* How complex a layout is: it counts mesh axes, a pipeline, levels of zero, recomputation. Of two
@@ -127,7 +127,8 @@ const char *dt_layout_say(DtArena *arena, const DtSpace *space, const DtLayout *
 int dt_layout_parts(const DtLayout *layout);
 
 bool dt_layout_same(const DtLayout *a, const DtLayout *b);
-/* Whether two layouts can use the same card: within a replica their ranks do the same work. */
+/* Whether two layouts are of one class, so that they can use the same card (measured times): within
+ * a replica their ranks do the same work. */
 bool dt_layout_same_class(const DtSpace *space, const DtLayout *a, const DtLayout *b);
 /* The layout of the class that is compiled for its card: no pipeline, no `zero`, and either one
  * replica that goes through all samples in micro-batches (alone), or as many replicas and
@@ -136,8 +137,8 @@ DtLayout dt_layout_of_class(const DtSpace *space, const DtLayout *layout, bool a
 
 enum { DT_LAYOUTS_MOST = 1 << 20 };
 typedef DT_VEC(DtLayout) DtLayouts;
-/* All layouts of a space, those of one class adjacent; the first DT_LAYOUTS_MOST if there are
- * more. */
+/* Lists all layouts of a space, those of one class adjacent to each other; only the first
+ * DT_LAYOUTS_MOST if there are more. */
 void dt_layout_list(DtArena *arena, const DtSpace *space, DtLayouts *ret_layouts);
 
 /* ---- cards ---- */
@@ -198,7 +199,8 @@ typedef struct DtEstimate {
 
 DtEstimate dt_estimate(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                        const DtCard *card);
-/* The bound alone; this takes a hundredth of the time. */
+/* Returns the lower bound of the step time (DtEstimate.bound) alone, which takes a hundredth of the
+ * time of an estimate. */
 double dt_estimate_bound(const DtSpace *space, const DtCostModel *model, const DtLayout *layout,
                          const DtCard *card);
 

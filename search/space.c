@@ -28,7 +28,8 @@ typedef struct Finder {
     DtDiags *diags;
     const DtProgram *program;
     DtSpace *space;
-    /* axes: of inputs and of what loops pass on; of products with parameters */
+    /* axes of inputs and of what loops pass on; axes of parameters that products have in common
+     * with the other operand; axes that products with parameters sum over or make */
     Names kept, batch, matrix;
     const DtFunc *bodies[DT_SPACE_LOOPS];
 } Finder;
@@ -121,7 +122,8 @@ static bool is_parameter(const DtFunc *func, const DtValue *value)
     return value->op ? value->op->kind == DT_OP_PARAM : value->index >= func->n_args;
 }
 
-/* How the product uses the axes of its operand that is a parameter. */
+/* Sorts the axes of a product's operand that is a parameter: those that both operands keep into
+ * f->batch, all others into f->matrix. */
 static void look_at_product(Finder *f, const DtOp *op, uint32_t operand)
 {
     const DtType *type = op->in[operand]->type, *other = op->in[1 - operand]->type;
@@ -171,7 +173,7 @@ static void find_positions(Finder *f)
         }
 }
 
-/* Elements of a parameter in one iteration of its loops. */
+/* Returns the elements of a parameter in one iteration of its loops. */
 static double elements_of(const DtStore *store)
 {
     double n = (double)dt_type_elements(store->type);
@@ -180,7 +182,8 @@ static double elements_of(const DtStore *store)
     return n;
 }
 
-/* Elements of the largest parameter of a loop, or of all parameters if no loop has any. */
+/* Returns the elements (per iteration) of the largest parameter in a loop, or of the largest of all
+ * if no loop has any. */
 static double largest_of(const DtModule *module)
 {
     double most[2] = {0};
@@ -192,7 +195,8 @@ static double largest_of(const DtModule *module)
     return most[1] > 0 ? most[1] : most[0];
 }
 
-/* The largest parameter not yet visited; NULL: the others are small. */
+/* Returns the largest parameter that was not visited yet, and marks it as visited; NULL if all
+ * others are small (below SMALL of the largest). */
 static const DtStore *next_parameter(const Finder *f, bool *looked_at)
 {
     const DtModule *module = f->program->module;
@@ -288,7 +292,8 @@ static void add_kept(Keeps *keeps, uint32_t loop, const char *name, const DtOp *
         keeps->at[i].bytes += bytes_of(call->out[k]->type);
 }
 
-/* The innermost calls that have a name. */
+/* Adds to keeps the innermost calls with a label or of a streaming function that contain products;
+ * their results may be kept. */
 static void find_keeps(Keeps *keeps, uint32_t loop, const DtFunc *func, int depth)
 {
     for (uint32_t i = 0; depth < DEEPEST && i < func->ops.n; i++) {
@@ -311,7 +316,8 @@ static int by_worth(const void *a, const void *b)
                                                      : x->flops * y->bytes < y->flops * x->bytes;
 }
 
-/* The `remat` lines that keep the results of the first n calls. */
+/* Returns the text of the `remat` lines, one for each loop, that keep the results of the first n
+ * calls. */
 static const char *lines_that_keep(const Finder *f, const Keeps *keeps, uint32_t n)
 {
     const char *lines = "";
@@ -371,8 +377,8 @@ static const char *const role_names[DT_ROLES][6] = {
     {"context", "cp", "sequence", "sp"}, {"expert", "ep", "experts"},
     {"tensor", "tp", "model", "mp"}};
 
-/* The role of the mesh axis over which lines of the block split these axes; DT_ROLES: no line
- * does. */
+/* Returns what the ranks along a mesh axis split by lines of the block: stages, experts, tensors,
+ * positions or samples. DT_ROLES if no line uses it. */
 static DtRole role_of_lines(const Finder *f, const char *mesh)
 {
     const DtParallelConfig *p = f->program->parallel;
@@ -453,7 +459,8 @@ static const char *with(DtArena *arena, const char *lines, const char *line)
     return dt_arena_printf(arena, "%s  %s\n", lines, line);
 }
 
-/* Collects the block's own lines, as they are written, and which kinds of lines there are. */
+/* Copies the block's own `shard`, `remat`, `pipeline` and `zero` lines, as they are written, to the
+ * space, and records which kinds of lines there are. */
 static void read_lines(Finder *f, DtSpaceSource *text_of, void *context)
 {
     const DtParallelConfig *p = f->program->parallel;

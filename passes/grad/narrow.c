@@ -32,7 +32,7 @@ typedef struct Narrow {
     DtDtype dtype;     /* the dtype in which layers compute */
     bool adds;         /* the target's library adds biases to products */
     bool **input;      /* by function, by input: whether it can be narrow */
-    bool **pays;       /* whether some cast of the value is stored in memory */
+    bool **pays; /* by function, by input: whether some cast of the value is stored in memory */
     bool **in_memory;  /* by function, by value id: ops other than kernels of maps and sums read the
                         * value */
     bool *store;       /* by number of the store: whether it can be narrow */

@@ -27,7 +27,7 @@
 typedef struct Widen {
     DtModule *module;
     bool **reached; /* by function, by result: whether it is a gradient */
-    bool **result;  /* whether it has 16 bits and can be wide */
+    bool **result;  /* by function, by result: whether it has 16 bits and can be wide */
     bool changed;
 } Widen;
 

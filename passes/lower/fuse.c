@@ -41,7 +41,7 @@ typedef struct Fuse {
     DtFunc *func;
     Funcs *made;        /* functions in their new order: each one's kernels, and then the
                          * function */
-    uint32_t *group;    /* by position in func->ops */
+    uint32_t *group;    /* by position in func->ops: number of the op's group */
     DtFuseRows *rows;   /* by group */
     uint32_t *group_of; /* by value id: group of its op; UINT32_MAX: an input */
     bool *outside;      /* by value id: a result, or another group reads it */

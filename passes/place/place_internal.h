@@ -54,7 +54,7 @@ typedef struct DtPlaceInfo {
     DtValue *next;       /* next copy in the circle; itself if there is none */
     const DtType *bound; /* the rule placement from a line with a place, or NULL */
     bool is_free;        /* made of constants and positions: any placement costs nothing */
-    uint8_t made_of;     /* see place_lazy.c */
+    uint8_t made_of;     /* what it depends on: OF_MORE, OF_SUMS or OF_DATA of place_lazy.c */
     DtValue *clone;      /* the same value in the prologue, or NULL */
 } DtPlaceInfo;
 

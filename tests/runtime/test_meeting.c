@@ -23,7 +23,7 @@ static void setup(void)
     const DtStatus status = dt_socket_listen(0, &fd, &port);
     cr_assert(dt_status_ok(&status));
     close(fd);
-    snprintf(meet, sizeof meet, "localhost:%u", port);
+    snprintf(meet, sizeof meet, "127.0.0.1:%u", port);
     for (int i = 0; i < NODES; i++)
         options[i] = (DtRunOptions){.nodes = NODES, .node = i, .meet = meet};
     signal(SIGPIPE, SIG_IGN);

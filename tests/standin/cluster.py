@@ -45,7 +45,7 @@ def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=No
     started = []
     for i in range(nodes) if node is None else [node]:
         env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")))
-        started.append(subprocess.Popen([dtrun, plan, "--nodes", str(nodes), "--node", str(i), "--meet", "localhost:%d" % port,
+        started.append(subprocess.Popen([dtrun, plan, "--nodes", str(nodes), "--node", str(i), "--meet", "127.0.0.1:%d" % port,
                                          *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
                                         preexec_fn=limit_files if i == small_files else None))
     return started
@@ -224,11 +224,11 @@ def check_meeting(dtrun, plan, other):
     waiting = begin(dtrun, plan, 2, 4, options("alone", STEPS), node=0)
     time.sleep(6)
     waiting[0].send_signal(signal.SIGINT)
-    end(waiting, [130], [r"waits for node 1 of 2, which are to be started with --meet localhost:\d+(.|\n)*stopped while it waited"])
+    end(waiting, [130], [r"waits for node 1 of 2, which are to be started with --meet 127\.0\.0\.1:\d+(.|\n)*stopped while it waited"])
     waiting = begin(dtrun, plan, 2, 4, ["--quiet"], node=1)
     time.sleep(6)
     waiting[0].send_signal(signal.SIGTERM)
-    end(waiting, [130], [r"waits for node 0 at localhost:\d+ \(Connection refused\)(.|\n)*stopped while it waited"])
+    end(waiting, [130], [r"waits for node 0 at 127\.0\.0\.1:\d+ \(Connection refused\)(.|\n)*stopped while it waited"])
     for arguments, wanted in (
             (["--nodes", "2", "--node", "0"], "--nodes 2 needs --meet HOST:PORT"),
             (["--nodes", "2", "--node", "2", "--meet", "a:1"], "needs --node I on each machine, from 0 to 1"),

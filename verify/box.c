@@ -8,21 +8,25 @@
 
 enum { MORE_TRIES = 6, MOST_RESULTS = 64, FOLLOWED = 4 /* most draws that follow an argument */ };
 #define MOST_ELEMENTS (INT64_C(1) << 24)
-#define MOST_WHOLE    (INT64_C(1) << 21) /* the same, if no position is left out */
+/* like MOST_ELEMENTS, for an evaluation that leaves out no position */
+#define MOST_WHOLE    (INT64_C(1) << 21)
 
+/* A pair of functions that was compared and found equal. */
 typedef struct Proved {
     const char *text; /* text that identifies both functions */
     size_t len;
     DtBoxRounding rounding;
-    bool rounded; /* they are equal apart from roundings */
+    bool rounded; /* they are equal, but round at different places */
 } Proved;
 
 struct DtBoxes {
-    DtArena *arena, *box, *draw; /* arenas: of the proof; of the present box; of its present draw */
+    /* arenas by lifetime: all of the proof; the pair of functions being compared (box); one
+     * evaluation of it with random operands (draw) */
+    DtArena *arena, *box, *draw;
     DtResidues r;
     DT_VEC(Proved) proved;
     DtBoxCounts counts;
-    bool large; /* the last box that was not decided is too large */
+    bool large; /* the last pair that could not be decided would take too long to evaluate */
 };
 
 DtBoxes *dt_box_begin(DtArena *arena)
@@ -44,10 +48,12 @@ DtBoxCounts dt_box_counts(const DtBoxes *boxes) { return boxes->counts; }
 
 /* ---- pairs of functions that were proved before ---- */
 
+/* Builds the text that identifies a pair of functions. funcs: the functions written so far, which
+ * the text names by their index in this list. */
 typedef struct Writer {
     DtText text;
     DtArena *arena;
-    DT_VEC(const CertFunc *) funcs; /* The two programs are one program. */
+    DT_VEC(const CertFunc *) funcs; /* functions of both programs: the two may be one program */
 } Writer;
 
 /* Writes a list, its length first, so that different lists give different texts. */
@@ -90,7 +96,7 @@ static void write_type(Writer *w, const CertType *type)
     write_text(w, type->partial ? type->pending : "");
 }
 
-/* The number under which a function's text is known; writes the text the first time. */
+/* Writes the index of the function in w->funcs, to which it is added if it is new. */
 static void write_func_number(Writer *w, const CertFunc *func)
 {
     uint32_t i = 0;
@@ -110,7 +116,7 @@ static void write_loop(Writer *w, const CertLoop *loop)
                                           loop->stacked, loop->stacked_out, loop->reverse}[i]);
 }
 
-/* The text of everything in an op that matters for the comparison, including unknown attributes. */
+/* Writes everything in an op that matters for the comparison, including unknown attributes. */
 static void write_op(Writer *w, const CertProgram *program, const CertOp *op)
 {
     const CertFunc *func = op->func ? dt_certtext_func(program, op->func) : NULL;
@@ -170,8 +176,8 @@ static void write_func(Writer *w, const CertProgram *program, const CertFunc *fu
     write_text(w, "end");
 }
 
-/* A text of both functions without names of values and functions, and without spans: pairs with
- * equal texts compute the same. */
+/* Returns a text of both functions without spans and without the names of values and functions.
+ * Pairs with equal texts compute the same. */
 static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, const CertProgram *b,
                       const CertFunc *y)
 {
@@ -183,15 +189,18 @@ static DtText written(DtBoxes *boxes, const CertProgram *a, const CertFunc *x, c
 
 /* ---- comparison ---- */
 
+/* The outcome of comparing two numbers or two results, from best to worst. UNDECIDED: both are
+ * undefined in this draw (a division by zero), which shows nothing. */
 typedef enum Verdict { EQUAL, UNDECIDED, DIFFERENT } Verdict;
 
+/* Which elements of results were compared with a defined value in some draw, by result. */
 typedef struct Seen {
-    bool *at[MOST_RESULTS]; /* by element: whether it was compared */
+    bool *at[MOST_RESULTS]; /* by element of all ranks: whether it was compared */
     int64_t n[MOST_RESULTS];
 } Seen;
 
-/* The sum of a value that is pending over the mesh axes of the shape: over all ranks that differ
- * only in these. */
+/* Returns element k of the value on this rank after its pending reduction (sum, max or min):
+ * combines it over all ranks that differ only in the mesh axes over which it is pending. */
 static DtResidue completed(const Box *b, const BoxTensor *x, uint32_t rank, int64_t k)
 {
     DtResidue sum = x->at[rank * x->shape->n + k];
@@ -216,7 +225,9 @@ static Verdict compare_one(const BoxShape *shape, DtResidue x, DtResidue y, bool
     return same ? EQUAL : DIFFERENT;
 }
 
-/* The value of rank's element k. */
+/* Compares element k of a result on this rank, after pending reductions. If roundings are followed,
+ * y may also not depend on the followed argument through more roundings than x. Reports a
+ * difference. */
 static Verdict compare_at(Box *b, uint32_t result, const BoxTensor *x, const BoxTensor *y,
                           uint32_t rank, int64_t k, bool *seen)
 {
@@ -303,8 +314,9 @@ static bool all_seen(Box *b, const Seen *seen, uint32_t n_results)
     return true;
 }
 
-/* Compares both functions in as many draws as needed. In draws with ties, in which some operands
- * are constants of the functions, both sides may be undefined (a quotient by 0). */
+/* Compares both functions in as many draws of random operands as needed; false after a reason. In
+ * draws with ties, in which some operands are constants of the functions, both sides may be
+ * undefined (a quotient by 0). */
 static bool compare_draws(Box *b, const Side *sides)
 {
     Seen seen = {0};
@@ -370,12 +382,13 @@ static const Proved *was_proved(const DtBoxes *boxes, const DtText *text, DtBoxR
     return NULL;
 }
 
-/* How both sides are evaluated: copied into members of the box. */
+/* How to evaluate both functions: initial values of the members of Box with the same names. */
 typedef struct Try {
     bool whole, rounds, parts;
 } Try;
 
-/* The result of an evaluation: copied from members of the box. */
+/* What an evaluation found out. narrows, doubtful: as in Box; decides: some op decides by comparing
+ * floats. */
 typedef struct Tried {
     bool narrows[2], doubtful, decides;
 } Tried;
@@ -394,8 +407,8 @@ static bool try_one(DtBoxes *boxes, const Side *sides, Try how, Tried *ret_tried
     return equal;
 }
 
-/* Compares two sides that are equal at a few positions at all positions, if there are not too
- * many. */
+/* For functions that are equal at a few positions: evaluates them at all positions. True if they
+ * differ there; false if they are equal, or if there are too many positions. */
 static bool differ_elsewhere(DtBoxes *boxes, const Side *sides, Try how, DtText *problem)
 {
     Tried tried;

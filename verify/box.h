@@ -17,32 +17,32 @@
 struct CertProgram;
 struct CertFunc;
 
-/* State of one proof, with a cache of the pairs that were proved. */
+/* State of a proof, with a cache of the pairs of functions that were proved equal. */
 typedef struct DtBoxes DtBoxes;
 DtBoxes *dt_box_begin(DtArena *arena);
 void dt_box_end(DtBoxes *boxes); /* frees memory outside the arena */
 
-/* Whether the functions give equal results for equal arguments. Arguments and results correspond
- * in order and have equal types; the programs have the same mesh. A cast to fewer digits counts
- * as an unknown function. y may compute in parts and therefore round elsewhere: functions that
- * are equal without any rounding also count as equal under PARTS if y rounds no more numbers of
- * each
- * kind than x does, and under REALS always. If they are not equal, ret_problem says why. */
+/* Whether the functions give equal results for equal arguments. Arguments and results correspond in
+ * order and have equal types; the programs have the same mesh. ALIKE: a cast to fewer digits counts
+ * as an unknown function, so both must round alike. PARTS: y may compute in parts and round
+ * elsewhere, but no more numbers of each kind than x does. REALS: roundings do not count. If they
+ * are not equal, ret_problem says why. */
 typedef enum DtBoxRounding { DT_BOX_ALIKE, DT_BOX_PARTS, DT_BOX_REALS } DtBoxRounding;
 bool dt_box_equal(DtBoxes *boxes, const struct CertProgram *a, const struct CertFunc *x,
                   const struct CertProgram *b, const struct CertFunc *y, DtBoxRounding rounding,
                   DtText *ret_problem);
 
 typedef struct DtBoxCounts {
-    uint32_t boxes, proved; /* boxes found; boxes proved, counting equal ones once */
-    uint32_t rounded;       /* boxes that are equal apart from the places where they round */
+    /* boxes (pairs of functions that were compared): found; proved, counting equal ones once */
+    uint32_t boxes, proved;
+    uint32_t rounded;       /* boxes that are equal, but round at different places */
     /* the name, in `placed`, of the function whose ring call computes another result; or NULL */
     const char *ring;
     const char *why;        /* for `ring`: the difference that was found */
 } DtBoxCounts;
 DtBoxCounts dt_box_counts(const DtBoxes *boxes);
 
-/* LARGE: not decided, since it would take too long. */
+/* SAME: equal; OTHER: different; LARGE: not decided, since it would take too long. */
 typedef enum DtBoxVerdict { DT_BOX_SAME, DT_BOX_OTHER, DT_BOX_LARGE } DtBoxVerdict;
 
 /* Whether two functions of a program, given as text, compute the same apart from rounding (REALS).

@@ -23,8 +23,8 @@ typedef struct Steps {
     int64_t at[CERT_RANK], extent[CERT_RANK], stride[CERT_RANK], offset;
 } Steps;
 
-/* Walks over the elements of `over`. False: an axis, other than the named ones, is not in both
- * tensors or has another length. */
+/* Begins a walk over the elements of `over`, except along the named axes. False: another axis is
+ * not in both tensors, or has a different length in them. */
 static bool steps_of(const BoxShape *over, const BoxShape *other, uint32_t n,
                      const char *const *names, Steps *ret_steps)
 {
@@ -63,7 +63,7 @@ static int place_of(const BoxShape *shape, const BoxAxis *axis)
     return (int)(axis - shape->axes);
 }
 
-/* Whether a number is small enough that products of two do not overflow 64 bits. */
+/* Whether a number fits 32 bits, so that the product of two of them fits 64 bits. */
 static bool is_small(int64_t x) { return x >= -INT32_MAX && x <= INT32_MAX; }
 
 static bool small_range(const CertRange *r)
@@ -74,6 +74,7 @@ static bool small_range(const CertRange *r)
 
 /* ---- slices and pads ---- */
 
+/* One axis along which a slice or pad changes the positions. */
 typedef struct Cut {
     int at; /* number of the axis in the result */
     int64_t extent, stride; /* stride in the operand */
@@ -199,7 +200,7 @@ static bool windows_of(const CertOp *op, const BoxShape *plain, const BoxShape *
     return steps_of(windowed, plain, 2, op->axes, &ret_windows->steps);
 }
 
-/* The position in the plain tensor; -1: outside of it. */
+/* Returns the offset of the plain element that the walk's place reads; -1: it is in the padding. */
 static int64_t window_at(const Windows *windows, const Steps *s)
 {
     const int64_t at =
@@ -246,8 +247,9 @@ static bool fold(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
 
 /* ---- running sums, largest ones ---- */
 
-/* Lists the offsets in x of all places of the named axes, the last axis fastest; returns their
- * number. 0: x lacks an axis, or positions of one. */
+/* Sets *ret_offsets to the offsets in x of all places of the named axes, the last axis fastest, and
+ * returns their number. It returns 0 if x lacks an axis, or if some positions of one are not
+ * evaluated. */
 static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, const BoxShape *x,
                           int64_t **ret_offsets)
 {
@@ -268,7 +270,8 @@ static int64_t offsets_of(Box *b, uint32_t n_names, const char *const *names, co
     return n;
 }
 
-/* Visits each place of the axes that are not named. */
+/* Whether the walk's place has coordinate 0 along all named axes, so that each place of the other
+ * axes counts once. */
 static bool is_first(const BoxShape *shape, const Steps *s, uint32_t n, const char *const *names)
 {
     for (uint32_t d = 0; d < s->rank; d++)
@@ -312,8 +315,8 @@ static bool scan(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *out)
     return true;
 }
 
-/* Of the n elements at x that are not taken yet, the index of the largest. Undefined elements
- * compare with nothing; if there is one, all results are undefined. */
+/* Returns the index of the largest of the n elements at x whose `taken` flag is not set. An
+ * undefined element compares with nothing: if there is one, all results are undefined. */
 static int64_t best_of(const Box *b, const BoxShape *shape, const DtResidue *x, const int64_t *at,
                        int64_t n, const bool *taken)
 {

@@ -16,6 +16,8 @@
 enum { TERMS = 6, LINEARS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8,
        MOST_OPS = 100000, MOST_EDGES = 4096, MOST_PERIOD = 8 };
 
+/* A linear function of integer variables: plus + sum of by * variable, where `var` is an index into
+ * Edges.vars. */
 typedef struct Linear {
     uint32_t n;
     struct {
@@ -25,14 +27,17 @@ typedef struct Linear {
     int64_t plus;
 } Linear;
 
+/* What an integer variable is: a position along an axis; any number of lo .. lo + n - 1; the
+ * quotient or the remainder (REST) of a linear function by a constant; or an integer about which
+ * nothing is known. */
 typedef enum Made { POSITION, RANGE, QUOTIENT, REST, ANYTHING } Made;
 
 typedef struct Var {
     Made made;
     const char *axis;  /* of a POSITION */
     int64_t lo, n;     /* of a RANGE */
-    Linear of;           /* of a QUOTIENT or REST: of this function, */
-    int64_t by;        /* divided by that number */
+    Linear of;           /* of a QUOTIENT or REST: the linear function that is divided by `by` */
+    int64_t by;        /* of a QUOTIENT or REST: the divisor */
     bool lens[BOX_NAMES]; /* lenses along which it contains positions */
     uint64_t axes;        /* axes along which it varies: a bit each; several axes may share one */
     double most;          /* largest absolute value; ANYTHING: any value; 0: not known */
@@ -52,7 +57,8 @@ typedef struct Edges {
     Box *b;
     DT_VEC(Var *) vars;
     uint32_t ops, depth;
-    bool fixed; /* in this round, some axis became one that is evaluated at all positions */
+    /* in this round of the search, some axis was marked to be evaluated at all positions */
+    bool fixed;
 } Edges;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -138,7 +144,7 @@ static Value anything(Edges *e, uint32_t n, const Value *const *of)
     return (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
 }
 
-/* x + by * y as a linear function; false: it has too many terms. */
+/* Sets *ret_sum to x + by * y as a linear function. False: it would have too many terms. */
 static bool add_form(const Linear *x, const Linear *y, int64_t by, Linear *ret_sum)
 {
     Linear sum = *x;
@@ -174,7 +180,8 @@ static Linear without(const Linear *f, uint32_t term)
 
 /* ---- edges ---- */
 
-/* Marks axes on which the linear function depends, to be evaluated at all positions. */
+/* Marks all axes on which the linear function depends (e->fixed, BoxLens.fixed): they are then
+ * evaluated at all positions. */
 static void look_at_all(Edges *e, const Linear *f)
 {
     bool lens[BOX_NAMES] = {0};
@@ -416,8 +423,9 @@ static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *
     return true;
 }
 
-/* Adds the edges of a remainder modulo m, which is no sum of positions and numbers of blocks, but
- * periodic. */
+/* For a remainder modulo m that restarts within a block: makes b->period a multiple of m, so that a
+ * whole period is evaluated at each edge. If the period would be too long, the box becomes
+ * doubtful. */
 static void repeat(Edges *e, int64_t m)
 {
     const int64_t period = e->b->period;
@@ -430,7 +438,8 @@ static void repeat(Edges *e, int64_t m)
         e->b->doubtful = true;
 }
 
-/* A quotient or remainder by m; its own edges are where it begins anew. */
+/* Returns the quotient or remainder of x by the constant y, and adds edges where it begins anew. It
+ * is unknown if y is no positive constant. */
 static Value divided(Edges *e, const Value *x, const Value *y, Made made)
 {
     const Value *both[] = {x, y};
@@ -464,8 +473,8 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
     return all;
 }
 
-/* Adds edges for the comparison of a float computed from positions with a constant, which may be
- * between two integers, or with another such float. */
+/* Adds edges where a float computed from positions equals a constant, which may be between two
+ * integers, or another such float of the same scale. */
 static void decide_float(Edges *e, const Value *x, const Value *y)
 {
     const double zero = x->n ? ((y->n ? y->shift : y->number) - x->shift) / x->scale : 0;
@@ -492,7 +501,8 @@ static bool decides(const char *kind)
     return false;
 }
 
-/* Records which lens each axis of positions uses. */
+/* Records which lens each renamed axis uses; returns the value of the result, which is that of
+ * x. */
 static Value relabelled(Edges *e, const CertOp *op, const Value *x)
 {
     Value y = *x;
@@ -524,7 +534,8 @@ static Value source_of(Edges *e, const CertOp *op)
                                        : anything(e, 0, NULL);
 }
 
-/* The value after storing an integer in a dtype: unknown if the dtype may be too small for it. */
+/* Returns the value of an integer after it is stored in the dtype: unknown if the dtype may be too
+ * small for it. */
 static Value held(Edges *e, const CertType *type, const Value *x)
 {
     const bool whole = is(type->dtype, "i32"),
@@ -681,7 +692,8 @@ static Value float_of(Edges *e, const CertOp *op, const Value *x, const Value *y
     return made;
 }
 
-/* Whether the linear functions of two floats have the same scale. */
+/* Whether both floats are the same function (scale and shift) of integers computed from
+ * positions. */
 static bool is_alike(const Value *x, const Value *y)
 {
     return x->n && y->n && x->scale == y->scale && x->shift == y->shift;
@@ -716,8 +728,8 @@ static Value value_of(Edges *e, const CertOp *op, const CertType *const *types,
     return held(e, op->types[0], &made);
 }
 
-/* A sum over a thinned axis also counts positions that are not evaluated, so its linear function
- * depends on the axis. */
+/* A sum over an axis of which few positions are evaluated also counts the other positions. So an
+ * unknown sum (reduce, scatter_add) is recorded as dependent on that axis. */
 static void note_summed(Edges *e, const CertOp *op, Value *out)
 {
     for (uint32_t i = 0; i < op->n_axes + op->n_axes2 && out->n == 1 && out->linear[0].n == 1;

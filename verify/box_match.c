@@ -15,17 +15,17 @@ typedef struct Pair {
 } Pair;
 
 typedef struct Match {
-    DtArena *arena, *scratch; /* scratch memory for something that may be a box */
+    DtArena *arena, *scratch; /* scratch: for the two functions of the comparison in progress */
     CertProgram placed, final;
     DtBoxes *boxes;
     DtText *problem;
-    const char *ring, *why; /* counts; see DtBoxCounts */
+    const char *ring, *why; /* as in DtBoxCounts: the first difference in a ring call */
     DT_VEC(Pair) done;
     uint32_t depth;
 } Match;
 
-/* By value of a function: its number in the cone being built; numbers from an earlier turn do not
- * count. */
+/* By value of a function: its number in the function being built. The number is valid only if
+ * `turn` equals Numbers.turn, which grows with each function that is built. */
 typedef struct Number {
     uint32_t turn, number;
 } Number;
@@ -38,11 +38,12 @@ typedef struct Numbers {
 typedef struct Frame {
     Match *m;
     const CertFunc *placed, *final;
-    const CertOp **makes; /* by value of placed: its op; NULL: an argument */
-    uint32_t *means;      /* by value of final: the value of placed that it equals */
+    const CertOp **makes; /* by value of placed: the op that makes it; NULL: an argument */
+    uint32_t *means;      /* by value of final: the number of the value of placed that it equals */
     const bool *positional; /* by value of placed: see find_positional; NULL: not computed yet */
     uint32_t at;          /* ops of placed before this one were matched or left out */
-    Numbers numbers[2];   /* of the cones on both sides of a box; of NULL: none was tried */
+    /* for the functions built for both sides of a comparison; `of` is NULL before the first one */
+    Numbers numbers[2];
 } Frame;
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
@@ -123,7 +124,8 @@ static bool same_results(const CertOp *a, const CertOp *b)
 
 static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* Whether two ops are equal in all attributes, apart from the called function. */
+/* Whether two ops have equal kinds, attributes, axes and types; the functions that they call may
+ * differ. */
 static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 {
     bool same = is(placed->kind, final->kind) && placed->attributes == final->attributes &&
@@ -142,7 +144,8 @@ static bool same_op(const Frame *f, const CertOp *placed, const CertOp *final)
 
 /* ---- boxes ---- */
 
-/* A function that is being built from ops of the placed program. */
+/* A function that is built from one op of the placed program, or from the call in the final
+ * program, together with the maps, positions and constants that compute its operands. */
 typedef struct Cone {
     const Frame *f;
     CertFunc *func;
@@ -168,7 +171,8 @@ static bool is_map(const CertOp *op)
     return op->rule && op->rule->map && op->n_out == 1 && op->store < 0 && !op->func && !op->mesh;
 }
 
-/* By value of placed: whether it is computed from positions and constants alone. */
+/* Returns, by value of the placed function, whether it is computed from positions and constants
+ * alone. */
 static bool *find_positional(const Frame *f)
 {
     bool *positional = DT_NEW_ARRAY(f->m->arena, bool, f->placed->n_values + 1);
@@ -198,8 +202,8 @@ static uint32_t add_op(Cone *c, const CertOp *op, uint32_t n_in, uint32_t *in)
     return copy->first_out;
 }
 
-/* Adds a value, with its operands, to the cone; returns its number. False: it depends on an op that
- * is neither given nor a map. */
+/* Adds a value, and the maps that compute it, to the function being built; *ret_number becomes its
+ * number there. False: it depends on an op that is no map, and is no argument. */
 static bool add_value(Cone *c, uint32_t value, uint32_t *ret_number)
 {
     const CertOp *op = c->f->makes[value];
@@ -240,8 +244,8 @@ static void add_arg(Cone *c, uint32_t value)
     DT_PUSH(c->f->m->scratch, c->func->args, type);
 }
 
-/* Begins a function with the call's operands as arguments. Operands that only op has become
- * arguments too; the results must not depend on them. */
+/* Begins a function whose arguments are the call's operands. Operands of op that cannot be computed
+ * from those by maps become further arguments, on which the results must not depend. */
 static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const CertOp *call,
                        const bool *positional)
 {
@@ -264,7 +268,8 @@ static Cone begin_cone(const Frame *f, Numbers *numbers, const CertOp *op, const
     return c;
 }
 
-/* Ends the function with op as its last op. */
+/* Appends op with these operands and returns its results from the function. False: an operand
+ * cannot be computed from the arguments. */
 static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
 {
     DtArena *arena = c->f->m->scratch;
@@ -278,7 +283,8 @@ static bool end_cone(Cone *c, const CertOp *op, const uint32_t *values)
     return true;
 }
 
-/* Whether the call computes the same as op. False without a problem: the two form no box. */
+/* Whether the call computes the same as op. If not, the problem says why; it stays empty if one of
+ * the two cannot be written as a function of the same arguments. */
 static bool is_box(Frame *f, const CertOp *op, const CertOp *call, const bool *positional)
 {
     Match *m = f->m;

@@ -31,8 +31,9 @@ static bool next_place(Places *p)
 }
 
 typedef struct Tables {
-    int64_t *of[CERT_RANK]; /* by axis of the result and coordinate: the term of the operand's
-                             * offset */
+    /* by axis of the result and coordinate along it: what the coordinate adds to the offset in the
+     * operand */
+    int64_t *of[CERT_RANK];
 } Tables;
 
 static int64_t look_up(const Tables *tables, const Places *p)
@@ -130,8 +131,8 @@ static bool relabel(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *o
 
 /* ---- sums ---- */
 
-/* Lists the offsets of x for all places of the op's axes; returns their number. -1: x lacks an
- * axis. */
+/* Sets *ret_offsets to the offsets in x of all places of the op's summed axes, and returns their
+ * number; -1: x lacks an axis. */
 static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret_offsets)
 {
     int64_t n = 1;
@@ -153,8 +154,8 @@ static int64_t summed(Box *b, const CertOp *op, const BoxShape *x, int64_t **ret
     return n;
 }
 
-/* x times the weights of its places along summed axes (box_small.c); x itself if each stands for
- * one. */
+/* Sets *ret_x to the elements of x, each times the number of positions that it stands for along
+ * summed axes (BoxLens.weight); to x itself if that is 1 everywhere. False: too much work. */
 static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTensor *x,
                   const DtResidue **ret_x)
 {
@@ -179,7 +180,8 @@ static bool weigh(Box *b, uint32_t n_axes, const char *const *axes, const BoxTen
     return true;
 }
 
-/* The steps of the result's axes in x; the op sums over all other axes of x. */
+/* Fills the tables with the offset in x for each coordinate of the result's axes. False unless
+ * every axis of x is either in the result or summed by the op. */
 static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Tables *ret_tables)
 {
     uint32_t seen = 0;
@@ -201,7 +203,8 @@ static bool steps_in(const CertOp *op, const BoxShape *to, const BoxShape *x, Ta
 
 static DtResidue zero(void) { return dt_residue_whole(0); }
 
-/* The depth of a sum of products, if roundings are followed; a zero adds nothing. */
+/* Returns the depth (DtResidue) of a sum of products whose roundings are followed: the largest of
+ * its terms. A term with a zero factor does not count. */
 static uint32_t depth_of(int64_t n, const DtResidue *x, const int64_t *at_x, const DtResidue *y,
                          const int64_t *at_y)
 {
@@ -312,7 +315,9 @@ static bool reduce(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
 
 enum { MOST_INDICES = 4 };
 
-/* The tensor whose axes indices count along; and for each index tensor its steps over the walk. */
+/* For gather and scatter_add: the tensor whose axes the indices count along (table) and, by index
+ * tensor, the indexed axis, its stride in the table, and the offsets in the index tensor over the
+ * walk. */
 typedef struct Lookup {
     const BoxShape *table, *walk;
     const BoxAxis *axis[MOST_INDICES];
@@ -322,7 +327,8 @@ typedef struct Lookup {
     uint32_t n;
 } Lookup;
 
-/* The steps of the walk's places in x. The walk has all axes of x but the named ones. */
+/* Fills the tables with the offsets in x of the walk's places, with 0 along the named axes. False
+ * unless the walk has all other axes of x, with equal lengths. */
 static bool walk_steps(Box *b, const BoxShape *walk, const BoxShape *x, uint32_t n,
                        const char *const *names, Tables *ret_tables)
 {
@@ -362,8 +368,8 @@ static bool lookup_of(Box *b, const CertOp *op, BoxTensor *const *in, const BoxS
 
 enum { OUTSIDE = -1, UNSEEN = -2 };
 
-/* The place in this rank's part to which the indices lead; OUTSIDE: none, or on another rank;
- * UNSEEN: a place that is not evaluated. */
+/* Returns the offset in this rank's part to which the indices lead. OUTSIDE: the index is out of
+ * range, or another rank holds the element; UNSEEN: a position that is not evaluated. */
 static int64_t lead(const Box *b, const Lookup *look, const Places *p, uint32_t rank)
 {
     int64_t offset = 0;
@@ -416,7 +422,8 @@ static bool gather(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *ou
     return true;
 }
 
-/* The walk of a scatter: over the axes of x, then those that only indices have. */
+/* Makes the space over which a scatter walks: the axes of x, then those that only indices have.
+ * False: too many axes. */
 static bool scatter_walk(const CertOp *op, BoxTensor *const *in, BoxShape *walk)
 {
     *walk = *in[0]->shape;
@@ -440,7 +447,7 @@ static int64_t places_in(const BoxShape *walk)
     return n;
 }
 
-/* Checks that each axis of the walk is either summed or in the result. */
+/* Whether each axis of the walk is either summed or kept in the result. */
 static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape *to)
 {
     for (uint32_t d = 0; d < walk->rank; d++) {
@@ -455,7 +462,8 @@ static bool scatter_keeps(const CertOp *op, const BoxShape *walk, const BoxShape
     return true;
 }
 
-/* How many elements the walk's present place stands for. */
+/* Returns how many positions of summed axes the walk's present place stands for
+ * (BoxLens.weight). */
 static int64_t weight_at(const BoxShape *walk, const CertOp *op, const Places *p)
 {
     int64_t weight = 1;
@@ -536,7 +544,8 @@ static uint32_t without(const Box *b, uint32_t rank, uint16_t mesh)
     return rank;
 }
 
-/* The members of rank's group: the ranks that differ from it in these mesh axes only, in order. */
+/* Fills ret_members with the ranks that differ from `rank` in these mesh axes only, itself
+ * included, in order; returns their number. */
 static uint32_t group_of(const Box *b, uint32_t rank, uint16_t mesh, uint32_t *ret_members)
 {
     uint32_t n = 0;
@@ -604,8 +613,8 @@ static bool exchange(Box *b, const CertOp *op, BoxTensor *const *in, BoxTensor *
            move_to(b, in[0], out, is(op->kind, "shard") ? 0 : op->mesh, reduces);
 }
 
-/* The previous rank of the group in the order of the mesh; reverse: the next one; the first and
- * last are neighbours. */
+/* Returns the rank that is `step` (1 or -1) away from `rank` within its group, in the order of the
+ * mesh. The first and the last rank are neighbours. */
 static uint32_t neighbour(const Box *b, uint32_t rank, uint16_t mesh, int64_t step)
 {
     for (uint32_t m = b->n_mesh; m-- > 0 && step;) {

@@ -122,7 +122,7 @@ bool dt_boxnumber_is_exact(const Box *b, const CertOp *cast)
     return false;
 }
 
-/* The counts for numbers with these axes and digits. */
+/* Returns the counts for results with this dtype and these axes, new ones if there are none yet. */
 static BoxRounded *rounded_of(Box *b, const BoxShape *made)
 {
     BoxRounded one = {.to = made->type->dtype};
@@ -151,8 +151,8 @@ static void count_product(Box *b, const CertOp *op, const BoxShape *made)
     one->products += b->second ? 0 : made->n;
 }
 
-/* Whether the op has cast this very tensor before, as every step of a ring casts the queries: the
- * results are the same numbers. */
+/* Whether the op has cast this very tensor before, in this draw. Every step of a ring casts the
+ * queries, for example; the results are the same numbers and count once. */
 static bool is_cast_again(Box *b, const CertOp *op, const BoxTensor *x)
 {
     for (uint32_t i = 0; i < b->roundings.n; i++)
@@ -190,8 +190,9 @@ bool dt_boxnumber_count(Box *b, const CertOp *op, BoxTensor *const *in, const Bo
     return true;
 }
 
-/* How many numbers the second function may cast: as many as products of the first one round, minus
- * those that it computes by such products itself. */
+/* Whether the second function casts at most as many numbers as the first function rounds by casts,
+ * by sums, and by those products that the second one does not have. Reports a reason if it casts
+ * more. */
 bool dt_boxnumber_as_often(Box *b)
 {
     for (uint32_t i = 0; i < b->rounded.n; i++) {
@@ -205,7 +206,7 @@ bool dt_boxnumber_as_often(Box *b)
 
 /* ---- how often something is rounded ---- */
 
-/* The digits of the dtype, if it has few; else 0. */
+/* Returns a number that identifies the dtype if it has fewer digits than f32; else 0. */
 static uint32_t number_of(const char *dtype)
 {
     return dt_boxnumber_narrows("f32", dtype) ? (uint32_t)dt_hash_text(dtype, 0) | 1 : 0;
@@ -224,7 +225,8 @@ void dt_boxnumber_follow(const Box *b, BoxTensor *x, bool argument)
     }
 }
 
-/* The n ranks of a ring make n - 1 hops; the rounding of the last one is counted at the call. */
+/* A ring of n ranks passes the result on n - 1 times. Adds n - 2 roundings, since the last one is
+ * counted with the call. */
 void dt_boxnumber_hop(const Box *b, BoxTensor *x, uint16_t mesh)
 {
     const uint32_t number = number_of(x->shape->type->dtype);

@@ -16,6 +16,7 @@ static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
 /* ---- maps: over lines of elements ---- */
 
+/* One run of elements of a map: n elements, from x[i] on with step step[i] in each operand. */
 typedef struct Line {
     DtResidue *to;
     const DtResidue *x[3];
@@ -24,10 +25,13 @@ typedef struct Line {
 
 typedef struct MapOp MapOp;
 typedef void Run(Box *b, const MapOp *map, const CertOp *op, Line line);
+/* A kind of map and the functions that compute it. */
 struct MapOp {
     const char *kind;
     uint32_t n_in;
-    Run *floats, *wholes; /* by dtype of operand 0; NULL: not defined for this dtype */
+    /* floats: for float operands; wholes: for integers and booleans; NULL: the kind is not defined
+     * for them */
+    Run *floats, *wholes;
 };
 
 #define EACH(line) for (int64_t i = 0; i < (line).n; i++)
@@ -120,7 +124,7 @@ WHOLE(whole_ne, x != y)
 WHOLE(whole_and, x && y)
 WHOLE(whole_or, x || y)
 
-/* Casts a float to an integer; the draw decides which integer each float becomes. */
+/* Returns the integer that a float is cast to: the draw decides it, the same for the same float. */
 static DtResidue cast_float(Box *b, const char *to, DtResidue x)
 {
     int64_t whole = 0;
@@ -175,13 +179,14 @@ static const MapOp *find_map(const char *kind)
 
 /* ---- maps: all elements ---- */
 
+/* The loops of a map over its result: extents, and the step of each operand, by loop. */
 typedef struct Walk {
     uint32_t rank;
     int64_t extent[CERT_RANK], step[3][CERT_RANK];
 } Walk;
 
-/* Iterates over the result's elements; neighbouring axes along which every operand moves evenly are
- * merged. */
+/* Sets *w to the loops over the result's elements. Neighbouring axes along which all operands move
+ * evenly become one loop. */
 static bool walk_of(Box *b, const CertOp *op, const BoxShape *to, BoxTensor *const *in, Walk *w)
 {
     uint32_t seen[3] = {0};
@@ -239,7 +244,8 @@ static void run_lines(Box *b, const MapOp *map, const CertOp *op, const Walk *w,
     }
 }
 
-/* Computes the inverses of all elements first, since often many elements are divided by one. */
+/* Makes a tensor of the inverses of all elements of x, since often many elements are divided by
+ * one. False: too much work. */
 static bool invert(Box *b, const BoxTensor *x, BoxTensor *ret_inverse)
 {
     const int64_t n = x->shape->n * b->ranks;
@@ -304,7 +310,7 @@ static bool run_iota(Box *b, const CertOp *op, BoxTensor *out)
     return true;
 }
 
-/* Lists the axes of a shape, sorted by name. */
+/* Fills ret_order with the numbers of the shape's axes, sorted by the axes' names. */
 static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
 {
     for (uint32_t d = 0; d < shape->rank; d++) {
@@ -315,8 +321,9 @@ static void sort_axes(const BoxShape *shape, uint32_t *ret_order)
     }
 }
 
-/* A hash of the site, the iteration and the number of the element in the whole tensor; and of the
- * attributes, which say how many elements a call of the generator gives. */
+/* Fills the tensor with random numbers. Each depends on the site, the iteration, the number of the
+ * element in the whole tensor, and the attributes, which say how many elements a call of the
+ * generator gives. */
 static bool run_rng(Box *b, const CertOp *op, BoxTensor *out)
 {
     const BoxShape *shape = out->shape;
@@ -383,8 +390,8 @@ static bool run_call(Box *b, const CertProgram *program, const CertOp *op, BoxTe
     return true;
 }
 
-/* Whether the type `whole` is the type `one` with the loop's axis in front, with a place for each
- * iteration. */
+/* Whether `whole` is the type `one` with the loop's axis in front, with as many places as the loop
+ * has iterations. */
 static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, const CertType *one)
 {
     const BoxShape *all = dt_boxsmall_shape(b, whole), *part = dt_boxsmall_shape(b, one);
@@ -402,7 +409,8 @@ static bool is_stacked(Box *b, const CertLoop *loop, const CertType *whole, cons
     return same;
 }
 
-/* Copies one iteration's slice out of a stacked value, or into it. */
+/* Copies one iteration's slice out of a stacked value (the source has one axis more), or into
+ * it. */
 static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64_t place)
 {
     const bool out = from->shape->rank > to->shape->rank;
@@ -413,7 +421,7 @@ static void copy_place(const Box *b, const BoxTensor *from, BoxTensor *to, int64
                (size_t)n * sizeof to->at[0]);
 }
 
-/* Checks the operands and results of the loop against those of its body. */
+/* Whether operands and results of the loop fit those of its body; reports a reason if not. */
 static bool loop_fits(Box *b, const CertOp *op, const CertFunc *body, BoxTensor *const *in)
 {
     const CertLoop *loop = op->loop;

@@ -119,6 +119,7 @@ static void note_moved(Box *b, const CertType *from, const CertType *to)
     }
 }
 
+/* Types and makers of the values of the function being recorded. */
 typedef struct Collect {
     const CertType **types; /* by value: its type */
     const CertOp **ops;     /* by value: the op that makes it; NULL: an argument */
@@ -126,8 +127,8 @@ typedef struct Collect {
 
 static bool is_float_type(const CertType *type) { return dt_cert_is_float(type->dtype); }
 
-/* Whether an op of this kind compares two floats; decides: only kinds whose result is a
- * decision. */
+/* Whether an op of this kind compares two floats. With decides, max and min do not count, since
+ * their results are no decisions. */
 static bool is_order(const char *kind, bool decides)
 {
     static const char *const kinds[] = {"lt", "le", "eq", "ne", "max", "min"};
@@ -145,8 +146,8 @@ void dt_boxsmall_constant(Box *b, int64_t x)
     DT_PUSH(b->arena, b->constants, x);
 }
 
-/* A draw depends on the number of an element in the whole tensor, so along each of its axes two
- * positions are evaluated, and mesh axes that split one keep two ranks. */
+/* For an op that draws random numbers: each depends on the position in the whole tensor. So two
+ * positions are evaluated along each axis, and mesh axes that split one keep two ranks. */
 static void note_draws(Box *b, const CertProgram *program, const CertType *type)
 {
     for (uint32_t d = 0; d < type->rank; d++) {
@@ -158,8 +159,8 @@ static void note_draws(Box *b, const CertProgram *program, const CertType *type)
     }
 }
 
-/* Records an op that decides by floats, by the type of its larger operand before expansion: each
- * element of that gives one decision. */
+/* If op decides by comparing floats, adds the type of its larger operand before expansion to
+ * b->decided: each element of it gives one decision. */
 static void note_decision(Box *b, const Collect *c, const CertOp *op)
 {
     const bool reduces = is(op->kind, "reduce") && op->reduce && !is(op->reduce, "sum"),
@@ -179,7 +180,8 @@ static void note_decision(Box *b, const Collect *c, const CertOp *op)
         DT_PUSH(b->arena, b->decided, larger);
 }
 
-/* Whether the result consists of elements of the operand, apart from sign and dtype. */
+/* Whether the op's result has the elements of its operand, perhaps with another sign or dtype, but
+ * no new numbers. */
 static bool is_copy(const CertOp *op)
 {
     static const char *const kinds[] = {"expand", "stop", "bind", "relabel", "cast", "neg"};
@@ -189,7 +191,8 @@ static bool is_copy(const CertOp *op)
     return false;
 }
 
-/* If the value is a constant, records it, since floats may be compared with it. */
+/* If the value is a constant, adds it to the constants with which floats may be compared. False
+ * after a reason: there are too many. */
 static bool know(Box *b, const Collect *c, uint32_t value)
 {
     const CertOp *op = c->ops[value];
@@ -203,7 +206,8 @@ static bool know(Box *b, const Collect *c, uint32_t value)
                        DT_RESIDUE_KNOWN);
 }
 
-/* Records constants: all integers; floats in comparisons and in arguments of functions. */
+/* Records the constants of the op: all integers; floats in comparisons and in arguments of
+ * functions. */
 static bool note_constants(Box *b, const Collect *c, const CertOp *op)
 {
     if (is(op->kind, "const") && op->n_out == 1 && !is_float_type(op->types[0]) &&
@@ -338,9 +342,9 @@ static void add_place(BoxLens *lens, int64_t at)
         lens->at[lens->k++] = at;
 }
 
-/* Chooses how many positions of the unit each evaluated place stands for in sums: at random, so
- * that a function cannot rely on anything but that a sum contains all positions of the unit. It
- * equals the true sum if operands are equal at that many positions. */
+/* Sets, for each evaluated position, how many positions of the unit it stands for in sums. The
+ * numbers are random, so that a function cannot rely on anything but that a sum has all positions
+ * of the unit. The result is the true sum for operands that are equal at that many positions. */
 static void choose_weights(Box *b, BoxLens *lens)
 {
     int64_t left = lens->unit - lens->k;
@@ -358,7 +362,8 @@ static void choose_weights(Box *b, BoxLens *lens)
     }
 }
 
-/* Adds all positions of a period at each edge; false: there are too many. */
+/* Chooses the evaluated positions: at each edge (b->places) all positions of a period, and a few
+ * random ones. False: there are too many. */
 static bool choose_places(Box *b, BoxLens *lens, int64_t period)
 {
     const int64_t fair = ALL_PLACES / (lens->longest / lens->unit),
@@ -398,8 +403,8 @@ static void take_first(Box *b, BoxLens *lens, int64_t k)
         choose_weights(b, lens);
 }
 
-/* Chooses one unit for all axes along which positions matter, so that positions along several of
- * them can be equal. */
+/* Returns one unit for all axes along which positions matter: the greatest common divisor of
+ * theirs. Then positions along several axes can be equal. */
 static int64_t common_unit(const Box *b)
 {
     int64_t unit = 0;
@@ -409,7 +414,8 @@ static int64_t common_unit(const Box *b)
     return unit;
 }
 
-/* Mesh axes that split such positions are kept; for others one rank represents all. */
+/* Decides how many ranks are kept: mesh axes that split axes whose positions matter keep their
+ * size, other mesh axes keep one rank. False after a reason: there are too many ranks. */
 static bool keep_mesh(Box *b)
 {
     int64_t ranks = 1;
@@ -427,8 +433,8 @@ static bool keep_mesh(Box *b)
     return true;
 }
 
-/* The unit within which positions are chosen, as far as it is known so far which axes are evaluated
- * at all positions. */
+/* Sets the unit of each lens, within which positions are chosen. It depends on which axes are
+ * evaluated at all positions, so it is set again when another axis becomes one of these. */
 static void choose_units(Box *b)
 {
     for (uint32_t i = 0; i < b->n_lenses; i++)
@@ -442,8 +448,9 @@ static void choose_units(Box *b)
     }
 }
 
-/* The positions where a function may change its form; axes along which they are unknown are
- * evaluated whole. */
+/* Finds the positions where a function may change its form (b->places). Axes where they cannot be
+ * found are marked to be evaluated whole, after which the search is repeated. False after a
+ * reason. */
 static bool find_edges(Box *b, const CertProgram *const *programs, const CertFunc *const *funcs)
 {
     for (bool changed = true; changed;) {

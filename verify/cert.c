@@ -21,7 +21,7 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* Compares by entry, key, first iteration. */
+/* For qsort: orders results by entry, then key, then first iteration. */
 static int by_key(const void *a, const void *b)
 {
     const CertLeft *x = a, *y = b;
@@ -32,7 +32,8 @@ static int by_key(const void *a, const void *b)
     return x->value.first < y->value.first ? -1 : x->value.first > y->value.first;
 }
 
-/* The index of the first result with this entry and key. */
+/* Returns the index in p->left of the first result with this entry and key, or where it would
+ * be. */
 static uint32_t find_left(const CertProof *p, const CertLeft *like)
 {
     CertLeft want = *like;
@@ -48,7 +49,8 @@ static uint32_t find_left(const CertProof *p, const CertLeft *like)
     return lo;
 }
 
-/* The range of iterations that value covers along the loop's axis. */
+/* Sets *ret_lo and *ret_hi to the iterations lo .. hi - 1 that value covers along the loop's axis;
+ * 0 and 1 if it has no such axis. */
 static void stands(const CertValue *value, const char *loop, int64_t *ret_lo, int64_t *ret_hi)
 {
     const CertAxis *axis = loop ? dt_certtext_axis(value->type, loop) : NULL;
@@ -138,7 +140,8 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
     return true;
 }
 
-/* How many times an update stores the value of this key. */
+/* Returns how many results that entries named `update` leave have this key: one for each stage that
+ * stores the value. */
 static int64_t times_left(const CertProof *final, const char *update, const char *key)
 {
     const CertLeft like = {.entry = update, .key = key};
@@ -184,7 +187,8 @@ static bool keeps_copies(CertProof *final)
     return true;
 }
 
-/* Whether a gradient's store has the name of its parameter, a next value's that of its state. */
+/* Whether a gradient's store has the path of its parameter, and the store of a state's next value
+ * that of its state. */
 static bool is_named_after(const CertProgram *program, const CertStore *store)
 {
     const CertStore *of =
@@ -210,7 +214,8 @@ static bool adds_up_one(CertProof *final, CertProof *serial, const CertStore *st
            dt_cert_fail(&final->state, NULL, "`%s` is not what is added up there", store->key);
 }
 
-/* Checks the names of all stores, and of each member of buckets. */
+/* Checks each accumulated store, or each member of an accumulated bucket, with adds_up_one: that
+ * its name is that of the gradient in it. */
 static bool adds_up(CertProof *final, CertProof *serial)
 {
     for (uint32_t i = 0; i < final->program.stores.n; i++) {

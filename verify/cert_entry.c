@@ -57,7 +57,8 @@ static void leave_one(CertProof *p, const CertStore *store, const CertResult *re
             ((CertLeft){p->base, store ? store->key : result->name, value}));
 }
 
-/* Records a result of an entry; for a bucket, one for each member. */
+/* Records a result that an entry leaves; for a bucket, one result for each member. False after a
+ * problem: the bucket holds other values than its members. */
 static bool leave(CertProof *p, const CertResult *result, CertValue value)
 {
     const CertStore *store = dt_certproof_store_at(p, result->store);
@@ -81,8 +82,8 @@ static bool leave(CertProof *p, const CertResult *result, CertValue value)
                         store->path);
 }
 
-/* Whether the entry can be evaluated: everything that it reads is known, or it may contribute a
- * term to a sum over stages before that. */
+/* Whether it is worth evaluating the entry now: everything that it reads is known, or it takes part
+ * in a sum over stages, whose term it may deliver before the rest is known. */
 static bool is_worth(CertProof *p, const CertFunc *func)
 {
     bool waits = false;
@@ -147,14 +148,15 @@ static bool run_entry(CertProof *p, const CertEntry *entry, int64_t stage, bool 
     return true;
 }
 
-/* Evaluates an entry on one stage of its class. */
+/* One entry on one stage of its class, and whether its evaluation is complete. */
 typedef struct Task {
     const CertEntry *entry;
     int64_t stage;
     bool done;
 } Task;
 
-/* In a program with a pipeline, an entry whose name has a number must belong to a stage. */
+/* Checks that, in a program with a pipeline, an entry whose name has a number belongs to a
+ * stage. */
 static bool have_stages(CertProof *p)
 {
     for (uint32_t i = 0; p->program.pipe && i < p->program.entries.n; i++) {
@@ -214,7 +216,8 @@ static bool find_channels(CertProof *p)
     return true;
 }
 
-/* Reads a second serial program: it is evaluated like the first, and its values have no numbers. */
+/* Reads the program and evaluates all its entries. A second serial program is evaluated like the
+ * first, and its values have no numbers. False after a problem. */
 bool dt_certentry_begin(CertProof *p, CertProof *serial, CertMeant *meant, CertNodes *nodes,
                         bool is_serial, const char *text, DtText *problem)
 {

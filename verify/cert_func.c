@@ -17,7 +17,7 @@ enum { MOST_OPS = 1 << 22 }; /* limits the number of ops: a text in which each f
 
 static const char part_kind[] = "part", behind_kind[] = "behind", iteration_kind[] = "iteration";
 
-/* A function that was evaluated, for these operands, in these loops, under these names. */
+/* A cached evaluation of a function: for these operands, inside these loops, under these names. */
 typedef struct CertMemo Memo;
 struct CertMemo {
     const CertFunc *func;
@@ -31,7 +31,7 @@ struct CertMemo {
     Memo *next;
 };
 
-/* Memory for n values, zeroed, until the function at this depth returns. */
+/* Returns zeroed memory for n values, which is valid until the function at this depth returns. */
 static CertValue *values_of(CertState *state, uint32_t n)
 {
     CertValues *values = &state->frames[state->depth];
@@ -116,7 +116,7 @@ static bool run(CertState *state, const CertFunc *func, const char *context,
     return true;
 }
 
-/* Restores the state from before an attempt that failed. */
+/* The state before an attempt to match a loop, to which go_back returns if the attempt fails. */
 typedef struct Before {
     const CertFunc *func;
     uint32_t depth;
@@ -238,22 +238,24 @@ static bool call_op(CertState *state, const CertOp *op, const char *context, con
 
 /* ---- loops ---- */
 
+/* A loop that is being evaluated. context identifies it together with the loops around it; symbols
+ * is text of its place and direction, equal for loops that may be the same. */
 typedef struct Stack {
     CertState *state;
     CertLoop loop; /* only the iterations of this stage */
     const char *context, *symbols;
 } Stack;
 
-/* What is known of the carried values of a final loop. carried: their numbers in the serial loop.
- * lacks: the value does not begin as the serial one does; then only the terms that iterations add
- * are compared. */
+/* For a loop of the final program, the loop of the serial program that it is compared with.
+ * carried, by carried value: its number in the serial loop. lacks, by carried value: it does not
+ * begin as the serial one does, so only the terms that iterations add are compared. */
 typedef struct Goes {
     const CertCarried *loop;
     uint32_t *carried;
     bool *lacks;
 } Goes;
 
-/* One iteration's part of a stacked value, in the loop that context names. */
+/* Returns the node of one iteration's slice of a stacked value, in the loop s->context. */
 static CertNode *part_of(void *data, CertNode *node)
 {
     const Stack *s = data;
@@ -264,7 +266,7 @@ static CertNode *part_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, part_kind, s->context, shape, node);
 }
 
-/* The results of the iterations of the loop that context names, stacked along axis. */
+/* Returns the node of an iteration's result stacked over all iterations of the loop s->context. */
 static CertNode *stack_of(void *data, CertNode *node)
 {
     const Stack *s = data;
@@ -274,8 +276,8 @@ static CertNode *stack_of(void *data, CertNode *node)
     return dt_certnode_of(s->state->nodes, dt_certkind_stack, s->context, shape, node);
 }
 
-/* A value that covers some iterations of another loop enters or leaves this loop as a node for
- * those iterations. */
+/* Returns the node with which a value enters or leaves the loop over axis `loop`. If the value
+ * covers some iterations of another loop, it is a node for those iterations alone. */
 static CertNode *fixed(CertState *state, CertValue value, const char *loop)
 {
     if (!value.loop || value.loop == loop ||
@@ -295,7 +297,9 @@ static bool is_stacked(CertState *state, const CertOp *op, const CertType *whole
     return same_types(state, op, whole, 1, part, "a stacked value");
 }
 
-/* Finds which carried value of the serial loop k is (by its number), and how it begins. */
+/* Sets goes->carried[k] to the serial loop's carried value that k corresponds to (by its number),
+ * and goes->lacks[k]. False: there is none, or k begins otherwise and iterations do more than add
+ * to it. */
 static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, CertNode *from,
                          Goes *goes)
 {
@@ -314,7 +318,8 @@ static bool find_carried(const Stack *stack, const CertFunc *body, uint32_t k, C
     return !goes->lacks[k] || dt_certsum_adds(goes->loop, goes->carried[k]);
 }
 
-/* The node that carried value k is inside of the body. */
+/* Returns the node that stands for carried value k inside the body: in a serial program a new one
+ * (or goes->loop's), in the final program that of the serial loop. NULL after a problem. */
 static CertNode *carried_node(Stack *stack, const CertOp *op, const CertFunc *body, uint32_t k,
                               const CertValue *from, const CertShape *shape, Goes *goes)
 {
@@ -383,8 +388,8 @@ static bool loop_inputs(Stack *stack, const CertOp *op, const CertFunc *body, co
     return true;
 }
 
-/* Nodes of the body's results: a carried value that did not change is itself; for others, what they
- * are outside of any loop. */
+/* Sets the nodes with which the body's results leave the loop (see `fixed`). False after a problem:
+ * a carried value covers other iterations than it did before. */
 static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs, CertValue *out)
 {
     for (uint32_t k = 0; k < op->n_out; k++) {
@@ -404,7 +409,8 @@ static bool fix_results(Stack *stack, const CertOp *op, const CertValue *inputs,
     return true;
 }
 
-/* Records the carried values of a serial loop. */
+/* Fills *loop with the nodes of a serial loop's operands and carried values, adds it to the serial
+ * loops, and notes it at the nodes of carried values. Returns loop. */
 static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertValue *in,
                               const CertValue *inputs, const CertValue *made)
 {
@@ -440,8 +446,8 @@ static CertCarried *note_loop(const Stack *stack, CertCarried *loop, const CertV
     return loop;
 }
 
-/* The node of carried value k after the final loop, if the body computes its next value from it;
- * NULL: it does not. */
+/* Returns the node of carried value k after a loop of the final program; NULL: the body does not
+ * compute its next value as the serial loop does. */
 static CertNode *behind(const Stack *stack, uint32_t k, const Goes *goes, const CertValue *from,
                         CertNode *made)
 {
@@ -543,7 +549,8 @@ static bool run_loop(Stack *stack, const CertOp *op, const CertFunc *body, const
     return loop_results(stack, op, in, made, &goes, serial, out);
 }
 
-/* Whether the loop's iterations are iterations of the serial loop, in the same order. */
+/* Whether the loop has the serial loop's place and direction, and only iterations that the serial
+ * loop has. */
 static bool is_part(const Stack *stack, const CertCarried *serial)
 {
     const CertLoop *loop = &stack->loop;
@@ -551,8 +558,8 @@ static bool is_part(const Stack *stack, const CertCarried *serial)
            loop->first + loop->count <= serial->first + serial->count;
 }
 
-/* Whether each carried value of the loop begins as the corresponding one of the serial loop
- * does. */
+/* Whether each carried value of the loop has a counterpart in the serial loop (goes->carried is
+ * set) and begins as that one does. */
 static bool begins_alike(const Stack *stack, const CertFunc *body, const CertValue *in, Goes *goes)
 {
     bool alike = true;
@@ -561,8 +568,8 @@ static bool begins_alike(const Stack *stack, const CertFunc *body, const CertVal
     return alike;
 }
 
-/* Whether the serial loop is inside the loop that is being matched, if there is one of that name.
- * So inner loops are not tried for every outer one. */
+/* Whether the serial loop may be the one to match: it is inside the serial loop that is being
+ * matched, or not inside a loop of that place. So inner loops are not tried for every outer one. */
 static bool is_inside(const CertState *state, const CertCarried *serial)
 {
     const CertCarried *inside = state->meant->inside;
@@ -570,7 +577,8 @@ static bool is_inside(const CertState *state, const CertCarried *serial)
            serial->inside->symbols != inside->symbols;
 }
 
-/* A body may belong to several loops of the serial program: finds the one that matches. */
+/* Evaluates a loop of the final program. Its body may belong to several serial loops with the same
+ * numbers: tries each until one matches. */
 static bool any_loop(Stack *stack, const CertOp *op, const CertFunc *body, const CertValue *in,
                      CertValue *out)
 {

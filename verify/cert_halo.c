@@ -30,7 +30,8 @@ static bool range_in(const char *attributes, CertRange *ret)
     return true;
 }
 
-/* The fill in the attributes: "-inf" of " number=-inf [height]"; "0" if there is none. */
+/* Returns the fill as text, "-inf" of the attributes " number=-inf [height]"; "0" if they have
+ * none. */
 static const char *number_in(const char *attributes)
 {
     const char *at = strstr(attributes, "number=");
@@ -60,6 +61,7 @@ const char *dt_certhalo_attributes(const CertOp *op, const CertValue *in)
 
 /* ---- from nodes to a function ---- */
 
+/* The function that is built from the nodes of a window over a split axis. */
 typedef struct Halo {
     CertState *state;
     const char *block, *part, *axis; /* names of axes: "@axis", "@axis.part", and the axis that was
@@ -73,7 +75,7 @@ typedef struct Halo {
     } made[MOST_NODES];
 } Halo;
 
-/* The type of a whole value. */
+/* Returns a type with these axes, none of them split or padded. */
 static const CertType *type_of(const Halo *h, const CertShape *shape)
 {
     CertType *type = DT_NEW(h->state->arena, CertType);
@@ -86,7 +88,7 @@ static const CertType *type_of(const Halo *h, const CertShape *shape)
     return type;
 }
 
-/* A CertOp with one result of this type. */
+/* Appends an op with one result of this type to the function that is being built. */
 static CertOp *add_op(Halo *h, const char *kind, const char *attributes, const CertType *type,
                       uint32_t n_in, const uint32_t *in)
 {
@@ -144,8 +146,8 @@ static CertOp *cut(Halo *h, const CertType *whole, const char *axis, uint32_t x,
     return op;
 }
 
-/* Adds the shift to the part of the previous or next rank; the first and the last rank count as
- * neighbours. */
+/* Appends ops that move the edges of parts to the previous or next rank, as the shift does; the
+ * first and the last rank count as neighbours. *ret_value becomes the number of the result. */
 static bool add_shift(Halo *h, const CertNode *node, uint32_t x, uint32_t *ret_value)
 {
     const CertType *type = type_of(h, node->shape);
@@ -186,7 +188,8 @@ static bool same_unquoted(const char *a, const char *b)
     return *b == 0;
 }
 
-/* Adds ops that cut the source into parts. */
+/* Appends the relabel that cuts the source into parts; *ret_value becomes its number. False: the
+ * node is another relabel, or cuts another value. */
 static bool add_source(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     const char *text =
@@ -212,8 +215,8 @@ static bool make(Halo *h, const CertNode *node, const uint32_t *in, uint32_t *re
     return read_attributes(op);
 }
 
-/* Appends the op of a node, after its operands, unless it is there; returns the number of its
- * value. */
+/* Appends the op of a node and those of its operands, unless they are there already; sets
+ * *ret_value to the number of its value. False: an op is not supported, or there are too many. */
 static bool add_node(Halo *h, const CertNode *node, uint32_t *ret_value)
 {
     uint32_t in[MOST_IN];
@@ -296,7 +299,8 @@ static bool may_be(const CertNode *node, const CertShape *shape)
            node->shape == shape;
 }
 
-/* The serial window or fold of the source that has the recorded number. */
+/* Finds the serial window or fold of the source that has the recorded number and equals the
+ * assembled parts; NULL: none does. */
 static CertNode *find_whole(const Halo *h, const CertShape *shape, uint32_t number)
 {
     uint32_t tried = 0;

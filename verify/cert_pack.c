@@ -21,7 +21,8 @@ static bool is_iterations(const CertType *bucket, const char *axis)
            dt_certtext_axis(bucket, axis);
 }
 
-/* The layout of a member of this type in an iteration's bucket, as text; cached in the type. */
+/* Returns text that describes the layout of a member of this type within one iteration's bucket.
+ * The type keeps it for the next call. */
 static const char *lies(const CertType *type, const CertType *bucket)
 {
     CertType *notes = (CertType *)type;
@@ -63,7 +64,7 @@ static int by_offset(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The size of one iteration's part. */
+/* Returns how many elements a member has on a rank within the bucket of one iteration. */
 static int64_t local_elements(const CertState *state, const CertType *type, const CertType *bucket)
 {
     int64_t n = 1;
@@ -74,7 +75,7 @@ static int64_t local_elements(const CertState *state, const CertType *type, cons
     return n;
 }
 
-/* Whether a member has the same iterations as its bucket. */
+/* Whether a member has the same iterations, with the same splits, as its bucket. */
 static bool has_iterations(const CertType *member, const CertType *bucket)
 {
     bool has = true;
@@ -134,9 +135,9 @@ static bool is_split_alike(const CertAxis *a, const CertAxis *b)
     return alike;
 }
 
-/* An op on a bucket whose elements are all on this rank, one row per rank, and a member on the
- * same ranks. Both have the op's axes with the same splits, for one bucket per iteration; the
- * bucket has no other axes. */
+/* Whether pack or unpack may join a bucket of this type with a member: the bucket's elements are
+ * all on this rank, one row per rank, on the ranks that have the member. Both have the op's axes,
+ * which count iterations, with the same splits; the bucket has no other axes. */
 static bool fits(const CertState *state, const CertOp *op, const CertType *bucket,
                  const CertType *member)
 {
@@ -162,8 +163,8 @@ static bool fits(const CertState *state, const CertOp *op, const CertType *bucke
            bucket->dtype == member->dtype;
 }
 
-/* The operands, with zeros among them stacked over the same loop as the others; a value without a
- * stack contains all iterations. */
+/* Returns the operands. Zeros among them that no loop has stacked get the iterations of the stacked
+ * ones; a value without a stack contains all iterations. */
 static const CertValue *covered(CertState *state, const CertOp *op, const char *stack,
                                 const CertValue *in)
 {
@@ -217,7 +218,7 @@ bool dt_certpack_op(CertState *state, const CertOp *op, const CertValue *in, Cer
     return out->node || dt_cert_fail(state, op, "no member of the bucket begins there and lies so");
 }
 
-/* The bucket with `change` applied to each member. */
+/* Returns the bucket with `change` applied to each member; NULL if it returns NULL for one. */
 CertNode *dt_certpack_each(CertState *state, CertNode *node,
                            CertNode *(*change)(void *data, CertNode *member), void *data)
 {
@@ -231,7 +232,7 @@ CertNode *dt_certpack_each(CertState *state, CertNode *node,
 
 /* ---- ops on buckets ---- */
 
-/* The axes of a reduction over all of a member, as text of attributes. */
+/* Returns the attributes, as text, of a reduction over all axes of a member. */
 static const char *all_axes(const CertShape *shape)
 {
     DtText text = {0};
@@ -279,7 +280,8 @@ static bool reduce(CertState *state, const CertOp *op, const CertValue *in, Cert
     return true;
 }
 
-/* The operand as one number for each bucket of the stack, or for all. */
+/* Whether an operand has only axes that count iterations: one number for each bucket of the stack,
+ * or one for all. */
 static bool is_factor(const CertType *type, const CertType *bucket)
 {
     bool is = true;

@@ -33,7 +33,8 @@ static bool named(const CertType *type, const char *const *names, uint32_t n, ui
     return false;
 }
 
-/* What operand i has as padding along axis k of the result. */
+/* Returns what x contributes in the padding along padded axis number k of the program: what its own
+ * padding contains or, if it is one number without that axis, that number. */
 static CertFill operand(const CertValue *x, uint32_t k)
 {
     double number;
@@ -43,7 +44,7 @@ static CertFill operand(const CertValue *x, uint32_t k)
                                                 : CERT_ANYTHING;
 }
 
-/* Whether a value has padding along axis k; for a bucket: whether some member has. */
+/* Whether a value is padded along padded axis number k; for a bucket: whether some member is. */
 static bool has_padding(const CertState *state, const CertValue *x, uint32_t k)
 {
     bool has = x->type->padded >> k & 1;
@@ -64,7 +65,7 @@ bool dt_certpad_is_zero(const CertState *state, const CertValue *x)
     return true;
 }
 
-/* Whether op is `position along axis k < n`, and n. */
+/* Whether op is `position along padded axis k < n`; then *ret_n becomes n. */
 static bool position_below(const CertState *state, const CertOp *op, const CertValue *in,
                            uint32_t k, double *ret_n)
 {
@@ -158,7 +159,7 @@ void dt_certpad_fill(CertState *state, const CertOp *op, const CertValue *in, Ce
     }
 }
 
-/* Whether a slice or pad removes or adds exactly the padding of an axis. */
+/* Whether a slice or pad changes an axis only by removing or adding exactly its padding. */
 static bool whole_logical(const CertOp *op, const CertType *from, const CertType *to)
 {
     if (op->shifts || (!dt_cert_is(op->kind, "slice") && !dt_cert_is(op->kind, "pad")))
@@ -206,7 +207,8 @@ static bool no(CertState *state, const CertOp *op, uint32_t k, const char *why)
                             state->program->padded[k].name, why);
 }
 
-/* Checks that operands which are reduced along padded axis k have the identity there. */
+/* Checks that operands which are reduced along padded axis k have the identity of the reduction (0,
+ * the lowest or the highest number) there. Reports a problem if not. */
 static bool reduces_rightly(CertState *state, const CertOp *op, const CertValue *in, uint32_t k)
 {
     CertFill want = dt_cert_is(op->reduce, "max")   ? CERT_LOWEST

@@ -187,7 +187,8 @@ bool dt_certrange_adds(const CertOp *op)
     return dt_cert_is(op->kind, "reduce") && dt_cert_is(op->reduce, "sum");
 }
 
-/* Zeros that are combined with a range of iterations count as zeros of that range. */
+/* Gives zeros among the operands that no loop has stacked the iterations of `like`, with which they
+ * are combined. True if it changed any. */
 static bool cover(CertState *state, const CertOp *op, const CertValue *like, CertValue *settled)
 {
     bool any = false;
@@ -246,7 +247,8 @@ void dt_certrange_repeat(const CertProgram *program, const CertOp *op, const Cer
     }
 }
 
-/* The part of its node that a value covers: all, if it covers the node's own extent. */
+/* Records in the value which iterations of its node it covers: from `first` on along the axis, or
+ * all if the value is as long as the node. */
 static void tag(CertValue *value, const char *axis, int64_t first)
 {
     const bool whole = first == 0 && dt_certnode_extent(value->node->shape, axis) ==

@@ -32,8 +32,8 @@ static bool is_block(const CertOp *op, const CertAxis *axis)
     return bits != 0 && op->mesh == bits;
 }
 
-/* The splits of the blocks; NULL: operands have none, or disagree, or time would split the
- * blocks. */
+/* Returns the axis with the splits of the blocks in which operands travel; NULL: no operand has
+ * such blocks, they disagree, or micro-batches would split the blocks. */
 static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const CertValue *in)
 {
     const CertAxis *block = NULL;
@@ -48,7 +48,7 @@ static const CertAxis *blocks_of(const CertState *state, const CertOp *op, const
     return block;
 }
 
-/* The type with the ring's axis split as in `like`. */
+/* Returns the type with the ring's axis split as `like` is. */
 static CertType with_axis(const CertOp *op, const CertType *type, const CertAxis *like)
 {
     CertType copy = *type;

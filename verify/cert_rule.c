@@ -62,7 +62,8 @@ static bool is_in(const char *const *names, uint32_t n, const char *name)
     return false;
 }
 
-/* Whether every axis of operand i, except those in `but`, has the same split in the result. */
+/* Whether every axis of operand i, except those in `but`, has the same split in the result; reports
+ * why not. */
 static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_but)
 {
     const CertType *x = operand(r, i);
@@ -76,7 +77,8 @@ static bool kept(const Rule *r, uint32_t i, const char *const *but, uint32_t n_b
     return true;
 }
 
-/* Whether every split axis of the result is split in an operand, or in `made`. */
+/* Whether every split axis of the result is split in an operand, or named in `made`; reports why
+ * not. */
 static bool grounded(const Rule *r, const char *const *made, uint32_t n_made)
 {
     const CertType *y = result(r);
@@ -90,8 +92,8 @@ static bool grounded(const Rule *r, const char *const *made, uint32_t n_made)
     return true;
 }
 
-/* Whether the named axes are whole. If the op may keep their extent, they may instead have the same
- * layout in result and operand. */
+/* Whether the named axes of operands are not split. Unless `strict`, an axis that the result has
+ * with the same extent may be split there in the same way. */
 static bool whole(const Rule *r, const char *const *names, uint32_t n, bool strict)
 {
     for (uint32_t i = 0; i < r->op->n_in; i++)
@@ -125,7 +127,9 @@ static bool complete(const Rule *r, uint32_t operands)
     return true;
 }
 
-/* The operands together that the op is linear in: all are pending alike, or zero. */
+/* Whether the operands in which the op is linear are all pending over the same mesh axes in the
+ * same way, or are zero, and the result is too. sums_only: only sums may be pending. Reports why
+ * not. */
 static bool linear(const Rule *r, bool sums_only)
 {
     const CertType *pending = NULL;
@@ -147,7 +151,7 @@ static bool linear(const Rule *r, bool sums_only)
     return pending_is(r, pending->partial, pending->pending);
 }
 
-/* The mesh axes that split the named axes of operand i. */
+/* Returns the bit set of the mesh axes that split the named axes of operand i. */
 static uint16_t bits_named(const Rule *r, uint32_t i, const char *const *names, uint32_t n)
 {
     uint16_t bits = 0;
@@ -215,9 +219,9 @@ static uint32_t n_zigzag(const CertType *type, const char *const *names, uint32_
     return found;
 }
 
-/* Concatenates the mesh axes of consecutive axes, major to minor. This is legal if the axes before
- * a split axis have one element per rank, so that every rank's part is one block in row-major
- * order. */
+/* Sets ret_list to the mesh axes that split consecutive axes, major to minor. False after a reason:
+ * an axis is split after one of which a rank has several elements, so that a rank's part would not
+ * be one block in row-major order. */
 static bool blocks(const Rule *r, const CertType *type, const char *const *names, uint32_t n,
                    uint8_t *ret_list, uint32_t *ret_n)
 {
@@ -273,8 +277,8 @@ static bool own_relabel(const Rule *r)
     return true;
 }
 
-/* A slice takes every step-th element of an axis, from lo on; a pad inserts elements around and
- * between, and hi at the end: checks that the extents agree. */
+/* Whether the extents of operand and result agree: a slice (cuts) takes every step-th element of an
+ * axis, from lo on; a pad inserts elements around and between, and hi at the end. */
 static bool is_as_long(const Rule *r, bool cuts)
 {
     const CertOp *op = r->op;
@@ -316,8 +320,8 @@ static bool own_concat(const Rule *r)
     return rest == 0 || no(r, "its result is not as long as its operands");
 }
 
-/* A rank can compute the windows of its part of a split axis alone only if each window is one
- * element. */
+/* Checks a window or fold over a split axis. A rank can compute the windows of its part alone only
+ * if each window has one element. */
 static bool own_window(const Rule *r) /* and those of a fold */
 {
     const CertType *windows = dt_cert_is(r->op->kind, "window") ? result(r) : operand(r, 0);
@@ -386,7 +390,8 @@ static bool own_scatter(const Rule *r)
     return pending_is(r, bits | x->partial, "sum");
 }
 
-/* Checks that all results have the placement of the first one, which has that of the operands. */
+/* Checks that all results have the axes and splits of the first one, which are those of the
+ * operands. */
 static bool own_alike(const Rule *r)
 {
     const CertType *x = result(r);
@@ -404,9 +409,9 @@ static bool own_alike(const Rule *r)
 
 /* ---- communication ---- */
 
-/* Whether the splits of the result are those of the operand without the mesh axes `gone` at their
- * minor ends, and with `came` added. No axis may have both, and reductions stay pending except over
- * `done`. */
+/* Whether the result's splits are the operand's without the mesh axes `gone` at their minor ends,
+ * and with `came` added. No axis may lose and gain splits, and reductions stay pending except over
+ * the mesh axes `done`. Reports why not. */
 static bool moves(const Rule *r, uint16_t gone, uint16_t came, uint16_t done)
 {
     const CertType *x = operand(r, 0), *y = result(r);
@@ -436,7 +441,8 @@ static bool exchanges(const Rule *r)
     return true;
 }
 
-/* Whether the op leaves elements at their places. */
+/* Whether the result has the operand's dtype and axes in the same order, so that elements stay at
+ * their places. */
 static bool is_moved(const Rule *r)
 {
     const CertType *x = operand(r, 0), *y = result(r);

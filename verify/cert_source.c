@@ -45,8 +45,8 @@ static CertNode *sum_up(CertProof *p, const CertShape *shape, uint32_t n, CertNo
     return dt_certpack_sum(&p->state, shape, n, in);
 }
 
-/* The serial program's value in the store of this key, if an accumulated node may be compared with
- * it. */
+/* Returns the serial program's value in the store of this key if it equals the accumulated node;
+ * otherwise the node itself. */
 static CertNode *as_serial(CertProof *p, const CertStore *store, CertNode *node)
 {
     CertValue value = {0};
@@ -69,7 +69,8 @@ static CertNode *members_as_serial(CertProof *p, const CertStore *store, CertNod
         (CertNode){.kind = dt_certkind_tuple, .attributes = "", .n_in = node->n_in, .in = in});
 }
 
-/* The serial value of a gradient, or those of the members of a bucket of gradients. */
+/* Returns the serial value that the accumulated node in this store equals; for a bucket, a bucket
+ * of those of its members. The store keeps it for the next call. */
 CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node)
 {
     CertProof *p = state->data;
@@ -84,7 +85,8 @@ CertNode *dt_certsource_total(CertState *state, int64_t number, CertNode *node)
     return store->total;
 }
 
-/* The sum of all pieces' terms in a gradient's store, once all terms are known. */
+/* Sets *ret_value to the sum of all pieces' terms in the store with this number; leaves it
+ * unchanged while some term is not known. False after a problem. */
 bool dt_certsource_gradient(CertProof *p, uint32_t place, CertValue *ret_value)
 {
     DT_VEC(CertNode *) nodes = {0};
@@ -301,7 +303,8 @@ static CertAcross *sum_of(CertProof *p, const char *stages)
     return &p->sums.at[p->sums.n - 1];
 }
 
-/* The sum over the stages of op->stages: known once every one of them has delivered its term. */
+/* Adds this stage's term x to the sum over the stages of op->stages. Sets *ret_value to the sum
+ * once all of them have delivered their terms. False after a problem. */
 bool dt_certsource_across(CertState *state, const CertOp *op, CertValue x, CertValue *ret_value)
 {
     CertProof *p = state->data;

@@ -40,8 +40,8 @@ void dt_certstep_number(CertState *state, uint32_t number, CertNode *node)
     *at = meaning;
 }
 
-/* Whether the node is known to be zero: sums and products of zeros, and linear ops of zero. Cached
- * in the node. */
+/* Whether the node is known to be zero: sums and products of zeros, and linear ops of zero. The
+ * node keeps the answer for the next call. */
 bool dt_certstep_is_zero(const CertNode *node)
 {
     CertNode *note = (CertNode *)(uintptr_t)node;
@@ -79,7 +79,7 @@ bool dt_certstep_is_linear(const CertNode *x, uint32_t i)
 
 /* ---- from the parts of an op to the equal serial value ---- */
 
-/* The single name that a relabel changes, as text "from -> to"; false: it does more. */
+/* Whether a relabel only renames one axis; then *ret_from and *ret_to are its names. */
 static bool is_rename(const CertNode *x, const char **ret_from, const char **ret_to)
 {
     const CertShape *a = x->in[0]->shape, *b = x->shape;
@@ -107,7 +107,8 @@ static bool is_rename(const CertNode *x, const char **ret_from, const char **ret
     return n == 1 && *ret_to;
 }
 
-/* A view is equal to its operand if it only reorders axes, or undoes a renaming. */
+/* Returns the node of a relabel or expand: the operand itself if it only reorders axes, or the
+ * operand's operand if it undoes a renaming. */
 static CertNode *view(CertState *state, CertNode parts)
 {
     const char *from, *to, *first, *last;
@@ -126,10 +127,10 @@ static bool is_view(const CertNode *parts)
     return dt_cert_is(parts->kind, "relabel") || dt_cert_is(parts->kind, "expand");
 }
 
-/* The serial node that a node is known to equal. */
+/* Returns the serial node that was proved equal to the node, or the node itself. */
 static CertNode *known_as(CertNode *node) { return node->to ? node->to : node; }
 
-/* The serial node with these parts; NULL: there is none. */
+/* Returns the serial node with these parts; NULL: there is none. */
 static CertNode *serial_of(CertState *state, const CertNode *parts)
 {
     CertNode *node = dt_certnode_find(state->nodes, parts);
@@ -162,7 +163,7 @@ static bool fits(CertState *state, const CertNode *parts, const CertNode *s, uin
     return true;
 }
 
-/* The operand that a sum is, if the other one is zero; or NULL. */
+/* Returns the operand that an addition equals, since the other one is zero; or NULL. */
 static CertNode *one_of(const CertNode *parts)
 {
     for (uint32_t i = 0; i < 2 && dt_cert_is(parts->kind, "add"); i++)
@@ -171,7 +172,7 @@ static CertNode *one_of(const CertNode *parts)
     return NULL;
 }
 
-/* The operand of a cast to a wider dtype that this cast reverses; or NULL. */
+/* For a cast that reverses a cast to a wider dtype: returns the value before both; or NULL. */
 static CertNode *before_widening(const CertNode *parts)
 {
     const CertNode *x = parts->n_in == 1 ? parts->in[0] : NULL;
@@ -182,9 +183,9 @@ static CertNode *before_widening(const CertNode *parts)
                : NULL;
 }
 
-/* The node for a sum with these parts. `of`: the serial values that its hint names. The sum is one
- * of them, s, if it has the same terms, or the same except for the initial value of a loop;
- * otherwise it is a sum of its own, which may be a part of s. */
+/* Returns the node for an addition with these parts; `of`: the serial values that its recorded
+ * number names. It is one of these if it has the same terms, or that one without the initial value
+ * of a loop. Otherwise it is a sum of its own, which may be a part of one of them. */
 static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
 {
     CertNode *one = one_of(&parts), *other[2] = {parts.in[1], parts.in[0]};
@@ -202,9 +203,9 @@ static CertNode *add(CertState *state, CertNode parts, const CertMeaning *of)
     return dt_certnode_make(state->nodes, parts);
 }
 
-/* The node for an op with these parts whose hint names serial node s: s itself; or s with another
- * operand in which s is linear (a term of s); or s over other iterations. If several nodes have the
- * number, the first one that fits. NULL: none does. */
+/* Returns the node for an op whose recorded number names serial nodes s: s itself; s with another
+ * operand in which it is linear (a term of s); or s over other iterations. The first s that fits
+ * counts. NULL: none does. */
 static CertNode *said(CertState *state, CertNode parts, uint32_t number)
 {
     CertNode *term = NULL;
@@ -239,8 +240,8 @@ static CertNode *said(CertState *state, CertNode parts, uint32_t number)
  * gradients: values that the serial program stores as one or adds to one, and terms of these. A
  * mark in the text alone is not enough. */
 
-/* Whether an operand of a gradient is itself part of a gradient: for sums, results of iterations,
- * and renamings. */
+/* Whether x, the node of a gradient or of a part of one, is made of parts of that gradient: it is a
+ * sum, a result of iterations, or a renaming. */
 static bool hands_on(const CertNode *x)
 {
     return x->kind == dt_certkind_stack || x->kind == dt_certkind_at ||
@@ -291,7 +292,8 @@ static bool is_gradient(CertState *state, const CertNode *x)
     return all && x->n_in;
 }
 
-/* x in that dtype; NULL: x has another one. */
+/* Returns x cast to the dtype in which gradients cross ranks, as a node that remembers x; NULL: the
+ * shape has another dtype, or x is no float or is zero. */
 static CertNode *cast_across(CertState *state, const CertShape *shape, CertNode *x)
 {
     const char *crossing = state->program->whole->crossing;
@@ -309,8 +311,8 @@ CertNode *dt_certstep_moved(CertState *state, const CertOp *op, CertNode *x, int
     return crosses ? dt_certnode_of(state->nodes, crossed_kind, "", x->shape, x) : x;
 }
 
-/* For a sum over ranks or stages that was cast for the exchange: its node in the dtype from before;
- * NULL: x is none. */
+/* For a sum over ranks or stages whose operand was cast for the exchange (cast_across): returns its
+ * node in the dtype before that cast; NULL: it is no such sum. */
 static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x)
 {
     if (x->kind == crossed_kind && x->in[0]->in[0]->shape == shape)
@@ -326,7 +328,7 @@ static CertNode *cast_back(CertState *state, const CertShape *shape, CertNode *x
 
 /* ---- the results of ops ---- */
 
-/* x in another dtype. number: the serial cast that it must equal. */
+/* Returns the node of x cast to the shape's dtype. number: the serial cast that it must equal. */
 static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uint32_t number)
 {
     CertNode parts = {.kind = dt_intern("cast"), .attributes = dt_intern(""), .shape = shape,
@@ -347,8 +349,8 @@ static CertNode *cast(CertState *state, const CertShape *shape, CertNode *x, uin
     return node ? node : dt_certnode_make(state->nodes, parts);
 }
 
-/* If very many values share a number (calls of one function), the search for the right one is left
- * out, since it would take quadratic time. */
+/* Whether a node has this recorded number. If very many nodes share the number (calls of one
+ * function), it assumes so after some of them, since the search would take quadratic time. */
 static bool has_number(const CertState *state, const CertNode *node, uint32_t number)
 {
     enum { MOST = 64 };
@@ -396,8 +398,8 @@ CertNode *dt_certstep_member(CertState *state, const CertOp *op, const CertShape
 
 /* ---- ops ---- */
 
-/* x of reduce[@m](where(iota[@m] == 0, x, 0)), which is x kept on the first rank, in the sum's
- * dtype; or NULL. */
+/* For reduce[@m](where(iota[@m] == 0, x, 0)), which keeps x on the first rank alone: returns x in
+ * the sum's dtype; otherwise NULL. */
 static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNode *where)
 {
     if (!dt_cert_is(op->kind, "reduce") || op->n_axes != 1 || op->axes[0][0] != '@' ||
@@ -418,8 +420,8 @@ static CertNode *kept_on_first(CertState *state, const CertOp *op, const CertNod
                : dt_certnode_of(state->nodes, dt_intern("cast"), dt_intern(""), shape, x);
 }
 
-/* The parts that determine the result of an op: its operands and attributes; for random draws also
- * the loops around; for reductions over iterations also which ones. */
+/* Returns the parts that determine the result of an op: its operands and attributes; for random
+ * draws also the loops around it; for reductions over iterations also which ones. */
 static CertNode parts_of(CertState *state, const CertOp *op, const char *context,
                          const CertValue *in, const CertShape *shape, CertNode *const *nodes,
                          uint32_t index)
@@ -482,7 +484,8 @@ static CertNode *node_of(CertState *state, const CertOp *op, const CertNode *par
     return meant(state, op, *parts, number);
 }
 
-/* The operand that op equals, possibly with other padding or placement; or NULL. */
+/* Returns the node of the operand that op equals, possibly with other padding or placement; or
+ * NULL. */
 static CertNode *identity(CertState *state, const CertOp *op, const CertValue *in, bool buckets)
 {
     if (dt_cert_is(op->kind, "bind"))

@@ -10,15 +10,16 @@
 
 typedef DT_VEC(CertNode *) Nodes;
 
+/* A comparison of the terms of one sum with a serial value. */
 typedef struct Match {
     CertState *state;
     Nodes terms, ranges; /* terms: of the present sum; ranges: terms that cover some iterations */
-    int64_t left;        /* number of terms that were not met yet */
+    int64_t left;        /* number of terms that the serial value was not found to contain yet */
     uint32_t lacks;      /* number of terms that lack the initial value of their loop */
     CertNode *of;        /* the carried value whose initial value they lack */
     uint32_t steps;
-    bool all; /* serial sums among the terms are taken apart, too */
-    bool any; /* there are such terms */
+    bool all; /* splits serial sums among the terms apart, into their own terms, too */
+    bool any; /* some terms are serial sums */
 } Match;
 
 enum { STEPS = 1 << 20 };
@@ -94,7 +95,7 @@ static bool is_view(const CertNode *x)
     return x->n_in == 1 && (dt_cert_is(x->kind, "relabel") || dt_cert_is(x->kind, "expand"));
 }
 
-/* The serial value that results from s with x as operand i; NULL: there is none. */
+/* Finds the serial node that is s with x in place of operand i; NULL: there is none. */
 static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     CertNode *in[3], parts = *s;
@@ -107,7 +108,8 @@ static CertNode *serial_with(CertState *state, const CertNode *s, uint32_t i, Ce
     return node && dt_certstep_is_known(state, node) ? node : NULL;
 }
 
-/* The same for a sum whose terms are added in their own dtype. */
+/* Like serial_with, but NULL if x has another dtype than s: such an op adds its terms in a wider
+ * dtype. */
 static CertNode *serial_term(CertState *state, const CertNode *s, uint32_t i, CertNode *x)
 {
     return x->shape->dtype == s->shape->dtype ? serial_with(state, s, i, x) : NULL;
@@ -158,8 +160,8 @@ CertNode *dt_certsum_ranged(CertState *state, CertNode parts, CertNode **x)
 
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms);
 
-/* Takes x apart if a loop accumulates it: into its initial value and the sum of what the iterations
- * up to x add. False: no loop does. */
+/* If a loop accumulates x, appends its parts to *ret_terms: the initial value, and the sum of what
+ * the iterations up to x add. False: no loop does. */
 static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     const CertNote *note = x->kind == dt_certkind_at ? x->in[0]->note : x->note;
@@ -175,8 +177,8 @@ static bool carried_apart(CertState *state, const CertNode *x, Nodes *ret_terms)
     return true;
 }
 
-/* The index of an operand of x that is a sum and in which x is linear, and its terms; n_in: there
- * is none. */
+/* Returns the index of an operand of x that is a sum and in which x is linear, and appends that
+ * operand's terms to *ret_terms; x->n_in: there is none. */
 static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
 {
     for (uint32_t i = 0; i < x->n_in && !dt_cert_is(x->kind, "add"); i++)
@@ -188,7 +190,7 @@ static uint32_t sum_in(CertState *state, const CertNode *x, Nodes *ret_terms)
     return x->n_in;
 }
 
-/* Lists the terms of x; false: x is no sum. */
+/* Appends the terms of x to *ret_terms; false: x is no sum. */
 static bool apart(CertState *state, CertNode *x, Nodes *ret_terms)
 {
     Nodes inner = {0};
@@ -280,8 +282,8 @@ static bool same_but_range(const CertNode *x, const CertNode *y)
            memcmp(x->in, y->in, x->n_in * sizeof x->in[0]) == 0;
 }
 
-/* Whether the ranges, beginning with the first one, contain iterations lo .. hi of a value equal to
- * `like`. */
+/* Whether the ranges that are left contain iterations lo .. hi - 1 of a value equal to `like`,
+ * without overlap. If so, removes these ranges. */
 static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
 {
     if (lo >= hi)
@@ -298,8 +300,8 @@ static bool meet_range(Match *m, const CertNode *like, int64_t lo, int64_t hi)
     return false;
 }
 
-/* Whether x is want for some of its iterations; for a term, compares the value that it is a term
- * of. */
+/* Whether x equals want but covers only some of its iterations. A term is compared by the sum of
+ * which it is a term. */
 static bool is_some_of(const CertNode *x, const CertNode *want)
 {
     if (same_but_range(x, want))
@@ -319,7 +321,7 @@ static bool is_some_of(const CertNode *x, const CertNode *want)
            is_some_of(x->in[0], want->in[0]);
 }
 
-/* How many iterations the value has of which x covers some. */
+/* Returns the number of iterations of the value of which x covers some; -1: it is not known. */
 static int64_t all_of(const CertNode *x)
 {
     const char *over = x->over;
@@ -328,7 +330,8 @@ static int64_t all_of(const CertNode *x)
     return x->n_in ? dt_certnode_extent(x->in[0]->shape, over) : -1;
 }
 
-/* Takes a reduction over all iterations, or an op that is linear in one, apart into ranges. */
+/* Whether the ranges together are want: a reduction over all iterations, or an op that is linear in
+ * one. If so, removes them. */
 static bool meet_all(Match *m, const CertNode *want)
 {
     for (uint32_t i = 0; i < m->ranges.n; i++) {
@@ -384,7 +387,8 @@ static bool meet(Match *m, CertNode *want)
     return true;
 }
 
-/* Whether the terms of `have` are those of `want`. */
+/* Whether the terms of `have` are those of `want`, each exactly once. At most `lacks` of them may
+ * lack the initial value of their loop. */
 static bool match(Match *m, CertNode *have, CertNode *want, uint32_t lacks)
 {
     collect(m, have);

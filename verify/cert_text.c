@@ -11,6 +11,7 @@
 
 /* ---- fields ---- */
 
+/* How the value of an attribute is read, and the type of the member that stores it. */
 typedef enum How {
     NAME,
     INTEGER,
@@ -26,8 +27,9 @@ typedef enum How {
     MEANS
 } How;
 
-/* An attribute key=value or key(...): the member that stores it, or none (PASSED). meaning: its
- * text matters to the result of the op. */
+/* An attribute key=value or key(...), the offset of the member that stores it, or PASSED if none
+ * does. meaning: the attribute's text changes the op's result, so it becomes part of
+ * CertOp.attributes. */
 typedef struct Field {
     const char *key;
     How how;
@@ -38,7 +40,8 @@ typedef struct Field {
 
 static const Field *field_of(CertReader *r, void *to, const Field *field);
 
-/* Skips to `end`, or to a semicolon, which is not taken. */
+/* Reads names, with optional commas, up to `end`, which is taken, or a semicolon, which is not.
+ * Appends them to ret_names. */
 static void names(CertReader *r, const char *end, const char **ret_names, uint32_t *ret_n,
                   uint32_t most)
 {
@@ -114,7 +117,8 @@ static void ranges_of(CertReader *r, CertOp *op)
     }
 }
 
-/* Reads `12` (of the first result; others follow) or `(12 0 9)` (of each result). */
+/* Reads the recorded numbers of an op's results: `12` is that of the first result, others follow
+ * it; `(12 0 9)` has one for each result. */
 static void means_of(CertReader *r, CertOp *op)
 {
     const bool list = dt_certword_take(r, "(");
@@ -152,8 +156,8 @@ static void value_into(CertReader *r, How how, void *to)
     }
 }
 
-/* Reads one field into the struct, or skips a field that the table lacks; returns its row, or the
- * last row. */
+/* Reads the field at the current position into the struct, or skips it if the table lacks it.
+ * Returns its row of the table, or the last row, which is no field. */
 static const Field *field_of(CertReader *r, void *to, const Field *field)
 {
     const char *begin = r->at;

@@ -31,7 +31,7 @@ static void skip(CertReader *r)
         r->at++;
 }
 
-/* Moves past `piece` if it comes next (after blanks). */
+/* Moves past `piece` and returns true if it comes next (after blanks); otherwise stays. */
 bool dt_certword_take(CertReader *r, const char *piece)
 {
     size_t n = 0;
@@ -66,7 +66,8 @@ bool dt_certword_is_part(char c)
            c == '@' || c == '#' || c == '$' || c == '.';
 }
 
-/* The position after a quoted text that begins at c, or NULL. */
+/* Returns the position after the quoted text that begins at c; NULL: it does not end on this
+ * line. */
 static const char *behind_quote(const char *c)
 {
     for (c++; *c && *c != '"' && *c != '\n'; c++)
@@ -75,8 +76,8 @@ static const char *behind_quote(const char *c)
     return *c == '"' ? c + 1 : NULL;
 }
 
-/* A name, bare or quoted (escapes are kept as they are written: equal names are written alike).
- * part: the name ends at a dot. */
+/* Reads a name, bare or quoted, and returns it interned. Escapes stay as written, since equal names
+ * are written alike. part: the name ends at a dot. */
 static const char *name_or_part(CertReader *r, bool part)
 {
     skip(r);
@@ -154,8 +155,8 @@ void dt_certword_pass_over(CertReader *r)
     }
 }
 
-/* The cache entry for this text of a type, a kind or a function; the text must live as long as
- * r. */
+/* Returns the cache entry for this text of a type, a kind or a function, empty at first. The text
+ * must live as long as r. */
 const void **dt_certword_known(CertReader *r, const char *text, size_t len)
 {
     uint64_t hash = dt_hash_bytes(text, len, 0);
@@ -210,7 +211,8 @@ uint16_t dt_certword_mesh_set(CertReader *r)
     return bits;
 }
 
-/* Checks a mesh axis of a split: it occurs once, divides the axis, and is not pending as well. */
+/* Reads the next axis of a type, and checks its splits: a mesh axis occurs once, divides the axis,
+ * and has no pending reduction. */
 static void axis_of(CertReader *r, CertType *type)
 {
     CertAxis *axis = &type->axes[type->rank++];

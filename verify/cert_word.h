@@ -6,7 +6,8 @@
 
 #include "verify/internal.h"
 
-typedef struct CertKnown { /* a text, and the object that was made from it */
+/* A text, and the object that was made from it, so that an equal text gives the same object. */
+typedef struct CertKnown {
     const char *text;
     size_t len;
     uint64_t hash;
@@ -21,14 +22,15 @@ typedef struct CertReader {
     CertProgram *program;
     DtText *problem;
     bool failed;
-    const char *sum; /* the word, for example "sum" */
+    const char *sum; /* the interned word "sum" */
     CertKnown *known[CERT_TEXTS];
     DtText scratch;
 } CertReader;
 
-/* Records the problem, if it is the first one; returns false. */
+/* Records that `what` was expected here, if it is the first problem; returns false. */
 bool dt_certword_fail(CertReader *r, const char *what);
-/* take: consumes `piece` if it comes next (after blanks). expect: it must come next. */
+/* take: whether `piece` comes next (after blanks); then moves past it. expect: reports a problem if
+ * it does not. */
 bool dt_certword_take(CertReader *r, const char *piece);
 bool dt_certword_expect(CertReader *r, const char *piece);
 bool dt_certword_at_end(CertReader *r);
@@ -48,8 +50,8 @@ const CertType *dt_certword_type_of(CertReader *r);
  * themselves, with or without blanks before them. */
 bool dt_certword_scan(CertReader *r, const char *pattern, ...);
 
-/* Where the object made from this text (a type, a kind, a function) is cached; the text must
- * live as long as r. */
+/* Returns where the object made from this text (a type, a kind, a function) is cached, NULL at
+ * first. The text must live as long as r. */
 const void **dt_certword_known(CertReader *r, const char *text, size_t len);
 
 #endif

@@ -19,24 +19,28 @@
 #include "verify/cert.h"
 #include "verify/plan.h"
 
-/* Reads the texts of the logical section; false if there are none, or if the kernels are not those
- * that the section has a digest of. */
+/* Reads the texts of the logical section. False with a problem: there is no such section, or the
+ * plan's kernels have another digest than it records. */
 bool dt_certfile_open(DtArena *arena, const DtPlan *plan, DtLogicalTexts *ret_texts,
                       DtText *ret_problem);
 
-/* Compares records with the facts of the program, and the number of parameters. */
+/* Compares the plan's records of data, training and stores, and its number of parameters, with the
+ * facts in the texts. False with a problem. */
 bool dt_certfile_facts(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                        DtText *ret_problem);
 
-/* Whether the final program means the serial one. */
+/* Whether the final program computes what the serial one does; otherwise ret_problem says why
+ * not. */
 bool dt_certfile_programs(DtArena *arena, const DtLogicalTexts *texts, DtCertCounts *ret_counts,
                           DtText *ret_problem);
 
-/* Proves the plan if its final program means the serial one: the instructions, and the records. */
+/* Proves that the instructions do what the final program says, and that the records are the
+ * program's; otherwise ret_problem says why not. It says nothing of the serial program. */
 bool dt_certfile_plan(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                       DtText *ret_problem);
 
-/* Proves everything: the final program of these texts, and the plan. */
+/* Proves all of it: that the final program of these texts computes the serial one, and the plan the
+ * final one. */
 bool dt_certfile_prove(DtArena *arena, const DtPlan *plan, const DtLogicalTexts *texts,
                        DtCertCounts *ret_counts, DtText *ret_problem);
 

@@ -23,7 +23,8 @@ static const uint64_t FIRST_CLOCK = UINT64_C(1) << 40, MOST_INSTS = 10 * 1000 * 
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* Checks that memory written by the runtime overlaps nothing else. */
+/* Marks memory that the runtime writes as an input of this name, and checks that it overlaps
+ * nothing that is marked already. */
 static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     const PlanList *near = dt_certplan_near(walk, place);
@@ -35,7 +36,8 @@ static bool hold_apart(PlanWalk *walk, const char *name, const PlanPlace *place)
     return true;
 }
 
-/* Marks memory as the scalars of the step, and as named results that the runtime may read later. */
+/* Marks as inputs the scalars of the step, and the memory of named scalars of other runs, which the
+ * runtime may read later. Neither may change (walk->found). */
 static bool hold_scalars(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -57,8 +59,8 @@ static bool hold_scalars(PlanWalk *walk)
     return true;
 }
 
-/* Marks the inputs of training's readers as filled: the runtime has written the samples for a
- * prediction there. */
+/* For a prediction: marks the inputs of training's readers as filled, since the runtime has written
+ * the samples there. */
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
@@ -77,7 +79,8 @@ static bool hold_inputs(PlanWalk *walk)
     return true;
 }
 
-/* Checks that stores that are no results, and scalars, keep their contents. */
+/* Checks that the stores that are no results of this entry, the scalars of the step, and results of
+ * other entries keep their contents. */
 static bool keeps_stores(PlanWalk *walk)
 {
     for (const PlanRegion *region = walk->found; region; region = region->next)
@@ -130,8 +133,8 @@ static bool begin_entry(PlanWalk *walk, uint32_t number)
     return hold_scalars(walk) && (dt_certplan_at(walk).run != DT_PLAN_PREDICT || hold_inputs(walk));
 }
 
-/* Whether the result has the same place on all stages of a class, on which stores have the same
- * places. */
+/* Whether all stages of a class have the result at the same place: stores and scalar results do
+ * (their stores have equal places); results whose place a note gives may not. */
 static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertResult *result)
 {
     const DtPlan *plan = walk->plan;
@@ -146,8 +149,8 @@ static bool lies_alike(const PlanWalk *walk, const CertEntry *entry, const CertR
     return false;
 }
 
-/* Whether the same entry was proved for an earlier stage of the class, on which stores have the
- * same places. */
+/* Whether the same entry was proved already for an earlier stage of its class, with stores at the
+ * same places. Records that this entry was walked. */
 static bool is_proved(PlanWalk *walk, uint32_t number)
 {
     const DtPlan *plan = walk->plan;
@@ -194,8 +197,8 @@ static bool run_entry(PlanWalk *walk, uint32_t number)
     return dt_certplan_leave(walk) && keeps_stores(walk);
 }
 
-/* Proves an entry; a piece that gathers ahead may begin with any slot of the ring, so it is proved
- * for each. */
+/* Proves an entry. A piece that prefetches gathers into a ring buffer may begin with any of its
+ * slots, so it is proved for each. */
 static bool prove_entry(PlanWalk *walk, uint32_t number)
 {
     const DtPlanEntry *entry = &walk->plan->entries[number];
@@ -232,8 +235,8 @@ static bool has_mesh(PlanWalk *walk)
     return good || dt_certplan_fail(walk, "the plan's mesh is not the program's");
 }
 
-/* Refuses plans with more arenas than are followed, and pipelines with several losses
- * (plan_run.c). */
+/* Refuses plans that the walk cannot follow: with more arenas than it knows, or with a pipeline and
+ * several losses (plan_run.c). */
 static bool is_followed(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;

@@ -51,8 +51,8 @@ static bool has(const CertType *type, const char *axis)
 
 /* ---- axes ---- */
 
-/* The only axis that a has and b lacks; its extent and stride. NULL: there is none, or there are
- * several. */
+/* Returns the only axis that x has and y lacks, if its extent and stride are these; NULL if they
+ * are not, or there are several. */
 static const char *own_axis(const PlanPlace *x, const PlanPlace *y, int64_t extent, int64_t stride)
 {
     const char *found = NULL;
@@ -92,8 +92,8 @@ static bool of_keys(uint32_t part)
 
 static bool of_rows(uint32_t part) { return part == DT_SDPA_MAX || part == DT_SDPA_SUM; }
 
-/* The axes that q shares with others: first those that keys have too; each list in the order of the
- * products' result. */
+/* Lists in ret_axis the axes that Q shares with other operands, first those that keys have too,
+ * each list in the order of the scores' axes. Returns how many there are. */
 static uint32_t shared_axes(const Attends *a, const CertType *scores,
                             const char *ret_axis[CERT_RANK])
 {
@@ -109,8 +109,9 @@ static uint32_t shared_axes(const Attends *a, const CertType *scores,
     return n;
 }
 
-/* Whether a step along an axis moves by `step` heads, or by whole batches. behind: the number of
- * elements of the axes after it. */
+/* Whether `step` is the distance, in elements of this part, that the record gives to a step along
+ * an axis of this extent: a number of heads, or of whole batches. behind: the number of elements of
+ * the axes after it. */
 static bool is_step(const DtPlanSdpa *s, uint32_t part, int64_t extent, int64_t behind,
                     int64_t step)
 {
@@ -200,7 +201,8 @@ static bool are_masks(Attends *a)
 
 /* ---- numbers of a row ---- */
 
-/* Whether the op leaves numbers as they are: it casts between floats, or only stops gradients. */
+/* Whether the op's result has the same numbers as its operand: a cast between floats, a stop of
+ * gradients, an expansion, or a reordering of axes. */
 static bool is_same(const PlanFrame *frame, const CertOp *op)
 {
     if (is(op, "cast"))
@@ -210,7 +212,8 @@ static bool is_same(const PlanFrame *frame, const CertOp *op)
            (is(op, "stop") || is(op, "expand") || is(op, "relabel"));
 }
 
-/* The op that makes a value, in the function or in its caller, and its frame; NULL: not known. */
+/* Returns the op that makes a value, in the function or in its caller, and sets *frame to the frame
+ * with it; NULL: not known. */
 static const CertOp *maker_of(const PlanFrame **frame, uint32_t value)
 {
     const CertOp *op = (*frame)->maker[value];
@@ -231,7 +234,8 @@ static bool is_literal(const PlanFrame *frame, uint32_t value, double *ret_numbe
     return op && is(op, "const");
 }
 
-/* Whether the value is computed from constants alone, in the function or in its caller. */
+/* Returns the number of a value that is computed from constants alone, in the function or in its
+ * caller; unknown if it is not. */
 static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t value, uint32_t depth)
 {
     const CertOp *op = maker_of(&frame, value);
@@ -248,7 +252,8 @@ static DtResidue constant(const Attends *a, const PlanFrame *frame, uint32_t val
                              op->n_in > 1 ? constant(a, frame, op->in[1], depth - 1) : x);
 }
 
-/* The value at the beginning of a chain of casts, and the op that makes it. */
+/* Follows a chain of casts between floats back to its beginning: sets *value to the value there and
+ * returns the op that makes it. */
 static const CertOp *uncast(const PlanFrame *frame, uint32_t *value)
 {
     const CertOp *op = frame->maker[*value];
@@ -300,7 +305,8 @@ static Numbers numbers_of(const Attends *a, uint32_t value)
                                 : constant(a, a->walk->frame, value, MOST_DEPTH)};
 }
 
-/* The larger of a row's maximum, or sum, and a bound that is no larger. */
+/* Returns the number of max(x, c) for a row's maximum or sum x if the constant c is so small that
+ * it changes nothing; otherwise unknown. */
 static DtResidue bounded(const Attends *a, const CertOp *op)
 {
     double bounds[2];
@@ -362,7 +368,8 @@ static bool is_product(const CertOp *op, uint32_t x, uint32_t y, const char *axi
            ((op->in[0] == x && op->in[1] == y) || (op->in[0] == y && op->in[1] == x));
 }
 
-/* Products of queries and keys are random numbers; products that are results have no number. */
+/* Computes the numbers of the result of op number `at`. A product of queries and keys is random; a
+ * product that is a result of the instruction has none. */
 static void number(Attends *a, uint32_t at)
 {
     const CertOp *op = a->p->ops[at];
@@ -397,7 +404,7 @@ static DtResidue times(const Attends *a, DtResidue x, DtResidue y)
     return dt_residue_mul(a->r, x, y);
 }
 
-/* The number exp(scale z - the row's maximum), or 0 for a hidden key. */
+/* Returns exp(scale z - the row's maximum) for key j; 0 if the query does not see the key. */
 static DtResidue power(const Attends *a, uint32_t j)
 {
     const DtResidue less = dt_residue_neg(a->r, a->row[DT_SDPA_MAX]);
@@ -469,7 +476,8 @@ static bool is_over(const Attends *a, const CertOp *op, const char *axis)
     return has_axis && n == n_shared;
 }
 
-/* Whether a result is the product of values that have these numbers with that operand. */
+/* Whether a result of the record is the product of this operand with the value that has the numbers
+ * `want`, summed over this axis. */
 static bool is_result(const Attends *a, uint32_t part, const DtResidue *want, uint32_t operand,
                       const char *axis)
 {
@@ -505,8 +513,8 @@ static const CertType *scores_of(const Attends *a)
     return NULL;
 }
 
-/* Checks that results do not combine rows, since a block of attention has some rows only; and that
- * there are fewer sums than keys. */
+/* Checks that residues may decide the comparison: no result combines rows, since a block of
+ * attention has only some rows, and there are fewer sums over keys than keys. */
 static bool is_looked_at(const Attends *a)
 {
     uint32_t sums = 0;
@@ -530,8 +538,8 @@ static bool is_softmax(Attends *a, DtResidue scale)
     return good;
 }
 
-/* Tries the scale: the record's number; or, if that is 1 / c rounded to a double for a constant c
- * of the ops, the exact 1 / c. */
+/* Whether the ops are softmax with some reading of the scale: the record's number or, if that is 1
+ * / c rounded to a double for a constant c of the ops, the exact 1 / c. */
 static bool is_some_softmax(Attends *a)
 {
     bool good = is_softmax(a, dt_residue_number(a->r, a->of->scale));

@@ -9,10 +9,11 @@
 #include <string.h>
 
 typedef struct Blocks {
-    /* strides of a block: 1: in the memory that is read, 2: in the memory that is written */
+    /* along each axis, the stride of a block in the memory that is read ([1]) and written ([2]) */
     PlanIndex at[CERT_RANK];
     uint32_t n;
-    int64_t to[CERT_MESH], from[CERT_MESH]; /* strides by coordinate */
+    /* by mesh axis: by how much the coordinate moves the block there */
+    int64_t to[CERT_MESH], from[CERT_MESH];
 } Blocks;
 
 static PlanIndex block(int64_t extent, int64_t to, int64_t from)
@@ -38,7 +39,8 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, co
                             stages ? stages : "all");
 }
 
-/* Adds how the splits that `longer` has and `shorter` lacks move a block. */
+/* Adds to coords, by mesh axis, how far a step of its coordinate moves a block. It does so for the
+ * splits that `longer` has after the first n_shorter ones. */
 static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter,
                       int64_t stride, int64_t *coords)
 {
@@ -115,7 +117,8 @@ static bool exchanges(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, 
     return good || dt_certplan_fail(walk, "`%s` exchanges other blocks", op->kind);
 }
 
-/* Whether both places have the same layout, without gaps. */
+/* Checks that the instruction moves the whole tensor: both places have the same layout, without
+ * gaps, and the instruction its number of elements and dtype. */
 static bool moves_all(PlanWalk *walk, const CertOp *op, const DtPlanInst *inst, const PlanPlace *to,
                       const PlanPlace *from)
 {
@@ -235,8 +238,8 @@ bool dt_certplan_is_still(PlanWalk *walk, const PlanPlace *written)
     return true;
 }
 
-/* A sum over ranks that a piece starts in its last micro-batch may stay in flight, since no other
- * op uses its memory (plan_pipe.c). */
+/* Hands sums over ranks that a piece has started and not waited for to plan_pipe.c, which checks
+ * them after all pieces: no other op uses their memory. Removes them from walk->started. */
 static void leave_sums(PlanWalk *walk)
 {
     uint32_t n = 0;

@@ -29,8 +29,8 @@ static void read_slot(PlanWalk *walk, PlanPlace *ret_place)
     ret_place->reg[reg] = step;
 }
 
-/* The number of the piece with this position (from 0) among the pieces of the stage, or of each
- * stage of the class. */
+/* Returns piece number `number` (from 0) of this stage, among the pieces of the run and part that
+ * `like` names; NULL: there is none. */
 static const CertEntry *find_piece(const PlanWalk *walk, const DtPlanName *like, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -56,8 +56,8 @@ const CertEntry *dt_certplan_piece(PlanWalk *walk, uint64_t number, uint32_t pha
     return find_piece(walk, &name, number);
 }
 
-/* The entry of the program that a plan entry is named after. Several entries of the plan may be one
- * piece: "grad.f0", "grad.f0.1". */
+/* Returns the entry of the program that the current entry of the plan is named after; NULL after a
+ * problem. Several entries of the plan may be the same piece: "grad.f0", "grad.f0.1". */
 const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
 {
     const CertProgram *program = walk->program;
@@ -84,7 +84,8 @@ static bool take_store(PlanWalk *walk, int store, PlanPlace *place)
     return true;
 }
 
-/* Marks the contents of slots when a piece of a pipeline begins. */
+/* Reads the place of a slot from the note, marks its contents as those of the store, and records
+ * that the piece reads it. False after a problem. */
 static bool hold_param(PlanWalk *walk, const CertOp *op)
 {
     PlanPlace place;
@@ -133,7 +134,8 @@ static bool take_result(PlanWalk *walk, PlanFrame *frame, uint32_t i)
     return true;
 }
 
-/* The frame of the entry for the present micro-batch; for a piece, that of any micro-batch. */
+/* Begins the frame of the entry for the present micro-batch (for a piece: for any micro-batch);
+ * NULL after a problem. */
 static PlanFrame *enter(PlanWalk *walk, const CertEntry *entry)
 {
     const int64_t micro = walk->count[0] ? 0 : walk->reg[0];
@@ -191,7 +193,8 @@ bool dt_certplan_has_input(const PlanWalk *walk, const char *name, const PlanPla
     return false;
 }
 
-/* The rows of a batch that a rank reads, from the splits of the first axis. */
+/* Checks that the instruction reads the rows of a batch that belong to this rank, by the splits of
+ * the first axis. */
 static bool reads_rows(PlanWalk *walk, const DtPlanArg *args, const CertType *type)
 {
     PlanPlace first, rows, want = {.bytes = 0}, number = {.bytes = 0};

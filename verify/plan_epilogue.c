@@ -25,11 +25,11 @@ typedef struct Joined {
     PlanWalk *walk;
     const DtPlanGemm *gemm;
     const CertOp *dot, *const *ops;
-    uint32_t n_ops, vector, matrix; /* numbers of the values */
-    bool has_vector, has_matrix;    /* by op: its number */
+    uint32_t n_ops, vector, matrix; /* numbers of the values of the vector and the matrix */
+    bool has_vector, has_matrix;    /* whether the epilogue has them */
     DtResidues *r;
     int sign;                                    /* the sign of x + v in this case */
-    DtResidue x, v, m, sum;                      /* the number of x + v */
+    DtResidue x, v, m, sum; /* the residues of the table in this draw; sum: x + v */
     DtResidue number[PLAN_PRODUCT_OPS];          /* by op: the value's residue */
 } Joined;
 
@@ -37,8 +37,9 @@ typedef struct Joined {
 
 static const double root = 0.79788456080286535588, cubic = 0.044715; /* root: sqrt(2 / pi) */
 
-/* Programs contain sqrt(2 / pi) rounded: to a double, perhaps computed by a division or two, or to
- * the usual ten digits. As f32 all of these are the same number. */
+/* Returns the residue of a constant of the program. Programs contain sqrt(2 / pi) rounded: to a
+ * double, perhaps after a division or two, or to ten digits. As f32 all of these are the same
+ * number, so they count as equal. */
 static DtResidue constant(const Joined *j, double x)
 {
     return dt_residue_number(j->r, fabs(x - root) <= 0x1p-50 || x == 0.7978845608 ? root : x);
@@ -54,7 +55,7 @@ static DtResidue times(const Joined *j, DtResidue x, DtResidue y)
 }
 static DtResidue by(const Joined *j, double c, DtResidue x) { return times(j, constant(j, c), x); }
 
-/* The number tanh(root (x + cubic x^3)). */
+/* Returns tanh(root (x + cubic x^3)), as in the approximation of gelu. */
 static DtResidue curve(const Joined *j, DtResidue x)
 {
     const DtResidue inner = by(j, root, plus(j, x, by(j, cubic, times(j, x, times(j, x, x)))));
@@ -66,7 +67,7 @@ static DtResidue gelu(const Joined *j, DtResidue x)
     return by(j, 0.5, times(j, x, plus(j, constant(j, 1), curve(j, x))));
 }
 
-/* The derivative of that: tanh t has the derivative 1 - t^2 with respect to its operand. */
+/* Returns the derivative of gelu at x. tanh t has the derivative 1 - t^2 with respect to t. */
 static DtResidue gelu_slope(const Joined *j, DtResidue x)
 {
     const DtResidue one = constant(j, 1), t = curve(j, x),
@@ -104,8 +105,8 @@ static bool is_zero(const Joined *j, uint32_t value)
     return op && strcmp(op->kind, "const") == 0 && op->number == 0;
 }
 
-/* Whether the first operand is less, or not more; or the larger one. One operand is zero, the other
- * is x + v. */
+/* For two operands of which one is zero and the other x + v: returns whether the first one is less
+ * (lt), or not more (le); for max, the larger one. Otherwise unknown. */
 static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidue b)
 {
     const bool zero = is_zero(j, op->in[0]);
@@ -118,7 +119,8 @@ static DtResidue decide(const Joined *j, const CertOp *op, DtResidue a, DtResidu
                : dt_residue_whole(strcmp(op->kind, "lt") == 0 ? more > 0 : more >= 0);
 }
 
-/* A cast of a float leaves its number; a cast of a boolean gives 1 or 0. */
+/* Returns the number of a cast: a float keeps its number, a boolean becomes 1 or 0; otherwise
+ * unknown. */
 static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
 {
     const char *from = dt_certplan_type(j->walk->frame, op->in[0])->dtype,
@@ -130,7 +132,7 @@ static DtResidue cast(const Joined *j, const CertOp *op, DtResidue x)
                                        : dt_plannumber_unknown;
 }
 
-/* Whether few ops compute the value from constants alone. */
+/* Whether the value is computed from constants alone, by maps at most `depth` deep. */
 static bool is_constant(const Joined *j, const CertOp *op, uint32_t depth)
 {
     if (strcmp(op->kind, "const") == 0)
@@ -189,7 +191,8 @@ static void draw(Joined *j, uint64_t seed)
             j->number[i] = compute(j, j->ops[i]);
 }
 
-/* Whether the ops compute `result` and, if it is one of their results, `kept`. */
+/* Whether the ops compute what the epilogue's table says for `result` and for `kept` (-1: not one
+ * of the results), in all draws and for each sign of x + v. */
 static bool computes(Joined *j, uint32_t result, int64_t kept)
 {
     for (uint32_t d = 0; d < 3 * DRAWS; d++) {

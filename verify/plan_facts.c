@@ -26,7 +26,7 @@ const CertType *dt_certplan_input(const PlanWalk *walk, const char *name)
 
 /* ---- stores ---- */
 
-/* The text of an initial value: "normal(0.02, 0)", as IR text has it. */
+/* Whether the record's initial value is `want`, text as in IR: "normal(0.02, 0)". */
 static bool has_init(const DtPlanStore *record, const char *want)
 {
     static const char *const kinds[DT_PLAN_INITS] = {"const", "normal", "uniform"};
@@ -108,7 +108,8 @@ static bool refuse(Facts *f, const char *tag, const char *what)
 
 static bool is_tag(const char *at, const char *tag) { return strncmp(at, tag, 4) == 0; }
 
-/* Checks that the present reader and input have no more inputs and axes than the text says. */
+/* Checks that the present reader and input have as many inputs and axes as lines of the text were
+ * met for them. inputs: also checks the number of inputs. */
 static bool is_whole(Facts *f, bool inputs)
 {
     const DtPlanReader *reader = f->readers ? &f->plan->readers[f->readers - 1] : NULL;
@@ -120,7 +121,8 @@ static bool is_whole(Facts *f, bool inputs)
            refuse(f, "READ", " has other inputs than the program's");
 }
 
-/* The record that the present line is about; NULL: there is none. */
+/* Counts the present line as another record of its kind and returns that record of the plan; NULL:
+ * the plan has no such record. */
 static const void *record_of(Facts *f)
 {
     const DtPlan *plan = f->plan;
@@ -152,7 +154,7 @@ static const void *record_of(Facts *f)
     return NULL;
 }
 
-/* The position after a value, which ends at a blank outside of quotes. */
+/* Returns the position after a value, which ends at a blank outside of quotes. */
 static const char *behind_value(const char *at)
 {
     bool quoted = *at == '"';
@@ -192,7 +194,7 @@ static bool fact(Facts *f)
     return *f->at == '\n' || refuse(f, tag, " is not compared: the facts are damaged");
 }
 
-/* The number of elements of all parameters. */
+/* Checks the number of elements of all parameters in the plan's META record against the program. */
 static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText *problem)
 {
     int64_t all = 0;
@@ -211,8 +213,8 @@ static bool has_parameters(const DtPlan *plan, const CertProgram *serial, DtText
     return all == plan->meta->parameters;
 }
 
-/* Stores that stages share are compared with the whole store of the serial program: their records
- * give the extents of whole loops. */
+/* Checks the records of stores that stages share against the whole store of the serial program:
+ * they give the extents of whole loops. */
 static bool has_loops(DtArena *arena, const DtPlan *plan, const CertProgram *serial,
                       DtText *problem)
 {

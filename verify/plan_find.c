@@ -9,7 +9,8 @@ enum { FEW = 16, MOST_NESTED = 4096 }; /* the most places of a value; the depth 
 
 /* ---- views ---- */
 
-/* The place of a tensor with the axes of its type in order, and these strides. */
+/* Reorders the place's axes into the order of the type, and keeps their strides. False: an axis is
+ * missing. */
 static bool order_as(const PlanWalk *walk, const CertType *type, PlanPlace *place)
 {
     PlanPlace old = *place;
@@ -46,8 +47,9 @@ static bool drop_axis(PlanPlace *place, int d)
     return true;
 }
 
-/* Splits an axis: digits of a row-major number over `from` become digits over `to`, if steps of
- * that number have one stride. */
+/* Changes the place of an operand into that of a relabel's result: the digits of a row-major number
+ * over the `from` axes become digits over the `to` axes. False: steps of that number have no single
+ * stride. */
 static bool relabel(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *type = op->types[0];
@@ -93,7 +95,8 @@ static bool slice(const PlanWalk *walk, const CertOp *op, const CertType *x, Pla
     return order_as(walk, op->types[0], place);
 }
 
-/* Moves the place to the part of a rank (and micro-batch), along each axis that the op splits. */
+/* Moves the place to the part that belongs to a rank (and micro-batch), along each axis that the
+ * op's result splits further. */
 static bool shard(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place)
 {
     const CertType *y = op->types[0];
@@ -132,8 +135,8 @@ static bool expand(const PlanWalk *walk, const CertOp *op, const CertType *x, Pl
     return order_as(walk, type, place);
 }
 
-/* The place of a tensor in a bucket, from an element on; the first kept axes are those of the
- * bucket. */
+/* Changes the place of a bucket into that of a tensor in it that begins at element `offset`. The
+ * first `kept` axes are those of the bucket. */
 static void part_of(const PlanWalk *walk, const CertType *type, uint32_t kept, int64_t offset,
                     PlanPlace *place)
 {
@@ -163,7 +166,8 @@ static bool stop(const PlanWalk *walk, const CertOp *op, const CertType *x, Plan
  * result is no view. */
 typedef bool View(const PlanWalk *walk, const CertOp *op, const CertType *x, PlanPlace *place);
 
-/* ret_moves: the view may begin elsewhere than the operand. */
+/* Returns the function that follows a view op from its operand's place to its result's; NULL: the
+ * op is no view. ret_moves: the result may begin at another address than the operand. */
 static View *view_of(const CertOp *op, bool *ret_moves)
 {
     static const struct {
@@ -186,8 +190,8 @@ bool dt_certplan_is_view(const CertOp *op)
     return view_of(op, &moves) != NULL;
 }
 
-/* Whether a bucket is zero after its members: zeros were written there, or it is a store, whose
- * padding is zero. */
+/* Whether the bucket's memory is zero after its first `used` elements: zeros were written there, or
+ * it is a store, whose padding is zero. */
 static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
 {
     PlanPlace rest = *bucket;
@@ -203,7 +207,7 @@ static bool has_rest(PlanWalk *walk, const PlanPlace *bucket, int64_t used)
     return dt_certplan_is_zero(walk, &rest, walk->depth, false);
 }
 
-/* Adds an empty place. */
+/* Appends an empty place to the list and returns it. */
 static PlanFound *another(PlanWalk *walk, PlanFinds *found)
 {
     if (found->n == found->cap) {
@@ -215,7 +219,8 @@ static PlanFound *another(PlanWalk *walk, PlanFinds *found)
     return &found->at[found->n++];
 }
 
-/* A bucket whose members are all at their places in one piece of memory is there. */
+/* Appends the places of a bucket whose members were written one by one, each at its place in the
+ * same memory. */
 static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, const PlanPlace *at,
                       PlanFinds *found)
 {
@@ -249,8 +254,8 @@ static void find_pack(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     }
 }
 
-/* Whether part k of a concat is at its place in the result. known: a place of the part that was
- * found before, or NULL. */
+/* Whether part k of a concat is at its place `want` in the result. known: a place of that part that
+ * was found before, which is then the only one that counts; NULL: searches. */
 static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t k,
                      const PlanFound *known, const PlanPlace *want)
 {
@@ -267,7 +272,8 @@ static bool has_part(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, u
     return false;
 }
 
-/* The place with its axes in the order of `order`, which has the same axes; extents are kept. */
+/* Returns the place with its axes in the order of those of `order`; the place itself if the two
+ * have different axes. */
 static PlanPlace in_order(const PlanPlace *place, const PlanPlace *order)
 {
     PlanPlace turned = *place;
@@ -307,8 +313,8 @@ static bool has_parts(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
     return before == whole->extent[axis];
 }
 
-/* Finds a concat whose parts are all in place. If the first part has one element along the axis,
- * the second part shows the stride. */
+/* Appends the places of a concat whose parts were written one by one, next to each other. If the
+ * first part has one element along the axis, the place of the second part shows the stride. */
 static void find_concat(PlanWalk *walk, const PlanFrame *frame, const CertOp *op,
                         const PlanPlace *at, PlanFinds *found)
 {
@@ -378,8 +384,8 @@ static void slice_of(const CertLoop *loop, int64_t number, uint32_t from, PlanFi
     found->n = n;
 }
 
-/* The value that an input of a body or a called function stands for: an outer one or, for a carried
- * value, that of the iteration before. */
+/* Appends the places of an input of a body or a called function: those of the operand in the outer
+ * function or, for a carried value, of the iteration before. */
 static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                        PlanFinds *found)
 {
@@ -403,8 +409,8 @@ static void find_input(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
         slice_of(loop, frame->number, from, found);
 }
 
-/* The result of a call or loop is that of its function, or of the last iteration. Stacked results
- * are not found here: they are assembled when the loop ends. */
+/* Appends the places of a result of a call or loop: those of the result of its function, or of the
+ * last iteration. Stacked results are not found here: they are recorded when the loop ends. */
 static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, uint32_t number,
                       const PlanPlace *at, PlanFinds *found)
 {
@@ -417,9 +423,9 @@ static void find_made(PlanWalk *walk, const PlanFrame *frame, const CertOp *op, 
         find_all(walk, inner, inner->func->results.at[number], at, found);
 }
 
-/* The result of a reduce_scatter of accumulated terms: once the terms are summed over ranks, it is
- * at its part of their memory. Only a result with memory for all terms has such a place
- * (dt_certplan_place_result). */
+/* Appends the places of the result of a reduce_scatter of accumulated terms: once the terms are
+ * summed over ranks, it is at its part of their memory. Only a result with memory for all terms has
+ * such a place (dt_certplan_place_result). */
 static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                        PlanFinds *found)
 {
@@ -431,8 +437,8 @@ static void find_terms(PlanWalk *walk, const PlanFrame *frame, uint32_t value, c
     found->n = n;
 }
 
-/* Places of a value that no instruction wrote as this value: in a store, in the outer function, or
- * as a view of another value. */
+/* Appends places of a value that no instruction wrote as this value: in a store, in the outer
+ * function, or as a view of another value. */
 static void find_behind(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                         PlanFinds *found)
 {
@@ -471,8 +477,8 @@ static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace
                         region->arg};
 }
 
-/* All places of a value. A copy adds a place; the old one stays until another value is written
- * there. If there are many, they are found through the index of memory. */
+/* Appends all places of a value. A copy adds a place; the old one stays until another value is
+ * written there. If there are many, they are found through the index of memory. */
 static void find_all(PlanWalk *walk, const PlanFrame *frame, uint32_t value, const PlanPlace *at,
                      PlanFinds *found)
 {

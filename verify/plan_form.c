@@ -6,7 +6,7 @@
  * else that others do (plan/check_instead.c). */
 #include "verify/plan_internal.h"
 
-/* Reads the note of the first form into the list of its writes, without executing it. */
+/* Reads the note of the first form and appends its writes to the list, without executing it. */
 static bool read_first(PlanWalk *walk, const DtPlanInst *inst, PlanWrites *ret)
 {
     if (dt_certplan_note(walk) != DT_NOTE_DO)
@@ -30,7 +30,7 @@ static bool read_first(PlanWalk *walk, const DtPlanInst *inst, PlanWrites *ret)
     return !walk->problem->len;
 }
 
-/* Whether both places are the same bytes. */
+/* Whether both places have the same address and length. */
 static bool is_same(const PlanPlace *a, const PlanPlace *b)
 {
     return a->arena == b->arena && a->base == b->base && a->bytes == b->bytes &&
@@ -38,8 +38,8 @@ static bool is_same(const PlanPlace *a, const PlanPlace *b)
            memcmp(a->coord, b->coord, sizeof a->coord) == 0;
 }
 
-/* Whether the body leaves the wanted value in an argument of the product. A sum must be written
- * exactly once; otherwise the last write counts. */
+/* Whether the instructions of the second form leave the wanted value in the argument of the
+ * product. A sum must be written exactly once; for other values the last write counts. */
 static bool leaves(const PlanWalk *walk, const PlanWrite *wanted)
 {
     const uint32_t sums = DT_NOTE_ADDS | DT_NOTE_ZEROED;
@@ -55,8 +55,8 @@ static bool leaves(const PlanWalk *walk, const PlanWrite *wanted)
            (last->flags & sums) == (wanted->flags & sums) && (n == 1 || !(last->flags & sums));
 }
 
-/* Checks that every write is to a place that the first form writes, or to memory that only second
- * forms use. */
+/* Whether a write of the second form is to a place that the first form writes, or to memory that
+ * only second forms use. Reports a problem if not. */
 static bool is_inside(const PlanWalk *walk, const PlanWrites *first, const PlanWrite *write)
 {
     bool found = walk->plan->arenas[write->place.arena].kind == DT_ARENA_INSTEAD;

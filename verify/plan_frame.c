@@ -11,7 +11,7 @@
 typedef struct PlanMakers {
     const CertFunc *func;
     const CertOp **maker;
-    uint8_t *made_anew; /* an entry, or the body of a loop */
+    uint8_t *made_anew; /* as PlanFrame.made_anew; shared by all frames of the function */
     struct PlanMakers *next;
 } PlanMakers;
 
@@ -195,8 +195,8 @@ void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text)
 
 bool dt_certplan_is_ahead(const CertOp *op) { return op && op->ahead > 0; }
 
-/* Whether a value is the same in all micro-batches: a parameter as stored, or a gather or part of
- * one. */
+/* Whether a value is the same in all micro-batches: it is a stored parameter, or a gather or part
+ * of one. */
 static bool is_still(const PlanWalk *walk, const PlanFrame *frame, uint32_t value)
 {
     static const char *const views[] = {"relabel", "slice", "stop", "unpack"};
@@ -293,7 +293,8 @@ bool dt_certplan_ahead(PlanWalk *walk)
 
 /* ---- results of earlier iterations ---- */
 
-/* Enters the earlier iteration that a note names, which must have run. */
+/* Makes the earlier iteration that a note names the current frame, until the next instruction is
+ * done. False: it has not run. */
 bool dt_certplan_behind(PlanWalk *walk)
 {
     PlanFrame *now = walk->frame, *then;

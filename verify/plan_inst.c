@@ -59,7 +59,8 @@ void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, con
         walk->added[arg - walk->plan->args] = region->stamp;
 }
 
-/* Updates zeroed memory after a write: the bytes around the written ones are still zeros. */
+/* Adds a hole to zeroed memory, unless it has that hole: the bytes around the written ones are
+ * still zeros. */
 static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
 {
     for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
@@ -80,8 +81,9 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
     return false;
 }
 
-/* Sums are added to zeros that were there before the loop: those stay, and each instruction of the
- * loop checks again. */
+/* Forgets what regions contain that were written before the time `before` and that the write may
+ * overlap; zeroed regions around it get a hole. ahead: the write is inside a loop that is walked
+ * once; then zeros and sums stay, since each instruction that adds checks them again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);
@@ -113,7 +115,8 @@ void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t be
     spoil(walk, written, false, before);
 }
 
-/* Whether the place is a different one in each iteration of the loops between two depths. */
+/* Whether the place is a different one in each iteration of the loops over blocks that are deeper
+ * than `outer` and at most `inner`. */
 static bool has_iterations(const PlanWalk *walk, const PlanPlace *place, uint32_t outer,
                            uint32_t inner)
 {
@@ -185,8 +188,8 @@ static const CertOp *op_of(const Doing *doing, const CertOp *op)
     return NULL;
 }
 
-/* Whether, in a block of attention, the value was computed in this block, and so has the layout of
- * a block. */
+/* Whether the value was computed in the present block of attention, and so has the layout of a
+ * block. */
 static bool is_block(const PlanWalk *walk, uint32_t value)
 {
     return walk->tiles.open && walk->tiles.mark[value] == walk->tiles.block;
@@ -296,8 +299,8 @@ bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, Pl
     return dt_certplan_spans(place) || dt_certplan_fail(walk, "elements of a value coincide");
 }
 
-/* The place to which a note says a result is written: the argument's address, with the axes of the
- * value. */
+/* Sets write->place to where the note says a result is written: the argument's address, with the
+ * axes of the value. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write)
 {
     const DtPlanArg *arg = write->arg;
@@ -331,7 +334,8 @@ static void find_library(PlanWalk *walk, Doing *doing)
         }
 }
 
-/* How a library that runs instead of the kernel may use argument a. */
+/* If a library may compute the attention instead of the kernel: records value and place of argument
+ * a for the part of the record that it is. */
 static void know_part(const Doing *doing, uint32_t a, uint32_t value, const PlanPlace *place)
 {
     for (uint32_t p = 0; doing->attend && p < DT_SDPA_PARTS; p++)
@@ -341,7 +345,7 @@ static void know_part(const Doing *doing, uint32_t a, uint32_t value, const Plan
         }
 }
 
-/* Whether only the library reads this argument. */
+/* Whether only the library, but no op of the kernel, reads this argument. */
 static bool is_spare(const Doing *doing, uint32_t a)
 {
     return doing->attend && doing->attend->of->backward &&
@@ -415,7 +419,8 @@ static bool read_args(PlanWalk *walk, Doing *doing)
     return true;
 }
 
-/* Reads the operand of a collective in place, which it overwrites. */
+/* For an all_reduce in place, which has one argument: records it as read and checks that it holds
+ * the operand. */
 static bool read_in_place(PlanWalk *walk, Doing *doing)
 {
     if (doing->inst->kind != DT_INST_ALL_REDUCE || doing->inst->n_args != 1 || doing->n_ops != 1)
@@ -493,7 +498,8 @@ static bool makes(PlanWalk *walk, const Doing *doing, uint32_t value)
     return dt_certplan_fail(walk, "value %u is written, which the ops do not make", value);
 }
 
-/* Whether the memory holds the value that the write may overwrite. */
+/* Whether an operand that the instruction reads at this place is the value that the write says it
+ * overwrites in place. */
 static bool overwrites(const PlanWalk *walk, const Doing *doing, const PlanWrite *write,
                        const PlanPlace *from)
 {
@@ -722,8 +728,8 @@ static bool zero(PlanWalk *walk, const DtPlanInst *inst)
     return dt_certplan_may_write(walk, &place);
 }
 
-/* Whether the instruction copies a result of an earlier iteration, which no op of that iteration
- * does. */
+/* Whether the instruction copies a result of an earlier iteration (note BEHIND), without an op of
+ * that iteration. */
 static bool copies(const PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind)
 {
     return walk->behind && kind == DT_NOTE_DO &&

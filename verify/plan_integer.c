@@ -30,7 +30,8 @@ static void add_bases(PlanWalk *walk, int64_t *reg, int64_t *coord)
     }
 }
 
-/* The number of elements of a draw before this block of attention. */
+/* Adds to the base and the registers the number of elements of a random draw that come before this
+ * block of attention. False: not inside a block. */
 static bool add_block(PlanWalk *walk, int64_t *ret_base, int64_t *reg)
 {
     const PlanTiles *tiles = &walk->tiles;

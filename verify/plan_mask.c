@@ -103,8 +103,8 @@ static Span of_iota(PlanWalk *walk, const CertOp *op, const Part *part)
     return span(block * length + at.lo, block * length + at.hi);
 }
 
-/* The one of these axes along which a rank has several elements; "" if there is none; NULL if there
- * are several. */
+/* Returns the one of these axes along which a rank has several elements; "" if none is so, NULL if
+ * several are. */
 static const char *only(const PlanWalk *walk, const CertType *type, const char *const *axes,
                         uint32_t n)
 {
@@ -289,7 +289,8 @@ static bool hides_quarter(PlanWalk *walk, uint32_t q, uint32_t k)
     return !known(part.at[0]) || !known(part.at[1]) || hides(walk, part);
 }
 
-/* Whether queries in `part` see none of its keys at point p; the first key is not among these. */
+/* Whether queries in `part` see none of its keys at point p. The caller leaves out the first
+ * key. */
 static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -307,6 +308,8 @@ static bool hides_at(PlanWalk *walk, int64_t p, const Part *part)
 
 /* ---- the effect of hidden scores ---- */
 
+/* What is known of a value wherever the mask hides its score: nothing; it is 0; it is -inf or
+ * nearly so. */
 typedef enum Hidden { ANYTHING, ZERO, LOWEST } Hidden;
 
 static bool is_number(const CertFunc *func, uint32_t value, double number)
@@ -399,7 +402,8 @@ static bool set_point(PlanWalk *walk, int64_t number)
     return number == 0;
 }
 
-/* Whether the whole function gives the same results if hidden keys are left out. */
+/* Whether the whole function gives the same results if blocks leave out the keys that the mask
+ * hides. */
 static bool hides_from_all(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -424,7 +428,7 @@ bool dt_certplan_hides(const PlanWalk *walk, uint32_t value)
     return walk->tiles.mask.zero[value];
 }
 
-/* The result of an earlier check for the same note; NULL: there is none. */
+/* A cached check of a mask, for the note at which its attention begins. */
 typedef struct PlanMaskMemo {
     const uint8_t *note;
     const DtPlanEntry *entry;
@@ -482,8 +486,8 @@ bool dt_certplan_mask(PlanWalk *walk)
 
 /* ---- guards ---- */
 
-/* The value of the guard at the present point; false if it depends on anything that points do not
- * distinguish. */
+/* Computes the guard's integer at the present point. False if it depends on anything that points do
+ * not distinguish. */
 static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_value)
 {
     const PlanMask *mask = &walk->tiles.mask;
@@ -506,7 +510,7 @@ static bool guard_at(const PlanWalk *walk, const DtPlanArg *arg, int64_t *ret_va
     return true;
 }
 
-/* Checks the first instruction of a block: at the points where its guards let it run, the block's
+/* Checks the first instruction of a block at every point where its guards let it run: the block's
  * queries must come next, and the mask must hide all keys that the block leaves out. */
 static bool begin(PlanWalk *walk, const DtPlanArg *guards, uint32_t n)
 {

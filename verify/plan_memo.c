@@ -18,9 +18,9 @@ typedef struct Read {
     int64_t at, rows, width; /* where the block that reads it is */
 } Read;
 
-/* Accesses of an arena whose addresses depend alike on all registers but those of the loops over
- * blocks. lo, hi: range of bytes if registers without a value are 0; above: how much these may
- * add. */
+/* Accesses of an arena whose addresses depend alike on all registers, except those of the loops
+ * over blocks. lo, hi: range of bytes if registers without a value are 0; above: how much these may
+ * add at most. */
 typedef struct Class {
     const DtPlanArg *like;
     int64_t lo, hi, above;
@@ -34,7 +34,7 @@ struct PlanTileMemo {
     DT_VEC(Read) reads;
     DT_VEC(const DtPlanArg *) args; /* the accesses, each place once */
     DT_VEC(const DtPlanArg *) outputs; /* those of them that are outputs, block by block */
-    const DtPlanArg *output[8];     /* the first access to each */
+    const DtPlanArg *output[8];     /* by output: the first access that writes it */
 };
 
 static struct PlanTileMemo *find(const PlanWalk *walk, const uint8_t *note)
@@ -125,8 +125,9 @@ static bool is_of_blocks(const PlanWalk *walk, uint32_t reg)
     return false;
 }
 
-/* Whether two arguments depend in the same way on registers, except those of loops over blocks.
- * known: on registers that have a value; else on those that have none (slots). */
+/* Whether two arguments are in one arena and depend in the same way on registers other than those
+ * of loops over blocks. known: compares the registers that have a value; otherwise those without
+ * one (slots). */
 static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlanArg *b, bool known)
 {
     for (uint32_t r = 0; r < DT_PLAN_ARG_REGS; r++)
@@ -158,8 +159,9 @@ static bool touches(const PlanWalk *walk, const Class *a, const Class *b)
            a->lo < b->hi + (alike ? 0 : b->above) && b->lo < a->hi + (alike ? 0 : a->above);
 }
 
-/* Whether accesses that depend on different registers are apart; the registers of loops over blocks
- * are left open. */
+/* Whether accesses whose addresses depend on different loop registers (of those that have a value)
+ * touch no common byte, where at least one of them writes. Registers of loops over blocks may take
+ * any value of their loop. False also if there are too many classes to compare. */
 static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
 {
     Class classes[MOST_CLASSES];
@@ -186,7 +188,8 @@ static bool lies_apart(const PlanWalk *walk, const struct PlanTileMemo *memo)
     return true;
 }
 
-/* Whether an access has the same position relative to the others as before. */
+/* Ends the record of the first check: adds the accesses of items from .. to, and marks the record
+ * as bad if accesses may overlap in other iterations (lies_apart). */
 void dt_certmemo_end(PlanWalk *walk, uint32_t from, uint32_t to)
 {
     struct PlanTileMemo *memo = walk->memo;
@@ -249,8 +252,8 @@ static bool writes_same(PlanWalk *walk, const struct PlanTileMemo *memo)
     return true;
 }
 
-/* Sets the registers of the loops over blocks to their first values; the first loop is item
- * `at`. */
+/* Gives the registers of the loops over blocks their first values, and enters these loops in
+ * walk->tiles. The first one is item `at`. */
 static void open_loops(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     PlanTiles *tiles = &walk->tiles;

@@ -80,7 +80,7 @@ static void make_cells(PlanWalk *walk, uint32_t arena)
     walk->cells[arena] = cells;
 }
 
-/* Removes regions that are not alive any more. */
+/* Removes dead regions from the list. */
 static void compact(PlanList *list)
 {
     uint32_t n = 0;
@@ -154,7 +154,8 @@ const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place)
     return &walk->near;
 }
 
-/* Keeps the holes that exist in all iterations. */
+/* Widens each hole in zeroed memory to all bytes that it covers for any value of the register, on
+ * which it then no longer depends. */
 void dt_certplan_widen(PlanWalk *walk, uint32_t reg)
 {
     for (uint32_t i = 0; i < walk->holes.n; i++) {

@@ -10,14 +10,16 @@
 
 extern const DtResidue dt_plannumber_unknown;
 
-/* Chooses the residues; NULL after a message: the system gives no random numbers. */
+/* Chooses the residues once per plan (walk->numbers). NULL after a message: the system gives no
+ * random numbers. */
 DtResidues *dt_plannumber_begin(PlanWalk *walk);
-/* Sums, products, quotients, negation, exp, tanh, stop; everything else is unknown. y: the
- * second operand, if there are two. */
+/* Returns what an op of this kind makes of x and, if it has two operands, y: for sums, products,
+ * quotients, negation, exp, tanh and stop. Everything else is unknown. */
 DtResidue dt_plannumber_map(const DtResidues *r, const char *kind, DtResidue x, DtResidue y);
-/* Whether both are known and finite, and equal. */
+/* Whether both numbers are known, finite and equal. */
 bool dt_plannumber_same(DtResidue x, DtResidue y);
-/* Whether the ops contain so few products that results have a degree below 2^32. */
+/* Whether the ops contain so few products that their results are polynomials of a degree below
+ * 2^32. */
 bool dt_plannumber_is_low(const CertOp *const *ops, uint32_t n);
 bool dt_plannumber_is_real(const char *dtype);
 

@@ -29,8 +29,8 @@ static void find_messages(const DtPlan *plan, uint32_t *message)
     }
 }
 
-/* Finds how many slots each slot register distinguishes; plan_run.c checks every value that a
- * register gets. */
+/* Sets ret_depth, by slot register, to how many slots it distinguishes. plan_run.c checks every
+ * value that a register gets. */
 static void find_depths(const DtPlan *plan, int64_t *ret_depth)
 {
     for (uint32_t g = 0; g < DT_PLAN_N_SLOTS; g++)
@@ -160,7 +160,8 @@ bool dt_certplan_across(PlanWalk *walk, const CertOp *op)
            dt_certplan_fail(walk, "stages add up in another order than the program");
 }
 
-/* Whether the piece may write there: it may write slots only as results. */
+/* Whether the piece may write to the place: anywhere but in slots, and there only its own results.
+ * Reports a problem if not. */
 bool dt_certplan_may_write(PlanWalk *walk, const PlanPlace *place)
 {
     if (place->arena < DT_ARENA_KINDS)
@@ -253,8 +254,8 @@ PlanRegion *dt_certplan_find_sum(PlanWalk *walk, const PlanPlace *place)
     return NULL;
 }
 
-/* Whether the sums that pieces of this stage added up at the place were reduced over its ranks, if
- * they must be. */
+/* Whether the sums at the place are complete: reduced over ranks, if a piece of this stage that
+ * adds there needs it, or still zero. */
 static bool is_complete(PlanWalk *walk, const PlanPlace *place)
 {
     const PlanRegion *sum = dt_certplan_find_sum(walk, place);
@@ -275,8 +276,8 @@ static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
                                  dt_plan_str(walk->plan, walk->at_entry->name));
 }
 
-/* Checks a sum over stages of a named scalar, which one stage has computed; the others have
- * zeros. */
+/* Checks a sum over stages of a named scalar, which one stage has computed; the others have zeros
+ * there. */
 bool dt_certplan_share(PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -427,8 +428,8 @@ static bool reads_ring(const DtPlan *plan, const DtPlanBody *body)
     return false;
 }
 
-/* Whether the piece makes the first slot of its ring the front one before anything depends on which
- * slot that is. Then it behaves the same after any other piece. Loops run at least once, so the
+/* Whether the piece sets its ring buffer to the first slot before anything depends on the slot with
+ * which it began. Then it behaves the same after any other piece. Loops run at least once, so the
  * first iteration comes first. */
 static bool begins_ring(const PlanWalk *walk, const DtPlanEntry *entry)
 {
@@ -540,7 +541,8 @@ bool dt_certplan_finds(PlanWalk *walk, PlanFrame *frame, uint32_t value, const P
     return true;
 }
 
-/* Records the values that the piece gathers for others, and the ring's slot at its end. */
+/* Records in the present Turn which values the piece gathers for others, the slot of the ring with
+ * which it ends, and whether it sets the slot itself. */
 static void leave_gathered(PlanWalk *walk)
 {
     Turn *turn = turn_of(walk);
@@ -557,7 +559,7 @@ static void leave_gathered(PlanWalk *walk)
                                 number_of(walk, frame, v, &region->place));
 }
 
-/* Checks that the places to which a piece adds are exactly its results. */
+/* Checks that no sum is left that is not a result: the piece adds to its results alone. */
 static bool adds_results(PlanWalk *walk)
 {
     for (uint32_t a = 0; a < DT_COUNT(walk->memory); a++)
@@ -596,8 +598,8 @@ static bool adds_to(const Piece *piece, const PlanPlace *place)
     return false;
 }
 
-/* Checks that no other piece adds to a result which a piece sums in its last micro-batch. Other
- * entries of the same piece must sum it too. */
+/* Checks that only this piece adds to a result whose terms it sums over ranks in its last
+ * micro-batch. Other entries of the plan that are the same piece must sum it too. */
 static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -612,7 +614,7 @@ static bool sums_alone(PlanWalk *walk, const Piece *piece, const Adds *adds)
     return true;
 }
 
-/* Whether pieces that add nothing to a result of the run leave its memory alone. */
+/* Checks that pieces which do not add to the result at the place do not write there. */
 static bool spares_result(PlanWalk *walk, const PlanPlace *place)
 {
     const struct PlanPipe *pipe = walk->pipe;

@@ -6,7 +6,7 @@
 
 #include "verify/plan_internal.h"
 
-/* A result that a piece adds to, or sets. */
+/* A result of the run to which a piece adds, or that it sets. */
 typedef struct Adds {
     PlanPlace place;
     uint32_t sum;
@@ -26,13 +26,15 @@ typedef struct Uses {
     PlanPlace place;
 } Uses;
 
-typedef struct Slot { /* its place on the stage */
+/* A store with slots that a piece reads or writes, and its number among the stores of all
+ * stages. */
+typedef struct Slot {
     int store;
     uint32_t place;
 } Slot;
 
-/* A gather of stored parameters that another piece runs in advance: a value of one iteration of a
- * loop of this piece. */
+/* A gather of stored parameters that another piece runs in advance: value `value` of iteration
+ * `number` of a loop of `entry`. */
 typedef struct Gathered {
     const CertEntry *entry;
     const CertOp *loop;
@@ -41,9 +43,9 @@ typedef struct Gathered {
     PlanPlace place;
 } Gathered;
 
-/* What a piece does if it begins with a certain slot of the ring: the gathers that it expects and
- * those that it leaves (numbers of Gathered), the memory that it writes, and the slot with which it
- * ends. */
+/* What a piece does if its ring buffer begins with a certain slot. finds, leaves: indices into
+ * PlanPipe.gathered of the gathers that it expects, and of those that it makes for others; written:
+ * the memory that it writes; ring: the slot with which it ends. */
 typedef struct Turn {
     DT_VEC(uint32_t) finds, leaves;
     DT_VEC(PlanRange) written;
@@ -56,18 +58,21 @@ typedef struct Piece {
     const CertEntry *of;
     DT_VEC(Adds) adds;
     DT_VEC(Uses) uses;
-    /* events of collectives that the piece starts; those of them that are in flight at its end */
+    /* begun: events of the collectives that the piece starts; left: those still in flight at its
+     * end */
     DT_VEC(uint64_t) begun, left;
-    /* by slot of the ring; a single record if the piece has no ring or sets its slot itself */
+    /* by slot with which the ring buffer begins; one record if the piece has no ring buffer or sets
+     * its slot itself */
     DT_VEC(Turn *) turns;
-    bool meets;       /* the piece exchanges with other stages */
+    bool meets;       /* the piece takes part in messages or in sums over stages */
     struct Piece *main; /* the first entry of the stage that is the same piece */
-    uint8_t *ran; /* of the piece `main`, by micro-batch: */
-    bool listed;      /* it has run. When all are walked, `reads` and `writes` are complete. */
+    uint8_t *ran; /* of the piece `main`, by micro-batch: it has run */
+    bool listed;      /* reads and writes are complete, which they are from its first run on */
     DT_VEC(Slot) reads, writes;
 } Piece;
 
-typedef struct Met { /* by function: how many sums over these stages were met so far */
+/* How many sums over these stages an execution of a function has reached so far. */
+typedef struct Met {
     const PlanFrame *frame;
     const char *stages;
     uint32_t n;
@@ -77,14 +82,13 @@ struct PlanPipe {
     DT_VEC(Piece *) pieces;
     Piece *now;
     DT_VEC(Piece *) called; /* what follows is for the schedule being walked */
-    DT_VEC(int) slots;      /* stores with slots in that schedule, each once */
-    int64_t depth[DT_PLAN_N_SLOTS]; /* by register of slots: its values are below this */
-    uint8_t *shared;        /* by metric */
-    uint32_t n_shared;      /* by metric: the number of metrics up to the last one that stages
-                             * share */
+    DT_VEC(int) slots;      /* stores with slots of pieces in that schedule, each once */
+    int64_t depth[DT_PLAN_N_SLOTS]; /* by slot register: its values are below this */
+    uint8_t *shared;        /* by metric: a sum over stages has given it to all stages */
+    uint32_t n_shared;      /* number of metrics up to the last one that stages share */
     DT_VEC(uint64_t) ended; /* events that the schedule has waited for since its last CALL */
     DT_VEC(Met) met;        /* what follows is for the entry being walked */
-    int *carries;           /* by channel: the store that receives; -1: not known */
+    int *carries; /* by channel: the store that receives its messages; -1: not known yet */
     /* by event from 1 on: 1 + the end of the channel (2 x its number, + 1 for the sender) that uses
      * it; 0: no message uses it; PLAN_MANY: several do */
     uint32_t *message;
@@ -98,7 +102,7 @@ struct PlanPipe {
 
 #define PLAN_MANY UINT32_MAX
 
-/* Whether a write overlaps the gathered value. */
+/* Whether something that the piece writes (turn->written) overlaps the gathered value. */
 bool dt_certplan_loses(const PlanWalk *walk, const Turn *turn, const Gathered *gathered);
 
 #endif

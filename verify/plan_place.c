@@ -145,7 +145,8 @@ static void distance(const PlanWalk *walk, const PlanPlace *a, const PlanPlace *
     *ret_hi = hi;
 }
 
-/* The bytes from the first element to the end of the last one within one step of this stride. */
+/* Returns how many bytes the elements within one step of this stride span, from the first to the
+ * end of the last one. */
 static int64_t inner_span(const PlanPlace *p, int64_t stride)
 {
     int64_t span = 1;
@@ -155,7 +156,8 @@ static int64_t inner_span(const PlanPlace *p, int64_t stride)
     return span * p->size;
 }
 
-/* Whether the place consists of rows that begin at multiples of this stride. */
+/* Whether all axes with a larger stride step by multiples of this stride: the place consists of
+ * rows that begin at such multiples. */
 static bool in_rows(const PlanPlace *p, int64_t stride)
 {
     for (uint32_t d = 0; d < p->rank; d++)
@@ -242,7 +244,8 @@ uint32_t dt_certplan_runs(PlanIndex *at, uint32_t n)
     return used;
 }
 
-/* Lists the indices along which three tensors are walked: each axis of any of them once. */
+/* Lists the indices along which three tensors are walked, each axis of any of them once; returns
+ * their number. */
 static uint32_t indices_of(const PlanPlace *const *places, PlanIndex *ret_at)
 {
     uint32_t n = 0;

@@ -31,6 +31,8 @@ void dt_certplan_log(PlanWalk *walk, uint64_t stamp)
 
 /* ---- addresses ---- */
 
+/* One access of an iteration to memory. step: by how many bytes it moves from one iteration to the
+ * next. */
 typedef struct Access {
     const DtPlanArg *arg;
     /* range of bytes in the current iteration, if inner registers are 0 */
@@ -68,8 +70,8 @@ static bool spans_of(const PlanWalk *walk, const PlanRepeat *repeat, Spans *ret_
     return true;
 }
 
-/* Sets the values of an inner loop's register: inside the loop those of the loop, after it 0, so
- * that other loops may use the register. */
+/* Sets the values of an inner loop's register to those of the loop while its items are listed. The
+ * caller sets them to 0 after it, so that other loops may use the register. */
 static void enter(Spans *spans, const DtPlanSchedule *loop)
 {
     const int64_t last = loop->first + (int64_t)loop->step * (loop->count - 1);
@@ -181,8 +183,8 @@ static bool depends_alike(const PlanWalk *walk, const DtPlanArg *a, const DtPlan
            memcmp(a->coord_axis, b->coord_axis, sizeof a->coord_axis) == 0;
 }
 
-/* Whether two accesses overlap only in adjacent iterations (or the same one), and always in the
- * same way. */
+/* Whether two accesses never overlap, or overlap only in the same and in adjacent iterations,
+ * always in the same way. */
 static bool apart(const PlanWalk *walk, const Access *a, const Access *b, int64_t count)
 {
     const int64_t most_a = a->step * (count - 1), most_b = b->step * (count - 1);
@@ -343,8 +345,8 @@ static bool moves_with(const PlanRepeat *repeat, const DtPlanArg *arg)
     return repeat->reg < DT_PLAN_ARG_REGS && arg->reg[repeat->reg] != 0;
 }
 
-/* Whether skipping is compatible with communication in flight: its places do not move with the
- * iterations, and the skipped iterations do not write them. */
+/* Whether iterations t + 1 .. to may be skipped while collectives are in flight: their places do
+ * not move with the iterations, and the skipped iterations do not write them. */
 static bool passes_by(PlanWalk *walk, const PlanRepeat *repeat, int64_t t, int64_t to)
 {
     Accesses all = {0};

@@ -62,7 +62,8 @@ static bool place_metric(PlanWalk *walk, const char *run, const char *name, cons
     return dt_certplan_fail(walk, "result `%s` of `%s` has no record", name, run);
 }
 
-/* The place at which result number i of the entry must be. */
+/* Sets *ret_place to the place at which result number i of the entry must be: its slot, its store,
+ * or the place of its record. False after a problem. */
 bool dt_certplan_place_result(PlanWalk *walk, const PlanFrame *frame, uint32_t i,
                               PlanPlace *ret_place)
 {
@@ -109,8 +110,8 @@ bool dt_certplan_is_piece(const CertEntry *entry)
     return entry->is.part != DT_PLAN_PROLOGUE && entry->is.run != DT_PLAN_UPDATE;
 }
 
-/* Checks that a result which several entries know by a name or store has the same place in all of
- * them. */
+/* Checks that the result of this name has the same place in all entries of the stage; records the
+ * place the first time. */
 bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 {
     for (struct PlanNamed *named = walk->named; named; named = named->next)
@@ -125,7 +126,8 @@ bool dt_certplan_agree(PlanWalk *walk, const char *name, const PlanPlace *place)
 
 /* ---- one micro-batch, and all ---- */
 
-/* Makes the sums to which the value was added one result. */
+/* Records that the value was added to a sum: places that hold it as a term of its own no longer
+ * count, also those of the operands that it stands for. */
 static void claim(PlanWalk *walk, const PlanFrame *frame, uint32_t value)
 {
     frame = dt_certplan_home(walk, frame, value);
@@ -173,7 +175,8 @@ static bool is_there(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPla
     return false;
 }
 
-/* Whether a result of one micro-batch is in a place for sums over micro-batches, or over ranks. */
+/* Whether a result of one micro-batch is at its place, as a term of a sum over micro-batches or
+ * summed over these device axes. Reports where it is if not. */
 static bool is_delivered(PlanWalk *walk, PlanFrame *frame, uint32_t i, const PlanPlace *place,
                          uint32_t sum)
 {
@@ -205,7 +208,7 @@ static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const P
            !dt_certplan_is_added(walk, place, walk->depth);
 }
 
-/* Marks the memory of a sum as complete. */
+/* Marks the memory of a sum as complete and reduced over these device axes; true. */
 static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     dt_certplan_spoil(walk, place, false);
@@ -213,7 +216,9 @@ static bool close_sum(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
     return true;
 }
 
-/* Whether PART has completed a sum in the last micro-batch: all of its parts are complete. */
+/* Completes a result whose parts instructions PART have summed over these device axes in the last
+ * micro-batch: checks that it has the terms of all micro-batches. In a pipeline plan_pipe.c does
+ * that. False after a problem. */
 static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint32_t sum)
 {
     PlanPlace place;
@@ -226,7 +231,8 @@ static bool close_parts(PlanWalk *walk, const PlanFrame *frame, uint32_t i, uint
                 : dt_certplan_fail(walk, "parts of a result are summed over ranks too early"));
 }
 
-/* Finds the term of a micro-batch, where it is added to the terms of others. */
+/* Checks that each result of the micro-batch was added to the sum of the others, and counts it as
+ * one more term. */
 bool dt_certplan_finish(PlanWalk *walk, PlanFrame *frame)
 {
     const uint32_t n = frame->entry->results.n;
@@ -300,8 +306,9 @@ bool dt_certplan_complete(PlanWalk *walk, PlanFrame *frame)
 
 /* ---- sums over ranks ---- */
 
-/* Finds the result with this store, or at this place. ret_adds: it is a sum over micro-batches that
- * has all terms. */
+/* Finds the result with this store or (store -1) at this place, with its place, type and the device
+ * axes over which it must be summed. ret_adds: micro-batches add to it. False after a problem, also
+ * if some terms are missing. */
 static bool find_result(PlanWalk *walk, int store, const PlanPlace *at, PlanPlace *ret_place,
                         uint32_t *ret_sum, const CertType **ret_type, bool *ret_adds)
 {
@@ -402,7 +409,8 @@ bool dt_certplan_sum(PlanWalk *walk, const DtPlanInst *inst)
 
 /* ---- parts of a result, as their last terms come ---- */
 
-/* The region of the sum over micro-batches at the place; NULL: there is none. */
+/* Marks all sums over micro-batches that overlap the place as reduced over these device axes
+ * (PLAN_SUMMING: in flight). */
 static void set_summed(PlanWalk *walk, const PlanPlace *place, uint32_t sum)
 {
     const PlanList *near = dt_certplan_near(walk, place);

@@ -25,7 +25,7 @@ enum { SENDS = 128 + DT_INST_SEND, RECEIVES = 128 + DT_INST_RECV, MEETS = 128 + 
        AWAITS = 128 + DT_INST_WAIT, /* waits for a message; index: its event */
        MOST_ACTIONS = 1 << 24, MOST_ITEMS = 1 << 27 };
 
-/* The state of a channel. */
+/* A channel: the micro-batches of the messages that were sent and not yet received, in order. */
 typedef struct Queue {
     uint32_t *micro, n, first;
     uint32_t begun[2]; /* with queues: number of messages that its receiving and its sending end
@@ -45,7 +45,7 @@ typedef DT_VEC(HeldSlot) Held; /* by slot */
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
-/* A stage while it runs the schedule of an entry. */
+/* How far a stage has come in the schedule of an entry. */
 typedef struct Course {
     uint32_t at, end, inst; /* range of items; instructions of the present item's body that are
                              * done */
@@ -97,7 +97,8 @@ static bool act(PlanWalk *walk, Course *course, uint32_t kind, uint32_t index, u
            dt_certplan_fail(walk, "the schedule has more than %d actions", MOST_ACTIONS);
 }
 
-/* Begins the next iteration of the innermost loop; false: there is none. */
+/* Begins the next iteration of the innermost loop, or leaves the loop after its last one. False
+ * after a problem. */
 static bool end_iteration(PlanWalk *walk, Course *course)
 {
     const DtPlanSchedule *loop = &walk->plan->schedule[course->open[course->n_open - 1].item];
@@ -119,7 +120,8 @@ static bool set_by(PlanWalk *walk, Course *course, const DtPlanSchedule *item)
     return set_register(walk, course, item->reg, value);
 }
 
-/* Whether the instruction waits for other stages, or sends to them. */
+/* Whether the instruction is an action between stages: a message, a wait for one, or a sum over
+ * stages. */
 static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
 {
     const DtPlan *plan = walk->plan;
@@ -128,7 +130,8 @@ static bool is_between(const PlanWalk *walk, const DtPlanInst *inst)
             plan->groups[inst->ref].mask >> (plan->meta->pipeline - 1) & 1);
 }
 
-/* Runs up to the next action between stages; false: there is none, or after a failure. */
+/* Follows the schedule up to the next call or action between stages, which becomes course->now.
+ * False: there is none, or after a failure. */
 static bool go_on(PlanWalk *walk, Course *course)
 {
     const DtPlan *plan = walk->plan;
@@ -161,7 +164,8 @@ static bool go_on(PlanWalk *walk, Course *course)
     return false;
 }
 
-/* The slot that the registers select, of the store at this place. */
+/* Returns the slot of the store (its number `place` over all stages) that the action's slot
+ * registers select. */
 static HeldSlot *slot_at(PlanWalk *walk, uint32_t place, const Action *action)
 {
     struct PlanPipe *pipe = walk->pipe;
@@ -187,8 +191,8 @@ static void list_slots(PlanWalk *walk, Piece *piece)
     }
 }
 
-/* Checks that values which others gathered for the piece are there, and records the values that it
- * gathers for others. */
+/* Checks that values which other pieces gathered for this one are there; removes those that it
+ * overwrites, and adds those that it gathers for others. Sets the ring's slot. */
 static bool takes_ring(PlanWalk *walk, const Piece *piece, Course *course)
 {
     const struct PlanPipe *pipe = walk->pipe;
@@ -224,8 +228,8 @@ static bool put(PlanWalk *walk, HeldSlot *slot, const char *path, int64_t micro)
     return true;
 }
 
-/* Whether all other micro-batches of the piece have run, if the last one sums the terms of all over
- * ranks. */
+/* Whether the micro-batch may run now: if the piece sums the terms of all micro-batches over ranks
+ * in the last one, all others must have run. */
 static bool is_last(const PlanWalk *walk, const Piece *piece, uint32_t micro)
 {
     bool sums = false, last = true;
@@ -307,7 +311,8 @@ static Outcome receive(PlanWalk *walk, const Message *m)
     return put(walk, m->slot, m->path, m->action->micro) ? DONE : WRONG;
 }
 
-/* Ends an operation that was started. */
+/* Ends a message that was started: its slot may be written again (sender), or holds the micro-batch
+ * (receiver). */
 static Outcome end_message(PlanWalk *walk, const Message *m)
 {
     if (m->sends) {
@@ -373,7 +378,8 @@ static bool is_of(const char *stages, uint32_t stage)
     return !*stages || dt_stages_has(stages, stage);
 }
 
-/* A sum over stages: all stages of the group continue when the last of them has reached it. */
+/* Lets a stage arrive at a sum over stages. Once all stages of the group have arrived they all
+ * continue; until then the stage waits. */
 static Outcome meet(PlanWalk *walk, uint32_t stage, uint32_t group)
 {
     const DtPlan *plan = walk->plan;
@@ -404,7 +410,8 @@ static Outcome run_action(PlanWalk *walk, uint32_t stage, Course *course)
     return run_message(walk, stage, course);
 }
 
-/* Runs the stage as far as possible; DONE: to the end. */
+/* Runs the stage until it waits, fails (WRONG) or has finished (DONE). Sets *moved if it did
+ * anything. */
 static Outcome run_stage(PlanWalk *walk, uint32_t stage, Course *course, bool *moved)
 {
     walk->stage = stage;
@@ -432,7 +439,8 @@ static bool is_empty(PlanWalk *walk, const char *name)
     return true;
 }
 
-/* Runs the entries of this name on all stages together. */
+/* Runs the entries of this name on all stages together, until all have finished. False after a
+ * problem: the stages wait for each other, for example. */
 static bool run_stages(PlanWalk *walk, const char *name)
 {
     const DtPlan *plan = walk->plan;
@@ -483,7 +491,8 @@ static bool is_at(const Drain *d, uint32_t stage, uint32_t group)
     return d->at[stage] < steps->n && step->meets && step->number == group;
 }
 
-/* Whether all stages of the group have reached the sum; if so, they go on. */
+/* Whether all stages of the group have reached the sum; if so, moves the other stages past it, and
+ * makes them ready. */
 static bool join(Drain *d, uint32_t stage, uint32_t group)
 {
     const char *stages = dt_plan_str(d->walk->plan, d->walk->plan->groups[group].stages);
@@ -499,8 +508,8 @@ static bool join(Drain *d, uint32_t stage, uint32_t group)
     return true;
 }
 
-/* Whether the stage can go on with a message. The wait for a started message succeeds once the
- * message is transferred. */
+/* Whether the stage can go on after a message, which it begins if it has not. It goes on once the
+ * other end has begun it too, or the channel has room. */
 static bool pass(Drain *d, uint32_t stage, Step step)
 {
     if (step.ends)
@@ -517,7 +526,7 @@ static bool pass(Drain *d, uint32_t stage, Step step)
     return !d->begun[stage];
 }
 
-/* Runs the stage as far as possible. */
+/* Runs the stage until it waits for another one, or to the end. */
 static void drain_stage(Drain *d, uint32_t stage)
 {
     const StepList *steps = &d->walk->pipe->run->steps[stage];
@@ -529,7 +538,8 @@ static void drain_stage(Drain *d, uint32_t stage)
     }
 }
 
-/* Whether all stages finish if each does one thing at a time, in its order. */
+/* Whether all stages finish if messages need both ends (the second run). Reports a problem if some
+ * wait for each other for ever. */
 static bool drains(PlanWalk *walk, const char *name)
 {
     const uint32_t n = dt_plan_stages(walk->plan);

@@ -96,7 +96,8 @@ bool dt_certplan_axes(const PlanWalk *walk, const CertType *type, uint32_t first
 }
 
 /* Checks that the record has the store's dtype and axes, by which initial values and checkpoints
- * are cut. Stages share the iterations of a loop. */
+ * are cut, and its initial value. Stages share the iterations of a loop, so those axes may be
+ * longer. */
 static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const uint32_t shared = store->stage >= 0 ? (uint32_t)store->loops : 0;
@@ -108,8 +109,9 @@ static bool has_axes(PlanWalk *walk, const CertStore *store, const DtPlanStore *
                 : dt_certplan_fail(walk, "the record of store %s has other axes", store->path);
 }
 
-/* A gradient that ranks share may have memory for all of it, in which micro-batches add up each
- * rank's terms. */
+/* For a gradient that ranks share and whose memory has room for all of it, in which micro-batches
+ * add up each rank's terms: records the type of that memory in walk->terms. False after a
+ * problem. */
 static bool has_terms(PlanWalk *walk, uint32_t number)
 {
     const CertStore *store = &walk->program->stores.at[number];
@@ -125,7 +127,8 @@ static bool has_terms(PlanWalk *walk, uint32_t number)
     return true;
 }
 
-/* The memory of a store: that of its own record or, for a bucket, that of its first member. */
+/* Finds the memory of a store from its own record or, for a bucket, from that of its first member.
+ * False after a problem. */
 static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number,
                         uint32_t member)
 {
@@ -148,7 +151,7 @@ static bool place_store(PlanWalk *walk, const Known *known, uint32_t n, uint32_t
                             (long long)record->bytes, (long long)place->bytes);
 }
 
-/* Checks a member of a bucket: it has a record of its own, with its place in the bucket. */
+/* Checks a member of a bucket: it has a record of its own, which gives its place in the bucket. */
 static bool is_member(PlanWalk *walk, const Known *known, uint32_t n, uint32_t number)
 {
     const DtPlan *plan = walk->plan;
@@ -176,7 +179,7 @@ static int by_address(const void *a, const void *b)
     return x->base < y->base ? -1 : x->base > y->base;
 }
 
-/* Finds the memory of the stage's stores, and checks that no two overlap. */
+/* Finds the memory of the stage's stores (walk->stores), and checks that no two overlap. */
 bool dt_certplan_stores(PlanWalk *walk)
 {
     const CertProgram *program = walk->program;

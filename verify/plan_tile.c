@@ -110,7 +110,8 @@ bool dt_certplan_tiles(PlanWalk *walk)
     return !walk->problem->len;
 }
 
-/* Begins the next block; all outputs of the block before must have been written. */
+/* Begins the next block, whose rows and keys the note gives. Checks that all outputs of the block
+ * before were written. */
 bool dt_certplan_block(PlanWalk *walk)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -186,7 +187,8 @@ bool dt_certplan_is_output(const PlanWalk *walk, uint32_t value)
     return walk->tiles.open && output_of(&walk->tiles, value) < walk->tiles.n_outputs;
 }
 
-/* Finds the place of the whole output from that of its first block. */
+/* Records the place of the whole output, found from the argument of its first block. If blocks add
+ * to it, checks that it is zero; otherwise forgets what was there. */
 bool dt_certplan_place_output(PlanWalk *walk, uint32_t i, const DtPlanArg *arg)
 {
     PlanTiles *tiles = &walk->tiles;
@@ -240,8 +242,8 @@ void dt_certplan_beside(PlanWalk *walk, const PlanPlace *written)
         DT_PUSH(walk->arena, tiles->others, *written);
 }
 
-/* Blocks compute their parts of outputs in turn, in each iteration of the loops around them. So no
- * other write of theirs may overlap any part of output i. */
+/* Checks that output i overlaps no other output, and nothing else that blocks write: blocks write
+ * their parts in turn, in each iteration of the loops around them. */
 static bool lies_alone(PlanWalk *walk, uint32_t i)
 {
     const PlanTiles *tiles = &walk->tiles;
@@ -254,8 +256,8 @@ static bool lies_alone(PlanWalk *walk, uint32_t i)
     return true;
 }
 
-/* The same for all outputs, when the inner loops have ended. The registers of loops over blocks
- * have no value here. */
+/* Checks lies_alone for all outputs when the inner loops have ended. The registers of loops over
+ * blocks have no value here. */
 static bool lie_alone(PlanWalk *walk)
 {
     const PlanTiles *tiles = &walk->tiles;

@@ -31,7 +31,8 @@ static bool leave(PlanWalk *walk)
     return true;
 }
 
-/* The function that the note's op (of the present frame) calls or repeats. */
+/* Reads from the note an op of the present frame (*ret_op) and the function that it calls or
+ * repeats, which is returned; NULL after a problem. */
 static const CertFunc *callee(PlanWalk *walk, PlanFrameKind kind, const char *what,
                               const CertOp **ret_op)
 {
@@ -57,8 +58,8 @@ static void call(PlanWalk *walk)
         walk->frame = dt_certplan_frame(walk, PLAN_CALL, walk->frame, func, op, 0);
 }
 
-/* Reads a note: the next instruction copies the initial value of a carried value, and the note of
- * the copy gives its place. */
+/* Reads a note that the next instruction copies the initial value of a carried value; the note of
+ * the copy itself gives the place. */
 static void carry(PlanWalk *walk)
 {
     const CertOp *op = dt_certplan_op(walk, dt_certplan_word(walk));
@@ -67,7 +68,7 @@ static void carry(PlanWalk *walk)
         dt_certplan_fail(walk, "a note of a carried value is of no loop");
 }
 
-/* Returns to the frame around the present one. */
+/* Reads notes RETURN until the present frame is `frame`. False after a problem. */
 static bool return_to(PlanWalk *walk, const PlanFrame *frame)
 {
     while (walk->frame != frame && walk->note < walk->end && *walk->note == DT_NOTE_RETURN &&
@@ -121,8 +122,8 @@ static uint32_t end_of(const DtPlan *plan, uint32_t at)
     }
 }
 
-/* Called for each write between two items of loops over blocks, for all values of these loops'
- * registers. */
+/* Calls `each` for every write of items from .. to - 1, which are in loops over blocks, with these
+ * loops' registers open. */
 typedef void PlanEach(PlanWalk *walk, const PlanPlace *written);
 static void each_write(PlanWalk *walk, uint32_t from, uint32_t to, PlanEach *each)
 {
@@ -176,8 +177,8 @@ static void forget(PlanWalk *walk)
 
 static bool walk_items(PlanWalk *walk, uint32_t from, uint32_t to);
 
-/* Whether the budget allows the iterations: each counts as an instruction, and more if it takes
- * memory. */
+/* Takes the cost of one iteration from the budget: one instruction, and more if its function needs
+ * much memory. False after a problem: the budget is used up. */
 static bool may_iterate(PlanWalk *walk, const CertFunc *func)
 {
     const uint64_t cost = 1 + (func ? func->n_values / 8 : 0);
@@ -185,7 +186,8 @@ static bool may_iterate(PlanWalk *walk, const CertFunc *func)
     return walk->budget || dt_certplan_fail(walk, "loops repeat more than can be followed");
 }
 
-/* Walks a loop over an axis of attention. */
+/* Walks the items of a loop over an axis of attention once, with its register open: for all
+ * blocks. */
 static bool walk_tiles(PlanWalk *walk, uint32_t at, uint32_t end)
 {
     const DtPlanSchedule *item = &walk->plan->schedule[at];
@@ -265,8 +267,8 @@ static bool walk_micro(PlanWalk *walk, uint32_t at, uint32_t end)
 
 /* ---- the results of loops ---- */
 
-/* Records the slices of a stacked result, at even distances, as one value whose first axis is the
- * loop's. */
+/* Records the slices of a stacked result, which are `step` bytes apart, as one value whose first
+ * axis is the loop's. */
 static void leave_slices(PlanWalk *walk, const CertOp *op, uint32_t number, const PlanFound *slice,
                          int64_t step)
 {
@@ -322,7 +324,8 @@ static bool is_stacked(PlanWalk *walk, const CertOp *op, uint32_t value, const P
     return true;
 }
 
-/* Records that slices of a sum now are the sum's. */
+/* Marks the sums that overlap a stacked sum as dead: its slices are now parts of the whole, and
+ * count only there. */
 static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
 {
     for (PlanRegion *whole = walk->frame->regions[op->first_out + number]; whole;
@@ -337,7 +340,8 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-/* Records a stacked result when the loop ends; false: its slices have no constant distance. */
+/* Records a stacked result from the places of its slices when the loop ends. False: the slices have
+ * no constant distance. */
 static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i,
                           const PlanRepeat *repeat)
 {
@@ -391,8 +395,8 @@ static bool is_awaited(const PlanWalk *walk, const PlanStack *stack)
     return false;
 }
 
-/* Records stacked results of loops once all slices are complete and none is in flight. moved: the
- * loop, one slice of which was copied; NULL: none. */
+/* Records the stacked results of loops whose slices are now all complete and not in flight. moved:
+ * a loop whose stacked result one slice was just copied to; NULL: none. */
 static void land(PlanWalk *walk, const CertOp *moved)
 {
     uint32_t n = 0;
@@ -492,8 +496,8 @@ static bool is_run_once(const PlanWalk *walk)
     return !walk->plan->meta->pipeline || dt_plan_name_is_part(&name);
 }
 
-/* A SET in the schedule of a stage, whose registers plan_run.c follows: forgets memory that is
- * addressed by the register. */
+/* Follows a SET in the schedule of a stage: forgets memory whose address depends on the register
+ * (plan_run.c follows its values). */
 static bool set_action(PlanWalk *walk, uint32_t reg)
 {
     if (is_run_once(walk) || (reg != 0 && reg < DT_PLAN_REG_SLOTS) || reg == DT_PLAN_REG_RINGBUF ||
@@ -526,8 +530,8 @@ static bool set(PlanWalk *walk, const DtPlanSchedule *item)
     return true;
 }
 
-/* Called before an item without a note: ends attention that is over, whose last note follows its
- * instructions. */
+/* Called before an item without a note: ends attention in blocks whose loops have all ended, if its
+ * last note follows. */
 static void end_tiles(PlanWalk *walk)
 {
     if (!walk->back && walk->tiles.open && walk->tiles.n_loops == 0 && walk->note < walk->end &&
@@ -578,8 +582,8 @@ static void skip(PlanWalk *walk, uint32_t from, uint32_t to)
     }
 }
 
-/* Called before an item without a note: reads the notes in front of the next instructions, if they
- * begin something. */
+/* Called before an item without a note: reads the notes RETURN and ENTRY in front of the next
+ * instructions, and leaves or begins frames accordingly. */
 static void settle(PlanWalk *walk)
 {
     while (!walk->back && !walk->tiles.open && walk->note < walk->end && !walk->problem->len &&

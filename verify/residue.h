@@ -34,14 +34,15 @@ typedef struct DtResidue {
 enum { DT_RESIDUE_PLACES = 8, DT_RESIDUE_DIGITS = 256, DT_RESIDUE_KNOWN = 32,
        DT_RESIDUE_NUMBERS = 64 };
 
-/* As p: symbols and undefined numbers. */
+/* values of p for symbols and undefined numbers */
 #define DT_RESIDUE_UNDEFINED UINT64_MAX
 #define DT_RESIDUE_ABSENT (UINT64_MAX - 1)
 #define DT_RESIDUE_LOWEST (UINT64_MAX - 2)  /* minus infinity */
 #define DT_RESIDUE_HIGHEST (UINT64_MAX - 3) /* infinity */
 
 typedef struct DtModulus {
-    uint64_t m, inverse, one, square; /* -1/m modulo 2^64; 2^64, 2^128 modulo m */
+    /* inverse: -1/m modulo 2^64; one and square: 2^64 and 2^128 modulo m */
+    uint64_t m, inverse, one, square;
 } DtModulus;
 
 typedef struct DtResidues {
@@ -60,14 +61,14 @@ typedef struct DtResidues {
     } numbers[DT_RESIDUE_NUMBERS]; /* cache of dt_residue_number; bits 0: unused */
 } DtResidues;
 
-/* Draws fresh random primes of at least 2^60. False: the system gives no random numbers. */
+/* Chooses fresh random primes of at least 2^60. False: the system gives no random numbers. */
 bool dt_residue_begin(DtResidues *r);
-/* Draws another order for max. Most numbers come after `behind` of the known constants and
- * before the others; there are n_known + 1 such orders. behind n_known + 1: equally many numbers
- * in each gap. */
+/* Chooses another order for max. Of the known constants in ascending order, `behind` come before
+ * most numbers and the others after them; there are n_known + 1 such orders. behind n_known + 1:
+ * equally many numbers in each gap. */
 void dt_residue_draw(DtResidues *r, uint64_t seed, uint32_t behind);
-/* Adds a constant to the order; false: there are DT_RESIDUE_KNOWN already. Infinite ones have
- * their place anyway. */
+/* Adds a constant to those with a place in the order of max. False: there are DT_RESIDUE_KNOWN
+ * already. Infinite ones have their place anyway. */
 bool dt_residue_know(DtResidues *r, double x);
 
 __extension__ typedef unsigned __int128 DtWide;
@@ -107,7 +108,8 @@ static inline DtResidue dt_residue_symbol(uint64_t which)
     return (DtResidue){.p = which, .q = DT_RESIDUE_NONE};
 }
 static inline DtResidue dt_residue_whole(int64_t x) { return (DtResidue){.p = (uint64_t)x}; }
-/* z as computed from x and y: as deep as the deeper one, and of no dtype. */
+/* Returns z, computed from x and y, with the larger one of their depths (roundings on the way) and
+ * no dtype. */
 static inline DtResidue dt_residue_made(DtResidue z, DtResidue x, DtResidue y)
 {
     z.depth = x.depth > y.depth ? x.depth : y.depth;
@@ -121,19 +123,20 @@ static inline DtResidue dt_residue_like(DtResidue z, DtResidue x)
     return z;
 }
 static inline bool dt_residue_is_followed(DtResidue x) { return x.depth || x.dtype; }
-/* A zero that is a constant or comes from a mask, not a number that happens to be 0. */
+/* Whether x is a zero that is a constant or comes from a mask, and not a number that happens to be
+ * 0. */
 static inline bool dt_residue_is_nil(DtResidue x) { return x.p == 0 && x.depth == 0; }
 static inline bool dt_residue_both(DtResidue x, DtResidue y)
 {
     return x.q != DT_RESIDUE_NONE && y.q != DT_RESIDUE_NONE;
 }
-/* Whether floats are equal; if one lacks the second component, by the first. */
+/* Whether two floats are equal. If one lacks the second component, only the first counts. */
 static inline bool dt_residue_same(DtResidue x, DtResidue y)
 {
     return x.p == y.p && (x.q == y.q || !dt_residue_both(x, y));
 }
 
-/* The residue of a float constant. */
+/* Returns the residue of a float constant. */
 DtResidue dt_residue_number(DtResidues *r, double x);
 DtResidue dt_residue_of_whole(const DtResidues *r, int64_t x);
 DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
@@ -141,16 +144,17 @@ DtResidue dt_residue_random(const DtResidues *r, uint64_t hash);
 DtResidue dt_residue_odd_add(const DtResidues *r, DtResidue x, DtResidue y);
 DtResidue dt_residue_odd_mul(DtResidue x, DtResidue y);
 DtResidue dt_residue_neg(const DtResidues *r, DtResidue x);
-/* 1/x; with its second component only if `both`. */
+/* Returns 1/x, with a second component only if `both`. */
 DtResidue dt_residue_inverse(const DtResidues *r, DtResidue x, bool both);
-/* The same for n numbers; costs one inversion and some products. */
+/* Inverts n numbers; costs one inversion and some products. */
 void dt_residue_inverses(const DtResidues *r, size_t n, const DtResidue *x,
                          DtResidue *ret_inverses);
 DtResidue dt_residue_exp(const DtResidues *r, DtResidue x);
-/* An unknown function of x and y, identified by its name. */
+/* Returns a number that only depends on the name and on x and y, like an unknown function. */
 DtResidue dt_residue_function(const DtResidues *r, const char *name, DtResidue x, DtResidue y);
 bool dt_residue_less(const DtResidues *r, DtResidue x, DtResidue y);
-/* The larger number; for equal, undefined or absent operands see the definition. */
+/* Returns the larger number in the order of this draw; undefined if an operand is, else absent if
+ * an operand is. */
 DtResidue dt_residue_max(const DtResidues *r, DtResidue x, DtResidue y);
 DtResidue dt_residue_min(const DtResidues *r, DtResidue x, DtResidue y);
 

@@ -19,7 +19,8 @@ typedef struct Dim {
     int64_t extent, to, from;
 } Dim;
 
-/* By how many elements along the axis one step of the coordinate of its split number s moves. */
+/* Returns by how many elements a block moves along the axis if the coordinate of the axis's split
+ * number s grows by one. */
 static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
 {
     int64_t step = axis->extent;
@@ -28,14 +29,15 @@ static int64_t step_of(const DtAxis *axis, uint32_t s, const DtMesh *mesh)
     return step;
 }
 
-/* Number of the first device axis: a mesh axis of time, if there is one, comes before those. */
+/* Returns the number of the first mesh axis of devices: an axis of time, if there is one, comes
+ * before those. */
 static uint32_t first_device(const DtMesh *mesh)
 {
     return mesh->n && mesh->axes[0].is_time ? 1 : 0;
 }
 
-/* The entry of blocks->coord_axis for a device mesh axis, a new one if need be; -1: all are
- * used. */
+/* Returns the index in blocks->coord_axis of a mesh axis of devices, which it adds if needed. -1:
+ * all indices are used. */
 static int coord_slot(DtBlocks *blocks, uint32_t axis, uint32_t *n)
 {
     for (uint32_t c = 0; c < *n; c++)
@@ -47,8 +49,9 @@ static int coord_slot(DtBlocks *blocks, uint32_t axis, uint32_t *n)
     return (int)(*n)++;
 }
 
-/* Adds to coords how the splits that `longer` has and `shorter` lacks move a block, for each step
- * of a coordinate. */
+/* Adds to coords, by mesh axis, how far a step of its coordinate moves a block. It does so for the
+ * splits that `longer` has after the first n_shorter ones. False: blocks have no room for so many
+ * mesh axes. */
 static bool add_moves(DtBlocks *blocks, const DtAxis *longer, uint32_t n_shorter,
                       int64_t stride, const DtMesh *mesh, int64_t *coords, uint32_t *n)
 {
@@ -63,8 +66,8 @@ static bool add_moves(DtBlocks *blocks, const DtAxis *longer, uint32_t n_shorter
     return true;
 }
 
-/* Adds a dimension. Dimensions are in the order of the result, outermost first; neighbours that are
- * one run in both tensors are joined. */
+/* Appends a dimension, in the order of the result, outermost first. If it and the one before it are
+ * contiguous in both tensors, it joins them. */
 static void add_dim(Dim *dims, uint32_t *n, Dim dim)
 {
     if (dim.extent == 1)

@@ -9,7 +9,7 @@ int64_t dt_config_lcm(int64_t a, int64_t b)
     return __builtin_mul_overflow(a / gcd(a, b), b, &multiple) ? INT64_MAX : multiple;
 }
 
-/* Parts that the line alone cuts an axis into. */
+/* Returns into how many parts this shard line alone cuts an axis. */
 static int64_t blocks_of(const DtMesh *mesh, const DtShard *line)
 {
     int64_t blocks = line->zigzag ? 2 : 1;

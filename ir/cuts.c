@@ -32,8 +32,8 @@ static double cost_at(const Cutter *x, int64_t item, uint32_t piece)
 
 /* ---- filling ---- */
 
-/* How many of n items of this cost go into a piece that may get `left` more: as many as fit, but
- * leaving at least `stay` for the pieces that follow. */
+/* Returns how many of n items of this cost go into a piece that may get `left` more cost: as many
+ * as fit, but at least `stay` items are left for the pieces that follow. */
 static int64_t room(double left, double cost, int64_t n, int64_t stay)
 {
     const double fit = cost > 0 ? floor(left / cost) : (double)n;
@@ -41,9 +41,9 @@ static int64_t room(double left, double cost, int64_t n, int64_t stay)
     return most < n - stay ? most : n - stay > 0 ? n - stay : 0;
 }
 
-/* Fills pieces with at most `limit` each, and at least one item. False: n_pieces do not suffice.
- * ret_least, ret_most: the smallest limit that would fill some piece differently, if there is one,
- * and the largest piece. */
+/* Fills pieces in order with a cost of at most `limit` each, and at least one item (x->first).
+ * False: n_pieces do not suffice. *ret_least: the smallest limit that would fill some piece
+ * differently, if there is one; *ret_most: the cost of the largest piece. */
 static bool fill(const Cutter *x, double limit, double *ret_least, double *ret_most)
 {
     const uint32_t n = x->c->n_pieces;
@@ -126,8 +126,8 @@ static void add_up(const Cutter *x)
 
 /* ---- moving single items ---- */
 
-/* Computes the loads of pieces after a move: of the two at its ends, and of those between where
- * runs meet. */
+/* A change of a piece's cost by moving one item: for the two pieces at its ends, and those between
+ * them where runs of equal items meet. */
 typedef struct Change { uint32_t piece; double by; } Change;
 
 typedef struct Move {
@@ -150,8 +150,9 @@ static uint32_t piece_of(const Cutter *x, int64_t item)
     return lo;
 }
 
-/* A move of one item through a run of pieces: each passes one on and receives one. Only the pieces
- * listed in `meet` change, those where runs meet. */
+/* Sets *m to the move of one item from a piece to another one: each piece between them passes one
+ * on and receives one. Of those only the pieces listed in `meet`, where runs of equal items meet,
+ * change their cost. */
 static void move_of(const Cutter *x, const uint32_t *meet, uint32_t from, uint32_t to, Move *m)
 {
     const bool up = from < to; /* the item moves to a later piece */
@@ -179,8 +180,9 @@ static double load_with(const Cutter *x, const Move *m, uint32_t stage)
     return load;
 }
 
-/* Whether the move helps: the largest load of a stage, or cost of a piece, decreases among those
- * that it changes. */
+/* Sets m->worst to the largest load of a stage (or with `stages` false: cost of a piece) among
+ * those that the move changes, or to INFINITY if the move does not help; and m->then, which decides
+ * between equal moves. */
 static void judge(const Cutter *x, bool stages, double most, double most_load, Move *m)
 {
     m->worst = 0;

@@ -47,7 +47,8 @@ const char *dt_entry_run(const DtEntryPoint *entry)
     return entry->objective ? dt_intern_printf("%s@%s", name, entry->objective) : name;
 }
 
-/* Reads the rest of a name: a number and, with ret_twin, perhaps the number of a twin. */
+/* Reads the rest of a name: a number and, if ret_twin is given, perhaps a dot and the number of a
+ * twin. False: it is something else. */
 static bool read_number(const char *digits, int32_t *ret_number, uint32_t *ret_twin)
 {
     char *end;

@@ -24,7 +24,7 @@ static uint64_t sum(Field f, uint64_t a, uint64_t b)
     return a + b < modulus(f) ? a + b : a + b - modulus(f);
 }
 
-/* Uses that 2^bits equals `less` modulo the prime. */
+/* Returns a * b modulo the prime, where 2^bits equals `less`. */
 static uint64_t product(Field f, uint64_t a, uint64_t b)
 {
     const uint64_t low = (UINT64_C(1) << f.bits) - 1;
@@ -114,7 +114,8 @@ static DtExact part(DtExact x)
                      .q = x.q == DT_EXACT_NONE ? x.q : inverse(field_q, x.q)};
 }
 
-/* The value of exp(x), known only as far as x is. */
+/* Returns exp(x), a power of one element with the second component of x as exponent. The result has
+ * no second component. */
 static DtExact exponential(DtExact x)
 {
     /* an element whose square has order q */

@@ -41,7 +41,7 @@ static void add_held(const DtOp *op, const DtValue **home)
     }
 }
 
-/* The value whose memory result number i of op shares. */
+/* Returns the value whose memory result number i of op shares; NULL: it shares none. */
 static const DtValue *home_of(const DtOp *op, uint32_t i)
 {
     const bool is_ringbuf = dt_type_is_ringbuf(op->out[i]->type),
@@ -59,8 +59,8 @@ static const DtValue *home_of(const DtOp *op, uint32_t i)
     }
 }
 
-/* By value id: the value whose memory it shares, or is a part of; NULL: it has memory of its own,
- * or none in the function. */
+/* Returns, by value id, the value whose memory it shares, or is a part of; NULL: it has memory of
+ * its own, or none in the function. */
 static const DtValue **find_homes(const DtFunc *func, DtArena *arena)
 {
     const DtValue **home = DT_NEW_ARRAY(arena, const DtValue *, (size_t)func->n_values + 1);
@@ -98,7 +98,8 @@ typedef struct Uses {
 
 static void use(const Uses *u, const DtValue *value, uint32_t position);
 
-/* Records a use of the caller's value that an input or result of the function stands for. */
+/* For a value of a function that uses its caller's frame: records that the caller's values for
+ * which it stands, as input or as result, are in use at this position. */
 static void use_outside(const Uses *u, const DtValue *value, uint32_t position)
 {
     if (!value->op)
@@ -122,7 +123,7 @@ static void use(const Uses *u, const DtValue *value, uint32_t position)
     range->last = position > range->last ? position : range->last;
 }
 
-/* A `done` counts as a use of the started op's operand, and of the ring buffer's slots that other
+/* Records that a `done` uses the started op's operand, and the ring buffer's slots that other
  * iterations wrote. */
 static void use_started(const Uses *u, const DtOp *done, uint32_t position)
 {
@@ -142,7 +143,8 @@ static const DtEntryPoint *entry_of(const DtFunc *func)
     return NULL;
 }
 
-/* The ring buffer of an entry that runs once per micro-batch keeps its memory in all of them. */
+/* Whether the value is the ring buffer of an entry that runs once per micro-batch: it then keeps
+ * its memory in all of them. */
 static bool is_always_there(const Uses *u, const DtValue *value)
 {
     const DtMesh *mesh = &u->func->module->mesh;
@@ -173,10 +175,10 @@ static Uses begin(const DtFunc *func, DtFrameRanges *ranges, DtArena *arena)
 
 static uint32_t use_all(const Uses *u, uint32_t position);
 
-/* Numbers the moments at which ranges may begin or end. An op has one position; a loop has one for
- * each carried value, whose initial value is copied at that moment, and one more; a call of a
- * function in the caller's frame has all positions of that function. Returns the position after
- * them. */
+/* Records uses by op and returns the position after it. Positions are the moments at which ranges
+ * may begin or end. An op has one position; a loop has one for each carried value, whose initial
+ * value is copied at that moment, and one more; a call of a function in the caller's frame has all
+ * positions of that function. */
 static uint32_t use_by(const Uses *u, DtOp *op, uint32_t position)
 {
     const uint32_t n_carried = op->kind == DT_OP_LOOP ? op->loop->n_carried : 0,
@@ -231,7 +233,7 @@ DtFrameRanges dt_frame_ranges(const DtFunc *func, DtArena *arena)
 
 /* ---- offsets ---- */
 
-/* Moves number `which` after all ranges that begin before it. */
+/* Inserts range number `which` into the list of n ranges that is sorted by offset. */
 static void insert(uint32_t *order, uint32_t n, const DtFrameRange *ranges, uint32_t which)
 {
     for (; n > 0 && ranges[order[n - 1]].offset > ranges[which].offset; n--)
@@ -239,7 +241,8 @@ static void insert(uint32_t *order, uint32_t n, const DtFrameRange *ranges, uint
     order[n] = which;
 }
 
-/* The lowest offset at which no range of the n before it is in use at the same time. */
+/* Returns the lowest offset at which the range overlaps none of the n ranges before it that are
+ * live at the same time. */
 static int64_t lowest(const uint32_t *order, uint32_t n, const DtFrameRange *ranges,
                       const DtFrameRange *range)
 {

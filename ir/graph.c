@@ -44,7 +44,7 @@ const DtType *dt_module_logical_type(const DtModule *module, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* The function of that name, or NULL. */
+/* Returns the function of that name; NULL: there is none. */
 DtFunc *dt_graph_find(const DtModule *module, const char *name)
 {
     const char *interned = dt_intern(name);
@@ -55,7 +55,8 @@ DtFunc *dt_graph_find(const DtModule *module, const char *name)
     return NULL;
 }
 
-/* An empty function called name, or name.1, name.2 ... if that is taken. */
+/* Adds an empty function called name, or name.1, name.2 ... if that is taken, to the module and
+ * returns it. */
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind)
 {
     DtFunc *func = DT_NEW(module->arena, DtFunc);
@@ -151,7 +152,7 @@ DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *inpu
     return value;
 }
 
-/* The value is named by the last part of the path. */
+/* Adds a parameter to the function. Its value is named by the last part of the path. */
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param)
 {
     const char *dot = strrchr(param.path, '.');
@@ -239,7 +240,7 @@ static void copy_relabels(DtArena *arena, DtOp *op)
     }
 }
 
-/* If there is one `to` axis, its extent may be 0: it becomes that of the `from` axes. */
+/* Sets the extent of a single `to` axis, if it is 0, to the product of those of the `from` axes. */
 static void fill_extents(const DtType *x, DtRelabel *r)
 {
     if (r->n_to != 1 || r->to_extent[0] != 0)
@@ -251,8 +252,8 @@ static void fill_extents(const DtType *x, DtRelabel *r)
     }
 }
 
-/* Appends a copy of draft, with its own arrays. wish as in ir/shape.h; loose: drop wishes that
- * do not fit. */
+/* Appends a copy of draft, with its own arrays and the result types of its shape rule. wish as in
+ * ir/shape.h; loose: wishes that do not fit are dropped. */
 static DtOp *make(DtBuilder *b, const DtOp *draft, uint32_t n_in, DtValue *const *in,
                   const DtType *const *wish, bool loose)
 {
@@ -321,7 +322,8 @@ DtValue *dt_graph_rng(DtBuilder *b, const DtType *type, const char *site)
     return make_one(b, &op, 0, NULL, type);
 }
 
-/* kind: DT_OP_PARAM (store; text NULL = its path), DT_OP_INPUT (text = its name). */
+/* Appends a source. DT_OP_PARAM: it reads `store`, text NULL means the store's path; DT_OP_INPUT:
+ * text is its name. */
 DtValue *dt_graph_source(DtBuilder *b, DtOpKind kind, const DtType *type, const char *text,
                          DtStore *store)
 {
@@ -354,7 +356,7 @@ DtValue *dt_graph_where(DtBuilder *b, DtValue *c, DtValue *x, DtValue *y)
     return dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){c, x, y}, NULL);
 }
 
-/* Returns x itself if it has that dtype. */
+/* Returns x cast to the dtype; x itself if it has that dtype. */
 DtValue *dt_graph_cast(DtBuilder *b, DtValue *x, DtDtype dtype)
 {
     if (x->type->dtype == dtype)
@@ -409,7 +411,7 @@ DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *co
     return make_one(b, &op, n, in, NULL);
 }
 
-/* If type has no axis that x lacks, x is only reordered like type. */
+/* Returns x expanded to the axes of type; if x has all of them, it is only reordered like type. */
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type)
 {
     if (x->type->rank == type->rank)
@@ -443,7 +445,8 @@ DtValue *dt_graph_window(DtBuilder *b, DtValue *x, const char *axis, const char 
     return make_one(b, &op, 1, &x, NULL);
 }
 
-/* The type of x without axis w, and with `extent` along axis; the op's rule reports errors. */
+/* Returns the type of x without axis w, and with `extent` along axis, as a wish; the op's rule
+ * reports errors. */
 static const DtType *fold_type(const DtType *x, const char *axis, const char *w, int64_t extent)
 {
     DtAxis axes[DT_MAX_RANK];
@@ -552,7 +555,7 @@ DtValue *dt_graph_scatter_add(DtBuilder *b, DtValue *x, uint32_t n, const DtAxis
 
 /* ---- structure and communication ---- */
 
-/* in: func->inputs.n operands. */
+/* Appends a call; in: func->inputs.n operands. */
 DtOp *dt_graph_call(DtBuilder *b, DtFunc *func, const char *label, DtValue *const *in)
 {
     DtOp op = {.kind = DT_OP_CALL, .func = func, .text = label ? dt_intern(label) : NULL};
@@ -565,7 +568,7 @@ DtOp *dt_graph_fused(DtBuilder *b, DtFunc *kernel, DtValue *const *in)
     return make(b, &op, kernel->inputs.n, in, NULL, false);
 }
 
-/* in: carried, invariant, stacked. */
+/* Appends a loop; in: its carried, invariant and stacked operands, in this order. */
 DtOp *dt_graph_loop(DtBuilder *b, DtFunc *body, DtLoop loop, DtValue *const *in)
 {
     loop.label = dt_intern(loop.label);
@@ -692,8 +695,8 @@ DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map)
 
 /* ---- tidying ---- */
 
-/* A sum over stages must stay even if this stage does not read it, since other stages wait at
- * it. */
+/* Whether the op must stay: some result is read, or it is a sum over stages, at which other stages
+ * wait. */
 static bool is_used(const DtOp *op, const unsigned char *used)
 {
     if (op->stages)
@@ -727,7 +730,7 @@ uint32_t dt_graph_sweep(DtFunc *func)
     return kept;
 }
 
-/* Numbers the values in order of definition. */
+/* Numbers the function's values in order of definition (DtValue.id, DtFunc.n_values). */
 void dt_graph_renumber(DtFunc *func)
 {
     uint32_t next = 0;

@@ -37,8 +37,8 @@ double dt_interp_roundoff(DtDtype dtype)
     return dtype == DT_BF16 ? 0x1p-9 : dtype == DT_F16 ? 0x1p-12 : dtype == DT_F32 ? 0x1p-24 : 0;
 }
 
-/* Moves the elements of a tensor at random, by up to `far` roundoffs. exact: moves also values that
- * are exact in the dtype. */
+/* Moves the elements of a tensor at random, by up to `far` roundoffs of its dtype. exact: also
+ * elements that the dtype can represent exactly. */
 static void move(DtInterp *interp, DtTensor *tensor, double far, bool exact)
 {
     const DtDtype dtype = tensor->type->dtype;
@@ -56,8 +56,8 @@ static void move(DtInterp *interp, DtTensor *tensor, double far, bool exact)
 
 void dt_interp_move(DtInterp *interp, DtTensor *tensor) { move(interp, tensor, 2, true); }
 
-/* skips ops whose results were rounded inside (calls, loops), and tensors that belong to the caller
- * (`param`, `input`) */
+/* Whether the op computes new values that must be rounded. Results of calls and loops were rounded
+ * inside; results of `param` and `input` belong to the caller. */
 static bool makes_values(const DtOp *op)
 {
     switch (op->kind) {
@@ -176,7 +176,7 @@ void dt_eval_iota(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
 
 /* ---- random numbers ---- */
 
-/* The axes from number `first` on, sorted by name. */
+/* Fills ret_order with the numbers of the axes from `first` on, sorted by name. */
 static void sort_axes(const DtType *type, uint32_t first, uint32_t ret_order[DT_MAX_RANK])
 {
     for (uint32_t i = first; i < type->rank; i++) {

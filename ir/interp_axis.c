@@ -15,8 +15,8 @@ static int64_t coordinate(const DtInterp *interp, const DtOp *op, const DtWalk *
     return walk->at[place];
 }
 
-/* Offset in the operand that the merged axes of one entry add: the row-major number of the place in
- * the `to` axes, taken apart row-major over the `from` axes. */
+/* Returns what the axes of one relabel entry add to the offset in the operand: takes the row-major
+ * number of the place in the `to` axes apart, row-major over the `from` axes. */
 static int64_t entry_offset(const DtInterp *interp, const DtOp *op, const DtRelabel *entry,
                             const DtWalk *walk, const DtType *operand)
 {
@@ -35,7 +35,7 @@ static int64_t entry_offset(const DtInterp *interp, const DtOp *op, const DtRela
     return offset;
 }
 
-/* Lists the old and the new names of all entries. */
+/* Lists the old names of all entries in *ret_old, and the new names in *ret_new. */
 static void entry_names(const DtInterp *interp, const DtOp *op, DtWalk *ret_old, DtWalk *ret_new)
 {
     for (uint32_t i = 0; i < op->n_relabels; i++) {
@@ -202,7 +202,8 @@ static Windows windows_of(const DtInterp *interp, const DtOp *op, const DtType *
     return windows;
 }
 
-/* The offset in the plain tensor that belongs to the walk's present place, or -1 in the padding. */
+/* Returns the offset in the plain tensor of the element at the walk's present place; -1: it is
+ * padding. */
 static int64_t windows_offset(const Windows *windows)
 {
     const int64_t *at = windows->walk.at;

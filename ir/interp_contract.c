@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A walk over the axes in the op's list, with their extents in type. */
+/* Returns a walk over the axes in the op's list, with their extents in type. */
 static DtWalk listed_axes(const DtInterp *interp, const DtOp *op, const DtType *type)
 {
     DtWalk walk = {0};
@@ -19,7 +19,7 @@ static DtWalk listed_axes(const DtInterp *interp, const DtOp *op, const DtType *
     return walk;
 }
 
-/* Lists the offsets in a tensor of this type for all places of the walk, row-major. */
+/* Lists the offsets in a tensor of this type of all places of the walk, row-major; returns them. */
 static int64_t *listed_offsets(DtInterp *interp, const DtOp *op, DtWalk walk, const DtType *type)
 {
     int64_t *offsets = DT_NEW_ARRAY(interp->arena, int64_t, dt_walk_places(&walk)), *to = offsets;
@@ -103,7 +103,7 @@ void dt_eval_reduce(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     } while (dt_walk_next(&walk));
 }
 
-/* The walk over the axes of type that the op does not list. */
+/* Returns a walk over the axes of type that the op does not list. */
 static DtWalk other_axes(const DtInterp *interp, const DtOp *op, const DtType *type)
 {
     DtWalk walk = {0}, listed = listed_axes(interp, op, type);
@@ -139,7 +139,8 @@ typedef struct Candidate {
     int64_t index;
 } Candidate;
 
-/* NaN first, then larger values, then lower indices: a total order, so any sort gives the same. */
+/* For qsort: orders candidates of topk: NaN first, then larger values, then lower indices. The
+ * order is total, so any sort gives the same result. */
 static int compare_candidates(const void *left, const void *right)
 {
     const Candidate *a = left, *b = right;

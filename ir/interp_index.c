@@ -27,7 +27,7 @@ static Indexed *indexed_axes(DtInterp *interp, const DtOp *op, DtTensor *const *
     return indexed;
 }
 
-/* The offset that the indices give at the walk's present place, or -1 if one of them is out of
+/* Returns the offset that the indices give at the walk's present place; -1: one of them is out of
  * range. */
 static int64_t indexed_offset(const Indexed *indexed, uint32_t n, const DtWalk *walk)
 {
@@ -55,8 +55,9 @@ void dt_eval_gather(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTen
     } while (dt_walk_next(&walk));
 }
 
-/* The walk is over the axes of x, then those that only indices have. Each axis of the walk is in
- * the result or is summed (axes2); a summed axis may have the name of a target axis. */
+/* Adds the elements of x to the result. The walk is over the axes of x, then those that only
+ * indices have. Each axis of the walk is in the result or is summed (axes2); a summed axis may have
+ * the name of a target axis. */
 void dt_eval_scatter_add(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     const DtType *type = out[0]->type;

@@ -44,7 +44,7 @@ static double unary_whole(const DtInterp *interp, const DtOp *op, DtDtype dtype,
     }
 }
 
-/* Converts a number to the result's dtype. Rounding to a float dtype is done by the driver, if it
+/* Returns a number converted to the result's dtype. The driver rounds it to a float dtype, if it
  * rounds at all. */
 static double cast(DtDtype from, DtDtype to, double x)
 {

@@ -14,8 +14,8 @@ typedef struct Order {
     DtWalk kept, rest; /* over the places of the kept axes; over the part's other axes */
 } Order;
 
-/* The rank that row number `row` belongs to: its coordinates on the mesh axes that split type's
- * axes after the kept ones are `row`, row-major, and 0 on other mesh axes. */
+/* Returns the rank that row number `row` of a bucket belongs to: its coordinates on the mesh axes
+ * that split type's axes after the kept ones are `row`, row-major, and 0 on other mesh axes. */
 static uint32_t rank_of(const DtType *type, uint32_t kept, const DtMesh *mesh, int64_t row)
 {
     uint16_t bits = 0;
@@ -42,7 +42,7 @@ static Order order_of(const DtInterp *interp, const DtOp *op, const DtType *type
     return o;
 }
 
-/* The index in the whole tensor of the present place. */
+/* Returns the index, in the whole tensor, of the element at the present place. */
 static int64_t index_of(const Order *o)
 {
     int64_t index = 0;
@@ -56,7 +56,8 @@ static int64_t index_of(const Order *o)
     return index;
 }
 
-/* Copies between tensor and the bucket's elements from `offset` on, in one direction. */
+/* Copies a tensor's elements into the bucket from `offset` on (packs), or from there into the
+ * tensor. */
 static void move(const DtInterp *interp, const DtOp *op, DtTensor *bucket, DtTensor *tensor,
                  int64_t offset, bool packs)
 {

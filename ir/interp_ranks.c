@@ -58,7 +58,8 @@ static void localise_relabels(Run *run, DtOp *local)
     local->relabels = entries;
 }
 
-/* A slice of an axis that is split takes all of it: adjusts its range to the local extent. */
+/* Sets the range of a slice to the local extent along an axis that is split: such a slice takes all
+ * of the axis. */
 static void localise_slices(Run *run, DtOp *local)
 {
     DtRange *ranges = DT_NEW_ARRAY(run->interp.arena, DtRange, local->n_axes + 1);
@@ -111,7 +112,7 @@ static void eval_rng(Run *run, const DtOp *op, uint32_t rank, DtTensor **out)
     } while (dt_walk_next(&walk));
 }
 
-/* An index relative to the rank's part of the axis; -1 if another rank has the element. */
+/* Returns indices relative to the rank's part of the axis; -1 for an element on another rank. */
 static DtTensor *local_index(Run *run, const DtTensor *index, const DtAxis *axis, uint32_t rank)
 {
     DtTensor *local = dt_interp_tensor(run->interp.arena, index->type);
@@ -184,8 +185,8 @@ static bool same_group(const Run *run, const DtOp *op, uint32_t a, uint32_t b)
     return dt_ranks_together(run->mesh, ~(unsigned)op->mesh, a, b);
 }
 
-/* The operand's element at these positions of whole axes, from a rank that has it and that `rank`
- * may read. */
+/* Returns the operand's element at these positions of whole axes, from a rank that has it and that
+ * `rank` may read (same_group). */
 static double remote_element(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank,
                              const int64_t *global)
 {
@@ -202,7 +203,8 @@ static double remote_element(Run *run, const DtOp *op, DtTensor *const *parts, u
     return parts[holder]->at[offset];
 }
 
-/* The reduction over all members of the group, in order of ranks. */
+/* Returns the reduction of the operand's element at these positions over all members of the group,
+ * in order of ranks. */
 static double reduced_element(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank,
                               const int64_t *global)
 {
@@ -220,8 +222,8 @@ static double reduced_element(Run *run, const DtOp *op, DtTensor *const *parts, 
     return value;
 }
 
-/* The part of the previous rank of the group (reverse: of the next), in the order of the mesh; the
- * first takes that of the last. */
+/* Returns the part of the previous rank of the group (with op->reverse: of the next one), in the
+ * order of the mesh. The first rank takes the part of the last one. */
 static const DtTensor *shifted(Run *run, const DtOp *op, DtTensor *const *parts, uint32_t rank)
 {
     int64_t step = op->reverse ? 1 : -1;
@@ -291,7 +293,7 @@ static void run_call(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **o
     run->interp.path = outer;
 }
 
-/* Runs a `when`: all ranks have the same counter. */
+/* Runs a `when` on all ranks, which have the same counter. */
 static void run_when(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     uint32_t first = 0;
@@ -312,7 +314,8 @@ static void copy_values(DtTensor *to, const DtTensor *from)
     memcpy(to->at, from->at, sizeof(double) * (size_t)dt_type_elements(from->type));
 }
 
-/* out: carried values before and after, then the stacked results. */
+/* Runs one iteration. out: the carried values before it, which it replaces by those after it, then
+ * the stacked results. */
 static void run_iteration(Run *run, const DtOp *op, DtTensor *const *in, DtTensor **out,
                           int64_t iteration)
 {

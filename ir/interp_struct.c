@@ -9,7 +9,8 @@
 
 /* ---- call ---- */
 
-/* Models and library functions have no path segment. */
+/* Returns the instance path inside a call with this label. Models and library functions (label
+ * NULL) have no path segment. */
 const char *dt_interp_push(const DtInterp *interp, const char *label)
 {
     const char *path = interp->path ? interp->path : "";
@@ -27,7 +28,8 @@ static void check_arguments(const DtInterp *interp, const DtOp *op, uint32_t n_i
                        func ? func->inputs.n : 0, func ? func->results.n : 0, n_in, n_out);
 }
 
-/* `fused` replaces the ops of its function, so it adds no segment to their paths. */
+/* Runs a call or `fused`. The latter replaces the ops of its function, so it adds no segment to
+ * their paths. */
 void dt_eval_call(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTensor **out)
 {
     check_arguments(interp, op, op->n_in, op->n_out);
@@ -115,7 +117,7 @@ void dt_eval_loop(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTenso
 
 /* ---- collectives ---- */
 
-/* Number of ranks that the op's mesh axes span. */
+/* Returns the number of ranks that the op's mesh axes span. */
 static int64_t ranks_of(const DtInterp *interp, const DtOp *op)
 {
     const DtMesh *mesh = &interp->func->module->mesh;

@@ -95,7 +95,7 @@ bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);
 bool dt_type_same_axes(const DtType *a, const DtType *b);
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
-/* bf16[batch/data, embed]{sum tensor}; no extents. */
+/* Appends the type as text, with its extents: */
 /* bf16[batch=8/data, embed=4]; mesh axes by name, or by number where mesh is NULL or has no such
  * axis. */
 void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *text);
@@ -190,7 +190,7 @@ bool dt_op_adds(const DtOp *product, uint32_t operand);
  * result of communication with `starts`, or a result of a loop whose body starts such
  * communication in each iteration. */
 bool dt_op_is_started(const DtValue *value);
-/* The op with `late` set that makes such a value; NULL: there is none. */
+/* The op that makes the value, or its slices in a loop's body, if it is `late`; else NULL. */
 const DtOp *dt_op_late(const DtValue *value);
 
 /* The value that this one is a copy of, through copies of copies; the value itself if it is no
@@ -238,7 +238,7 @@ struct DtValue {
     uint8_t made_anew;
 };
 
-/* slice, pad, window, at: one per axes[i]. */
+/* A range of an op; slice, pad, window and at have one for each of op->axes. */
 typedef struct DtRange {
     int64_t lo, hi, step, n; /* slice: lo, step, n. pad: lo, hi, step. window, fold: lo, hi, step
                               * (stride), n (k). at: lo, step. when: lo, n */
@@ -349,7 +349,7 @@ struct DtOp {
     /* asynchronous communication: it runs while later ops compute, until the `done` of its
      * result */
     bool starts;
-    /* all_reduce of an accumulated gradient that runs once, in the last micro-batch */
+    /* reduces an accumulated gradient over ranks, once, in the last micro-batch (order_late.c) */
     bool late;
     /* all_gather in the body of a loop: how many iterations before its own pass `order`
      * prefetches it (order.c) */
@@ -612,21 +612,21 @@ bool dt_type_is_ringbuf(const DtType *type);
  * default order. ---- */
 
 DtModule *dt_graph_module(DtArena *arena, DtDiags *diags);
-/* makes the name unique */
+/* Adds an empty function to the module; makes its name unique by a number. */
 DtFunc *dt_graph_func(DtModule *module, const char *name, DtFuncKind kind);
 /* name of the definition that contains the span; "": there is none */
 const char *dt_graph_defined(const DtModule *module, DtSpan span);
-/* before any parameter is added */
+/* Adds an argument to a function that has no parameters yet. */
 DtValue *dt_graph_arg(DtFunc *func, const DtType *type, const char *name);
-/* copies its name and meaning */
+/* Adds an argument with the name and the number (DtValue.means) of `input`. */
 DtValue *dt_graph_arg_like(DtFunc *func, const DtType *type, const DtValue *input);
 DtValue *dt_graph_param(DtFunc *func, const DtType *type, DtFormalParam param);
-/* before any write is added */
+/* Adds a returned value to a function that has no writes yet. */
 void dt_graph_return(DtFunc *func, DtValue *value);
-/* the new value of the state that is parameter number param */
+/* Sets the new value of the state that is parameter number `param`. */
 void dt_graph_write(DtFunc *func, uint32_t param, DtValue *value);
 
-/* Where new ops get their span and path from, until changed. */
+/* The function to which new ops are added, and the span and path that they get. */
 typedef struct DtBuilder {
     DtFunc *func;
     DtSpan span;
@@ -649,14 +649,14 @@ DtValue *dt_graph_relabel(DtBuilder *b, DtValue *x, uint32_t n, const DtRelabel 
 /* x with axis `from` renamed to `to`; x itself if it has no such axis. */
 DtValue *dt_graph_rename(DtBuilder *b, DtValue *x, const char *from, const char *to,
                          const DtType *wish);
-/* returns x itself if the order is the same */
+/* Returns x with its axes in the order of `order`; x itself if they are already. */
 DtValue *dt_graph_reorder(DtBuilder *b, DtValue *x, const DtType *order);
 DtValue *dt_graph_slice(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t step,
                         int64_t n);
 DtValue *dt_graph_pad(DtBuilder *b, DtValue *x, const char *axis, int64_t lo, int64_t hi,
                       int64_t step, double fill);
 DtValue *dt_graph_concat(DtBuilder *b, const char *axis, uint32_t n, DtValue *const *in);
-/* returns x itself if there is no new axis */
+/* Repeats x along the axes of type that it lacks; returns x itself if there is none. */
 DtValue *dt_graph_expand(DtBuilder *b, DtValue *x, const DtType *type);
 /* x with exactly the axes (in order) and the dtype of type: sums over further axes, expands, casts,
  * reorders. */
@@ -720,7 +720,7 @@ DtOp *dt_graph_clone(DtArena *arena, const DtOp *op, DtValue **map);
 uint32_t dt_graph_sweep(DtFunc *func);
 void dt_graph_renumber(DtFunc *func);
 DtFunc *dt_graph_find(const DtModule *module, const char *name);
-/* func must be one of the module's */
+/* Returns the index of func in module->funcs, which must contain it. */
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func);
 /* how many times the function reads the value, counting results */
 uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value);
@@ -750,7 +750,7 @@ DtEntryPoint *dt_entry_find(const DtModule *module, DtEntryKind kind, const char
 DtEntryPoint *dt_entry_whole(const DtModule *module, DtEntryKind kind, const char *objective);
 /* The first whole entry of a kind, for any objective; the next one after it. */
 DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEntryPoint *before);
-/* The beginning of the paths of all its draws. */
+/* Returns the path with which the sites of all random numbers of the entry begin. */
 const char *dt_entry_draws(const DtEntryPoint *entry);
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name);
 /* The function's name in the source: "attention" of "attention.2.fwd"; for a library function its
@@ -772,7 +772,7 @@ void dt_means_begin(DtModule *module);
 /* Deterministic; reads back to an equal module (print(read(print(m))) == print(m)). */
 void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
-/* NULL after diagnostics */
+/* Reads a module from IR text; NULL after diagnostics. */
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len);
 
 /* How a value of an entry without placement depends on the samples of the batch (samples.c). JOINT:

@@ -288,7 +288,7 @@ static void print_stage(Printer *p, const DtModule *module, int32_t stage, uint3
     print_count(p, "to", more ? (int64_t)stage + more : 0);
 }
 
-/* Prints the slots on each stage of a class, as runs (first, step, stages). */
+/* Prints the number of slots on each stage of a class, as runs (first, step, stages). */
 static void print_depths(Printer *p, const DtStore *store)
 {
     const int64_t *depths = store->depths;
@@ -632,7 +632,7 @@ void dt_irtext_print_func(const DtFunc *func, DtText *ret_text)
     print_func(&p, func);
 }
 
-/* Prints op as it is in func, without newline. */
+/* Appends op as text, as it is in func, without newline. */
 void dt_irtext_print_op(const DtFunc *func, const DtOp *op, DtText *ret_text)
 {
     Printer p = {.text = ret_text, .mesh = func->module ? &func->module->mesh : NULL};

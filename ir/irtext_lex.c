@@ -51,7 +51,7 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One character of a quoted name, from pos on; false after a failure. */
+/* Reads one character of a quoted name, with its escapes, from pos on; false after a failure. */
 static bool lex_quoted_char(DtIrLex *lex, char *ret_char)
 {
     unsigned char c = (unsigned char)at(lex, lex->pos++);
@@ -73,7 +73,7 @@ static bool lex_quoted_char(DtIrLex *lex, char *ret_char)
     return true;
 }
 
-/* A quoted name; pos is after the opening quote. */
+/* Reads a quoted name and returns it interned; pos is after the opening quote. */
 static const char *lex_quoted(DtIrLex *lex)
 {
     DtText text = {0};
@@ -245,7 +245,7 @@ const char *dt_irlex_name(DtIrLex *lex)
     return name;
 }
 
-/* The number token as a C string in buf. */
+/* Copies the number token into buf as a C string; false after a failure: it is too long. */
 static bool number_text(DtIrLex *lex, char buf[64])
 {
     size_t n = lex->pos - lex->lo;

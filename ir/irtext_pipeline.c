@@ -98,7 +98,7 @@ static bool expect_key(DtIrLex *lex, const char *word)
     return dt_irlex_key(lex, word);
 }
 
-/* `word number :`; the number must be the next one. */
+/* Reads `number :` after a word; the number must be `next`, the next one in order. */
 static bool numbered(DtIrLex *lex, int64_t next)
 {
     int64_t number;
@@ -121,7 +121,7 @@ static int32_t read_entry(DtIrLex *lex, const DtModule *module, const char *part
     return -1;
 }
 
-/* Prints the entries of piece i, each followed by its other twins. */
+/* Reads the entries of a piece, each followed by its other twins. */
 static void read_piece(DtIrLex *lex, DtModule *module, DtPieceEntries *entries)
 {
     static const char *const keys[] = {"f", "b", "w"};

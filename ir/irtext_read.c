@@ -12,7 +12,7 @@
 
 /* ---- references ---- */
 
-/* The function of that name; its definition may come later. */
+/* Returns the function of that name, which it adds if its definition comes later. */
 static DtFunc *func_named(DtIrReader *p, const char *name)
 {
     if (!name)
@@ -366,7 +366,8 @@ static bool parse_entry(DtIrReader *p)
     return dt_irlex_expect(&p->lex, '}');
 }
 
-/* Sets *ret_link of store i to the store with this number; number -1: there is none. */
+/* Sets *ret_link to the store with this number, for store i; number -1: leaves it NULL. False after
+ * a failure. */
 static bool resolve_store(DtIrReader *p, uint32_t i, int64_t number, DtStore **ret_link)
 {
     if (number < 0)

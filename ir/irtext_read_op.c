@@ -24,7 +24,7 @@ DtValue *dt_irread_use(DtIrReader *p)
     return value;
 }
 
-/* Takes a value token and makes the value. */
+/* Takes a value token and makes result (or input) number `index` with its name and number. */
 DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index)
 {
     DtIrLex *lex = &p->lex;
@@ -42,7 +42,8 @@ DtValue *dt_irread_define(DtIrReader *p, DtOp *op, uint32_t index)
     return value;
 }
 
-/* Reads a list of values up to the closing mark, which is not taken. */
+/* Reads a list of values up to the closing mark, which is not taken, and appends them to
+ * ret_list. */
 bool dt_irread_values(DtIrReader *p, char close, DtIrValues *ret_list)
 {
     while (!p->lex.failed && !dt_irlex_is(&p->lex, close)) {
@@ -181,7 +182,8 @@ static bool parse_means(DtIrReader *p, DtOp *op)
     return !list || dt_irlex_expect(&p->lex, ')');
 }
 
-/* Reads one number if those of the results are consecutive, otherwise one for each. */
+/* Reads the numbers of results in the reference program: one number if those of all results are
+ * consecutive, otherwise one for each. */
 static bool parse_final(DtIrReader *p, DtOp *op)
 {
     int64_t number = 0;
@@ -214,7 +216,8 @@ static bool parse_over(DtIrReader *p, DtOp *op)
     return dt_irlex_expect(&p->lex, ')');
 }
 
-/* Reads the axes of a type in another order, each once, and the distance from row to row. */
+/* Reads the axes of a type in their order in memory, each once, and the distance from row to row,
+ * into *lies. */
 static bool parse_order(DtIrReader *p, const DtType *type, DtLies *lies)
 {
     uint32_t seen = 0;

@@ -107,7 +107,7 @@ static bool parse_axis(DtIrLex *lex, const DtMesh *mesh, DtAxis *axis)
     return !dt_irlex_take(lex, '/') || parse_split(lex, mesh, axis);
 }
 
-/* reads `{` kind mesh axes `}` */
+/* Reads `{` kind mesh axes `}` and adds the mesh axes to *ret_bits. */
 bool dt_irread_mesh_set(DtIrLex *lex, const DtMesh *mesh, uint16_t *ret_bits)
 {
     *ret_bits = 0;

@@ -34,8 +34,8 @@ DtJoinedParts dt_joined_parts(const DtOp *joined)
     return p;
 }
 
-/* Whether view has the elements of C's rows (or columns) contiguously. of: the operand that has
- * these axes. */
+/* Whether view is a vector with one contiguous element for each of C's rows (or columns). of: the
+ * operand that has these axes. */
 static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int64_t step,
                       int64_t length)
 {
@@ -50,8 +50,8 @@ static bool is_vector(const DtView *view, const DtView *c, const DtView *of, int
     return n == length && view->dtype == c->dtype;
 }
 
-/* The row stride of view, if its layout is otherwise that of C; 0: it is not. a: the operand with
- * C's rows. */
+/* Returns the row stride of view if its layout is otherwise that of C; 0: it is not. a: the operand
+ * with C's rows. */
 static int64_t row_of(const DtProduct *product, const DtView *view, const DtView *c,
                       const DtView *a)
 {

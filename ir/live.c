@@ -45,7 +45,8 @@ static void visit_call(Live *live, const DtFunc *func, const DtOp *op)
             mark(live, func, op->in[i]);
 }
 
-/* A carried value that an iteration reads is a result of the previous iteration. */
+/* Marks what a loop needs: a carried value that an iteration reads is a result of the previous
+ * iteration. */
 static void visit_loop(Live *live, const DtFunc *func, const DtOp *op)
 {
     const DtFunc *body = op->func;

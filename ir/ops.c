@@ -100,7 +100,8 @@ const DtValue *dt_op_viewed(const DtValue *value)
     return value;
 }
 
-/* The op that makes the value, in each iteration if a loop stacks it; NULL: there is none. */
+/* Returns the op that makes the value or, if a loop stacks it, the op that makes its slice in each
+ * iteration; NULL: there is none. */
 static const DtOp *stacked_by(const DtValue *value)
 {
     const DtOp *op = value->op;

@@ -44,8 +44,8 @@ int32_t dt_pipeline_called(const DtPipelineRun *run, const DtAction *action)
                : -1;
 }
 
-/* How often the first `period` actions occur in a row; ret_step: by how much their micro-batches
- * grow. */
+/* Returns how often the first `period` actions occur in a row, where the micro-batches of each
+ * repetition are *ret_step larger. */
 static uint32_t turns(const DtAction *actions, uint32_t n, uint32_t period, int64_t *ret_step)
 {
     uint32_t i = period;
@@ -171,7 +171,8 @@ static bool take(Reader *r, const char *word)
     return true;
 }
 
-/* The channel at whose sending (receiving) end the piece is. */
+/* Sets *ret_unit to the number of the channel at whose sending (or receiving) end the piece is.
+ * False: the run has none. */
 static bool find_channel(Reader *r, uint32_t kind, bool forward, uint32_t piece, uint32_t *ret_unit)
 {
     for (uint32_t i = 0; i < r->run->channels.n; i++) {
@@ -216,7 +217,8 @@ static bool read_action(Reader *r, DtAction *ret_action)
     return true;
 }
 
-/* Reads `*count+step`. */
+/* Reads `*count+step`, the repetitions of a bracket and the step of their micro-batches; otherwise
+ * sets the reader's problem. */
 static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64_t *ret_step)
 {
     *ret_count = 0;
@@ -225,7 +227,7 @@ static bool read_turns(Reader *r, const char *problem, int64_t *ret_count, int64
            fail(r, problem);
 }
 
-/* Repeats the actions from number `from` on as often as the count after the bracket says. */
+/* Appends the actions from number `from` on as often as the count after the bracket says. */
 static bool read_row(Reader *r, uint32_t from, DtActions *list)
 {
     const uint32_t n = list->n - from;

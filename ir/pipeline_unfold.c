@@ -30,7 +30,8 @@ static bool has_slots(const DtStore *store)
     return store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
 }
 
-/* The copy of the store on the stage that is k after the first one of its class. */
+/* Returns the copy of the store for the stage that is k after the first one of its class; for k = 0
+ * the store itself. */
 static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
 {
     if (k == 0)
@@ -46,7 +47,8 @@ static DtStore *copy_store(const Expander *x, DtStore *store, uint32_t k)
     return copy;
 }
 
-/* A linked store (`of`, or the bucket) on the stage that is k after the first one of a class. */
+/* Returns the store that a copy on the stage that is k after the first one of its class links to
+ * (as `of`, or as bucket); NULL: none. */
 static DtStore *link_on(const Expander *x, const DtStore *to, uint32_t k)
 {
     return to ? x->copies[to->index][to->more ? k : 0] : NULL;
@@ -78,8 +80,8 @@ static int by_stage(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Adds the stores from number `from` on that are copies of one parameter, or the one store there;
- * returns the number after them. */
+/* Appends to `placed` the stores from number `from` on that are copies of one parameter, or the one
+ * store there. Returns the number after them. */
 static uint32_t add_stores(const Expander *x, DtStore *const *old, uint32_t n, uint32_t from,
                            Placed *placed)
 {
@@ -157,8 +159,8 @@ static DtOp *copy_op(const Expander *x, const DtOp *op, DtValue **map, uint32_t 
     return copy;
 }
 
-/* A copy of the entry's function for the stage k after the first one; such a function has no
- * inputs. */
+/* Returns a copy of the entry's function, which has no inputs, for the stage k after the first
+ * one. */
 static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name, uint32_t k)
 {
     DtFunc *copy = DT_NEW(x->module->arena, DtFunc);
@@ -179,7 +181,7 @@ static DtFunc *copy_func(const Expander *x, const DtFunc *func, const char *name
     return copy;
 }
 
-/* In the first stage's own function, loops have no step any more. */
+/* Removes the steps of loops from the function, which now is that of the first stage alone. */
 static void end_steps(DtFunc *func)
 {
     for (uint32_t i = 0; i < func->ops.n; i++)
@@ -202,7 +204,8 @@ static DtEntryPoint copy_entry(const Expander *x, const DtEntryPoint *entry, uin
     return copy;
 }
 
-/* Expands the entries in their order; ret_first[i]: the new number of the first copy of entry i. */
+/* Replaces the module's entries by one for each stage of their classes, in order. ret_first[i]
+ * becomes the new number of the first copy of entry i. */
 static void expand_entries(Expander *x, uint32_t *ret_first)
 {
     DtModule *module = x->module;
@@ -221,7 +224,8 @@ static void expand_entries(Expander *x, uint32_t *ret_first)
     }
 }
 
-/* Gives the piece's entry its name. */
+/* *number is an entry before unfolding (negative: none). Replaces it by the number of the copy for
+ * the piece's stage, and names that copy after the piece. */
 static void rename_entry(const Expander *x, const DtPipelineRun *run, uint32_t piece,
                          DtEntryPart part, const uint32_t *first, int32_t *number)
 {

@@ -21,8 +21,8 @@ typedef struct Runs {
 
 static bool has(const DtView *view, const char *axis) { return dt_view_find(view, axis) >= 0; }
 
-/* Adds axes in decreasing stride of the first tensor, joining neighbours that are one run in
- * both. */
+/* Adds axes, which come in decreasing stride of the first tensor, to the runs. Neighbours that are
+ * contiguous in both tensors become one run. */
 static void add_run(Runs *runs, int64_t extent, int64_t s1, int64_t s2)
 {
     if (extent == 1)
@@ -58,7 +58,8 @@ static bool add_batch(DtProduct *g, int64_t extent, int64_t a, int64_t b, int64_
     return true;
 }
 
-/* The run that stays a matrix dimension: the largest; the others go to the batch. */
+/* Removes the largest run and returns it: it stays a dimension of the matrices, the others become
+ * batch dimensions. */
 static Run take_largest(Runs *runs)
 {
     uint32_t best = 0;
@@ -73,7 +74,8 @@ static Run take_largest(Runs *runs)
     return run;
 }
 
-/* Sorts the axes into groups; false if an axis of the result is in neither operand. */
+/* Sorts the axes into rows m, columns n, summed axes k, and batch axes (g). False: an axis of the
+ * result is in neither operand. */
 static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtView *c, Runs *m,
                      Runs *n, Runs *k, DtProduct *g)
 {
@@ -101,7 +103,8 @@ static bool classify(const DtOp *op, const DtView *a, const DtView *b, const DtV
     return true;
 }
 
-/* Exchanges rows and columns, so that the result's columns are adjacent in memory. */
+/* Exchanges rows and columns of the product, so that the result's columns are adjacent in
+ * memory. */
 static void transpose(DtProduct *g)
 {
 #define SWAP(x, y) do { int64_t t = (x); (x) = (y); (y) = t; } while (0)
@@ -195,8 +198,8 @@ static void add_summed(const DtOp *op, const DtView *view, Axes *ret_axes)
             add(ret_axes, first, view, d);
 }
 
-/* Appends the axes of the result c that x has, and that the other operand has or lacks (in_other),
- * in c's order. */
+/* Appends the axes of the result c that x has, in c's order: those that the other operand has, too
+ * (in_other), or those that it lacks. */
 static void add_kept(const DtView *c, const DtView *x, const DtView *other, bool in_other,
                      Axes *ret_axes)
 {
@@ -215,7 +218,8 @@ static bool sums_neighbours(const DtOp *op, const DtView *view)
     return best < view->rank && dt_op_has_axis(op, view->axis[best]);
 }
 
-/* The view of a copy of x with summed axes in the given order; neighbours in memory stay near. */
+/* Returns the view of a copy of x that has the summed axes in the given order and keeps neighbours
+ * in memory near. */
 static DtView straight(const DtOp *op, const DtView *x, const DtView *other, const DtView *c,
                        const Axes *sums)
 {
@@ -241,8 +245,8 @@ static DtView straight(const DtOp *op, const DtView *x, const DtView *other, con
     return view;
 }
 
-/* Elements of operand x, if copying it pays (DtTargetLimits.copy_pays) and keeps its values (a copy
- * of a value stored in a wider dtype would round it), else -1. */
+/* Returns how many elements a copy of operand x has, if copying it pays (DtTargetLimits.copy_pays)
+ * and keeps its values (a copy of a value stored in a wider dtype would round it); else -1. */
 static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, int64_t pays)
 {
     int64_t elements = 1, uses = 1;
@@ -253,7 +257,7 @@ static int64_t copied(const DtValue *value, const DtView *x, const DtView *c, in
     return x->dtype == value->type->dtype && uses >= pays ? elements : -1;
 }
 
-/* Whether no summed axis has stride 0 in an operand. */
+/* Whether both operands move along every summed axis: none has stride 0 there. */
 static bool moves_both(const DtOp *op, const DtView *a, const DtView *b)
 {
     for (uint32_t d = 0; d < a->rank; d++)

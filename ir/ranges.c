@@ -122,7 +122,8 @@ static bool same_facts(uint32_t n, Fact *const *a, Fact *const *b)
     return true;
 }
 
-/* A permanent copy; NULL if it contains no facts. Facts about forbidden values are omitted. */
+/* Returns a permanent copy of the facts without those about forbidden values; NULL if nothing is
+ * left. */
 static Fact *keep(Walk *w, Fact fact)
 {
     DtIntSet new = dt_intset_others(&w->roots.at[fact.root].bad);
@@ -145,7 +146,7 @@ static void add_bad(Fact *fact, const DtIntSet *bad, const DtOp *by, uint32_t in
 
 /* ---- roots ---- */
 
-/* The facts of the root itself. */
+/* Returns the facts of the root itself: it is exactly the root's element. */
 static Fact *the_root(Walk *w, uint32_t root)
 {
     Fact fact = nothing(root);
@@ -199,7 +200,8 @@ static void settle(Walk *w, const Fact *fact)
         forbid(w, fact->root, &fact->bad, fact->by, fact->index);
 }
 
-/* Makes the result of op, which moves values to other places, a root. NULL if no operand is one. */
+/* Makes the result of op, which moves elements to other places, a root of its own and returns its
+ * facts; NULL: no operand has facts. */
 static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
 {
     Fact *parents = DT_NEW_ARRAY(w->scratch, Fact, n + 1);
@@ -253,8 +255,8 @@ static bool whole_of(const DtValue *value, int64_t *ret_whole)
 
 /* ---- maps ---- */
 
-/* The facts of a map's operand in relation to one root: a constant is known to be 0 or not, nothing
- * is known of other values. */
+/* Returns the facts of a map's operand in relation to one root. Of a constant it is known whether
+ * it is 0; of other values without facts nothing is known. */
 static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
 {
     Fact result = fact && fact->root == root ? *fact : nothing(root);
@@ -373,8 +375,8 @@ static void rule_bound(const DtOp *op, const Fact *in, Fact *out)
     out->shift = in[x].shift;
 }
 
-/* The roots for which x < c (or, `most` 1, x <= c), where x is the root plus shift; with `second`,
- * those for which c < x. */
+/* Returns the roots for which x < c (or, with `most` 1, x <= c), where x is the root plus shift;
+ * with `second`, those for which c < x. */
 static DtIntSet side_of(bool second, int64_t most, double constant, int64_t shift)
 {
     double c = second ? floor(constant) : ceil(constant);
@@ -506,8 +508,8 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
 
 /* ---- indices ---- */
 
-/* The facts of an index: the axis that it needs, and the elements of the root that are outside of
- * it. */
+/* Returns the elements of the root that are outside of the indexed axis; records that the root
+ * indexes that axis. */
 static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact)
 {
     DtIntSet inside = dt_intset_range(-fact->shift, indexed_extent(op, index) - fact->shift);
@@ -579,8 +581,8 @@ static Fact *joined(Walk *w, Fact *a, Fact *b)
     return keep(w, out);
 }
 
-/* Facts of a carried value, from those of its initial and its next value: one that is not true for
- * both is dropped. */
+/* Returns the facts of a carried value, from those of its initial and its next value: facts that
+ * are not true for both are dropped. */
 static Fact *met(Walk *w, Fact *a, Fact *b)
 {
     Fact *out = joined(w, a, b);
@@ -600,7 +602,7 @@ static bool any(uint32_t n, Fact *const *facts)
     return false;
 }
 
-/* By value: whether one of the results depends on it that are so marked. */
+/* Returns, by value, whether one of the marked results depends on it. */
 static bool *leading_to(Walk *w, const DtFunc *func, const bool *results)
 {
     bool *leads = DT_NEW_ARRAY(w->scratch, bool, func->n_values + 1);
@@ -739,7 +741,7 @@ static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool
 
 /* ---- inputs ---- */
 
-/* The first results of an entry are losses: its objective's, or those of all. */
+/* Returns how many of the entry's first results are losses: its objective's, or those of all. */
 static uint32_t n_losses(const DtModule *module, const DtEntryPoint *entry)
 {
     uint32_t n = entry->kind == DT_ENTRY_LOSS;

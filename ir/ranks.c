@@ -19,7 +19,7 @@ uint32_t dt_ranks_count(const DtMesh *mesh)
     return (uint32_t)n;
 }
 
-/* Distance between the numbers of neighbours along a mesh axis. */
+/* Returns the difference between the numbers of ranks that are neighbours along a mesh axis. */
 static uint32_t stride_of(const DtMesh *mesh, uint32_t axis)
 {
     int64_t stride = 1;
@@ -137,7 +137,7 @@ static int64_t place_in_whole(const Places *places)
     return offset;
 }
 
-/* The result of a reduction over no elements. */
+/* Returns the result of a reduction over no elements. */
 static double identity_of(DtReduce reduce)
 {
     return reduce == DT_REDUCE_SUM ? 0 : reduce == DT_REDUCE_MAX ? -INFINITY : INFINITY;
@@ -167,7 +167,7 @@ DtTensor *dt_ranks_slice(DtArena *arena, const DtTensor *whole, const DtType *ty
 
 /* ---- joining ---- */
 
-/* The mesh axes over which the ranks hold different things. */
+/* Returns the bit set of the mesh axes over which ranks hold different elements or terms. */
 static unsigned used_axes(const DtType *type)
 {
     unsigned used = type->partial;
@@ -182,7 +182,7 @@ bool dt_ranks_equal(double a, double b)
     return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b));
 }
 
-/* The first rank that holds the same as `rank` and has a part. */
+/* Returns the first rank that holds the same as `rank` and whose part is given. */
 static uint32_t first_copy(DtTensor *const *parts, const DtMesh *mesh, unsigned used, uint32_t rank)
 {
     uint32_t first = rank;

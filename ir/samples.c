@@ -20,7 +20,8 @@ typedef struct Samples {
     bool draws;                  /* random numbers were met */
 } Samples;
 
-/* Types by value; NULL: the value needs several samples at once. */
+/* Types by value, with samples split over the mesh of one rank per sample; NULL: the value needs
+ * several samples at once. */
 
 static const DtType *split_type(Samples *s, const DtType *type)
 {
@@ -39,7 +40,7 @@ static const DtType *split_type(Samples *s, const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* Records a new name of a sample axis. */
+/* Records names of split axes, which count samples, in s->axes. */
 static void learn(Samples *s, const DtType *type)
 {
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -64,8 +65,8 @@ static bool is_whole(const DtType *type)
     return !type->partial;
 }
 
-/* Allows an op to add a whole term to a pending sum: x + sum is c + sum of terms. False: op is no
- * such addition. */
+/* Changes an op that adds a whole term to a pending sum (x + sum is a constant plus a sum of terms)
+ * so that the shape rules accept it. False: op is no such addition. */
 static bool join_sum(DtOp *op)
 {
     bool sum_like = op->kind == DT_OP_ADD || op->kind == DT_OP_SUB || op->kind == DT_OP_WHERE ||
@@ -111,8 +112,8 @@ static const DtType *with_axis(const DtType *type, const DtAxis *axis)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* Types of a loop. A carried value has the same type in all iterations; a sum that becomes pending
- * inside is pending from the start. */
+/* Derives the types of a loop's results. A carried value has the same type in all iterations; a sum
+ * that becomes pending inside is pending from the start. */
 static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
 {
     const DtLoop *loop = op->loop;
@@ -144,8 +145,8 @@ static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
     return true;
 }
 
-/* Types of op's results if its operands have the types that draft->in say; false: the rules refuse
- * it. */
+/* Derives the types of op's results if its operands have the types that draft->in gives. False: the
+ * shape rules refuse that. */
 static bool type_op(Samples *s, DtOp *draft, const DtType **out)
 {
     s->draws = s->draws || draft->kind == DT_OP_RNG;
@@ -199,7 +200,8 @@ static const DtType **type_func(Samples *s, const DtFunc *func, const DtType *co
     return types;
 }
 
-/* The axis that counts the samples of all inputs: their first one. NULL if they differ. */
+/* Returns the axis that counts the samples of all inputs, which is their first axis; NULL if they
+ * differ. */
 static const DtAxis *sample_axis(const DtFunc *entry)
 {
     const DtAxis *axis = NULL;

@@ -16,7 +16,7 @@ static bool needs_whole(DtShape *s, const DtAxis *axis)
     return true;
 }
 
-/* Number of an axis of t by name, or -1 after a reason. */
+/* Returns the number of t's axis of that name; -1 after a reason. */
 static int find(DtShape *s, const DtShapeType *t, const char *axis)
 {
     int i = axis ? dt_shape_find(t, axis) : -1;
@@ -61,7 +61,7 @@ static int64_t mesh_size(const DtShape *s, uint32_t m)
     return s->mesh && m < s->mesh->n ? s->mesh->axes[m].size : 1;
 }
 
-/* The axis of that name in the wish for the result, or NULL. */
+/* Returns the axis of that name in the wish for the result; NULL: there is none. */
 static const DtAxis *wished_axis(DtShape *s, const char *name)
 {
     const DtType *wish = dt_shape_wish(s, 0);
@@ -115,8 +115,9 @@ static bool join_parts(DtShape *s, const DtAxis *from, DtAxis *to)
     return true;
 }
 
-/* The mesh axes that split the from axes, as one list. An axis may be split after others only if
- * each rank has one element of those. Each rank's part is then one block of the merged axis. */
+/* Lists the mesh axes that split the `from` axes in *ret. An axis may be split after others only if
+ * each rank has one element of those. Then each rank's part is one block of the merged axis. False
+ * after a reason. */
 static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *ret)
 {
     bool open = false;
@@ -137,8 +138,8 @@ static bool merge_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis
     return true;
 }
 
-/* Splits of the to axes: the mesh axes go to the first one while they divide it, then to the
- * next. */
+/* Distributes the mesh axes that split the merged axis over the `to` axes: to the first one while
+ * they divide it, then to the next. False after a reason. */
 static bool hand_splits(DtShape *s, const DtAxis *from, uint32_t n_from, DtAxis *to, uint32_t n_to)
 {
     DtAxis x;
@@ -184,7 +185,7 @@ static int entry_of(DtShape *s, const char *name)
     return found;
 }
 
-/* The to axes of one entry, with extents and splits. */
+/* Fills `to` with the `to` axes of one entry, with extents and splits. False after a reason. */
 static bool entry_axes(DtShape *s, const DtRelabel *r, const DtShapeType *x, DtAxis to[4])
 {
     DtAxis from[4];
@@ -321,7 +322,8 @@ bool dt_shape_pad(DtShape *s)
 
 /* ---- concat, expand ---- */
 
-/* Adds the extent of operand i along axis number k of t; all other axes must be equal. */
+/* Adds the extent of operand i to that of axis number k of t; checks that all other axes are
+ * equal. */
 static bool concat_operand(DtShape *s, DtShapeType *t, uint32_t k, uint32_t i)
 {
     const DtType *x = s->op->in[i]->type;
@@ -398,7 +400,8 @@ static bool check_window(DtShape *s)
     return true;
 }
 
-/* Number of windows over extent, or -1. */
+/* Returns the number of windows over an axis of this extent; -1: not even one fits, or the padding
+ * overflows. */
 static int64_t windows(int64_t extent, const DtRange *r)
 {
     int64_t room;

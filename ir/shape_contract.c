@@ -35,7 +35,8 @@ static bool missing(DtShape *s, const char *axis, const DtType *type)
                          dt_shape_text(s, type));
 }
 
-/* Takes axis name away from t; its mesh axes become pending. */
+/* Removes axis name from t; a reduction over the mesh axes that split it becomes pending. False
+ * after a reason. */
 static bool sum_away(DtShape *s, DtShapeType *t, const char *name, DtReduce kind)
 {
     int k = dt_shape_find(t, name);
@@ -163,7 +164,7 @@ bool dt_shape_scan(DtShape *s)
     return dt_shape_linear(s, &t, 0, 1) && dt_shape_finish(s, 0, &t);
 }
 
-/* The extent of axes[1] in the wish, or 0. */
+/* Returns the extent of axes[1] in the wish; 0: there is no wish for it. */
 static int64_t topk_extent(const DtShape *s)
 {
     const DtType *wish = dt_shape_wish(s, 0);
@@ -219,7 +220,7 @@ static bool check_indices(DtShape *s)
     return true;
 }
 
-/* Axes of the indices that x keeps must be equal; the others are added to fresh. */
+/* Checks that axes of the indices that x keeps are equal there; adds the others to fresh. */
 static bool gather_index_axes(DtShape *s, const DtShapeType *kept, DtShapeType *fresh)
 {
     for (uint32_t i = 1; i < s->op->n_in; i++) {
@@ -276,7 +277,7 @@ bool dt_shape_gather(DtShape *s)
     return dt_shape_finish(s, 0, &t);
 }
 
-/* Sums axes2 away; where the first of them stood, or the end. */
+/* Sums axes2 away from t. *ret_at becomes the place of the first of them, or the end. */
 static bool scatter_sum(DtShape *s, DtShapeType *t, uint32_t *ret_at)
 {
     const DtOp *op = s->op;

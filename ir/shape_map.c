@@ -15,8 +15,8 @@ static bool complete_all(DtShape *s)
     return true;
 }
 
-/* Union of the operands' axes: the order of the operand with most axes; another one's own stand in
- * its order, too. */
+/* Sets t's axes to the union of the operands' axes, in the order of the operand with most axes;
+ * axes that only others have are inserted in their own order. False after a reason. */
 static bool broadcast(DtShape *s, DtShapeType *t)
 {
     uint32_t most = 0;
@@ -69,7 +69,7 @@ static bool takes_dtype(DtOpKind kind, DtDtype dtype)
     }
 }
 
-/* The effect of a map on pending reductions. */
+/* Sets the pending reductions of the result by the rules of the map. False after a reason. */
 static bool map_pending(DtShape *s, DtShapeType *t)
 {
     const DtType *x = s->op->in[0]->type;
@@ -93,7 +93,7 @@ static bool map_pending(DtShape *s, DtShapeType *t)
     }
 }
 
-/* All operands have one dtype that the op takes. */
+/* Checks that all operands have one dtype, which the op takes. */
 static bool takes_operands(DtShape *s)
 {
     DtDtype dtype = s->op->in[0]->type->dtype;
@@ -104,7 +104,7 @@ static bool takes_operands(DtShape *s)
                          dt_dtype_name(dtype));
 }
 
-/* The common type of all operands, if nothing is pending in it; or NULL. */
+/* Returns the type that all operands have, if nothing is pending in it; or NULL. */
 static const DtType *common_type(const DtShape *s)
 {
     const DtType *type = s->op->in[0]->type;

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* All mesh axes that split the axes after the kept ones. */
+/* Returns the bit set of the mesh axes that split the axes after the kept ones. */
 static uint16_t all_splits(const DtShape *s, const DtType *type)
 {
     uint16_t bits = 0;
@@ -26,7 +26,7 @@ static uint16_t all_splits(const DtShape *s, const DtType *type)
     return bits;
 }
 
-/* Whether type begins with the op's axes. */
+/* Checks that the type begins with the op's axes. */
 static bool keeps(DtShape *s, const DtType *type)
 {
     for (uint32_t i = 0; i < s->op->n_axes; i++)
@@ -43,7 +43,7 @@ static bool are_split_alike(const DtAxis *a, const DtAxis *b)
            memcmp(a->split, b->split, a->n_split * sizeof a->split[0]) == 0;
 }
 
-/* The number of local elements for each place of the kept axes; -1 on overflow. */
+/* Returns how many local elements a tensor has for each place of the kept axes; -1 on overflow. */
 static int64_t length(const DtShape *s, const DtType *type)
 {
     static const DtMesh none;
@@ -54,7 +54,7 @@ static int64_t length(const DtShape *s, const DtType *type)
     return n;
 }
 
-/* The axes that a bucket of tensors like type has after the kept ones. */
+/* Appends the axes @split and @bucket of a bucket for tensors like type. False after a reason. */
 static bool add_bucket(DtShape *s, DtShapeType *t, const DtType *type, int64_t extent)
 {
     DtAxis split = {.name = dt_intern("@split"), .extent = 1};

@@ -29,8 +29,8 @@ static bool extends(const DtAxis *longer, const DtAxis *shorter, uint16_t *bits)
     return true;
 }
 
-/* Collects the mesh axes that split x but not y in *lost, and the reverse in *gained; false if
- * anything else differs. */
+/* Collects in *lost the mesh axes that split x but not y, and in *gained those that split y but not
+ * x. False if anything else differs. */
 static bool compare_splits(const DtType *x, const DtType *y, uint16_t *lost, uint16_t *gained)
 {
     if (x->rank != y->rank || x->dtype != y->dtype)
@@ -124,7 +124,7 @@ bool dt_shape_call(DtShape *s)
 
 /* ---- loop ---- */
 
-/* type with the loop axis before it. */
+/* Returns type with the loop's axis before the others; NULL after a reason. */
 static const DtType *stacked(DtShape *s, const DtType *type)
 {
     DtShapeType t = {.dtype = type->dtype,

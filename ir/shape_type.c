@@ -66,8 +66,8 @@ void dt_shape_remove(DtShapeType *t, uint32_t at)
     t->rank--;
 }
 
-/* Where to insert axis number i of type into t, which lacks it: before the next axis that both
- * have. */
+/* Returns the number at which axis i of type, which t lacks, is inserted into t: before the next
+ * axis that both have. */
 static uint32_t place_of(const DtShapeType *t, const DtType *type, uint32_t i)
 {
     for (uint32_t next = i + 1; next < type->rank; next++) {
@@ -150,7 +150,7 @@ bool dt_shape_is_number(DtDtype dtype)
 
 /* ---- pending reductions ---- */
 
-/* A constant 0 of any shape: its sum over ranks is 0 too. */
+/* Whether the value is a constant 0, perhaps cast or expanded: its sum over ranks is 0 too. */
 static bool is_zero(const DtValue *value)
 {
     const DtOp *op = value->op;

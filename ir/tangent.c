@@ -45,7 +45,7 @@ bool dt_tangent_has_rule(DtOpKind kind) { return rules[kind] != MISSING; }
 
 /* ---- maps ---- */
 
-/* The derivative of y = op(x[0], x[1]) with respect to x[i]. */
+/* Returns the derivative of y = op(x[0], x[1]) with respect to x[i]. */
 static double slope(const DtInterp *interp, const DtOp *op, uint32_t i, const double x[2], double y)
 {
     switch (op->kind) {
@@ -113,8 +113,8 @@ static void move_linear(DtInterp *interp, const DtOp *op, DtTensor *const *in,
 
 /* ---- ops that select elements ---- */
 
-/* The tangent of a maximum or minimum over axes: that of the first equal element, in row-major
- * order of the op's list. */
+/* Sets ret to the tangent of a maximum or minimum over axes: that of the first equal element, in
+ * row-major order of the op's list. */
 static void move_extreme(DtInterp *interp, const DtOp *op, const DtTensor *x, const DtTensor *move,
                          const DtTensor *out, DtTensor *ret)
 {
@@ -148,7 +148,7 @@ static void move_reduced(DtInterp *interp, const DtOp *op, DtTensor *const *in,
         move_extreme(interp, op, in[0], moves[0], out[0], ret);
 }
 
-/* The tangents of the values are those of the selected elements. */
+/* Sets ret to the tangents of topk's values, which are those of the selected elements. */
 static void move_topk(DtInterp *interp, const DtOp *op, const DtTensor *move, DtTensor *const *out,
                       DtTensor *ret)
 {
@@ -189,7 +189,8 @@ static void keep_slice(DtInterp *interp, const DtOp *op, const DtType *type, DtT
     memcpy(to->at, made->at, sizeof(double) * (size_t)dt_type_elements(made->type));
 }
 
-/* Runs one iteration. carried: values and tangents of carried values, then of stacked results. */
+/* Runs one iteration. out and ret_moves: values and tangents of carried values, which it replaces,
+ * then of stacked results. */
 static void run_iteration(DtTangents *t, const DtOp *op, DtTensor *const *in,
                           DtTensor *const *moves, int64_t iteration, DtTensor **out,
                           DtTensor **ret_moves)

@@ -8,7 +8,7 @@ const DtTargetLimits dt_target_limits[DT_TARGET_KINDS] = {
 #undef DT_TARGET
 };
 
-/* Sums are in f32. */
+/* Whether the target has a product of these dtypes. It sums in f32. */
 bool dt_target_multiplies(const DtTargetLimits *limits, DtDtype a, DtDtype b, DtDtype c)
 {
     return a == b && limits->products >> a & 1 && (c == a || c == DT_F32);

@@ -26,10 +26,10 @@ static const struct {
     [DT_F64] = {"f64", 8, true},
 };
 
-/* Bytes of one element. */
+/* Returns the bytes of one element. */
 size_t dt_dtype_size(DtDtype dtype) { return dtypes[dtype].size; }
 
-/* As written in programs: "bf16". */
+/* Returns the dtype's name as programs have it: "bf16". */
 const char *dt_dtype_name(DtDtype dtype) { return dtypes[dtype].name; }
 
 bool dt_dtype_is_float(DtDtype dtype) { return dtypes[dtype].is_float; }
@@ -131,7 +131,8 @@ static _Noreturn void broken(const char *problem, DtDtype dtype, uint32_t rank, 
     DT_BUG("broken type: %s\n  dtype %d, axes%s", problem, (int)dtype, text.at ? text.at : "");
 }
 
-/* Looks up a type whose bytes are canonical (unused fields and padding are zero). */
+/* Returns the one type with this content, a new one if there is none yet. Unused fields and padding
+ * of `type` must be zero. */
 static const DtType *intern(const DtType *type)
 {
     if (table.n * 2 >= table.n_slots)
@@ -154,8 +155,9 @@ static const DtType *intern(const DtType *type)
     return copy;
 }
 
-/* Axis names must be interned; aborts if dt_type_check finds a problem. Splits beyond n_split,
- * zigzag of an axis without split and pending without partial are ignored. */
+/* Returns the one type with this content. Axis names must be interned; it aborts if dt_type_check
+ * finds a problem. Splits beyond n_split, zigzag of an axis without split and pending without
+ * partial are ignored. */
 const DtType *dt_type_make(DtDtype dtype, uint32_t rank, const DtAxis *axes, uint16_t partial,
                            DtReduce pending)
 {
@@ -268,7 +270,8 @@ bool dt_type_same_axes(const DtType *a, const DtType *b)
     return true;
 }
 
-/* The extent of a rank's part: the logical extent over the ranks that split it, rounded up. */
+/* Returns the extent of a rank's part: the logical extent divided by the ranks that split it,
+ * rounded up. */
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh)
 {
     int64_t extent = type->axes[axis].extent;

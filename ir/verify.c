@@ -62,8 +62,8 @@ static void check_owner(DtVerify *v, const DtStore *store)
                                                       : "parameter");
 }
 
-/* A bucket holds stores of its own kind and dtype, stacked over the same loops, and has room for
- * them. */
+/* Checks a store's bucket: it has the store's kind, dtype and loops, and room for all stores in
+ * it. */
 static void check_bucket(DtVerify *v, const DtStore *store)
 {
     const DtStore *bucket = store->bucket;
@@ -177,7 +177,8 @@ static bool result_fits(const DtEntryResult *result, const DtType *type)
            dt_verify_may_be_stored(type, result->store->type);
 }
 
-/* written: by store, 1 + number of the entry that stored it last. */
+/* Checks a result of an entry. written: by store, 1 + number of the entry that stored it last,
+ * which this updates. */
 static void check_entry_result(DtVerify *v, const DtEntryPoint *entry, uint32_t i,
                                uint32_t *written)
 {

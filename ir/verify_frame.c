@@ -38,8 +38,8 @@ static void check_frame(DtVerify *v, const DtFunc *func)
     dt_arena_free(arena);
 }
 
-/* Whether the function, or one that it calls once and that has no frame, has a value with
- * memory. */
+/* Whether the function has a value with memory in a frame, or calls one that has no frame of its
+ * own and has such a value. */
 static bool has_place(const DtFunc *func)
 {
     bool has = false;
@@ -52,7 +52,8 @@ static bool has_place(const DtFunc *func)
     return has;
 }
 
-/* Whether a call may run it in its own frame. */
+/* Whether some op calls the function, so that it may run in the frame of its caller or in its
+ * own. */
 static bool is_called(const DtModule *module, const DtFunc *func)
 {
     for (uint32_t f = 0; f < module->funcs.n; f++)

@@ -199,7 +199,7 @@ static bool has_ringbuf(const DtOp *op)
     return has;
 }
 
-/* The ring buffer that a value was read from, directly or through views; NULL: none. */
+/* Returns the ring buffer that a value was read from, directly or through views; NULL: none. */
 static const DtValue *ringbuf_of(const DtValue *value)
 {
     while (value->op && value->op->n_in == 1 && value->op->in && value->op->in[0] &&
@@ -291,8 +291,8 @@ static const DtValue *first_operand(const DtOp *op)
     return op && op->n_in && op->in ? op->in[0] : NULL;
 }
 
-/* The ring buffer as it was before conditional ops put values into its front slot; NULL: one of
- * them may turn it. */
+/* Returns the ring buffer as it was before conditional ops (`when`) put values into its front slot;
+ * NULL: one of them may turn it. */
 static const DtValue *before_whens(const DtValue *ring)
 {
     while (ring && ring->op && ring->op->kind == DT_OP_WHEN) {
@@ -632,7 +632,8 @@ static const DtFunc *leads_to(const DtFunc *func, uint32_t i)
     return !s ? NULL : i == func->ops.n ? s->part : i == func->ops.n + 1 ? s->merge : s->finish;
 }
 
-/* Depth-first from root; state 1: on the stack, 2: done. */
+/* Visits functions depth-first from root. state: 1 while a function is on the stack, 2 when it is
+ * done. False after a reason: a function leads back to itself. */
 static bool visit(DtVerify *v, uint32_t root, unsigned char *state, Visit *stack)
 {
     uint32_t depth = 0;

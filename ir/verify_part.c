@@ -15,7 +15,7 @@ bool dt_verify_is_good(const DtVerify *v, const DtType *type)
                     dt_map_find(&v->types, (const char *)&type, sizeof type));
 }
 
-/* The op after the message, if everything that is needed to print it is valid. */
+/* Appends the op as text after a message, if everything that is needed to print it is valid. */
 static void print_op(DtVerify *v)
 {
     const DtOp *op = v->op;
@@ -122,7 +122,8 @@ bool dt_verify_define(DtVerify *v, DtSpan span, const DtValue *value, const DtOp
     return dt_verify_type(v, span, "a value", value->type);
 }
 
-/* Segments "#" of a pattern; the other segments must be those of the path. -1 if not. */
+/* Returns the number of segments "#" of a pattern; -1: its other segments are not those of the
+ * path. */
 static int pattern_loops(const char *path, const char *pattern)
 {
     int n = 0;

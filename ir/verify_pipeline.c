@@ -18,7 +18,7 @@ static bool is_stage(const DtPipelineSchedule *pipeline, int32_t stage, uint32_t
     return stage >= -1 && (stage < 0 ? more == 0 : (int64_t)stage + more < pipeline->n_stages);
 }
 
-/* Fields that only stores of several stages have. */
+/* Checks the fields that only stores of a class of stages have. */
 static void check_class(DtVerify *v, const DtStore *store)
 {
     const bool slots = store->kind == DT_STORE_SAVED || store->kind == DT_STORE_CHANNEL;
@@ -118,7 +118,7 @@ static bool check_piece_entry(DtVerify *v, const DtPipelineRun *run, uint32_t pi
     return entry != NULL;
 }
 
-/* Another twin of an entry has its results. */
+/* Checks that another twin of a piece's entry has the same results as the entry. */
 static void check_form(DtVerify *v, const DtPipelineRun *run, uint32_t piece, uint32_t kind,
                        uint32_t i)
 {
@@ -177,8 +177,8 @@ static bool check_channel(DtVerify *v, const DtPipelineRun *run, uint32_t number
     return true;
 }
 
-/* The next micro-batch of each piece's F, B and W, and of each end of each channel.
- * */
+/* For a stage: the micro-batch expected next of each piece's F, B and W, and of each end of each
+ * channel. */
 typedef struct Seen {
     uint32_t n; /* number of entries in each array */
     int64_t *next[DT_ACTION_KINDS];
@@ -188,8 +188,8 @@ typedef struct Seen {
                                       * its sending (receiving) end */
 } Seen;
 
-/* The kind under which an action is counted: a message counts once, at its start or, if it is not
- * asynchronous, when it is sent. */
+/* Returns the kind under which an action is counted: a message counts once, at its start or, if it
+ * is not asynchronous, when it is sent or received. */
 static uint32_t counted(uint32_t kind)
 {
     return kind == DT_ACTION_START_SEND   ? DT_ACTION_SEND
@@ -264,8 +264,8 @@ static bool check_list(DtVerify *v, const DtPipelineRun *run, uint32_t stage, co
     return true;
 }
 
-/* The first turn, action by action. All others are like it if every action of the period occurs
- * `step` times in it. */
+/* Checks the first repetition of the period action by action. All others are like it if every
+ * action of the period occurs `step` times in it. */
 static bool check_period(DtVerify *v, const DtPipelineRun *run, uint32_t stage, Seen *seen)
 {
     const DtStageActions *actions = &run->stages[stage];

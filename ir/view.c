@@ -81,8 +81,8 @@ static Side from_of(const DtRelabel *entry, bool back)
     return back ? (Side){entry->n_to, entry->to} : (Side){entry->n_from, entry->from};
 }
 
-/* One entry of a relabel: digits of the row-major number over `from` become digits over `to`. The
- * from axes must be one strided run in memory. */
+/* Changes the axes of one relabel entry in `out`: digits of the row-major number over `from` become
+ * digits over `to`. False: the `from` axes are no single strided run in memory. */
 static bool relabel_entry(const DtType *type, const DtMesh *mesh, Side from, Side to,
                           const DtView *in, DtView *out)
 {
@@ -157,8 +157,8 @@ bool dt_view_behind(const DtOp *relabel, const DtMesh *mesh, DtView *view)
     return through_relabel(relabel, false, mesh, &there) && dt_view_same_strides(&there, &result);
 }
 
-/* Extent of operand i along the concat's axis; its axes may be in another order than the
- * result's. */
+/* Returns the extent of operand i along the concat's axis. Its axes may be in another order than
+ * the result's. */
 static int64_t part_extent(const DtOp *concat, uint32_t i, const DtMesh *mesh)
 {
     const DtType *type = concat->in[i]->type;

@@ -104,7 +104,7 @@ static DtStatus begin(Run *run)
     return DT_OK;
 }
 
-/* Waits until the child ends and returns its exit status as waitpid gives it. */
+/* Waits until the child has ended; returns its exit status as waitpid gives it. */
 static int reap(Run *run, Child *of)
 {
     int state = 0;
@@ -116,7 +116,8 @@ static int reap(Run *run, Child *of)
     return state;
 }
 
-/* Ends a child that has closed its end of the pipe. */
+/* Waits for the end of a child that has closed its end of the pipe, and returns the status that it
+ * sent; an error if it ended otherwise. */
 static DtStatus end(Run *run, Child *of)
 {
     DtStatus status;
@@ -134,7 +135,8 @@ static DtStatus end(Run *run, Child *of)
     return status;
 }
 
-/* Reads the bytes that are available; 0: the child will send no more. */
+/* Appends the bytes that the child has sent to of->sent, as far as they are available; 0: it will
+ * send no more. */
 static ssize_t take(Child *of)
 {
     static char piece[1 << 16];
@@ -147,7 +149,7 @@ static ssize_t take(Child *of)
     return n;
 }
 
-/* Waits until a child writes a message. */
+/* Waits until a child has sent something, and reads it; ends children that send no more. */
 static DtStatus wait_for_one(Run *run)
 {
     for (uint32_t i = 0; i < run->begun; i++) /* poll() ignores the entries of children that have

@@ -78,8 +78,8 @@ static void clear(Block *block)
     block->used = 0;
 }
 
-/* A block for at least `need` bytes: of those that are spare the smallest that has as many as are
- * wanted, or else the largest. */
+/* Returns a block for at least `need` bytes: a spare one, the smallest that has `wanted` bytes or
+ * else the largest, if it is large enough; otherwise one of the parent arena, or a new one. */
 static Block *block_for(DtArena *arena, size_t need, size_t wanted)
 {
     Block **best = NULL;
@@ -118,7 +118,7 @@ static void free_blocks(Block *block)
     }
 }
 
-/* Makes the blocks of the list spare blocks of the arena `to`. */
+/* Adds the blocks of the list to the spare blocks of the arena `to`. */
 static void give_back(DtArena *to, Block *block)
 {
     for (Block *next; block; block = next) {

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is opened;
- * NULL: anywhere. */
+/* Returns DT_CUDA_LIBRARIES: folders, separated by colons, outside of which no library of CUDA is
+ * opened; NULL: any folder is allowed. */
 static const char *only_folders(void) { return getenv("DT_CUDA_LIBRARIES"); }
 
-/* Opens the library from folders, a pattern that may match several versions. */
+/* Opens the library from folders, a pattern that may match several versions of them. NULL: none has
+ * it. */
 static void *open_in(DtArena *arena, const DtCudaLib *library, const char *folders)
 {
     void *handle = NULL;
@@ -73,7 +74,7 @@ static void *open_any(DtArena *arena, const DtCudaLib *library)
     return handle;
 }
 
-/* "13 or 12" */
+/* Returns the library's versions as text, "13 or 12". */
 static const char *versions_of(DtArena *arena, const DtCudaLib *library)
 {
     const char *list = library->versions[0];

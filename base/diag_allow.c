@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the comment of the line begins, or its end; ret_alone: nothing stands before it. */
+/* Returns where the comment of the line begins, or the line's end; *ret_alone: nothing is before
+ * the comment. */
 static const char *comment_of(const char *at, const char *end, bool *ret_alone)
 {
     bool quoted = false;
@@ -33,7 +34,7 @@ static const char *skip(const char *at, const char *end, const char *set)
     return at;
 }
 
-/* After `word`, or NULL. */
+/* Returns the position after `word` if it comes next; or NULL. */
 static const char *take(const char *at, const char *end, const char *word)
 {
     const size_t n = strlen(word);
@@ -59,7 +60,7 @@ static void read_codes(DtDiags *diags, uint32_t file, const char *text, const ch
     }
 }
 
-/* The first line from `line` on that holds more than a comment. */
+/* Returns the first line from `line` on that has more than a comment. */
 static uint32_t line_with_code(const DtDiagFile *file, uint32_t line)
 {
     for (; line < file->starts.n; line++) {

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Where a fix stands: part `part` of the kept diagnostic `diag`. */
+/* Finds fix number `number` among all kept diagnostics: part *ret_part of diagnostic *ret_diag.
+ * False: there are not so many. */
 static bool find(const DtDiags *diags, uint32_t number, uint32_t *ret_diag, uint32_t *ret_part)
 {
     for (uint32_t i = 0; i < diags->kept.n; i++)
@@ -83,7 +84,7 @@ static uint32_t count(const DtDiags *diags, const DtDiag *wanted)
     return n;
 }
 
-/* Whether the diagnostic of the mended text begins on a line that the fix writes to. */
+/* Whether a diagnostic of the changed text begins on a line that the fix has written. */
 static bool is_there(const DtDiags *before, const DtDiagFix *fix, const DtDiag *diag)
 {
     const DtDiagFile *file = dt_diag_file(diag->diags, diag->span.file);

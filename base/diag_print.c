@@ -36,7 +36,8 @@ typedef struct Cut {
 
 static const char *on(const Paint *paint, const char *code) { return paint->color ? code : ""; }
 
-/* Columns of a piece as shown: after dt_text_add_visible every character takes one. */
+/* Returns how many columns a piece takes as shown: after dt_text_add_visible every character takes
+ * one. */
 static uint32_t columns(const char *from, size_t len)
 {
     DtText visible = {0};
@@ -70,7 +71,7 @@ static DtSpan clip(const DtDiagFile *file, DtSpan span)
     return span;
 }
 
-/* The line of span.lo, cut around the span when it is long. */
+/* Returns the line of span.lo, cut around the span if it is long. */
 static Cut cut_of(const DtDiagFile *file, DtSpan span)
 {
     uint32_t line = dt_diag_line(file, span.lo);
@@ -150,8 +151,8 @@ static Cut marked_source(const Paint *paint, const DtDiagFile *file, DtSpan span
     return cut;
 }
 
-/* A fix that inserts whole lines (insert ends in a newline) shows these, numbered as they will be;
- * any other fix shows the changed line. */
+/* Prints the result of a fix. If it inserts whole lines (its text ends in a newline), shows these,
+ * numbered as they will be; otherwise shows the changed line. */
 static void fixed_source(const Paint *paint, const DtDiagFile *file, const DtDiagPart *fix)
 {
     DtSpan span = clip(file, fix->span);
@@ -195,8 +196,8 @@ static void arrow(const Paint *paint, const DtDiags *diags, DtSpan span)
     fprintf(paint->out, ":%u:%u\n", line, column);
 }
 
-/* The primary span and the labels of one file, in source order. At equal positions the primary
- * comes last, next to the text after it. */
+/* Prints the primary span and the labels of one file, in source order. At equal positions the
+ * primary span comes last, next to the text after it. */
 static void places_in(const Paint *paint, const DtDiag *diag, uint32_t number)
 {
     const DtDiagFile *file = dt_diag_file(diag->diags, number);
@@ -223,8 +224,8 @@ static void places_in(const Paint *paint, const DtDiag *diag, uint32_t number)
     }
 }
 
-/* The primary file first, then each other file that has labels, in the order of the first label
- * there. */
+/* Prints the places of the primary file first, then those of each other file that has labels, in
+ * the order of the first label there. */
 static void print_places(const Paint *paint, const DtDiag *diag)
 {
     arrow(paint, diag->diags, diag->span);

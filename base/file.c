@@ -32,7 +32,8 @@ static Fault *planned(void)
     return &plan;
 }
 
-/* True if the n-th call of this kind is to fail; sets errno. */
+/* Whether this call of the kind is the one that the environment (DT_FAULT) asks to fail; then sets
+ * errno. */
 static bool fault(const char *kind, int error)
 {
     Fault *plan = planned();
@@ -73,7 +74,7 @@ static int open_regular(const char *path, struct stat *ret_stat, DtStatus *ret_s
     return fd;
 }
 
-/* At most len bytes of an open file. */
+/* Reads at most len bytes of an open file into *ret_text, with a zero after them. */
 static DtStatus read_all(DtArena *arena, int fd, const char *path, size_t len, char **ret_text,
                          size_t *ret_len)
 {
@@ -158,7 +159,7 @@ static DtStatus sync_folder_of(const char *path)
     return status;
 }
 
-/* Whether something is there that is neither a file nor a folder: a device, a pipe. */
+/* Whether the path is neither a file nor a folder, but a device or a pipe. */
 static bool is_device(const char *path)
 {
     struct stat stat_of;
@@ -282,7 +283,7 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     return DT_OK;
 }
 
-/* An existing path must be a folder (if one is required) that can be written to, or a file. */
+/* Checks that an existing path can be written to: a folder (if one is required), or a file. */
 static DtStatus may_write(const char *path, const struct stat *stat_of, bool folder)
 {
     if (folder && !S_ISDIR(stat_of->st_mode))
@@ -318,7 +319,7 @@ DtStatus dt_file_may_make(const char *path, bool folder)
     return failed("write to", path);
 }
 
-/* A folder that is new lasts once the one above it is synced. */
+/* Makes a folder. It lasts once the folder above it is synced, which this does. */
 static DtStatus make_one_folder(const char *path)
 {
     if (mkdir(path, 0777) != 0)
@@ -466,7 +467,8 @@ DtStatus dt_file_move_folder(const char *from, const char *to)
     return error == 0 ? sync_folder_of(to) : failed("put in place", to);
 }
 
-/* Files in the folder; also an empty folder in it that another user made. */
+/* Removes a file of the folder, or an empty folder in it, which another user may have made. False:
+ * it could not. */
 static bool remove_entry(int folder, const char *name)
 {
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || unlinkat(folder, name, 0) == 0)

@@ -107,7 +107,7 @@ static bool is_word(char c)
 
 static bool term(Walk *w, bool runs, double *ret_value);
 
-/* `refuse("text")`: false where it is evaluated. */
+/* Reads `refuse("text")` and, where it is evaluated, fails with that text. */
 static bool refuse(Walk *w, bool runs, double *ret_value)
 {
     *ret_value = NAN;

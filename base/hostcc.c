@@ -38,7 +38,8 @@ static const char *const flags[] = {"-x", "c", "-", "-std=gnu11", "-w", "-shared
                                     "-fvisibility=default", "-nostdlib", "-fuse-ld=bfd",
                                     "-Wl,--build-id=none", "-Wl,-s"};
 
-/* The code that will run; the code to compare it with; the replacement for wrong code. */
+/* The kinds of builds: FAST is the code that will run, PLAIN the code to compare it with, SAFE the
+ * replacement for wrong code. */
 typedef enum Flavour { FAST, PLAIN, SAFE } Flavour;
 static const char *const flavour_flags[][4] = {
     [FAST] = {"-O3"},
@@ -137,7 +138,8 @@ static int text_file(const char *text)
     return fd;
 }
 
-/* kept: a descriptor that the program has too, under its number; -1: none. */
+/* Starts a program and returns its process; in and out: descriptors of its standard input and
+ * output. kept: a descriptor that the program has too, under its number; -1: none. */
 static pid_t start(const char *const *argv, int in, int out, int kept)
 {
     posix_spawn_file_actions_t actions;
@@ -165,7 +167,7 @@ static bool finished(pid_t pid)
     return WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
-/* First line of `cc --version`. */
+/* Sets *ret_version to the first line of `cc --version`. */
 static DtStatus version_of(DtArena *arena, const char *cc, const char **ret_version)
 {
     const char *argv[] = {cc, "--version", NULL};
@@ -270,7 +272,7 @@ static DtStatus begin(const Work *work, Build *build)
     return status;
 }
 
-/* The output files of the compiler. */
+/* Reads the object that the compiler has written into build->out. */
 static DtStatus take(DtArena *arena, Build *build)
 {
     struct stat stat_of;
@@ -284,7 +286,8 @@ static DtStatus take(DtArena *arena, Build *build)
     return DT_OK;
 }
 
-/* Why the compiler gave no object: it keeps temporary files in a folder that may be full. */
+/* Returns the error that the compiler gave no object. It keeps temporary files in a folder that may
+ * be full, which this then says. */
 static DtStatus refused(const Build *build)
 {
     const char *folder = getenv("TMPDIR");
@@ -311,7 +314,7 @@ static DtStatus end(const Work *work, Build *build)
                                                       * compiler may succeed */
 }
 
-/* At most two at once, in order. */
+/* Runs the builds in order, at most two at once; returns the first error. */
 static DtStatus run_builds(const Work *work, Build *builds, uint32_t n)
 {
     DtStatus status = DT_OK, other;
@@ -336,8 +339,8 @@ static void add_build(Build *list, uint32_t *n, uint32_t unit, Flavour flavour, 
 
 /* ---- comparing ---- */
 
-/* DT_CC_CHECK; else clang if the compiler is gcc, and gcc if it is clang, if installed; else the
- * compiler itself. */
+/* Chooses the compiler of plain builds: DT_CC_CHECK; else clang if the compiler is gcc, and gcc if
+ * it is clang, if installed; else the compiler itself. */
 static void choose_other(Work *work)
 {
     const char *named = getenv("DT_CC_CHECK"), *version = work->result->version;
@@ -377,7 +380,8 @@ static DtStatus compare(const Work *work, const uint32_t *units, uint32_t n, boo
     return status;
 }
 
-/* How many kernels of the unit have the verdict; the first of them. */
+/* Returns how many kernels of the unit have the verdict; *ret_first becomes the name of the first
+ * one. */
 static uint32_t count(const Work *work, uint32_t unit, DtHostVerdict verdict,
                       const char **ret_first)
 {
@@ -409,7 +413,7 @@ static void note_wrong(Work *work, uint32_t unit)
     }
 }
 
-/* Units with a wrong kernel are built without vectorisation, and compared again. */
+/* Builds units with a wrong kernel again, without vectorisation, and compares those builds. */
 static DtStatus mend(Work *work, const uint32_t *units, uint32_t n)
 {
     Build *builds = DT_NEW_ARRAY(work->arena, Build, n + 1);
@@ -451,7 +455,8 @@ static DtStatus look_at_faults(Work *work, const uint32_t *units, uint32_t n)
     return DT_OK;
 }
 
-/* Plain builds by the compiler itself, where the other one has made none that can be used. */
+/* Makes plain builds by the compiler itself, for units where the other compiler has made none that
+ * can be used. */
 static DtStatus build_plain_here(Work *work, const uint32_t *units, uint32_t n)
 {
     Build *builds = DT_NEW_ARRAY(work->arena, Build, n + 1);
@@ -507,8 +512,8 @@ static void add_flags(DtDigest *digest, const char *const *list, size_t n)
         dt_digest_add(digest, list[i], strlen(list[i]) + 1);
 }
 
-/* The key is a digest of all that the object depends on: the compiler, its flags and the text
- * without comments. */
+/* Sets the unit's key in the cache: a digest of all that the object depends on, the compiler, its
+ * flags and the text without comments. */
 static void find_key(Work *work, uint32_t unit)
 {
     DtDigest digest;

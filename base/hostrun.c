@@ -67,7 +67,7 @@ typedef struct Run {
     int trial;
 } Run;
 
-/* Where byte `at` of the arena is. */
+/* Returns where byte `at` of the arena is in the memory of build 0 (plain) or 1 (fast). */
 static char *address(const Piece *piece, int build, int64_t at)
 {
     const char *map = piece->maps[piece->written ? build : 0];
@@ -81,7 +81,7 @@ static bool overlap(const Piece *piece, const DtHostRange *range)
            piece->lo < range->at + range->bytes;
 }
 
-/* The union of ranges that overlap, directly or through others. */
+/* Unites ranges of the call's pointers that overlap, directly or through others, into pieces. */
 static void find_pieces(Run *run)
 {
     for (uint32_t i = 0; i < run->call->n_pointers; i++) {
@@ -177,7 +177,8 @@ static bool add_page(Run *run, Piece *piece, uint64_t page)
     return true;
 }
 
-/* Adds those that are new; false if there are too many. */
+/* Adds pages that a build has touched to the lists of pages, if they are new; *ret_more: there were
+ * some. False: there are too many. */
 static bool find_touched(Run *run, int build, bool *ret_more)
 {
     static unsigned char resident[1 << 16];
@@ -314,8 +315,8 @@ static bool same(const Run *run)
 
 /* ---- one kernel ---- */
 
-/* The types that its text declares: "const float *p0 = ...". Sixteen bits are bf16 if the text of
- * the kernel speaks of it. */
+/* Fills ret_types with the types of pointers that the kernel's text declares: "const float *p0 =
+ * ...". Sixteen bits are bf16 if the text of the kernel mentions that type. */
 static void find_types(const DtHostPair *pair, const DtHostCall *call, Type *ret_types)
 {
     char name[300];
@@ -342,8 +343,8 @@ static void call_kernel(Run *run, int build)
     run->kernels[build](run->pointers[build], run->call->integers[run->trial % DT_HOST_SETS]);
 }
 
-/* Calls the plain build until it touches no page that is not filled; false: too many pages. The
- * last call counts. */
+/* Calls the plain build, fills the pages that it touched for the first time, and repeats that until
+ * there are none. The last call counts. False: too many pages. */
 static bool settle(Run *run)
 {
     bool more = true;
@@ -374,7 +375,8 @@ static DtHostVerdict try_all(Run *run, volatile uint8_t *stage)
     return DT_HOST_EQUAL;
 }
 
-/* *stage always holds a valid verdict, should the process end here. */
+/* Tries the kernel with one call on both builds and returns the verdict. *stage always has a valid
+ * verdict, should the process end here. */
 static DtHostVerdict try_call(const DtHostPair *pair, const DtHostCall *call, void *const *units,
                               volatile uint8_t *stage)
 {
@@ -456,7 +458,7 @@ static bool start(const DtHostPair *pair, uint32_t first, Child *to)
     return to->pid > 0;
 }
 
-/* The next call: after the last one with a verdict. */
+/* Returns the number of the next call to try: after the last one with a verdict. */
 static uint32_t after_last(const DtHostPair *pair, const Child *of)
 {
     uint32_t next_call = 0;
@@ -466,8 +468,9 @@ static uint32_t after_last(const DtHostPair *pair, const Child *of)
     return next_call;
 }
 
-/* The plain build of a call is slow at worst, since it is compiled without optimisation; a fast
- * build that needs longer than the plain one does not end. */
+/* Sets the verdict of a call that took too long. If its plain build was still running, the call is
+ * only slow, since that build is not optimised: it is not compared. A fast build that needs longer
+ * than the plain one does not end, and counts as endless. */
 static void note_endless(DtHostPair *pair, uint8_t *verdict)
 {
     if (*verdict == DT_HOST_FAULT)
@@ -475,7 +478,8 @@ static void note_endless(DtHostPair *pair, uint8_t *verdict)
     pair->n_endless += *verdict == DT_HOST_DIFFERS;
 }
 
-/* Waits for the process, and continues after a call that ended it. */
+/* Waits until the child has tried all calls. If a call ends it, records that verdict and starts a
+ * child for the calls after it. */
 static DtStatus finish(DtHostPair *pair, Child *of)
 {
     for (;;) {

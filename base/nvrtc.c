@@ -49,7 +49,7 @@ typedef struct Nvrtc {
 
 /* ---- the library ---- */
 
-/* newest: of its major versions, 0: any. */
+/* Opens the library. newest: the newest of its major versions that is allowed; 0: any. */
 static DtStatus open_nvrtc(DtArena *arena, int newest, Nvrtc *ret)
 {
     static const char *const versions[] = {"13", "12", NULL};
@@ -163,8 +163,8 @@ DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
 
 /* ---- the cache: the assembler's messages on kernels, one per line, a zero, and the code ---- */
 
-/* The compiler's output for a text is always the same, so it is cached next to that of the host
- * compiler. */
+/* Computes the key in the cache, next to the host compiler's. The compiler's output for a text,
+ * machine and version is always the same. */
 static void find_key(DtArena *arena, const char *text, const char *machine, const char *version,
                      uint8_t ret_key[DT_DIGEST_BYTES])
 {
@@ -204,7 +204,7 @@ static bool read_kernels(DtArena *arena, const char *head, DtNvrtcResult *ret)
     return true;
 }
 
-/* Reads the bytes of write_result; false: something else wrote them. */
+/* Reads the bytes of write_result into *ret; false: something else wrote them. */
 static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcResult *ret)
 {
     const char *end = memchr(bytes, 0, len);
@@ -217,7 +217,7 @@ static bool read_result(DtArena *arena, const char *bytes, size_t len, DtNvrtcRe
     return true;
 }
 
-/* The version, which is a part of the cache's key. */
+/* Finds the library's version, which is part of the cache's key, and opens the cache's folder. */
 static DtStatus begin_build(DtArena *arena, int newest, const char **ret_version, int *ret_folder)
 {
     const char *why;
@@ -264,7 +264,7 @@ DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, i
 
 /* ---- several texts ---- */
 
-/* The work of a process. */
+/* Compiles one text in a child process, and appends the result to ret_bytes. */
 static DtStatus compile_job(DtArena *arena, const void *task, DtText *ret_bytes)
 {
     const DtNvrtcJob *job = task;
@@ -275,7 +275,7 @@ static DtStatus compile_job(DtArena *arena, const void *task, DtText *ret_bytes)
     return status;
 }
 
-/* Order: longer texts first, equally long ones by number. */
+/* For qsort: longer texts come first, equally long ones by number. */
 static int by_length(const void *a, const void *b)
 {
     const DtNvrtcJob *x = *(const DtNvrtcJob *const *)a, *y = *(const DtNvrtcJob *const *)b;

@@ -34,7 +34,7 @@ static int unknown(DtOptions *o, const char *name, size_t len)
     return DT_OPTIONS_WRONG;
 }
 
-/* Takes the next argument as the option's value; WRONG if there is none. */
+/* Takes the next argument as the option's value; returns WRONG after a message if there is none. */
 static int take_value(DtOptions *o, const DtOptionRow *row, const char *written)
 {
     if (o->next == o->argc) {
@@ -116,7 +116,7 @@ int dt_options_next(DtOptions *options)
 
 /* ---- help ---- */
 
-/* "-o, --output=FILE" */
+/* Appends the option's name as in "-o, --output=FILE". */
 static void print_name(const DtOptionRow *row, DtText *text)
 {
     if (row->letter)

@@ -11,7 +11,8 @@ typedef struct Range {
     uint32_t first, last;
 } Range;
 
-/* Reads the next range at *at and moves past it; false: there is none, or the text is no range. */
+/* Reads the next range of stages at *at and moves past it. False: there is none, or the text is no
+ * range. */
 static bool next_range(const char **at, Range *ret_range)
 {
     char *end;

@@ -41,7 +41,8 @@ void dt_text_integer(DtText *text, int64_t value)
     dt_text_add_n(text, at, (size_t)(digits + sizeof digits - at));
 }
 
-/* Length of the directive at a '%' if it is %s, %u, %d, %lld or %%, as nearly all are; else 0. */
+/* Returns the length of the directive at a '%' if it is %s, %u, %d, %lld or %%, as nearly all are;
+ * else 0. */
 static size_t directive(const char *at)
 {
     if (at[1] == 's' || at[1] == 'u' || at[1] == 'd' || at[1] == '%')
@@ -109,7 +110,8 @@ void dt_text_printf(DtText *text, const char *format, ...)
     va_end(args);
 }
 
-/* Bytes of the well-formed UTF-8 character at from, or 0; its number in ret_point. */
+/* Returns the number of bytes of the well-formed UTF-8 character at `from`, or 0; *ret_point
+ * becomes its code point. */
 static size_t character(const unsigned char *from, size_t len, uint32_t *ret_point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -227,7 +229,8 @@ enum { NEAREST_MAX = 63 };
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* The edit distance; folded: letters that differ in case only are equal. */
+/* Returns the edit distance of two words. folded: letters that differ in case only count as
+ * equal. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m, bool folded)
 {
     size_t row[NEAREST_MAX + 2];

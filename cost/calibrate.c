@@ -21,7 +21,8 @@ static const double FREE = 1e6; /* a bandwidth so many times the usual one: byte
 typedef struct Equation { double of[UNKNOWNS], t, scale, weight; } Equation;
 typedef struct Solution { double x[UNKNOWNS], off; } Solution;
 
-/* Gaussian elimination for n unknowns; false: the equations are not independent. */
+/* Solves n equations by Gaussian elimination; the solution replaces the last column. False: the
+ * equations are not independent. */
 static bool eliminate(double a[UNKNOWNS][UNKNOWNS + 1], int n)
 {
     for (int c = 0; c < n; c++) {
@@ -63,7 +64,8 @@ static double error_of(const Equation *e, size_t n, const double x[UNKNOWNS])
     return sum;
 }
 
-/* Root mean square of the logarithms of predicted to measured. */
+/* Returns the root mean square of the logarithms of predicted to measured times, with the
+ * equations' weights. */
 static double spread_of(const Equation *e, size_t n, const double x[UNKNOWNS])
 {
     double sum = 0, weights = 0;
@@ -75,8 +77,8 @@ static double spread_of(const Equation *e, size_t n, const double x[UNKNOWNS])
     return sqrt(sum / weights);
 }
 
-/* The least squares of the unknowns in `free`, the others 0. False: there are none, or one is
- * negative. */
+/* Solves for the unknowns in the bit set `free` by least squares, with the others 0. False: there
+ * are none, or one would be negative. */
 static bool solve_some(const Equation *e, size_t n, const double scale[UNKNOWNS], unsigned free,
                        double ret_x[UNKNOWNS])
 {
@@ -168,7 +170,8 @@ static void set(DtDevice *device, DtCostConstantId id, double value, double with
     device->at[id] = (DtCostEstimate){value, at_least(within, 0.01), "measured on this machine"};
 }
 
-/* Unknowns: seconds for each f32 operation, 16-bit operation, byte, call. */
+/* Fits the constants of products. Unknowns: seconds for each f32 operation, 16-bit operation, byte,
+ * call. False: the timings do not determine them. */
 static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *c)
 {
     Equation *e = calloc(n, sizeof *e);
@@ -208,7 +211,8 @@ static bool fit_products(DtDevice *device, const DtTiming *timings, size_t n, Dt
 
 /* ---- kernels ---- */
 
-/* Unknowns: seconds for each byte, operation, special function, call. */
+/* Fits the constants of kernels. Unknowns: seconds for each byte, operation, special function,
+ * call. False: the timings do not determine them. */
 static bool fit_kernels(DtDevice *device, const DtTiming *timings, size_t n, DtCalibration *c)
 {
     Equation *e = calloc(n, sizeof *e);
@@ -254,7 +258,7 @@ bool dt_calibrate(DtDevice *device, const DtTiming *timings, size_t n, double be
 
 /* ---- as text ---- */
 
-/* Digits enough to read back the same number. */
+/* Appends the number with as many digits as are needed to read the same number back. */
 static void print_number(DtText *text, const char *name, double number, const char *unit)
 {
     if (number <= 0)

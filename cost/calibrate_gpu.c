@@ -67,7 +67,7 @@ static size_t count(const Sample *sample)
     return n;
 }
 
-/* The mean square of log(model / measured). */
+/* Returns the mean square of log(model / measured) over the timings. */
 static double error_of(const DtDevice *device, const Sample *sample)
 {
     const DtCostModel model = {.device = device};
@@ -87,7 +87,8 @@ static double error_at(const DtDevice *device, const Sample *sample, const Unkno
     return error_of(device, sample);
 }
 
-/* Sets the number where the error is least; false: leaves it unchanged, since nothing is better. */
+/* Sets the unknown to the number where the error is least. False: leaves it unchanged, since
+ * nothing is better. */
 static bool improve(const DtDevice *device, const Sample *sample, const Unknown *unknown)
 {
     const double before = *unknown->value, error = error_of(device, sample);
@@ -110,7 +111,7 @@ static bool improve(const DtDevice *device, const Sample *sample, const Unknown 
     return false;
 }
 
-/* Four digits: measurements are not more precise. */
+/* Returns the value with four digits: measurements are not more precise. */
 static double rounded(double value)
 {
     char text[32];
@@ -152,7 +153,7 @@ static void fit_kernels(DtDevice *device, const Sample *kernels)
     }
 }
 
-/* A peak that no data sheet gives: the highest rate that a product reaches. */
+/* Sets a peak that no data sheet gives to the highest rate that a product reaches. */
 static void find_peak(double *peak, const Sample *sample)
 {
     const bool known = *peak > 0;
@@ -198,7 +199,8 @@ static bool has_lengths(const Sample *sample)
     return most > least;
 }
 
-/* One constant fits both directions: how rates grow with the number of keys. */
+/* Fits the constants of attention. One constant, how rates grow with the number of keys, serves
+ * both directions. */
 static void fit_attention(DtDevice *device, const Sample *forward, const Sample *backward)
 {
     Unknown unknowns[] = {constant(device, DT_COST_attention_forward, 1e-4, 1),
@@ -210,7 +212,8 @@ static void fit_attention(DtDevice *device, const Sample *forward, const Sample 
         fit(device, backward, &back, 1);
 }
 
-/* The time that one more operation adds to a step, and the time of a step without any. */
+/* Sets `launch` to the time that one more operation adds to a step, and the fixed time of a step
+ * without operations. */
 static void set_launch(DtDevice *device, const DtGpuStep steps[2])
 {
     static const char source[] = "measured on this machine, one rank, small steps";

@@ -31,8 +31,8 @@ double dt_cost_kernel(const DtCostModel *model, DtCostKernel op)
     return (model->device->is_gpu ? fmax(bytes, work / rate) : bytes + work / rate) + launch;
 }
 
-/* How many passes over the scores an eager stack makes besides the two products: masked softmax and
- * dropout, forward and backward. */
+/* Returns how many times an eager stack passes over the scores besides the two products: for masked
+ * softmax and dropout, forward and backward. */
 static double scores_kernels(const DtCostModel *model, const DtCostAttention *op)
 {
     const double scores = (double)(op->batch * op->heads) * (double)op->queries * (double)op->keys;
@@ -43,8 +43,8 @@ static double scores_kernels(const DtCostModel *model, const DtCostAttention *op
     return dt_cost_kernel(model, (DtCostKernel){.bytes = bytes, .kernels = op->dropout ? 2 : 1});
 }
 
-/* Seconds of attention with the scores in memory: a product, a softmax, a product; backward four
- * products. */
+/* Returns the seconds of attention that keeps the scores in memory: a product, a softmax, a
+ * product; backward four products. */
 static double written_out(const DtCostModel *model, const DtCostAttention *op)
 {
     const int64_t batch = op->batch * op->heads, q = op->queries, k = op->keys, d = op->head;
@@ -57,9 +57,9 @@ static double written_out(const DtCostModel *model, const DtCostAttention *op)
     return seconds + scores_kernels(model, op);
 }
 
-/* The rate of attention relative to products, which grows with the visible keys of a row and with
- * the size of the head. Either constant is the length at which half the rate is reached; the rate
- * is 1 for long rows and heads of 128. Larger heads gain little more. */
+/* Returns the rate of attention relative to that of products. It grows with the visible keys of a
+ * row and with the size of the head: either constant is the length at which half the rate is
+ * reached. The rate is 1 for long rows and heads of 128; larger heads gain little more. */
 static double saturation(const DtCostModel *model, const DtCostAttention *op)
 {
     const bool fa2 = dt_cost_has(model, DT_STACK_fa2);

@@ -28,8 +28,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* The rate of the multiprocessors for products of a dtype; devices without tensor cores for the
- * dtype use their other units. */
+/* Returns the operations per second of the multiprocessors for products of a dtype. Devices without
+ * tensor cores for the dtype use their other units. */
 static double peak_of(const DtDevice *device, DtCostDtype dtype)
 {
     static const DtCostDtype next[DT_COST_DTYPES] = {
@@ -62,8 +62,8 @@ double dt_cost_product_copies(DtCostProduct op)
            op.extra_bytes;
 }
 
-/* Seconds with one tile and k split over `split` of them; rate: operations a second of the whole
- * device. */
+/* Returns the seconds of a product with one kind of tile and k split over `split` tiles. rate:
+ * operations a second of the whole device. */
 static double tiled(const DtCostModel *model, const DtCostProduct *op, const Tile *tile,
                     int64_t split, double rate)
 {

@@ -11,8 +11,8 @@ DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes)
     return own.bytes_per_second > 0 ? own : devices;
 }
 
-/* Bytes a second that a rank of the group sends: inside a node its link; across nodes the ranks on
- * a node share the network cards that belong to them. */
+/* Returns how many bytes a second a rank of the group sends: inside a node at the rate of its link;
+ * across nodes the ranks on a node share the network cards that belong to them. */
 static double bus_of(const DtCostModel *model, const DtCostCollective *op)
 {
     const double inside =
@@ -25,8 +25,8 @@ static double bus_of(const DtCostModel *model, const DtCostCollective *op)
     return per_node > 1 && inside > 0 ? fmin(rails, inside) : rails;
 }
 
-/* The share of the whole tensor's bytes that a rank sends in a ring of n; and the number of
- * steps. */
+/* Returns the share of the whole tensor's bytes that a rank sends in a ring of n, and sets
+ * *ret_steps to the number of steps. */
 static double ring_share(DtCostCollectiveKind kind, double n, double *ret_steps)
 {
     *ret_steps = kind == DT_COST_ALL_REDUCE ? 2 * (n - 1) : n - 1;

@@ -21,7 +21,7 @@ typedef struct DtCudaLib {
 DtStatus dt_cudalib_open(DtArena *arena, const DtCudaLib *library, uint32_t n,
                          const char *const *names, void **ret_functions);
 
-/* Whether the library is here, opened likewise; ret_path: its file. */
+/* Looks for the library as dt_cudalib_open does; *ret_path becomes its file. */
 DtStatus dt_cudalib_find(DtArena *arena, const DtCudaLib *library, const char **ret_path);
 
 #endif

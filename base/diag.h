@@ -45,7 +45,7 @@ void dt_diag_position(const DtDiags *diags, DtSpan span, uint32_t *ret_line, uin
 
 DtDiag *dt_diag_report(DtDiags *diags, DtDiagCode code, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* caret: text at the primary carets. label: a second place. */
+/* caret: sets the text at the primary span. label: adds a second place. */
 void dt_diag_caret(DtDiag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void dt_diag_label(DtDiag *diag, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -78,20 +78,20 @@ typedef enum DtDiagMends { DT_FIX_LEAVES, DT_FIX_MAKES_ANOTHER, DT_FIX_MENDS } D
 /* after: the diagnostics of the text with the fix. */
 DtDiagMends dt_diag_fix_mends(const DtDiags *before, const DtDiagFix *fix, const DtDiags *after);
 
-/* Errors so far; lints so far. After 100 errors further ones are counted, not kept. */
+/* How many errors, and lints, were reported; after 100 errors further ones are not kept. */
 uint32_t dt_diag_errors(const DtDiags *diags);
 uint32_t dt_diag_lints(const DtDiags *diags);
 
 /* For a trial: a new set with the same files and no diagnostics, which prints nothing. */
 DtDiags *dt_diag_aside(const DtDiags *diags);
-/* The errors of a at places where b has an error with the same code. */
+/* Returns a new set with the errors of a at places where b has one with the same code. */
 DtDiags *dt_diag_common(const DtDiags *a, const DtDiags *b);
 /* Adds the errors with that code from another set, with a note (or NULL), except at places that
  * have one; returns how many there were. */
 uint32_t dt_diag_take(DtDiags *diags, const DtDiags *from, DtDiagCode code, const char *note);
 /* Hides lints with that code, which do not matter for the present command. */
 void dt_diag_drop(DtDiags *diags, DtDiagCode code);
-/* Whether an error has that code; whether all have. */
+/* has: whether an error has that code. only: whether all errors have it. */
 bool dt_diag_has(const DtDiags *diags, DtDiagCode code);
 /* Whether there is an error with that code at exactly this place. */
 bool dt_diag_has_at(const DtDiags *diags, DtDiagCode code, DtSpan span);

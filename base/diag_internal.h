@@ -43,7 +43,7 @@ struct DtDiag {
     const char *message;
     const char *caret; /* or NULL */
     DT_VEC(DtDiagPart) parts;
-    uint32_t order; /* of reporting */
+    uint32_t order; /* position in the order of reporting */
 };
 
 /* A comment `# lint: allow L0301`: where it stands, the line (from 0) for which it counts. */
@@ -59,18 +59,18 @@ struct DtDiags {
     DT_VEC(DtDiagAllow) allowed;
     DT_VEC(DtDiagFile) files;
     DT_VEC(DtDiag *) kept;
-    uint32_t counts[DT_SEVERITY_COUNT]; /* reported */
-    uint32_t held[DT_SEVERITY_COUNT];   /* of those, in kept */
+    uint32_t counts[DT_SEVERITY_COUNT]; /* by severity: how many were reported */
+    uint32_t held[DT_SEVERITY_COUNT];   /* by severity: how many of those are in kept */
 };
 
-/* NULL for file 0 or an unknown number. */
+/* Returns the file with that number; NULL for 0 or an unknown number. */
 const DtDiagFile *dt_diag_file(const DtDiags *diags, uint32_t file);
 
 /* 0-based line that holds byte at, which may be the end of the text. */
 uint32_t dt_diag_line(const DtDiagFile *file, uint32_t at);
 
-/* diag_allow.c: the comments of a file that is added; whether one of them allows a lint, which is
- * then used. */
+/* diag_allow.c. read: finds such comments in a file that is added. is_allowed: whether one of them
+ * silences the lint, which marks it as used. */
 void dt_diag_read_allowed(DtDiags *diags, uint32_t file);
 bool dt_diag_is_allowed(DtDiags *diags, DtDiagCode code, DtSpan span);
 

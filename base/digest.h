@@ -18,7 +18,7 @@ void dt_digest_begin(DtDigest *ret_digest);
 void dt_digest_add(DtDigest *digest, const void *bytes, size_t len);
 void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES]);
 
-/* As 64 digits, base 16. */
+/* Writes a digest as 64 digits, base 16. */
 void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT]);
 
 #endif

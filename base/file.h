@@ -31,7 +31,7 @@ void dt_file_unmap(DtFileView *view);
  * the new file is in place but might not survive a power failure.) */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
 
-/* The same in pieces: open, append, then commit or abandon (which unlinks the temporary). */
+/* Like dt_file_write, in pieces: open, append, then commit or abandon (unlinks the temporary). */
 typedef struct DtFileWriter {
     int fd;
     char path[4096];
@@ -62,7 +62,7 @@ DtStatus dt_file_own_write(int folder, const char *name, const void *bytes, size
 
 /* mkdir -p; syncs the parents of new folders. */
 DtStatus dt_file_make_folder(const char *path);
-/* The same for the folder of the file. */
+/* Like dt_file_make_folder, for the folder of the file. */
 DtStatus dt_file_make_folder_of(const char *path);
 
 /* Puts folder `from` in the place of `to`, which may be a folder that is not empty and is then
@@ -74,7 +74,7 @@ DtStatus dt_file_move_folder(const char *from, const char *to);
  * already. */
 DtStatus dt_file_remove_folder(const char *path);
 
-/* path if absolute, else folder-of(base) + "/" + path. */
+/* Returns path if it is absolute, else folder-of(base) + "/" + path. */
 char *dt_file_beside(DtArena *arena, const char *base, const char *path);
 
 /* Sleeps a second if the tests want this rank to be late. */

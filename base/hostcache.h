@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ret_folder is -1 if there is no cache. ret_why is then the reason, or NULL if the user wants
- * none. */
+/* Opens the cache's folder. *ret_folder becomes -1 if there is none; *ret_why is then the reason,
+ * or NULL if the user wants no cache. */
 void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
 void dt_hostcache_close(int folder);
 
-/* The bytes stored under the key, in the arena. */
+/* Finds the bytes stored under the key, in the arena; false: there are none. */
 bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],
                        const char **ret_bytes, size_t *ret_len);
 /* Stores bytes under the key. A full or read-only disk only costs the next compilation its time. */

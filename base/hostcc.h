@@ -50,7 +50,7 @@ typedef struct DtHostResult {
  * arena. */
 DtStatus dt_hostcc_compile(DtArena *arena, const DtHostTask *task, DtHostResult *ret_result);
 
-/* The comment before a kernel of the text, "gelu: model.dsl:7", or its symbol. */
+/* Returns the comment before a kernel of the text, "gelu: model.dsl:7", or its symbol. */
 const char *dt_hostcc_name(DtArena *arena, const DtHostTask *task, const char *symbol);
 
 #endif

@@ -32,8 +32,8 @@ const char *dt_nvrtc_version(DtArena *arena, DtStatus *ret_status);
 DtStatus dt_nvrtc_compile(DtArena *arena, const char *text, const char *machine,
                           DtNvrtcResult *ret_result);
 
-/* The same with the cache (hostcache.h), for texts that were compiled before with the same
- * version. newest: the largest major version of the library that may do it, 0: any. */
+/* Like dt_nvrtc_compile with the cache (hostcache.h), for texts that were compiled before with the
+ * same version. newest: the largest major version of the library that may do it, 0: any. */
 DtStatus dt_nvrtc_build(DtArena *arena, const char *text, const char *machine, int newest,
                         DtNvrtcResult *ret_result);
 
@@ -43,8 +43,8 @@ typedef struct DtNvrtcJob {
     uint8_t key[DT_DIGEST_BYTES]; /* in the cache */
 } DtNvrtcJob;
 
-/* The same for n jobs: those that are not in the cache are compiled in a process each, as many
- * at once as there are processors. */
+/* Like dt_nvrtc_build, for n jobs: those that are not in the cache are compiled in a process each,
+ * as many at once as there are processors. */
 DtStatus dt_nvrtc_build_all(DtArena *arena, DtNvrtcJob *jobs, uint32_t n);
 
 #endif

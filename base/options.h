@@ -48,10 +48,10 @@ void dt_options_open(DtOptions *options, const DtOptionTable *table, int argc, c
  * Values may follow as `--name=value`, `--name value`, `-nvalue`, `-n value`. */
 int dt_options_next(DtOptions *options);
 
-/* The text of --help: each option with its argument and what it does, by group. */
+/* Appends the text of --help: each option with its argument and what it does, by group. */
 void dt_options_help(const DtOptionTable *table, DtText *ret_text);
 
-/* The same as a manual page (roff, man macros), section 1. */
+/* Appends the same text as a manual page (roff, man macros), section 1. */
 void dt_options_man(const DtOptionTable *table, DtText *ret_text);
 
 #endif

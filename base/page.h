@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/* A power of two. */
+/* Returns the bytes of a page, a power of two. */
 uint64_t dt_page_bytes(void);
-/* The smallest multiple of it that is no less. */
+/* Returns the smallest multiple of a page's bytes that is no less than `bytes`. */
 uint64_t dt_page_up(uint64_t bytes);
 
 #endif

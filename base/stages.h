@@ -10,16 +10,16 @@
 
 enum { DT_STAGES_MOST = 1024 }; /* of a pipeline */
 
-/* Interned; NULL if there is none. has: n of them. */
+/* Returns the set of the stages with has[stage], of n; interned. NULL if there is none. */
 const char *dt_stages_of(const bool *has, uint32_t n);
-/* first .. first + more. */
+/* Returns the set of stages first .. first + more. */
 const char *dt_stages_range(uint32_t first, uint32_t more);
 bool dt_stages_has(const char *set, uint32_t stage);
 uint32_t dt_stages_count(const char *set);
 bool dt_stages_same(const char *a, const char *b);
 /* Whether all of first .. first + more are members. */
 bool dt_stages_has_all(const char *set, uint32_t first, uint32_t more);
-/* Whether it is a set, as dt_stages_of would write it, of stages below n. */
+/* Whether the text is a set of stages below n, written as dt_stages_of writes it. */
 bool dt_stages_is_valid(const char *set, uint32_t n);
 
 #endif

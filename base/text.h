@@ -31,13 +31,13 @@ void dt_text_double(DtText *text, double value);
  * are not UTF-8 question marks. */
 void dt_text_add_visible(DtText *text, const char *from, size_t len);
 
-/* The same with every byte kept: unprintable bytes become \\xNN. lines: newlines stay. */
+/* Adds text with unprintable bytes as \\xNN, so that none is lost. lines: newlines stay. */
 void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines);
 
-/* A message and a newline in one write, so escaped; it may hold names out of files of strangers. */
+/* Writes an escaped message and a newline at once; it may hold names out of files of strangers. */
 void dt_text_say(FILE *to, const char *message);
 
-/* "1.5 GiB", "320 B"; into buf, returned. */
+/* Writes "1.5 GiB" or "320 B" into buf, which it returns. */
 const char *dt_text_bytes(char buf[32], double bytes);
 
 /* The candidate nearest to name by edit distance, ignoring case; NULL: no candidate shares 60 % of

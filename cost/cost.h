@@ -76,7 +76,7 @@ typedef struct DtDevices {
 
 /* A device with that name and without a data sheet, whose constants are those of constants.def. */
 DtDevice dt_device_new(const char *name);
-/* The one of that name; NULL if there is none. */
+/* Returns the device of that name; NULL if there is none. */
 const DtDevice *dt_device_find(DtDevices devices, const char *name);
 
 /* ---- stacks ---- */
@@ -126,9 +126,9 @@ static inline uint32_t dt_cost_kinds(const DtCostModel *model)
 {
     return model->n_kinds ? model->n_kinds : 1;
 }
-/* The model as if all nodes were of that kind. */
+/* Returns the model as if all nodes were of that kind. */
 DtCostModel dt_cost_on(const DtCostModel *model, uint32_t kind);
-/* The kinds of nodes with ranks first .. first + n - 1, as a bit set. */
+/* Returns the kinds of nodes with ranks first .. first + n - 1, as a bit set. */
 uint32_t dt_cost_kinds_of(const DtCostModel *model, int64_t first, int64_t n);
 /* The memory of the largest device of all kinds, divided by that of the smallest of these kinds. */
 double dt_cost_larger(const DtCostModel *model, uint32_t kinds);
@@ -179,7 +179,7 @@ typedef struct DtCostAttention {
     double visible;
     DtCostDtype dtype;
     bool backward;
-    bool dropout; /* bytes of the dropout mask of the weights */
+    bool dropout; /* dropout is applied to the weights */
 } DtCostAttention;
 double dt_cost_attention(const DtCostModel *model, DtCostAttention op);
 
@@ -215,10 +215,10 @@ typedef struct DtCostCollective {
 } DtCostCollective;
 double dt_cost_collective(const DtCostModel *model, DtCostCollective op);
 
-/* The link that the cluster gives, or the device's. */
+/* Returns the link that the cluster gives (nic, if it crosses nodes), or the device's. */
 DtCostLink dt_cost_link(const DtCostModel *model, bool crosses_nodes);
 
-/* From one device to another. */
+/* Returns the seconds of a message from one device to another. */
 double dt_cost_message(const DtCostModel *model, double bytes, bool crosses_nodes);
 
 /* Seconds of computing and communicating at the same time: the longer of the two, plus the time by

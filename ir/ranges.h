@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 
 typedef struct DtInputRange {
-    DtIntSet allowed;    /* any other value would be read, or written, outside an axis, unasked */
+    DtIntSet allowed;    /* other values lead outside of an axis, without a condition on them */
     /* bounds for random values: lo .. hi - 1 are allowed and, if there are such values, inside
      * of every axis that they index; lo = hi: no axis bounds them */
     int64_t lo, hi;
@@ -29,8 +29,8 @@ typedef struct DtIdleSum {
     bool of_loss;    /* a loss or a state depends on it; else a metric at most */
 } DtIdleSum;
 
-/* Finds one in a program as it was lowered, if the input has only these values; first of all one on
- * which a loss depends. */
+/* Finds such a sum in a program as it was lowered, if the input has only these values; first of all
+ * one on which a loss depends. False: there is none. */
 bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *values,
                     DtIdleSum *ret_idle);
 

@@ -20,7 +20,7 @@
 /* Number of results that op has. Needs the attributes func, loop where the kind has
  * them. */
 uint32_t dt_shape_results(const DtOp *op);
-/* Length of its list of ranges, if it has one. */
+/* Number of ranges that op has (DtOp.ranges), if its kind has ranges. */
 uint32_t dt_shape_ranges(const DtOp *op);
 
 /* Why op is not well formed, or NULL; then ret_types (room for dt_shape_results(op)) are its
@@ -46,7 +46,7 @@ typedef struct DtShape {
     DtText reason;
 } DtShape;
 
-/* A type being made. */
+/* The type of a result while a rule computes it. */
 typedef struct DtShapeType {
     DtDtype dtype;
     uint32_t rank;
@@ -55,20 +55,20 @@ typedef struct DtShapeType {
     DtReduce pending;
 } DtShapeType;
 
-/* Writes the reason; always false. */
+/* Records why op is not well formed; always false. */
 bool dt_shape_fail(DtShape *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "f32[batch=4]" for messages; valid until eight more calls. */
 const char *dt_shape_text(DtShape *s, const DtType *type);
 const DtType *dt_shape_wish(const DtShape *s, uint32_t i);
 int dt_shape_find(const DtShapeType *t, const char *axis);
 bool dt_shape_add(DtShape *s, DtShapeType *t, const DtAxis *axis);
-/* Puts axes in place of axis number at (of none if at == rank). */
+/* Inserts the axis into t before axis number `at`; false after a reason. */
 bool dt_shape_insert(DtShape *s, DtShapeType *t, uint32_t at, const DtAxis *axis);
 void dt_shape_remove(DtShapeType *t, uint32_t at);
 /* Adds the axes of type that t lacks; shared ones must be equal in extent and split. */
 bool dt_shape_merge(DtShape *s, DtShapeType *t, const DtType *type);
 void dt_shape_start(DtShapeType *t, const DtType *type);
-/* Applies the wish of result i, checks the type, makes it. */
+/* Applies the wish for result i to t, checks the type, sets s->out[i]; false after a reason. */
 bool dt_shape_finish(DtShape *s, uint32_t i, const DtShapeType *t);
 uint16_t dt_shape_split_bits(const DtAxis *axis);
 /* Pending reductions: of an op that is linear in operands from..from+n-1 together; linear in

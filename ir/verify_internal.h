@@ -31,7 +31,7 @@ static inline uint32_t dt_verify_recent(const DtType *type)
     return (uint32_t)((uintptr_t)type >> 4) % DT_VERIFY_RECENT;
 }
 
-/* Adds a line; always false. */
+/* Adds a line with the problem and its place; always false. */
 bool dt_verify_fail(DtVerify *v, DtSpan span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool dt_verify_name(DtVerify *v, DtSpan span, const char *what,

@@ -20,13 +20,13 @@ typedef struct DtView {
     int64_t stride[DT_MAX_RANK];     /* distance in elements; 0 for an expanded axis */
 } DtView;
 
-/* Row-major in the order of type, without gaps. */
+/* Returns the view of a value that is row-major in the order of type, without gaps. */
 DtView dt_view_dense(const DtType *type, const DtMesh *mesh, uint32_t buffer);
-/* The layout value->lies, or dense. */
+/* Returns the view of a value's own memory: with the layout value->lies, or dense. */
 DtView dt_view_own(const DtValue *value, const DtMesh *mesh, uint32_t buffer);
 /* Whether two views of one type have equal strides; axes of extent 1 do not matter. */
 bool dt_view_same_strides(const DtView *a, const DtView *b);
-/* The number of elements from the first one to the end of the last one. */
+/* Returns the number of elements from the first one to the end of the last one. */
 int64_t dt_view_span(const DtView *view);
 int dt_view_find(const DtView *view, const char *axis); /* the axis with that name, -1: none */
 /* stride of the axis with that name, 0: none */

@@ -82,8 +82,9 @@ static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPla
 }
 
 /* Forgets what regions contain that were written before the time `before` and that the write may
- * overlap; zeroed regions around it get a hole. ahead: the write is inside a loop that is walked
- * once; then zeros and sums stay, since each instruction that adds checks them again. */
+ * overlap; zeroed regions around it get a hole. ahead: it is a write of a loop over blocks that is
+ * about to be walked; then zeros and sums stay, since each instruction that adds checks them
+ * again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);

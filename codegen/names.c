@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+_Static_assert(DT_FILE_MOST == DT_PLAN_MAX_BYTES, "what the frontend accepts fits into records");
+
 static void add_part(DtEmit *e, const DtFilePart *from)
 {
     const uint32_t n = from->store->type->rank;

@@ -20,9 +20,13 @@
 
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-enum { MOST_NAMES = 1 << 22 }; /* tensors of a file */
+enum {
+    MOST_NAMES = 1 << 22, /* tensors of a file */
+    MOST_LISTED = 999999999
+};
 
 static DtDiag *reject(const DtMapping *m, DtSpan span, const char *what)
 {
@@ -153,6 +157,8 @@ static bool read_list(Hole *h)
             return false;
         if (!is_number(terms))
             return hole_fails(h, "a list in braces has integers only");
+        if (terms[DT_MAX_RANK] > MOST_LISTED)
+            return hole_fails(h, "this number is too large for a name");
         DT_PUSH(h->m->host->arena, h->list, terms[DT_MAX_RANK]);
         skip_blanks(h);
     } while (h->at < h->end && *h->at == ',');
@@ -215,6 +221,8 @@ static bool read_name(const DtMapping *m, const DtTarget *target, const DtSide *
         good = close ? read_hole(&hole) : hole_fails(&hole, "the brace is not closed");
         DT_PUSH(m->host->arena, *ret_holes, hole);
         dt_text_add(&pattern, "#");
+        if (!close)
+            break;
         at = close;
     }
     tensor->pattern = pattern.at ? dt_intern_n(pattern.at, pattern.len) : "";
@@ -379,7 +387,7 @@ static bool place_parts(const DtMapping *m, const DtTarget *target, const DtSide
         if (left->order[i] >= 0)
             stride[left->order[i]] = total;
         tensor->extent[i] = left->extent[i];
-        if (__builtin_mul_overflow(total, left->extent[i], &total) || total > INT64_MAX / 16) {
+        if (__builtin_mul_overflow(total, left->extent[i], &total) || total > DT_FILE_MOST) {
             reject(m, target->span, "a tensor of that size cannot be");
             return false;
         }
@@ -429,7 +437,10 @@ static bool note_names(DtMapping *m, const DtTarget *target, const DtFileTensor 
         for (const char *at = tensor->pattern; *at && good; at++) {
             int64_t number =
                 *at == '#' ? number_of(&tensor->holes.at[hole++], tensor->n_index, index) : 0;
-            if (number < 0) {
+            if (number >= DT_FILE_MOST) {
+                reject(m, target->name.span, "a number in this name is too large");
+                good = false;
+            } else if (number < 0) {
                 const uint32_t listed = tensor->holes.at[hole - 1].list.n;
                 const char *what =
                     listed ? dt_arena_printf(m->host->arena,
@@ -538,7 +549,10 @@ static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
         return false;
     if (number.is_integer)
         dt_text_printf(text, "%" PRId64, number.whole);
-    else
+    else if (!isfinite(number.number)) {
+        reject(m, expr->span, "a number of config.json is finite");
+        return false;
+    } else
         dt_text_printf(text, "%.17g", number.number);
     return true;
 }

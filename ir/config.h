@@ -249,6 +249,10 @@ typedef struct DtFilePart {
     int64_t first, stride[DT_MAX_RANK], count[DT_MAX_RANK];
 } DtFilePart;
 
+/* The most elements of a tensor of a file, and of all that one entry stands for; the numbers in
+ * their names are smaller. */
+#define DT_FILE_MOST ((int64_t)1 << 46)
+
 /* A number in the name of a tensor: first + sum of factor[x] * index[x], or the number at that
  * place of the list, if there is one. */
 typedef struct DtFileHole {

@@ -69,6 +69,14 @@ names file on tiny {
   forget "x"
   initial "none.*"
   config "embed" = embed / 0
+  config "large" = 1e300 * 1e300
+}
+# ---- bounds
+include "mini/train.dsl"
+names file on tiny {
+  "n"[vocab = 100000000000000000, embed] = wte
+  "l.{h: 1000000000, 5}"[embed, ffn] = h.mlp.up
+  "o.{h"[embed, ffn] = h.mlp.up
 }
 # ---- tuple
 dim batch = 4, embed = 4
@@ -84,3 +92,13 @@ train {
   steps = 10
 }
 names file on m { "gain"[embed] = turn.scale.gain }
+# ---- large_numbers
+dim n = 40000
+model m(x[n]) -> [n] { param gain[n] = 1; return x * gain }
+train {
+  x[n] = synthetic(0, 1)
+  loss = sum[n](m(x))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+names file on m { "gain.{2147483647 * n}"[1] = gain }

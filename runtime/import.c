@@ -2,7 +2,7 @@
 /* Copies parameters from files of another program: each rank reads from the mapped files the
  * elements that it holds and no others. The plan says for each parameter at which element of which
  * tensor each of its elements stands (PART in plan/plan.h). A parameter that several tensors have
- * is read from the first of them that is there, and must be equal in the others. */
+ * is read from that of them which has most of its elements, and must be equal in the others. */
 #include "runtime/import.h"
 
 #include "runtime/checkpoint.h"
@@ -23,9 +23,9 @@ typedef struct Feed {
     const DtRank *rank;
     const DtPlanStore *store;
     int64_t iteration;
-    const DtPlanFileTensor *tensor;
     const DtPlanFilePart *part;
     const DtForeignTensor **of;
+    int64_t count[DT_PLAN_MAX_RANK]; /* of the part; when it compares, of what both copies have */
     int64_t size;                    /* elements of each tensor in the file */
     int64_t loops[DT_PLAN_MAX_RANK]; /* indices of the iteration */
     bool compares, is_finite;
@@ -101,12 +101,12 @@ static void feed_run(void *context, const int64_t *index, int64_t n, char *at)
     int64_t element = part->first, step = axes ? part->stride[part->n_axes - 1] : 0;
     for (uint32_t a = 0; a < part->n_axes; a++) {
         const int64_t i = a < loops ? feed->loops[a] : index[a - loops];
-        if (i >= part->count[a])
+        if (i >= feed->count[a])
             return;
         element += part->stride[a] * i;
     }
-    if (axes && n > part->count[part->n_axes - 1] - index[axes - 1])
-        n = part->count[part->n_axes - 1] - index[axes - 1];
+    if (axes && n > feed->count[part->n_axes - 1] - index[axes - 1])
+        n = feed->count[part->n_axes - 1] - index[axes - 1];
     while (n > 0) {
         const int64_t first = element % feed->size;
         int64_t some = step ? (feed->size - 1 - first) / step + 1 : n;
@@ -200,51 +200,104 @@ static DtStatus judge(const Feed *feed, const DtTensor *first, const char *name)
     return DT_OK;
 }
 
-/* One tensor of this rank: from the first tensor of the file that has it; compared with others. */
+/* One copy of a parameter in the file. */
+typedef struct Source {
+    const DtPlanFileTensor *tensor;
+    const DtPlanFilePart *part; /* NULL: the file has no copy */
+    const DtForeignTensor **of;
+} Source;
+
+/* The next copy of the parameter. *tensor, *part: where the search begins, and goes on. */
+static bool next_source(const DtPlan *plan, const DtImport *import, const DtPlanStore *param,
+                        uint32_t *tensor, uint32_t *part, Source *ret_source)
+{
+    for (; *tensor < import->names->n_tensors; (*tensor)++, *part = 0) {
+        const DtPlanFileTensor *of = &plan->tensors[import->names->first_tensor + *tensor];
+        while (import->of[*tensor] && *part < of->n_parts) {
+            const DtPlanFilePart *here = &plan->parts[of->first_part + (*part)++];
+            *ret_source = (Source){of, here, import->of[*tensor]};
+            if (strcmp(dt_plan_str(plan, here->path), dt_plan_str(plan, param->path)) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The copy that has most elements, and of equal ones the first. */
+static Source largest_source(const DtPlan *plan, const DtImport *import, const DtPlanStore *param)
+{
+    Source largest = {NULL}, source;
+    double most = 0;
+    for (uint32_t t = 0, p = 0; next_source(plan, import, param, &t, &p, &source);) {
+        double n = 1;
+        for (uint32_t a = 0; a < source.part->n_axes && a < param->n_axes; a++) {
+            const int64_t extent = plan->axes[param->first_axis + a].extent;
+            n *= (double)(source.part->count[a] < extent ? source.part->count[a] : extent);
+        }
+        if (n > most) {
+            most = n;
+            largest = source;
+        }
+    }
+    return largest;
+}
+
+/* Copies a tensor of this rank from one copy in the file, or compares it with another. */
+static DtStatus feed_one(Feed *feed, const DtImport *import, const Source *from,
+                         const Source *largest)
+{
+    if (from->part->n_axes != feed->store->n_axes)
+        return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has %u axes",
+                              dt_plan_str(feed->rank->plan, from->part->path), from->part->n_axes);
+    feed->part = from->part;
+    feed->of = from->of;
+    feed->compares = from->part != largest->part;
+    feed->size = 1;
+    for (uint32_t a = from->tensor->n_index; a < from->tensor->n_axes; a++)
+        feed->size *= from->tensor->extent[a];
+    for (uint32_t a = 0; a < from->part->n_axes; a++)
+        feed->count[a] = from->part->count[a] < largest->part->count[a] ? from->part->count[a]
+                                                                        : largest->part->count[a];
+    return feed_store(feed, &import->foreign);
+}
+
+/* One tensor of this rank: from the copy in the file that has most of it; compared with others. */
 static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *home,
                            const char *name)
 {
     const DtPlan *plan = rank->plan;
     const DtPlanStore *param = param_of(plan, home->store);
     const char *path = dt_plan_str(plan, param->path);
-    const DtTensor *first = NULL;
-    DtStatus status = DT_OK;
-    for (uint32_t t = 0; t < import->names->n_tensors; t++) {
-        const DtPlanFileTensor *tensor = &plan->tensors[import->names->first_tensor + t];
-        for (uint32_t p = 0; import->of[t] && p < tensor->n_parts; p++) {
-            const DtPlanFilePart *part = &plan->parts[tensor->first_part + p];
-            if (strcmp(dt_plan_str(plan, part->path), path) != 0)
-                continue;
-            if (part->n_axes != param->n_axes)
-                return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has %u axes",
-                                      path, part->n_axes);
-            Feed feed = {.rank = rank,
-                         .store = home->store,
-                         .iteration = home->iteration,
-                         .tensor = tensor,
-                         .part = part,
-                         .of = import->of[t],
-                         .size = 1,
-                         .compares = first != NULL,
-                         .is_finite = param->kind == DT_PLAN_PARAM};
-            for (uint32_t a = tensor->n_index; a < tensor->n_axes; a++)
-                feed.size *= tensor->extent[a];
-            status = feed_store(&feed, &import->foreign);
-            if (dt_status_ok(&status))
-                status = judge(&feed, first, name);
-            if (dt_status_ok(&status) && !feed.compares && param != home->store) {
-                feed.store = param;
-                status = feed_store(&feed, &import->foreign);
-            }
-            if (!dt_status_ok(&status))
-                return status;
-            if (!first)
-                first = feed.read ? feed.read : import->of[t][0]->tensor;
-        }
+    const Source largest = largest_source(plan, import, param);
+    Source source = largest;
+    Feed feed = {.rank = rank,
+                 .store = home->store,
+                 .iteration = home->iteration,
+                 .is_finite = param->kind == DT_PLAN_PARAM};
+    if (largest.part == NULL)
+        return keeps_initial(plan, import->names, path)
+                   ? DT_OK
+                   : dt_status_fail(DT_EXIT_FAILED, "the names block does not have `%.200s`", path);
+    DtStatus status = feed_one(&feed, import, &largest, &largest);
+    if (dt_status_ok(&status))
+        status = judge(&feed, NULL, name);
+    if (dt_status_ok(&status) && param != home->store) {
+        feed.store = param;
+        status = feed_one(&feed, import, &largest, &largest);
+        if (dt_status_ok(&status))
+            status = judge(&feed, NULL, name);
+        feed.store = home->store;
     }
-    if (first == NULL && !keeps_initial(plan, import->names, path))
-        return dt_status_fail(DT_EXIT_FAILED, "the names block does not have `%.200s`", path);
-    return DT_OK;
+    const DtTensor *first = feed.read ? feed.read : largest.of[0]->tensor;
+    for (uint32_t t = 0, p = 0;
+         dt_status_ok(&status) && next_source(plan, import, param, &t, &p, &source);) {
+        if (source.part == largest.part)
+            continue;
+        status = feed_one(&feed, import, &source, &largest);
+        if (dt_status_ok(&status))
+            status = judge(&feed, first, name);
+    }
+    return status;
 }
 
 static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import)
@@ -275,8 +328,6 @@ static bool fills(const void *context, const DtRank *rank, const DtPlanStore *st
                 whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
             if (whole)
                 return true;
-            if (part->path == param->path)
-                return false; /* of several, the first counts */
         }
     }
     return false;

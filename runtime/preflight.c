@@ -149,7 +149,8 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
 {
     DtText list = {0};
     const char *const ours = options->weights ? options->weights : options->resume;
-    if (ours && dt_foreign_is(ours))
+    /* A folder step-N is a checkpoint of ours that lacks its manifest. */
+    if (ours && dt_foreign_is(ours) && !dt_checkpoint_is_name(ours))
         return dt_status_fail(DT_EXIT_USAGE,
                               "%.200s has parameters that another program wrote: --import reads "
                               "them",

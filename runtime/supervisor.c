@@ -146,14 +146,19 @@ static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool i
                           .step = atomic_load(&slot->step)};
 }
 
-/* Appends "in step 12, instruction 4 (all-reduce)", line and path of the model. is_watched: the
- * supervisor found the failure, not the rank. */
+/* Appends "in step 12, instruction 4 (all-reduce)", line and path of the model; or nothing, if the
+ * content of a file ended the run and no step has begun. is_watched: the supervisor found the
+ * failure, not the rank. */
 static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
     const DtPositionAt at = find_place(all, slot, is_watched);
     long long step = (long long)at.step + 1; /* counted from 1, as progress lines and the log do */
-    uint32_t phase = atomic_load(&slot->phase);
+    const uint32_t phase = atomic_load(&slot->phase);
+    const bool by_data = atomic_load(&slot->by_data) != 0;
+    const bool has_begun = atomic_load(&slot->began_ns) != 0;
+    if (by_data && (!has_begun || all->options->reference))
+        return;
     if (phase == DT_PHASE_NONE)
         dt_text_add(text, "before it had loaded the plan");
     else if (phase == DT_PHASE_LOADING)
@@ -162,12 +167,12 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
         dt_text_printf(text, "while it saved after step %lld", step);
     else if (phase == DT_PHASE_EVAL)
         dt_text_add(text, "in an evaluation");
-    else if (atomic_load(&slot->began_ns) == 0) /* the rank has run no instruction yet: while it was
-                                                 * loading it may have waited for others */
+    else if (!has_begun) /* the rank has run no instruction yet: while it was loading it may have
+                          * waited for others */
         dt_text_add(text, "before its first step");
     else
         dt_text_printf(text, "in step %lld", step);
-    if (at.inst >= all->plan->n_insts || atomic_load(&slot->by_data))
+    if (at.inst >= all->plan->n_insts || by_data)
         return;
     if (at.n_insts > 1)
         dt_text_printf(text, ", in one of %u instructions from this one on", at.n_insts);
@@ -178,7 +183,7 @@ static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool 
 {
     DtText place = {0};
     add_place(&place, all, rank, is_watched);
-    say("%s\n  %s", what, place.at);
+    say("%s%s%s", what, place.at ? "\n  " : "", place.at ? place.at : "");
     dt_text_free(&place);
 }
 
@@ -186,12 +191,13 @@ static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool 
 
 static void tell_cluster(const Supervisor *all, uint32_t rank, const char *what, bool is_watched)
 {
-    DtText text = {0};
+    DtText text = {0}, place = {0};
     if (!all->cluster)
         return;
-    dt_text_printf(&text, "%s\n  ", what);
-    add_place(&text, all, rank, is_watched);
+    add_place(&place, all, rank, is_watched);
+    dt_text_printf(&text, "%s%s%s", what, place.at ? "\n  " : "", place.at ? place.at : "");
     dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, text.at);
+    dt_text_free(&place);
     dt_text_free(&text);
 }
 

@@ -48,6 +48,10 @@ parallel zero on four {
   shard batch on data
   zero 3 on data
 }
+parallel padded on four {
+  mesh data = 4
+  shard batch on data (pad = 4)
+}
 parallel pipes on four {
   mesh data = 2, pipe = 2
   shard batch on data
@@ -81,9 +85,11 @@ names huggingface on published {
   config "rope_scaling.rope_type" = "llama3"
 }
 names stacked on published {
+  "wte.first"[vocab = 5, embed] = wte
   "wte"[embed, vocab = 14] = wte
   "wpe"[seq = 3, embed = 8] = wpe
   "scale"[embed] = scale
+  "scale.first"[embed = 3] = scale
   "norms"[l, embed] = concat[l](f.n1.gain[f -> l], h.turn.0.n1.gain[h -> l], h.turn.1.n1.gain[h -> l])
   "{l + 7}.norm"[embed] = concat[l](h.n2.gain[h -> l], f.n1.gain[f -> l])
   "up"[embed, f, ffn] = f.mlp.up.w

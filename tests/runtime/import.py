@@ -139,6 +139,8 @@ def stacked():
     norms = ["f.0.n1.gain"] + [f"h.{h}.turn.{t}.n1.gain" for t in (0, 1) for h in range(LAYERS)]
     late = [f"h.{h}.n2.gain" for h in range(LAYERS)] + ["f.0.n1.gain"]
     out = {"wte": tensor((EMBED, 14), lambda e, v: V.at("wte", v, e) if v < VOCAB else 9.0),
+           "wte.first": tensor((5, EMBED), lambda v, e: V.at("wte", v, e)),
+           "scale.first": tensor((3,), lambda e: V.at("scale", e)),
            "wpe": tensor((3, EMBED), lambda s, e: V.at("wpe", s, e)),
            "scale": tensor((EMBED,), lambda e: V.at("scale", e)),
            "norms": tensor((len(norms), EMBED), lambda l, e: V.at(norms[l], e)),
@@ -398,9 +400,9 @@ def faulty_files(dtrun, plan, top):
     case("no_map", 5, "it has no weight_map", make=change(index, lambda value: {"weight_map": [1]}), shards=2)
 
 
-def faulty_values(dtrun, plan, top):
+def faulty_values(dtrun, plans, top):
     """What only the ranks see, which read the elements."""
-    good = huggingface()
+    plan, good = plans["none"], huggingface()
     shape, values = good["lm_head.weight"]
     path = folder(top + "/two", {**good, "lm_head.weight": (shape, values[:-1] + [7.0])})
     said = run([dtrun, plan, "--steps", "0", "--import", path], 1)
@@ -409,6 +411,15 @@ def faulty_values(dtrun, plan, top):
     path = folder(top + "/nan", {**good, "model.norm.weight": (shape, values[:-1] + [float("nan")])})
     said = run([dtrun, plan, "--steps", "0", "--import", path], 1)
     check("`model.norm.weight` has numbers that are not finite" in said, f"not finite: {said}")
+    check("rank" not in said and "step" not in said, f"a file is at fault, and no rank: {said}")
+    path = folder(top + "/large", {**good, "model.norm.weight": (shape, values[:-1] + [7e4])})
+    said = run([dtrun, plans["half"], "--steps", "0", "--import", path], 1)
+    check("`model.norm.weight` has numbers that are not finite, or are not in f16" in said, f"a master copy: {said}")
+    part = stacked()
+    shape, values = part["wte.first"]
+    path = folder(top + "/part", {**part, "wte.first": (shape, values[:-1] + [7.0])}, config=None)
+    said = run([dtrun, plan, "--steps", "0", "--import", path], 1)
+    check("`wte` and `wte.first` differ" in said, f"a copy of some rows: {said}")
 
 
 def other_options(dtrun, plans, top, model):
@@ -426,6 +437,11 @@ def other_options(dtrun, plans, top, model):
     refused_option("no parameter of the plan has a path that matches", "--weights", saved, "--only", "none.*", "--steps", "0")
     refused_option("--import reads them", "--resume", model)
     refused_option("--import reads them", "--weights", model)
+    step = saved + "/" + sorted(name for name in os.listdir(saved) if name.startswith("step-"))[-1]
+    torn = top + "/torn/" + os.path.basename(step)
+    shutil.copytree(step, torn)
+    os.remove(torn + "/manifest.json")
+    refused_option("there is no whole checkpoint in", "--weights", torn, code=5)
     refused_option("exclude each other", "--resume", saved, "--import", model)
     refused_option("belongs to --weights", "--only", "wte")
     refused_option("has no names block `other`", "--import", model, "--names", "other")
@@ -537,13 +553,15 @@ def main():
     with tempfile.TemporaryDirectory() as top:
         plans = {}
         for name, options in {"none": [], "tensor": [], "zero": [], "pipes": [], "mixed": ["--parallel", "zero", "--set",
-                 "train.precision=mixed(compute = bf16, params = bf16, master = f32)"]}.items():
+                 "train.precision=mixed(compute = bf16, params = bf16, master = f32)"],
+                 "half": ["--parallel", "none", "--set", "train.precision=mixed(compute = f16, params = f16, master = f32, loss_scale = 256)"],
+                 "padded": ["--parallel", "padded", "-D", "batch=6"]}.items():
             plans[name] = f"{top}/{name}.plan"
             run([dtc, PROGRAM, *(options or ["--parallel", name]), "-o", plans[name]])
         model = good_folders(dtrun, plans, top)
         faulty_tensors(dtrun, plans["none"], top)
         faulty_files(dtrun, plans["none"], top)
-        faulty_values(dtrun, plans["none"], top)
+        faulty_values(dtrun, plans, top)
         other_options(dtrun, plans, top, model)
         references(dtrun, plans, top, model)
     print(f"{len(failures)} failures" if failures else "all is as it should be")

@@ -33,7 +33,7 @@ typedef struct Reference {
     const DtPlanMetric *output;     /* its axes and the vocabulary, in any order */
     uint32_t batch, seq, vocab;     /* which axis of the output is which */
     int64_t rows, positions, words; /* of the file */
-    int64_t pass;                   /* rows at a time */
+    int64_t pass;                   /* rows at a time, without those that pad a batch */
     float *sums; /* of each position: squares of the differences, then of the logits */
 } Reference;
 
@@ -84,6 +84,7 @@ static DtStatus find_input(Reference *r)
     r->pass = axes[0].local;
     for (uint32_t i = 0; i < DT_PLAN_SPLITS && axes[0].split[i]; i++)
         r->pass *= r->plan->mesh[axes[0].split[i] - 1].size;
+    r->pass = r->pass < axes[0].extent ? r->pass : axes[0].extent;
     return DT_OK;
 }
 
@@ -128,11 +129,46 @@ static DtStatus prepare(DtArena *memory, Reference *r)
     return dt_status_ok(&status) ? find_output(r) : status;
 }
 
+/* The number of the first of the file's logits that is not finite, or of all. */
+typedef struct Search {
+    const DtTensor *logits;
+    int64_t at, n;
+} Search;
+
+static void search_logits(void *context)
+{
+    Search *search = context;
+    float value;
+    for (; search->at < search->n; search->at++) {
+        memcpy(&value, search->logits->at + search->at * (int64_t)sizeof value, sizeof value);
+        if (!isfinite(value))
+            return;
+    }
+}
+
+static DtStatus check_logits(const Reference *r)
+{
+    Search search = {r->logits, 0, r->rows * r->positions * r->words};
+    const uint8_t *missing = dt_tryread(&r->file.view, search_logits, &search);
+    if (missing)
+        return dt_safetensors_cut(r->path, &r->file, missing);
+    const int64_t number = search.at / r->words;
+    return search.at == search.n
+               ? DT_OK
+               : dt_status_fail(
+                     DT_EXIT_FAILED,
+                     "%.300s is no reference: its logits at row %lld, position %lld are not finite",
+                     r->path, (long long)(number / r->positions),
+                     (long long)(number % r->positions));
+}
+
 DtStatus dt_reference_check(const DtPlan *plan, const char *path)
 {
     DtArena *memory = dt_arena_new();
     Reference r = {.plan = plan, .path = path};
     DtStatus status = prepare(memory, &r);
+    if (dt_status_ok(&status))
+        status = check_logits(&r);
     dt_safetensors_close(&r.file);
     dt_arena_free(memory);
     return status;
@@ -187,16 +223,30 @@ static DtStatus read_id(const Reference *r, int64_t row, int64_t position, int32
     return status;
 }
 
+typedef struct Rows {
+    int64_t first, n;
+} Rows;
+
+/* The rows of the file that this rank has in the pass that begins with row `first`. Those that pad
+ * its batch stand for none. */
+static Rows rows_of(const Reference *r, const DtRank *rank, const DtPlanAxis *axis, int64_t first)
+{
+    const int64_t start = dt_rank_axis_start(r->plan, rank->coord, axis);
+    int64_t n = axis->extent - start < axis->local ? axis->extent - start : axis->local;
+    n = n < r->rows - first - start ? n : r->rows - first - start;
+    return (Rows){first + start, n > 0 ? n : 0};
+}
+
 /* The tokens of rows first .. of the file into this rank's part of the input. */
 static DtStatus write_input(const Reference *r, const DtRank *rank, DtArena *memory, int64_t first)
 {
     const DtPlanAxis *axes = r->plan->axes + r->input->first_axis;
-    const int64_t start = first + dt_rank_axis_start(r->plan, rank->coord, &axes[0]);
     const int64_t n = axes[0].local * axes[1].local, bytes = n * (int64_t)sizeof(int32_t);
+    const Rows rows = rows_of(r, rank, &axes[0], first);
     int32_t *ids = DT_NEW_ARRAY(memory, int32_t, n);
-    for (int64_t b = 0; b < axes[0].local && start + b < r->rows; b++)
+    for (int64_t b = 0; b < rows.n; b++)
         for (int64_t s = 0; s < r->positions; s++) {
-            DtStatus status = read_id(r, start + b, s, &ids[b * axes[1].local + s]);
+            DtStatus status = read_id(r, rows.first + b, s, &ids[b * axes[1].local + s]);
             if (!dt_status_ok(&status))
                 return status;
         }
@@ -233,7 +283,7 @@ static DtStatus read_output(Reference *r, const DtRank *rank, DtArena *memory, i
 {
     const DtPlanAxis *axes = r->plan->axes + r->output->first_axis;
     int64_t stride[3] = {axes[1].local * axes[2].local, axes[2].local, 1};
-    const int64_t row = first + dt_rank_axis_start(r->plan, rank->coord, &axes[r->batch]);
+    const Rows rows = rows_of(r, rank, &axes[r->batch], first);
     const int64_t word = dt_rank_axis_start(r->plan, rank->coord, &axes[r->vocab]);
     int64_t words = r->words - word < axes[r->vocab].local ? r->words - word : axes[r->vocab].local;
     float *right = DT_NEW_ARRAY(memory, float, axes[r->vocab].local + 1);
@@ -241,15 +291,22 @@ static DtStatus read_output(Reference *r, const DtRank *rank, DtArena *memory, i
     words = words > 0 ? words : 0;
     DtLent lent = dt_device_lend(
         rank, dt_device_place(rank, r->output->arena, r->output->offset, r->output->bytes));
-    for (int64_t b = 0; b < axes[r->batch].local && row + b < r->rows; b++)
+    for (int64_t b = 0; b < rows.n; b++)
         for (int64_t s = 0; s < r->positions && dt_status_ok(&status); s++) {
-            const int64_t number = (row + b) * r->positions + s;
+            const int64_t number = (rows.first + b) * r->positions + s;
             status = read_some(r, r->logits, number * r->words + word, words, right);
             add_position(r, lent.at, b * stride[r->batch] + s * stride[r->seq], stride[r->vocab],
                          right, words, number);
         }
     dt_device_back(rank, &lent, false);
     return status;
+}
+
+/* No rank is at fault if a file cannot be read or the model's results are others. */
+static bool file_fails(DtRank *rank, const DtStatus *status)
+{
+    atomic_store(&rank->slot->by_data, 1);
+    return dt_rank_fail_status(rank, status);
 }
 
 static bool run_pass(Reference *r, DtRank *rank, int64_t first)
@@ -264,7 +321,7 @@ static bool run_pass(Reference *r, DtRank *rank, int64_t first)
     } else
         good = false;
     dt_arena_free(memory);
-    return good || (!dt_status_ok(&status) && dt_rank_fail_status(rank, &status));
+    return good || (!dt_status_ok(&status) && file_fails(rank, &status));
 }
 
 /* ---- the verdict ---- */
@@ -288,13 +345,16 @@ static bool judge(const Reference *r, DtRank *rank)
     int64_t worst = 0, wrong = 0, wrong_first = 0;
     double most = -1;
     for (int64_t i = 0; i < r->rows * r->positions; i++) {
-        const double error = sqrt(r->sums[2 * i] / fmax(r->sums[2 * i + 1], 1e-30));
-        if (!(error <= most)) {
+        const double logits = r->sums[2 * i + 1];
+        double error = sqrt(r->sums[2 * i] / fmax(logits, 1e-30));
+        if (!isfinite(error) || !isfinite(logits)) /* also of results that are no numbers */
+            error = INFINITY;
+        if (error > most) {
             most = error;
             worst = i;
         }
-        wrong += !(error <= limit);
-        wrong_first += !(error <= limit) && i % r->positions == 0;
+        wrong += error > limit;
+        wrong_first += error > limit && i % r->positions == 0;
     }
     if (wrong == 0 && rank->rank == 0)
         printf("%s: the results agree at %lld positions; the largest relative error is %.2g, of "
@@ -303,9 +363,8 @@ static bool judge(const Reference *r, DtRank *rank)
     if (wrong == 0)
         return fflush(stdout) == 0 ||
                dt_rank_fail(rank, DT_EXIT_IO, "cannot write the result: %s", strerror(errno));
-    atomic_store(&rank->slot->by_data, 1); /* no rank is at fault */
-    return dt_rank_fail(
-        rank, DT_EXIT_FAILED,
+    const DtStatus status = dt_status_fail(
+        DT_EXIT_FAILED,
         "the model does not give the logits of %.150s: %lld of %lld positions differ; the relative "
         "error is %.2g at row %lld, position %lld, and rounding explains %.0e. %s",
         r->path, (long long)wrong, (long long)(r->rows * r->positions), most,
@@ -313,6 +372,7 @@ static bool judge(const Reference *r, DtRank *rank)
         wrong_first || r->positions == 1
             ? "Compare epsilons, activations, scales, and parameters of equal shape"
             : "Position 0 is right: compare rotary angles, masks and windows");
+    return file_fails(rank, &status);
 }
 
 bool dt_reference_run(DtRank *rank)
@@ -321,7 +381,7 @@ bool dt_reference_run(DtRank *rank)
     if (!dt_exec_has(rank, "predict"))
         return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
     DtStatus status = prepare(rank->memory, &r);
-    bool good = dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+    bool good = dt_status_ok(&status) || file_fails(rank, &status);
     if (good)
         r.sums = DT_NEW_ARRAY(rank->memory, float, 2 * r.rows * r.positions);
     rank->evaluates = true;

@@ -529,6 +529,13 @@ def references(dtrun, plans, top, model):
     for name in ("none", "tensor", "zero", "pipes"):
         said = compare(plans[name], good, 0)
         check("agree at 15 positions" in said and error(said) < 1e-5, f"{name}: {said}")
+    more = write_reference(top + "/more.safetensors", ids + ids[:2], logits + logits[:2 * 3 * VOCAB])  # 6 rows, then 1
+    said = compare(plans["padded"], more, 0)
+    check("agree at 21 positions" in said and error(said) < 1e-5, f"a padded batch: {said}")
+    for number, value in ((2 * VOCAB + 1, math.nan), (3 * VOCAB - 1, math.inf)):
+        some = write_reference(top + "/spoilt.safetensors", ids, logits[:number] + [value] + logits[number + 1:])
+        said = compare(plans["none"], some, 1)
+        check("spoilt.safetensors is no reference: its logits at row 0, position 2 are not finite" in said, said)
     said = compare(plans["mixed"], good, 1)  # so large values are not for bf16
     check(0.01 < error(said) < 0.5 and "rounding explains 5e-02" in said, f"mixed: {said}")
     place = (4 * 3 + 2) * VOCAB + 4
@@ -538,6 +545,13 @@ def references(dtrun, plans, top, model):
     other = logits[:1] + [logits[1] + 1] + logits[2:]
     said = compare(plans["none"], write_reference(top + "/other.safetensors", ids, other), 1)
     check("row 0, position 0" in said and "Compare epsilons" in said, said)
+    check("rank" not in said and "step" not in said, f"a file is at fault, and no rank: {said}")
+    shape, values = huggingface()["model.embed_tokens.weight"]  # token 10 is the first of row 2 alone, and overflows
+    large = folder(top + "/overflow", {**without(huggingface(), "lm_head.weight"), "model.embed_tokens.weight": (
+        shape, [3e38 if i // EMBED == 10 else v for i, v in enumerate(values)])})
+    some = write_reference(top + "/some.safetensors", ids, [v for i, v in enumerate(logits) if i % VOCAB < 10], words=10)
+    said = run([dtrun, plans["none"], "--import", large, "--reference", some], 1)
+    check("3 of 15 positions differ; the relative error is inf at row 2, position 0," in said, f"no numbers: {said}")
     said = compare(plans["none"], write_reference(top + "/long.safetensors", [[1] * 5], [0.0] * 5 * VOCAB), 2)
     check("has 5 positions, and the plan 4: compile the program with -D seq=5" in said, said)
     said = compare(plans["none"], write_reference(top + "/words.safetensors", [[1]], [0.0] * 13, words=13), 2)

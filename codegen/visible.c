@@ -22,7 +22,7 @@
  * (verify/plan_mask.c) is larger. */
 enum { MOST_POINTS = 4096, MOST_SUMS = 32, MOST_WIDTHS = 16, MOST_VISITS = 256 };
 
-/* Whole numbers lo .. hi; not known: any. */
+/* The whole numbers lo .. hi, one of which a value is; not known: any number. */
 typedef struct Range {
     bool known;
     int64_t lo, hi;
@@ -88,7 +88,8 @@ static void note_number(DtVisible *r, uint32_t n, const uint8_t *mesh)
         r->numbers[r->n_numbers++] = number;
 }
 
-/* Positions along a whole axis or the rank's block of it. */
+/* Returns the positions that an iota has in the block, along a whole axis or the rank's part of
+ * it. */
 static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
 {
     const DtMesh *mesh = &r->e->module->mesh;
@@ -110,7 +111,8 @@ static Range of_iota(DtVisible *r, const DtOp *op, const Area *block)
     return of(number * length + first, number * length + last);
 }
 
-/* The one of the named axes that is longer than 1 on a rank; "" if none is, NULL if several are. */
+/* Returns the one of the named axes that is longer than 1 on a rank; "" if none is, NULL if several
+ * are. */
 static const char *long_one(const DtVisible *r, const DtType *type, const char *const *names,
                             uint32_t n)
 {
@@ -134,9 +136,9 @@ static bool is_among(const char *axis, const char *const *names, uint32_t n)
     return false;
 }
 
-/* Renames, and splits and merges that leave a rank's elements where they are. A name that the
- * operand has for another axis than the result says nothing of the block: iota[kseq][kseq -> seq]
- * has the positions of keys along queries. */
+/* Returns the range of a value that renames axes, or splits and merges them without moving a rank's
+ * elements. A name that the operand has for another axis than the result says nothing of the block:
+ * iota[kseq][kseq -> seq] has the positions of keys along queries. */
 static Range of_relabel(DtVisible *r, const Inside *in, const DtOp *op, const Area *block)
 {
     Area before = *block;
@@ -256,8 +258,8 @@ static Range mask_of(DtVisible *r, Area block)
 
 /* ---- blocks of queries ---- */
 
-/* The values that the mask may have in the block. Each axis is tested in two pieces, since halves
- * of zigzag order have separate positions. */
+/* Returns the values that the mask may have in the block. Each axis is tested in two pieces, since
+ * halves of zigzag order have separate positions. */
 static Range seen_in(DtVisible *r, Area block)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
@@ -280,8 +282,8 @@ static bool is_hidden(DtVisible *r, Area block)
     return seen.known && seen.hi == 0;
 }
 
-/* How many keys each query of half q sees at the current point, if all its queries see the same
- * halves of the keys and see these whole; else 0: blocks differ. */
+/* Returns how many keys each query of half q sees at the current point, if all its queries see the
+ * same halves of the keys and see these whole; else 0: blocks differ. */
 static int64_t keys_of_half(DtVisible *r, uint32_t q)
 {
     const int64_t half[2] = {r->n[0] / 2, r->n[1] / 2};
@@ -304,8 +306,8 @@ static int64_t keys_of_half(DtVisible *r, uint32_t q)
                               : r->n[1];
 }
 
-/* The keys that queries at .. at + rows - 1 see at point p, if both halves that they touch see
- * equally many; else 0. */
+/* Returns how many keys queries at .. at + rows - 1 see at point p, if both halves that they touch
+ * see equally many; else 0. */
 static int64_t keys_of_whole(const DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     const int64_t *of_half = &r->of_half[2 * p], half = r->n[0] / 2;
@@ -315,8 +317,9 @@ static int64_t keys_of_whole(const DtVisible *r, int64_t p, int64_t at, int64_t 
     return of_half[0] && of_half[1] ? most : 0;
 }
 
-/* The first so many keys are all that queries from `at` on may see at point p, which is set: 1 or a
- * multiple of grain. */
+/* Returns how many keys suffice for queries at .. at + rows - 1 at point p, which is the current
+ * point: the queries see none after the first so many. It is 1, a multiple of grain, or all
+ * keys. */
 static int64_t keys_of(DtVisible *r, int64_t p, int64_t at, int64_t rows)
 {
     Area block = {{r->axis[0], r->axis[1]}, {at, 1}, {at + rows - 1, r->n[1] - 1}};
@@ -358,7 +361,7 @@ static bool set_point(DtVisible *r, int64_t number)
 
 static int64_t size_of(const DtVisible *r, uint32_t m) { return r->e->module->mesh.axes[m].size; }
 
-/* The factor of the coordinate on the number's mesh axis k. */
+/* Returns the factor of the coordinate on mesh axis k of the rank number. */
 static int64_t weight_of(const DtVisible *r, const DtVisibleNumber *number, uint32_t k)
 {
     int64_t weight = 1;
@@ -372,7 +375,7 @@ static int64_t ranks_of(const DtVisible *r, const DtVisibleNumber *number)
     return number->n ? weight_of(r, number, 0) * size_of(r, number->mesh[0]) : 1;
 }
 
-/* The value of the sum at the current point. */
+/* Returns the value of the sum at the current point. */
 static int64_t value_of(const DtVisible *r, const DtVisibleSum *sum_of)
 {
     int64_t value = sum_of->reg < 0 ? 0 : -r->step[sum_of->reg];
@@ -408,8 +411,9 @@ static void list_numbers(DtVisible *r)
         note_number(r, several[i].n, several[i].mesh);
 }
 
-/* The keys that this sum leaves visible to a block of queries: keys[v - least] for its values
- * v. */
+/* Finds, for each value v of this sum, the most keys that a block of queries sees, ret_keys[v -
+ * least], and at how many points the sum has that value, ret_points[v - least]. Returns the work,
+ * the sum of keys times points. seen: the keys by point. */
 static int64_t tell(DtVisible *r, const DtVisibleSum *sum_of, const int64_t *seen,
                     int64_t *ret_keys, int64_t *ret_points)
 {
@@ -458,7 +462,8 @@ bool dt_visible_begin(DtEmit *e, const DtScope *scope, const DtValue *mask, cons
     return true;
 }
 
-/* Joins neighbouring cases until at most `most` are left, first those that add the least work. */
+/* Joins neighbouring cases until at most `most` are left, first those that add the least work;
+ * returns how many are left. */
 static uint32_t join(DtVisibleCase *cases, uint32_t n, uint32_t most)
 {
     while (n > most) {
@@ -522,7 +527,8 @@ uint32_t dt_visible_cases(DtVisible *r, int64_t at, int64_t rows, uint32_t most,
     return n;
 }
 
-/* The guard's value, which must not be negative: sum - than, or than - sum for sign -1. */
+/* Returns the argument of a guard, which must not be negative: sum - than, or than - sum for sign
+ * -1. */
 static DtEArg guard_of(const DtVisible *r, const DtVisibleSum *sum_of, int64_t sign, int64_t than)
 {
     DtEArg arg = {.kind = DT_ARG_INTEGER, .base = -sign * than};

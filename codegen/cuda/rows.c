@@ -27,7 +27,7 @@ static void meet(DtPrint *c, const DtTile *tile)
     line(c, tile->group > WARP ? "dt_block();" : "dt_warp();");
 }
 
-/* Whether store s happens in that phase, for each point along the row or (along false) once for the
+/* Whether store s is done in that phase, for each point along the row or (along false) once for the
  * row. */
 static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
 {
@@ -36,7 +36,7 @@ static bool stores_at(const DtPrint *c, uint32_t s, uint32_t phase, bool along)
            !dt_print_is_row_sum_store(c, s);
 }
 
-/* Whether no block has groups with a row together with groups without one. */
+/* Whether all groups of a block always have a row, so that they reach barriers together. */
 static bool all_are_here(const DtPrint *c, const DtTile *tile)
 {
     const int64_t groups = tile->threads / tile->group;
@@ -45,8 +45,8 @@ static bool all_are_here(const DtPrint *c, const DtTile *tile)
                : tile->items * tile->pieces % groups == 0;
 }
 
-/* Computes and stores the values of the row. One thread stores, after the others have read the
- * memory that it overwrites. */
+/* Prints how the values of the row are computed and stored. One thread stores, after the others
+ * have read the memory that it overwrites. */
 static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const uint32_t outer = (1u << c->k->n_outer) - 1;
@@ -71,7 +71,8 @@ static void row_scalars(DtPrint *c, const DtTile *tile, uint32_t phase)
     dt_print_close(c, 1);
 }
 
-/* Marks the nodes that the points of a row need in this phase; false: there are none. */
+/* Marks the nodes that the points of a row need in this phase; false: there are none. *ret_reduces:
+ * whether a reduction along the row is among their readers. */
 static bool need_points(DtPrint *c, uint32_t phase, bool *ret_reduces)
 {
     bool any = false;
@@ -130,9 +131,9 @@ static void row_points(DtPrint *c, const DtTile *tile, uint32_t phase)
     dt_print_close(c, 1 + last - c->k->n_outer);
 }
 
-/* Combines the lanes of each thread to one value in all threads: within warps by exchange, then, if
- * a row has several warps, through shared memory. Successive exchanges use alternate halves of
- * it. */
+/* Prints how the lanes of each thread are combined to one value in all threads: within warps by
+ * exchange, then, if a row has several warps, through shared memory. Successive exchanges use
+ * alternate halves of it. */
 static void combine(DtPrint *c, const DtTile *tile, uint32_t phase)
 {
     const bool blocks = tile->group > WARP;
@@ -189,7 +190,8 @@ static void make_draws(DtPrint *c, const DtTile *tile)
     dt_print_close(c, 1);
 }
 
-/* Values shared by all phases: loads made once, and costly values computed once. */
+/* Decides which values all phases of a row share: loads that are made once, and costly values that
+ * are computed once; prints the registers that hold them. */
 static void begin_row(DtPrint *c, const DtTile *tile)
 {
     const uint32_t n = c->k->nodes.n, last = c->k->n_axes - 1, *uses = dt_rows_uses(c);
@@ -214,7 +216,7 @@ static void begin_row(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* Values that the phase needed are available to later ones. */
+/* Marks the held loads and kept values that this phase needed as available to later phases. */
 static void end_phase(DtPrint *c, const bool *needed)
 {
     for (uint32_t k = 0; k < c->k->nodes.n; k++) {
@@ -329,7 +331,7 @@ static void declare_sums(DtPrint *c, const DtTile *tile)
     }
 }
 
-/* Rows with sums over them: a group loops over the rows of a piece. */
+/* Prints a kernel that also sums over rows: a group of threads loops over the rows of a piece. */
 void dt_rows_print_summed(DtPrint *c, const DtTile *tile)
 {
     const uint32_t at_once = tile->threads / tile->group;

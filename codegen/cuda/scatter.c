@@ -57,7 +57,8 @@ static int64_t item_blocks(const DtTile *tile)
     return (tile->items + tile->threads - 1) / tile->threads;
 }
 
-/* The axes of the result that are not indexed. */
+/* Returns the bits of the space's axes that number the items: those along which the result is
+ * stored unchanged. */
 static uint32_t free_of(const DtKernel *k)
 {
     uint32_t free = 0;
@@ -111,7 +112,8 @@ bool dt_scatter_tile(const DtKernel *k, DtTile *tile)
 
 static void define(DtPrint *c) { dt_print_define(c, UINT32_MAX, false); }
 
-/* Prints `at` and `place` of the point, or skips the point if an index is out of range. */
+/* Prints the definitions of `at` and `place` for a point, which is skipped if an index is out of
+ * range. */
 static void print_place(DtPrint *c)
 {
     const DtKernel *k = c->k;
@@ -127,8 +129,8 @@ static void print_place(DtPrint *c)
     line(c, "if (place < low || place >= high) continue;");
 }
 
-/* Lists the points of a chunk: each thread counts those of the block's places, then writes them
- * after the points of the threads before it. */
+/* Prints how the points of a chunk are listed: each thread counts those of the block's places, then
+ * writes them after the points of the threads before it. */
 static void print_list(DtPrint *c, const DtTile *tile)
 {
     const uint32_t threads = tile->threads;
@@ -161,7 +163,8 @@ static void print_list(DtPrint *c, const DtTile *tile)
     line(c, "const int all = counts[%u];", threads - 1);
 }
 
-/* Text of the address of the thread's item at a place, given as "low + own". */
+/* Prints the definition of `at`, the address of the thread's item at a place that is given as a
+ * text such as "low + own". */
 static void print_address(DtPrint *c, const char *place)
 {
     const DtKernel *k = c->k;
@@ -175,8 +178,8 @@ static void print_address(DtPrint *c, const char *place)
     }
 }
 
-/* Text of the element of the workspace that holds a piece's sum for the thread's item at that
- * place. */
+/* Returns the text of the element of the workspace that holds a piece's sum for the thread's item
+ * at that place. */
 static const char *part(DtPrint *c, const DtTile *tile)
 {
     const DtDtype dtype = c->k->pointers.at[c->k->stores.at[0].pointer].view->dtype;
@@ -219,7 +222,7 @@ static void print_sum(DtPrint *c, const DtTile *tile)
         line(c, "p%u[at] = sum;", store->pointer);
 }
 
-/* The points of the block: all, or a piece. */
+/* Prints the range of points that the block adds up: all of them, or those of its piece. */
 static void print_piece(DtPrint *c, const DtTile *tile, long long blocks)
 {
     const long long points = (long long)points_of(c->k, gone(c->k, tile)),

@@ -48,8 +48,9 @@ static bool reduces(const DtKernel *k, const bool *live)
     return false;
 }
 
-/* Elements of 16 bytes of 16-bit values if there are any, else of 32-bit ones. A draw is much code,
- * once for each. live: NULL: all nodes are. */
+/* Returns how many elements a thread accesses at once: as many as 16 bytes hold of 16-bit values if
+ * there are any, else of 32-bit ones. With draws it is 4, since a draw is much code, once for each.
+ * live: NULL: all nodes are. */
 static uint32_t vector_of(const DtKernel *k, const bool *live)
 {
     size_t size = 4;
@@ -62,8 +63,8 @@ static uint32_t vector_of(const DtKernel *k, const bool *live)
     return (uint32_t)(ACCESS / size);
 }
 
-/* How many points a thread has: several only if there are so many points that no thread is left
- * idle. */
+/* Returns how many neighbouring points a thread has: several only if there are so many points that
+ * no thread is left idle. */
 static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
 {
     const uint32_t n = vector_of(k, live);
@@ -72,8 +73,8 @@ static uint32_t points_of(const DtKernel *k, const bool *live, int64_t points)
                : 1;
 }
 
-/* The axes that number the items. In a sum by index these are the axes that the result has
- * unchanged, so that no two threads add to one element. */
+/* Returns the bits of the axes that number the items. In a sum by index these are the axes that the
+ * result has unchanged, so that no two threads add to one element. */
 static uint32_t free_of(const DtKernel *k, const bool *live)
 {
     uint32_t free = 0, n = k->special || reduces(k, live) ? k->n_outer : k->n_axes;
@@ -86,7 +87,7 @@ static uint32_t free_of(const DtKernel *k, const bool *live)
 
 /* ---- rows ---- */
 
-/* Elements of a row, or of a piece of one. */
+/* Returns the number of elements of a row, or of a piece of one. */
 static int64_t row_of(const DtKernel *k)
 {
     const uint32_t last = k->n_axes - 1;
@@ -117,7 +118,8 @@ void dt_tile_order(DtKernel *k)
 
 static uint32_t up(uint32_t bytes) { return (bytes + ACCESS - 1) / ACCESS * ACCESS; }
 
-/* Reductions along rows of one phase, at most; sums over rows. */
+/* Sets ret_most to the most reductions along rows that a phase has, and ret_sums to the number of
+ * sums over rows. */
 static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_most,
                              uint32_t *ret_sums)
 {
@@ -135,8 +137,8 @@ static void count_reductions(const DtKernel *k, const bool *live, uint32_t *ret_
     }
 }
 
-/* Bytes of shared memory for a row of that load, rounded up to whole accesses, so that the next row
- * is aligned again. */
+/* Returns the bytes of shared memory for a row of that load, rounded up to whole accesses, so that
+ * the next row is aligned again. */
 int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
 {
     const int64_t elements = (k->extent[k->n_axes - 1] + each - 1) / each * each;
@@ -144,7 +146,7 @@ int64_t dt_tile_held_bytes(const DtKernel *k, uint32_t load, uint32_t each)
            ACCESS;
 }
 
-/* Bytes of the loads that several phases use. */
+/* Returns the bytes of the loads that several phases use. */
 static int64_t held_bytes(const DtKernel *k, const uint32_t *uses, uint32_t each)
 {
     int64_t bytes = 0;
@@ -154,7 +156,8 @@ static int64_t held_bytes(const DtKernel *k, const uint32_t *uses, uint32_t each
     return bytes;
 }
 
-/* The contents of a block of rows, and their places. No threads: there is no room for sums. */
+/* Chooses what threads keep of their rows, and where in the block's shared memory. Sets threads to
+ * 0 if there is no room for sums. */
 static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *uses, DtTile *tile)
 {
     uint32_t sums;
@@ -184,7 +187,7 @@ static void choose_rows(const DtKernel *k, const bool *live, const uint32_t *use
 
 enum { FOUR = 4 };
 
-/* Neighbours along the axis of draws fall to one thread, if threads remain enough. */
+/* Gives neighbours along the axis of draws to one thread, if enough threads remain. */
 static void choose_draws(const DtKernel *k, const bool *live, DtTile *tile)
 {
     const uint32_t axis = dt_draws_axis(k, live);

@@ -119,8 +119,8 @@ static bool is_like_another(const DtPlan *plan, const DtPlanSaved *saved)
     return false;
 }
 
-/* The next piece of a pipeline, from `least` on, that contains the loop; -1: there is none, or it
- * is not known. */
+/* Returns the next piece of a pipeline, from `least` on, that contains the loop; -1: there is none,
+ * or it is not known. */
 static int32_t next_piece(const DtPlan *plan, const DtPlanSaved *saved, int32_t least)
 {
     int32_t next = -1;

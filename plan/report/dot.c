@@ -215,7 +215,7 @@ static void add_hexagons(Graph *g, const double *received)
 
 /* ---- a step without a pipeline ---- */
 
-/* The number of the item after the END of the LOOP at `at`. */
+/* Returns the number of the item after the END of the LOOP at `at`. */
 static uint32_t behind_loop(const DtPlan *plan, uint32_t at)
 {
     uint32_t depth = 0;

@@ -32,8 +32,8 @@ void dt_dot_name_part(const DtDotPart *part, char node[DT_DOT_NAME])
 
 /* ---- messages ---- */
 
-/* The piece's part that sends the message of the body at `at`: of the channel's piece, the part
- * that was called last. */
+/* Finds the piece's part that sends the message of the body at `at`: of the channel's piece, the
+ * part that was called last. */
 static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, uint32_t to,
                       DtDotPart *ret_part)
 {
@@ -48,7 +48,8 @@ static bool sender_of(const DtPlan *plan, const DtPlanEntry *step, uint32_t at, 
     return false;
 }
 
-/* The piece that receives from a channel: 12 in "grad.x.3@12". */
+/* Finds the piece that receives from a channel: 12 in "grad.x.3@12". False: the name has no
+ * piece. */
 static bool receiver_of(const DtPlan *plan, const DtPlanChannel *channel, uint32_t *ret_piece)
 {
     const char *at = strrchr(dt_plan_str(plan, channel->name), '@');

@@ -42,8 +42,8 @@ static json_t *json_stages(const DtSummary *s)
 
 /* ---- memory in use ---- */
 
-/* The curve of memory, [seconds, bytes, ..]: of points that fall together, the one with most memory
- * and the one with least. */
+/* Returns the curve of memory as a list [seconds, bytes, ..]: of points that fall together, the one
+ * with most memory and the one with least. */
 static json_t *json_points(const DtLivePoint *points, uint32_t n, uint32_t most)
 {
     json_t *list = json_array();
@@ -90,7 +90,8 @@ static void add_use(const DtSummary *s, json_t *stages, uint32_t most)
 
 /* ---- tensors ---- */
 
-/* The list [name, elements, elements on a rank, numbers of the mesh axes that split it]. */
+/* Returns the list of axes, each [name, elements, elements on a rank, numbers of the mesh axes that
+ * split it]. */
 static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
 {
     json_t *axes = json_array();
@@ -106,7 +107,7 @@ static json_t *json_axes(const DtPlan *plan, uint32_t first, uint32_t n)
     return axes;
 }
 
-/* The mesh axes whose ranks share the store in a bucket. */
+/* Returns the list of the mesh axes whose ranks share the store in a bucket. */
 static json_t *json_shared(const DtPlan *plan, const DtPlanStore *store)
 {
     const DtPlanPack *pack = dt_tensors_shared(plan, store);
@@ -252,7 +253,7 @@ static json_t *json_traffic(const DtSummary *s)
 
 /* ---- the page ---- */
 
-/* The list [[name, number], ..] in the order of DtTime, for the stage that waits least. */
+/* Returns the list [[name, number], ..] in the order of DtTime, for the stage that waits least. */
 static json_t *json_times(const DtSummary *s)
 {
     json_t *times = json_array();

@@ -23,7 +23,8 @@ static void add_seconds(void *context, const DtPlanInst *inst, int64_t runs, dou
             (double)runs * ranks * lines->s->seconds[number] / lines->s->plan->meta->n_ranks;
 }
 
-/* The number of a string of the plan in the page's list, to which it is added if it is new. */
+/* Returns the number of a string of the plan in the page's list, to which it is added if it is
+ * new. */
 static int number_of(json_t *list, uint32_t *of_string, const DtPlan *plan, DtPlanStr string)
 {
     if (!of_string[string]) {
@@ -39,7 +40,7 @@ static int number_of(json_t *list, uint32_t *of_string, const DtPlan *plan, DtPl
 
 /* ---- texts ---- */
 
-/* A line of a file, as the page shows it. */
+/* Returns a line of a file as the page shows it. */
 static json_t *json_text(const char *line)
 {
     DtText shown = {0};
@@ -65,7 +66,7 @@ static bool is_shown(const Lines *lines, DtPlanStr file, uint32_t line)
     return false;
 }
 
-/* The list [[number of the line, text], ..]. */
+/* Returns the list [[number of the line, text], ..] of the lines that the page shows. */
 static json_t *json_texts(const Lines *lines, DtPlanStr file)
 {
     const DtSummary *s = lines->s;

@@ -140,7 +140,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median of all values, before points are dropped. */
+/* Returns the median of all values, before points are dropped. */
 static double median_of(DtArena *arena, const Curve *curve)
 {
     double *values = DT_NEW_ARRAY(arena, double, curve->points.n + 1);

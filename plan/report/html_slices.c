@@ -13,8 +13,8 @@
  * zoom */
 static const double TICKS = 1e7;
 
-/* The phase of an entry: "grad.f3": 0 forward, 1 backward, 2 gradients of parameters; 3: a whole
- * micro-batch. */
+/* Returns the phase of a slice's entry, "grad.f3": 0 forward, 1 backward, 2 gradients of
+ * parameters; 3: a whole micro-batch. */
 static int kind_of(const DtSummary *s, const DtSlice *slice)
 {
     const char *name =
@@ -31,8 +31,8 @@ static int by_begin(const void *a, const void *b)
     return x->stage < y->stage ? -1 : x->stage > y->stage;
 }
 
-/* The slices of a kind, of one stage or (UINT32_MAX) of all stages, sorted by begin; the caller
- * frees the array. */
+/* Returns the slices of a kind, of one stage or (UINT32_MAX) of all stages, sorted by begin; the
+ * caller frees the array. */
 static const DtSlice **slices_of(const DtSummary *s, uint8_t kind, uint32_t stage, uint32_t *ret_n)
 {
     const DtSlice **slices = calloc(s->sim.n_slices + 1, sizeof *slices);
@@ -90,7 +90,7 @@ typedef struct Insts {
     bool *done;   /* by stage: slices that are taken */
 } Insts;
 
-/* [name, number of its purpose, line] */
+/* Returns [name, number of its purpose, line] for an instruction. */
 static json_t *json_what(const DtSummary *s, uint32_t number)
 {
     const DtPlanInst *inst = &s->plan->insts[number];

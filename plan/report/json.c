@@ -108,7 +108,7 @@ static json_t *json_time(const DtSummary *s)
     return json;
 }
 
-/* Adds the nodes by kind, in the order of ranks. */
+/* Returns the list of nodes by kind, in the order of ranks. */
 static json_t *json_nodes(const DtSummary *s)
 {
     json_t *list = json_array();
@@ -135,7 +135,7 @@ static json_t *json_run(const DtSummary *s)
                      s->price > 0 ? json_real(hours * s->price) : json_null());
 }
 
-/* Lists the flags of the stack that are not part of the plan's price. */
+/* Returns the list of the stack's flags that are not part of the plan's price. */
 static json_t *json_left_out(const DtSummary *s)
 {
     json_t *list = json_array();

@@ -83,7 +83,8 @@ static void find_pieces(Live *l)
 
 /* ---- backwards ---- */
 
-/* While a run executes, the values live after it, its operands, and its results are live. */
+/* Fills ret_points, going backwards through the runs: while a run executes, the values live after
+ * it, its operands, and its results are live. */
 static void look_back(const Live *l, DtLivePoint *ret_points)
 {
     const DtWalk *w = &l->walk;

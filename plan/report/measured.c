@@ -62,7 +62,7 @@ typedef struct Event {
     double begin, seconds;
 } Event;
 
-/* False: the event is no slice of time. */
+/* Reads one event of a trace; false: it is no slice of time. */
 static bool read_event(const Reader *r, size_t at, Event *ret)
 {
     const json_t *event = json_array_get(r->events, at);
@@ -142,8 +142,8 @@ static int by_begin(const void *a, const void *b)
                                     : x->begin > y->begin;
 }
 
-/* The step, of the event's process, in which it begins; NULL: the trace lacks it, or it is not
- * used. */
+/* Returns the step, of the event's process, in which the event begins; NULL: the trace lacks it, or
+ * it is not used. */
 static const Step *step_of(const Reader *r, const Event *e)
 {
     uint32_t lo = 0, hi = r->steps.n;

@@ -27,8 +27,8 @@ enum { PAGE = 2 << 20 }; /* pages of a GPU's allocations */
 
 static int64_t in_pages(int64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-/* The number of communicators: one of all ranks, and one for each set of mesh axes that collectives
- * use. */
+/* Returns the number of communicators: one of all ranks, and one for each set of mesh axes that
+ * collectives use. */
 static int64_t communicators(const DtPlan *plan)
 {
     int64_t n = plan->meta->n_ranks > 1;
@@ -117,7 +117,7 @@ typedef struct Scores {
     double bytes; /* summed over all ranks */
 } Scores;
 
-/* The bytes of the gradients of all scores, in whole tiles. */
+/* Returns the bytes of the gradients of all scores, in whole tiles. */
 static double scores_of(const DtPlanSdpa *s)
 {
     enum { ROWS = 64, COLUMNS = 128 };
@@ -157,7 +157,8 @@ void dt_memory_worst(const DtPlan *plan, bool is_gpu, DtMemory *ret_memory)
 
 /* ---- the peak ---- */
 
-/* Entries of pieces are called by those of a stage, so only the latter count. */
+/* Whether the entry calls entry number `called`. Entries of pieces are called by those of a stage,
+ * so only the latter count. */
 static bool calls(const DtPlan *plan, const DtPlanEntry *entry, uint32_t called)
 {
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++)

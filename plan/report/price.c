@@ -17,7 +17,7 @@ const DtTimeRow dt_price_times[DT_TIMES] = {
 
 enum { MOST_MEMBERS = 1 << 20 }; /* the most ranks that are visited one by one */
 
-/* The distance in rank numbers between neighbours on the mesh axis. */
+/* Returns the distance in rank numbers between neighbours on the mesh axis. */
 static int64_t stride_of(const DtPlan *plan, uint32_t axis)
 {
     int64_t stride = 1;
@@ -71,7 +71,8 @@ static DtCostDtype dtype_of(uint32_t dtype)
     return dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16 ? DT_COST_F16 : DT_COST_F32;
 }
 
-/* Only products of f32 by the library are ever in tf32. */
+/* Returns the dtype in which a product is priced; only products of f32 by the library are ever in
+ * tf32. */
 static DtCostDtype product_of(const DtPlan *plan, const DtPlanGemm *g)
 {
     return dt_kinds_tf32(plan, g) ? DT_COST_TF32 : dtype_of(g->dtype_a);
@@ -234,7 +235,7 @@ int64_t dt_price_read_bytes(const DtPlan *plan, const DtPlanInst *inst)
     return bytes;
 }
 
-/* a GPU copies its inputs while it computes */
+/* Returns the seconds in which a processor reads inputs; a GPU copies them while it computes. */
 static double read(const DtPlan *plan, const DtCostModel *model, const DtPlanInst *inst)
 {
     const DtDevice *device = model->device;
@@ -279,7 +280,7 @@ typedef struct Pricer {
     uint32_t all;          /* the same for all stages together */
 } Pricer;
 
-/* The kinds of nodes that take part in an instruction of a stage. */
+/* Returns, as bits, the kinds of nodes that take part in an instruction of a stage. */
 static uint32_t kinds_in(const Pricer *p, const DtPlanInst *inst, uint32_t stage)
 {
     const DtPlanChannel *channel =

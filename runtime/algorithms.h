@@ -30,9 +30,9 @@ typedef struct DtAlgorithms {
 
 enum { DT_ALGORITHMS_MOST = 65536 };
 
-/* NULL: there is none. */
+/* Returns the stored choice for the product with this key; NULL: there is none. */
 const DtChoice *dt_algorithms_find(const DtAlgorithms *choices, const uint8_t key[DT_DIGEST_BYTES]);
-/* A copy that lives as long as the arena. */
+/* Returns a copy that lives as long as the arena. */
 DtAlgorithms dt_algorithms_copy(DtArena *arena, const DtAlgorithms *choices);
 
 typedef struct DtRank DtRank;

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* 1234567 as "1,234,567". */
+/* Appends a number with commas between groups of three digits, such as "1,234,567". */
 static void add_grouped(DtText *text, int64_t value)
 {
     char digits[24];
@@ -56,7 +56,7 @@ static void show_model(const DtRank *rank, DtProgress *progress)
     show(progress, "model", &text);
 }
 
-/* Bytes of the arenas of the rank whose arenas are largest. */
+/* Returns the bytes of all arenas of the rank that has most. */
 static double largest_arenas(const DtRank *rank)
 {
     uint64_t most = 0;

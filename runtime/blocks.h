@@ -5,10 +5,10 @@
 
 #include "runtime/runtime.h"
 
-/* The blocks of every BLOK record as this rank sees them. */
+/* Returns the blocks of every BLOK record (the layout of an exchange) as this rank sees them. */
 DtRankBlocks *dt_blocks_resolve(const DtRank *rank);
 
-/* The strides of a contiguous block with these extents. */
+/* Sets ret_strides to the strides of a contiguous block with these extents. */
 void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides);
 
 /* Copies the block at `from` to `to`, each with its own strides; element: bytes of one. */

@@ -65,8 +65,8 @@ uint64_t dt_channel_bytes(const DtPlan *plan)
     return dt_sync_area(bytes);
 }
 
-/* The ranks that differ from this one only in their stage use the same instance of the channel,
- * which has this number. */
+/* Returns the number of the channel's instance that this rank uses; ranks that differ only in their
+ * stage share one. */
 static uint32_t copy_number(const DtRank *rank)
 {
     const DtPlan *plan = rank->plan;

@@ -119,9 +119,9 @@ static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, D
     return status;
 }
 
-/* The serial number of the new checkpoint: the time, but more than any other serial number in the
- * folder, even of a manifest that cannot be read now. Otherwise that one could later seem to be the
- * newest. */
+/* Sets ret_serial to the serial number of the new checkpoint: the time, or more if any checkpoint
+ * in the folder has a larger number, even one whose manifest cannot be read now. Otherwise that one
+ * could later seem to be the newest. */
 static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
 {
     DtCheckpointList list;
@@ -236,7 +236,8 @@ static void add_type(DtText *text, const DtTensor *tensor)
     dt_text_add(text, "]");
 }
 
-/* Whether values of one dtype can be stored as the other. */
+/* Whether the values of one tensor can be stored as the other: both have equal extents, and equal
+ * dtypes or two float dtypes. */
 static bool same_type(const DtTensor *x, const DtTensor *y)
 {
     return (x->dtype == y->dtype || (is_float(x->dtype) && is_float(y->dtype))) &&
@@ -343,8 +344,8 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
     return NULL;
 }
 
-/* Memory for a piece of the largest tensor that has another dtype in the file than here: at most
- * half of DT_SAVE_BYTES. */
+/* Allocates memory for a piece of the largest tensor that has another dtype in the file than here:
+ * at most half of DT_SAVE_BYTES. */
 static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensorFile *file)
 {
     const DtPlan *plan = wanted->rank->plan;
@@ -383,7 +384,7 @@ static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from
 
 /* ---- a file that somebody may cut short ---- */
 
-/* What reads a tensor of the mapped file; dt_tryread calls it. */
+/* A read of a tensor in a mapped file, with its arguments and result; dt_tryread calls it. */
 typedef struct Reading {
     const DtTensor *tensor;
     uint64_t digest; /* run_digest: the result */
@@ -427,7 +428,8 @@ static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *
     return NULL;
 }
 
-/* Returns NULL, or the address that could not be read. `take` returns the same. */
+/* Copies the tensor to one iteration of the store, in its dtype. Returns NULL, or the address that
+ * could not be read. `take` returns the same. */
 static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, int64_t iteration,
                               const DtTensor *tensor, const DtFileView *view)
 {

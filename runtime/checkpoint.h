@@ -11,13 +11,13 @@
 typedef enum DtSavedFile { DT_SAVED_MODEL, DT_SAVED_OPTIMIZER, DT_SAVED_FILES } DtSavedFile;
 extern const char *const dt_manifest_files[DT_SAVED_FILES];
 
-/* Where a tensor comes from. */
+/* The store and the iteration of its loops in which a saved tensor is. */
 typedef struct DtHome {
     const DtPlanStore *store;
     int64_t iteration;
 } DtHome;
 
-/* The tensors of one file as the plan wants them, and where they are. */
+/* The tensors of one file that the plan has, and the stores they belong to. */
 typedef struct DtWanted {
     DtRank *rank;
     DtTensor *tensors;

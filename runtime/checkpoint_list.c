@@ -47,8 +47,9 @@ static DtStatus look_once(DtArena *arena, const char *path, DtManifest *ret_mani
     return dt_status_ok(&status) ? check_sizes(arena, path, ret_manifest) : status;
 }
 
-/* False if the checkpoint is gone. Another run that saves to the folder may remove or replace it
- * during the check. So a checkpoint that seems to be damaged is read again. */
+/* Reads the manifest at path and checks the sizes of its files. False: the checkpoint is gone.
+ * Another run that saves to the folder may remove or replace it during the check, so a checkpoint
+ * that seems to be damaged is read again. */
 static bool look_at(DtArena *arena, const char *path, DtCheckpointEntry *ret_entry)
 {
     enum { LOOKS = 3 };
@@ -71,7 +72,7 @@ static bool has_manifest(DtArena *arena, const char *path)
     return access(dt_arena_printf(arena, "%s/" DT_MANIFEST_NAME, path), F_OK) == 0;
 }
 
-/* N of "step-N", or -1. */
+/* Returns N of "step-N", or -1 for another name. */
 static int64_t steps_of(const char *name)
 {
     size_t digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
@@ -131,8 +132,8 @@ DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder)
     return status;
 }
 
-/* A folder step-N is either whole or does not exist, at every moment: it is renamed before it is
- * removed. */
+/* Removes a checkpoint. A folder step-N is either whole or does not exist, at every moment, so it
+ * is renamed before it is removed. */
 static DtStatus remove_entry(const char *folder, const DtCheckpointEntry *entry)
 {
     char path[4096], aside[4096];

@@ -30,7 +30,8 @@ typedef struct Hello {
     uint32_t node, reserved;
 } Hello;
 
-/* rank 0 asks for bytes of a rank; bytes 0: it asks for no more, and tells how the save ended */
+/* what rank 0 asks a node for: bytes of a rank; bytes 0: it asks for no more, and says how the save
+ * ended */
 typedef struct Ask {
     uint32_t rank, arena;
     int64_t offset, bytes, save_code;
@@ -77,8 +78,8 @@ static DtSocketWait wait_new(const DtClusterLinks *l)
                                           : 0};
 }
 
-/* If a rank of another node fails, its connections end before the message about it arrives. Waits
- * for that message for a while. */
+/* Whether the failure of a connection comes from a rank of another node: waits a while for the
+ * message about it, which arrives after the connections have ended. */
 static bool is_others_failure(const DtClusterLinks *l)
 {
     const uint64_t until = dt_now_ns() + 3000000000u;
@@ -219,8 +220,8 @@ void dt_cluster_leave(DtClusterLinks *l)
 
 static bool meet_here(DtClusterLinks *l) { return l->local->barrier(l->comm, &l->rank->local); }
 
-/* Copies into the header those bytes that differ from the last common state: the other node has
- * changed them. */
+/* Copies into the header those bytes that another node has changed: those that differ from the last
+ * common state. */
 static void merge(DtClusterLinks *l, const char *theirs)
 {
     char *mine = part_of(l);
@@ -357,8 +358,8 @@ bool dt_cluster_get(DtClusterLinks *l, uint32_t rank, uint32_t arena, int64_t of
     return give(l, node, &ask, sizeof ask) && take(l, node, ret_bytes, (size_t)bytes);
 }
 
-/* Rank 0 asks for byte ranges that the reader of its plan has checked. Checks that they are also in
- * bounds by this node's plan. */
+/* Whether the byte range that rank 0 asks for is inside of the arena by this node's plan; rank 0
+ * has checked it against its own. */
 static bool is_bounded(const DtClusterLinks *l, const Ask *ask)
 {
     const DtPlan *plan = l->rank->plan;

@@ -28,7 +28,8 @@ struct DtComm {
 
 /* ---- strided blocks ---- */
 
-/* Bytes that the instruction packs before the exchange and unpacks after it. */
+/* Returns the bytes that the instruction packs before the exchange and unpacks after it; 0 if its
+ * blocks are contiguous. */
 static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
 {
     const bool exchanges = inst->kind == DT_INST_ALL_GATHER ||
@@ -38,7 +39,8 @@ static uint64_t packed_bytes(const DtRank *rank, const DtPlanInst *inst)
                : 0;
 }
 
-/* Bytes of a queue's buffers, for its largest operation: operations of one queue never overlap. */
+/* Returns the bytes of a queue's buffers: those of its largest operation, since operations of one
+ * queue never overlap. */
 static uint64_t memory_side(const DtRank *rank, uint32_t queue)
 {
     uint64_t most = 0;
@@ -158,7 +160,7 @@ static bool meet(void *context)
                        : dt_comm_shm.barrier(comm->shm, &comm->rank->world);
 }
 
-/* Reductions of types that NCCL cannot add are refused before anything runs. */
+/* Refuses, before anything runs, reductions of types that NCCL cannot add. */
 static DtStatus check_reductions(const DtPlan *plan)
 {
     int type, op;
@@ -232,8 +234,8 @@ static bool wait_until(DtComm *comm, DtIsDone *is_done, void *context)
     return !comm->links || dt_nccl_links_until(comm->links, is_done, context);
 }
 
-/* NCCL's calls inside a group are not complete before the group ends, so here "in progress" is no
- * error. */
+/* Turns NCCL's "in progress" into 0: calls inside of a group are not complete before the group
+ * ends. */
 static int begun(int result) { return result == DT_NCCL_IN_PROGRESS ? 0 : result; }
 
 static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64_t from,
@@ -246,16 +248,16 @@ static int swap_bytes(DtComm *comm, const DtNcclLink *link, size_t bytes, uint64
                                            link->stream));
 }
 
-/* A group that was begun is ended in any case: inside of a group the communicator cannot be
- * aborted. */
+/* Ends a group of NCCL calls in any case, even after an error: inside of a group the communicator
+ * cannot be aborted. */
 static int end_group(const DtNccl *nccl, int result)
 {
     const int ended = nccl->group_end();
     return result ? result : ended;
 }
 
-/* Bytes that a member receives from the others in an all-reduce in which each member sums one share
- * of the elements. */
+/* Returns the bytes that a member receives from the others in an all-reduce in which each member
+ * sums one share of the elements. */
 static uint64_t reduced_from_others(const DtNcclLink *link, int64_t count, int64_t e)
 {
     const int64_t size = link->size, me = link->me,
@@ -492,8 +494,8 @@ static void release(DtComm *comm)
         dt_comm_shm.release(comm->shm);
 }
 
-/* Rank 0 may be many instructions behind. While this rank waits for it, it also polls its own
- * started operations. */
+/* Waits until rank 0 has decided whether the next step is the last one. Rank 0 may be many
+ * instructions behind, so this rank also polls its own started operations. */
 static bool decide(DtComm *comm)
 {
     return !comm->nodes || (dt_nccl_links_until(comm->links, dt_cluster_is_decided, comm->nodes) &&

@@ -41,7 +41,8 @@ typedef enum Kind {
     BARRIER
 } Kind;
 
-/* What a member publishes about the collective it has reached. */
+/* What a member publishes about the collective that it has reached, for the check that all members
+ * agree. */
 typedef struct Notice {
     uint32_t kind, dtype, reduce;
     uint32_t arena; /* where its buffer is; BOUNCED: in its bounce buffer */
@@ -88,21 +89,22 @@ struct DtComm {
 
 /* ---- layout ---- */
 
-/* Size of group number g; the one after the last is that of all ranks. */
+/* Returns the size of group number g; the number after the last group means the group of all
+ * ranks. */
 static uint32_t group_size(const DtPlan *plan, uint32_t g)
 {
     return g < plan->n_groups ? plan->groups[g].size : plan->meta->n_ranks;
 }
 
-/* Bytes of the area of one group of that record. */
+/* Returns the bytes of the area of one group of that record. */
 static uint64_t area_bytes(const DtPlan *plan, uint32_t g)
 {
     DtSyncWide size = group_size(plan, g);
     return dt_sync_area(sizeof(Area) + size * sizeof(Member));
 }
 
-/* Bytes of all areas of a group record. Groups that contain only some stages are numbered as if
- * they contained all stages. */
+/* Returns the bytes of all areas of a group record. Groups that contain only some stages are
+ * numbered as if they contained all stages. */
 static uint64_t areas_bytes(const DtPlan *plan, uint32_t g)
 {
     uint32_t stages =
@@ -196,7 +198,7 @@ static uint64_t received_shm(const DtComm *comm, const DtRankGroup *known)
 
 /* ---- waiting ---- */
 
-/* The first member that has not arrived at the barrier. */
+/* Returns the first member that has not arrived at the barrier. */
 static uint32_t who_is_missing(const void *context)
 {
     const Group *group = context;
@@ -256,7 +258,8 @@ static char *buffer_of(const DtComm *comm, const Group *group, uint32_t member)
     return at_rank(comm, group->ranks[member], notice->arena, notice->offset);
 }
 
-/* Members agree when kind, dtype, reduction, count and way (in place or not) are equal. */
+/* Checks that all members are in the same collective: kind, dtype, reduction, count and way (in
+ * place or not) are equal. */
 static bool check_agreement(DtComm *comm, const Group *group, const Notice *mine)
 {
     for (uint32_t m = 0; m < group->size; m++) {
@@ -273,7 +276,8 @@ static bool check_agreement(DtComm *comm, const Group *group, const Notice *mine
     return true;
 }
 
-/* The first half of a collective: afterwards all buffers are ready. */
+/* Publishes this rank's notice and waits for all members: afterwards all buffers are ready, and all
+ * members agree on the collective. */
 static bool meet(DtComm *comm, Group *group, const Notice *notice)
 {
     group->members[group->me].notice = *notice;
@@ -297,7 +301,8 @@ static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDt
                    .element = dt_kinds_size(dtype)};
 }
 
-/* The number of elements of the next piece, if a buffer holds `width` blocks of that size. */
+/* Returns how many elements the next piece has: all that are left or, through bounce buffers, as
+ * many as fit if a buffer holds `width` blocks of them. */
 static int64_t piece_count(const Piece *piece, int64_t left, uint32_t width)
 {
     int64_t most = BOUNCE / piece->element / width;
@@ -329,7 +334,7 @@ static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
     return group->from;
 }
 
-/* The address at which a member wants the sum of an all-reduce. */
+/* Returns the address at which a member wants the sum of an all-reduce. */
 static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
 {
     const Notice *notice = &group->members[member].notice;
@@ -429,7 +434,8 @@ static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
     return q == (group->me + by) % group->size ? 0 : -1;
 }
 
-/* The bytes that this member receives for n elements of every block, without its own block. */
+/* Returns the bytes that this member receives for n elements of every block; its own block does not
+ * count. */
 static uint64_t from_others(const Exchange *x, const Group *group, int64_t n)
 {
     uint32_t blocks = shifts(x) && group->size > 1 ? 1 : group->size - 1;
@@ -542,7 +548,9 @@ static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
     return good;
 }
 
-/* blocks, sends, count: as in Exchange; sends 0: `from` has one block for each member. */
+/* Exchanges blocks directly from the members' buffers or, where these are not in the mapping, in
+ * pieces through bounce buffers. blocks, sends, count: as in Exchange; sends 0: `from` has one
+ * block for each member. */
 static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlaceAt to,
                      DtPlaceAt from, const DtRankBlocks *blocks, int64_t count, uint32_t sends)
 {

@@ -146,7 +146,8 @@ static bool no_memory(DtCompare *compare, int64_t bytes)
                         dt_text_bytes(size, (double)bytes));
 }
 
-/* Copies the content of the places away, or back. */
+/* Records the bytes at these places in the file or, when comparing, overwrites them with the
+ * recorded bytes. */
 static bool copy_host(DtCompare *compare, uint32_t n, const DtPlaceAt *places)
 {
     const DtRank *rank = compare->rank;
@@ -253,7 +254,8 @@ static double norm_of(const DtCompare *compare, const DtPlanGemm *g, int which)
     return norm(&view);
 }
 
-/* The norm of the error, relative to `bound` plus the rounding of both results to their type. */
+/* Returns the norm of the error divided by `bound` plus the rounding of both results to their
+ * dtype; above 1 rounding does not explain it. */
 static double ratio_of(View wanted, const char *written, double bound)
 {
     View off = wanted;
@@ -262,8 +264,9 @@ static double ratio_of(View wanted, const char *written, double bound)
     return error == 0 ? 0 : error / (unit_of(wanted.dtype) * norm(&wanted) + bound);
 }
 
-/* Bound of the roundings before an epilogue, apart from those of the sums of products: the sums,
- * and those with a matrix added, may be rounded to C's type first; a vector is added in f32. */
+/* Returns the bound of the roundings before an epilogue, apart from those of the sums of products:
+ * the sums, and those with a matrix added, may be rounded to C's type first; a vector is added in
+ * f32. */
 static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
 {
     const bool adds =
@@ -278,18 +281,17 @@ static double before_epilogue(const DtCompare *compare, const DtPlanGemm *g)
     return bound;
 }
 
-/* Bound of the rounding error of a sum of k products, relative to |A| |B|: in f32, in any order;
- * with tf32 also for operands of 10 bits of mantissa, rounded or truncated. */
+/* Returns the bound of the rounding error of a sum of k products, relative to |A| |B|: in f32, in
+ * any order; with tf32 also for operands of 10 bits of mantissa, rounded or truncated. */
 static double error_of_sum(const DtCompare *compare, const DtPlanGemm *g)
 {
     return (double)g->k * 0x1p-23 +
            (dt_kinds_tf32(compare->rank->plan, g) ? 2 * 0x1p-10 + 0x1p-20 : 0);
 }
 
-/* The error of C in its norm, over the most that rounding explains: both results are rounded to
- * their type, and sums
- * of k products in f32 have an error of at most k 2^-23 |A| |B|, in any order. GELU and its slope
- * grow an error by at most 1.13. */
+/* Returns the error of C in its norm, divided by the most that rounding explains: both results are
+ * rounded to their type, and sums of k products in f32 have an error of at most k 2^-23 |A| |B|, in
+ * any order. GELU and its slope grow an error by at most 1.13. */
 static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
 {
     const double grows = is_gelu(g) ? 1.13 : 1, before = before_epilogue(compare, g);
@@ -308,8 +310,8 @@ static double error_of_c(const DtCompare *compare, const DtPlanGemm *g)
     return worst;
 }
 
-/* The relative error of the epilogue's second result: either sums of A or B (computed as products
- * with ones), or the input of GELU. */
+/* Returns the relative error of the epilogue's second result: either sums of A or B (computed as
+ * products with ones), or the input of GELU. */
 static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, int which)
 {
     const double k = (double)g->k;
@@ -324,7 +326,7 @@ static double error_of_operand(const DtCompare *compare, const DtPlanGemm *g, in
                     error_of_sum(compare, g) * a * b + before);
 }
 
-/* The number of the product's argument that an operand is; -1: it is no argument. */
+/* Returns which argument of the product an operand is; -1: it is none. */
 static int argument_of(const DtPlanGemm *g, int which)
 {
     const DtEpilogueInfo *epilogue = &dt_kinds_epilogues[g->epilogue];
@@ -357,7 +359,8 @@ bool dt_compare_before(DtCompare *compare, uint32_t index, uint32_t n, const DtP
     return true;
 }
 
-/* Fills PLAIN, SUMS if C is more than the product, and the operands that the epilogue writes. */
+/* Computes the product in plain loops: fills PLAIN, SUMS if C is more than the product, and the
+ * operands that the epilogue writes. */
 static bool run_plain(DtCompare *compare, const DtPlanGemm *g, int64_t bytes)
 {
     char *const *buffers = compare->buffers;
@@ -444,7 +447,8 @@ typedef struct Written {
     uint64_t bytes;
 } Written;
 
-/* Which attention in 16 bits the instruction computes; NULL: none. */
+/* Returns the record of the attention in 16 bits that the instruction computes; NULL: it computes
+ * none. */
 static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst *inst)
 {
     for (uint32_t i = 0; inst->kind == DT_INST_KERNEL && plan->n_launches && i < plan->n_attentions;
@@ -454,7 +458,7 @@ static const DtPlanAttention *attention_of(const DtPlan *plan, const DtPlanInst 
     return NULL;
 }
 
-/* The recorded values replace the computed ones, so that the next instruction reads them. */
+/* Writes the recorded values over the computed ones, so that the next instruction reads them. */
 static void put_back(const DtCompare *compare, const Written *written, const uint8_t *wanted)
 {
     for (uint32_t i = 0; i < written->n; wanted += written->place[i++].bytes)

@@ -10,7 +10,7 @@
 
 static double unit_of(uint32_t dtype) { return dtype == DT_PLAN_F16 ? 0x1p-10 : 0x1p-7; }
 
-/* Element number i of an array, which may begin at any address. */
+/* Returns element number i of an array, which may begin at any address. */
 static double element(const uint8_t *bytes, int64_t i, uint32_t dtype)
 {
     uint16_t half;
@@ -23,11 +23,11 @@ static double element(const uint8_t *bytes, int64_t i, uint32_t dtype)
     return dtype == DT_PLAN_F16 ? dt_half_from_f16(half) : dt_half_from_bf16(half);
 }
 
-/* The share of a result's norm that rounding may change. On the way to a result, probabilities,
- * then gradients of scores and in the end the result are rounded to 16 bits. If f32 sums differ in
- * their last bits, each rounding may give the neighbouring number, which is one unit. Forward, the
- * f32 results of attention are the maximum and the sum of each row, which only depend on sums of
- * products and exponentials. */
+/* Returns the share of a result's norm that rounding may change. On the way to a result,
+ * probabilities, then gradients of scores and in the end the result are rounded to 16 bits. If f32
+ * sums differ in their last bits, each rounding may give the neighbouring number, which is one
+ * unit. Forward, the f32 results of attention are the maximum and the sum of each row, which only
+ * depend on sums of products and exponentials. */
 static double part_of(const DtPlanAttention *attention, bool wide)
 {
     if (wide && !attention->backward)

@@ -98,7 +98,8 @@ static bool is_aligned(const DtPlan *plan, const DtPlanSdpa *s)
     return bits % ALIGNED == 0;
 }
 
-/* Whether one graph can be used for both records. */
+/* Whether one graph serves both records: they differ only in kernel, addresses and row
+ * statistics. */
 static bool is_alike(DtPlanSdpa x, DtPlanSdpa y)
 {
     x.kernel = y.kernel = 0;
@@ -115,13 +116,14 @@ static bool is_alike(DtPlanSdpa x, DtPlanSdpa y)
 
 static uint64_t placed(uint64_t bytes) { return (bytes + PLACED - 1) / PLACED * PLACED; }
 
-/* Bytes of an operand that has one number for each query. */
+/* Returns the bytes of an operand that has one number for each query. */
 static uint64_t row_bytes(const DtPlanSdpa *s)
 {
     return placed((uint64_t)(s->batch * s->heads * s->queries) * sizeof(float));
 }
 
-/* NULL, or the reason why the library does not compute the record. */
+/* Builds the library's graph for a record. Returns NULL, or the reason why the library does not
+ * compute it. */
 static const char *find_graph(DtCudaAttends *a, uint32_t number, int capability)
 {
     const DtPlanSdpa *s = &a->plan->sdpas[number];
@@ -154,8 +156,8 @@ static DtStatus refused(const DtPlanSdpa *s, const char *why)
                           (unsigned long long)s->workspace, why);
 }
 
-/* The first record that the library does not compute, as an error: with --attention cudnn it must
- * compute all. */
+/* Builds the graphs of all records. Returns an error about the first one that the library does not
+ * compute, which counts with --attention cudnn only. */
 static DtStatus find_graphs(DtCudaAttends *a, int capability)
 {
     DtStatus first = DT_OK;

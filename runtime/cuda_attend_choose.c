@@ -95,7 +95,8 @@ static double time_one(Bench *b, bool library)
 
 /* ---- all kernels ---- */
 
-/* Times both. False: there is not enough memory, or the GPU cannot run them. */
+/* Times the library's attention and the plan's own kernels. False: there is not enough memory, or
+ * the GPU cannot run them. */
 static bool time_all(Bench *b, Times *ret_times)
 {
     const DtPlan *plan = b->rank->plan;
@@ -120,7 +121,8 @@ static bool time_all(Bench *b, Times *ret_times)
     return good;
 }
 
-/* What the times depend on: GPU, library, and the kernels with their records. */
+/* Sets ret_key to a digest of everything that the times depend on: GPU, library, and the kernels
+ * with their records. */
 static void key_of(const Bench *b, const char *gpu, uint8_t ret_key[DT_DIGEST_BYTES])
 {
     const DtPlan *plan = b->rank->plan;
@@ -211,8 +213,8 @@ static bool times_anew(const DtRank *rank)
            (rank->shared->attempt == 0 || !atomic_load(&rank->shared->has_saved));
 }
 
-/* A run that goes on keeps the plan's own kernels where its checkpoint has them, unless --attention
- * says otherwise. */
+/* Takes the plan's own kernels if the checkpoint that the run continues from has them, unless
+ * --attention says otherwise. */
 static void keep(DtRank *rank, DtCudaAttends **attends)
 {
     const char *saved = rank->saved_attention;
@@ -221,8 +223,8 @@ static void keep(DtRank *rank, DtCudaAttends **attends)
         generate(rank, attends);
 }
 
-/* The library may be another one than the checkpoint's, or is not here, or the user asks for
- * something else. */
+/* Prints that attention is now computed otherwise than in the checkpoint: its library is another
+ * one or missing, or the user asks for something else. */
 static void note_change(DtRank *rank)
 {
     const char *saved = rank->saved_attention;
@@ -238,7 +240,7 @@ static void note_change(DtRank *rank)
                                 saved));
 }
 
-/* A hash of the library's version and of the kernels that it replaces on this rank. */
+/* Returns a hash of the library's version and of the kernels that it replaces on this rank. */
 static uint64_t hash_of(const DtRank *rank, const DtCudaAttends *attends)
 {
     const DtPlan *plan = rank->plan;

@@ -198,7 +198,7 @@ static Shape turned(Shape s)
     return s;
 }
 
-/* The shape of one operand of the record. */
+/* Returns the shape and strides of one operand of the record. */
 static Shape shape_of(const DtPlanSdpa *of, uint32_t part)
 {
     const bool of_keys = part == DT_SDPA_K || part == DT_SDPA_V || part == DT_SDPA_DK ||
@@ -301,7 +301,7 @@ static Tensor multiply(Build *b, Tensor a, Tensor with)
     return c;
 }
 
-/* The transpose of x, with elements of the type that products read. */
+/* Returns the transpose of x, with elements of the type that products read. */
 static Tensor turn(Build *b, Tensor x)
 {
     const Tensor y = between(b, b->io, turned(x.shape));
@@ -314,7 +314,7 @@ static Tensor turn(Build *b, Tensor x)
 
 /* ---- attention ---- */
 
-/* x where the comparison of query and key holds, else -inf. */
+/* Returns x where the comparison of query and key holds, else -inf (`hidden`). */
 static Tensor keep(Build *b, Tensor x, int comparison, Tensor left, Tensor right, Tensor hidden)
 {
     const Tensor is = between(b, BOOL, x.shape), y = between(b, F32, x.shape);
@@ -347,7 +347,8 @@ static Tensor scaled_scores(Build *b, Tensor q, Tensor k_turned, Tensor scale)
     return map(b, MUL, z, &scale);
 }
 
-/* The product x with y of each head of queries, added up over those that share a head of keys. */
+/* Multiplies x and y for each head of queries, and adds up the products of those that share a head
+ * of keys. */
 static void multiply_shared(Build *b, Tensor x, Tensor y, Tensor to)
 {
     if (b->of->heads == b->of->kv_heads) {

@@ -70,8 +70,8 @@ static bool run_product(DtCudaBench *b, const DtAlgorithm *algorithm)
     return dt_cuda_products_begin(b->products, b->gemm, algorithm, b->at, true);
 }
 
-/* The address of an argument of the second form. If the product has an operand with the same
- * memory, it is that operand's address, otherwise one in the memory that only second forms use. */
+/* Returns the address of an argument of the second form: that of the product's operand with the
+ * same memory, or else one in the memory that only second forms use. */
 static uint64_t address_of(const DtCudaBench *b, const DtPlanInst *product, const DtPlanArg *arg)
 {
     const DtEpilogueInfo *epilogue =
@@ -127,7 +127,7 @@ typedef struct Clock {
     void *context;
 } Clock;
 
-/* Seconds of one of n runs; negative: the library or the GPU cannot do it. */
+/* Returns the mean seconds of n runs; negative: the library or the GPU cannot do it. */
 static double time_runs(const Clock *c, int n)
 {
     const DtCudaDriver *d = c->driver;

@@ -277,7 +277,7 @@ static uint64_t kind_of(const DtRank *rank, uint32_t r)
     return atomic_load(&dt_shared_slot(rank->plan, rank->shared, r)->kind);
 }
 
-/* The first rank with a GPU of the same kind. */
+/* Returns the first rank with a GPU of the same kind, which chooses for all of them. */
 static uint32_t leader_of(const DtRank *rank, uint32_t r)
 {
     uint32_t leader = 0;
@@ -304,8 +304,8 @@ static bool take(DtChoosing *c, const DtChoice *told, uint32_t leader)
     return true;
 }
 
-/* The algorithms that checkpoints store, of all kinds of GPUs. Records of the same product share
- * one algorithm, but only products with two forms in the plan also have one for the second form. */
+/* Keeps the algorithms of all kinds of GPUs for checkpoints. Records of the same product share one
+ * algorithm, but only products with two forms in the plan also have one for the second form. */
 static void remember(DtRank *rank, const DtChoice *told, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -122,7 +122,7 @@ DtStatus dt_cuda_driver_open(DtArena *arena, DtCudaDriver *ret_driver);
 /* The versions of CUDA's libraries that work with this driver, as numbers in their sonames, the
  * best one first. A driver of CUDA 12 cannot run libraries of CUDA 13. */
 const char *const *dt_cuda_driver_libraries(const DtCudaDriver *driver);
-/* The driver's name of an error. */
+/* Returns the driver's name of an error. */
 const char *dt_cuda_driver_error(const DtCudaDriver *driver, int error);
 
 #endif

@@ -16,7 +16,8 @@ typedef struct Kept {
     uint64_t second;
 } Kept;
 
-/* What the choice depends on besides the product itself: the kernels. */
+/* Sets ret_key to a digest of what the choice of a form depends on: the product and the kernels of
+ * its second form. */
 static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST_BYTES])
 {
     const DtPlan *plan = c->products->plan;
@@ -38,8 +39,7 @@ static void key_of(const DtChoosing *c, uint32_t gemm, uint8_t ret_key[DT_DIGEST
     dt_digest_end(&digest, ret_key);
 }
 
-/* The algorithm of the product in the second form; NULL: the library cannot compute that
- * product. */
+/* Returns the algorithm of the product in the second form; NULL: the library cannot compute it. */
 static const DtAlgorithm *second_algorithm(const DtChoosing *c, uint32_t gemm)
 {
     const DtPlan *plan = c->products->plan;
@@ -50,7 +50,7 @@ static const DtAlgorithm *second_algorithm(const DtChoosing *c, uint32_t gemm)
     return NULL;
 }
 
-/* Seconds of this form; negative: it was not timed. */
+/* Seconds of each form of a product; negative: it was not timed. */
 typedef struct Times {
     double first, second;
 } Times;
@@ -90,7 +90,8 @@ static bool find_kept(const DtChoosing *c, const uint8_t key[DT_DIGEST_BYTES], u
     return true;
 }
 
-/* Whether an option asks for something else than this form of a checkpoint. */
+/* Whether an option of this run asks for another form than the checkpoint has (second: its second
+ * form). */
 static bool overrules(const DtRank *rank, bool second)
 {
     const DtRunOptions *options = rank->options;
@@ -143,8 +144,8 @@ static void say(DtChoosing *c, uint32_t gemm, Source source, const Times *times)
         dt_text_printf(c->said, "%s\n", from[source]);
 }
 
-/* Products with the same key use the same form, since a checkpoint stores the form under that
- * key. */
+/* Takes the form of an earlier record with the same key, since a checkpoint stores the form under
+ * that key; false: there is none. */
 static bool take_earlier(DtChoosing *c, uint32_t gemm)
 {
     DtChoice *choice = &c->table[gemm];

@@ -11,7 +11,7 @@
 enum { COPIES = 10 };
 static const size_t LARGEST = (size_t)256 << 20; /* bytes of a timed copy; more than caches hold */
 
-/* Bytes read and written in a second; 0: the device does not do it. */
+/* Returns the bytes that copies on the device read and write in a second; 0: it cannot copy. */
 static double copy_rate(const DtCudaDriver *d, size_t bytes)
 {
     uint64_t from = 0, to = 0;

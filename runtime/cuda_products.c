@@ -48,7 +48,7 @@ static const uint32_t epilogues[DT_PLAN_EPILOGUES] = {
     [DT_PLAN_EPILOGUE_DGELU] = 192,
 };
 
-/* Whether the matrix that is added to the product is another one than the result. */
+/* Whether the epilogue adds a matrix to the product, one that is not the result itself. */
 static bool adds_matrix(const DtPlanGemm *g)
 {
     return g->epilogue == DT_PLAN_EPILOGUE_ADD || g->epilogue == DT_PLAN_EPILOGUE_BIAS_ADD;
@@ -107,7 +107,8 @@ static bool lay_all(const DtPlanGemm *g, bool swapped, DtCudaProduct *p)
     return good && !p->out.transposed;
 }
 
-/* Whether batch axes d and d + 1 can be merged into one. */
+/* Whether batch axes d and d + 1 are contiguous in all operands, so that they can be merged into
+ * one. */
 static bool joins(const DtPlanGemm *g, uint32_t d)
 {
     const int64_t n = g->batch[d + 1];
@@ -192,7 +193,7 @@ static bool make_row(const DtLtLibrary *l, const DtPlan *plan, const DtPlanGemm 
            make_layout(l, &p->out, g->dtype_c, p->batch, &row->out) && make_epilogue(l, g, row);
 }
 
-/* The largest power of two that divides both. */
+/* Returns the largest power of two, at most `aligned`, that divides the bytes. */
 static uint32_t common(uint32_t aligned, int64_t bytes)
 {
     while ((uint64_t)bytes % aligned)
@@ -223,7 +224,8 @@ static void find_aligned(const DtPlan *plan, DtLtRow *rows)
     }
 }
 
-/* The alignment must also hold for the steps from one index of the record's loops to the next. */
+/* Lowers the alignments to those that also hold for steps from one index of the record's loops to
+ * the next. */
 static void step_aligned(const DtPlanGemm *g, DtLtRow *row)
 {
     const int64_t *const batch[] = {g->a_batch, g->b_batch, g->c_batch};

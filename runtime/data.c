@@ -109,7 +109,8 @@ DtStatus dt_data_cut(DtData *data)
     return DT_OK;
 }
 
-/* width 0: `bin` cannot read this dtype from files. */
+/* Returns the format of the source's files; width 0: `bin` cannot read the input's dtype from
+ * files. */
 static DtTokenFormat format_of(const DtData *data)
 {
     const DtPlanReader *reader = data->reader;
@@ -150,8 +151,8 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
-/* The range of random numbers that replace the data of files: numbers that the program can use as
- * an index. For an input that is no index: bytes for token ids, two values for segments, ten
+/* Returns the range of random numbers that replace the data of files: numbers that the program can
+ * use as an index. For an input that is no index: bytes for token ids, two values for segments, ten
  * classes for images, and floats in -1 .. 1. */
 static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
                                const DtPlanInput *input)
@@ -166,8 +167,8 @@ static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
                          .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
 }
 
-/* The range of a stream that fills all inputs: it contains only numbers that every input can use as
- * an index. */
+/* Returns the range of a stream that fills all inputs: only numbers that every input can use as an
+ * index. */
 static DtSynthetic stream_range(const DtData *data)
 {
     DtSynthetic range = usual_range(data->reader, 0, &data->inputs[0]);
@@ -266,7 +267,7 @@ void dt_data_end(DtData *data, int64_t samples)
 
 /* ---- reading ---- */
 
-/* The number, in the part of the stream, of the sample's first value. */
+/* Returns the number of the sample's first value within the source's part of the stream. */
 static int64_t sample_start(const DtData *data, int64_t sample)
 {
     int64_t epoch = sample / data->windows, index = sample % data->windows;

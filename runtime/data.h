@@ -164,8 +164,8 @@ DtStatus dt_data_located(const DtData *data, DtStatus status);
 /* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if the part is shorter
  * than one window. */
 DtStatus dt_data_cut(DtData *data);
-/* The index of the first of n values that the input may not have, -1 if there is none; with the
- * message that names it. at: the value's number in the part. */
+/* dt_data_outside returns the index of the first of n values that the input may not have, or -1.
+ * dt_data_refuse returns the failure that names it. at: the value's number in the part. */
 int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n);
 DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value);
 /* data_pair.c: gives n sources of one block the same number of samples. Fails, naming two of them,

@@ -80,7 +80,7 @@ DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)
     return dt_status_ok(&status) ? status : dt_data_located(data, status);
 }
 
-/* "had 4000 bytes, has 5000" */
+/* Appends how a number has changed, such as "4000 bytes, now 5000"; returns whether it has. */
 static bool add_change(DtText *text, const char *what, int64_t before, int64_t now)
 {
     if (before != now)

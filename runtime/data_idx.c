@@ -69,7 +69,7 @@ static bool fills_file(const Header *header, const DtFileView *view)
            bytes == view->len - header->bytes;
 }
 
-/* "28 x 28" */
+/* Appends the extents in a header, such as "28 x 28". */
 static void add_shape(DtText *text, const Header *header)
 {
     for (uint32_t a = 1; a < header->n_axes; a++)

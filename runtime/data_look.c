@@ -214,7 +214,8 @@ static void count_aside(const DtPlanInput *input, const int32_t *values, int64_t
     }
 }
 
-/* All values that the input can ever get. */
+/* Reads all values that the input can ever get, and counts in `aside` those outside of the axis
+ * that it indexes but allowed. Fails at a value that is not allowed. */
 static DtStatus look_at_input(const DtData *data, uint32_t number, int64_t reach, Aside *aside)
 {
     const DtPlanInput *input = &data->inputs[number];
@@ -257,7 +258,7 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
                    (long long)token, file->path, aside->value);
 }
 
-/* Features that are not finite make a loss that is not finite. */
+/* Notes features that are not finite, since they make a loss that is not finite. */
 static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_notes)
 {
     float values[LOOK_BLOCK];

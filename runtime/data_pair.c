@@ -11,9 +11,9 @@
 
 static bool is_paired(const DtData *data) { return !data->synthetic && !data->reader->unpaired; }
 
-/* A source may use only a part of its files (`from`, `to`). If such a part could begin anywhere
- * between two numbers, paired sources would begin at different samples. So parts of paired sources
- * begin and end between samples, and each of their files must contain whole samples. */
+/* Moves the ends of the source's part (`from`, `to`) to the ends of samples. If a part could begin
+ * anywhere between two numbers, paired sources would begin at different samples. For the same
+ * reason each of their files must contain whole samples. */
 static DtStatus cut_by_samples(DtData *data)
 {
     DtTokens *tokens = &data->tokens;

@@ -18,7 +18,7 @@ void dt_datatext_close(DtTokens *tokens)
     tokens->n_files = 0;
 }
 
-/* The file that contains number `at` of the whole stream. */
+/* Returns the index of the file that contains number `at` of the whole stream. */
 static uint32_t find_file(const DtTokens *tokens, int64_t at)
 {
     uint32_t lo = 0, hi = tokens->n_files; /* the first file that begins after `at` has an index in
@@ -43,8 +43,8 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
     return file;
 }
 
-/* The index of the first of n integers of 4 or 8 bytes that is no i32 (u32: not below 2^31), or
- * n. */
+/* Converts integers of 4 or 8 bytes to i32. Returns the index of the first of n that is no i32
+ * (u32: not below 2^31), or n. */
 static int64_t widen(const uint8_t *from, uint32_t dtype, int64_t n, int32_t *ret_ids)
 {
     for (int64_t i = 0; i < n && dtype != DT_PLAN_I64; i++) {
@@ -92,7 +92,7 @@ static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret
     }
 }
 
-/* The error for a file that was cut short: the bytes from `end` on are missing. */
+/* Returns the error for a file that was cut short: the bytes from `end` on are missing. */
 static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
 {
     int64_t at = end - (int64_t)file->skip;
@@ -200,7 +200,7 @@ static void read_value(void *context)
     memcpy(&value->value, value->from, value->bytes);
 }
 
-/* at: the number's index in the file, from 0. */
+/* Returns the error for a number that is no i32. at: the number's index in the file, from 0. */
 static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
 {
     const int64_t byte = (int64_t)file->skip + at * tokens->format.width;

@@ -65,7 +65,8 @@ bool dt_device_cuda_good(DtRank *rank, int error, const char *what)
     return good(rank->device, error, what);
 }
 
-/* A library could not begin its work. If the device has failed, reports that as the reason. */
+/* Asks the device for its error after a library could not begin its work. If the device has failed,
+ * that is reported as the reason. */
 static void ask(DtDeviceState *state)
 {
     const int error = state->driver.stream_query(state->stream);
@@ -109,7 +110,8 @@ static DtStatus choose_device(DtDeviceState *state)
 
 /* ---- kernels ---- */
 
-/* The record of the code unit's code for this GPU; UINT32_MAX: there is none. */
+/* Returns the CODE record of the unit whose code runs best on this GPU; UINT32_MAX: there is
+ * none. */
 static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
 {
     const DtPlan *plan = state->rank->plan;
@@ -169,8 +171,8 @@ static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symb
     return sscanf(rest, "%lld, %u,", &blocks, &threads) == 2 ? threads : 0;
 }
 
-/* The record whose code a kernel uses on this GPU. With --rebuild that is the first record of its
- * code unit, which contains the text. */
+/* Returns the CODE record that a kernel uses on this GPU. With --rebuild that is the first record
+ * of its code unit, which contains the text. */
 static uint32_t code_of(const DtDeviceState *state, const DtPlanKernel *kernel)
 {
     return state->rank->options->rebuild ? kernel->code : code_for(state, kernel->code);
@@ -197,7 +199,8 @@ static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **
                           status.message);
 }
 
-/* A newer compiler may have made the code in a format that an older driver does not know. */
+/* Returns the error for code that the driver does not load. A newer compiler may have made it in a
+ * format that an older driver does not know. */
 static DtStatus refused(const DtDeviceState *state, uint32_t code, int error)
 {
     const DtPlan *plan = state->rank->plan;
@@ -368,7 +371,7 @@ static DtStatus new_window(DtDeviceState *state, uint64_t bytes, DtDeviceAt *ret
     return state->rank->failure;
 }
 
-/* Looks for windows before any is made. */
+/* Looks up NCCL's functions for windows, if --windows is given, before any window is made. */
 static DtStatus open_windows(DtDeviceState *state)
 {
     DtRank *rank = state->rank;
@@ -450,7 +453,8 @@ static DtStatus choose_attention(DtDeviceState *state)
     return status;
 }
 
-/* What the library's attention needs: certain code in the plan, and memory. */
+/* Prepares the library's attention: loads the kernels that convert row statistics, and allocates
+ * its workspace. */
 static DtStatus prepare_attention(DtDeviceState *state)
 {
     const DtPlan *plan = state->rank->plan;
@@ -485,7 +489,7 @@ static bool is_idle(void *context)
     return state->driver.stream_query(state->stream) != DT_CUDA_NOT_READY;
 }
 
-/* Waits for the GPU. False: it failed. An exchange between GPUs may never end, and the driver would
+/* Waits for the GPU; false: it failed. An exchange between GPUs may never end, and the driver would
  * then block for ever, even in copies to memory of this process. So the communicator is waited for
  * first. */
 static bool is_free(DtDeviceState *state)
@@ -663,7 +667,8 @@ static bool writes_words(const DtDeviceState *state, uint64_t at)
     return d->write_word(state->stream, at, 0, 0) == 0 && d->stream_wait(state->stream) == 0;
 }
 
-/* If this fails, only the message about a fault is less precise. */
+/* Lets the device write its progress words into the rank's slot. If this fails, only the message
+ * about a fault is less precise. */
 static void map_marks(DtDeviceState *state)
 {
     const DtCudaDriver *d = &state->driver;
@@ -699,8 +704,8 @@ static void stamp(DtDeviceState *state, uint32_t number)
     good(state, d->event_record(state->stamps[number], state->stream), "record an event");
 }
 
-/* Each time is measured from the previous stamp: the driver returns times as floats, which are
- * precise only over short spans. */
+/* Sets ret_seconds to the times of the stamps. Each is measured from the previous stamp: the driver
+ * returns times as floats, which are precise only over short spans. */
 static void stamps(DtDeviceState *state, uint32_t n, double *ret_seconds)
 {
     float ms = 0;

@@ -76,8 +76,9 @@ static bool cover(DtRun *run, Covered *ret_covered)
                         (long long)samples, (long long)batch);
 }
 
-/* Batch `whole` holds the rest and then the last sample over and over; the batch after it holds
- * nothing but the last sample, so its sum is `batch` times the term of that sample. */
+/* Adds the samples after the last whole batch. Batch `whole` holds them and then the last sample
+ * over and over; the batch after it holds nothing but the last sample, so its sum is `batch` times
+ * the term of that sample. */
 static bool add_rest(DtRun *run, const Covered *covered)
 {
     const double batch = (double)run->rank.meta.batch, rest = (double)covered->rest;
@@ -107,8 +108,8 @@ bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
     return true;
 }
 
-/* A loss that is not finite ends --eval. It also ends training if the held-out data explain it,
- * since all later evaluations would fail alike. */
+/* Fails if a loss is not finite: always under --eval; in training only if the held-out data explain
+ * it, since all later evaluations would fail alike. */
 static bool check_losses(DtRun *run, const DtShown *shown, int64_t samples, int64_t steps)
 {
     DtRank *rank = &run->rank;

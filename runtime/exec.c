@@ -33,7 +33,8 @@ struct DtPending {
     int64_t reg[DT_PLAN_REGS]; /* the registers at that time */
 };
 
-/* The number of the step on which random numbers depend. */
+/* Returns the number of the step from which random numbers are drawn; evaluations have numbers of
+ * their own. */
 static int64_t draws_of(const DtRank *rank)
 {
     return rank->evaluates ? DT_EVAL_DRAWS + rank->eval_batch : rank->step;
@@ -128,7 +129,7 @@ static bool run_gemm(Exec *exec, const DtPlanInst *inst)
            dt_rank_fail(rank, DT_EXIT_FAILED, "the library for matrix products failed");
 }
 
-/* The number of the event that the instruction names; -1: it names none. */
+/* Returns the number of the event that the instruction names; -1: it names none. */
 static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
 {
     return inst->event
@@ -243,8 +244,8 @@ static bool expect_message(Exec *exec, uint32_t index)
     return true;
 }
 
-/* An operation that was started progresses by itself. Only a message of such a communicator is
- * received here. */
+/* Runs a WAIT. If the message was not received when it was started, since the communicator cannot,
+ * it is received here, with the registers of that time. */
 static bool await(Exec *exec, uint32_t index)
 {
     struct DtPending *pending =
@@ -307,7 +308,8 @@ static bool run_body(Exec *exec, const DtPlanBody *body) // NOLINT(misc-no-recur
     return !dt_rank_aborted(exec->rank);
 }
 
-/* Other ranks see the first instruction of a graph while the graph runs. */
+/* Starts the graphs of an entry, and what runs between them, in order. Other ranks see the first
+ * instruction of a graph while the graph runs. */
 static bool replay(DtRank *rank, const DtGraphs *graphs)
 {
     Exec exec = {.rank = rank};

@@ -11,7 +11,7 @@ const DtPlanInst *dt_forms_of(const DtPlan *plan, uint32_t gemm)
     return NULL;
 }
 
-/* Bytes of arena INSTEAD that the body uses. */
+/* Returns the bytes of arena INSTEAD that the body uses. */
 static uint64_t bytes_of(const DtPlan *plan, const DtPlanBody *body)
 {
     uint64_t most = 0;
@@ -54,7 +54,7 @@ int dt_forms_operand(const DtPlan *plan, const DtPlanInst *product, const DtPlan
     return -1; /* not reached: the plan's checker requires one */
 }
 
-/* Either all products that have a second form use it, or none does. */
+/* Sets the form of all products that have two: the second one for all, or the first. */
 static void set_all(DtRank *rank, bool second)
 {
     for (uint32_t i = 0; i < rank->plan->n_insts; i++)

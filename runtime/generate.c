@@ -189,7 +189,7 @@ static int64_t choose(const Generator *g, int64_t number)
     return best;
 }
 
-/* The token that was chosen by the rank with row 0 of the result. */
+/* Sets token to the one that was chosen by the rank with row 0 of the result, on all ranks. */
 static bool agree(const Generator *g, int64_t *token)
 {
     DtRank *rank = g->rank;

@@ -102,7 +102,7 @@ static void put(void *values, int64_t at, uint32_t dtype, double value)
 
 /* ---- a store, by several threads ---- */
 
-/* Draws `n` elements of a store's memory from number `first` on, row-major. */
+/* A part of the work: draws `n` elements of a store's memory from number `first` on, row-major. */
 typedef struct Part {
     const DtRank *rank;
     const DtPlanStore *store;

@@ -49,7 +49,7 @@ static char *map_arena(DtRank *rank, uint64_t bytes, int fd, uint64_t offset)
     return at;
 }
 
-/* Bytes of all arenas of a rank of the stage. */
+/* Returns the bytes of all arenas of a rank of the stage. */
 static uint64_t arena_bytes(const DtRunOptions *options, const DtPlan *plan, uint32_t stage)
 {
     uint64_t bytes = 0;
@@ -184,7 +184,7 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
-/* If no communicator is named: NCCL, if each rank has a GPU of its own. */
+/* Chooses the communicator. If the options name none: NCCL, if each rank has a GPU of its own. */
 static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
                             const DtDeviceOps *device, const DtCommOps **ret_comm)
 {

@@ -99,7 +99,8 @@ static void put_norm(json_t *object, const DtLossReport *loss)
     json_object_set_new(object, "lr", real(loss->lr));
 }
 
-/* Adds the losses; if there are several, those that the step takes. */
+/* The losses by name. With several, each step minimises only some of them (`taken`); the others are
+ * left out. */
 static json_t *losses_json(const DtStepReport *report)
 {
     json_t *losses = json_object();

@@ -34,7 +34,7 @@ static bool read_hex(const json_t *value, uint64_t *ret_value)
     return true;
 }
 
-/* The digest of the manifest without the digest itself. */
+/* Sets ret_digest to the digest of the manifest without the digest itself. */
 static bool digest_of(json_t *root, uint64_t *ret_digest)
 {
     char *text = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
@@ -91,7 +91,7 @@ static json_t *products_json(const DtAlgorithms *products)
     return object;
 }
 
-/* The products whose epilogues kernels computed; NULL: there are none. */
+/* Returns the list of the products whose epilogues kernels computed; NULL: there are none. */
 static json_t *forms_json(const DtAlgorithms *products)
 {
     json_t *list = NULL;
@@ -247,7 +247,7 @@ static bool read_updates(DtArena *arena, json_t *root, DtManifest *m)
     return true;
 }
 
-/* "loss_scale" is there if the run had one that adapts. */
+/* Reads "loss_scale", which exists if the run had a scale that adapts. */
 static bool read_scale(const json_t *root, DtScale *ret_scale)
 {
     const json_t *scale = json_object_get(root, "loss_scale");
@@ -302,7 +302,7 @@ static bool read_products(DtArena *arena, json_t *root, DtAlgorithms *ret_produc
     return true;
 }
 
-/* "forms" contains the products whose epilogues kernels computed. */
+/* Reads "forms", the products whose epilogues kernels computed. */
 static bool read_forms(json_t *root, DtAlgorithms *products)
 {
     json_t *list = json_object_get(root, "forms"), *value;

@@ -15,8 +15,8 @@
 
 enum { PATH = 4096 };
 
-/* The number in root/tree/group/file; UINT64_MAX if there is none (it says "max", or there is no
- * file). */
+/* Returns the number in root/tree/group/file; UINT64_MAX if there is none (it says "max", or there
+ * is no file). */
 static uint64_t limit_of(const char *root, const char *tree, const char *group, const char *file)
 {
     char path[PATH], text[64];
@@ -33,7 +33,7 @@ static uint64_t limit_of(const char *root, const char *tree, const char *group, 
     return end == text || bytes == 0 ? UINT64_MAX : bytes;
 }
 
-/* The smallest limit of a group and of the groups that contain it. */
+/* Returns the smallest limit of a group and of the groups that contain it. */
 static uint64_t limit_above(const char *root, const char *tree, char *group, const char *file)
 {
     uint64_t least = limit_of(root, tree, "", file);
@@ -44,7 +44,8 @@ static uint64_t limit_above(const char *root, const char *tree, char *group, con
     return least;
 }
 
-/* Reads a line of /proc/self/cgroup, "5:memory:/docker/0123" or "0::/user.slice". */
+/* Returns the limit that a line of /proc/self/cgroup leads to, such as "5:memory:/docker/0123" or
+ * "0::/user.slice". */
 static uint64_t limit_in(const char *root, char *line)
 {
     char *kinds = strchr(line, ':'), *group = kinds ? strchr(kinds + 1, ':') : NULL;

@@ -83,7 +83,8 @@ static bool split(DtNcclLinks *l, DtNcclLink *link, bool belongs, uint32_t color
            (!link->comm || dt_nccl_links_settle(l, link->comm, DT_NCCL_IN_PROGRESS));
 }
 
-/* The stream of the link's queue, which is made for the first link that needs it. */
+/* Gives the link its queue and stream; the queue's stream is made for the first link that needs
+ * it. */
 static bool open_queue(DtNcclLinks *l, DtNcclLink *link, uint32_t number)
 {
     int error = 0;
@@ -110,10 +111,11 @@ static bool join_group(DtNcclLinks *l, uint32_t number)
     return open_queue(l, link, number < plan->n_groups ? plan->groups[number].queue : 0);
 }
 
-/* Ranks with the same number differ only in their stage. */
+/* Returns a number that ranks share if they differ only in their stage. */
 static uint32_t number_beside(const DtRank *rank) { return dt_rank_at_stage(rank, 0); }
 
-/* Messages of other channels, and those of a channel within one stage, go through the mapping. */
+/* Joins the two ranks of a channel by a communicator. Messages of a channel within one stage, or
+ * that is not `direct`, go through the mapping. */
 static bool join_channel(DtNcclLinks *l, uint32_t number)
 {
     const DtRank *rank = l->rank;

@@ -38,8 +38,8 @@ void dt_nccl_links_abort(DtNcclLinks *l)
 
 static void sleep_ns(long ns) { nanosleep(&(struct timespec){.tv_nsec = ns}, NULL); }
 
-/* If a rank ends, the others' operations fail before the message about it arrives. Waits for that
- * message for a while. */
+/* Whether another rank's failure caused the error: waits a while for its message, which arrives
+ * after the others' operations have failed. */
 static bool is_others_failure(const DtNcclLinks *l)
 {
     const uint64_t began = dt_now_ns();
@@ -109,7 +109,8 @@ static bool has_ended(DtNcclLinks *l, DtNcclPending *p)
     return p->has_ended;
 }
 
-/* Whether the stream of instructions already waits for the operation. */
+/* Whether instructions are held up by the operation: it is on their stream, or their stream has
+ * reached a wait for it. */
 static bool holds_up(const DtNcclLinks *l, const DtNcclPending *p)
 {
     return p->link->stream == l->work.stream || (p->is_awaited && has_passed(l, p->awaited));
@@ -171,7 +172,8 @@ static const char *axes_of(DtNcclLinks *l, const DtNcclLink *link)
     return axes;
 }
 
-/* The name of the link for messages: of a channel its value and stages, of a group its axes. */
+/* Returns the name of the link for messages: of a channel its value and stages, of a group its
+ * axes. */
 static const char *name_of(DtNcclLinks *l, const DtNcclLink *link)
 {
     const DtPlan *plan = l->rank->plan;
@@ -200,8 +202,8 @@ static bool fail_late(DtNcclLinks *l, const DtNcclPending *p, uint32_t who)
     return false;
 }
 
-/* The ranks that the slot shows the rank waiting for, and in which instruction; NULL: it does
- * not wait. */
+/* Writes to this rank's slot that it waits for rank `who`, in the instruction of the operation p; p
+ * NULL: that it does not wait. */
 static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32_t who)
 {
     DtSlot *slot = l->rank->slot;
@@ -212,8 +214,8 @@ static void say(DtNcclLinks *l, const Wait *wait, const DtNcclPending *p, uint32
         dt_shared_go_on(slot);
 }
 
-/* How long a rank waits before it reports another one. If that rank waits too, it knows better what
- * blocks both, so it gets the same time again to report it. */
+/* Returns how long this rank waits before it reports rank `who`. If that rank waits too, it knows
+ * better what blocks both, so it gets the same time again to report it. */
 static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
 {
     const DtRank *rank = l->rank;
@@ -221,8 +223,8 @@ static uint64_t limit_of(const DtNcclLinks *l, const Wait *wait, uint32_t who)
     return wait->deadline_ns * (slot && dt_shared_waits(slot) ? 2 : 1);
 }
 
-/* The delay may be caused by a failure of another operation in progress. So all communicators in
- * use are asked for errors. */
+/* Asks all communicators in use for errors, since the delay may be caused by a failure of another
+ * operation in progress. False: one has failed. */
 static bool are_well(DtNcclLinks *l, const Wait *wait)
 {
     for (uint32_t i = 0; i < l->n_pending; i++) {

@@ -69,7 +69,7 @@ static bool hold_all(DtNcclLinks *l, uint32_t group,
            hold(l, link->comm, link->queue->got, bytes, DT_WINDOW_EQUAL);
 }
 
-/* Printed once by rank 0: windows were requested, but the system does not support them. */
+/* Prints, on rank 0, that windows were requested but the system does not support them. */
 static void say_missing(const DtNcclLinks *l)
 {
     uint32_t n = 0, missing = 0;

@@ -110,7 +110,7 @@ static void lock(void)
 
 static void unlock(void) { atomic_flag_clear_explicit(&busy, memory_order_release); }
 
-/* The place in the table of the buffer, or the one where it would be stored. */
+/* Returns the place of the buffer in the table, or the place where it would be stored. */
 static Buffer *find_buffer(const void *at)
 {
     uint32_t i = (uint32_t)(((uintptr_t)at / LINE * 0x9e3779b97f4a7c15u) >> 40) % N_BUFFERS;

@@ -73,7 +73,7 @@ static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
     return status;
 }
 
-/* Pipes and devices contain no data of other runs. */
+/* Opens and locks the log. Pipes and devices are left alone: they contain no data of other runs. */
 static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
 {
     struct stat stat_of;

@@ -73,7 +73,7 @@ static void part_next(Part *p)
     }
 }
 
-/* The element's index in the logical tensor; -1 for padding. */
+/* Returns the element's index in the logical tensor; -1 for padding. */
 static int64_t part_index(const Part *p)
 {
     int64_t index = 0;
@@ -85,8 +85,9 @@ static int64_t part_index(const Part *p)
     return index;
 }
 
-/* n elements of the part from number `first` on, at `held`. logical: the tensor from its element
- * number `from` on. */
+/* Copies between the part and the logical tensor: n elements of the part from number `first` on, at
+ * `held`; `logical` holds the tensor from its element number `from` on. spreads: to the tensor;
+ * else to the part. */
 static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
                  int64_t first, int64_t n, char *held, char *logical, int64_t from, bool spreads)
 {
@@ -108,13 +109,13 @@ static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore 
     }
 }
 
-/* The offset in the arena at which the range begins. */
+/* Returns the offset in the arena at which the range begins in this iteration. */
 static int64_t offset_of(const DtPlanStore *store, const DtStoreRange *range, int64_t iteration)
 {
     return store->offset + (iteration * range->stride + range->at) * dt_kinds_size(store->dtype);
 }
 
-/* The address at which this rank holds the logical tensor as it is. */
+/* Returns the address at which this rank holds the logical tensor as it is. */
 static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const DtStoreRange *range,
                           int64_t iteration)
 {
@@ -122,7 +123,7 @@ static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const Dt
                            range->n * dt_kinds_size(store->dtype));
 }
 
-/* The mesh axes, as bits, along which ranks hold different parts of the store. */
+/* Returns the mesh axes, as bits, along which ranks hold different parts of the store. */
 static uint32_t mesh_of(const DtPlan *plan, const DtPlanStore *store)
 {
     uint32_t bits = 0;
@@ -143,8 +144,8 @@ const char *dt_pack_whole(const DtRank *rank, const DtPlanStore *store, int64_t 
     return dt_device_seen(rank, place_of(rank, store, &range, iteration));
 }
 
-/* The number of elements of the part before the tensor's element `index`. Padding is counted where
- * it lies, so all later elements of the part have this number or a larger one. */
+/* Returns how many elements of the part come before the tensor's element `index`. Padding is
+ * counted where it is, so all later elements of the part have this number or a larger one. */
 static int64_t part_before(const Part *p, int64_t index)
 {
     int64_t place[DT_PLAN_MAX_RANK], number = 0;
@@ -301,7 +302,8 @@ static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStor
     }
 }
 
-/* Copies the part of the piece that rank number m, with coordinates coord, holds. */
+/* Copies to ret_elements those elements of the piece that rank number m, with coordinates coord,
+ * holds. */
 static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const DtPlanStore *store,
                         int64_t iteration, DtPiece piece, char *scratch, char *ret_elements)
 {

@@ -143,8 +143,8 @@ static bool has_checkpoint(const char *folder)
     return has;
 }
 
-/* The folders of --import and --weights, unless the run goes on from a checkpoint. What does not
- * fit is listed at once. */
+/* Checks the folders of --import and --weights, unless the run goes on from a checkpoint. All that
+ * does not fit is listed in one message. */
 static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
 {
     DtText list = {0};

@@ -46,9 +46,9 @@ static void add_link(DtRank *rank, uint32_t inst, uint32_t metric)
     early->first[inst] = early->links.n;
 }
 
-/* The instruction's result is available after it. If it was only started, the result is available
- * after the instruction that waits for it. Events of a ring have numbers that depend on its
- * position. */
+/* Records that the scalar is to be read back after the instruction that writes it or, if that one
+ * is only started, after the instruction that waits for it. Events of a ring have numbers that
+ * depend on its position. */
 static void link_writer(DtRank *rank, uint32_t inst, uint32_t metric)
 {
     const DtPlan *plan = rank->plan;

@@ -143,8 +143,8 @@ void dt_reading_ahead(DtRank *rank, int64_t next)
 
 /* ---- when it is needed ---- */
 
-/* Recorded only if whole inputs are read, since the places of parts of inputs are not known in
- * advance. */
+/* Remembers the batch so that the next run can read it ahead. Only whole inputs count, since the
+ * places of parts of inputs are not known in advance. */
 static void note(DtRank *rank, const Batch *batch, bool is_whole)
 {
     struct DtReading *reading = rank->reading;

@@ -99,7 +99,8 @@ static DtStatus newest_of(Chooser *chooser, const char *folder, const DtCheckpoi
     return DT_OK;
 }
 
-/* NULL in ret_entry: there is no checkpoint, and the run begins at step 0. */
+/* Chooses the checkpoint from which the run continues. ret_entry NULL: there is none, and the run
+ * begins at step 0. */
 static DtStatus choose(Chooser *chooser, const DtCheckpointEntry **ret_entry)
 {
     const DtCheckpointFrom *from = chooser->from;
@@ -183,7 +184,8 @@ static void note_changes(const DtRank *rank, const DtManifest *manifest)
              rank->shared->chosen, manifest->draws == 1 ? "one" : "four");
 }
 
-/* The updates that each loss of the plan has had. False after a failure. */
+/* Sets, for each loss of the plan, how many updates the checkpoint has had. False after a
+ * failure. */
 static bool take_updates(DtRank *rank, const DtManifest *manifest)
 {
     const DtPlan *plan = rank->plan;

@@ -147,7 +147,7 @@ static inline bool dt_run_predicts(const DtRunOptions *options)
     return options->generate != NULL || options->reference != NULL;
 }
 
-uint64_t dt_now_ns(void); /* monotonic (rank.c) */
+uint64_t dt_now_ns(void); /* returns nanoseconds of a monotonic clock (rank.c) */
 
 /* What a checkpoint stores about a data source, so that a resumed run notices that the data have
  * changed (data_facts.c). For synthetic data all members are 0. */
@@ -172,8 +172,8 @@ typedef struct DtRunSettings {
  * exist (the message has the most similar one), and a key that this plan does not use. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtRunSettings *ret_settings);
-/* The value of a scalar in step `step`, from 0, whose update is number `updates`, from 1; NaN: its
- * formula has none. */
+/* Returns the value of a scalar in step `step`, from 0, whose update is number `updates`, from 1;
+ * NaN: its formula has none. */
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                           const DtRunSettings *settings, int64_t step, int64_t updates,
                           double loss_scale);
@@ -584,7 +584,7 @@ struct DtRank {
 bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status);
-/* Whether another rank, or the supervisor, has asked all ranks to stop. */
+/* Whether another rank, or the supervisor, has set the abort word, which asks all ranks to stop. */
 static inline bool dt_rank_aborted(const DtRank *rank)
 {
     return atomic_load_explicit(&rank->shared->abort, memory_order_relaxed) != 0;
@@ -628,7 +628,7 @@ bool dt_exec_entry(DtRank *rank, const char *entry);
 bool dt_exec_has(const DtRank *rank, const char *entry);
 void dt_exec_open(DtRank *rank); /* once, before the first entry */
 
-/* The record of metric `name` of `entry`, or NULL; and the value of a scalar as a double. */
+/* Returns the record of metric `name` of `entry`, or NULL; the value of a scalar as a double. */
 const DtPlanMetric *dt_exec_metric(const DtPlan *plan, const char *entry, const char *name);
 double dt_exec_scalar(const DtRank *rank, const DtPlanMetric *metric);
 
@@ -640,10 +640,10 @@ typedef struct DtShown {
     const char *name[DT_MAX_SHOWN];
     double value[DT_MAX_SHOWN];
 } DtShown;
-/* Values of a step. taken: by number of the loss, whether the step included it. */
+/* Collects the values that a step displays. taken: by loss, whether the step minimised it. */
 void dt_shown_step(const DtRank *rank, const bool *taken, DtShown *ret_shown);
-/* The values that an evaluation displays. means: the mean over `batches` of each METR scalar of
- * entry "eval". */
+/* Collects the values that an evaluation displays. means: the mean over `batches` of each METR
+ * scalar of entry "eval". */
 void dt_shown_over(const DtRank *rank, const double *means, double batches, DtShown *ret_shown);
 
 /* ---- data (data.c) ---- */
@@ -751,7 +751,7 @@ typedef struct DtProgress {
     double predicted, flops, peak;
 } DtProgress;
 typedef struct DtLossReport {
-    bool taken;                 /* seconds of this step */
+    bool taken;                 /* whether this step minimised the loss */
     bool skipped;               /* whether the loss scale skipped its update */
     double loss, grad_norm, lr; /* grad_norm < 0: the plan has no norm */
 } DtLossReport;

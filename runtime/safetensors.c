@@ -51,7 +51,7 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
     return json_object_set_new(header, tensor->name, entry) == 0;
 }
 
-/* Size of everything before the data: the length, the header, and blanks up to a multiple of
+/* Appends everything before the data: the length, the header, and blanks up to a multiple of
  * eight. */
 static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n,
                             DtText *ret_bytes)
@@ -83,7 +83,8 @@ static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t 
     return DT_OK;
 }
 
-/* The tensor is written in pieces, so that its source needs no memory for a whole tensor. */
+/* Writes the tensor in pieces, so that its source needs no memory for a whole tensor, and sets its
+ * digest. */
 static DtStatus write_tensor(DtFileWriter *writer, DtTensor *tensor, uint32_t number, int64_t piece,
                              DtTensorSource source, void *context)
 {
@@ -164,7 +165,7 @@ static bool read_shape(const json_t *value, DtTensor *tensor)
     return tensor->bytes >= 0;
 }
 
-/* What is wrong with an entry; NULL: nothing. */
+/* Reads the entry of a tensor. Returns what is wrong with it, or NULL. */
 static const char *read_tensor(DtArena *arena, const json_t *entry, const uint8_t *data,
                                uint64_t len, bool is_foreign, DtTensor *tensor)
 {

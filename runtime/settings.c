@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key of the numbers in META that have a count, and the place of that number. */
+/* A setting that changes a number of META: its key, and the number's place in META. */
 static const struct Count {
     const char *key;
     size_t offset;

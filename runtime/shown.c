@@ -33,7 +33,8 @@ static bool is_loss(const DtPlan *plan, const char *name)
     return false;
 }
 
-/* Whether the run shows results of the entry. */
+/* Whether the step or evaluation shows results of the entry: in a step (taken is set) those of the
+ * losses that it minimises. */
 static bool is_shown(const DtPlan *plan, const bool *taken, const char *entry)
 {
     bool shown = !taken && dt_plan_name(entry).run == DT_PLAN_EVAL;

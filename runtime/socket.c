@@ -41,7 +41,8 @@ DtStatus dt_socket_parse(const char *text, DtMeet *ret_meet)
 
 /* ---- begin ---- */
 
-/* Small messages are sent at once. */
+/* Sets the options of a connection: small messages are sent at once, and a peer that is gone is
+ * noticed. */
 static int prepare(int fd)
 {
     const int one = 1, idle_s = 10, between_s = 5, times = 6, unsent_ms = 60000;
@@ -177,7 +178,7 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
 
 /* ---- bytes ---- */
 
-/* What the result n of a call that moves bytes means: whether the connection is broken. */
+/* Whether the result n of a call that moves bytes means that the connection is broken. */
 static bool is_broken(ssize_t n)
 {
     return n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;

@@ -135,8 +135,8 @@ static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
     }
 }
 
-/* The instruction at which the rank is; or that of its device, if the rank waits for its device and
- * not for another rank. */
+/* Returns the instruction at which the rank is; or that of its device, if the rank waits for its
+ * device and not for another rank. */
 static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
 {
     DtPositionAt marked;
@@ -219,7 +219,8 @@ static void fail(Supervisor *all, uint32_t rank, int code, const char *what)
     fail_at(all, rank, code, what, false);
 }
 
-/* A rank has already printed why it failed. For errors in files, no rank is named. */
+/* Records the failure of a rank that has already said why it failed. For errors in files, no rank
+ * is named. */
 static void fail_by_message(Supervisor *all, uint32_t rank)
 {
     const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
@@ -233,7 +234,7 @@ static void fail_by_message(Supervisor *all, uint32_t rank)
     fail(all, rank, code != DT_EXIT_OK ? code : DT_EXIT_FAILED, what);
 }
 
-/* Signals that the program itself causes: a restart would fail in the same way. */
+/* Whether the program itself causes this signal: a restart would fail in the same way. */
 static bool is_permanent(int signal)
 {
     return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
@@ -488,8 +489,8 @@ static void watch_ranks(Supervisor *all)
     }
 }
 
-/* A plan for a large cluster would overload this machine before its first step, so such plans are
- * refused. */
+/* Refuses a plan with too many ranks for this machine: a plan for a large cluster would overload it
+ * before its first step. */
 static DtStatus check_machine(const DtRunOptions *options, const DtPlan *plan)
 {
     int64_t processors = sysconf(_SC_NPROCESSORS_ONLN), ranks = dt_cluster_ranks(options, plan);
@@ -568,7 +569,7 @@ static void end_attempt(Supervisor *all)
     all->shared = NULL;
 }
 
-/* Whether the ranks are to be started again; if so, prints a message. */
+/* Whether the ranks shall be started again, as far as this node knows; if so, prints a message. */
 static bool wants_restart(const Supervisor *all, uint32_t attempt)
 {
     const DtRunOptions *options = all->options;
@@ -584,7 +585,7 @@ static bool wants_restart(const Supervisor *all, uint32_t attempt)
     return true;
 }
 
-/* A signal ends the wait for other nodes. */
+/* Whether a signal is pending that ends the wait for other nodes. */
 static bool is_signalled(void *context)
 {
     const Supervisor *all = context;
@@ -595,7 +596,7 @@ static bool is_signalled(void *context)
             (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
-/* Whether the ranks are started again. With several nodes node 0 decides. */
+/* Whether the ranks are started again: this node decides, or with several nodes node 0. */
 static bool goes_on(Supervisor *all, uint32_t attempt)
 {
     const DtShared *shared = all->shared;
@@ -622,8 +623,8 @@ static bool goes_on(Supervisor *all, uint32_t attempt)
     return end.again;
 }
 
-/* If SIGHUP is ignored (nohup), it stays ignored. A blocked signal would still be delivered to the
- * supervisor. */
+/* Lists the signals that the supervisor waits for. If SIGHUP is ignored (nohup), it stays ignored:
+ * a blocked signal would still be delivered. */
 static void choose_signals(sigset_t *ret_signals)
 {
     struct sigaction hang_up;

@@ -37,7 +37,7 @@ static void put(const DtSynthetic *synthetic, uint32_t dtype, DtPhilox r, char *
     }
 }
 
-/* The integers of the range that the dtype can represent. */
+/* Whether the range is valid and the dtype can represent its integers. */
 static bool fits(const DtSynthetic *synthetic, uint32_t dtype)
 {
     static const double lowest[] = {0, 0, 0, 0, -0x1p31, -0x1p62},

@@ -182,7 +182,7 @@ static void add_slice(DtText *text, const DtTrace *trace, const DtPredicted *pre
     dt_text_add(text, "}},\n");
 }
 
-/* thread 0: the entry describes the process. */
+/* Adds an entry that names a thread of this rank's process; thread 0: the process itself. */
 static void add_metadata(DtText *text, const DtTrace *trace, uint32_t thread, const char *name,
                          const char *what)
 {

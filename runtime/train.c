@@ -82,7 +82,8 @@ static uint64_t largest_memory(const DtRun *run)
 
 static const char will_try_again[] = "the run goes on and tries again at its next save";
 
-/* A failed save does not end the run: later the disk may have room again, or be there again. */
+/* Reports a save that failed, and counts it. It does not end the run: later the disk may have room
+ * again, or be there again. */
 static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, const char *further)
 {
     run->not_saved++;
@@ -97,7 +98,7 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Older checkpoints are removed when a step that began with the new checkpoint's values had a
+/* Removes older checkpoints, called when a step that began with the new checkpoint's values had a
  * finite loss and norm, or when there is no further step. A skipped step does not count: it may be
  * the first of many, until the loss scale is 1 and the run fails. */
 static void trim(DtRun *run)
@@ -178,7 +179,7 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
     return false;
 }
 
-/* Names of the quantity for messages: "loss", "gradient norm"; with several losses "loss
+/* Returns the name of a quantity for messages: "loss", "gradient norm"; with several losses "loss
  * `critic`". */
 static const char *called(const DtRun *run, uint32_t objective, const char *what, char buffer[160])
 {
@@ -189,7 +190,8 @@ static const char *called(const DtRun *run, uint32_t objective, const char *what
     return buffer;
 }
 
-/* Runs the loss's part of the step. */
+/* Runs the part of the step that minimises loss number i: its entries "step" and "update". began:
+ * earlier losses have had their update in this step. */
 static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_report)
 {
     DtRank *rank = &run->rank;
@@ -339,7 +341,8 @@ static void begin_readers(DtRank *rank)
             dt_data_begin(rank->readers[i], rank->origin);
 }
 
-/* Readers that the entries to be run will use, so that a missing file is an error before step 0. */
+/* Opens the readers that the entries to be run will use, so that a missing file is an error before
+ * step 0. */
 static bool open_readers(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -362,8 +365,8 @@ static bool open_readers(DtRun *run)
     return true;
 }
 
-/* After a restart the newest checkpoint of this run is loaded, not the one with which the run
- * began. If there is none, the run begins as it did at first. */
+/* Returns where the run gets its checkpoint. After a restart that is the newest one of this run,
+ * not the one with which the run began; if there is none, the run begins as it did at first. */
 static DtCheckpointFrom begin_with(const DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
@@ -378,8 +381,8 @@ static DtCheckpointFrom begin_with(const DtRank *rank)
     return from;
 }
 
-/* Step 0: the initial values are those of the program, of another program's files, or of a
- * checkpoint whose run does not go on. */
+/* Sets the values for step 0: those of the program, of another program's files, or of a checkpoint
+ * whose run does not go on. */
 static bool begin_anew(DtRank *rank, bool has_values)
 {
     const DtRunOptions *options = rank->options;
@@ -492,7 +495,7 @@ static bool run_trial(DtRun *run)
     return true;
 }
 
-/* The log says in one line each which algorithms compute the products. */
+/* Lets the device choose algorithms for products, and writes to the log which ones it took. */
 static bool choose_algorithms(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -579,7 +582,7 @@ static bool write_trace(DtRank *rank)
                                  : dt_rank_fail_status(rank, &status);
 }
 
-/* good: whether the run was good so far; returns whether it still is. */
+/* Closes the run's outputs. good: whether the run was good so far; returns whether it still is. */
 static bool close_outputs(DtRun *run, bool good)
 {
     DtRank *rank = &run->rank;

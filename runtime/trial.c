@@ -28,7 +28,7 @@ struct DtTrialRun {
                      * backgrounds */
 };
 
-/* Maps only the head of the file if ret_bytes is NULL. */
+/* Maps the file of a trial; with ret_bytes NULL only its head. */
 static DtStatus map(const char *path, size_t *ret_bytes, DtTrial **ret_trial)
 {
     struct stat about;
@@ -70,7 +70,7 @@ void dt_trial_bind(const char *path)
         _exit(DT_EXIT_RETRY);
 }
 
-/* Bytes of one iteration's logical tensor. */
+/* Returns the bytes of one iteration's logical tensor. */
 static int64_t iteration_bytes(const DtPlan *plan, const DtPlanStore *store)
 {
     int64_t n = dt_kinds_size(store->dtype);
@@ -114,7 +114,8 @@ bool dt_trial_takes_turns(const DtTrialRun *run) { return run->trial->is_life; }
 
 int64_t dt_trial_held_out(const DtTrialRun *run) { return run->trial->held_out; }
 
-/* If the script leaves steps out, the number of updates is that of a run without these steps. */
+/* Sets the rank's step and counts before a step of the script. If the script leaves steps out, the
+ * number of updates is that of a run without gaps. */
 static void next_step(DtTrialRun *run, uint32_t at, const DtTrialEvent *step)
 {
     DtRank *rank = run->rank;
@@ -139,7 +140,8 @@ const DtTrialEvent *dt_trial_next(DtTrialRun *run, uint32_t at)
     return event;
 }
 
-/* The tensor's index of the iteration that is number `local` on this rank; -1: there is none. */
+/* Returns the offset, in a set of values, of the iteration that is number `local` on this rank; -1:
+ * it is outside of the tensor. */
 static int64_t place_of(const DtTrialRun *run, uint32_t store, int64_t local)
 {
     const DtPlanStore *record = &run->rank->plan->stores[store];
@@ -177,7 +179,8 @@ bool dt_trial_begin(DtTrialRun *run)
 
 /* ---- showing ---- */
 
-/* Writes n bytes of a tensor. Set bits in `has` mark the bytes that this rank has. */
+/* Writes those of n bytes of a tensor that this rank has (`has` not 0) to `to`, and notes the first
+ * that differs from what an earlier rank has shown. */
 static void show(DtTrialRun *run, uint32_t event, int64_t tensor, int64_t first, const char *from,
                  const char *has, int64_t n, char *to, char *shown)
 {

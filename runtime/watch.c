@@ -31,7 +31,8 @@ static const uint64_t QUIET_NS = 3000000000u, LONGEST_LOOK_NS = 500000000u,
                       COMPUTES_NS = 500000000u; /* used processor time so recently */
 enum { TIMES_USUAL = 10 };
 
-/* What a rank did in one sample. */
+/* What a rank did in one sample. OUTSIDE: it reads, writes or prints, so it may wait for something
+ * outside of the program; SLEEPS: none of the others. */
 typedef enum Does { RUNS, WAITS, STOPPED, OUTSIDE, SLEEPS } Does;
 
 typedef struct Seen {
@@ -89,8 +90,8 @@ static bool is_other_wait(const DtWatchSample *now, const DtWatchSample *last)
     return now->waits_for != last->waits_for || now->wait_began_ns != last->wait_began_ns;
 }
 
-/* since_ns: time since the last sample, without the time in which the watcher itself was
- * stopped. */
+/* Updates what is known of a rank by a new sample. since_ns: time since the last sample, without
+ * the time in which the watcher itself was stopped. */
 static void look(Seen *seen, const DtWatchSample *now, uint64_t now_ns, uint64_t since_ns,
                  uint64_t gap_ns)
 {
@@ -116,7 +117,8 @@ static bool waits_long(const Seen *seen)
     return seen->last.alive && seen->does == WAITS && seen->still_ns >= QUIET_NS;
 }
 
-/* A rank whose wait counts against this rank; UINT32_MAX: there is none. */
+/* Returns a rank that has waited long for this one, and has looked again since this one made its
+ * last progress; UINT32_MAX: there is none. */
 static uint32_t find_waiter(const DtWatch *watch, uint32_t rank)
 {
     for (uint32_t r = 0; r < watch->n_ranks; r++) {
@@ -148,7 +150,7 @@ static bool is_in_cycle(const DtWatch *watch, uint32_t rank)
     return false;
 }
 
-/* Judges a rank against which a wait counts. */
+/* Returns what is wrong with a rank for which another one waits (find_waiter). */
 static DtWatchKind judge_still(const DtWatch *watch, uint32_t rank)
 {
     static const DtWatchKind kinds[] = {[STOPPED] = DT_WATCH_STOPPED,
@@ -161,7 +163,7 @@ static DtWatchKind judge_still(const DtWatch *watch, uint32_t rank)
     return kinds[doing];
 }
 
-/* How long its instruction runs. */
+/* Returns how long the rank's instruction has run, without gaps and waits. */
 static uint64_t runs_ns(const Seen *seen, uint64_t now_ns)
 {
     uint64_t since = seen->last.began_ns + seen->lost_ns;

@@ -14,8 +14,8 @@ static bool is_of(const DtPlanInst *inst, uint32_t group)
            inst->ref == group;
 }
 
-/* Members of a group run the same instructions with the same registers, and differ in coordinates
- * of its axes. */
+/* Whether the argument has the same offset on all members of the group: they run the same
+ * instructions with the same registers, and differ in coordinates of the mesh axes in mask only. */
 static bool is_equal(const DtPlanArg *arg, uint32_t mask)
 {
     for (int c = 0; c < DT_PLAN_COORDS; c++)

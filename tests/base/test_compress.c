@@ -11,7 +11,7 @@ TestSuite(compress, .init = begin, .fini = end);
 
 enum { N = 10000 };
 
-/* Text whose lines repeat. */
+/* Returns a text whose lines repeat. */
 static char *sample(void)
 {
     char *text = dt_arena_alloc(arena, N);

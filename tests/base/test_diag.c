@@ -31,7 +31,7 @@ static DtDiagCode code(const char *name)
     return found;
 }
 
-/* Span of the nth (from 1) occurrence of needle. */
+/* Returns the span of the nth (from 1) occurrence of needle in the file. */
 static DtSpan span_of(uint32_t file, const char *needle, int nth)
 {
     size_t len;
@@ -87,7 +87,7 @@ static uint32_t add(const char *path, const char *text)
     return dt_diag_add_file(diags, path, text, strlen(text));
 }
 
-/* The three examples of the language's description of errors. */
+/* Reports the errors of the three examples in the language's description of diagnostics. */
 static void add_examples(void)
 {
     uint32_t gpt =

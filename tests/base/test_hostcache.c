@@ -12,7 +12,7 @@
 
 enum { PROCESSES = 6, ROUNDS = 300, LONGEST = 40000 };
 
-/* The entry that a process writes: its own number, repeated as often as that number says. */
+/* Returns the length of the entry that a process writes, whose bytes are its own number. */
 static size_t length_of(int process) { return (size_t)(LONGEST / (process + 1)); }
 
 static bool is_whole(const char *bytes, size_t len)

@@ -46,7 +46,7 @@ static Pair make_pair(void)
                    .steps = 2}};
 }
 
-/* The problem that the judge reports; empty: none. */
+/* Returns the problem that the judge reports; empty: none. */
 static const char *judge(Pair *pair)
 {
     DtJudgement judgement;
@@ -80,7 +80,7 @@ static DtEntryPoint *entry(Pair *pair, const char *name)
     return dt_entry_named(pair->c.placed, name);
 }
 
-/* The first op of this kind in a function of this entry, or in its loops. */
+/* Returns the first op of this kind in a function of this entry, or in its loops. */
 static DtOp *find_op(const DtFunc *func, DtOpKind kind)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -163,7 +163,7 @@ Test(judge, a_constant_of_the_backward_part)
 
 /* ---- roundings ---- */
 
-/* The first constant with this value in a function of this entry, or in its loops. */
+/* Returns the first constant with this value in a function of this entry, or in its loops. */
 static DtOp *find_constant(const DtFunc *func, double number)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {

@@ -12,7 +12,7 @@
 
 enum { MAX = 1 << 28 };
 
-/* A builder with the contents of the plan. */
+/* Returns a builder with the contents of the plan. */
 static DtPlanBuilder *rebuild(DtArena *arena, const DtPlan *plan)
 {
     DtPlanBuilder *b = dt_write_new(arena);

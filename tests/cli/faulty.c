@@ -23,8 +23,8 @@ static bool is_fault_in(const char *place)
     return wanted && strcmp(wanted, place) == 0;
 }
 
-/* A parameter that the function only reads: if it were overwritten, code generation itself would
- * notice the change. */
+/* Whether the op is a parameter that the function only reads. If an overwritten one were changed,
+ * code generation itself would notice. */
 static bool is_parameter(const DtFunc *func, const DtOp *op)
 {
     bool is_written = false;

@@ -94,8 +94,8 @@ DtPlanBuilder *bench_plan(Bench *t, const DtCodegenOptions *options)
     return builder;
 }
 
-/* The bits of a number that the 16-bit dtype represents exactly, and the number of given bits;
- * written without the code under test. */
+/* Returns the bits of a number that the 16-bit dtype represents exactly; the next function returns
+ * the number of given bits. Both are written without the code under test. */
 static uint16_t half_bits(DtDtype dtype, double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -261,7 +261,7 @@ static void forget_memory(const DtModule *module)
         module->funcs.at[f]->frame = 0;
 }
 
-/* Checks that the pass leaves a module with the same meaning. */
+/* Runs the pass and checks that the module keeps its meaning. */
 static uint32_t fuse(Bench *t, DtInterp *interp, DtTensor *const *expected)
 {
     DtText problems = {0};

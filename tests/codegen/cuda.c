@@ -244,8 +244,8 @@ static uint32_t passed, failed, skipped;
 
 /* ---- texts ---- */
 
-/* The kernels of a program, lowered for GPUs, as the target prints them. loops: prints attention as
- * loops, which both targets have as kernels (tests/standin/attention.py compares these with the
+/* Returns a plan with the kernels of a program as the target prints them. loops: prints attention
+ * as loops, which both targets have as kernels (tests/standin/attention.py compares these with the
  * other form). */
 static DtPlanBuilder *print_in_order(DtArena *arena, const Case *of, const char *target,
                                      const char *rows, bool loops, DtText *ret_text)
@@ -353,7 +353,7 @@ static bool are_alike(const DtPlanBuilder *a, const DtPlanBuilder *b)
     return true;
 }
 
-/* The text with each `from` replaced by `to`; NULL: the text has no `from`. */
+/* Returns the text with each `from` replaced by `to`; NULL: the text has no `from`. */
 static const char *planted(DtArena *arena, const char *text, const Fault *fault)
 {
     DtText out = {0};
@@ -491,8 +491,8 @@ static DtHostBytes build_interpreted(DtArena *arena, const char *folder, const D
     return bytes;
 }
 
-/* rows: the target in whose order rows are added up; fault: NULL, or a change of the text, which
- * must be noticed. */
+/* Runs the program with interpreted kernels. rows: the target in whose order rows are added up;
+ * fault: NULL, or a change of the text, which must be noticed. */
 static void interpret(const Case *of, const char *folder, const char *rows, const Fault *fault)
 {
     DtArena *arena = dt_arena_new();
@@ -527,8 +527,8 @@ static void interpret(const Case *of, const char *folder, const char *rows, cons
 
 /* ---- sanitizers ---- */
 
-/* Bytes of shared memory that a block needs. On a processor attention keeps in this memory the
- * tiles that a GPU keeps in registers. */
+/* Returns the bytes of shared memory that a block needs. On a processor attention keeps in this
+ * memory the tiles that a GPU keeps in registers. */
 static int room_of(const DtPlanBuilder *b, const char *text, const char *symbol)
 {
     char head[64];
@@ -577,8 +577,8 @@ static const char *said_in(DtArena *arena, const char *path)
     return lines;
 }
 
-/* The line of the kernel, for example "`n4 = n0 + n3;'", after the words `what` in a sanitizer's
- * report; NULL: the report names none. */
+/* Returns the line of the kernel, for example "`n4 = n0 + n3;'", after the words `what` in a
+ * sanitizer's report; NULL: the report names none. */
 static const char *line_behind(DtArena *arena, const char *text, const char *said, const char *what)
 {
     const char *at = strstr(said, what);
@@ -595,7 +595,7 @@ static const char *line_behind(DtArena *arena, const char *text, const char *sai
     return dt_arena_printf(arena, "`%.*s'", (int)strcspn(text, "\n"), text);
 }
 
-/* The two lines of a race that the report names; "" for other reports. */
+/* Returns the two lines of a race that the report names; "" for other reports. */
 static const char *lines_of(DtArena *arena, const char *text, const char *said)
 {
     const char *one = line_behind(arena, text, said, "WARNING: ThreadSanitizer");
@@ -727,7 +727,7 @@ static void with_interpreter(bool all)
     failed += system(command) != 0;
 }
 
-/* Finds a compiler. */
+/* Whether there is a compiler with this sanitizer. */
 static bool has_sanitizer(const Sanitizer *by, const char *folder)
 {
     const char *cc = getenv("CC"), *const some[] = {cc ? cc : "cc", "gcc", "clang"};

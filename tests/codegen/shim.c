@@ -54,7 +54,7 @@ float dt_shim_shuffle(float x, int from, int line);
 void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes);
 
 enum { MOST = 1024, WARP = 32, STACK = 64 << 10, SOME_BLOCKS = 3, SHARED = 232448 };
-/* WAITS: for its warp; STANDS: for its block */
+/* What a thread does. WAITS: for its warp; STANDS: for its block. */
 typedef enum State { READY, WAITS, STANDS, DONE } State;
 
 /* Each block of a launch has its own memory and its own stacks. */
@@ -144,8 +144,8 @@ static void becomes(int thread)
     __tsan_switch_to_fiber(thread < 0 ? home_thread : threads[dt_shim_block][thread], NO_SYNC);
 }
 
-/* Two objects in turn: some threads are already in the next meeting before the others have left
- * this one. */
+/* Returns the object by which a warp or block meets. There are two in turn: some threads are
+ * already in the next meeting before the others have left this one. */
 static char *place_of(int thread, int whole)
 {
     return &meetings[whole][dt_shim_block][whole ? 0 : thread / WARP]
@@ -157,8 +157,8 @@ static void goes(int thread, int whole)
     __tsan_acquire(place_of(thread, whole));
     fibers[thread].meetings[whole]++;
 }
-/* Each block is ordered after the beginning of its launch, and the end of the launch after each
- * block. */
+/* These four tell the sanitizer that each block is ordered after the beginning of its launch, and
+ * the end of the launch after each block. */
 static void begins(void) { __tsan_release(&began); }
 static void has_begun(void) { __tsan_acquire(&began); }
 static void ends(void) { __tsan_release(&ended); }
@@ -270,8 +270,8 @@ void dt_shim_block_wait(int line)
     goes(me, 1);
 }
 
-/* Threads exchange values. None continues before all have stored their x, and none stores another
- * one before all have read their result. */
+/* Returns whether x is not 0 in any thread of the block. None continues before all have stored
+ * their x, and none stores another one before all have read the result. */
 int dt_shim_block_any(int x, int line)
 {
     static int any, going;
@@ -304,9 +304,9 @@ void dt_shim_copy(void *to, const void *from, const void *aligned, int bytes)
     leaves();
 }
 
-/* If all threads of the warp wait, they continue. Values stay valid until each thread has continued
- * and waits again, because no thread waits twice before that. While values are being read, the
- * threads of the warp continue one by one. */
+/* Lets the threads of a warp continue if all of them wait. Values stay valid until each thread has
+ * continued and waits again, because no thread waits twice before that. While values are being
+ * read, the threads of the warp continue one by one. */
 static void let_go(int warp)
 {
     static float given[WARP];
@@ -329,7 +329,7 @@ static void let_go(int warp)
     }
 }
 
-/* If all threads of the block wait for the block, they continue. */
+/* Lets the threads of the block continue if all of them wait for the block. */
 static void let_block_go(int n)
 {
     for (int i = 0; i < n; i++)
@@ -345,7 +345,7 @@ static void let_block_go(int n)
         set_state(i, READY);
 }
 
-/* The first thread from `from` to n - 1 that is ready; -1: there is none. */
+/* Returns the first thread from `from` to n - 1 that is ready; -1: there is none. */
 static int first_ready(int from, int n)
 {
     for (int word = from / 64; word * 64 < n; word++) {
@@ -365,7 +365,7 @@ static int last_ready(int n)
     return -1;
 }
 
-/* Which of the n threads runs next; -1: none is ready. */
+/* Returns which of the n threads runs next; -1: none is ready. */
 static int next_of(int n)
 {
     if (DT_SHIM_ORDER == 0)

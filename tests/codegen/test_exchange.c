@@ -111,8 +111,8 @@ static DtValue *add_param(Case *c, DtBuilder *b, const DtType *type)
     return dt_graph_source(b, DT_OP_PARAM, type, path, store);
 }
 
-/* A value of that type with a reduction pending over pair->partial. Sometimes it is constant along
- * an axis; then its memory does not have that axis. */
+/* Adds a value of that type with a reduction pending over pair->partial. Sometimes it is constant
+ * along an axis; then its memory does not have that axis. */
 static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dtype, DtReduce reduce)
 {
     const DtMesh *mesh = &c->module->mesh;
@@ -140,7 +140,7 @@ static DtValue *add_operand(Case *c, DtBuilder *b, const Pair *pair, DtDtype dty
         dt_type_make(dtype, pair->rank, pair->x, x->type->partial, (DtReduce)x->type->pending));
 }
 
-/* The axes of the type in rotated order. */
+/* Returns the type with its axes in rotated order. */
 static const DtType *turned(const DtType *type, uint32_t by)
 {
     DtAxis axes[DT_MAX_RANK];

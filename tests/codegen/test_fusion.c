@@ -45,7 +45,7 @@ static DtValue *bounded(Pool *p, DtValue *x)
     return dt_graph_binary(&p->b, DT_OP_MOD, x, dt_graph_constant(&p->b, DT_F32, 8));
 }
 
-/* An axis of the value that all its readers know, or NULL. */
+/* Returns an axis of the value that all its readers know, or NULL. */
 static const char *some_axis(Pool *p, const DtValue *value)
 {
     return value->type->rank ? value->type->axes[dice(p, value->type->rank)].name : NULL;
@@ -170,7 +170,7 @@ static bool is_part(const DtType *part, const DtType *of)
     return true;
 }
 
-/* A value from the pool that has only the axes of the type, or fewer. */
+/* Returns a value from the pool that has only the axes of the type, or fewer. */
 static DtValue *pick_within(Pool *p, const DtType *type)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -181,7 +181,7 @@ static DtValue *pick_within(Pool *p, const DtType *type)
     return dt_graph_constant(&p->b, DT_F32, 1.25);
 }
 
-/* A loop over a random body: carried values that change, swap or stay, invariants, slices of a
+/* Adds a loop over a random body: carried values that change, swap or stay, invariants, slices of a
  * stacked operand, stacked results that may be a carried value as it came in. */
 static DtValue *random_loop(Pool *p)
 {

@@ -86,8 +86,8 @@ static uint32_t count_strides(const DtPlanBuilder *plan, int64_t stride)
     return n;
 }
 
-/* Logits, and two products that read a kernel's function of them. dense: the logits are a result,
- * and the kernel's result is one long row of a third product. */
+/* Checks logits, and two products that read a kernel's function of them. dense: the logits are a
+ * result, and the kernel's result is one long row of a third product. */
 static void check_rows(DtDtype dtype, const char *vocab, uint32_t n_aligned, bool dense)
 {
     Bench *t = bench_new();

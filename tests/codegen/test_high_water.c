@@ -248,8 +248,8 @@ static void mark_all(const DtPlan *plan, int pattern, Marks *marks)
     close(fd);
 }
 
-/* The highest byte that any rank of the stage has written. Arenas of inputs have the same size on
- * all stages, so for these all stages are considered. */
+/* Returns the highest byte that any rank of the stage has written. Arenas of inputs have the same
+ * size on all stages, so for these all stages are considered. */
 static int64_t high_water(const DtPlan *plan, const Marks *marks, uint32_t arena, uint32_t stage)
 {
     const bool common = plan->arenas[arena].kind == DT_ARENA_INPUTS;

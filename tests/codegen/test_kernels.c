@@ -386,7 +386,7 @@ Test(kernels, dots_of_views)
     bench_free(t);
 }
 
-/* the number of instructions of this kind in the fused plan of the last program */
+/* Returns the number of instructions of this kind in the fused plan of the last program. */
 static uint32_t count_of(Bench *t, DtPlanInstKind kind)
 {
     const DtCodegenOptions options = {.target = "cpu", .source = "bench.dsl", .source_folder = "",
@@ -601,9 +601,9 @@ Test(kernels, gathers_and_scatters)
 
 /* ---- 16-bit floats ---- */
 
-/* Registers hold f32, so a chain of ops in a kernel rounds once, while the interpreter rounds after
- * every op. Results of at most three ops differ by at most three times half the spacing: 2^-8
- * (bf16) and 2^-11 (f16). */
+/* Compares kernels of 16-bit floats with the interpreter. Registers hold f32, so a chain of ops in
+ * a kernel rounds once, while the interpreter rounds after every op. Results of at most three ops
+ * differ by at most three times half the spacing: 2^-8 (bf16) and 2^-11 (f16). */
 static void half_floats(Bench *t, DtDtype dtype)
 {
     const double some = dtype == DT_BF16 ? 3 * 0x1p16 : 3 * 0x1p13;

@@ -58,7 +58,7 @@ static Sweep *function(void *library, const char *name)
     return sweep;
 }
 
-/* Evenly spaced from..to. */
+/* Fills `at` with numbers that are evenly spaced from..to. */
 static void even(float *at, double from, double to)
 {
     for (int i = 0; i < N; i++)

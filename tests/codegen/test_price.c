@@ -22,8 +22,8 @@ static Sums sums_of(Bench *t, DtValue *result)
     return sums;
 }
 
-/* Each result of this kernel needs this many costly functions, in the units of
- * codegen/kernel_price.c; its other costs are small. */
+/* Checks a kernel's price: each result needs this many costly functions, in the units of
+ * codegen/kernel_price.c, and its other costs are small. */
 static void expect(Sums sums, double units, double beside)
 {
     cr_expect_eq(sums.kernels, 1);

@@ -38,7 +38,7 @@ typedef struct Program {
 } Program;
 
 enum { STEP = 3 };
-/* Scalars of the step: learning rate, bias corrections. */
+/* Returns the value of a scalar of the step: learning rate, bias corrections. */
 static float scalar_value(const char *name)
 {
     return strcmp(name, "@lr") == 0 ? 0.01f : strcmp(name, "@bias1") == 0 ? 1.5f : 2.5f;

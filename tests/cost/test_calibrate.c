@@ -34,8 +34,8 @@ static double predicted(const DtDevice *device, const DtTiming *t)
     return t->is_product ? dt_cost_product(&model, t->product) : dt_cost_kernel(&model, t->kernel);
 }
 
-/* The times that a machine with known constants would measure, with a relative error of up to
- * `noise`. */
+/* Fills in the times that a machine with known constants would measure, with a relative error of up
+ * to `noise`; returns how many. */
 static size_t times(const DtDevice *device, DtTiming ret_timings[64], double noise)
 {
     size_t n = 0;

@@ -23,7 +23,7 @@ static const DtDevice *device(const char *name)
     return program->cluster->kinds[0].device;
 }
 
-/* TFLOP/s of attention, with 16k tokens in total. */
+/* Returns the TFLOP/s of attention, with 16k tokens in total. */
 static double attention(const DtCostModel *model, int64_t length, int64_t head, bool causal,
                         bool backward)
 {

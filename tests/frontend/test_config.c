@@ -38,7 +38,7 @@ static void assert_near(double a, double b)
     cr_assert_leq(fabs(a - b), 1e-12 * fabs(b), "%g, not %g", a, b);
 }
 
-/* NULL: the run has no such setting. */
+/* Returns the setting of that name; NULL: the run has no such setting. */
 static const DtStepSetting *setting(const DtProgram *p, const char *name)
 {
     for (uint32_t i = 0; i < p->train->settings.n; i++)

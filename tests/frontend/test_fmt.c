@@ -119,7 +119,7 @@ static DtText mangle(DtDiags *diags, uint32_t file, const DtTokens *raw, unsigne
     return out;
 }
 
-/* Replaces each run of spaces by one space. */
+/* Returns the text with each run of spaces replaced by one space. */
 static DtText squeezed(const DtText *text)
 {
     DtText out = {0};

@@ -128,7 +128,7 @@ Test(lower, dtypes_under_mixed_precision)
 
 /* ---- laws ---- */
 
-/* Some distinct values, the same in every run; integers are in 0 .. 4. */
+/* Returns a tensor of distinct values, the same in every run; integers are in 0 .. 4. */
 static DtTensor *source(void *context, const DtOp *op)
 {
     const DtInterp *interp = context;
@@ -153,8 +153,8 @@ static void run(const Lowered *low, const DtEntryPoint *point, DtTensor **result
     dt_interp_run(&interp, point->func, NULL, results);
 }
 
-/* The text of the file without the models before the one called `name`, so that this model is the
- * one that `predict` runs. */
+/* Returns the text of the file without the models before the one called `name`, so that this model
+ * is the one that `predict` runs. */
 static const char *only_model(DtArena *arena, const char *text, const char *name)
 {
     char *copy = dt_arena_strndup(arena, text, strlen(text));

@@ -65,8 +65,8 @@ static DtInputRange range_with(const char *before, const char *statements, const
     return program_with(before, statements, loss)->train->readers.at[0].ranges[0];
 }
 
-/* allowed: as text_of prints it; drawn: "lo..hi", or "" if nothing in the program limits the
- * values. */
+/* Checks the ranges of an input's values. allowed: as text_of prints it; drawn: "lo..hi", or "" if
+ * nothing in the program limits the values. */
 static void expect_with(const char *before, const char *statements, const char *loss,
                         const char *allowed, const char *drawn)
 {

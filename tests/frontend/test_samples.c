@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A model with tokens and a loop; `loss` and `body` are pieces of its source text. ret_formula: the
- * formula by which an evaluation computes the loss. */
+/* Lowers a model with tokens and a loop; `loss` and `body` are pieces of its source text.
+ * ret_formula: the formula by which an evaluation computes the loss. */
 static bool lowered(const char *body, const char *loss, char ret_formula[300])
 {
     char path[] = "/tmp/dt_samplesXXXXXX";

@@ -95,7 +95,7 @@ Test(syntax, lines_that_continue)
         "data\n}");
 }
 
-/* The tree of `dim a = TEXT`, without its PAREN nodes, must be the same as that of FULL. */
+/* Checks that the tree of `dim a = TEXT`, without its PAREN nodes, is the same as that of FULL. */
 static void expect_grouping(const char *text, const char *full)
 {
     char source[2][400], lines[2][4000];

@@ -86,7 +86,7 @@ static void keep(const char *path, const char *text, size_t len)
     }
 }
 
-/* The files named on the command line, or those of the corpus. */
+/* Finds the files named on the command line, or those of the corpus. */
 static void find_inputs(glob_t *found, int argc, char **argv)
 {
     found->gl_pathc = 0;
@@ -99,8 +99,8 @@ static void find_inputs(glob_t *found, int argc, char **argv)
 
 typedef DT_VEC(Input) Inputs;
 
-/* A file of the corpus that contains several programs (tests/golden/errors.py) is divided into as
- * many inputs: a line `# ---- NAME` begins each. */
+/* Adds the inputs in a file of the corpus that contains several programs (tests/golden/errors.py):
+ * a line `# ---- NAME` begins each. */
 static void add_inputs(DtArena *arena, Inputs *inputs, Input file)
 {
     static const char mark[] = "\n# ---- ";

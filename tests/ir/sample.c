@@ -165,7 +165,7 @@ static void add_communication(DtBuilder *b)
     dt_graph_unpack(b, 1, bucket, 6, wholes);
 }
 
-/* A branch that gathers a stacked value, and passes on a ring buffer. */
+/* Adds a branch that gathers a stacked value, and passes on a ring buffer. */
 static void add_ring(DtBuilder *b, DtValue *stacked)
 {
     DtAxis axes[] = {sample_axis("@ringbuf", 2), sample_split("@on.tensor", 2, TENSOR),

@@ -14,7 +14,7 @@ typedef struct Row {
     uint32_t stage_of[1024];
 } Row;
 
-/* cost of the stage with the most work, and of the largest piece */
+/* the cost of the stage with the most work, and of the largest piece */
 typedef struct Result { double load, size; } Result;
 
 static uint32_t draw(uint64_t *seed, uint32_t n)
@@ -99,7 +99,7 @@ static void add(Row *row, int64_t count, double cost)
     row->cost[row->cuts.n_runs - 1][0] = cost;
 }
 
-/* A loop with a part before and after it, on stages of one kind or of two. */
+/* Draws a loop with a part before and after it, on stages of one kind or of two. */
 static void draw_row(uint64_t *seed, Row *row)
 {
     const uint32_t stages = 2 + draw(seed, 2), chunks = 2 + draw(seed, stages == 2 ? 2 : 1);

@@ -33,7 +33,7 @@ static Fixture start(void)
     return f;
 }
 
-/* Also checks that the function is valid. */
+/* Ends a test; also checks that the function is valid. */
 static void stop(Fixture *f)
 {
     DtText problems = {0};

@@ -91,7 +91,7 @@ Test(interp_rng, element_is_row_major_over_sorted_names)
     cr_assert_eq(dt_interp_element(large, (int64_t[]){3999999999, 2}), 11999999999u);
 }
 
-/* The number that a site draws, computed from the definition in docs/language.md. */
+/* Returns the number that a site draws, computed from the definition in docs/language.md. */
 static double draw(const char *path, uint64_t seed, uint64_t element, uint32_t step,
                    uint32_t iteration)
 {
@@ -132,8 +132,8 @@ Test(interp_rng, one_element_from_a_call)
     fixture_free(f);
 }
 
-/* layer() draws from a site; a call of it labelled `mlp` in the body of loop `h` inside loop `o`.
- */
+/* Returns layer(), which draws from a site. A call of it labelled `mlp` is in the body of loop `h`,
+ * which is inside loop `o`. */
 static DtFunc *drawing_layer(Fixture *f)
 {
     DtFunc *layer = dt_graph_func(f->module, "layer", DT_FUNC_LAYER);

@@ -27,8 +27,8 @@ Test(interp_struct, call_passes_operands_in_order)
     fixture_free(f);
 }
 
-/* The loop's body in iteration i: carry' = carry * k + w[i]; it also returns the carry at the start
- * of the iteration, and i. */
+/* Adds a loop whose body computes, in iteration i, carry' = carry * k + w[i]; it also returns the
+ * carry at the start of the iteration, and i. */
 static DtOp *horner_loop(Fixture *f, bool reverse, DtValue *start, DtValue *k, DtValue *w)
 {
     DtFunc *body = dt_graph_func(f->module, "body", DT_FUNC_BODY);

@@ -105,8 +105,8 @@ static DtTensor *random_tensor(DtArena *arena, const DtType *type)
 
 /* ---- placements ---- */
 
-/* What one mesh axis does to a value: nothing; it splits axis number what - 1; or a reduction over
- * it is pending. */
+/* Returns how many choices there are for what one mesh axis does to a value. Choice 0: nothing; up
+ * to the rank: it splits axis number choice - 1; the others: a reduction over it is pending. */
 static uint32_t choices_of(const DtType *type) { return type->rank + 4u; }
 
 /* Applies choice number `choice` on mesh axis m; NULL if the type cannot have it. */
@@ -562,7 +562,7 @@ static const DtType *without_splits(const DtType *type)
     return dt_type_plain(type->dtype, type->rank, axes);
 }
 
-/* The same op on whole tensors. */
+/* Evaluates the same op on whole tensors. */
 static DtTensor *evaluate_whole(DtArena *arena, const DtFunc *func, DtTensor *const *in)
 {
     DtInterp interp = {.arena = arena, .path = "", .func = func};

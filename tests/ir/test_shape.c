@@ -450,7 +450,7 @@ static bool needs_entry(const char *kind)
     return strcmp(kind, "param") == 0 || strcmp(kind, "input") == 0 || strcmp(kind, "turn") == 0;
 }
 
-/* The message for a module around line, or "" if it is accepted. */
+/* Sets ret_message to the message for a module around the line, or "" if it is accepted. */
 static void check_line(const char *line, DtText *ret_message)
 {
     DtArena *arena = dt_arena_new();

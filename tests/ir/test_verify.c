@@ -17,7 +17,7 @@
 static DtFunc *func(DtModule *m, const char *name) { return dt_graph_find(m, name); }
 static DtFunc *layer(DtModule *m) { return func(m, "layer one"); }
 
-/* The first op of the given kind in the module. */
+/* Returns the first op of the given kind in the module. */
 static DtOp *op(DtModule *m, DtOpKind kind)
 {
     for (uint32_t i = 0; i < m->funcs.n; i++) {

@@ -120,7 +120,7 @@ const char *case_kind(const DtStore *store)
     return kinds[store->kind];
 }
 
-/* The noise that is added to the initial value of an element; u is uniform in [0, 1). */
+/* Returns the noise that is added to the initial value of an element; u is uniform in [0, 1). */
 static double noise(const DtStore *store, double u)
 {
     switch (store->kind) {
@@ -132,8 +132,8 @@ static double noise(const DtStore *store, double u)
     }
 }
 
-/* A master copy gets the value that its parameter would have in f32; the parameter gets that value,
- * rounded. */
+/* Sets the initial value of a store. A master copy gets the value that its parameter would have in
+ * f32; the parameter gets that value, rounded. */
 static void init_store(const DtStore *store, uint64_t seed, DtTensor *tensor)
 {
     const DtStore *drawn = store->kind == DT_STORE_MASTER ? store->of : store;
@@ -193,8 +193,8 @@ static double formula_value(const Sample *s, const char *formula)
     return value;
 }
 
-/* The scalars that the runtime would set for the optimizer: updates count from 1. The learning rate
- * is the oracle's own. */
+/* Sets the scalars that the runtime would set for the optimizer: updates count from 1. The learning
+ * rate is the oracle's own. */
 static void make_scalars(Sample *s)
 {
     const DtTrainConfig *train = s->program->train;

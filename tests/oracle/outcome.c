@@ -76,7 +76,7 @@ static void add_results(Sample *s, const DtEntryPoint *entry, DtTensor *const *r
     }
 }
 
-/* The results of an entry, by their names. */
+/* The results of an entry that are looked up by their names. */
 typedef struct Results {
     const DtEntryPoint *entry;
     DtTensor *const *at;
@@ -99,7 +99,7 @@ static bool look_up(const void *context, const char *name, size_t len, double *r
     return false;
 }
 
-/* The value, for one batch, of a result with that name, or of a formula of results. */
+/* Returns the value, for one batch, of a result with that name, or of a formula of results. */
 static double named(const Sample *s, const DtEntryPoint *entry, DtTensor *const *results,
                     const char *name)
 {

@@ -96,7 +96,7 @@ int64_t dt_data_batches(const DtData *data)
     return 1;
 }
 
-/* The axes in the plan are those of the type, in the same order. */
+/* Checks that the axes in the plan are those of the type, in the same order. */
 static void expect_axes(const DtPlan *plan, const char *name, uint32_t first, uint32_t n,
                         const DtType *type)
 {
@@ -108,7 +108,7 @@ static void expect_axes(const DtPlan *plan, const char *name, uint32_t first, ui
         oracle_fail("%s: `%s` has other axes in the plan", being_read->of->name, name);
 }
 
-/* Copies elements first .. first + n - 1. */
+/* Copies elements first .. first + n - 1 of a tensor to ret_values, in this dtype. */
 static void store_values(const DtTensor *tensor, int64_t first, int64_t n, uint32_t dtype,
                          const char *name, void *ret_values)
 {
@@ -157,7 +157,7 @@ static int64_t count_of(const Case *c, const char *key, int64_t most)
     return n;
 }
 
-/* A layout that splits the batch over as many ranks and micro-batches as the case says. */
+/* Returns a layout that splits the batch over as many ranks and micro-batches as the case says. */
 static DtParallelConfig *batch_layout(DtArena *arena, const Case *c)
 {
     DtParallelConfig *layout = DT_NEW(arena, DtParallelConfig);
@@ -216,8 +216,8 @@ static const DtType *held_type(const Planned *p, const DtStore *store)
     oracle_fail("the placed program has no `%s`", store->path);
 }
 
-/* A rank's part of a value. The ranks of the plan are the first of the placed program's ranks,
- * which also count micro-batches. */
+/* Returns a rank's part of a value. The ranks of the plan are the first of the placed program's
+ * ranks, which also count micro-batches. */
 static const DtTensor *part_of(Planned *p, uint32_t rank, const DtStore *store,
                                const DtTensor *whole)
 {

@@ -35,8 +35,8 @@ static void check_tensor(DtArena *arena, const json_t *tensors, const Result *r,
     }
 }
 
-/* In 16 bits the error may be at most twice that of PyTorch computing everything in such a dtype,
- * relative to float64. */
+/* Checks the error in 16 bits: it may be at most twice that of PyTorch computing everything in such
+ * a dtype, relative to float64. */
 static void check_error(const Sample *s, const json_t *root, double off, Measure *measure)
 {
     if (s->roundoff == 0)

@@ -177,7 +177,7 @@ typedef struct Quotient {
     DtTensor **seeds;
 } Quotient;
 
-/* The product <seeds, f(in + step * direction)>. */
+/* Returns the product <seeds, f(in + step * direction)>. */
 static double objective(const Quotient *q, DtTensor *const *direction, double step)
 {
     DtTensor **moved = DT_NEW_ARRAY(q->interp->arena, DtTensor *, q->func->inputs.n + 1);
@@ -197,7 +197,7 @@ static double objective(const Quotient *q, DtTensor *const *direction, double st
     return sum;
 }
 
-/* <seeds, derivative of f at `in` along the direction>, by forward derivatives. */
+/* Returns <seeds, derivative of f at `in` along the direction>, by forward derivatives. */
 static double forward(const Quotient *q, DtTensor *const *direction)
 {
     DtTangents tangents = {.interp = q->interp};

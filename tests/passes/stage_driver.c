@@ -165,7 +165,7 @@ static DtTensor *add(Machine *m, const DtTensor *x, const DtTensor *y)
     return sum;
 }
 
-/* How many sums over these stages the running entry has done. */
+/* Returns how many sums over these stages the running entry has done. */
 static uint32_t count(Machine *m, const char *stages)
 {
     for (uint32_t i = 0; i < m->counts.n; i++)
@@ -175,9 +175,9 @@ static uint32_t count(Machine *m, const char *stages)
     return 0;
 }
 
-/* Runs in rounds, so that stages can run one after the other: in each round a stage reads the
- * values that all stages wrote in the previous round. The members of a set of stages run its sums
- * in the same order. */
+/* Evaluates a sum over stages. The module runs in rounds, so that stages can run one after the
+ * other: in each round a stage reads the values that all stages wrote in the previous round. The
+ * members of a set of stages run its sums in the same order. */
 static DtTensor *across(void *context, const DtOp *op, const DtTensor *in)
 {
     Machine *m = context;
@@ -362,7 +362,7 @@ static void expect_equal(const Staged *p, const char *what, const DtTensor *want
               (long long)p->layout->micro, what, worst, norm(want));
 }
 
-/* The part of the reference's tensor that a copy on a stage holds. */
+/* Returns the part of the reference's tensor that a copy on a stage holds. */
 static DtTensor *part_of(Staged *p, const DtTensor *whole, const DtStore *copy)
 {
     DtTensor *part = dt_interp_tensor(p->arena, copy->type);

@@ -90,7 +90,7 @@ static void see_store(Order *o, DtStore *store)
     see_store(o, store->of);
 }
 
-/* The only function with that text; stages may have their own copies of a loop's body. */
+/* Returns the only function with that text; stages may have their own copies of a loop's body. */
 static DtFunc *see_func(Order *o, DtFunc *func)
 {
     DtText text = {0};

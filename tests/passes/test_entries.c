@@ -55,8 +55,8 @@ static DtValue *read_store(DtBuilder *b, DtStore *s)
     return dt_graph_source(b, DT_OP_PARAM, s->type, s->path, s);
 }
 
-/* layer mix(x, w, v): tanh(x @e w) @f v, with a call of the library function `softmax` in between;
- * it writes no state */
+/* Makes the layer mix(x, w, v): tanh(x @e w) @f v, with a call of the library function `softmax` in
+ * between; it writes no state. */
 static DtFunc *mix_layer(Check *c)
 {
     DtFunc *softmax = check_func(c, "softmax", DT_FUNC_FN);
@@ -96,7 +96,7 @@ static DtFunc *body_of(Check *c, DtFunc *layer)
     return body;
 }
 
-/* The mean over batch and sequence of lse(z) - z[label]. */
+/* Adds the cross-entropy: the mean over batch and sequence of lse(z) - z[label]. */
 static DtValue *cross_entropy(DtBuilder *b, DtValue *z, DtValue *labels)
 {
     const char *v = dt_intern("v"), *rest[] = {dt_intern("b"), dt_intern("s")};
@@ -110,8 +110,8 @@ static DtValue *cross_entropy(DtBuilder *b, DtValue *z, DtValue *labels)
     return dt_graph_binary(b, DT_OP_DIV, sum, dt_graph_constant(b, DT_F32, BATCH * SEQ));
 }
 
-/* Entry "loss": an embedding (tied), combined with that of the neighbouring position, a loop of
- * `mix`; state `seen` counts; store `idle` is used in no computation. */
+/* Builds entry "loss": an embedding (tied), combined with that of the neighbouring position, a loop
+ * of `mix`; state `seen` counts; store `idle` is used in no computation. */
 static void build_entry(Model *m)
 {
     Check *c = m->c;
@@ -213,7 +213,7 @@ static void run_pass(Model *m, const char *name, const DtPassContext *context)
     expect_valid(m->c->module);
 }
 
-/* Runs an entry; results in order. */
+/* Runs an entry, and returns its results in their order. */
 static DtTensor **run_entry(Model *m, const char *name)
 {
     const DtEntryPoint *e = entry(m, name);
@@ -383,7 +383,7 @@ static void take_results(Model *m, const DtEntryPoint *e, DtTensor **results, do
     }
 }
 
-/* One step, compared with formulas written here. */
+/* Compares one step with formulas written here. */
 static void check_step(TestRule update, double clip)
 {
     Model *m = model_new();

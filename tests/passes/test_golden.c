@@ -27,7 +27,7 @@ static DtValue *matmul(DtBuilder *b, DtValue *x, DtValue *w, const char *axis)
     return dt_graph_dot(b, x, w, 1, &name, DT_F32, NULL);
 }
 
-/* layer dense(x) = tanh(x @e w + b0) */
+/* Makes the layer dense(x) = tanh(x @e w + b0). */
 static DtFunc *dense(Check *c)
 {
     DtFunc *f = check_func(c, "dense", DT_FUNC_LAYER);
@@ -130,7 +130,7 @@ static DtModule *read_module(DtArena *arena, const char *name)
     return module;
 }
 
-/* The pass must turn the module in the file `before` into that in the file `name`. */
+/* Checks that the pass turns the module in the file `before` into that in the file `name`. */
 static void check_pass(const char *before, const char *name, DtPassRun *pass,
                        const DtPassContext *context)
 {
@@ -207,7 +207,7 @@ Test(golden, narrow)
     check_pass("narrow_before", "narrow", dt_pass_narrow, &(DtPassContext){.train = &train});
 }
 
-/* The step of AdamW with clipping, as an optimizer's rule. */
+/* Adds the step of AdamW with clipping, as an optimizer's rule. */
 static bool optimizer(DtModule *module, const DtPassContext *context)
 {
     DtTrainConfig train = *context->train;

@@ -47,7 +47,7 @@ static Ordered order(const char *file, const char *name)
     return o;
 }
 
-/* What is wrong with the module; "": nothing. */
+/* Returns what is wrong with the module; "": nothing. */
 static const char *judge(Ordered *o, DtModule *module)
 {
     DtJudgement judgement;

@@ -200,7 +200,7 @@ ParameterizedTest(Layout *layout, place, zoo) { judge(layout); }
 
 /* ---- how often ---- */
 
-/* The number of exchanges of a kind in the bodies of loops that run in this direction. */
+/* Returns the number of exchanges of a kind in the bodies of loops that run in this direction. */
 static uint32_t count(const DtFunc *func, DtOpKind kind, bool reverse)
 {
     uint32_t n = 0;

@@ -129,8 +129,8 @@ Test(precision, a_master_copy_is_the_parameter_in_f32)
     run_end(&b);
 }
 
-/* A loss scale that is a power of two changes no rounding: after the update all values are the same
- * as without it. */
+/* Checks that a loss scale which is a power of two changes no rounding: after the update all values
+ * are the same as without it. */
 static void check_scaled(const char *precision, double scale)
 {
     Run a, b;
@@ -214,8 +214,8 @@ static void count_sums(const DtFunc *func, DtDtype dtype, uint32_t *ret_good, ui
     }
 }
 
-/* crosses: sums over ranks have another dtype than gradients; then the update completes the sums
- * over micro-batches. */
+/* Checks in which dtype sums of gradients are. crosses: sums over ranks have another dtype than
+ * gradients; then the update completes the sums over micro-batches. */
 static void check_reduce(const char *precision, int zero, int64_t micro, bool crosses)
 {
     Run run;

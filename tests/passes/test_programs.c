@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keeps the loss alone, in the function that the frontend made. */
+/* Evaluates the function that the frontend made, and returns its first result, the loss. */
 static double loss(Run *run, const DtFunc *func)
 {
     dt_arena_reset(run->scratch);

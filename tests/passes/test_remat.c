@@ -70,7 +70,7 @@ static const DtOp *find_loop(const DtFunc *func, const char *label, bool reverse
     return NULL;
 }
 
-/* The number of elements that one iteration of the loop saves. */
+/* Returns the number of elements that one iteration of the loop saves. */
 static int64_t handed_out(const DtOp *loop)
 {
     int64_t n = 0;
@@ -79,7 +79,7 @@ static int64_t handed_out(const DtOp *loop)
     return n;
 }
 
-/* The saved values as text, "x:32 y:64", in order. */
+/* Appends the saved values as text, "x:32 y:64", in order. */
 static void list_saved(const DtOp *loop, DtText *text)
 {
     for (uint32_t i = loop->loop->n_carried; i < loop->n_out; i++) {

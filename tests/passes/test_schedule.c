@@ -71,7 +71,7 @@ static DtTimeline timeline(Case *c, double pair)
     return line;
 }
 
-/* The idle time of the stage that works longest. */
+/* Returns the idle time of the stage that works longest. */
 static double idle(const Case *c, const DtTimeline *line)
 {
     double longest = 0, most = 0;
@@ -326,7 +326,7 @@ Test(schedule, slots_of_values)
     dt_arena_free(c->arena);
 }
 
-/* The same, counted in the whole list. */
+/* Returns the same depth, counted in the whole list of actions. */
 static int64_t depth_by_list(const Case *c, uint32_t stage, const DtAction *write,
                              const DtAction *read)
 {
@@ -453,7 +453,7 @@ Test(schedule, picture)
     dt_arena_free(c->arena);
 }
 
-/* The width that the picture states. */
+/* Returns the width that the picture states. */
 static double width_of(const DtText *text)
 {
     return strtod(strstr(text->at, "width=\"") + 7, NULL);

@@ -140,7 +140,7 @@ static void expect_range(const Staged *p, const char *path, int32_t stage, int64
     cr_expect_eq(n, 0, "stage %d has no `%s`", stage, path);
 }
 
-/* Iterations of a loop's parameter in all pieces of a stage. */
+/* Returns how many iterations of a loop's parameter all pieces of a stage have. */
 static int64_t iterations_on(const Staged *p, const char *path, int32_t stage)
 {
     int64_t n = 0;
@@ -153,7 +153,7 @@ static int64_t iterations_on(const Staged *p, const char *path, int32_t stage)
     return n;
 }
 
-/* The stages that have a copy of the parameter. */
+/* Checks which stages have a copy of the parameter. */
 static void expect_stages(const Staged *p, const char *path, const char *stages)
 {
     bool has[DT_STAGES_MOST] = {false};

@@ -26,7 +26,7 @@ static DtFormalParam formal(const char *path)
     return (DtFormalParam){.path = dt_intern(path), .pattern = dt_intern(path)};
 }
 
-/* layer dense(x[b, e], w[e, f], b0[f]) = tanh(x @e w + b0) */
+/* Makes the layer dense(x[b, e], w[e, f], b0[f]) = tanh(x @e w + b0). */
 static DtFunc *dense(Check *c)
 {
     DtFunc *f = check_func(c, "dense", DT_FUNC_LAYER);
@@ -94,8 +94,8 @@ Test(calls, inactive_arguments_and_results)
 
 /* ---- loops ---- */
 
-/* x' = x + tanh(x @e w) * s with x carried, s invariant, w stacked; stacked result: the sum of x'
- * */
+/* Makes a loop's body: x' = x + tanh(x @e w) * s with x carried, s invariant, w stacked; stacked
+ * result: the sum of x'. */
 static DtFunc *residual_body(Check *c)
 {
     DtFunc *f = check_func(c, "h.body", DT_FUNC_BODY);

@@ -421,8 +421,8 @@ static const char *const gradients[DT_OP_COUNT] = {
 #undef DT_OP
 };
 
-/* The square of the result of an op on x[a, b], for ops that are not maps of one or two floats;
- * NULL: the test has no case for the op. */
+/* Returns the square of the result of an op on x[a, b], for ops that are not maps of one or two
+ * floats; NULL: the test has no case for the op. */
 static DtValue *made_by(Check *c, DtOpKind kind)
 {
     const char *a = dt_intern("a"), *w = dt_intern("w");
@@ -531,8 +531,8 @@ Test(ops, every_op_of_a_serial_program_has_a_forward_rule)
 
 /* ---- corners ---- */
 
-/* Cotangents of f at these input values (in memory order), if the cotangents of its results are
- * 1. */
+/* Returns the cotangents of f at these input values (in memory order), if the cotangents of its
+ * results are 1. */
 static DtTensor **cotangents_at(Check *c, const double *values)
 {
     DtFunc *bwd = dt_differentiate_func(c->func);

@@ -202,8 +202,8 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     dt_logical_write(b, &texts, &(DtText){.at = notes, .len = 3});
 }
 
-/* Stage 0 sends five messages through a channel with two slots, and stage 1 receives them: the part
- * "piece" is called with register 5 = micro-batch modulo 2. */
+/* Adds a pipeline: stage 0 sends five messages through a channel with two slots, and stage 1
+ * receives them. The part "piece" is called with register 5 = micro-batch modulo 2. */
 static void add_pipeline(DtArena *arena, DtPlanBuilder *b)
 {
     ADD(bodies, {.name = STR("send"), .first_inst = 13, .n_insts = 2});
@@ -361,7 +361,7 @@ static int64_t hull(const DtPlanGemm *g, int64_t rows, int64_t row, int64_t cols
     return (last + 1) * dt_kinds_size(dtype);
 }
 
-/* The bytes of a buffer that its blocks reach, with the largest coordinates. */
+/* Returns how many bytes of a buffer its blocks reach, with the largest coordinates. */
 static int64_t reach(const DtPlan *plan, const DtPlanBlocks *blocks, const int64_t *strides,
                      const int64_t *coords)
 {

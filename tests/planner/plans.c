@@ -30,7 +30,7 @@ static void print_record(const DtCudnn *cudnn, DtArena *arena, const DtCudnnDevi
     dt_cudnn_descs_free(&descs);
 }
 
-/* The parts of the record on which the library's plan depends. */
+/* Returns the parts of the record on which the library's plan depends. */
 static DtPlanSdpa form_of(const DtPlanSdpa *record)
 {
     DtPlanSdpa form = *record;

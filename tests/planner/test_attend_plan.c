@@ -25,7 +25,7 @@ static const Shape shapes[] = {
     {1, 32, 8, 8192, 8192, 128, 0, 1, DT_PLAN_BF16, 1 << LINEAR},
 };
 
-/* The workspace that dtc states beforehand (codegen/cuda/attend_library.c). */
+/* Returns the workspace that dtc states beforehand (codegen/cuda/attend_library.c). */
 static uint64_t workspace_of(const Shape *shape, Wish wish)
 {
     const int64_t rows = (shape->queries + 63) / 64 * 64, columns = (shape->keys + 127) / 128 * 128,
@@ -37,8 +37,8 @@ static uint64_t workspace_of(const Shape *shape, Wish wish)
                                                   : linear);
 }
 
-/* Strides as in a model: heads of one position are adjacent; in gradients of keys and values,
- * positions of one head are. */
+/* Returns a record with strides as in a model: heads of one position are adjacent; in gradients of
+ * keys and values, positions of one head are. */
 static DtPlanSdpa record_of(const Shape *shape, Wish wish)
 {
     DtPlanSdpa s = {.dtype = shape->dtype,

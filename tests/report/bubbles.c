@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first body that the entry runs; -1: it runs none. */
+/* Returns the first body that the entry runs; -1: it runs none. */
 static int64_t body_of(const DtPlan *plan, const DtPlanEntry *entry)
 {
     for (uint32_t i = entry->first; i < entry->first + entry->count; i++)

@@ -38,7 +38,7 @@ static DtDevice device_of(const char *name, double speed, double bytes)
     return device;
 }
 
-/* A fast node with two ranks comes first, then two slow nodes. */
+/* Makes a plan on three nodes of two ranks: a fast node comes first, then two slow ones. */
 static void open_sample(Sample *s)
 {
     *s = (Sample){.meta = {.n_ranks = 6, .n_micro = 1, .pipeline = 1},

@@ -48,8 +48,8 @@ static DtSimulation run(Sample *s, const double *seconds, bool slices)
     return sim;
 }
 
-/* Repeats `count` times: compute for 1 s, wait for the collective of the previous iteration, start
- * one; at the end waits for the last one. */
+/* Simulates a stage that repeats `count` times: compute for 1 s, wait for the collective of the
+ * previous iteration, start one; at the end it waits for the last one. */
 static DtSimulation overlap(Sample *s, int count, double collective)
 {
     static const DtPlanInst insts[] = {{.kind = DT_INST_GEMM},

@@ -86,7 +86,7 @@ void fixture_close(void)
     cr_assert_eq(system(command), 0);
 }
 
-/* Byte i of a store. Floats are finite, since no high byte is 0x7f. */
+/* Returns byte i of a store. Floats are finite, since no high byte is 0x7f. */
 static char byte_of(uint8_t mark, uint32_t store, int64_t i)
 {
     uint32_t byte = mark + 3 * store + 7 * (uint32_t)i;

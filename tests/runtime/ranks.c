@@ -136,8 +136,8 @@ DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset)
 
 /* ---- values ---- */
 
-/* The value of element i that a rank has in round `salt`: values whose sums depend on the order of
- * additions. */
+/* Returns the value of element i that a rank has in round `salt`: values whose sums depend on the
+ * order of additions. */
 static uint64_t bits_of(uint32_t rank, int64_t i, uint64_t salt)
 {
     uint64_t x = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u + rank * 0xbf58476d1ce4e5b9u +
@@ -227,8 +227,8 @@ static void fill(const Check *check, char *at, int64_t count, uint32_t as_rank)
         put(check->dtype, at, i, value_of(check->dtype, as_rank, i, check->salt));
 }
 
-/* Bytes that all members have received since `before`, which is itself exchanged through the
- * communicator. */
+/* Checks how many bytes all members have received since `before`; the numbers are exchanged through
+ * the communicator itself. */
 static bool check_received(Check *check, uint64_t before, uint64_t expected_of_all)
 {
     DtRank *rank = check->rank;
@@ -485,8 +485,8 @@ static bool check_messages(Check *check)
            wrong(check, "count of bytes received", bytes);
 }
 
-/* No rank leaves a barrier before all have arrived: each rank has a plain counter that shows
- * this. */
+/* Checks that no rank leaves a barrier before all have arrived: each rank has a plain counter that
+ * shows this. */
 static bool check_barrier(Check *check)
 {
     DtRank *rank = check->rank;
@@ -512,7 +512,7 @@ static unsigned char letter(uint32_t rank, uint32_t arena, int64_t i, int round)
     return (unsigned char)(i * 31 + i / 251 + 7 * (int64_t)rank + 3 * arena + round);
 }
 
-/* Rank 0 reads all arenas of all ranks while the others serve it. */
+/* Checks that rank 0 can read all arenas of all ranks while the others serve it. */
 static bool check_fetch(Check *check)
 {
     enum { FROM = 24, BYTES = 600001 };

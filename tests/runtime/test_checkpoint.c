@@ -548,8 +548,8 @@ static int save_with_fault(const char *fault, int64_t steps)
     return WEXITSTATUS(status);
 }
 
-/* The number of steps of the checkpoint that loads in a child process, whose bytes must be right;
- * -1: none loads. */
+/* Returns the number of steps of the checkpoint that loads in a child process, whose bytes must be
+ * right; -1: none loads. */
 static int load_in_child(void)
 {
     fflush(NULL);

@@ -64,7 +64,7 @@ Test(comm, collectives_of_3_processes, .timeout = 120) { check_collectives(3); }
 Test(comm, collectives_of_4_processes, .timeout = 120) { check_collectives(4); }
 Test(comm, collectives_of_8_processes, .timeout = 120) { check_collectives(8); }
 
-/* to = the value of x, reduced with y */
+/* Sets `to` to the value of x, reduced with y. */
 static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x,
                        const void *y, int64_t count)
 {

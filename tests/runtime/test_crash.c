@@ -384,7 +384,7 @@ static void remove_all(int node, const char *path)
         __real_rmdir(path);
 }
 
-/* A hash of names and bytes, in the order of creation, which mostly is the same for equal
+/* Returns a hash of names and bytes, in the order of creation, which mostly is the same for equal
  * states. */
 static uint64_t digest_of(int node, uint64_t seed)
 {
@@ -397,8 +397,8 @@ static uint64_t digest_of(int node, uint64_t seed)
 
 /* ---- the claim ---- */
 
-/* The number of the save that loads; 0 if none does; -1 if it does not have the bytes that were
- * saved. */
+/* Returns the number of the save that loads; 0 if none does; -1 if it does not have the bytes that
+ * were saved. */
 static int load_state(const char *base)
 {
     char run[160];
@@ -436,8 +436,8 @@ static int loads(const char *base)
     return known[at].found;
 }
 
-/* The number of states, out of STATES, that break the promise; stops at the first one if that is
- * enough. */
+/* Returns the number of states, out of STATES, that break the promise; stops at the first one if
+ * that is enough. */
 static int broken_states(bool first_only)
 {
     char base[64]; /* in a folder in memory, if there is one */

@@ -16,8 +16,8 @@ static void teardown(void) { fixture_close(&f); }
 
 TestSuite(data, .init = setup, .fini = teardown);
 
-/* All tokens of the split in the order of the file, through an eval reader with rows of one token.
- * */
+/* Reads all tokens of the split in the order of the file, through an eval reader with rows of one
+ * token; returns how many. */
 static int64_t read_all(int32_t *ret_tokens)
 {
     f.meta.batch = 1;

@@ -12,7 +12,7 @@
 
 /* ---- the permutation ---- */
 
-/* Philox-4x32-10 as described in its paper. */
+/* Computes Philox-4x32-10 as described in its paper. */
 static void philox(const uint32_t counter[4], uint64_t key, uint32_t ret_words[4])
 {
     uint32_t x[4], k[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
@@ -28,7 +28,7 @@ static void philox(const uint32_t counter[4], uint64_t key, uint32_t ret_words[4
     memcpy(ret_words, x, sizeof x);
 }
 
-/* The permutation by the Feistel network, as a table of all 2^bits values. */
+/* Returns the permutation by the Feistel network, as a table of all 2^bits values. */
 static uint32_t *network_table(uint64_t key, uint64_t epoch, int bits)
 {
     uint32_t *table = malloc(sizeof *table << bits);
@@ -108,8 +108,8 @@ Test(order, permutation_of_large_sets_stays_inside_and_apart)
     }
 }
 
-/* Each place is equally likely: chi-square with 9 degrees of freedom is above 35 in only 6 of
- * 100,000 cases. */
+/* Returns the chi-square statistic of ten equally likely places: with 9 degrees of freedom it is
+ * above 35 in only 6 of 100,000 cases. */
 static double chi_square(const uint32_t counts[10], uint32_t n)
 {
     double sum = 0, mean = n / 10.0;
@@ -157,8 +157,8 @@ static int32_t sample_at(DtData *data, int64_t sample)
     return tokens[0];
 }
 
-/* Reads one epoch from this sample on: its windows begin after one offset, and each occurs once.
- * Returns the offset. */
+/* Reads one epoch from this sample on, and checks that its windows begin after one offset, and that
+ * each occurs once. Returns the offset. */
 static int32_t expect_epoch(DtData *data, int64_t sample, int64_t windows, int64_t n)
 {
     bool *seen = calloc((size_t)windows, 1);
@@ -180,8 +180,8 @@ static int32_t expect_epoch(DtData *data, int64_t sample, int64_t windows, int64
     return lowest;
 }
 
-/* The number of windows of an epoch by its description: as many as fit after every offset below
- * SEQ; at least one. */
+/* Returns the number of windows of an epoch by its description: as many as fit after every offset
+ * below SEQ; at least one. */
 static int64_t windows_of(int64_t n)
 {
     int64_t worst = (n - (SEQ - 1) - 1) / SEQ;

@@ -116,7 +116,7 @@ Test(gemm, openblas_equals_plain)
 
 /* ---- tiles ---- */
 
-/* n random numbers of the dtype, and their exact values. */
+/* Returns n random numbers of the dtype. */
 static void *halves(int64_t n, uint32_t seed, uint32_t dtype)
 {
     float *from = gemm_numbers(n, seed);
@@ -137,8 +137,8 @@ static float value_of(const void *at, int64_t i, uint32_t dtype)
     return value;
 }
 
-/* The tolerance: half a unit in the last place of values below 64, and errors of f32 sums of k
- * products below 1. */
+/* Returns the tolerance: half a unit in the last place of values below 64, and errors of f32 sums
+ * of k products below 1. */
 static float allowed(uint32_t dtype, int64_t k, float value)
 {
     float unit = dtype == DT_PLAN_BF16 ? 0x1p-8f : dtype == DT_PLAN_F16 ? 0x1p-11f : 0;
@@ -253,7 +253,7 @@ Test(gemm, other_dtypes_are_refused)
     dt_arena_free(arena);
 }
 
-/* Each epilogue after a library's product, compared with the plain loops, which round once. C may
+/* Compares each epilogue after a library's product with the plain loops, which round once. C may
  * differ by the rounding before the epilogue, times the epilogue's slope: below 1.13 for GELU, and
  * 4 for its gradient, per unit of m. */
 static void check_joined(DtGemmKind kind, const DtPlanGemm *g)

@@ -54,7 +54,7 @@ static DtStatus come(int node)
     return status;
 }
 
-/* Ends with 0 where the node is told of the other one and gets its exit code. */
+/* Starts a process that ends with 0 if its node is told of the other one and gets its exit code. */
 static pid_t begin(int node, int other)
 {
     const pid_t pid = fork();

@@ -32,7 +32,7 @@ static long calls_in_steps(DtGemmKind gemm)
     return during;
 }
 
-/* Batches of matrices with gaps between their rows. */
+/* Returns how many times products of matrices with gaps between their rows allocate memory. */
 static long calls_with_gaps(DtGemmKind kind)
 {
     enum { SIZE = 64, GAP = 200, BATCH = 3, STEP = SIZE * GAP };

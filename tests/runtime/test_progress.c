@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How many lines 40 of 100,000 steps print if a line is due every period_ns. */
+/* Returns how many lines 40 of 100,000 steps print if a line is due every period_ns. */
 static int lines_of(uint64_t period_ns)
 {
     static const DtPlanMeta meta = {.n_ranks = 1, .batch = 1};

@@ -93,7 +93,7 @@ Test(rank, registers_are_set_as_the_plan_says)
     tiny.run.rank.plan = &tiny.plan;
 }
 
-/* The same training in plain arithmetic; returns the loss of the last step. */
+/* Trains in plain arithmetic in the same way, and returns the loss of the last step. */
 static double reference(float w[TINY_IN][TINY_OUT], int64_t steps, double lr)
 {
     double loss = 0;

@@ -64,13 +64,13 @@ static DtPlanStr str(const char *text)
     return s.n_text - (uint32_t)len;
 }
 
-/* The axes of the store that is added, its loops first. */
+/* Adds an axis to the store that is being added, its loops first. */
 static void axis(int64_t extent, int64_t local, uint8_t major, uint8_t minor)
 {
     s.axes[s.n_axes++] = (DtPlanAxis){.extent = extent, .local = local, .split = {major, minor}};
 }
 
-/* elements: the number of elements in the store's memory on a rank. */
+/* Adds a store. elements: the number of elements in the store's memory on a rank. */
 static void store(const char *name, uint32_t kind, uint32_t dtype, uint32_t n_loops,
                   uint32_t first_axis, uint32_t pack, int64_t elements)
 {
@@ -100,7 +100,7 @@ static int64_t elements_of(const DtPlanStore *of)
     return n;
 }
 
-/* Every rank gets its part of numbers that tell to which tensor and element they belong. */
+/* Gives every rank its part of numbers that tell to which tensor and element they belong. */
 static void fill(void)
 {
     for (uint32_t n = 0; n < s.plan.n_stores; n++) {
@@ -155,8 +155,8 @@ static void setup(void)
                       .memory = dt_arena_new()};
 }
 
-/* The stores: rows and columns with padding, an axis that both mesh axes split, a bucket of two, a
- * scalar, bytes. */
+/* Adds the stores: rows and columns with padding, an axis that both mesh axes split, a bucket of
+ * two, a scalar, bytes. */
 static void fill_small(void)
 {
     uint32_t first = s.n_axes;
@@ -341,7 +341,7 @@ DtStatus __wrap_dt_file_map(const char *path, DtFileView *ret_view)
 }
 
 /* Loads step 1 into a store of that dtype, while the file of parameters loses everything after byte
- * `to`. The loader hashes its header, then the tensor. */
+ * `to`, and checks the message. The loader hashes its header, then the tensor. */
 static void expect_cut(uint32_t dtype, int at, off_t to, const char *said)
 {
     char path[256];
@@ -470,7 +470,7 @@ Test(pieces, a_save_allocates_no_more_than_two)
 
 /* ---- another dtype ---- */
 
-/* Ranks read step `steps` into memory whose bytes were 0xa5. */
+/* Lets ranks read step `steps` into memory whose bytes were 0xa5. */
 static void read_as(int64_t steps, int64_t piece)
 {
     char path[256];
@@ -491,7 +491,7 @@ static void read_as(int64_t steps, int64_t piece)
     dt_arena_free(arena);
 }
 
-/* The store as f16, each tensor converted as a whole. */
+/* Fills the store as f16, each tensor converted as a whole. */
 static void fill_narrow(uint32_t n)
 {
     DtPlanStore *of = &s.stores[n];

@@ -29,7 +29,7 @@ static void teardown(void) { fixture_close(&f); }
 
 TestSuite(sources, .init = setup, .fini = teardown);
 
-/* Images of ROW values, and labels of one value, by two readers; a third reader is like the
+/* Makes images of ROW values, and labels of one value, by two readers; a third reader is like the
  * second. */
 static void use_readers(uint32_t n)
 {
@@ -48,7 +48,7 @@ static void use_readers(uint32_t n)
     f.plan.n_inputs = 5;
 }
 
-/* n samples of `row` bytes, each of which contains the number of its sample; and some more
+/* Writes n samples of `row` bytes, each of which contains the number of its sample; and some more
  * bytes. */
 static void numbered(const char *name, uint32_t n, uint32_t row, uint32_t more)
 {

@@ -141,7 +141,7 @@ Test(supervisor, a_good_run_says_nothing, .timeout = 60)
     cr_expect_eq(count(c.text, "pid "), 3);
 }
 
-/* The time from the scenario's action until the rank is named. */
+/* Returns the time from the scenario's action until the rank is named. */
 static double named_after(Case *c, double limit)
 {
     double acted = read_until(c, "ACT", 30);

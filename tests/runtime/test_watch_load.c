@@ -90,7 +90,7 @@ static Op *add(Machine *m, int rank, OpKind kind)
     return op;
 }
 
-/* A duration: mostly short, sometimes far longer than the watcher's limit. */
+/* Returns a duration: mostly short, sometimes far longer than the watcher's limit. */
 static int duration(Machine *m)
 {
     return below(m, 8) ? 1 + below(m, 30) : 1 + below(m, LONGEST_OP);
@@ -104,7 +104,7 @@ static void add_work(Machine *m, int rank)
     op->on_disk = below(m, 2);
 }
 
-/* The ranks of the set meet at a barrier. */
+/* Adds a barrier at which the ranks of the set meet. */
 static void add_barrier(Machine *m, uint32_t set, bool saves)
 {
     for (int r = 0; r < m->n; r++)
@@ -121,7 +121,7 @@ static void add_barrier(Machine *m, uint32_t set, bool saves)
     }
 }
 
-/* One rank waits for another one, which need not wait. */
+/* Adds a message: one rank waits for another one, which need not wait. */
 static void add_message(Machine *m, int from, int to)
 {
     add(m, from, RAISE);
@@ -130,8 +130,8 @@ static void add_message(Machine *m, int from, int to)
     op->counts = below(m, 2);
 }
 
-/* Rank 0 writes what it receives from one rank after the other; all wait until this ends
- * (runtime/checkpoint.c). */
+/* Adds a save: rank 0 writes what it receives from one rank after the other; all wait until this
+ * ends (runtime/checkpoint.c). */
 static void add_save(Machine *m)
 {
     for (int r = 1; r < m->n; r++) {
@@ -157,7 +157,7 @@ static void add_event(Machine *m)
     }
 }
 
-/* A cycle: each of them waits for a word that the next one raises only afterwards. */
+/* Adds a cycle: each of the ranks waits for a word that the next one raises only afterwards. */
 static void add_cycle(Machine *m)
 {
     const int length = 2 + below(m, m->n - 1), first = below(m, m->n);
@@ -224,7 +224,7 @@ static void end_op(Machine *m, Rank *r)
     r->left = op_of(r)->ticks;
 }
 
-/* A word of the slot changes: a rank that sleeps on this rank's word can run again. */
+/* Changes a word of the slot: a rank that sleeps on this rank's word can run again. */
 static void raise_word(Machine *m, Rank *r)
 {
     r->word++;
@@ -242,7 +242,7 @@ static void publish(Rank *r)
     r->stores = false;
 }
 
-/* One round of a wait. False: the wait is over. */
+/* Does one round of a wait. False: the wait is over. */
 static bool turn(Machine *m, Rank *r)
 {
     if (r->stores)
@@ -270,7 +270,7 @@ static bool turn(Machine *m, Rank *r)
     return true;
 }
 
-/* A rank runs for one tick on a core. */
+/* Runs a rank for one tick on a core. */
 static void run(Machine *m, Rank *r)
 {
     for (;;) {
@@ -392,7 +392,7 @@ static bool is_fault_complete(Machine *m)
     return true;
 }
 
-/* If the watcher says something about a rank, it must be true. */
+/* Checks the watcher's message: if it says something about a rank, that must be true. */
 static void check_news(Machine *m, const DtWatchEvent *event, uint64_t seed)
 {
     const Rank *r = &m->ranks[event->rank];

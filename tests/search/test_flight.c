@@ -24,7 +24,7 @@ static Run run_of(uint32_t p, uint32_t v, int64_t m)
     return r;
 }
 
-/* The largest difference over all chunks of all stages. */
+/* Returns the largest difference over all chunks of all stages. */
 static int64_t off_by(uint32_t p, uint32_t v, int64_t m)
 {
     const DtLayout layout = {.size = {[DT_ROLE_PIPE] = p}, .micro = m, .chunks = v,

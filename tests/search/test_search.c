@@ -32,8 +32,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The planned memory is close to the estimate, whatever a schedule delays. Otherwise layouts would
- * be compiled in vain, or never. */
+/* Checks that the planned memory is close to the estimate, whatever a schedule delays. Otherwise
+ * layouts would be compiled in vain, or never. */
 static void expect_memory(Seen *seen)
 {
     for (int k = 0; k < DT_SEARCH_SCHEDULES; k++) {

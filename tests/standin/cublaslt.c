@@ -138,7 +138,7 @@ int cublasLtMatmulPreferenceDestroy(Preference *preference)
     return OK;
 }
 
-/* The number after a word of DT_STANDIN, for this GPU or for all. */
+/* Returns the number after a word of DT_STANDIN, for this GPU or for all. */
 static long long setting(const char *name, long long otherwise)
 {
     char own[32], all[32];
@@ -147,7 +147,7 @@ static long long setting(const char *name, long long otherwise)
     return standin_setting(own, standin_setting(all, otherwise));
 }
 
-/* Extents of op(matrix). */
+/* Returns an extent of op(matrix), the matrix or its transpose. */
 static uint64_t rows_of(const Layout *l, bool transposed)
 {
     return transposed ? l->columns : l->rows;
@@ -166,7 +166,6 @@ static bool fits(const Desc *desc, const Layout *a, const Layout *b, const Layou
            (desc->compute != TF32 || a->type == F32);
 }
 
-/* The limits of the library, according to its manual. */
 /* One epilogue that this library does not have, and one for which it is slow; `all`: every epilogue
  * except none. */
 enum { ALL = 4096 };
@@ -308,7 +307,7 @@ static double element(const Layout *l, const char *at, bool transposed, int64_t 
     return load(at, l->type, batch * l->stride + (transposed ? j + i * l->lead : i + j * l->lead));
 }
 
-/* An element of an operand, converted to the compute type. */
+/* Returns an element of an operand, converted to the compute type. */
 static double factor(const Product *p, const Layout *l, const char *at, bool transposed,
                      int64_t batch, int64_t i, int64_t j)
 {
@@ -340,7 +339,7 @@ static double finish(const Product *p, double x, int64_t i, int64_t j)
     return e & GELU ? 0.5 * x * (1 + tanh(gelu_inside(x))) : x;
 }
 
-/* The sums over k of A's rows, or of B's columns. */
+/* Computes the sums over k of A's rows, or of B's columns. */
 static void sum_operand(const Product *p, const char *from)
 {
     const bool left = p->desc.epilogue == SUM_A;

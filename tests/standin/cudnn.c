@@ -260,7 +260,7 @@ static uint32_t tensors_of(const Desc *op, const Desc *ret[RANK])
     return RANK;
 }
 
-/* The op before number `at` that makes the tensor; -1: there is none. */
+/* Returns the op before number `at` that makes the tensor; -1: there is none. */
 static int64_t maker(const Value *ops, int64_t at, const Desc *tensor)
 {
     const Desc *of[RANK];
@@ -278,7 +278,7 @@ static bool is_op(const Desc *desc)
            desc->type == RESHAPE_OP;
 }
 
-/* Two tensors with the same number must be equal. */
+/* Checks that two tensors with the same number are equal. */
 static bool has_own_number(const Value *ops, const Desc *tensor)
 {
     const Desc *of[RANK];
@@ -431,8 +431,8 @@ int cudnnBackendFinalize(Desc *desc)
     return OK;
 }
 
-/* Attention has two products. With more than two it is a gradient, whose terms may be added in any
- * order. */
+/* Returns how many products a graph has. Attention has two; with more it is a gradient, whose terms
+ * may be added in any order. */
 static uint32_t products(const Desc *graph)
 {
     const Value *ops = cudnn_value(graph, 801);
@@ -467,8 +467,8 @@ long long cudnn_setting(const char *name)
     return standin_setting(own, standin_setting(all, 0));
 }
 
-/* The workspace of a plan: in the backward pass all gradients of scores, which the library needs if
- * it proposed the plan. */
+/* Returns the workspace of a plan: in the backward pass all gradients of scores, which the library
+ * needs if it proposed the plan. */
 static int64_t workspace_of(const Desc *plan)
 {
     const Desc *config = cudnn_desc(plan, 401), *graph = cudnn_desc(config, 301);

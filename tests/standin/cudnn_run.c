@@ -68,8 +68,8 @@ static Held *hold(Run *r, const Desc *desc)
     return h;
 }
 
-/* The place of an element. Indices along extents of 1, and along heads that others share, are
- * visited more than once. */
+/* Returns the place of an element. Indices along extents of 1, and along heads that others share,
+ * are visited more than once. */
 static int64_t place(const Held *h, const int64_t index[RANK], const int64_t *all)
 {
     int64_t at = 0;
@@ -206,8 +206,8 @@ static void run_reshape(Run *r, const Desc *op)
     } while (next(index, y->extent));
 }
 
-/* The workspace belongs to the library: its old contents are lost. On the device's clock the graph
- * takes no time, or ten seconds. */
+/* Runs a graph. The workspace belongs to the library: its old contents are lost. On the device's
+ * clock the graph takes no time, or ten seconds. */
 void cudnn_run(const void *work)
 {
     Run *r = calloc(1, sizeof *r);

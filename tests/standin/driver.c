@@ -169,8 +169,8 @@ int cuMemAlloc_v2(uint64_t *ret_at, size_t bytes)
     return OK;
 }
 
-/* DT_STANDIN_LEFT: when memory is freed, its contents are written to a file whose name consists of
- * this path, the GPU and the number of the allocation. */
+/* Writes the contents of freed memory to a file, for DT_STANDIN_LEFT: the file's name consists of
+ * that path, the GPU and the number of the allocation. */
 static void leave(int i)
 {
     char path[4200];
@@ -403,7 +403,7 @@ static void advance_some(unsigned seed)
     }
 }
 
-/* A caller that asks for the state lets time pass. */
+/* Lets time pass, since a caller asks for the state. */
 static void advance_all(void)
 {
     const char *words = getenv("DT_STANDIN");
@@ -546,7 +546,7 @@ int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
     return standin_begin_try(stream, has_passed, &(Mark){event, event->recorded}, sizeof(Mark));
 }
 
-/* hasty=1: a caller that asks for an event is told that it has happened. */
+/* Whether a caller that asks for an event is told that it has happened (hasty=1). */
 static bool is_hasty(void) { return standin_setting("hasty=", 0) != 0; }
 
 int cuEventQuery(const Event *event)
@@ -693,7 +693,7 @@ struct Module {
     int fd;
 };
 
-/* The size of the image: up to the end of the section table, which linkers put last. */
+/* Returns the size of the image: up to the end of the section table, which linkers put last. */
 static size_t length_of(const void *image)
 {
     Elf64_Ehdr head;
@@ -750,8 +750,8 @@ typedef struct Function {
     int shared;    /* bytes of shared memory that its blocks may use beyond the default limit */
 } Function;
 
-/* "dt_k3_pieces" and "dt_k3_finish" are the two launches of a kernel in pieces; both get the
- * address of a workspace. */
+/* Finds the text of a kernel. "dt_k3_pieces" and "dt_k3_finish" are the two launches of a kernel in
+ * pieces; both get the address of a workspace. */
 static int find_text(Function **ret_function, const struct Module *module, const char *name)
 {
     char symbol[100];
@@ -820,8 +820,8 @@ static bool do_hang(const void *context)
     return false;
 }
 
-/* The distances from the real address of an argument to both ends of the allocation that contains
- * it. */
+/* Returns the distances from the real address of an argument to both ends of the allocation that
+ * contains it. */
 static DtKirRange range_of(const char *real)
 {
     for (int i = 0; i < MOST; i++)
@@ -845,7 +845,7 @@ static void interpret(Launch *l)
         fault = ILLEGAL_ADDRESS;
 }
 
-/* Integers may be addresses, too: that of the number of the step. */
+/* Launches a kernel. Integers may be addresses, too: that of the number of the step. */
 static void do_launch(const void *context)
 {
     Launch l = *(const Launch *)context;

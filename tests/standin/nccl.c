@@ -105,7 +105,7 @@ struct Op {
     Part parts[PARTS];
 };
 
-/* A small number of polls, or of attempts. */
+/* Returns a small number of polls, or of attempts. */
 static int some(void)
 {
     static unsigned seed;
@@ -259,7 +259,7 @@ static unsigned long long n_ops, n_launched; /* number of messages that the proc
                                               * the device has begun */
 static int n_resident;
 
-/* Kernels start in the order of calls, if the library was told to ensure that. */
+/* Whether kernels start in the order of calls: they do if the library was told to ensure that. */
 static int keeps_order(void)
 {
     const char *word = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
@@ -280,7 +280,7 @@ static int has_room(Op *op)
     return 1;
 }
 
-/* The faults of messages that tests ask for. */
+/* Whether this message hangs, a fault that tests ask for. */
 static int hangs(const Op *op)
 {
     static long long n_messages;
@@ -298,7 +298,7 @@ static int hangs(const Op *op)
     return hung == op;
 }
 
-/* A fault that tests ask for: the communicator has an error when the device has reached this
+/* Makes a fault that tests ask for: the communicator has an error when the device has reached this
  * operation. */
 static void upset(Op *op)
 {
@@ -476,7 +476,7 @@ static int message(Comm *c, Stream *stream, int sends, uint64_t at, size_t count
     return ncclGroupEnd();
 }
 
-/* The Nth send of a process is refused (standin.h). */
+/* Whether the library refuses this send: the Nth of a process (standin.h). */
 static int is_refused(void)
 {
     static long long n_sends;
@@ -579,7 +579,7 @@ int ncclCommSplit(Comm *c, int color, int key, Comm **ret_comm, Config *config)
     return begin(c);
 }
 
-/* The ranks of this rank's color, sorted by key. */
+/* Returns the ranks of this rank's color, sorted by key. */
 static Comm *part_of(const Comm *c)
 {
     Region *region = &c->world->regions[c->n_split];

@@ -136,8 +136,8 @@ static int read_image(Program *program, const char *path)
     return good;
 }
 
-/* What the assembler would report: every kernel has 255 registers, and spills as many bytes as
- * DT_STANDIN=spills=BYTES says. */
+/* Reports what the assembler would report: every kernel has 255 registers, and spills as many bytes
+ * as DT_STANDIN=spills=BYTES says. */
 static char *say_kernels(const char *text)
 {
     char *log = NULL;

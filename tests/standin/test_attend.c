@@ -32,7 +32,7 @@ static bool of_keys(uint32_t p)
 static int64_t heads_of(uint32_t p) { return of_keys(p) ? KV : HEADS; }
 static int64_t rows_of(uint32_t p) { return of_keys(p) ? KEYS : QUERIES; }
 
-/* Heads of one position are adjacent, as a model has them. */
+/* Returns a record whose heads of one position are adjacent, as a model has them. */
 static DtPlanSdpa record_of(bool backward, bool causal, int64_t window)
 {
     DtPlanSdpa s = {.dtype = DT_PLAN_BF16,
@@ -76,7 +76,7 @@ static double product(Setup *u, uint32_t x, uint32_t y, int64_t b, int64_t h, in
     return sum;
 }
 
-/* Row i of probabilities. */
+/* Computes row i of probabilities. */
 static void probabilities(Setup *u, const DtPlanSdpa *s, int64_t b, int64_t h, int64_t i,
                           double *ret_p)
 {
@@ -141,7 +141,7 @@ static void put_part(Setup *u, uint32_t p)
               u->driver.stream_wait(u->stream) == 0);
 }
 
-/* The largest difference between a part and its expected values. */
+/* Returns the largest difference between a part and its expected values. */
 static double far(Setup *u, uint32_t p)
 {
     uint16_t bits[MOST];

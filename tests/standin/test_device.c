@@ -128,8 +128,8 @@ Test(cuda, names_the_compiler_that_the_driver_wants)
         "NVRTC 13.0 made it, and the driver knows CUDA 12.4: compile the plan where NVRTC 12 is");
 }
 
-/* The device limits the shared memory of a block, and this kernel needs more than the 48 KiB that
- * every device allows. */
+/* Runs a kernel that needs more than the 48 KiB of shared memory that every device allows; `wanted`
+ * is the expected message. */
 static void shares(const char *standin, const char *wanted)
 {
     Tiny tiny = {.arena = dt_arena_new()};
@@ -158,8 +158,8 @@ Test(cuda, ends_where_registers_do_not_suffice)
     end(&tiny);
 }
 
-/* A fault ends the rank. If it is noticed late, the message names the same instruction as if each
- * instruction were waited for, unless the device cannot write its progress. */
+/* Checks that a fault ends the rank. If it is noticed late, the message names the same instruction
+ * as if each instruction were waited for, unless the device cannot write its progress. */
 static void fault(bool sync, const char *standin)
 {
     Tiny tiny;

@@ -43,7 +43,7 @@ static uint64_t put(const Machine *m, const void *from, size_t bytes)
     return at;
 }
 
-/* n numbers of that dtype. */
+/* Returns n numbers of that dtype. */
 static void *operand(uint32_t dtype, int64_t n, uint32_t seed)
 {
     float *wide = gemm_numbers(n, seed);
@@ -112,7 +112,7 @@ Test(products, and_what_happens_to_their_results)
         }
 }
 
-/* Rounds to 10 bits of mantissa, ties away from zero. */
+/* Returns the numbers rounded to 10 bits of mantissa, ties away from zero. */
 static float *to_tf32(const float *from, int64_t n)
 {
     float *to = malloc((size_t)n * sizeof *to);
@@ -132,9 +132,9 @@ static float *magnitudes(const float *from, int64_t n)
     return to;
 }
 
-/* Operands that are rounded here and multiplied by the plain loops give the same bits. No result
- * differs from the f32 product by much more than 2^-10 of the sum of magnitudes, but some differ by
- * more than rounding of sums explains. */
+/* Checks that operands which are rounded here and multiplied by the plain loops give the same bits.
+ * No result differs from the f32 product by much more than 2^-10 of the sum of magnitudes, but some
+ * differ by more than rounding of sums explains. */
 static void compare_tf32(const DtPlanGemm *g, double *worst)
 {
     static const DtPlanMeta rounds = {.tf32 = 1};

@@ -11,7 +11,7 @@ uint32_t near_dice(Near *n, uint32_t sides)
     return (uint32_t)(n->random >> 33) % sides;
 }
 
-/* A number between 10^-most and 10^-least, or its negative. */
+/* Returns a number between 10^-most and 10^-least, or its negative. */
 static double tiny(Near *n, uint32_t least, uint32_t most)
 {
     return (near_dice(n, 2) ? 1 : -1) * pow(10, -(double)(least + near_dice(n, most - least + 1)));

@@ -22,7 +22,7 @@ bool mutant_slot(void)
     return true;
 }
 
-/* The LOOP that contains an item; 0: none. */
+/* Returns the LOOP that contains an item; 0: none. */
 static uint32_t loop_of(uint32_t item)
 {
     for (uint32_t depth = 0; item > 0; item--) {
@@ -40,7 +40,7 @@ bool same_place(const DtPlanArg *a, const DtPlanArg *b)
            memcmp(a->reg, b->reg, sizeof a->reg) == 0;
 }
 
-/* The first RUN after an item, or the last item. */
+/* Returns the first RUN after an item, or the last item. */
 static uint32_t run_behind(uint32_t at)
 {
     do
@@ -100,7 +100,7 @@ static bool call_other(DtPlanSchedule *item)
     return true;
 }
 
-/* Changes of what loops gather ahead: the slots, their number, the iterations and micro-batches in
+/* Changes what loops gather ahead: the slots, their number, the iterations and micro-batches in
  * which it is gathered, the iterations and the loop for which it is; the piece of a pipeline that
  * gathers it. */
 bool mutant_ring(void)
@@ -271,8 +271,8 @@ bool mutant_stage(void)
     return true;
 }
 
-/* The value in memory that an instruction zeroes is kept in memory of its own, until another value
- * is stored there. */
+/* Moves the value in memory that an instruction zeroes to memory of its own, until another value is
+ * stored there. */
 static void move_apart(uint32_t zero, uint32_t end)
 {
     const DtPlanArg old = plan.args[plan.insts[zero].first_arg];
@@ -296,7 +296,7 @@ static void move_apart(uint32_t zero, uint32_t end)
         RECORD(sizes, DtPlanArenaSize, i)->bytes = arena->bytes;
 }
 
-/* Memory that a loop zeroes in each iteration is zeroed once, before the loop. */
+/* Zeroes memory once, before a loop that zeroes it in each iteration. */
 static bool hoist_one(void)
 {
     uint32_t at = below(plan.n_schedule), before = loop_of(at);
@@ -329,7 +329,7 @@ static bool is_named(const DtPlanEntry *entry, const char *name)
     return strncmp(dt_plan_str(&plan, entry->name), name, strlen(name)) == 0;
 }
 
-/* A random instruction that the entry itself runs; NULL: there is none. */
+/* Returns a random instruction that the entry itself runs; NULL: there is none. */
 static const DtPlanInst *inst_of(const DtPlanEntry *entry)
 {
     const DtPlanSchedule *item = &plan.schedule[entry->first + below(entry->count)];
@@ -365,7 +365,7 @@ static bool move_scratch(int32_t stage, uint32_t arena, int64_t base, int64_t mo
     return true;
 }
 
-/* The value is stored where another piece adds up a scalar, */
+/* Moves memory that a piece has for itself to where pieces add up a scalar of the step. */
 static bool scratch_one(void)
 {
     const DtPlanMetric *metric = &plan.metrics[below(plan.n_metrics)];
@@ -374,8 +374,8 @@ static bool scratch_one(void)
            move_scratch(-1, metric->arena, metric->offset, 64);
 }
 
-/* The first argument from number `from` on that is written (or is not written), at this place
- * (NULL: at any); -1: there is none. */
+/* Returns the first argument from number `from` on that is written (or is not written), at this
+ * place (NULL: at any); -1: there is none. */
 static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written,
                         const DtPlanArg *place)
 {
@@ -393,7 +393,7 @@ static int64_t find_arg(const DtPlanEntry *entry, int64_t from, bool written,
     return -1;
 }
 
-/* and which the piece itself has not written before */
+/* Whether a piece of the stage reads the argument, and does not write it itself. */
 static bool is_read_by_piece(const DtPlanArg *arg, int32_t stage)
 {
     for (uint32_t i = 0; i < plan.n_entries; i++)

@@ -43,7 +43,7 @@ bool mutant_reuse(void)
     return true;
 }
 
-/* The first argument that the instruction writes; NULL: none. */
+/* Returns the first argument that the instruction writes; NULL: none. */
 static const DtPlanArg *written(const DtPlanInst *inst)
 {
     for (uint32_t a = inst->first_arg; a < inst->first_arg + inst->n_args; a++)
@@ -126,7 +126,7 @@ bool mutant_peer(void)
     return inst && other != inst->ref && (inst->ref = other, true);
 }
 
-/* The note of an instruction that the schedule runs once. */
+/* Whether the instruction has a note and the schedule runs it once. */
 static bool has_note(uint32_t inst)
 {
     return spans[inst].count == 1 && spans[inst].end > spans[inst].first;
@@ -170,7 +170,7 @@ bool mutant_drop(void)
     return true;
 }
 
-/* The next instruction does the same as this one. */
+/* Makes an instruction do the same as the one before it. */
 bool mutant_double(void)
 {
     uint32_t at = below(plan.n_insts - 1);
@@ -258,7 +258,7 @@ bool mutant_blocks(void)
     return *field && change(field);
 }
 
-/* Strides of dimensions with extent 1 mean nothing. */
+/* Returns the GEMM without what means nothing: strides of dimensions with extent 1. */
 static DtPlanGemm meant(const DtPlanGemm *gemm)
 {
     DtPlanGemm g = *gemm;
@@ -375,7 +375,7 @@ static void insert_byte(uint32_t before, uint8_t byte)
     }
 }
 
-/* The position after n words of the note. */
+/* Returns the position after n words of the note. */
 static uint32_t skip_words(uint32_t at, uint32_t n)
 {
     const uint8_t *notes = (const uint8_t *)plan.blob + plan.logical->notes;

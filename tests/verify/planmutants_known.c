@@ -26,7 +26,7 @@ enum { CANDIDATES = 400, MAX = 1 << 22 };
 
 /* ---- checksums ---- */
 
-/* The path without the folder: test programs may be in any folder. */
+/* Returns the path without the folder: test programs may be in any folder. */
 static const char *without_folder(const char *text)
 {
     const char *slash = text[0] == '/' ? strrchr(text, '/') : NULL;
@@ -99,7 +99,7 @@ static uint64_t of_inst(const DtPlanInst *inst, uint64_t seed)
                : seed;
 }
 
-/* What a record belongs to, and which of its fields are changed. */
+/* Returns a checksum of what a record belongs to, and of which of its fields are changed. */
 static uint64_t of_place(const DtPlanRecord *record, const uint8_t *was, const uint8_t *is)
 {
     uint64_t sum = dt_hash_text(record->tag, 0);
@@ -126,7 +126,7 @@ static uint64_t of_place(const DtPlanRecord *record, const uint8_t *was, const u
     return sum;
 }
 
-/* Bytes that belong to no record, with the bytes around them. */
+/* Returns the checksum of bytes that belong to no record, with the bytes around them. */
 static uint64_t of_bytes(void)
 {
     enum { AROUND = 8 };
@@ -174,7 +174,7 @@ typedef struct Known {
     uint32_t *at, n;
 } Known;
 
-/* The rows of the layout and the kind. */
+/* Returns the rows of the layout and the kind. */
 static Known read_rows(DtArena *arena, const char *text, const char *layout, const char *kind)
 {
     const char *prefix = dt_arena_printf(arena, "%s, %s, ", layout, kind);

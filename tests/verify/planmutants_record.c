@@ -32,7 +32,7 @@ static bool is_free(const char *list, const char *name)
     return false;
 }
 
-/* Another value: a similar one, or that of another record. */
+/* Returns another value: a similar one, or that of another record. */
 static uint64_t changed(const DtPlanField *field, uint64_t value, uint64_t other)
 {
     double number;

@@ -8,7 +8,7 @@
 
 static DtPlanInst *inst_at(uint32_t i) { return RECORD(insts, DtPlanInst, i); }
 
-/* An event that no other instruction uses. */
+/* Gives instruction i an event that no other instruction uses. */
 static bool apart(uint32_t i)
 {
     DtPlanMeta *meta = COPY_OF(plan.meta);
@@ -59,8 +59,8 @@ static void put_at(const DtPlanArg *arg, const DtPlanArg *to, int64_t slot)
     }
 }
 
-/* The first result of an instruction between the two is written where that argument of the start
- * is. */
+/* Writes the first result of an instruction between a start and its wait where that argument of the
+ * start is. */
 static bool overwrite(const Started *started, uint32_t at, uint32_t of)
 {
     const DtPlanInst *start = &plan.insts[started->start], *inst = &plan.insts[at];
@@ -75,7 +75,7 @@ static bool overwrite(const Started *started, uint32_t at, uint32_t of)
     return false;
 }
 
-/* All slots of a ring become the same slot. */
+/* Makes all slots of a ring the same slot. */
 static bool one_slot(void)
 {
     bool any = false;
@@ -91,7 +91,7 @@ static bool one_slot(void)
 
 /* ---- messages ---- */
 
-/* The end of a message that is received, and the RUN of its body, with a call after it. */
+/* Finds the end of a message that is received, and the RUN of its body, with a call after it. */
 static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
 {
     uint32_t n = 0;
@@ -115,7 +115,7 @@ static bool find_late(uint32_t *ret_run, uint32_t *ret_call)
     return n > 0;
 }
 
-/* The message is waited for after the piece before which it was, and which mostly reads it. */
+/* Moves the wait for a message after the piece that comes next, which mostly reads it. */
 static bool wait_late(void)
 {
     uint32_t run = 0, call = 0;
@@ -128,7 +128,7 @@ static bool wait_late(void)
     return true;
 }
 
-/* A message that is started; or (ends) an instruction that waits for one. */
+/* Finds a message that is started; or (ends) an instruction that waits for one. */
 static bool find_message(bool ends, uint32_t *ret_inst)
 {
     uint32_t n = 0;
@@ -173,8 +173,8 @@ bool mutant_start(void)
 
 /* ---- any event, in any slot, and what anybody does meanwhile ---- */
 
-/* A random instruction with an event, more often one of a ring buffer's slot; if wanted, one that
- * starts an operation. */
+/* Finds a random instruction with an event, more often one of a ring buffer's slot; if `starts`,
+ * one that starts an operation. */
 static bool any_event(bool starts, uint32_t *ret_inst)
 {
         const uint32_t from = below(plan.n_insts);
@@ -203,7 +203,7 @@ static bool other_event(uint32_t i)
     return inst->event != old || inst->event_step != step;
 }
 
-/* Some argument of some instruction gets a place that a start reads or writes. */
+/* Gives some argument of some instruction a place that a start reads or writes. */
 static bool meet(void)
 {
         uint32_t start;
@@ -246,7 +246,7 @@ static bool move_wait(uint32_t wait)
     return true;
 }
 
-/* The slots are used in another order. */
+/* Uses the slots of a ring in another order. */
 static bool turn_otherwise(void)
 {
     const DtPlanSchedule *item = &plan.schedule[below(plan.n_schedule)];

@@ -28,7 +28,7 @@ static uint32_t mul(Near *n, uint32_t x, uint32_t y) { return near_binary(n, "mu
 
 static const double root = 0.79788456080286535588, cubic = 0.044715;
 
-/* root (x + cubic x^3) */
+/* Adds root (x + cubic x^3), and returns its number. */
 static uint32_t inner(Near *n, uint32_t x)
 {
     const uint32_t k = near_constant(n, near_dice(n, 2) ? root : 0.7978845608),
@@ -46,7 +46,7 @@ static uint32_t gelu(Near *n, uint32_t x)
     return near_binary(n, "div", add(n, x, mul(n, x, t)), near_constant(n, 2));
 }
 
-/* x times the derivative of GELU at m. */
+/* Adds x times the derivative of GELU at m, and returns its number. */
 static uint32_t dgelu(Near *n, uint32_t x, uint32_t m)
 {
     const uint32_t t = near_unary(n, "tanh", inner(n, m)), half = near_constant(n, 0.5),
@@ -139,7 +139,7 @@ static bool is_proved(const Near *n, DtPlanEpilogue kind, uint32_t result)
 
 /* ---- the pass ---- */
 
-/* The op whose result the function returns is a product. */
+/* Whether the op whose result the function returns is a product. */
 static bool is_joined(const Near *n, DtPlanEpilogue kind)
 {
     DtArena *arena = dt_arena_new();

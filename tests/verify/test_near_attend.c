@@ -50,7 +50,7 @@ static uint32_t binary(Near *n, const char *kind, const char *type, uint32_t x, 
     return near_binary(n, kind, x, y);
 }
 
-/* y, or y changed by the fault if it is at this place. */
+/* Returns y, or y changed by the fault if it is at this place. */
 static uint32_t perhaps(Attention *a, const char *type, uint32_t y)
 {
     a->n.type = type;

@@ -39,8 +39,8 @@ static void ordinary(void)
                           .written = 1};
 }
 
-/* How many iterations of such a loop are skipped while a collective from one place to the other is
- * in progress. */
+/* Returns how many iterations of such a loop are skipped while a collective from one place to the
+ * other is in progress. */
 static int64_t left_out(const DtPlanArg *to, const DtPlanArg *from)
 {
     PlanWatched watched[3] = {0};

@@ -28,7 +28,7 @@ static const char product[] = "func f : fn @1:1-2 {\n"
 static const DtPlanMeta meta;
 static const DtPlan plan = {.meta = &meta};
 
-/* Its name in notes and records. */
+/* Returns the number of a dtype by its name in notes and records. */
 static uint8_t dtype_of(const char *name)
 {
     uint8_t dtype = 0;

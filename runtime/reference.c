@@ -33,7 +33,7 @@ typedef struct Reference {
     const DtPlanMetric *output;     /* its axes and the vocabulary, in any order */
     uint32_t batch, seq, vocab;     /* which axis of the output is which */
     int64_t rows, positions, words; /* of the file */
-    int64_t pass;                   /* rows at a time, without those that pad a batch */
+    int64_t pass;                   /* rows at a time */
     float *sums; /* of each position: squares of the differences, then of the logits */
 } Reference;
 
@@ -84,7 +84,6 @@ static DtStatus find_input(Reference *r)
     r->pass = axes[0].local;
     for (uint32_t i = 0; i < DT_PLAN_SPLITS && axes[0].split[i]; i++)
         r->pass *= r->plan->mesh[axes[0].split[i] - 1].size;
-    r->pass = r->pass < axes[0].extent ? r->pass : axes[0].extent;
     return DT_OK;
 }
 
@@ -223,30 +222,16 @@ static DtStatus read_id(const Reference *r, int64_t row, int64_t position, int32
     return status;
 }
 
-typedef struct Rows {
-    int64_t first, n;
-} Rows;
-
-/* The rows of the file that this rank has in the pass that begins with row `first`. Those that pad
- * its batch stand for none. */
-static Rows rows_of(const Reference *r, const DtRank *rank, const DtPlanAxis *axis, int64_t first)
-{
-    const int64_t start = dt_rank_axis_start(r->plan, rank->coord, axis);
-    int64_t n = axis->extent - start < axis->local ? axis->extent - start : axis->local;
-    n = n < r->rows - first - start ? n : r->rows - first - start;
-    return (Rows){first + start, n > 0 ? n : 0};
-}
-
 /* The tokens of rows first .. of the file into this rank's part of the input. */
 static DtStatus write_input(const Reference *r, const DtRank *rank, DtArena *memory, int64_t first)
 {
     const DtPlanAxis *axes = r->plan->axes + r->input->first_axis;
+    const int64_t start = first + dt_rank_axis_start(r->plan, rank->coord, &axes[0]);
     const int64_t n = axes[0].local * axes[1].local, bytes = n * (int64_t)sizeof(int32_t);
-    const Rows rows = rows_of(r, rank, &axes[0], first);
     int32_t *ids = DT_NEW_ARRAY(memory, int32_t, n);
-    for (int64_t b = 0; b < rows.n; b++)
+    for (int64_t b = 0; b < axes[0].local && start + b < r->rows; b++)
         for (int64_t s = 0; s < r->positions; s++) {
-            DtStatus status = read_id(r, rows.first + b, s, &ids[b * axes[1].local + s]);
+            DtStatus status = read_id(r, start + b, s, &ids[b * axes[1].local + s]);
             if (!dt_status_ok(&status))
                 return status;
         }
@@ -283,7 +268,7 @@ static DtStatus read_output(Reference *r, const DtRank *rank, DtArena *memory, i
 {
     const DtPlanAxis *axes = r->plan->axes + r->output->first_axis;
     int64_t stride[3] = {axes[1].local * axes[2].local, axes[2].local, 1};
-    const Rows rows = rows_of(r, rank, &axes[r->batch], first);
+    const int64_t row = first + dt_rank_axis_start(r->plan, rank->coord, &axes[r->batch]);
     const int64_t word = dt_rank_axis_start(r->plan, rank->coord, &axes[r->vocab]);
     int64_t words = r->words - word < axes[r->vocab].local ? r->words - word : axes[r->vocab].local;
     float *right = DT_NEW_ARRAY(memory, float, axes[r->vocab].local + 1);
@@ -291,9 +276,9 @@ static DtStatus read_output(Reference *r, const DtRank *rank, DtArena *memory, i
     words = words > 0 ? words : 0;
     DtLent lent = dt_device_lend(
         rank, dt_device_place(rank, r->output->arena, r->output->offset, r->output->bytes));
-    for (int64_t b = 0; b < rows.n; b++)
+    for (int64_t b = 0; b < axes[r->batch].local && row + b < r->rows; b++)
         for (int64_t s = 0; s < r->positions && dt_status_ok(&status); s++) {
-            const int64_t number = (rows.first + b) * r->positions + s;
+            const int64_t number = (row + b) * r->positions + s;
             status = read_some(r, r->logits, number * r->words + word, words, right);
             add_position(r, lent.at, b * stride[r->batch] + s * stride[r->seq], stride[r->vocab],
                          right, words, number);

@@ -48,10 +48,6 @@ parallel zero on four {
   shard batch on data
   zero 3 on data
 }
-parallel padded on four {
-  mesh data = 4
-  shard batch on data (pad = 4)
-}
 parallel pipes on four {
   mesh data = 2, pipe = 2
   shard batch on data

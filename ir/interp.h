@@ -49,7 +49,8 @@ typedef struct DtInterp {
     /* iterations that the loop has done; in an entry the micro-batch, set by the caller */
     int64_t turn;
     const DtFunc *func; /* the function that is running, for messages */
-    uint64_t n_moved;   /* how many tensors noise has moved */
+    uint64_t n_moved;   /* key of the last tensor's noise, one more for each tensor; a caller that
+                         * runs several steps starts each at a value of its own */
 } DtInterp;
 
 /* With noise: moves each element by up to two roundoffs of its dtype, as if it had just been

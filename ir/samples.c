@@ -112,8 +112,9 @@ static const DtType *with_axis(const DtType *type, const DtAxis *axis)
     return dt_type_make(type->dtype, type->rank + 1, axes, type->partial, (DtReduce)type->pending);
 }
 
-/* Derives the types of a loop's results. A carried value has the same type in all iterations; a sum
- * that becomes pending inside is pending from the start. */
+/* Derives the types of a loop's results, again until they are stable: a carried value has the same
+ * type in all iterations, and one that becomes a partial sum inside (each rank has one term) is one
+ * from the start. False: a result needs several samples at once, or there is no stable type. */
 static bool type_loop(Samples *s, const DtOp *op, const DtType **out)
 {
     const DtLoop *loop = op->loop;

@@ -52,7 +52,9 @@ void dt_nccl_links_abort(DtNcclLinks *links);
 /* nccl_windows.c: deregisters the windows when no operation is in progress any more. False: the run
  * is to stop. */
 bool dt_nccl_windows_close(DtNcclLinks *links);
-/* Whether the communicator of the link with this number is to gather by copy engines. */
+/* Whether the communicator of this link (the number of a group, or n_groups: of all ranks) is to
+ * gather by copy engines: windows are in use, NCCL is 2.28 or later, and the group gathers while
+ * later instructions run. */
 bool dt_nccl_windows_copies(const DtNcclLinks *links, uint32_t link);
 
 #endif

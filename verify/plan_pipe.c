@@ -269,7 +269,7 @@ static bool is_complete(PlanWalk *walk, const PlanPlace *place)
     return sum || dt_certplan_is_zero(walk, place, walk->depth, false);
 }
 
-/* Whether the metric is a named scalar of the present entry. */
+/* Whether the metric is a scalar (it has no axes) that is read after the entry being walked. */
 static bool is_named_scalar(const PlanWalk *walk, const DtPlanMetric *metric)
 {
     return !metric->n_axes && is(dt_plan_str(walk->plan, metric->entry),

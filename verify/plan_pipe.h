@@ -88,7 +88,8 @@ struct PlanPipe {
     uint32_t n_shared;      /* number of metrics up to the last one that stages share */
     DT_VEC(uint64_t) ended; /* events that the schedule has waited for since its last CALL */
     DT_VEC(Met) met;        /* what follows is for the entry being walked */
-    int *carries; /* by channel: the store that receives its messages; -1: not known yet */
+    int *carries; /* by channel: index in program->stores of the CertStore that receives its
+                   * messages; -1: no message was seen yet */
     /* by event from 1 on: 1 + the end of the channel (2 x its number, + 1 for the sender) that uses
      * it; 0: no message uses it; PLAN_MANY: several do */
     uint32_t *message;

@@ -340,8 +340,8 @@ static void take_over(PlanWalk *walk, const CertOp *op, uint32_t number)
     }
 }
 
-/* Records a stacked result from the places of its slices when the loop ends. False: the slices have
- * no constant distance. */
+/* Records at the end of a loop where result i lies as a whole, if the slices that its iterations
+ * made lie at a constant distance in memory. False: no such place was found. */
 static bool leave_stacked(PlanWalk *walk, const CertOp *op, const CertFunc *func, uint32_t i,
                           const PlanRepeat *repeat)
 {

@@ -63,7 +63,8 @@ typedef struct Sim {
     uint32_t n_queues, n_events, n_sums;
     uint32_t *end_of;     /* by item: the END of its LOOP */
     bool *blocks;         /* by item: a LOOP or CALL inside of which the stage waits for others */
-    bool *comes;          /* by event: a RECV is started under it */
+    bool *comes;          /* by number of an event less 1: whether a RECV signals it,
+                           * so that a WAIT for it may wait for another stage */
     /* events that no message uses, of no piece and no repeating iteration */
     uint32_t *own, n_own;
     /* by item: whether iterations of a LOOP, or runs of a CALL, repeat: SIM_.. below */

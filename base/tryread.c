@@ -4,8 +4,9 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <string.h>
 
-/* The call of dt_try_read that this thread executes. */
+/* The call of dt_tryread that this thread executes. */
 typedef struct Trial {
     sigjmp_buf back;
     const uint8_t *from, *to; /* addresses at which pages may be missing */
@@ -49,4 +50,21 @@ const uint8_t *dt_tryread(const DtFileView *view, void (*read)(void *), void *co
     }
     trial = outer;
     return mine.missing;
+}
+
+typedef struct Copy {
+    void *to;
+    const uint8_t *from;
+    size_t len;
+} Copy;
+
+static void run_copy(void *context)
+{
+    const Copy *copy = context;
+    memcpy(copy->to, copy->from, copy->len);
+}
+
+const uint8_t *dt_tryread_copy(const DtFileView *view, void *to, const uint8_t *from, size_t len)
+{
+    return dt_tryread(view, run_copy, &(Copy){to, from, len});
 }

@@ -11,5 +11,7 @@
  * must hold nothing that would have to be given back. Returns NULL, or the address in the view that
  * could not be read; read() was left there. Other threads may do the same at the same time. */
 const uint8_t *dt_tryread(const DtFileView *view, void (*read)(void *), void *context);
+/* The same for a copy of len bytes of the view, which begin at `from`. */
+const uint8_t *dt_tryread_copy(const DtFileView *view, void *to, const uint8_t *from, size_t len);
 
 #endif

@@ -45,7 +45,7 @@ static void add_tensor(DtEmit *e, const DtFileTensor *from)
         const DtFileHole *made = &from->holes.at[i];
         DtPlanFileHole hole = {
             .list = list_text(e, made), .n_list = made->list.n, .first = made->first};
-        memcpy(hole.factor, from->holes.at[i].factor, from->n_index * sizeof *hole.factor);
+        memcpy(hole.factor, made->factor, from->n_index * sizeof *hole.factor);
         DT_PUSH(e->plan->arena, e->plan->holes, hole);
     }
     for (uint32_t i = 0; i < from->parts.n; i++)

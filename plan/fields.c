@@ -111,6 +111,10 @@ const DtPlanRecord dt_fields_records[DT_RECORDS] = {DT_PLAN_SECTIONS(DT_PLAN_FIE
 #undef DT_PLAN_FIELD
 
 int64_t dt_kinds_size(uint32_t dtype) { return dtype < DT_PLAN_DTYPES ? dtype_sizes[dtype] : 0; }
+bool dt_kinds_is_float(uint32_t dtype)
+{
+    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
+}
 
 const char *dt_kinds_name(uint32_t dtype)
 {

@@ -86,6 +86,7 @@ extern const DtEpilogueInfo dt_kinds_epilogues[DT_PLAN_EPILOGUES];
 /* Bytes of an element; 0: the number is no dtype. */
 int64_t dt_kinds_size(uint32_t dtype);
 const char *dt_kinds_name(uint32_t dtype);
+bool dt_kinds_is_float(uint32_t dtype);
 /* Whether the product rounds its operands to tf32. */
 bool dt_kinds_tf32(const DtPlan *plan, const DtPlanGemm *gemm);
 /* Name of an instruction (DtPlanInstKind): "all_reduce". */

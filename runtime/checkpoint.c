@@ -28,11 +28,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
-}
-
 /* ---- saving ---- */
 
 /* Refuses to save parameters, moments and states that are not finite. A value whose initial value
@@ -41,7 +36,7 @@ static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, c
                              int64_t n)
 {
     const bool begins_infinite = store->init == DT_PLAN_CONST && isinf(store->init_a);
-    if (begins_infinite || !is_float(tensor->dtype) ||
+    if (begins_infinite || !dt_kinds_is_float(tensor->dtype) ||
         !dt_wanted_is_spoilt(tensor->dtype, bytes, n / dt_kinds_size(tensor->dtype)))
         return DT_OK;
     if (store->kind == DT_PLAN_STATE)
@@ -240,7 +235,7 @@ static void add_type(DtText *text, const DtTensor *tensor)
  * dtypes or two float dtypes. */
 static bool same_type(const DtTensor *x, const DtTensor *y)
 {
-    return (x->dtype == y->dtype || (is_float(x->dtype) && is_float(y->dtype))) &&
+    return (x->dtype == y->dtype || (dt_kinds_is_float(x->dtype) && dt_kinds_is_float(y->dtype))) &&
            x->n_axes == y->n_axes &&
            memcmp(x->extents, y->extents, x->n_axes * sizeof x->extents[0]) == 0;
 }
@@ -364,24 +359,6 @@ static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensor
     wanted->converted = most > 0 ? dt_arena_alloc(memory, (size_t)most) : NULL;
 }
 
-/* Converts n floats from one dtype to another. */
-static void convert(void *to, uint32_t to_dtype, const void *from, uint32_t from_dtype, int64_t n)
-{
-    enum { BLOCK = 512 };
-    float some[BLOCK];
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        int64_t count = n - i < BLOCK ? n - i : BLOCK;
-        if (from_dtype == DT_PLAN_F32)
-            memcpy(some, (const float *)from + i, (size_t)count * sizeof *some);
-        else
-            dt_reduce_widen(from_dtype, some, (const uint16_t *)from + i, count);
-        if (to_dtype == DT_PLAN_F32)
-            memcpy((float *)to + i, some, (size_t)count * sizeof *some);
-        else
-            dt_reduce_narrow(to_dtype, (uint16_t *)to + i, some, count);
-    }
-}
-
 /* ---- a file that somebody may cut short ---- */
 
 /* A read of a tensor in a mapped file, with its arguments and result; dt_tryread calls it. */
@@ -403,7 +380,8 @@ static void run_conversion(void *context)
 {
     const Reading *r = context;
     const int64_t first = r->piece.first * dt_kinds_size(r->tensor->dtype);
-    convert(r->to, r->to_dtype, (const char *)r->tensor->at + first, r->tensor->dtype, r->piece.n);
+    dt_reduce_convert(r->to, r->to_dtype, (const char *)r->tensor->at + first, r->tensor->dtype,
+                      r->piece.n);
 }
 
 /* Converts and takes the tensor piece by piece. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder
- * that holds several), manifest.c (what one says about itself), safetensors.c (its tensors). */
+ * that holds several), manifest.c (what one says about itself), safetensors.c (its tensors),
+ * wanted.c (the tensors of the plan, which an import reads, too). */
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
 
@@ -29,8 +30,7 @@ typedef struct DtWanted {
 } DtWanted;
 
 /* wanted.c: the tensors that this rank's plan has in that file. */
-DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file,
-                              DtWanted *ret_wanted);
+DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted);
 /* Whether one of n floats is infinite or no number. */
 bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);
 

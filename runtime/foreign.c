@@ -53,27 +53,14 @@ static bool is_refused(const char *name)
     return false;
 }
 
-/* The first bytes of a file, which somebody may cut short meanwhile. */
-typedef struct Magic {
-    const DtFileView *view;
-    char bytes[32];
-} Magic;
-
-static void run_magic(void *context)
-{
-    Magic *magic = context;
-    const size_t most = sizeof magic->bytes, len = magic->view->len;
-    memcpy(magic->bytes, magic->view->at, len < most ? len : most);
-}
-
 /* What the file says it is, if that is not what its name says. */
 static DtStatus check_magic(const char *path, const DtFileView *view)
 {
     static const char pointer[] = "version https://git-lfs";
-    Magic magic = {.view = view};
-    if (view->len == 0 || dt_tryread(view, run_magic, &magic) != NULL)
+    char at[32] = "";
+    if (view->len == 0 ||
+        dt_tryread_copy(view, at, view->at, view->len < sizeof at ? view->len : sizeof at))
         return DT_OK; /* opening the file says what is wrong with it */
-    const char *at = magic.bytes;
     if (memcmp(at, pointer, sizeof pointer - 1) == 0)
         return dt_status_fail(DT_EXIT_IO,
                               "%.300s is a pointer of Git LFS, not the file: `git lfs pull` in its "

@@ -56,11 +56,6 @@ static int64_t tile(int64_t extent, int64_t most)
     return (extent + tiles - 1) / tiles;
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
-}
-
 static bool prepare_record(DtGemmWide *wide, const Wide *w, bool accumulate, DtPlanGemm *record)
 {
     *record = (DtPlanGemm){.accumulate = accumulate, .dtype_a = DT_PLAN_F32, .dtype_b = DT_PLAN_F32,
@@ -79,7 +74,8 @@ bool dt_gemm_wide_prepare(DtGemmWide *wide, DtArena *memory, const DtPlanGemm *g
                           uint32_t *ret_index)
 {
     Wide *w = &wide->products[wide->n];
-    if (!is_float(g->dtype_a) || !is_float(g->dtype_b) || !is_float(g->dtype_c))
+    if (!dt_kinds_is_float(g->dtype_a) || !dt_kinds_is_float(g->dtype_b) ||
+        !dt_kinds_is_float(g->dtype_c))
         return false;
     *w = (Wide){.gemm = g, .a = {g->dtype_a, g->a_row, g->a_col, g->a_row == 1 && g->a_col != 1},
                 .b = {g->dtype_b, g->b_row, g->b_col, g->b_row == 1 && g->b_col != 1},

@@ -29,8 +29,8 @@ typedef struct Feed {
     int64_t size;                    /* elements of each tensor in the file */
     int64_t loops[DT_PLAN_MAX_RANK]; /* indices of the iteration */
     bool compares, is_finite;
-    const DtTensor *read, *differs,
-        *spoilt; /* the first; the first that is not equal, not finite */
+    const DtTensor *read;             /* the first tensor of the file that was read */
+    const DtTensor *differs, *spoilt; /* the first that is not equal, that is not finite */
 } Feed;
 
 /* ---- elements ---- */
@@ -57,24 +57,11 @@ static void gather(char *to, const uint8_t *from, int64_t n, int64_t step, int64
 static void convert(char *to, uint32_t to_dtype, const uint8_t *from, uint32_t dtype, int64_t n,
                     int64_t step)
 {
-    _Alignas(8) char raw[BLOCK * 8];
-    float wide[BLOCK];
-    if (dtype == to_dtype) {
-        gather(to, from, n, step, dt_kinds_size(dtype));
-        return;
-    }
-    gather(dtype == DT_PLAN_F32 ? (char *)wide : raw, from, n, step, dt_kinds_size(dtype));
-    if (dtype != DT_PLAN_F32)
-        dt_reduce_widen(dtype, wide, (const uint16_t *)(const void *)raw, n);
-    if (to_dtype == DT_PLAN_F32)
-        memcpy(to, wide, (size_t)n * sizeof *wide);
-    else
-        dt_reduce_narrow(to_dtype, (uint16_t *)(void *)to, wide, n);
-}
-
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
+    _Alignas(8) char some[BLOCK * 8];
+    const bool equal = dtype == to_dtype;
+    gather(equal ? to : some, from, n, step, dt_kinds_size(dtype));
+    if (!equal)
+        dt_reduce_convert(to, to_dtype, some, dtype, n);
 }
 
 /* At most BLOCK elements of one tensor. */
@@ -89,7 +76,8 @@ static void feed_block(Feed *feed, const DtTensor *tensor, int64_t first, int64_
     convert(to, dtype, tensor->at + first * dt_kinds_size(tensor->dtype), tensor->dtype, n, step);
     if (feed->compares && !feed->differs && memcmp(some, at, (size_t)(n * size)) != 0)
         feed->differs = tensor;
-    if (feed->is_finite && !feed->spoilt && is_float(dtype) && dt_wanted_is_spoilt(dtype, to, n))
+    if (feed->is_finite && !feed->spoilt && dt_kinds_is_float(dtype) &&
+        dt_wanted_is_spoilt(dtype, to, n))
         feed->spoilt = tensor;
 }
 
@@ -316,21 +304,13 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
 /* Whether the import replaces every element of the store. */
 static bool fills(const void *context, const DtRank *rank, const DtPlanStore *store)
 {
-    const DtImport *import = context;
     const DtPlan *plan = rank->plan;
     const DtPlanStore *param = param_of(plan, store);
-    for (uint32_t t = 0; t < import->names->n_tensors; t++) {
-        const DtPlanFileTensor *tensor = &plan->tensors[import->names->first_tensor + t];
-        for (uint32_t p = 0; import->of[t] && p < tensor->n_parts; p++) {
-            const DtPlanFilePart *part = &plan->parts[tensor->first_part + p];
-            bool whole = part->path == param->path && part->n_axes == param->n_axes;
-            for (uint32_t a = 0; whole && a < part->n_axes; a++)
-                whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
-            if (whole)
-                return true;
-        }
-    }
-    return false;
+    const DtPlanFilePart *part = largest_source(plan, context, param).part;
+    bool whole = part != NULL && part->n_axes == param->n_axes;
+    for (uint32_t a = 0; whole && a < part->n_axes; a++)
+        whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
+    return whole;
 }
 
 bool dt_import_load(DtRank *rank, bool initialises)

@@ -110,11 +110,6 @@ static void check_shape(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor
                               turned ? "; the axes on the left may be in the wrong order" : ""));
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_F16 || dtype == DT_PLAN_BF16;
-}
-
 /* The dtype of the parameter or state. */
 static uint32_t dtype_of(const Fit *fit, DtPlanStr path)
 {
@@ -129,12 +124,12 @@ static void check_type(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor 
 {
     for (uint32_t p = 0; p < wanted->n_parts; p++) {
         const uint32_t dtype = dtype_of(fit, fit->plan->parts[wanted->first_part + p].path);
-        if (found->dtype == dtype || (is_float(found->dtype) && is_float(dtype)))
+        if (found->dtype == dtype || (dt_kinds_is_float(found->dtype) && dt_kinds_is_float(dtype)))
             continue;
         add_fault(
             fit, TYPE,
             dt_arena_printf(fit->memory,
-                            is_float(dtype)
+                            dt_kinds_is_float(dtype)
                                 ? "dtype: `%.200s` is %.20s, and F32, F16 and BF16 can be read"
                                 : "dtype: `%.200s` is %.20s, and the state has another dtype",
                             found->name, found->type));

@@ -85,6 +85,23 @@ void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_
             to[i] = dt_half_to_f16(from[i]);
 }
 
+void dt_reduce_convert(void *to, DtPlanDtype to_dtype, const void *from, DtPlanDtype from_dtype,
+                       int64_t n)
+{
+    float some[BLOCK];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        if (from_dtype == DT_PLAN_F32)
+            memcpy(some, (const float *)from + i, (size_t)count * sizeof *some);
+        else
+            dt_reduce_widen(from_dtype, some, (const uint16_t *)from + i, count);
+        if (to_dtype == DT_PLAN_F32)
+            memcpy((float *)to + i, some, (size_t)count * sizeof *some);
+        else
+            dt_reduce_narrow(to_dtype, (uint16_t *)to + i, some, count);
+    }
+}
+
 static void reduce_halves(DtPlanDtype dtype, DtPlanReduce reduce, uint16_t *to,
                           const void *const *from, uint32_t n, int64_t count)
 {

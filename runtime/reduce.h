@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element-wise reduction of several buffers in a fixed order (reduce.c). */
+/* Element-wise reduction of several buffers in a fixed order, and conversion of floats
+ * (reduce.c). */
 #ifndef DT_RUNTIME_REDUCE_H
 #define DT_RUNTIME_REDUCE_H
 
@@ -20,5 +21,8 @@ void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const v
 /* Converts `count` 16-bit floats of dtype to f32, exactly; and back, rounding to nearest. */
 void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count);
 void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count);
+/* Converts n floats of any dtype into another one. */
+void dt_reduce_convert(void *to, DtPlanDtype to_dtype, const void *from, DtPlanDtype from_dtype,
+                       int64_t n);
 
 #endif

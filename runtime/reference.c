@@ -87,11 +87,6 @@ static DtStatus find_input(Reference *r)
     return DT_OK;
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == DT_PLAN_F32 || dtype == DT_PLAN_BF16 || dtype == DT_PLAN_F16;
-}
-
 static DtStatus find_output(Reference *r)
 {
     const DtPlan *plan = r->plan;
@@ -107,7 +102,7 @@ static DtStatus find_output(Reference *r)
         *(which == 0 ? &r->batch : which == 1 ? &r->seq : &r->vocab) = a;
         found[which] = true;
     }
-    if (!found[0] || !found[1] || !found[2] || !is_float(r->output->dtype))
+    if (!found[0] || !found[1] || !found[2] || !dt_kinds_is_float(r->output->dtype))
         return dt_status_fail(DT_EXIT_USAGE,
                               "--reference needs a model whose result is [batch, seq, vocab]");
     if (out[r->seq].local != out[r->seq].extent)
@@ -184,25 +179,13 @@ static double limit_of(const DtPlan *plan)
 
 /* ---- a pass ---- */
 
-typedef struct Copy {
-    void *to;
-    const uint8_t *from;
-    size_t len;
-} Copy;
-
-static void run_copy(void *context)
-{
-    const Copy *copy = context;
-    memcpy(copy->to, copy->from, copy->len);
-}
-
 /* Elements of a tensor of the file, from number `first` on. */
 static DtStatus read_some(const Reference *r, const DtTensor *tensor, int64_t first, int64_t n,
                           void *to)
 {
     const int64_t size = dt_kinds_size(tensor->dtype);
-    Copy copy = {to, tensor->at + first * size, (size_t)(n * size)};
-    const uint8_t *missing = dt_tryread(&r->file.view, run_copy, &copy);
+    const uint8_t *missing =
+        dt_tryread_copy(&r->file.view, to, tensor->at + first * size, (size_t)(n * size));
     return missing ? dt_safetensors_cut(r->path, &r->file, missing) : DT_OK;
 }
 
@@ -298,15 +281,11 @@ static bool run_pass(Reference *r, DtRank *rank, int64_t first)
 {
     DtArena *memory = dt_arena_new();
     DtStatus status = write_input(r, rank, memory, first);
-    bool good = dt_status_ok(&status);
-    if (good && dt_exec_entry(rank, "predict")) {
-        if (dt_plan_on_stage(r->output->stage, rank->stage))
-            status = read_output(r, rank, memory, first);
-        good = dt_status_ok(&status);
-    } else
-        good = false;
+    const bool has_run = dt_status_ok(&status) && dt_exec_entry(rank, "predict");
+    if (has_run && dt_plan_on_stage(r->output->stage, rank->stage))
+        status = read_output(r, rank, memory, first);
     dt_arena_free(memory);
-    return good || (!dt_status_ok(&status) && file_fails(rank, &status));
+    return dt_status_ok(&status) ? has_run : file_fails(rank, &status);
 }
 
 /* ---- the verdict ---- */

@@ -6,7 +6,8 @@
 
 #include "runtime/runtime.h"
 
-/* Before ranks start: whether the file's tensors fit the plan's input and result. */
+/* Before ranks start: whether the file's tensors fit the plan's input and result, and its logits
+ * are finite. */
 DtStatus dt_reference_check(const DtPlan *plan, const char *path);
 /* Compares, and prints the largest error. False if it is larger than rounding explains, or after
  * another failure. */

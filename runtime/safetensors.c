@@ -269,23 +269,10 @@ static DtStatus read_header(DtArena *arena, const char *path, json_t *header, co
     return check_cover(path, file, data, len);
 }
 
-typedef struct Copy {
-    void *to;
-    const uint8_t *from;
-    size_t len;
-} Copy;
-
-static void run_copy(void *context)
-{
-    const Copy *copy = context;
-    memcpy(copy->to, copy->from, copy->len);
-}
-
 /* Copies the first bytes of the file; another process may cut the file short meanwhile. */
 static DtStatus copy_bytes(const char *path, const DtTensorFile *file, void *to, uint64_t len)
 {
-    Copy copy = {to, file->view.at, (size_t)len};
-    const uint8_t *missing = dt_tryread(&file->view, run_copy, &copy);
+    const uint8_t *missing = dt_tryread_copy(&file->view, to, file->view.at, (size_t)len);
     return missing ? dt_safetensors_cut(path, file, missing) : DT_OK;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Whether the case at this place runs: all do, unless the environment says DT_SHARE=K/N; then those
- * whose place is K modulo N. A text that says nothing else makes all run. */
+ * whose place is K modulo N. All run, too, if DT_SHARE has another form. */
 static inline bool share_has(unsigned place)
 {
     const char *text = getenv("DT_SHARE");

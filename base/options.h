@@ -23,8 +23,8 @@ typedef struct DtOptionTable {
     const char *version;  /* "0.1.0" */
     const char *purpose;  /* "compiles a model description to a parallel execution plan" */
     const char *synopsis; /* lines, each one form of the command line, without the program's name */
-    const char
-        *epilogue; /* text after the options: paragraphs; lines of examples begin with two spaces */
+    /* text after the options: paragraphs; lines of examples begin with two spaces */
+    const char *epilogue;
     const DtOptionRow *rows;
     uint32_t n_rows;
 } DtOptionTable;

@@ -290,21 +290,17 @@ static const char *set_text(DtArena *arena, const DtIntSet *set)
 static void report_idle(const DtConfigHost *host, const DtReader *reader, const char *input,
                         const DtIntSet *values, const DtIdleSum *idle)
 {
-    DtDiag *d;
-    if (idle->of_loss)
-        d = dt_diag_report(host->diags, E0812, reader->source.span,
-                           "no value of `%s` counts for the loss", input);
+    DtDiag *d = dt_diag_report(host->diags, idle->of_loss ? E0812 : L0474, reader->source.span,
+                               "no value of `%s` counts for %s", input,
+                               idle->of_loss ? "the loss" : "a metric");
+    if (idle->is_bounded)
+        dt_diag_label(d, idle->span, "this divisor counts nothing%s",
+                      idle->of_loss ? ", so nothing is learned" : "");
+    else if (idle->divides)
+        dt_diag_label(d, idle->span, "this divisor is 0, so the %s is no number",
+                      idle->of_loss ? "loss" : "metric");
     else
-        d = dt_diag_report(host->diags, L0474, reader->source.span,
-                           "no value of `%s` counts for a metric", input);
-    if (idle->of_loss)
-        dt_diag_label(d, idle->span, "%s",
-                      idle->is_bounded ? "this divisor counts nothing, so nothing is learned"
-                      : idle->divides  ? "this divisor is 0, so the loss is no number"
-                                       : "the loss is 0, whatever the model computes");
-    else
-        dt_diag_label(d, idle->span, "this divisor %s",
-                      idle->is_bounded ? "counts nothing" : "is 0, so the metric is no number");
+        dt_diag_label(d, idle->span, "the loss is 0, whatever the model computes");
     dt_diag_note(d, "the program counts %s; this source has %s",
                  idle->counts.n ? set_text(host->arena, &idle->counts) : "nothing",
                  set_text(host->arena, values));

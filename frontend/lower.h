@@ -22,9 +22,8 @@ typedef struct DtLowerOptions {
     const char *train, *parallel, *cluster;/* names of the chosen blocks; NULL: the only one.
                                             * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
-    const char
-        *replaced; /* NULL, or the path of a file (main or included) in whose place `text` is
-                    * read */
+    /* NULL, or the path of a file (main or included) in whose place `text` is read */
+    const char *replaced;
     const char *text;
     size_t text_len;
     DtAst **ret_ast;                       /* if not NULL: receives the tree of the main file */

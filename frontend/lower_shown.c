@@ -41,9 +41,8 @@ typedef struct Shown {
     DT_VEC(DtValue *) values; /* results that the entry will return, before states */
     DT_VEC(const char *) names;
     DT_VEC(DtValue *) calls; /* results of calls that were copied into the entry .. */
-    DT_VEC(DtValue *)
-    bodies;                   /* .. and the copies of the functions' results, by number in
-                               * `calls` */
+    /* .. and the copies of the functions' results, by number in `calls` */
+    DT_VEC(DtValue *) bodies;
     DT_VEC(Element) elements; /* values that were taken out of sums with axes */
     uint32_t n_axes;          /* the axes of the sums around the present expression, ... */
     const char *axes[MOST_AXES];

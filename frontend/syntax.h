@@ -31,9 +31,8 @@ typedef struct DtToken {
     bool config;      /* within a configuration block */
     int64_t integer;
     double number;
-    const char
-        *text; /* name, dtype, operator or keyword: interned text; string: its bytes; quantity: its
-                * unit */
+    /* name, dtype, operator or keyword: interned text; string: its bytes; quantity: its unit */
+    const char *text;
     uint32_t text_len;
 } DtToken;
 

@@ -54,9 +54,9 @@ void dt_eval_relabel(DtInterp *interp, const DtOp *op, DtTensor *const *in, DtTe
     const DtType *type = in[0]->type;
     DtWalk walk = dt_interp_walk(interp, op, out[0]->type, NULL), old = {0}, new = {0};
     entry_names(interp, op, &old, &new);
-    int64_t
-        strides[DT_WALK_AXES]; /* strides of the axes that pass through; entries handle an axis
-                                * whose name is both old and new */
+    /* strides of the axes that pass through; entries handle an axis whose name is both old and
+     * new */
+    int64_t strides[DT_WALK_AXES];
     dt_interp_strides(interp, op, &walk, type, old.rank, old.name, strides);
     if (dt_type_elements(type) != dt_type_elements(out[0]->type) ||
         type->rank - old.rank + new.rank != out[0]->type->rank)

@@ -66,9 +66,8 @@ typedef struct DtManifest {
     /* the form (forms.h) of all products that have two, on a device that does not choose a form for
      * each product; TIMED: the manifest does not contain it */
     DtEpilogueWish epilogues;
-    const char
-        *attention; /* what computed attention (DtRank.attention); NULL: the manifest does not
-                     * contain it */
+    /* what computed attention (DtRank.attention); NULL: the manifest does not contain it */
+    const char *attention;
     const DtDataFact *data; /* a record of each data source; n_data 0: the manifest is of an older
                              * version without these */
     uint32_t n_data;

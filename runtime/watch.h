@@ -9,9 +9,9 @@
 typedef struct DtWatchSample {
     bool alive;
     char state; /* of /proc: R runs, S sleeps, D waits for a device, T and t are stopped */
-    bool
-        reads_or_writes; /* loading, saving, reading data or printing: the rank may wait for
-                          * something outside of the program */
+    /* loading, saving, reading data or printing: the rank may wait for something outside of the
+     * program */
+    bool reads_or_writes;
     bool waiting;        /* waiting for another rank */
     uint32_t waits_for;  /* the rank for which it waits, or UINT32_MAX */
     uint64_t wait_began_ns, wait_looked_ns; /* progress counter of the slot (runtime.h) */
@@ -36,9 +36,8 @@ typedef enum DtWatchKind {
 typedef struct DtWatchEvent {
     DtWatchKind kind;
     uint32_t rank;   /* the rank that delays the others */
-    uint32_t
-        waiter; /* a rank that waits for it; of a cycle, the rank for which it waits; UINT32_MAX:
-                 * none */
+    /* a rank that waits for it; of a cycle, the rank for which it waits; UINT32_MAX: none */
+    uint32_t waiter;
     double seconds;  /* time without progress, or duration of the slow instruction */
 } DtWatchEvent;
 

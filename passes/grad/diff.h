@@ -74,8 +74,8 @@ struct DtDiff {
 struct DtCell {
     DtValue *primal;
     DtValue *cotangent; /* in bwd; NULL: none yet */
-    DtValue
-        *placeholder; /* stands for the value in bwd until saved.c decides where it comes from */
+    /* stands for the value in bwd until saved.c decides where it comes from */
+    DtValue *placeholder;
     DtValue *handed;  /* the input of bwd through which fwd hands it over */
     DtValue *made;    /* the value in bwd that replaces the placeholder, once it exists */
     DtValue *forward; /* the value in fwd */

@@ -64,9 +64,8 @@ typedef struct Backward {
     DT_VEC(DtValue *) in; /* operands of the loop */
     DtValue **saved;      /* in step: operands of d->bwd */
     DtValue **seeds;
-    int32_t
-        *carried; /* by carried value of op: its number among the values that the backward loop
-                   * carries, or -1 */
+    /* by carried value of op: its number among the values that the backward loop carries, or -1 */
+    int32_t *carried;
     int32_t *sums; /* by invariant of op: the number of its cotangents' sum among these, or -1 */
 } Backward;
 

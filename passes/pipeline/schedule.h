@@ -12,9 +12,8 @@ typedef struct DtLister DtLister;
 typedef struct DtScheduleKind {
     const char *name; /* name in the program: `pipeline h on pipe (schedule = ...)` */
     bool splits;      /* gradients of parameters (W) are separate actions */
-    bool
-        there_and_back; /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod
-                         * stages */
+    /* two pieces per stage: s and 2 * stages - 1 - s; else piece g is on g mod stages */
+    bool there_and_back;
     void (*list)(DtLister *lister);
 } DtScheduleKind;
 

@@ -17,30 +17,7 @@
 #include "plan/read.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *format, ...)
-{
-    char text[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    check->status = dt_status_fail(DT_EXIT_IO, "plan record %.4s %u: %s", tag, index, text);
-    return false;
-}
-
-bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
-                    uint64_t count, uint64_t n)
-{
-    if (first <= n && count <= n - first)
-        return true;
-    return dt_check_fail(check, tag, index, "%s %llu + %llu of %llu", what,
-                         (unsigned long long)first, (unsigned long long)count,
-                         (unsigned long long)n);
-}
 
 /* ---- checks of bytes and text ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the checker: structure (check.c), single records (check_record.c),
- * names blocks (check_names.c), schedules (check_run.c), their instructions (check_inst.c), and
- * second forms of instructions (check_instead.c). */
+/* Shared by the parts of the checker: structure (check.c), single records (check_record.c; those
+ * of kernels and products: check_kernel.c), names blocks (check_names.c), schedules (check_run.c),
+ * their instructions (check_inst.c), second forms of instructions (check_instead.c), and reports of
+ * wrong records (check_fail.c). */
 #ifndef DT_PLAN_CHECK_INTERNAL_H
 #define DT_PLAN_CHECK_INTERNAL_H
 
@@ -37,12 +38,15 @@ bool dt_check_fail(Check *check, const char *tag, uint32_t index, const char *fo
 bool dt_check_range(Check *check, const char *tag, uint32_t index, const char *what, uint64_t first,
                     uint64_t count, uint64_t n);
 
+/* Checks that stage is -1 or a stage of the plan. */
+bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
+
+/* Checks the number of a span. 0 is always right: a plan may have no spans at all. */
+bool dt_check_span(Check *check, const char *tag, uint32_t index, uint32_t span);
+
 /* Whether the entry of that name is "predict", or a piece of it: memory that only it uses exists
  * only in runs that predict. */
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name);
-
-/* Whether stage is -1 or a stage of the plan. */
-bool dt_check_stage(Check *check, const char *tag, uint32_t index, int32_t stage);
 
 /* check_sdpa.c. sdpa: checks record i. attention: checks a kernel instruction whose arguments
  * are valid by themselves. False: ret_why says why not. */
@@ -79,6 +83,9 @@ typedef struct CheckInst {
 } CheckInst;
 
 bool dt_check_records(Check *check);
+/* check_kernel.c: checks kernels, their launches and registers, attention that a library may
+ * compute, and matrix products. */
+bool dt_check_kernels(Check *check);
 /* Checks schedules, bodies and instructions; all other records must be checked before. */
 bool dt_check_run(Check *check);
 bool dt_check_inst(const CheckInst *at);

@@ -9,6 +9,7 @@
  *   plan_place.c   addresses, overlaps             plan_find.c    in which places a value is
  *   plan_walk.c    schedules, loops                plan_inst.c    one instruction
  *   plan_integer.c integers of instructions
+ *   plan_contents.c what each piece of memory holds now
  *   plan_comm.c    collectives                     plan_tile.c    attention in blocks
  *   plan_frame.c   iterations of functions, prefetched gathers
  *   plan_repeat.c   skips iterations that repeat earlier ones
@@ -397,6 +398,11 @@ uint64_t dt_certplan_word(PlanWalk *walk);
 int64_t dt_certplan_signed(PlanWalk *walk);
 /* Reads a word of the note that fits 32 bits; otherwise reports a problem and returns 0. */
 uint32_t dt_certplan_number(PlanWalk *walk);
+/* Reads the strides of a value of that type, if the flags of its note say that strides follow. */
+bool dt_certplan_strides(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place);
+/* Reads the layout of a value: strides, and the dtype that memory has, if it is another one. False
+ * after a problem. */
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place);
 
 /* Walks a product with two forms: checks its first form or, if walk->second, that its second form
  * writes the same. False after a problem. */
@@ -536,7 +542,7 @@ void dt_certplan_widen(PlanWalk *walk, uint32_t reg);
  * until the next call. */
 const PlanList *dt_certplan_near(PlanWalk *walk, const PlanPlace *place);
 
-/* plan_inst.c: the contents of memory */
+/* plan_contents.c */
 PlanRegion *dt_certplan_hold(PlanWalk *walk, PlanRegionKind kind, const PlanPlace *place);
 void dt_certplan_hold_store(PlanWalk *walk, int64_t store, const PlanPlace *place);
 PlanRegion *dt_certplan_hold_input(PlanWalk *walk, const char *name, const PlanPlace *place);
@@ -558,20 +564,19 @@ bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth,
  * blocks were open. */
 bool dt_certplan_is_added(PlanWalk *walk, const PlanPlace *place,
                           uint32_t depth);
+/* Whether the argument's memory holds the value; *ret_place is then its place there. */
+bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg,
+                          PlanPlace *ret_place);
 
 /* plan_integer.c */
 /* Returns by how much the argument grows from stage to stage. */
 int64_t dt_certplan_stage_step(const PlanWalk *walk, const DtPlanArg *arg);
 bool dt_certplan_integer(PlanWalk *walk, const DtPlanArg *arg);
 
-/* plan_inst.c: the current instruction */
-bool dt_certplan_is_there(PlanWalk *walk, uint32_t value, const DtPlanArg *arg,
-                          PlanPlace *ret_place);
+/* plan_inst.c */
 /* Reads the rest of the note of a written argument, and sets write->place to the memory that
  * receives the value. False after a problem. */
 bool dt_certplan_where(PlanWalk *walk, PlanWrite *write);
-bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags,
-                        PlanPlace *place); /* reads the layout of a value from a note */
 /* Checks an instruction, and records what it writes. kind: that of its note, whose other words are
  * read next. An instruction without a note may do nothing. False after a problem. */
 bool dt_certplan_inst(PlanWalk *walk, const DtPlanInst *inst, DtNoteKind kind);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads notes word by word, and reports why a plan is not proved, and where. */
+/* Reads notes, word by word and layouts of values, and reports why a plan is not proved, and
+ * where. */
 #include "verify/plan_internal.h"
+
+#include "base/intern.h"
+#include "plan/kinds.h"
 
 #include <stdarg.h>
 
@@ -76,4 +80,30 @@ int64_t dt_certplan_signed(PlanWalk *walk)
 {
     uint64_t value = dt_certplan_word(walk);
     return value & 1 ? (int64_t) ~(value >> 1) : (int64_t)(value >> 1);
+}
+
+bool dt_certplan_strides(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
+{
+    for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++) {
+        uint64_t stride = dt_certplan_word(walk);
+        if (stride > (uint64_t)(PLAN_BYTES / (CERT_RANK * type->axes[i].extent)))
+            return dt_certplan_fail(walk, "a stride of %llu elements", (unsigned long long)stride);
+        place->stride[i] = (int64_t)stride;
+    }
+    return true;
+}
+
+bool dt_certplan_layout(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
+{
+    if (!dt_certplan_strides(walk, type, flags, place))
+        return false;
+    if (flags & DT_NOTE_DTYPE) {
+        const char *dtype = dt_kinds_name(dt_certplan_number(walk));
+        if (!dtype || !dt_certstep_is_wider(dtype, type->dtype))
+            return dt_certplan_fail(walk, "a value of dtype %s lies as %s", type->dtype,
+                                    dtype ? dtype : "none");
+        place->dtype = dt_intern(dtype);
+        place->size = dt_certplan_size(dtype);
+    }
+    return dt_certplan_spans(place) || dt_certplan_fail(walk, "elements of a value coincide");
 }

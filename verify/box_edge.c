@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes: finds the positions at which a function may change its formula. Both functions are run on
  * the sources of integers: sums of positions along axes, numbers of a range (a loop iteration, a
- * block), and quotients and remainders of such sums, with constants. Where two are compared,
- * their difference is zero at computable positions: those are the edges. An integer made
+ * block), and quotients and remainders of such sums, with constants (box_linear.c). Where two are
+ * compared, their difference is zero at computable positions: those are the edges. An integer made
  * otherwise (a product of positions, a sum, a lookup) may depend on positions along some axes in
  * any way: if it decides, these axes are evaluated at all positions. A remainder that restarts
  * within a block is periodic, and so are decisions made of it: a whole period is evaluated at
@@ -13,49 +13,22 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { TERMS = 6, LINEARS = 4, MOST_VARS = 1 << 14, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8,
-       MOST_OPS = 100000, MOST_EDGES = 4096, MOST_PERIOD = 8 };
-
-/* A linear function of integer variables: plus + sum of by * variable, where `var` is an index into
- * Edges.vars. */
-typedef struct Linear {
-    uint32_t n;
-    struct {
-        uint32_t var;
-        int64_t by;
-    } term[TERMS];
-    int64_t plus;
-} Linear;
-
-/* What an integer variable is: a position along an axis; any number of lo .. lo + n - 1; the
- * quotient or the remainder (REST) of a linear function by a constant; or an integer about which
- * nothing is known. */
-typedef enum Made { POSITION, RANGE, QUOTIENT, REST, ANYTHING } Made;
-
-typedef struct Var {
-    Made made;
-    const char *axis;  /* of a POSITION */
-    int64_t lo, n;     /* of a RANGE */
-    Linear of;           /* of a QUOTIENT or REST: the linear function that is divided by `by` */
-    int64_t by;        /* of a QUOTIENT or REST: the divisor */
-    bool lens[BOX_NAMES]; /* lenses along which it contains positions */
-    uint64_t axes;        /* axes along which it varies: a bit each; several axes may share one */
-    double most;          /* largest absolute value; ANYTHING: any value; 0: not known */
-} Var;
+enum { LINEARS = 4, NESTED = 3, MOST_RANGES = 256, MOST_FACTOR = 8, MOST_OPS = 100000,
+       MOST_EDGES = 4096, MOST_PERIOD = 8 };
 
 /* The possible values of all elements of a tensor. Integers: one of some linear functions of
  * variables. Floats: a constant; or scale times one of these functions, plus shift; or unknown (n =
  * 0). */
 typedef struct Value {
     uint32_t n;
-    Linear linear[LINEARS];
+    BoxLinear linear[LINEARS];
     bool is_number;
     double number, scale, shift;
 } Value;
 
 typedef struct Edges {
     Box *b;
-    DT_VEC(Var *) vars;
+    BoxVars vars;
     uint32_t ops, depth;
     /* in this round of the search, some axis was marked to be evaluated at all positions */
     bool fixed;
@@ -63,129 +36,14 @@ typedef struct Edges {
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
-/* ---- variables and linear functions of them ---- */
-
-static bool is_thin(const BoxLens *lens)
-{
-    return lens->position && !lens->fixed && lens->unit > 2;
-}
-
-static double most_of(const Edges *e, const Linear *f)
-{
-    double most = fabs((double)f->plus);
-    for (uint32_t i = 0; i < f->n; i++)
-        most += e->vars.at[f->term[i].var]->most * fabs((double)f->term[i].by);
-    return most;
-}
-
-static uint32_t add_var(Edges *e, Var var)
-{
-    Var *made = DT_NEW(e->b->scratch, Var);
-    if (e->vars.n == MOST_VARS) {
-        dt_box_large(e->b, NULL, "too many integers");
-        return 0;
-    }
-    var.most = var.made == POSITION   ? (double)dt_boxsmall_lens(e->b, var.axis)->longest
-               : var.made == RANGE    ? fabs((double)var.lo) + (double)var.n
-               : var.made == QUOTIENT ? most_of(e, &var.of) / (double)var.by + 1
-               : var.made == REST     ? (double)var.by
-                                      : 0;
-    *made = var;
-    DT_PUSH(e->b->scratch, e->vars, made);
-    return e->vars.n - 1;
-}
-
-static uint32_t position_var(Edges *e, const char *axis)
-{
-    Var var = {.made = POSITION, .axis = axis};
-    for (uint32_t i = 0; i < e->vars.n; i++)
-        if (e->vars.at[i]->made == POSITION && e->vars.at[i]->axis == axis)
-            return i;
-    const BoxLens *lens = dt_boxsmall_lens(e->b, axis);
-    if (!lens)
-        return add_var(e, (Var){.made = ANYTHING});
-    if (!is_thin(lens)) {
-        var = (Var){.made = RANGE, .n = lens->longest};
-    } else {
-        var.lens[lens - e->b->lenses] = true;
-        var.axes = UINT64_C(1) << e->vars.n % 64;
-    }
-    return add_var(e, var);
-}
-
-static Linear constant(int64_t x) { return (Linear){.plus = x}; }
-
-static Linear of_var(uint32_t var) { return (Linear){.n = 1, .term = {{var, 1}}}; }
-
-static void depends(const Edges *e, const Linear *f, bool *lens)
-{
-    for (uint32_t i = 0; i < f->n; i++)
-        for (uint32_t k = 0; k < e->b->n_lenses; k++)
-            lens[k] = lens[k] || e->vars.at[f->term[i].var]->lens[k];
-}
-
-static uint64_t axes_of(const Edges *e, const Linear *f)
-{
-    uint64_t axes = 0;
-    for (uint32_t i = 0; i < f->n; i++)
-        axes |= e->vars.at[f->term[i].var]->axes;
-    return axes;
-}
-
-/* An unknown integer that may depend on the axes of n given values. */
-static Value anything(Edges *e, uint32_t n, const Value *const *of)
-{
-    Var var = {.made = ANYTHING};
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < of[i]->n; k++) {
-            depends(e, &of[i]->linear[k], var.lens);
-            var.axes |= axes_of(e, &of[i]->linear[k]);
-        }
-    return (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
-}
-
-/* Sets *ret_sum to x + by * y as a linear function. False: it would have too many terms. */
-static bool add_form(const Linear *x, const Linear *y, int64_t by, Linear *ret_sum)
-{
-    Linear sum = *x;
-    int64_t plus;
-    bool fits = !__builtin_mul_overflow(y->plus, by, &plus) &&
-                !__builtin_add_overflow(sum.plus, plus, &sum.plus);
-    for (uint32_t i = 0; fits && i < y->n; i++) {
-        uint32_t k = 0;
-        int64_t term;
-        while (k < sum.n && sum.term[k].var != y->term[i].var)
-            k++;
-        if (__builtin_mul_overflow(y->term[i].by, by, &term) || k == TERMS)
-            return false;
-        if (k == sum.n) {
-            sum.term[k].var = y->term[i].var;
-            sum.term[k].by = 0;
-            sum.n++;
-        }
-        fits = !__builtin_add_overflow(sum.term[k].by, term, &sum.term[k].by);
-        if (fits && sum.term[k].by == 0)
-            sum.term[k] = sum.term[--sum.n];
-    }
-    *ret_sum = sum;
-    return fits && llabs(sum.plus) < INT64_MAX / 4;
-}
-
-static Linear without(const Linear *f, uint32_t term)
-{
-    Linear rest = *f;
-    rest.term[term] = rest.term[--rest.n];
-    return rest;
-}
-
 /* ---- edges ---- */
 
 /* Marks all axes on which the linear function depends (e->fixed, BoxLens.fixed): they are then
  * evaluated at all positions. */
-static void look_at_all(Edges *e, const Linear *f)
+static void look_at_all(Edges *e, const BoxLinear *f)
 {
     bool lens[BOX_NAMES] = {0};
-    depends(e, f, lens);
+    dt_boxlinear_depends(&e->vars, f, lens);
     for (uint32_t k = 0; k < e->b->n_lenses; k++)
         if (lens[k] && !e->b->lenses[k].fixed)
             e->b->lenses[k].fixed = e->fixed = true;
@@ -202,50 +60,29 @@ static void add_edge(Edges *e, int64_t at)
         DT_PUSH(e->b->arena, e->b->places, at);
 }
 
-static void cross(Edges *e, const Linear *f, int depth);
+static void cross(Edges *e, const BoxLinear *f, int depth);
 
-static void cross_less(Edges *e, const Linear *of, int64_t x, int depth)
+static void cross_less(Edges *e, const BoxLinear *of, int64_t x, int depth)
 {
-    const Linear c = constant(x);
-    Linear less;
-    if (add_form(of, &c, -1, &less))
+    const BoxLinear c = dt_boxlinear_constant(x);
+    BoxLinear less;
+    if (dt_boxlinear_sum(of, &c, -1, &less))
         cross(e, &less, depth);
     else
         look_at_all(e, of);
 }
 
-/* The unit of the only lens on which the linear function depends; 0: it depends on none, or on
- * several. */
-static int64_t unit_of(const Edges *e, const Linear *f)
-{
-    bool lens[BOX_NAMES] = {0};
-    int64_t unit = 0;
-    uint32_t n = 0;
-    depends(e, f, lens);
-    for (uint32_t k = 0; k < e->b->n_lenses; k++)
-        if (lens[k] && n++ == 0)
-            unit = e->b->lenses[k].unit;
-    return n == 1 ? unit : 0;
-}
-
-/* Whether a count modulo m wraps around at most once per block. */
-static bool is_of_blocks(const Edges *e, const Linear *f, int64_t m)
-{
-    const int64_t unit = unit_of(e, f);
-    return unit && m % unit == 0;
-}
-
 /* Whether term i of f is the number of a block, with a factor such that f grows by whole blocks. */
-static bool counts_blocks(const Edges *e, const Linear *f, uint32_t i)
+static bool counts_blocks(const Edges *e, const BoxLinear *f, uint32_t i)
 {
-    const Var *var = e->vars.at[f->term[i].var];
-    return var->made == QUOTIENT && is_of_blocks(e, &var->of, var->by) &&
-           f->term[i].by % unit_of(e, &var->of) == 0;
+    const BoxVar *var = e->vars.at[f->term[i].var];
+    return var->made == BOX_QUOTIENT && dt_boxlinear_is_of_blocks(&e->vars, &var->of, var->by) &&
+           f->term[i].by % dt_boxlinear_unit(&e->vars, &var->of) == 0;
 }
 
 /* Whether another term of f varies along an axis of term i. Then f may be zero although neither
  * term is zero. */
-static bool mixes(const Edges *e, const Linear *f, uint32_t i)
+static bool mixes(const Edges *e, const BoxLinear *f, uint32_t i)
 {
     const uint64_t axes = counts_blocks(e, f, i) ? 0 : e->vars.at[f->term[i].var]->axes;
     bool mixes = false;
@@ -257,13 +94,13 @@ static bool mixes(const Edges *e, const Linear *f, uint32_t i)
 
 /* Adds edges for term i of f, a quotient or a remainder: where this term makes f zero, and where
  * the term is 0 or 1. */
-static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
+static void cross_inner(Edges *e, const BoxLinear *f, uint32_t i, int depth)
 {
-    const Var *var = e->vars.at[f->term[i].var];
-    const Linear rest = without(f, i);
+    const BoxVar *var = e->vars.at[f->term[i].var];
+    const BoxLinear rest = dt_boxlinear_without(f, i);
     const int64_t at = dt_cert_down(-f->plus, f->term[i].by),
-                  step = var->made == QUOTIENT ? var->by : 1,
-                  turn = var->made == QUOTIENT ? 1 : var->by;
+                  step = var->made == BOX_QUOTIENT ? var->by : 1,
+                  turn = var->made == BOX_QUOTIENT ? 1 : var->by;
     int64_t zero;
     e->b->doubtful = e->b->doubtful || mixes(e, f, i);
     if (depth == 0 || __builtin_mul_overflow(at, step, &zero) || llabs(zero) > INT32_MAX ||
@@ -274,7 +111,7 @@ static void cross_inner(Edges *e, const Linear *f, uint32_t i, int depth)
     for (int64_t k = 0; k < 2; k++) {
         cross_less(e, &var->of, zero + k * step * turn, depth - 1);
         cross_less(e, &var->of, k * step * turn, depth - 1);
-        if (var->made == QUOTIENT)
+        if (var->made == BOX_QUOTIENT)
             cross_less(e, &var->of, zero - step * k, depth - 1);
     }
     cross(e, &rest, depth - 1);
@@ -289,17 +126,17 @@ static void add_roots(Edges *e, int64_t unit, int64_t by, int64_t plus)
 
 /* Adds edges for f, a sum of positions and of numbers of ranges: for each of these that does not
  * count blocks. */
-static void cross_position(Edges *e, const Linear *f, uint32_t position)
+static void cross_position(Edges *e, const BoxLinear *f, uint32_t position)
 {
     const int64_t unit = dt_boxsmall_lens(e->b, e->vars.at[f->term[position].var]->axis)->unit,
                   by = f->term[position].by;
     int64_t turns = 1, plus;
     bool good = llabs(by) <= MOST_FACTOR && llabs(f->plus) < INT64_MAX / 4;
     for (uint32_t i = 0; good && i < f->n; i++) {
-        const Var *var = e->vars.at[f->term[i].var];
+        const BoxVar *var = e->vars.at[f->term[i].var];
         good = llabs(f->term[i].by) <= INT32_MAX &&
-               (var->made == POSITION || llabs(var->lo) <= INT32_MAX);
-        if (var->made == RANGE && f->term[i].by % (unit * llabs(by)))
+               (var->made == BOX_POSITION || llabs(var->lo) <= INT32_MAX);
+        if (var->made == BOX_RANGE && f->term[i].by % (unit * llabs(by)))
             good = good && var->n <= MOST_RANGES && (turns *= var->n) <= MOST_RANGES;
     }
     if (!good) {
@@ -310,8 +147,8 @@ static void cross_position(Edges *e, const Linear *f, uint32_t position)
         int64_t number = turn;
         plus = f->plus;
         for (uint32_t i = 0; i < f->n; i++) {
-            const Var *var = e->vars.at[f->term[i].var];
-            if (var->made != RANGE || f->term[i].by % (unit * llabs(by)) == 0)
+            const BoxVar *var = e->vars.at[f->term[i].var];
+            if (var->made != BOX_RANGE || f->term[i].by % (unit * llabs(by)) == 0)
                 continue;
             plus += f->term[i].by * (var->lo + number % var->n);
             number /= var->n;
@@ -322,23 +159,24 @@ static void cross_position(Edges *e, const Linear *f, uint32_t position)
 
 /* Adds edges for a decision that depends on the sign of f. For further positions in f it suffices
  * to find the roots with these at the first position of a block, where they are evaluated. */
-static void cross(Edges *e, const Linear *f, int depth)
+static void cross(Edges *e, const BoxLinear *f, int depth)
 {
     uint32_t position = f->n;
     for (uint32_t i = 0; i < f->n; i++) {
-        const Var *var = e->vars.at[f->term[i].var];
-        if (var->made == QUOTIENT || var->made == REST) {
+        const BoxVar *var = e->vars.at[f->term[i].var];
+        if (var->made == BOX_QUOTIENT || var->made == BOX_REST) {
             cross_inner(e, f, i, depth);
             return;
         }
-        if (var->made == ANYTHING) {
-            const Linear one = of_var(f->term[i].var), rest = without(f, i);
+        if (var->made == BOX_ANYTHING) {
+            const BoxLinear one = dt_boxlinear_of(f->term[i].var),
+                            rest = dt_boxlinear_without(f, i);
             look_at_all(e, &one);
             dt_boxsmall_constant(e->b, dt_cert_down(-f->plus, f->term[i].by));
             cross(e, &rest, depth);
             return;
         }
-        if (var->made == POSITION &&
+        if (var->made == BOX_POSITION &&
             (position == f->n || llabs(f->term[i].by) < llabs(f->term[position].by)))
             position = i;
     }
@@ -348,7 +186,23 @@ static void cross(Edges *e, const Linear *f, int depth)
 
 /* ---- values ---- */
 
-static void push(Edges *e, Value *to, const Linear *linear)
+static Value integer(const BoxLinear linear) { return (Value){.n = 1, .linear = {linear}}; }
+
+static Value integer_of(uint32_t var) { return integer(dt_boxlinear_of(var)); }
+
+/* An unknown integer that may depend on the axes of n given values. */
+static Value anything(Edges *e, uint32_t n, const Value *const *of)
+{
+    BoxVar var = {.made = BOX_ANYTHING};
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < of[i]->n; k++) {
+            dt_boxlinear_depends(&e->vars, &of[i]->linear[k], var.lens);
+            var.axes |= dt_boxlinear_axes(&e->vars, &of[i]->linear[k]);
+        }
+    return integer_of(dt_boxlinear_new(&e->vars, var));
+}
+
+static void push(Edges *e, Value *to, const BoxLinear *linear)
 {
     if (to->n < LINEARS) {
         to->linear[to->n++] = *linear;
@@ -364,8 +218,8 @@ static Value sum_of(Edges *e, const Value *x, const Value *y, int64_t by)
     const Value *both[] = {x, y};
     for (uint32_t i = 0; i < x->n; i++)
         for (uint32_t k = 0; k < y->n; k++) {
-            Linear linear;
-            if (!add_form(&x->linear[i], &y->linear[k], by, &linear))
+            BoxLinear linear;
+            if (!dt_boxlinear_sum(&x->linear[i], &y->linear[k], by, &linear))
                 return anything(e, 2, both);
             push(e, &sum, &linear);
         }
@@ -406,23 +260,6 @@ static Value either_of(Edges *e, const Value *x, const Value *y)
     return both;
 }
 
-/* The least and the largest value of a linear function of ranges alone. */
-static bool range_of(const Edges *e, const Linear *f, int64_t *ret_lo, int64_t *ret_hi)
-{
-    *ret_lo = *ret_hi = f->plus;
-    for (uint32_t i = 0; i < f->n; i++) {
-        const Var *var = e->vars.at[f->term[i].var];
-        const int64_t by = f->term[i].by;
-        if (var->made != RANGE || llabs(by) > INT32_MAX || llabs(var->lo) > INT32_MAX ||
-            var->n > INT32_MAX)
-            return false;
-        const int64_t first = by * var->lo, last = by * (var->lo + var->n - 1);
-        *ret_lo += first < last ? first : last;
-        *ret_hi += first < last ? last : first;
-    }
-    return true;
-}
-
 /* For a remainder modulo m that restarts within a block: makes b->period a multiple of m, so that a
  * whole period is evaluated at each edge. If the period would be too long, the box becomes
  * doubtful. */
@@ -440,7 +277,7 @@ static void repeat(Edges *e, int64_t m)
 
 /* Returns the quotient or remainder of x by the constant y, and adds edges where it begins anew. It
  * is unknown if y is no positive constant. */
-static Value divided(Edges *e, const Value *x, const Value *y, Made made)
+static Value divided(Edges *e, const Value *x, const Value *y, BoxMade made)
 {
     const Value *both[] = {x, y};
     Value all = {0};
@@ -448,26 +285,27 @@ static Value divided(Edges *e, const Value *x, const Value *y, Made made)
     if (!is_constant(y, &m) || m < 1 || m > INT32_MAX)
         return anything(e, 2, both);
     for (uint32_t i = 0; i < x->n; i++) {
-        const Linear *f = &x->linear[i];
-        Var var = {.made = made, .of = *f, .by = m, .axes = axes_of(e, f)};
-        depends(e, f, var.lens);
+        const BoxLinear *f = &x->linear[i];
+        BoxVar var = {.made = made, .of = *f, .by = m, .axes = dt_boxlinear_axes(&e->vars, f)};
+        dt_boxlinear_depends(&e->vars, f, var.lens);
         if (f->n == 0) {
             const int64_t quotient = dt_cert_down(f->plus, m);
-            const Linear number = constant(made == QUOTIENT ? quotient : f->plus - quotient * m);
+            const BoxLinear number =
+                dt_boxlinear_constant(made == BOX_QUOTIENT ? quotient : f->plus - quotient * m);
             push(e, &all, &number);
             continue;
         }
-        if (range_of(e, f, &lo, &hi)) {
+        if (dt_boxlinear_range(&e->vars, f, &lo, &hi)) {
             lo = dt_cert_down(lo, m);
-            var = made == REST ? (Var){.made = RANGE, .n = m}
-                               : (Var){.made = RANGE, .lo = lo, .n = dt_cert_down(hi, m) - lo + 1};
+            var = (BoxVar){.made = BOX_RANGE, .lo = made == BOX_REST ? 0 : lo,
+                           .n = made == BOX_REST ? m : dt_cert_down(hi, m) - lo + 1};
         } else {
             cross(e, f, NESTED);
             cross_less(e, f, m, NESTED);
-            if (made == REST && var.axes && !is_of_blocks(e, f, m))
+            if (made == BOX_REST && var.axes && !dt_boxlinear_is_of_blocks(&e->vars, f, m))
                 repeat(e, m);
         }
-        const Linear linear = of_var(add_var(e, var));
+        const BoxLinear linear = dt_boxlinear_of(dt_boxlinear_new(&e->vars, var));
         push(e, &all, &linear);
     }
     return all;
@@ -508,12 +346,12 @@ static Value relabelled(Edges *e, const CertOp *op, const Value *x)
     Value y = *x;
     for (uint32_t i = 0; i < y.n; i++)
         for (uint32_t t = 0; t < y.linear[i].n; t++) {
-            const Var *var = e->vars.at[y.linear[i].term[t].var];
-            for (uint32_t r = 0; r < op->n_relabels && var->made == POSITION; r++)
+            const BoxVar *var = e->vars.at[y.linear[i].term[t].var];
+            for (uint32_t r = 0; r < op->n_relabels && var->made == BOX_POSITION; r++)
                 for (uint32_t k = 0; k < op->relabels[r].n_from; k++)
                     if (op->relabels[r].from[k] == var->axis && op->relabels[r].n_to) {
-                        y.linear[i].term[t].var =
-                            position_var(e, op->relabels[r].to[op->relabels[r].n_to - 1]);
+                        y.linear[i].term[t].var = dt_boxlinear_position(
+                            &e->vars, op->relabels[r].to[op->relabels[r].n_to - 1]);
                         r = op->n_relabels;
                         break;
                     }
@@ -525,12 +363,12 @@ static Value source_of(Edges *e, const CertOp *op)
 {
     const CertType *type = op->types[0];
     if (is(op->kind, "iota") && op->n_axes == 1)
-        return (Value){.n = 1, .linear = {of_var(position_var(e, op->axes[0]))}};
+        return integer_of(dt_boxlinear_position(&e->vars, op->axes[0]));
     if (!is(op->kind, "const"))
         return is_float(type) ? (Value){0} : anything(e, 0, NULL);
     if (is_float(type))
         return (Value){.is_number = true, .number = op->number};
-    return dt_box_is_whole(op->number) ? (Value){.n = 1, .linear = {constant((int64_t)op->number)}}
+    return dt_box_is_whole(op->number) ? integer(dt_boxlinear_constant((int64_t)op->number))
                                        : anything(e, 0, NULL);
 }
 
@@ -542,7 +380,8 @@ static Value held(Edges *e, const CertType *type, const Value *x)
                holds = whole || is(type->dtype, "i64") ||
                        (is_float(type) && !dt_boxnumber_narrows("f32", type->dtype));
     for (uint32_t i = 0; i < x->n; i++)
-        if (x->linear[i].n && (!holds || (whole && most_of(e, &x->linear[i]) > INT32_MAX / 2)))
+        if (x->linear[i].n &&
+            (!holds || (whole && dt_boxlinear_most(&e->vars, &x->linear[i]) > INT32_MAX / 2)))
             return anything(e, 1, &x);
     return *x;
 }
@@ -589,7 +428,7 @@ static Value integers_of(Edges *e, const CertOp *op, const CertType *const *type
     if (is(kind, "mul"))
         return product_of(e, in[0], in[1]);
     if (is(kind, "floordiv") || is(kind, "mod"))
-        return divided(e, in[0], in[1], is(kind, "mod") ? REST : QUOTIENT);
+        return divided(e, in[0], in[1], is(kind, "mod") ? BOX_REST : BOX_QUOTIENT);
     if (is(kind, "max") || is(kind, "min"))
         return either_of(e, in[0], in[1]);
     if (is(kind, "neg"))
@@ -614,25 +453,27 @@ static bool stays(const CertOp *op)
 
 /* Whether f grows faster than positions do, so that the element after the first position of a block
  * is not the next position. */
-static bool skips(const Edges *e, const Linear *f)
+static bool skips(const Edges *e, const BoxLinear *f)
 {
     bool skips = false;
     for (uint32_t i = 0; i < f->n; i++)
-        skips = skips || (e->vars.at[f->term[i].var]->made == POSITION && llabs(f->term[i].by) > 1);
+        skips = skips ||
+                (e->vars.at[f->term[i].var]->made == BOX_POSITION && llabs(f->term[i].by) > 1);
     return skips;
 }
 
 /* Whether an index f may lead to positions that are not evaluated: it does not advance as positions
  * do, block by block, and it is not computed from operands. */
-static bool strays(const Edges *e, const Linear *f)
+static bool strays(const Edges *e, const BoxLinear *f)
 {
     bool steps = f->n == 0, strays = false;
     for (uint32_t i = 0; i < f->n; i++) {
-        const Var *var = e->vars.at[f->term[i].var];
-        const bool divided = var->made == REST || var->made == QUOTIENT,
-                   free = var->made != RANGE && !var->axes;
-        steps = steps || free || var->made == POSITION || var->made == REST;
-        strays = strays || (divided && !free && !is_of_blocks(e, &var->of, var->by));
+        const BoxVar *var = e->vars.at[f->term[i].var];
+        const bool divided = var->made == BOX_REST || var->made == BOX_QUOTIENT,
+                   free = var->made != BOX_RANGE && !var->axes;
+        steps = steps || free || var->made == BOX_POSITION || var->made == BOX_REST;
+        strays = strays || (divided && !free &&
+                            !dt_boxlinear_is_of_blocks(&e->vars, &var->of, var->by));
     }
     return strays || !steps;
 }
@@ -643,9 +484,10 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
 {
     for (uint32_t i = 1; i < op->n_in; i++)
         for (uint32_t k = 0; k < in[i]->n; k++) {
-            const Linear *f = &in[i]->linear[k],
-                         where = i <= op->n_axes ? of_var(position_var(e, op->axes[i - 1]))
-                                                 : constant(0);
+            const BoxLinear *f = &in[i]->linear[k];
+            BoxLinear where = dt_boxlinear_constant(0);
+            if (i <= op->n_axes)
+                where = dt_boxlinear_of(dt_boxlinear_position(&e->vars, op->axes[i - 1]));
             cross(e, f, NESTED);
             if (f->n == 0)
                 add_edge(e, f->plus);
@@ -653,7 +495,8 @@ static Value looked_up(Edges *e, const CertOp *op, const Value *const *in)
                 look_at_all(e, f);
                 look_at_all(e, &where);
             }
-            e->b->doubtful = e->b->doubtful || (axes_of(e, &where) && strays(e, f));
+            e->b->doubtful =
+                e->b->doubtful || (dt_boxlinear_axes(&e->vars, &where) && strays(e, f));
         }
     return is_float(op->types[0]) ? (Value){0} : anything(e, op->n_in, in);
 }
@@ -736,8 +579,8 @@ static void note_summed(Edges *e, const CertOp *op, Value *out)
          i++) {
         const BoxLens *lens =
             dt_boxsmall_lens(e->b, i < op->n_axes ? op->axes[i] : op->axes2[i - op->n_axes]);
-        Var *var = e->vars.at[out->linear[0].term[0].var];
-        if (lens && var->made == ANYTHING &&
+        BoxVar *var = e->vars.at[out->linear[0].term[0].var];
+        if (lens && var->made == BOX_ANYTHING &&
             (is(op->kind, "reduce") || is(op->kind, "scatter_add")))
             var->lens[lens - e->b->lenses] = true;
     }
@@ -755,19 +598,18 @@ static bool walk_call(Edges *e, const CertProgram *program, const CertOp *op, co
     Value *args = DT_NEW_ARRAY(e->b->scratch, Value, func->n_args + 1);
     const uint32_t skip = op->loop ? 1 : 0;
     if (op->loop)
-        args[0] =
-            (Value){.n = 1,
-                    .linear = {of_var(add_var(
-                        e, (Var){.made = RANGE, .lo = op->loop->first, .n = op->loop->count}))}};
+        args[0] = integer_of(dt_boxlinear_new(
+            &e->vars,
+            (BoxVar){.made = BOX_RANGE, .lo = op->loop->first, .n = op->loop->count}));
     for (uint32_t i = 0; i < op->n_in; i++) {
         args[i + skip] = *in[i];
         if (op->loop && i < op->loop->carried) {
-            Var var = {.made = ANYTHING};
+            BoxVar var = {.made = BOX_ANYTHING};
             for (uint32_t k = 0; k < e->b->n_lenses; k++)
-                var.lens[k] = is_thin(&e->b->lenses[k]);
+                var.lens[k] = dt_boxlinear_is_thin(&e->b->lenses[k]);
             args[i + skip] = is_float(func->args.at[i + skip])
                                  ? (Value){0}
-                                 : (Value){.n = 1, .linear = {of_var(add_var(e, var))}};
+                                 : integer_of(dt_boxlinear_new(&e->vars, var));
         }
     }
     return walk(e, program, func, args, out);
@@ -812,7 +654,7 @@ static bool walk(Edges *e, const CertProgram *program, const CertFunc *func, con
 bool dt_boxedge_find(Box *b, const CertProgram *program, const CertFunc *func, bool *ret_changed)
 {
     Edges *e = DT_NEW(b->scratch, Edges);
-    *e = (Edges){.b = b};
+    *e = (Edges){.b = b, .vars = {.b = b}};
     Value *in = DT_NEW_ARRAY(b->scratch, Value, func->n_args + 1),
           *out = DT_NEW_ARRAY(b->scratch, Value, func->results.n + 1);
     for (uint32_t i = 0; i < func->n_args; i++)

@@ -7,6 +7,7 @@
  *   box.c        the comparison                box_match.c  finds the boxes between two programs
  *   box_draw.c   random operands               box_axis.c   ops along a whole axis
  *   box_edge.c   positions where a function may change its form
+ *   box_linear.c integers as linear functions of positions
  *   box_number.c dtypes and rounding           box_fail.c   why a box is refused */
 #ifndef DT_VERIFY_BOX_INTERNAL_H
 #define DT_VERIFY_BOX_INTERNAL_H
@@ -204,6 +205,75 @@ int64_t dt_boxsmall_coordinate(const Box *b, uint32_t rank, uint32_t mesh);
 uint32_t dt_boxsmall_move(const Box *b, uint32_t rank, uint32_t mesh, int64_t coordinate);
 /* Whether two ranks have equal coordinates on all mesh axes except those in the bit set. */
 bool dt_boxsmall_together(const Box *b, uint16_t mesh, uint32_t a, uint32_t c);
+
+/* ---- box_linear.c ---- */
+
+/* A linear function of integer variables: plus + sum of by * variable, where `var` is an index into
+ * BoxVars.at. */
+enum { BOX_TERMS = 6 };
+typedef struct BoxLinear {
+    uint32_t n;
+    struct {
+        uint32_t var;
+        int64_t by;
+    } term[BOX_TERMS];
+    int64_t plus;
+} BoxLinear;
+
+/* What an integer variable is: a position along an axis; any number of lo .. lo + n - 1; the
+ * quotient or the remainder (REST) of a linear function by a constant; or an integer about which
+ * nothing is known. */
+typedef enum BoxMade { BOX_POSITION, BOX_RANGE, BOX_QUOTIENT, BOX_REST, BOX_ANYTHING } BoxMade;
+
+typedef struct BoxVar {
+    BoxMade made;
+    const char *axis; /* of a POSITION */
+    int64_t lo, n;    /* of a RANGE */
+    BoxLinear of;     /* of a QUOTIENT or REST: the linear function that is divided by `by` */
+    int64_t by;       /* of a QUOTIENT or REST: the divisor */
+    bool lens[BOX_NAMES]; /* lenses along which it contains positions */
+    uint64_t axes;        /* axes along which it varies: a bit each; several axes may share one */
+    double most;          /* largest absolute value; ANYTHING: any value; 0: not known */
+} BoxVar;
+
+/* The variables of a box that have been made so far. */
+typedef struct BoxVars {
+    Box *b;
+    BoxVar **at;
+    uint32_t n, cap;
+} BoxVars;
+
+/* Adds a variable, whose `most` is computed here, and returns its number. */
+uint32_t dt_boxlinear_new(BoxVars *vars, BoxVar var);
+/* Returns the number of the variable for the position along an axis. If all positions of the axis
+ * are evaluated, the variable is a range. */
+uint32_t dt_boxlinear_position(BoxVars *vars, const char *axis);
+/* Whether only some positions along a lens are evaluated, and functions use them. */
+bool dt_boxlinear_is_thin(const BoxLens *lens);
+
+static inline BoxLinear dt_boxlinear_constant(int64_t x) { return (BoxLinear){.plus = x}; }
+static inline BoxLinear dt_boxlinear_of(uint32_t var)
+{
+    return (BoxLinear){.n = 1, .term = {{var, 1}}};
+}
+/* Sets *ret_sum to x + by * y. False: it would have too many terms, or too large numbers. */
+bool dt_boxlinear_sum(const BoxLinear *x, const BoxLinear *y, int64_t by, BoxLinear *ret_sum);
+/* Returns f without that term. */
+BoxLinear dt_boxlinear_without(const BoxLinear *f, uint32_t term);
+
+/* Returns a bound of the absolute value of f. */
+double dt_boxlinear_most(const BoxVars *vars, const BoxLinear *f);
+/* The least and the largest value of f. False: it is not made of ranges alone, or
+ * its numbers are too large. */
+bool dt_boxlinear_range(const BoxVars *vars, const BoxLinear *f, int64_t *ret_lo, int64_t *ret_hi);
+/* Sets lens[k] for each lens k along which f contains positions; leaves the others unchanged. */
+void dt_boxlinear_depends(const BoxVars *vars, const BoxLinear *f, bool *lens);
+/* Returns the axes along which f varies, as BoxVar.axes does. */
+uint64_t dt_boxlinear_axes(const BoxVars *vars, const BoxLinear *f);
+/* Returns the unit of the only lens on which f depends; 0: it depends on none, or on several. */
+int64_t dt_boxlinear_unit(const BoxVars *vars, const BoxLinear *f);
+/* Whether f modulo m wraps around at most once per block. */
+bool dt_boxlinear_is_of_blocks(const BoxVars *vars, const BoxLinear *f, int64_t m);
 
 /* ---- box_edge.c ---- */
 

@@ -2,15 +2,14 @@
 /* A GPU of NVIDIA: arenas are in its memory; instructions are started on one stream in their
  * order, and are done when host code gets something, which waits for everything before it. Data
  * put there, and scalars read back, go through host memory that the GPU accesses (cuda_host.h),
- * so the host is ahead of the GPU most of the time. Kernels are the plan's code for this GPU,
- * products are cuBLASLt's, attention may be cuDNN's. */
+ * so the host is ahead of the GPU most of the time. Kernels are the plan's code for this GPU
+ * (cuda_kernels.h), products are cuBLASLt's, attention may be cuDNN's. */
 #include "runtime/device_cuda.h"
 
-#include "base/gpucode.h"
-#include "base/nvrtc.h"
 #include "base/page.h"
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_host.h"
+#include "runtime/cuda_kernels.h"
 #include "runtime/cuda_products.h"
 #include "runtime/device.h"
 #include "runtime/forms.h"
@@ -24,12 +23,9 @@ struct DtDeviceState {
     int device, number, major, minor; /* number: of the GPU in this machine */
     bool is_retained;
     DtCudaStream *stream;
-    DtCudaModule **modules; /* by code unit; NULL: its code is for another target */
-    DtCudaFunction **kernels, **finishes; /* the functions of the second launch, for kernels with
-                                           * two launches; else NULL */
-    uint64_t workspace;                   /* memory that holds values between the two launches */
     DtDeviceAt step_at; /* here kernels find the number of the step */
     int64_t step;
+    DtCudaKernels *kernels;
     DtCudaProducts *products;
     DtCudaHost *host;
     DtCudaAttends *attends; /* NULL: the plan's kernels do all attention */
@@ -37,10 +33,10 @@ struct DtDeviceState {
     DT_VEC(uint64_t) arenas, lent; /* memory to free: that allocated by the driver, that allocated
                                     * by NCCL */
     DT_VEC(DtCudaGraphRun *) graphs;
-    DtCudaEvent **stamps;    /* for --profile; events are made when they are first needed */
-    uint64_t marks;          /* the device's address of the slot's progress words; 0: the device
-                              * cannot write there */
-    int error;               /* the first error of the driver; 0: none */
+    DtCudaEvent **stamps; /* for --profile; events are made when they are first needed */
+    uint64_t marks;       /* the device's address of the slot's progress words; 0: the device
+                           * cannot write there */
+    int error;            /* the first error of the driver; 0: none */
 };
 
 /* Checks the result of a call of the driver. An error may come from earlier asynchronous work; then
@@ -110,183 +106,6 @@ static DtStatus choose_device(DtDeviceState *state)
 
 /* ---- kernels ---- */
 
-/* Returns the CODE record of the unit whose code runs best on this GPU; UINT32_MAX: there is
- * none. */
-static uint32_t code_for(const DtDeviceState *state, uint32_t unit)
-{
-    const DtPlan *plan = state->rank->plan;
-    uint32_t best = UINT32_MAX;
-    int most = 0;
-    for (uint32_t c = unit;
-         c < plan->n_codes && plan->codes[c].source == plan->codes[unit].source &&
-         plan->codes[c].source_len == plan->codes[unit].source_len;
-         c++) {
-        const int value = plan->codes[c].binary_len
-                              ? dt_gpucode_suits(dt_plan_str(plan, plan->codes[c].target),
-                                                 state->major, state->minor)
-                              : 0;
-        best = value > most ? c : best;
-        most = value > most ? value : most;
-    }
-    return best;
-}
-
-static DtStatus no_code(const DtDeviceState *state)
-{
-    const DtPlan *plan = state->rank->plan;
-    const char *target = dt_gpucode_for(state->major, state->minor);
-    char name[80] = "";
-    DtText targets = {0};
-    state->driver.device_name(name, sizeof name, state->device);
-    for (uint32_t c = 0; c < plan->n_codes; c++) {
-        const char *has = dt_plan_str(plan, plan->codes[c].target);
-        if (plan->codes[c].binary_len && (!targets.len || !strstr(targets.at, has)))
-            dt_text_printf(&targets, "%s%s", targets.len ? ", " : "", has);
-    }
-    const DtStatus status = dt_status_fail(
-        DT_EXIT_FAILED, "the plan has code for %.200s, and none for this %s (sm_%d%d)%s%s%s",
-        targets.len ? targets.at : "no target", name, state->major, state->minor,
-        target ? ": compile it with --target=" : ", which dtc knows no target for",
-        target ? target : "", target ? ", or run it with --rebuild where NVRTC is" : "");
-    dt_text_free(&targets);
-    return status;
-}
-
-/* The number of threads of a block, from DT_KERNEL(symbol, blocks, threads, ..) in the kernel's
- * text; 0: the text does not contain it. */
-static uint32_t threads_of(const DtPlan *plan, uint32_t kernel, const char *symbol)
-{
-    const DtPlanCode *code = &plan->codes[plan->kernels[kernel].code];
-    const char *text = (const char *)plan->blob + code->source;
-    char begin[300], rest[64] = "";
-    long long blocks;
-    uint32_t threads = 0;
-    const int len = snprintf(begin, sizeof begin, "DT_KERNEL(%s, ", symbol);
-    const char *at =
-        len < (int)sizeof begin ? memmem(text, code->source_len, begin, (size_t)len) : NULL;
-    if (!at)
-        return 0;
-    const size_t left = (size_t)(text + code->source_len - at) - (size_t)len;
-    memcpy(rest, at + len, left < sizeof rest - 1 ? left : sizeof rest - 1);
-    return sscanf(rest, "%lld, %u,", &blocks, &threads) == 2 ? threads : 0;
-}
-
-/* Returns the CODE record that a kernel uses on this GPU. With --rebuild that is the first record
- * of its code unit, which contains the text. */
-static uint32_t code_of(const DtDeviceState *state, const DtPlanKernel *kernel)
-{
-    return state->rank->options->rebuild ? kernel->code : code_for(state, kernel->code);
-}
-
-/* Compiles the text of a code unit on this machine by NVRTC, for this GPU. The result is kept in
- * the cache (base/nvrtc.h). */
-static DtStatus rebuild(const DtDeviceState *state, uint32_t code, const void **ret_image)
-{
-    const DtRank *rank = state->rank;
-    const DtPlanCode *unit = &rank->plan->codes[code];
-    const char *target = dt_gpucode_for(state->major, state->minor);
-    DtNvrtcResult result;
-    if (!target)
-        return no_code(state);
-    const char *text = dt_arena_strndup(rank->memory, (const char *)rank->plan->blob + unit->source,
-                                        unit->source_len);
-    const DtStatus status =
-        dt_nvrtc_build(rank->memory, text, target, state->driver.version / 1000, &result);
-    *ret_image = result.cubin;
-    if (dt_status_ok(&status))
-        return DT_OK;
-    return dt_status_fail(status.code, "the plan's kernels cannot be compiled for this GPU: %.400s",
-                          status.message);
-}
-
-/* Returns the error for code that the driver does not load. A newer compiler may have made it in a
- * format that an older driver does not know. */
-static DtStatus refused(const DtDeviceState *state, uint32_t code, int error)
-{
-    const DtPlan *plan = state->rank->plan;
-    const char *compiler = dt_plan_str(plan, plan->codes[code].compiler);
-    const int version = state->driver.version;
-    int major = 0;
-    DtText text = {0};
-    dt_text_printf(&text, "code unit %u cannot be loaded: %s", code,
-                   dt_cuda_driver_error(&state->driver, error));
-    if (!state->rank->options->rebuild && sscanf(compiler, "NVRTC %d", &major) == 1 &&
-        major > version / 1000)
-        dt_text_printf(
-            &text,
-            ". %s made it, and the driver knows CUDA %d.%d: compile the plan where NVRTC %d is "
-            "(libnvrtc.so.%d), run it with --rebuild where that is, or update the driver",
-            compiler, version / 1000, version % 1000 / 10, version / 1000, version / 1000);
-    const DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%s", text.at);
-    dt_text_free(&text);
-    return status;
-}
-
-static DtStatus load_module(DtDeviceState *state, uint32_t code)
-{
-    const DtPlan *plan = state->rank->plan;
-    const void *image = plan->blob + plan->codes[code].binary;
-    DtStatus status = DT_OK;
-    if (state->modules[code])
-        return status;
-    if (state->rank->options->rebuild)
-        status = rebuild(state, code, &image);
-    const int error =
-        dt_status_ok(&status) ? state->driver.module_load(&state->modules[code], image) : 0;
-    return error == 0 ? status : refused(state, code, error);
-}
-
-static DtStatus load_kernels(DtDeviceState *state)
-{
-    const DtPlan *plan = state->rank->plan;
-    const DtCudaDriver *d = &state->driver;
-    int most = 0;
-    const int unknown = d->device_attribute(&most, DT_CUDA_SHARED_BYTES, state->device);
-    if (unknown)
-        return dt_status_fail(DT_EXIT_FAILED, "the GPU does not say what its blocks have: %s",
-                              dt_cuda_driver_error(d, unknown));
-    state->modules = DT_NEW_ARRAY(state->rank->memory, DtCudaModule *, plan->n_codes + 1);
-    state->kernels = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
-    state->finishes = DT_NEW_ARRAY(state->rank->memory, DtCudaFunction *, plan->n_kernels + 1);
-    for (uint32_t k = 0; k < plan->n_kernels; k++) {
-        const bool finishes = plan->launches[k].finish > 0;
-        const char *name = dt_plan_str(plan, plan->kernels[k].symbol);
-        const char *symbol =
-            finishes ? dt_arena_printf(state->rank->memory, "%s" DT_PLAN_PIECES, name) : name;
-        const uint32_t code = code_of(state, &plan->kernels[k]),
-                       threads = threads_of(plan, k, symbol);
-        if (code == UINT32_MAX)
-            return no_code(state);
-        if (threads && threads != plan->launches[k].threads)
-            return dt_status_fail(
-                DT_EXIT_FAILED,
-                "kernel `%.60s` has blocks of %u threads, and the plan starts it with %u", symbol,
-                threads, plan->launches[k].threads);
-        const DtStatus status = load_module(state, code);
-        if (!dt_status_ok(&status))
-            return status;
-        int error = d->module_function(&state->kernels[k], state->modules[code], symbol);
-        if (error == 0 && finishes) {
-            symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_FINISH, name);
-            error = d->module_function(&state->finishes[k], state->modules[code], symbol);
-        }
-        if (error == 0 && plan->launches[k].shared > (uint32_t)most)
-            return dt_status_fail(
-                DT_EXIT_FAILED,
-                "kernel `%.60s` wants %u bytes of memory that a block's threads share, and this "
-                "GPU (sm_%d%d) has %d",
-                symbol, plan->launches[k].shared, state->major, state->minor, most);
-        if (error == 0 && plan->launches[k].shared > 0)
-            error = d->function_set(state->kernels[k], DT_CUDA_FUNCTION_SHARED,
-                                    (int)plan->launches[k].shared);
-        if (error)
-            return dt_status_fail(DT_EXIT_FAILED,
-                                  "kernel `%.60s` of code unit %u cannot be loaded: %s", symbol,
-                                  code, dt_cuda_driver_error(d, error));
-    }
-    return DT_OK;
-}
-
 static void run_attention(DtDeviceState *state, uint32_t kernel, const DtDeviceAt *pointers)
 {
     const char *why;
@@ -301,32 +120,10 @@ static void run_kernel(DtDeviceState *state, const DtPlanInst *inst, uint32_t n_
                        const DtDeviceAt *pointers, const int64_t *integers)
 {
     const uint32_t kernel = inst->ref;
-    const DtPlanLaunch *launch = &state->rank->plan->launches[kernel];
-    const uint32_t n_integers = state->rank->plan->kernels[kernel].n_integers;
-    /* one struct with the kernel's pointers and integers, at most 256 of each, and the workspace;
-     * if there is only one of these values, the struct has one member */
-    uint64_t arguments[513];
-    void *parameters[] = {arguments};
-    uint32_t n = 0;
-    if (dt_cuda_attends_has(state->attends, kernel)) {
+    if (dt_cuda_attends_has(state->attends, kernel))
         run_attention(state, kernel, pointers);
-        return;
-    }
-    for (uint32_t i = 0; i < n_pointers; i++)
-        arguments[n++] = pointers[i].at;
-    if (launch->finish)
-        arguments[n++] = state->workspace;
-    n += n == 0;
-    for (uint32_t i = 0; i < n_integers; i++)
-        arguments[n++] = (uint64_t)integers[i];
-    good(state,
-         state->driver.launch(state->kernels[kernel], launch->blocks, 1, 1, launch->threads, 1, 1,
-                              launch->shared, state->stream, parameters, NULL),
-         "start a kernel");
-    if (launch->finish)
-        good(state,
-             state->driver.launch(state->finishes[kernel], launch->finish, 1, 1, launch->threads, 1,
-                                  1, 0, state->stream, parameters, NULL),
+    else
+        good(state, dt_cuda_kernels_start(state->kernels, kernel, n_pointers, pointers, integers),
              "start a kernel");
 }
 
@@ -379,21 +176,11 @@ static DtStatus open_windows(DtDeviceState *state)
     return state->windows ? dt_nccl_open_windows(rank->memory, state->windows) : DT_OK;
 }
 
-/* The memory between the two launches of a kernel. All kernels share it, since they run one after
- * the other. */
-static uint64_t workspace_bytes(const DtPlan *plan)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < plan->n_launches; i++)
-        most = plan->launches[i].workspace > most ? plan->launches[i].workspace : most;
-    return most;
-}
-
 static DtStatus new_workspace(DtDeviceState *state)
 {
     DtDeviceAt at;
-    const DtStatus status = new_arena(state, workspace_bytes(state->rank->plan), &at);
-    state->workspace = at.at;
+    const DtStatus status = new_arena(state, dt_cuda_kernels_bytes(state->rank->plan), &at);
+    dt_cuda_kernels_place(state->kernels, at.at);
     /* zeroed: step 0 */
     return dt_status_ok(&status) ? new_arena(state, sizeof state->step, &state->step_at) : status;
 }
@@ -462,17 +249,10 @@ static DtStatus prepare_attention(DtDeviceState *state)
     DtStatus status = DT_OK;
     for (uint32_t i = 0; state->attends && i < plan->n_sdpas && dt_status_ok(&status); i++) {
         const DtPlanSdpa *s = &plan->sdpas[i];
-        const DtPlanKernel *kernel = &plan->kernels[s->kernel];
-        const char *symbol = dt_arena_printf(state->rank->memory, "%s" DT_PLAN_STATISTIC,
-                                             dt_plan_str(plan, kernel->symbol));
         DtCudaFunction *function = NULL;
         if (s->pointer[DT_SDPA_MAX] < 0)
             continue;
-        const int error = state->driver.module_function(
-            &function, state->modules[code_of(state, kernel)], symbol);
-        if (error)
-            status = dt_status_fail(DT_EXIT_FAILED, "kernel `%.60s` cannot be loaded: %s", symbol,
-                                    dt_cuda_driver_error(&state->driver, error));
+        status = dt_cuda_kernels_beside(state->kernels, s->kernel, DT_PLAN_STATISTIC, &function);
         dt_cuda_attends_statistic(state->attends, i, function);
     }
     if (!state->attends || !dt_status_ok(&status))
@@ -730,14 +510,16 @@ static DtStatus open_cuda(DtRank *rank, DtDeviceState **ret_state)
     if (!dt_status_ok(&status))
         return status;
     *ret_state = state;
-    rank->memory_bytes += dt_cuda_products_bytes(rank->plan) + workspace_bytes(rank->plan);
+    rank->memory_bytes += dt_cuda_products_bytes(rank->plan) + dt_cuda_kernels_bytes(rank->plan);
     status = choose_device(state);
     if (dt_status_ok(&status))
         status = open_windows(state);
     if (dt_status_ok(&status))
         status = choose_attention(state);
     if (dt_status_ok(&status))
-        status = load_kernels(state);
+        status = dt_cuda_kernels_open(rank, &state->driver, state->stream,
+                                      (DtCudaTarget){state->device, state->major, state->minor},
+                                      &state->kernels);
     if (dt_status_ok(&status))
         status = prepare_attention(state);
     if (dt_status_ok(&status))
@@ -765,9 +547,8 @@ static void close_cuda(DtDeviceState *state)
     if (state->host)
         dt_cuda_host_close(state->host);
     dt_cuda_attends_close(state->attends);
-    for (uint32_t i = 0; state->modules && i < state->rank->plan->n_codes; i++)
-        if (state->modules[i])
-            d->module_free(state->modules[i]);
+    if (state->kernels)
+        dt_cuda_kernels_close(state->kernels);
     for (uint32_t i = 0; i < state->graphs.n; i++)
         d->graph_run_free(state->graphs.at[i]);
     for (uint32_t i = 0; i < state->arenas.n; i++)

@@ -22,8 +22,8 @@
  *   device_cpu.c   the instructions on a processor, with gemm*.c and code.c; rebuild.c: compiles
  *                  kernels for this processor
  *   device_apart.c the same in memory that host code cannot access
- *   device_cuda.c  the instructions on a GPU, with cuda_*.c; cuda_host.c: copies to and from the
- *                  host; cuda_list.c: --gpus
+ *   device_cuda.c  the instructions on a GPU, with cuda_*.c; cuda_kernels.c: the plan's kernels;
+ *                  cuda_host.c: copies to and from the host; cuda_list.c: --gpus
  *   algorithms.c   which algorithms compute products, the same on all ranks
  *   forms.c        which products have their epilogues computed by kernels
  *   init.c         initial parameters

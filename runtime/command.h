@@ -3,7 +3,8 @@
 #ifndef DT_RUNTIME_COMMAND_H
 #define DT_RUNTIME_COMMAND_H
 
-#include "runtime/runtime.h"
+#include "base/text.h"
+#include "runtime/run_options.h"
 
 /* Adds "dtrun PLAN .. --resume FOLDER" with each option of this run on which results depend, or
  * without which the run could not start. steps: the value of --steps; negative: the command has no

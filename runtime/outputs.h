@@ -3,7 +3,8 @@
 #ifndef DT_RUNTIME_OUTPUTS_H
 #define DT_RUNTIME_OUTPUTS_H
 
-#include "runtime/runtime.h"
+#include "base/status.h"
+#include "runtime/run_options.h"
 
 enum { DT_OUTPUT_FOLDER, DT_OUTPUT_LOG, DT_OUTPUTS };
 

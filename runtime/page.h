@@ -3,7 +3,9 @@
 #ifndef DT_RUNTIME_PAGE_H
 #define DT_RUNTIME_PAGE_H
 
-#include "runtime/runtime.h"
+#include "base/status.h"
+#include "plan/plan.h"
+#include "runtime/run_options.h"
 
 enum { DT_PAGE_PATH = 4096 };
 

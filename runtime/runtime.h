@@ -3,7 +3,8 @@
  * plan:
  *
  *   supervisor.c   starts the rank processes and watches them
- *   shared.c       the mapping that all local ranks share
+ *   run_options.h  what the command line of dtrun says
+ *   shared.c       the mapping that all local ranks share (shared.h)
  *   comm_shm.c     collectives over the mapping; blocks.c, reduce.c: their copies and sums
  *   channel.c      messages between stages over the mapping
  *   fetch.c        rank 0 reads the values of other ranks, to save them
@@ -53,99 +54,15 @@
 #include "plan/plan.h"
 #include "plan/read.h"
 #include "runtime/algorithms.h"
+#include "runtime/run_options.h"
+#include "runtime/shared.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- options ---- */
-
-typedef enum DtGemmKind {
-    DT_GEMM_DEFAULT,
-    DT_GEMM_ONEDNN,
-    DT_GEMM_OPENBLAS,
-    DT_GEMM_PLAIN,
-    DT_GEMM_KINDS
-} DtGemmKind;
-extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
-
-/* What computes attention: the faster one on this GPU (TIMED), the library, or the plan's own
- * kernels. */
-typedef enum DtAttention {
-    DT_ATTENTION_TIMED,
-    DT_ATTENTION_CUDNN,
-    DT_ATTENTION_GENERATED
-} DtAttention;
-
-/* What computes epilogues of products that have two forms: the library, kernels, or the faster one
- * on this GPU. */
-typedef enum DtEpilogueWish {
-    DT_EPILOGUES_TIMED,
-    DT_EPILOGUES_FUSED,
-    DT_EPILOGUES_APART
-} DtEpilogueWish;
-
-typedef struct DtRedirect {
-    const char *from, *to;
-} DtRedirect; /* --data OLD=NEW */
-
-/* The command line of dtrun (runtime/options.def). Folders and files as the user wrote them. */
-typedef struct DtRunOptions {
-    const char *plan_path;
-    int64_t steps;             /* -1: the number in the plan */
-    const char *device;        /* "cpu", "cuda", "apart" */
-    bool share_gpu;            /* several ranks may use the same GPU */
-    bool windows;              /* the memory that collectives access is registered with NCCL as
-                                * windows */
-    bool algorithms_first;     /* take the GPU library's first proposals, without timing */
-    /* the command line has these options, also with their defaults, which a checkpoint's choice
-     * would overrule silently */
-    bool algorithms_given, attention_given, epilogues_given;
-    bool graph;                /* capture instructions once and start them as graphs */
-    bool sync;                 /* wait for each instruction before the next one begins */
-    const char *comm;          /* "shm", "nccl"; NULL: by device */
-    const char *save, *resume; /* folders, or NULL */
-    bool or_start;             /* start at step 0 if there is no checkpoint to resume */
-    const char *import, *names; /* folder of another program's tensors, names block; or NULL */
-    const char *weights;       /* folder of checkpoints whose weights are the initial values */
-    const char *only[16];      /* with `weights`: patterns of paths */
-    uint32_t n_only;
-    bool overwrite;            /* remove files of other runs in `save` and `log` */
-    const char *log, *trace;   /* files, or NULL */
-    bool profile, json;        /* --profile, and as JSON */
-    const char *record, *compare; /* files, or NULL */
-    bool eval;                 /* only evaluates */
-    bool data_synthetic;       /* --data=synthetic */
-    bool data_changed; /* with `resume`: continue although the data differs from the checkpoint's */
-    DtRedirect redirects[16];
-    uint32_t n_redirects;
-    int64_t restarts;
-    int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
-    const char *meet;     /* "host:port" where they meet */
-    int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
-    bool unproved;        /* starts a plan that was not proved (dtrun.c) */
-    double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */
-    const char *generate; /* prompt, or NULL */
-    const char *reference; /* file of tokens and logits to compare with, or NULL */
-    int64_t tokens;
-    double temperature;
-    uint64_t seed; /* options of --generate */
-    DtGemmKind gemm;
-    DtAttention attention; /* options of device "cuda" */
-    DtEpilogueWish epilogues;
-    bool rebuild;         /* compile kernels from the plan's C text */
-    bool quiet;
-    const char *trial;    /* file of a trial (plan/trial.h), or NULL */
-    const char *settings[16]; /* --set block.key=value */
-    uint32_t n_settings;
-} DtRunOptions;
-
-/* Whether the run has results of the model instead of training. */
-static inline bool dt_run_predicts(const DtRunOptions *options)
-{
-    return options->generate != NULL || options->reference != NULL;
-}
+/* ---- before ranks start ---- */
 
 uint64_t dt_now_ns(void); /* returns nanoseconds of a monotonic clock (rank.c) */
 
@@ -200,117 +117,6 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan);
 typedef struct DtRebuilt { DtHostBytes *units; const char *said; } DtRebuilt;
 bool dt_rebuild_wanted(const DtRunOptions *options, const DtPlan *plan);
 DtStatus dt_rebuild_codes(const DtPlan *plan, DtArena *memory, DtRebuilt *ret_codes);
-
-/* ---- the mapping of local ranks (shared.c, shared_slot.c) ---- */
-
-typedef enum DtPhase {
-    DT_PHASE_NONE,
-    DT_PHASE_LOADING,
-    DT_PHASE_RUNNING,
-    DT_PHASE_WAITING /* for other ranks */,
-    DT_PHASE_EVAL,
-    DT_PHASE_SAVING,
-    DT_PHASE_DONE,
-    DT_PHASE_FAILED
-} DtPhase;
-
-/* A counter that only grows, and the number of ranks that sleep until it does. It has a cache line
- * of its own. */
-typedef struct DtSyncWord {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
-} DtSyncWord;
-
-/* Data that one rank publishes for the others, in cache lines of its own. Only that rank writes
- * them. */
-typedef struct DtSlot {
-    _Alignas(128) _Atomic uint32_t phase; /* DtPhase */
-    _Atomic int32_t pid;
-    _Atomic int64_t step;  /* number of the entry that is running */
-    _Atomic uint32_t inst; /* number of the instruction being run (plan->insts); UINT32_MAX: none */
-    /* The next three are set by dt_shared_wait and dt_shared_go_on. */
-    _Atomic uint32_t waits_for; /* a rank for which this one waits, if known; else UINT32_MAX */
-    _Atomic uint64_t wait_began_ns;  /* dt_now_ns() when it began to wait for others; 0: not */
-    _Atomic uint64_t wait_looked_ns; /* when it last looked and found that it must still wait */
-    _Atomic uint64_t progress;  /* grows with every instruction */
-    _Atomic uint64_t began_ns;  /* dt_now_ns() when inst began */
-    _Atomic uint64_t usual_ns;  /* usual duration of inst so far; 0: not known */
-    _Atomic uint64_t memory;    /* bytes of arenas and libraries' workspaces */
-    _Atomic int32_t exit_code;  /* once phase is DONE or FAILED */
-    /* once phase is FAILED: 1 if the content of a file is the cause, and not the rank itself */
-    _Atomic uint32_t by_data;
-    /* hash of its device's kind: ranks with equal ones use the same algorithms */
-    _Atomic uint64_t kind;
-    _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
-                                 * computes */
-    _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
-    /* written before phase FAILED, or load_code, is stored with release */
-    char message[500];
-    /* DT_MARK_..: progress words that the device writes (position.h); 0: it has not written any */
-    _Alignas(128) _Atomic uint32_t marks[2];
-} DtSlot;
-
-/* Start of the mapping. */
-typedef struct DtShared {
-    char magic[8];   /* "DTSHARED" */
-    uint64_t digest; /* of the plan; ranks compare it */
-    uint64_t bytes;
-    uint32_t n_ranks, attempt; /* number of the attempt: 0 first, then 1 .. after restarts */
-    int32_t supervisor;        /* the process that made the mapping and starts the ranks */
-    /* With several nodes: the socket on which rank 0 waits for the first rank of each other node,
-     * which must send the token; -1: rank 0 is on another node. */
-    int32_t meet_fd;
-    uint32_t meet_port;
-    uint64_t meet_token;
-    /* number of steps for which ranks of this node know whether they are the last */
-    DtSyncWord decided;
-    /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank
-     * that failed first. */
-    _Alignas(64) _Atomic uint32_t abort;
-    /* Set on Ctrl-C: finish the step, save and end. */
-    _Alignas(64) _Atomic uint32_t stop;
-    /* All following members are equal on all nodes after every meeting of all ranks (cluster.c). */
-    _Atomic int64_t last_step;  /* set by rank 0 before it begins that step; INT64_MAX: none */
-    _Atomic int64_t saved_step; /* steps done in the last complete checkpoint; -1: none */
-    _Atomic uint32_t has_saved; /* whether this run has saved a checkpoint, in this attempt or an
-                                 * earlier one */
-    _Atomic int32_t save_code;  /* status of the last save, for the other ranks */
-    /* The checkpoint that all ranks load (resume.c); -1: none. */
-    _Atomic int64_t chosen_serial;
-    char chosen[3200];
-    /* buffer through which one rank sends data to all, part by part (algorithms.c) */
-    char told[4096];
-    char nccl_id[128];
-} DtShared;
-
-/* Offsets in the mapping, all multiples of the page size from comm on. */
-typedef struct DtSharedLayout {
-    uint64_t slots, comm, comm_bytes, arenas, rank_bytes, total;
-    uint64_t arena[256]; /* offset of each shared arena inside a rank's part */
-} DtSharedLayout;
-
-void dt_shared_layout(const DtPlan *plan, DtSharedLayout *ret_layout);
-/* Makes an anonymous memory file of that size with DtShared filled in. It is close-on-exec unless
- * the caller clears that. */
-DtStatus dt_shared_create(const DtPlan *plan, uint32_t attempt, int *ret_fd);
-/* Maps header, slots and communicator area. The arenas are mapped by load.c. */
-DtStatus dt_shared_map(const DtPlan *plan, int fd, DtShared **ret_shared);
-void dt_shared_unmap(const DtPlan *plan, DtShared *shared);
-uint64_t dt_shared_slots(void); /* offset of the slots: the first whole page after the start */
-DtSlot *dt_shared_slot(const DtPlan *plan, DtShared *shared, uint32_t rank);
-char *dt_shared_comm(const DtPlan *plan, DtShared *shared);
-/* Sets the abort word, unless it is set already. by: the rank that failed first, or
- * DT_BY_SUPERVISOR. Ranks that wait look at the word regularly; they need not be woken. */
-enum { DT_BY_SUPERVISOR = -1 };
-void dt_shared_abort(DtShared *shared, int64_t by);
-/* The rank that set the word; DT_BY_SUPERVISOR if it is not set or no rank set it. */
-int64_t dt_shared_aborter(DtShared *shared);
-/* Records in the slot that this rank waits for rank `who` (UINT32_MAX: not known which), and that
- * it looked at now_ns and must still wait. It is called once per look. The first call begins the
- * wait; dt_shared_go_on ends it. */
-void dt_shared_wait(DtSlot *slot, uint32_t who, uint64_t now_ns);
-void dt_shared_go_on(DtSlot *slot);
-bool dt_shared_waits(const DtSlot *slot);
 
 /* ---- one rank ---- */
 

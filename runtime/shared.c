@@ -6,11 +6,12 @@
  *
  * Arenas start on pages; load.c maps each of them by itself, between guard pages. What ranks do
  * with header and slots is in shared_slot.c. */
-#include "runtime/runtime.h"
+#include "runtime/shared.h"
 
 #include "base/page.h"
 #include "runtime/comm_sync.h"
 #include "runtime/nccl_links.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The header and the slots of the mapping of a machine's ranks: a rank's slot, its waits, and which
  * rank ended the run first. This code needs no other part of the mapping. */
-#include "runtime/runtime.h"
+#include "runtime/shared.h"
 
 #include "base/page.h"
 

@@ -14,7 +14,7 @@ typedef struct DtWatchSample {
     bool reads_or_writes;
     bool waiting;        /* waiting for another rank */
     uint32_t waits_for;  /* the rank for which it waits, or UINT32_MAX */
-    uint64_t wait_began_ns, wait_looked_ns; /* progress counter of the slot (runtime.h) */
+    uint64_t wait_began_ns, wait_looked_ns; /* progress counter of the slot (shared.h) */
     uint32_t phase;
     uint64_t progress;
     uint32_t mark;      /* progress of its device (position.h) */

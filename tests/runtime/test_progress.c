@@ -2,6 +2,7 @@
 /* Progress lines in a file: after certain numbers of steps, and after some time if steps are slow;
  * and the command that continues the run. */
 #include "runtime/command.h"
+#include "runtime/runtime.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of a run: what the command line of dtrun says. dtrun.c fills them in; everybody else
+ * only reads them. */
+#ifndef DT_RUNTIME_RUN_OPTIONS_H
+#define DT_RUNTIME_RUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum DtGemmKind {
+    DT_GEMM_DEFAULT,
+    DT_GEMM_ONEDNN,
+    DT_GEMM_OPENBLAS,
+    DT_GEMM_PLAIN,
+    DT_GEMM_KINDS
+} DtGemmKind;
+extern const char *const dt_gemm_names[DT_GEMM_KINDS]; /* gemm.c: "onednn"; NULL for the default */
+
+/* What computes attention: the faster one on this GPU (TIMED), the library, or the plan's own
+ * kernels. */
+typedef enum DtAttention {
+    DT_ATTENTION_TIMED,
+    DT_ATTENTION_CUDNN,
+    DT_ATTENTION_GENERATED
+} DtAttention;
+
+/* What computes epilogues of products that have two forms: the library, kernels, or the faster one
+ * on this GPU. */
+typedef enum DtEpilogueWish {
+    DT_EPILOGUES_TIMED,
+    DT_EPILOGUES_FUSED,
+    DT_EPILOGUES_APART
+} DtEpilogueWish;
+
+typedef struct DtRedirect {
+    const char *from, *to;
+} DtRedirect; /* --data OLD=NEW */
+
+/* The command line of dtrun (runtime/options.def). Folders and files as the user wrote them. */
+typedef struct DtRunOptions {
+    const char *plan_path;
+    int64_t steps;             /* -1: the number in the plan */
+    const char *device;        /* "cpu", "cuda", "apart" */
+    bool share_gpu;            /* several ranks may use the same GPU */
+    bool windows;              /* the memory that collectives access is registered with NCCL as
+                                * windows */
+    bool algorithms_first;     /* take the GPU library's first proposals, without timing */
+    /* the command line has these options, also with their defaults, which a checkpoint's choice
+     * would overrule silently */
+    bool algorithms_given, attention_given, epilogues_given;
+    bool graph;                /* capture instructions once and start them as graphs */
+    bool sync;                 /* wait for each instruction before the next one begins */
+    const char *comm;          /* "shm", "nccl"; NULL: by device */
+    const char *save, *resume; /* folders, or NULL */
+    bool or_start;             /* start at step 0 if there is no checkpoint to resume */
+    const char *import, *names; /* folder of another program's tensors, names block; or NULL */
+    const char *weights;       /* folder of checkpoints whose weights are the initial values */
+    const char *only[16];      /* with `weights`: patterns of paths */
+    uint32_t n_only;
+    bool overwrite;            /* remove files of other runs in `save` and `log` */
+    const char *log, *trace;   /* files, or NULL */
+    bool profile, json;        /* --profile, and as JSON */
+    const char *record, *compare; /* files, or NULL */
+    bool eval;                 /* only evaluates */
+    bool data_synthetic;       /* --data=synthetic */
+    bool data_changed; /* with `resume`: continue although the data differs from the checkpoint's */
+    DtRedirect redirects[16];
+    uint32_t n_redirects;
+    int64_t restarts;
+    int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
+    const char *meet;     /* "host:port" where they meet */
+    int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
+    bool unproved;        /* starts a plan that was not proved (dtrun.c) */
+    double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */
+    const char *generate; /* prompt, or NULL */
+    const char *reference; /* file of tokens and logits to compare with, or NULL */
+    int64_t tokens;
+    double temperature;
+    uint64_t seed; /* options of --generate */
+    DtGemmKind gemm;
+    DtAttention attention; /* options of device "cuda" */
+    DtEpilogueWish epilogues;
+    bool rebuild;         /* compile kernels from the plan's C text */
+    bool quiet;
+    const char *trial;    /* file of a trial (plan/trial.h), or NULL */
+    const char *settings[16]; /* --set block.key=value */
+    uint32_t n_settings;
+} DtRunOptions;
+
+/* Whether the run has results of the model instead of training. */
+static inline bool dt_run_predicts(const DtRunOptions *options)
+{
+    return options->generate != NULL || options->reference != NULL;
+}
+
+#endif

@@ -7,54 +7,32 @@
  * product with such a condition), or it bounds the index first (`where(t < n, t, 0)`, `min(t, n -
  * 1)`). If it uses the value otherwise, an index outside the axis is a fault of the data. So for
  * each value v of the program this file computes sets of integers, in terms of the input's element
- * at the same place (the "root"):
+ * at the same place (the "root"): the facts of ranges_fact.h, among them `bad`, the roots for which
+ * v depends on a value that was read out of range.
  *
- *   is       roots for which v may be the root itself (plus a constant)
- *   yes, no  roots for which v may differ from 0; for which it may be 0: of conditions
- *   bad      roots for which v depends on a value that was read out of range
- *
- * Ops are taken in order: a gather at index v adds "is, outside of the axis" to bad; `where(c, a,
- * b)` has the bad of a where c may be true, and that of b where it may be false. Values of the root
- * that are still in bad at an op that combines several places (a sum, a product of matrices, the
- * loss) are not allowed. If an op moves elements to other places (slices, renamed axes,
- * iterations), its result becomes a root of its own, whose elements are some of the first root's.
+ * Ops are taken in order: a gather at index v adds "is, outside of the axis" to bad; results of
+ * maps follow rules (ranges_fact.c). Values of the root that are still in bad at an op that
+ * combines several places (a sum, a product of matrices, the loss) are not allowed. If an op moves
+ * elements to other places (slices, renamed axes, iterations), its result becomes a root of its
+ * own, whose elements are some of the first root's.
  *
  * A sum over places is 0 if no element of the root is in the term's `yes` ("sums"). So a loss per
  * valid label, `sum(where(y >= 0, ..)) / sum(y >= 0)`, has no value if the data can have no label
  * of 0 or more (dt_ranges_idle). */
 #include "ir/ranges.h"
+#include "ir/ranges_fact.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { BUDGET = 1 << 21, ROUNDS = 8 };
 
-/* What is known of a value that is a sum over places, for a root without elements in `yes`. */
-typedef enum Sums {
-    SUMS_NOT, /* the value is no sum: `yes` is about the root's element at the same place */
-    SUMS_ZERO,
-    SUMS_BOUNDED /* the maximum of such a sum and a constant: a divisor that cannot be 0 */
-} Sums;
-
-/* Facts about a value in relation to one root. */
-typedef struct Fact {
-    uint32_t root;
-    bool exact;         /* the value always is the root's element plus shift */
-    int64_t shift;
-    DtIntSet is;        /* set of the root's elements for which the value is the root plus shift */
-    DtIntSet yes, no, bad;
-    Sums sums;
-    const DtOp *by;     /* the op whose index put elements into bad, and which of its indices */
-    uint32_t index;
-} Fact;
-
 /* A root: the input, or a value made of other roots' elements at other places. */
 typedef struct Root {
-    const DtOp *made_by; /* NULL: the input */
+    const DtOp *made_by;   /* NULL: the input */
     uint32_t n_parents;
-    const Fact *parents; /* operands of made_by that it is made of */
-    DtIntSet bad, used;  /* bad: elements that are not allowed; used: those that are inside all axes
-                          * that it indexes */
+    const DtFact *parents; /* operands of made_by that it is made of */
+    DtIntSet bad, used;    /* bad: elements that are not allowed; used: those that are inside all
+                            * axes that it indexes */
     const DtOp *by;
     uint32_t index;
 } Root;
@@ -63,7 +41,7 @@ typedef struct Root {
  * result, whether a loss or a state depends on it. */
 typedef struct Seen {
     const DtFunc *func;
-    Fact *const *in, *const *results;
+    DtFact *const *in, *const *results;
     const bool *of_loss;
 } Seen;
 
@@ -72,7 +50,7 @@ typedef struct Seen {
 typedef struct Counted {
     uint32_t root;
     DtIntSet some;
-    Sums sums;
+    DtSums sums;
     bool divides, of_loss;
     DtSpan span;
 } Counted;
@@ -88,68 +66,37 @@ typedef struct Walk {
     bool of_loss;       /* whether a loss or a state depends on the op being walked */
 } Walk;
 
-static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool *of_loss);
+static DtFact **walk_func(Walk *w, const DtFunc *func, DtFact *const *in, const bool *of_loss);
 
 /* ---- facts ---- */
 
-static Fact nothing(uint32_t root)
-{
-    return (Fact){.root = root, .is = dt_intset_none, .yes = dt_intset_all, .no = dt_intset_all,
-                  .bad = dt_intset_none};
-}
-
-static bool says_nothing(const Fact *f)
-{
-    return !f->is.n && !f->bad.n && dt_intset_equal(&f->yes, &dt_intset_all) &&
-           dt_intset_equal(&f->no, &dt_intset_all);
-}
-
-static bool same_fact(const Fact *a, const Fact *b)
-{
-    if (!a || !b)
-        return a == b;
-    return a->root == b->root && a->exact == b->exact && a->shift == b->shift &&
-           dt_intset_equal(&a->is, &b->is) && a->sums == b->sums &&
-           dt_intset_equal(&a->yes, &b->yes) && dt_intset_equal(&a->no, &b->no) &&
-           dt_intset_equal(&a->bad, &b->bad);
-}
-
-static bool same_facts(uint32_t n, Fact *const *a, Fact *const *b)
+static bool same_facts(uint32_t n, DtFact *const *a, DtFact *const *b)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (!same_fact(a[i], b[i]))
+        if (!dt_fact_same(a[i], b[i]))
             return false;
     return true;
 }
 
 /* Returns a permanent copy of the facts without those about forbidden values; NULL if nothing is
  * left. */
-static Fact *keep(Walk *w, Fact fact)
+static DtFact *keep(Walk *w, DtFact fact)
 {
     DtIntSet new = dt_intset_others(&w->roots.at[fact.root].bad);
     fact.bad = dt_intset_common(&fact.bad, &new);
-    if (says_nothing(&fact))
+    if (dt_fact_says_nothing(&fact))
         return NULL;
-    Fact *kept = DT_NEW(w->scratch, Fact);
+    DtFact *kept = DT_NEW(w->scratch, DtFact);
     *kept = fact;
     return kept;
-}
-
-static void add_bad(Fact *fact, const DtIntSet *bad, const DtOp *by, uint32_t index)
-{
-    if (!fact->bad.n) {
-        fact->by = by;
-        fact->index = index;
-    }
-    fact->bad = dt_intset_union(&fact->bad, bad);
 }
 
 /* ---- roots ---- */
 
 /* Returns the facts of the root itself: it is exactly the root's element. */
-static Fact *the_root(Walk *w, uint32_t root)
+static DtFact *the_root(Walk *w, uint32_t root)
 {
-    Fact fact = nothing(root);
+    DtFact fact = dt_fact_nothing(root);
     fact.is = dt_intset_all;
     fact.exact = true;
     return keep(w, fact);
@@ -173,7 +120,7 @@ static void forbid(Walk *w, uint32_t root, const DtIntSet *bad, const DtOp *by, 
         r->index = index;
     }
     for (uint32_t i = 0; i < r->n_parents; i++) {
-        const Fact *parent = &w->roots.at[root].parents[i];
+        const DtFact *parent = &w->roots.at[root].parents[i];
         DtIntSet theirs = dt_intset_shift(bad, -parent->shift);
         theirs = dt_intset_common(&theirs, &parent->is);
         if (theirs.n)
@@ -187,14 +134,14 @@ static void use(Walk *w, uint32_t root, const DtIntSet *inside)
     Root *r = &w->roots.at[root];
     r->used = dt_intset_common(&r->used, inside);
     for (uint32_t i = 0; i < r->n_parents; i++) {
-        const Fact *parent = &w->roots.at[root].parents[i];
+        const DtFact *parent = &w->roots.at[root].parents[i];
         DtIntSet theirs = dt_intset_shift(inside, -parent->shift);
         use(w, parent->root, &theirs);
     }
 }
 
 /* Records that the value is used at all places: elements of the root in bad are not allowed. */
-static void settle(Walk *w, const Fact *fact)
+static void settle(Walk *w, const DtFact *fact)
 {
     if (fact && fact->bad.n)
         forbid(w, fact->root, &fact->bad, fact->by, fact->index);
@@ -202,9 +149,9 @@ static void settle(Walk *w, const Fact *fact)
 
 /* Makes the result of op, which moves elements to other places, a root of its own and returns its
  * facts; NULL: no operand has facts. */
-static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
+static DtFact *moved(Walk *w, const DtOp *op, uint32_t n, DtFact *const *in)
 {
-    Fact *parents = DT_NEW_ARRAY(w->scratch, Fact, n + 1);
+    DtFact *parents = DT_NEW_ARRAY(w->scratch, DtFact, n + 1);
     uint32_t n_parents = 0;
     for (uint32_t i = 0; i < n; i++) {
         settle(w, in[i]);
@@ -218,7 +165,7 @@ static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
         const Root *r = &w->roots.at[root];
         bool same = r->made_by == op && r->n_parents == n_parents;
         for (uint32_t i = 0; same && i < n_parents; i++)
-            same = same_fact(&r->parents[i], &parents[i]);
+            same = dt_fact_same(&r->parents[i], &parents[i]);
         if (same)
             break;
     }
@@ -230,192 +177,9 @@ static Fact *moved(Walk *w, const DtOp *op, uint32_t n, Fact *const *in)
     return the_root(w, root);
 }
 
-/* ---- constants ---- */
-
-static bool constant_of(const DtValue *value, double *ret_number)
-{
-    const DtOp *op = value->op;
-    for (; op && (op->kind == DT_OP_CAST || op->kind == DT_OP_EXPAND || op->kind == DT_OP_STOP);
-         op = op->in[0]->op) {}
-    if (!op || op->kind != DT_OP_CONST)
-        return false;
-    *ret_number = op->number;
-    return true;
-}
-
-/* Whether the value is an integer constant of moderate size. */
-static bool whole_of(const DtValue *value, int64_t *ret_whole)
-{
-    double number;
-    if (!constant_of(value, &number) || number != floor(number) || fabs(number) > 0x1p53)
-        return false;
-    *ret_whole = (int64_t)number;
-    return true;
-}
-
-/* ---- maps ---- */
-
-/* Returns the facts of a map's operand in relation to one root. Of a constant it is known whether
- * it is 0; of other values without facts nothing is known. */
-static Fact operand(const DtValue *value, const Fact *fact, uint32_t root)
-{
-    Fact result = fact && fact->root == root ? *fact : nothing(root);
-    double number;
-    if (!fact && constant_of(value, &number)) {
-        result.yes = number != 0 ? dt_intset_all : dt_intset_none;
-        result.no = number != 0 ? dt_intset_none : dt_intset_all;
-    }
-    return result;
-}
-
-/* Rules of maps. Each begins with the operands' bad elements and no other facts. */
-typedef void Rule(const DtOp *op, const Fact *in, Fact *out);
-
-static void rule_same(const DtOp *op, const Fact *in, Fact *out)
-{
-    DtDtype from = op->in[0]->type->dtype, to = op->out[0]->type->dtype;
-    bool whole = !dt_dtype_is_float(to) && to != DT_BOOL;
-    if (whole || from == to) {
-        out->is = in->is;
-        out->exact = in->exact;
-        out->shift = in->shift;
-    }
-    out->yes = in->yes; /* 0 is cast to 0 */
-    if (from == DT_BOOL || from == to)
-        out->no = in->no;
-}
-
-static void rule_neg(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    out->yes = in->yes;
-    out->no = in->no;
-}
-
-static void rule_not(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    out->yes = in->no;
-    out->no = in->yes;
-}
-
-static void rule_and(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    out->yes = dt_intset_common(&in[0].yes, &in[1].yes);
-    out->no = dt_intset_union(&in[0].no, &in[1].no);
-}
-
-static void rule_or(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    out->yes = dt_intset_union(&in[0].yes, &in[1].yes);
-    out->no = dt_intset_common(&in[0].no, &in[1].no);
-}
-
-/* A product is 0 if one factor is 0, and then does not depend on the other factor. */
-static void rule_mul(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    DtIntSet first = dt_intset_common(&in[0].bad, &in[1].yes),
-             second = dt_intset_common(&in[1].bad, &in[0].yes);
-    out->bad = dt_intset_union(&first, &second);
-    out->yes = dt_intset_common(&in[0].yes, &in[1].yes);
-}
-
-static DtIntSet chosen(const DtIntSet *a, const DtIntSet *where_a, const DtIntSet *b,
-                       const DtIntSet *where_b)
-{
-    DtIntSet first = dt_intset_common(a, where_a), second = dt_intset_common(b, where_b);
-    return dt_intset_union(&first, &second);
-}
-
-static void rule_where(const DtOp *op, const Fact *in, Fact *out)
-{
-    (void)op;
-    const Fact *c = &in[0], *a = &in[1], *b = &in[2];
-    DtIntSet bad = chosen(&a->bad, &c->yes, &b->bad, &c->no);
-    out->bad = dt_intset_union(&c->bad, &bad);
-    out->yes = chosen(&a->yes, &c->yes, &b->yes, &c->no);
-    out->no = chosen(&a->no, &c->yes, &b->no, &c->no);
-    /* with different shifts only the first branch's part is kept */
-    bool same = !a->is.n || !b->is.n || a->shift == b->shift;
-    out->is = chosen(&a->is, &c->yes, same ? &b->is : &dt_intset_none, &c->no);
-    out->shift = a->is.n ? a->shift : b->shift;
-    out->exact = a->exact && b->exact && same;
-}
-
-/* The root plus or minus a constant. */
-static void rule_add(const DtOp *op, const Fact *in, Fact *out)
-{
-    bool minus = op->kind == DT_OP_SUB;
-    uint32_t x = in[0].is.n || minus ? 0 : 1;
-    int64_t by;
-    if (!in[x].is.n || !whole_of(op->in[1 - x], &by) ||
-        __builtin_add_overflow(in[x].shift, minus ? -by : by, &out->shift))
-        return;
-    out->is = in[x].is;
-    out->exact = in[x].exact;
-}
-
-/* max(x, c) and min(x, c) are x on one side of c. */
-static void rule_bound(const DtOp *op, const Fact *in, Fact *out)
-{
-    uint32_t x = in[0].is.n ? 0 : 1;
-    int64_t bound;
-    if (!in[x].is.n)
-        return;
-    DtIntSet side = dt_intset_all;
-    if (whole_of(op->in[1 - x], &bound)) {
-        bound -= in[x].shift;
-        side = op->kind == DT_OP_MAX ? dt_intset_range(bound, INT64_MAX)
-                                     : dt_intset_range(INT64_MIN, bound + 1);
-    }
-    out->is = dt_intset_common(&in[x].is, &side);
-    out->shift = in[x].shift;
-}
-
-/* Returns the roots for which x < c (or, with `most` 1, x <= c), where x is the root plus shift;
- * with `second`, those for which c < x. */
-static DtIntSet side_of(bool second, int64_t most, double constant, int64_t shift)
-{
-    double c = second ? floor(constant) : ceil(constant);
-    int64_t bound = (int64_t)c - shift;
-    if (second) /* c < x: from c + 1 on; c <= x: from the least integer that is not below c */
-        return dt_intset_range(most && c == constant ? bound : bound + 1, INT64_MAX);
-    return dt_intset_range(INT64_MIN, most && c == constant ? bound + 1 : bound);
-}
-
-static void rule_compare(const DtOp *op, const Fact *in, Fact *out)
-{
-    uint32_t x = in[0].exact ? 0 : 1;
-    double c;
-    if (!in[x].exact || !constant_of(op->in[1 - x], &c) || !(fabs(c) <= 0x1p53))
-        return;
-    DtIntSet yes;
-    if (op->kind == DT_OP_LT || op->kind == DT_OP_LE)
-        yes = side_of(x == 1, op->kind == DT_OP_LE, c, in[x].shift);
-    else if (c == floor(c))
-        yes = dt_intset_range((int64_t)c - in[x].shift, (int64_t)c - in[x].shift + 1);
-    else
-        yes = dt_intset_none;
-    DtIntSet no = dt_intset_others(&yes);
-    out->yes = op->kind == DT_OP_NE ? no : yes;
-    out->no = op->kind == DT_OP_NE ? yes : no;
-}
-
-static Rule *const rules[DT_OP_COUNT] = {
-    [DT_OP_STOP] = rule_same,   [DT_OP_BIND] = rule_same,  [DT_OP_CAST] = rule_same,
-    [DT_OP_EXPAND] = rule_same, [DT_OP_NEG] = rule_neg,    [DT_OP_NOT] = rule_not,
-    [DT_OP_AND] = rule_and,     [DT_OP_OR] = rule_or,      [DT_OP_MUL] = rule_mul,
-    [DT_OP_ADD] = rule_add,     [DT_OP_SUB] = rule_add,    [DT_OP_MAX] = rule_bound,
-    [DT_OP_MIN] = rule_bound,   [DT_OP_LT] = rule_compare, [DT_OP_LE] = rule_compare,
-    [DT_OP_EQ] = rule_compare,  [DT_OP_NE] = rule_compare, [DT_OP_WHERE] = rule_where,
-};
-
 /* ---- sums ---- */
 
-static void count(Walk *w, const Fact *fact, bool divides, DtSpan span)
+static void count(Walk *w, const DtFact *fact, bool divides, DtSpan span)
 {
     const Counted counted = {fact->root, fact->yes, fact->sums, divides, w->of_loss, span};
     if (w->counts)
@@ -423,20 +187,20 @@ static void count(Walk *w, const Fact *fact, bool divides, DtSpan span)
 }
 
 /* The facts of the sum over places of a value with these facts. */
-static Fact *sum_of(Walk *w, const Fact *fact)
+static DtFact *sum_of(Walk *w, const DtFact *fact)
 {
-    if (!fact || fact->sums == SUMS_BOUNDED)
+    if (!fact || fact->sums == DT_SUMS_BOUNDED)
         return NULL;
-    Fact out = nothing(fact->root);
+    DtFact out = dt_fact_nothing(fact->root);
     out.yes = fact->yes;
-    out.sums = SUMS_ZERO;
+    out.sums = DT_SUMS_ZERO;
     return keep(w, out);
 }
 
 /* The facts of a map whose operands are sums, or values without facts. */
-static Fact *map_of_sums(Walk *w, const DtOp *op, Fact *const *in)
+static DtFact *map_of_sums(Walk *w, const DtOp *op, DtFact *const *in)
 {
-    const Fact *a = in[0], *b = op->n_in > 1 ? in[1] : NULL;
+    const DtFact *a = in[0], *b = op->n_in > 1 ? in[1] : NULL;
     double number;
     switch (op->kind) {
     case DT_OP_NEG:
@@ -444,27 +208,27 @@ static Fact *map_of_sums(Walk *w, const DtOp *op, Fact *const *in)
     case DT_OP_BIND:
     case DT_OP_CAST:
     case DT_OP_EXPAND: return in[0];
-    case DT_OP_MUL: return sum_of(w, a && a->sums == SUMS_ZERO ? a : b);
+    case DT_OP_MUL: return sum_of(w, a && a->sums == DT_SUMS_ZERO ? a : b);
     case DT_OP_DIV: return sum_of(w, a);
-    case DT_OP_ADD: return a && b && same_fact(a, b) ? sum_of(w, a) : NULL;
+    case DT_OP_ADD: return a && b && dt_fact_same(a, b) ? sum_of(w, a) : NULL;
     case DT_OP_MAX: {
         const uint32_t x = a ? 0 : 1;
-        if ((a && b) || !constant_of(op->in[1 - x], &number))
+        if ((a && b) || !dt_fact_constant(op->in[1 - x], &number))
             return NULL;
-        Fact out = *in[x];
-        out.sums = SUMS_BOUNDED;
+        DtFact out = *in[x];
+        out.sums = DT_SUMS_BOUNDED;
         return keep(w, out);
     }
     default: return NULL;
     }
 }
 
-static bool is_sum(const Fact *fact) { return fact && fact->sums != SUMS_NOT; }
+static bool is_sum(const DtFact *fact) { return fact && fact->sums != DT_SUMS_NOT; }
 
 /* Facts for a map of elements, ignoring operands that are sums; NULL: it has no others. */
-static Fact **elements(Walk *w, const DtOp *op, Fact *const *in)
+static DtFact **elements(Walk *w, const DtOp *op, DtFact *const *in)
 {
-    Fact **own = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 1);
+    DtFact **own = DT_NEW_ARRAY(w->scratch, DtFact *, op->n_in + 1);
     bool any_element = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         own[i] = is_sum(in[i]) ? NULL : in[i];
@@ -473,27 +237,18 @@ static Fact **elements(Walk *w, const DtOp *op, Fact *const *in)
     return any_element ? own : NULL;
 }
 
-static Fact *map_elements(Walk *w, const DtOp *op, Fact *const *in)
+static DtFact *map_elements(Walk *w, const DtOp *op, DtFact *const *in)
 {
-    Fact facts[3], out;
     uint32_t root = UINT32_MAX;
     for (uint32_t i = 0; i < op->n_in; i++)
         if (in[i] && root == UINT32_MAX)
             root = in[i]->root;
         else if (in[i] && in[i]->root != root)
             settle(w, in[i]);
-    out = nothing(root);
-    for (uint32_t i = 0; i < op->n_in && i < DT_COUNT(facts); i++) {
-        facts[i] = operand(op->in[i], in[i], root);
-        if (facts[i].bad.n)
-            add_bad(&out, &facts[i].bad, facts[i].by, facts[i].index);
-    }
-    if (rules[op->kind])
-        rules[op->kind](op, facts, &out);
-    return keep(w, out);
+    return keep(w, dt_fact_map(op, in, root));
 }
 
-static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
+static DtFact *map(Walk *w, const DtOp *op, DtFact *const *in)
 {
     bool has_sum = false;
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -502,7 +257,7 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
         return map_elements(w, op, in);
     if (op->kind == DT_OP_DIV && is_sum(in[1]))
         count(w, in[1], true, op->span);
-    Fact **own = elements(w, op, in);
+    DtFact **own = elements(w, op, in);
     return own ? map_elements(w, op, own) : map_of_sums(w, op, in);
 }
 
@@ -510,7 +265,7 @@ static Fact *map(Walk *w, const DtOp *op, Fact *const *in)
 
 /* Returns the elements of the root that are outside of the indexed axis; records that the root
  * indexes that axis. */
-static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact)
+static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const DtFact *fact)
 {
     DtIntSet inside = dt_intset_range(-fact->shift, indexed_extent(op, index) - fact->shift);
     use(w, fact->root, &inside);
@@ -518,28 +273,28 @@ static DtIntSet missed(Walk *w, const DtOp *op, uint32_t index, const Fact *fact
     return dt_intset_common(&outside, &fact->is);
 }
 
-static Fact *gather(Walk *w, const DtOp *op, Fact *const *in)
+static DtFact *gather(Walk *w, const DtOp *op, DtFact *const *in)
 {
-    Fact *table = moved(w, op, 1, in);
-    Fact out = nothing(0);
+    DtFact *table = moved(w, op, 1, in);
+    DtFact out = dt_fact_nothing(0);
     bool first = true;
     for (uint32_t i = 0; i < op->n_axes; i++) {
-        const Fact *index = in[i + 1];
+        const DtFact *index = in[i + 1];
         if (!index)
             continue;
         if (first)
-            out = nothing(index->root);
-        Fact own = nothing(index->root);
+            out = dt_fact_nothing(index->root);
+        DtFact own = dt_fact_nothing(index->root);
         if (index->bad.n)
-            add_bad(&own, &index->bad, index->by, index->index);
+            dt_fact_add_bad(&own, &index->bad, index->by, index->index);
         if (index->is.n) {
             DtIntSet bad = missed(w, op, i, index);
-            add_bad(&own, &bad, op, i);
+            dt_fact_add_bad(&own, &bad, op, i);
         }
         if (own.root != out.root || table)
             settle(w, &own);
         else if (own.bad.n)
-            add_bad(&out, &own.bad, own.by, own.index);
+            dt_fact_add_bad(&out, &own.bad, own.by, own.index);
         first = false;
     }
     return table ? table : first ? NULL : keep(w, out);
@@ -547,7 +302,7 @@ static Fact *gather(Walk *w, const DtOp *op, Fact *const *in)
 
 /* Elements that scatter_add would add outside of the axis are lost, however the result is used:
  * records them as not allowed. */
-static void scatter(Walk *w, const DtOp *op, Fact *const *in)
+static void scatter(Walk *w, const DtOp *op, DtFact *const *in)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
         settle(w, in[i]);
@@ -561,18 +316,18 @@ static void scatter(Walk *w, const DtOp *op, Fact *const *in)
 
 /* ---- functions and loops ---- */
 
-static Fact *joined(Walk *w, Fact *a, Fact *b)
+static DtFact *joined(Walk *w, DtFact *a, DtFact *b)
 {
-    if (!a || !b || same_fact(a, b))
+    if (!a || !b || dt_fact_same(a, b))
         return a ? a : b;
     if (a->root != b->root || a->sums != b->sums || (a->is.n && b->is.n && a->shift != b->shift)) {
         settle(w, a);
         settle(w, b);
         return NULL;
     }
-    Fact out = *a;
+    DtFact out = *a;
     if (b->bad.n)
-        add_bad(&out, &b->bad, b->by, b->index);
+        dt_fact_add_bad(&out, &b->bad, b->by, b->index);
     out.shift = a->is.n ? a->shift : b->shift;
     out.is = dt_intset_union(&a->is, &b->is);
     out.yes = dt_intset_union(&a->yes, &b->yes);
@@ -583,18 +338,18 @@ static Fact *joined(Walk *w, Fact *a, Fact *b)
 
 /* Returns the facts of a carried value, from those of its initial and its next value: facts that
  * are not true for both are dropped. */
-static Fact *met(Walk *w, Fact *a, Fact *b)
+static DtFact *met(Walk *w, DtFact *a, DtFact *b)
 {
-    Fact *out = joined(w, a, b);
+    DtFact *out = joined(w, a, b);
     if (!out || (a && b))
         return out;
-    Fact weak = *out;
+    DtFact weak = *out;
     weak.exact = false;
     weak.yes = weak.no = dt_intset_all;
     return keep(w, weak);
 }
 
-static bool any(uint32_t n, Fact *const *facts)
+static bool any(uint32_t n, DtFact *const *facts)
 {
     for (uint32_t i = 0; i < n; i++)
         if (facts[i])
@@ -621,21 +376,21 @@ static bool *leading_to(Walk *w, const DtFunc *func, const bool *results)
 }
 
 /* An iteration's results are operands of the next one, so they count alike. */
-static void walk_loop(Walk *w, const DtOp *op, Fact *const *in, Fact **out)
+static void walk_loop(Walk *w, const DtOp *op, DtFact *const *in, DtFact **out)
 {
     const DtLoop *loop = op->loop;
     bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, op->func->results.n + 1);
     for (uint32_t i = 0; i < op->func->results.n; i++)
         of_loss[i] = w->of_loss;
-    Fact **inner = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + 2);
+    DtFact **inner = DT_NEW_ARRAY(w->scratch, DtFact *, op->n_in + 2);
     for (uint32_t i = 0; i < op->n_in; i++)
         inner[1 + i] = i < loop->n_carried + loop->n_invariant ? in[i] : moved(w, op, 1, &in[i]);
     for (uint32_t round = 0;; round++) {
-        Fact **results = walk_func(w, op->func, inner, of_loss);
+        DtFact **results = walk_func(w, op->func, inner, of_loss);
         bool stable = true;
         for (uint32_t i = 0; i < loop->n_carried; i++) {
-            Fact *next = met(w, inner[1 + i], results[i]);
-            if (same_fact(next, inner[1 + i]))
+            DtFact *next = met(w, inner[1 + i], results[i]);
+            if (dt_fact_same(next, inner[1 + i]))
                 continue;
             if (round >= ROUNDS && next) { /* the iteration number, for example: it has no known
                                             * bounds */
@@ -660,7 +415,7 @@ static bool only_moves(const DtOp *op)
 }
 
 /* leads: by value of the caller, whether a loss or a state depends on it. */
-static void walk_call(Walk *w, const DtOp *op, const bool *leads, Fact *const *in, Fact **out)
+static void walk_call(Walk *w, const DtOp *op, const bool *leads, DtFact *const *in, DtFact **out)
 {
     bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, op->func->results.n + 1);
     for (uint32_t i = 0; i < op->func->results.n; i++)
@@ -668,7 +423,7 @@ static void walk_call(Walk *w, const DtOp *op, const bool *leads, Fact *const *i
     memcpy(out, walk_func(w, op->func, in, of_loss), op->n_out * sizeof *out);
 }
 
-static void walk_op(Walk *w, const DtOp *op, const bool *leads, Fact *const *in, Fact **out)
+static void walk_op(Walk *w, const DtOp *op, const bool *leads, DtFact *const *in, DtFact **out)
 {
     w->of_loss = false;
     for (uint32_t i = 0; i < op->n_out; i++)
@@ -698,12 +453,12 @@ static void walk_op(Walk *w, const DtOp *op, const bool *leads, Fact *const *in,
 /* facts: by value. input: the name of the `input` that is the root; NULL: none. of_loss: by result
  * of the function. */
 static void walk_ops(Walk *w, const DtFunc *func, const char *input, const bool *of_loss,
-                     Fact **facts)
+                     DtFact **facts)
 {
     const bool *leads = leading_to(w, func, of_loss);
     for (uint32_t i = 0; i < func->ops.n && w->budget; i++, w->budget--) {
         const DtOp *op = func->ops.at[i];
-        Fact **in = DT_NEW_ARRAY(w->scratch, Fact *, op->n_in + op->n_out + 1),
+        DtFact **in = DT_NEW_ARRAY(w->scratch, DtFact *, op->n_in + op->n_out + 1),
              **out = in + op->n_in;
         for (uint32_t k = 0; k < op->n_in; k++)
             in[k] = facts[op->in[k]->id];
@@ -717,22 +472,22 @@ static void walk_ops(Walk *w, const DtFunc *func, const char *input, const bool 
 }
 
 /* The facts of func's results, for these facts of its inputs; of_loss: by result, as in Seen. */
-static Fact **walk_func(Walk *w, const DtFunc *func, Fact *const *in, const bool *of_loss)
+static DtFact **walk_func(Walk *w, const DtFunc *func, DtFact *const *in, const bool *of_loss)
 {
     for (uint32_t i = 0; i < w->seen.n; i++)
         if (w->seen.at[i].func == func && same_facts(func->inputs.n, w->seen.at[i].in, in) &&
             !memcmp(w->seen.at[i].of_loss, of_loss, func->results.n * sizeof *of_loss))
-            return (Fact **)w->seen.at[i].results;
-    Fact **results = DT_NEW_ARRAY(w->scratch, Fact *, func->results.n + 1);
+            return (DtFact **)w->seen.at[i].results;
+    DtFact **results = DT_NEW_ARRAY(w->scratch, DtFact *, func->results.n + 1);
     if (!any(func->inputs.n, in))
         return results;
-    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
+    DtFact **facts = DT_NEW_ARRAY(w->scratch, DtFact *, func->n_values + 1);
     for (uint32_t i = 0; i < func->inputs.n; i++)
         facts[func->inputs.at[i]->id] = in[i];
     walk_ops(w, func, NULL, of_loss, facts);
     for (uint32_t i = 0; i < func->results.n; i++)
         results[i] = facts[func->results.at[i]->id];
-    Fact **given = DT_NEW_ARRAY(w->scratch, Fact *, func->inputs.n + 1);
+    DtFact **given = DT_NEW_ARRAY(w->scratch, DtFact *, func->inputs.n + 1);
     memcpy(given, in, func->inputs.n * sizeof *given);
     Seen seen = {.func = func, .in = given, .results = results, .of_loss = of_loss};
     DT_PUSH(w->scratch, w->seen, seen);
@@ -755,14 +510,14 @@ static void walk_entry(Walk *w, const DtModule *module, const DtEntryPoint *entr
 {
     const DtFunc *func = entry->func;
     const uint32_t losses = n_losses(module, entry);
-    Fact **facts = DT_NEW_ARRAY(w->scratch, Fact *, func->n_values + 1);
+    DtFact **facts = DT_NEW_ARRAY(w->scratch, DtFact *, func->n_values + 1);
     bool *of_loss = DT_NEW_ARRAY(w->scratch, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
         of_loss[i] = i < losses || (i < entry->results.n && entry->results.at[i].store);
     w->counts = entry->kind == DT_ENTRY_LOSS || entry->kind == DT_ENTRY_EVAL;
     walk_ops(w, func, input, of_loss, facts);
     for (uint32_t i = 0; i < func->results.n; i++) {
-        const Fact *fact = facts[func->results.at[i]->id];
+        const DtFact *fact = facts[func->results.at[i]->id];
         settle(w, fact);
         w->of_loss = true;
         if (i == 0 && entry->kind == DT_ENTRY_LOSS && is_sum(fact) && func->results.at[i]->op)
@@ -825,7 +580,8 @@ bool dt_ranges_idle(const DtModule *module, const char *input, const DtIntSet *v
         if (both.n || !is_input(&w, c->root) || (found && (ret_idle->of_loss || !c->of_loss)))
             continue;
         found = true;
-        *ret_idle = (DtIdleSum){c->span, c->some, c->divides, c->sums == SUMS_BOUNDED, c->of_loss};
+        *ret_idle = (DtIdleSum){c->span, c->some, c->divides, c->sums == DT_SUMS_BOUNDED,
+                                c->of_loss};
     }
     dt_arena_free(w.scratch);
     return found;

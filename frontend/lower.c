@@ -14,6 +14,7 @@
 
 #include "base/bug.h"
 #include "base/intern.h"
+#include "ir/samples.h"
 
 #include <string.h>
 

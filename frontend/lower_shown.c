@@ -19,6 +19,7 @@
 
 #include "base/formula.h"
 #include "base/intern.h"
+#include "ir/samples.h"
 
 #include <math.h>
 #include <string.h>

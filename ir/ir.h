@@ -95,9 +95,8 @@ bool dt_type_same_axis(const DtAxis *a, const DtAxis *b);
 bool dt_type_same_axes(const DtType *a, const DtType *b);
 int64_t dt_type_local_extent(const DtType *type, uint32_t axis, const DtMesh *mesh);
 int64_t dt_type_local_elements(const DtType *type, const DtMesh *mesh);
-/* Appends the type as text, with its extents: */
-/* bf16[batch=8/data, embed=4]; mesh axes by name, or by number where mesh is NULL or has no such
- * axis. */
+/* Appends the type as text, with its extents: bf16[batch=8/data, embed=4]; mesh axes by name, or by
+ * number where mesh is NULL or has no such axis. */
 void dt_type_print_extents(const DtType *type, const DtMesh *mesh, DtText *text);
 size_t dt_dtype_size(DtDtype dtype);
 const char *dt_dtype_name(DtDtype dtype);
@@ -254,15 +253,15 @@ typedef struct DtRelabel {
     int64_t to_extent[4];
 } DtRelabel;
 
+/* Suffix of the name of an axis that counts the blocks of another axis (lower_scan.c): function
+ * `scan` hands a part from each block to the next. Names in programs have no dot. */
+#define DT_BLOCKS ".blocks"
+
 /* loop. Operands: carried initial values, invariants, stacked (whole, with the loop axis first).
  * Body inputs: iteration number (i32 scalar), carried, invariants, stacked (one iteration's slice).
  * Body results: carried, stacked (one iteration's slice). Results: carried, stacked (with the loop
  * axis first). With reverse, iterations run from count - 1 down to 0; slices keep their
  * positions. */
-/* Suffix of the name of an axis that counts the blocks of another axis (lower_scan.c): function
- * `scan` hands a part from each block to the next. Names in programs have no dot. */
-#define DT_BLOCKS ".blocks"
-
 typedef struct DtLoop {
     const char *label; /* as in paths */
     const char *axis;  /* name of the stacking axis */
@@ -774,22 +773,6 @@ void dt_irtext_print(const DtModule *module, DtText *ret_text);
 void dt_irtext_print_func(const DtFunc *func, DtText *ret_text);
 /* Reads a module from IR text; NULL after diagnostics. */
 DtModule *dt_irtext_read(DtArena *arena, DtDiags *diags, const char *text, size_t len);
-
-/* How a value of an entry without placement depends on the samples of the batch (samples.c). JOINT:
- * it depends on several samples together, or the rules cannot tell. SUM: one term per sample, plus
- * terms that no sample changes. */
-typedef enum DtSampled {
-    DT_SAMPLED_WHOLE,
-    DT_SAMPLED_SUM,
-    DT_SAMPLED_EACH,
-    DT_SAMPLED_JOINT
-} DtSampled;
-/* A DtSampled for each value of the entry, by its id. ret_draws: the entry draws random numbers, so
- * a sample's term also depends on its place in the batch. */
-const uint8_t *dt_samples_of(const DtFunc *entry, DtArena *arena, bool *ret_draws);
-/* Whether each result of the entry (losses, metrics) is complete on each rank or a sum over
- * samples, and the entry draws no random numbers. */
-bool dt_samples_add_up(const DtFunc *entry);
 
 /* Checks every rule of ops.def and of the structs above. Appends one line per violation, with
  * function, op and span; true if there is none. */

@@ -9,6 +9,7 @@
  * and so do values computed from its results. If a value comes out as a pending sum, each rank
  * holds the term of its sample. A term that no sample changes (a penalty on the parameters) may
  * stand beside the sum. */
+#include "ir/samples.h"
 #include "ir/shape.h"
 
 #include <string.h>

@@ -22,7 +22,7 @@
  * loops, pipeline stage), in the order in which backward completes their gradients, up to `bucket`
  * bytes of parameters (25 MiB by default). The norm of the gradients counts each element once: sums
  * over runs are pending over the mesh axes of the bucket. zero_entry.c and zero_update.c rewrite
- * the entries.
+ * the entries; zero_lint.c reports `zero` lines that have no effect.
  *
  * If a step has one micro-batch, gradients that are summed over ranks and that no line splits are
  * in buckets, too; their parameters and moments are not (`plain`). Then one all-reduce completes a
@@ -605,20 +605,6 @@ static bool check_members(Zero *z)
     return true;
 }
 
-/* Reports that a line's request to keep optimizer state in the host's memory has no effect: on a
- * CPU it is there, and plans for GPUs cannot. */
-static void note_offload(const Zero *z)
-{
-    DtDiags *diags = z->buckets.module->diags;
-    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
-        const DtZero *line = &z->config->zeros.at[i];
-        if (line->offload_host)
-            dt_diag_report(diags, L0595, line->span, "%s: optimizer state stays where it is",
-                           z->for_cpu ? "the plan is for the CPU, whose memory is the host's"
-                                      : "plans for GPUs do not use the memory of the host yet");
-    }
-}
-
 /* ---- gathers ahead of their iterations ---- */
 
 /* Returns how many iterations ahead gathers should run: the largest `prefetch` of the `zero 3`
@@ -656,134 +642,6 @@ static bool settle_ahead(DtFunc *func, int64_t count, bool *ret_nested)
     return inside || here;
 }
 
-/* Reports lines whose `prefetch` has no effect, or saves no time. any: some loop gathers ahead;
- * nested: a loop does not, since one in it does. */
-static void note_ahead(const Zero *z, bool any, bool nested)
-{
-    DtDiags *diags = z->buckets.module->diags;
-    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
-        const DtZero *line = &z->config->zeros.at[i];
-        if (line->prefetch == 0)
-            continue;
-        if (line->level < 3 || !any) {
-            dt_diag_report(
-                diags, L0595, line->span,
-                line->level < 3
-                    ? "only `zero 3` gathers what `prefetch` could begin sooner"
-                    : "`prefetch` is for loops, and none gathers in two iterations or more");
-            continue;
-        }
-        if (!z->for_cpu) /* a processor receives while it computes anyway */
-            continue;
-        DtDiag *diag = dt_diag_report(
-            diags, L0595, line->span,
-            "the plan is for the CPU, which works in order: `prefetch` takes memory for more "
-            "buckets and saves no time");
-        if (nested)
-            dt_diag_note(diag, "a loop that has one in it which gathers ahead gathers its own "
-                               "buckets where it needs them");
-        dt_diag_help(diag, "without it, each iteration's parameters are gathered when it begins");
-    }
-}
-
-static bool cuts(const DtBucket *bucket, const DtMesh *mesh, const DtZero *line)
-{
-    for (uint32_t i = 0; i < bucket->n_mesh; i++)
-        for (uint32_t k = 0; k < line->n_on; k++)
-            if (dt_mesh_find(mesh, line->on[k]) == bucket->mesh[i])
-                return true;
-    return false;
-}
-
-/* Reports a line without effect: its mesh axes already split all parameters, or there is no
- * optimizer state. */
-static void note_cuts_nothing(const Zero *z)
-{
-    const DtModule *module = z->buckets.module;
-    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
-        const DtZero *line = &z->config->zeros.at[i];
-        bool finds = false, has_state = false;
-        for (uint32_t b = 0; b < z->buckets.list.n; b++) {
-            const DtBucket *bucket = z->buckets.list.at[b];
-            finds = finds || cuts(bucket, &module->mesh, line);
-            has_state =
-                has_state || bucket->stores[DT_STORE_MOMENT1] || bucket->stores[DT_STORE_MASTER];
-        }
-        if (finds && (has_state || line->level > 1))
-            continue;
-        DtDiag *diag =
-            dt_diag_report(module->diags, L0522, line->span, "this line has no effect: %s",
-                           finds ? "the optimizer has no state that could be cut"
-                                 : "no parameter is whole over these mesh axes");
-        dt_diag_help(diag,
-                     finds ? "`zero 2` cuts gradients, `zero 3` parameters too; or drop the line"
-                           : "name the mesh axes that split the samples, or drop the line");
-    }
-}
-
-/* Whether the number of ranks divides the iterations of some loop around the bucket's members, so
- * that ranks can own equally many. */
-static bool divides(const Zero *z, const DtBucket *bucket)
-{
-    const int64_t ranks = z->buckets.module->mesh.axes[bucket->mesh[0]].size;
-    bool is = false;
-    for (uint32_t l = 0; l < bucket->n_loops; l++)
-        is = is || bucket->members.at[0]->type->axes[l].extent % ranks == 0;
-    return is;
-}
-
-/* Says why every rank does all matrix products of the bucket's update: the parameter has no loop
- * iterations; ranks cannot own equally many; or an op of the update combines several. */
-static const char *why_alike(const Zero *z, const DtBucket *bucket)
-{
-    const DtMeshAxis *axis = &z->buckets.module->mesh.axes[bucket->mesh[0]];
-    if (bucket->n_loops == 0)
-        return "outside of loops";
-    if (divides(z, bucket))
-        return "the update works on several iterations at once";
-    return dt_arena_printf(z->buckets.arena, "%lld iterations, and %lld ranks of `%s`",
-                           (long long)bucket->members.at[0]->type->axes[0].extent,
-                           (long long)axis->size, axis->name);
-}
-
-/* Reports products of matrices in an update (`muon`) that every rank computes for itself. */
-static void note_alike(const Zero *z)
-{
-    enum { SHOWN = 4 };
-    const DtModule *module = z->buckets.module;
-    for (uint32_t i = 0; i < z->config->zeros.n; i++) {
-        const DtZero *line = &z->config->zeros.at[i];
-        const DtBucket *shown[SHOWN];
-        uint32_t n = 0, loops = 0, uneven = 0;
-        for (uint32_t b = 0; b < z->buckets.list.n; b++) {
-            const DtBucket *bucket = z->buckets.list.at[b];
-            if (!bucket->alike || !cuts(bucket, &module->mesh, line))
-                continue;
-            if (n < SHOWN)
-                shown[n] = bucket;
-            n++;
-            loops += bucket->n_loops > 0;
-            uneven += bucket->n_loops > 0 && !divides(z, bucket);
-        }
-        if (n == 0)
-            continue;
-        DtDiag *diag = dt_diag_report(
-            module->diags, L0523, line->span,
-            "the update of %u parameter%s multiplies the same matrices on every rank", n,
-            n == 1 ? "" : "s");
-        for (uint32_t k = 0; k < n && k < SHOWN; k++)
-            dt_diag_note(diag, "`%s`: %s", shown[k]->members.at[0]->path, why_alike(z, shown[k]));
-        if (loops == n && !uneven)
-            continue;
-        dt_diag_help(diag, "%s",
-                     loops < n ? "matrices that a `repeat` stacks are dealt out over the ranks, "
-                                 "where these divide its "
-                                 "iterations; others may have an optimizer that works element by "
-                                 "element (`params`)"
-                               : "ranks share the work if their number divides the iterations");
-    }
-}
-
 static void make_buckets(Zero *z)
 {
     DtModule *module = z->buckets.module;
@@ -810,7 +668,7 @@ static void make_buckets(Zero *z)
     fill_buckets(z, list, n);
     for (uint32_t i = 0; i < z->buckets.list.n; i++)
         make_stores(z, z->buckets.list.at[i], i);
-    note_cuts_nothing(z);
+    dt_zero_lint_cuts(&z->buckets, z->config);
 }
 
 bool dt_pass_zero(DtModule *module, const DtPassContext *context)
@@ -822,7 +680,7 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
     zero.time = module->mesh.axes[0].is_time ? 1 : 0;
     zero.buckets.once = !module->pipeline && !(zero.time && module->mesh.axes[0].size > 1);
     zero.buckets.ahead = wanted_ahead(context->parallel);
-    note_offload(&zero);
+    dt_zero_lint_offload(&zero.buckets, zero.config, zero.for_cpu);
     if (__builtin_popcount(mesh_bits(&zero)) > DT_MAX_SPLIT)
         not_yet(&zero, "`zero` on more than 4 mesh axes");
     else
@@ -834,11 +692,11 @@ bool dt_pass_zero(DtModule *module, const DtPassContext *context)
         else
             dt_zero_entry(&zero.buckets, entry);
     }
-    note_alike(&zero);
+    dt_zero_lint_alike(&zero.buckets, zero.config);
     bool any = false, nested = false;
     for (uint32_t i = 0; i < module->entries.n; i++)
         any = settle_ahead(module->entries.at[i].func, 0, &nested) || any;
-    note_ahead(&zero, any, nested);
+    dt_zero_lint_ahead(&zero.buckets, zero.config, zero.for_cpu, any, nested);
     if (zero.buckets.list.n)
         dt_inline_drop(module);
     dt_arena_free(zero.buckets.arena);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of ZeRO share: zero.c (which parameters form a bucket, the stores), zero_move.c
  * (changes the placement of a bucket), zero_entry.c (entries that compute gradients or only read
- * parameters), zero_update.c (entries that apply gradients). */
+ * parameters), zero_update.c (entries that apply gradients), zero_lint.c (lints on `zero`
+ * lines). */
 #ifndef DT_PASSES_ZERO_INTERNAL_H
 #define DT_PASSES_ZERO_INTERNAL_H
 
@@ -80,5 +81,19 @@ DtValue *dt_zero_complete(DtBuilder *b, DtValue *x, uint16_t mesh, const char *w
 /* zero_entry.c, zero_update.c */
 void dt_zero_entry(DtBuckets *z, DtEntryPoint *entry);
 void dt_zero_update(DtBuckets *z, DtEntryPoint *entry);
+
+/* zero_lint.c: each reports lines of one kind. */
+/* A line's request to keep optimizer state in the host's memory, which has no effect: on a CPU it
+ * is there, and plans for GPUs cannot. */
+void dt_zero_lint_offload(const DtBuckets *z, const DtParallelConfig *config, bool for_cpu);
+/* Lines whose `prefetch` has no effect, or saves no time. any: some loop gathers ahead; nested: a
+ * loop does not, since one in it does. */
+void dt_zero_lint_ahead(const DtBuckets *z, const DtParallelConfig *config, bool for_cpu, bool any,
+                        bool nested);
+/* A line without effect: its mesh axes already split all parameters, or there is no optimizer
+ * state. */
+void dt_zero_lint_cuts(const DtBuckets *z, const DtParallelConfig *config);
+/* Products of matrices in an update (`muon`) that every rank computes for itself. */
+void dt_zero_lint_alike(const DtBuckets *z, const DtParallelConfig *config);
 
 #endif

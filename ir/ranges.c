@@ -519,9 +519,10 @@ static void walk_entry(Walk *w, const DtModule *module, const DtEntryPoint *entr
     for (uint32_t i = 0; i < func->results.n; i++) {
         const DtFact *fact = facts[func->results.at[i]->id];
         settle(w, fact);
-        w->of_loss = true;
-        if (i == 0 && entry->kind == DT_ENTRY_LOSS && is_sum(fact) && func->results.at[i]->op)
+        if (i == 0 && entry->kind == DT_ENTRY_LOSS && is_sum(fact) && func->results.at[i]->op) {
+            w->of_loss = true;
             count(w, fact, false, func->results.at[i]->op->span);
+        }
     }
 }
 

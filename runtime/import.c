@@ -214,7 +214,7 @@ static bool next_source(const DtPlan *plan, const DtImport *import, const DtPlan
 /* The copy that has most elements, and of equal ones the first. */
 static Source largest_source(const DtPlan *plan, const DtImport *import, const DtPlanStore *param)
 {
-    Source largest = {NULL}, source;
+    Source largest = {0}, source;
     double most = 0;
     for (uint32_t t = 0, p = 0; next_source(plan, import, param, &t, &p, &source);) {
         double n = 1;

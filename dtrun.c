@@ -33,7 +33,7 @@ static const DtOptionTable table = {
     .purpose = "trains the model of a plan that dtc compiled",
     .synopsis = "PLAN [--steps N] [--save DIR] [--log FILE]\n"
                 "PLAN --resume DIR [--steps N]\n"
-                "PLAN --import DIR [--steps N] [--save DIR]\n"
+                "PLAN --import DIR [--steps N] [--save DIR] [--export DIR]\n"
                 "PLAN --resume DIR --eval\n"
                 "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]",
     .epilogue =
@@ -159,6 +159,15 @@ static bool read_epilogues(CommandLine *line, const char *text)
            wrong(line, "--epilogues wants all, none or timed, not `%.60s`", text);
 }
 
+static bool read_dtype(CommandLine *line, const char *text)
+{
+    for (uint32_t d = 0; d < DT_PLAN_DTYPES; d++)
+        if (dt_kinds_is_float(d) && strcmp(dt_kinds_name(d), text) == 0)
+            line->run.export_dtype = (int)d;
+    return line->run.export_dtype >= 0 ||
+           wrong(line, "--dtype wants f32, bf16 or f16, not `%.60s`", text);
+}
+
 static bool print_table(CommandLine *line, int id)
 {
     DtOptionTable shown = table;
@@ -186,6 +195,9 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_RESUME: run->resume = value; return true;
     case OPTION_IMPORT: run->import = value; return true;
     case OPTION_NAMES: run->names = value; return true;
+    case OPTION_EXPORT: run->export = value; return true;
+    case OPTION_DTYPE: return read_dtype(line, value);
+    case OPTION_LIKE: run->like = value; return true;
     case OPTION_WEIGHTS: run->weights = value; return true;
     case OPTION_ONLY:
         if (run->n_only == DT_COUNT(run->only))
@@ -271,12 +283,16 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--or-start belongs to --resume and training");
     if (run->import && run->weights)
         return wrong(line, "--import and --weights exclude each other");
-    if ((run->import || run->weights) && run->resume && !run->or_start)
+    if ((run->import || run->weights) && run->resume && !run->or_start && !run->restarts)
         return wrong(line, "--%s and --resume exclude each other, except with --or-start, which "
                            "uses --%s if there is no checkpoint yet",
                      run->import ? "import" : "weights", run->import ? "import" : "weights");
-    if (run->names && !run->import)
-        return wrong(line, "--names belongs to --import");
+    if (run->names && !run->import && !run->export)
+        return wrong(line, "--names belongs to --import and --export");
+    if (run->export && (run->eval || dt_run_predicts(run) || run->trial))
+        return wrong(line, "--export belongs to training (--steps 0: the parameters as they are)");
+    if ((run->export_dtype >= 0 || run->like) && !run->export)
+        return wrong(line, "--%s belongs to --export", run->like ? "like" : "dtype");
     if (run->n_only && !run->weights)
         return wrong(line, "--only belongs to --weights");
     if (run->trial && (run->import || run->weights))
@@ -415,7 +431,9 @@ static int supervise(const CommandLine *line, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static CommandLine line = {
-        .run = {.steps = -1, .tokens = 200, .temperature = 0.8}, .rank = -1, .shared = -1};
+        .run = {.steps = -1, .tokens = 200, .temperature = 0.8, .export_dtype = -1},
+        .rank = -1,
+        .shared = -1};
     if (!read_line(&line, argc, argv)) {
         say(line.status.message);
         return line.status.code;

@@ -467,6 +467,12 @@ DtStatus dt_file_move_folder(const char *from, const char *to)
     return error == 0 ? sync_folder_of(to) : failed("put in place", to);
 }
 
+DtStatus dt_file_name_folder(const char *from, const char *to)
+{
+    const int error = fault("rename", EIO) ? -1 : rename(from, to);
+    return error == 0 ? sync_folder_of(to) : failed("put in place", to);
+}
+
 /* Removes a file of the folder, or an empty folder in it, which another user may have made. False:
  * it could not. */
 static bool remove_entry(int folder, const char *name)

@@ -70,6 +70,9 @@ DtStatus dt_file_make_folder_of(const char *path);
  * systems that can exchange names; otherwise it is missing between two renames). */
 DtStatus dt_file_move_folder(const char *from, const char *to);
 
+/* Gives a folder another name, which no folder has but an empty one; syncs the folder above. */
+DtStatus dt_file_name_folder(const char *from, const char *to);
+
 /* Removes the files in a folder and the folder; not deeper. A folder that does not exist is removed
  * already. */
 DtStatus dt_file_remove_folder(const char *path);

@@ -204,7 +204,8 @@ static void add_file(DtText *text, const char *file)
         dt_text_printf(text, "%s%s", text->len ? ", " : "", file);
 }
 
-static void show_files(const DtRunOptions *options, const char *folder, DtProgress *progress)
+static void show_files(const DtRunOptions *options, const char *folder, const char *exported,
+                       DtProgress *progress)
 {
     DtText text = {0};
     char page[DT_PAGE_PATH];
@@ -213,6 +214,7 @@ static void show_files(const DtRunOptions *options, const char *folder, DtProgre
     add_file(&text, dt_page_path(options, page) ? page : NULL);
     add_file(&text, options->trace);
     add_file(&text, options->record);
+    add_file(&text, exported);
     if (text.len)
         show(progress, "files", &text);
     dt_text_free(&text);
@@ -230,7 +232,7 @@ void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *
     show(progress, "done", &rate);
     show_losses(rank->plan, totals, &losses);
     show(progress, "loss", &losses);
-    show_files(options, folder, progress);
+    show_files(options, folder, rank->step >= rank->meta.steps ? options->export : NULL, progress);
     /* if the run was stopped, the message about that already has the command */
     if (folder && rank->step >= rank->meta.steps) {
         dt_command_resume(options, folder, 2 * rank->meta.steps, &command);

@@ -150,6 +150,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .products = rank->chosen,
                            .epilogues = dt_forms_kept(rank),
                            .attention = rank->attention,
+                           .imported = rank->imported,
                            .n_updates = plan->n_objectives,
                            .data = rank->facts,
                            .n_data = rank->n_facts,

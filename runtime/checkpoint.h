@@ -68,6 +68,7 @@ typedef struct DtManifest {
     DtEpilogueWish epilogues;
     /* what computed attention (DtRank.attention); NULL: the manifest does not contain it */
     const char *attention;
+    const char *imported; /* DtRank.imported; NULL: the manifest does not contain it */
     const DtDataFact *data; /* a record of each data source; n_data 0: the manifest is of an older
                              * version without these */
     uint32_t n_data;

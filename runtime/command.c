@@ -3,6 +3,7 @@
  * next. */
 #include "runtime/command.h"
 
+#include "plan/kinds.h"
 #include "runtime/forms.h"
 
 /* Adds `before`, then the word, quoted so that a shell reads it as one word. */
@@ -66,4 +67,17 @@ void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t 
     if (options->unproved)
         dt_text_add(text, " --unproved");
     add_word(text, " --resume ", folder);
+}
+
+void dt_command_export(const DtRunOptions *options, DtText *text)
+{
+    if (!options->export)
+        return;
+    add_word(text, " --export ", options->export);
+    if (options->names)
+        add_word(text, " --names ", options->names);
+    if (options->like)
+        add_word(text, " --like ", options->like);
+    if (options->export_dtype >= 0)
+        dt_text_printf(text, " --dtype %s", dt_kinds_name((uint32_t)options->export_dtype));
 }

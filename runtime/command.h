@@ -12,4 +12,7 @@
 void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t steps,
                        DtText *text);
 
+/* Adds the options of the export that the run has not written yet. */
+void dt_command_export(const DtRunOptions *options, DtText *text);
+
 #endif

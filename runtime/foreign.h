@@ -53,4 +53,11 @@ typedef struct DtImport {
 DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *name,
                                DtImport *import, DtText *ret_list);
 
+/* The tensors that a record of a names block stands for: their number, and the name of one. */
+int64_t dt_importnames_count(const DtPlanFileTensor *tensor);
+const char *dt_importnames_name(DtArena *memory, const DtPlan *plan, const DtPlanFileTensor *tensor,
+                                int64_t number);
+/* The dtype of the parameter or state of which the part is. */
+uint32_t dt_importnames_dtype(const DtPlan *plan, const DtPlanFilePart *part);
+
 #endif

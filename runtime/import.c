@@ -14,6 +14,7 @@
 #include "plan/kinds.h"
 
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 512, COLUMNS = 32 };
@@ -326,6 +327,10 @@ bool dt_import_load(DtRank *rank, bool initialises)
         dt_init_others(rank, fills, &import);
     if (dt_status_ok(&status))
         status = import_all(rank, memory, &import);
+    char *path = dt_status_ok(&status) ? realpath(options->import, NULL) : NULL;
+    if (path)
+        rank->imported = dt_arena_printf(rank->memory, "%s", path);
+    free(path);
     dt_foreign_close(&import.foreign);
     dt_text_free(&list);
     dt_arena_free(memory);

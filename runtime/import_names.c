@@ -42,7 +42,7 @@ static void add_fault(Fit *fit, Fault fault, const char *line)
 
 /* ---- tensors ---- */
 
-static int64_t n_names(const DtPlanFileTensor *tensor)
+int64_t dt_importnames_count(const DtPlanFileTensor *tensor)
 {
     int64_t n = 1;
     for (uint32_t x = 0; x < tensor->n_index; x++)
@@ -58,8 +58,8 @@ static int64_t listed(const char *list, int64_t place)
     return strtoll(list, NULL, 10);
 }
 
-/* The name with these indices. */
-static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64_t number)
+const char *dt_importnames_name(DtArena *memory, const DtPlan *plan, const DtPlanFileTensor *tensor,
+                                int64_t number)
 {
     int64_t index[DT_PLAN_MAX_RANK] = {0};
     uint32_t hole = tensor->first_hole;
@@ -67,22 +67,27 @@ static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64
     for (uint32_t x = tensor->n_index; x-- > 0; number /= tensor->extent[x])
         index[x] = number % tensor->extent[x];
     dt_text_add(&text, "");
-    for (const char *at = dt_plan_str(fit->plan, tensor->pattern); *at; at++) {
+    for (const char *at = dt_plan_str(plan, tensor->pattern); *at; at++) {
         if (*at != '#') {
             dt_text_add_n(&text, at, 1);
             continue;
         }
-        int64_t value = fit->plan->holes[hole].first;
+        int64_t value = plan->holes[hole].first;
         for (uint32_t x = 0; x < tensor->n_index; x++)
-            value += fit->plan->holes[hole].factor[x] * index[x];
-        const DtPlanFileHole *made = &fit->plan->holes[hole];
+            value += plan->holes[hole].factor[x] * index[x];
+        const DtPlanFileHole *made = &plan->holes[hole];
         dt_text_integer(&text,
-                        made->n_list ? listed(dt_plan_str(fit->plan, made->list), value) : value);
+                        made->n_list ? listed(dt_plan_str(plan, made->list), value) : value);
         hole++;
     }
-    const char *name = dt_arena_strndup(fit->memory, text.at ? text.at : "", text.len);
+    const char *name = dt_arena_strndup(memory, text.at ? text.at : "", text.len);
     dt_text_free(&text);
     return name;
+}
+
+static const char *name_of(const Fit *fit, const DtPlanFileTensor *tensor, int64_t number)
+{
+    return dt_importnames_name(fit->memory, fit->plan, tensor, number);
 }
 
 static const char *shape_text(const Fit *fit, const int64_t *extents, uint32_t n)
@@ -110,20 +115,20 @@ static void check_shape(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor
                               turned ? "; the axes on the left may be in the wrong order" : ""));
 }
 
-/* The dtype of the parameter or state. */
-static uint32_t dtype_of(const Fit *fit, DtPlanStr path)
+uint32_t dt_importnames_dtype(const DtPlan *plan, const DtPlanFilePart *part)
 {
-    for (uint32_t s = 0; s < fit->plan->n_stores; s++)
-        if (fit->plan->stores[s].path == path && (fit->plan->stores[s].kind == DT_PLAN_PARAM ||
-                                                  fit->plan->stores[s].kind == DT_PLAN_STATE))
-            return fit->plan->stores[s].dtype;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        if (plan->stores[s].path == part->path &&
+            (plan->stores[s].kind == DT_PLAN_PARAM || plan->stores[s].kind == DT_PLAN_STATE))
+            return plan->stores[s].dtype;
     return DT_PLAN_F32;
 }
 
 static void check_type(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor *found)
 {
     for (uint32_t p = 0; p < wanted->n_parts; p++) {
-        const uint32_t dtype = dtype_of(fit, fit->plan->parts[wanted->first_part + p].path);
+        const uint32_t dtype =
+            dt_importnames_dtype(fit->plan, &fit->plan->parts[wanted->first_part + p]);
         if (found->dtype == dtype || (dt_kinds_is_float(found->dtype) && dt_kinds_is_float(dtype)))
             continue;
         add_fault(
@@ -141,7 +146,7 @@ static void check_type(Fit *fit, const DtPlanFileTensor *wanted, const DtTensor 
 static void find_tensors(Fit *fit, uint32_t number)
 {
     const DtPlanFileTensor *tensor = &fit->plan->tensors[fit->names->first_tensor + number];
-    const int64_t n = n_names(tensor);
+    const int64_t n = dt_importnames_count(tensor);
     const DtForeignTensor **of = DT_NEW_ARRAY(fit->memory, const DtForeignTensor *, n);
     int64_t found = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -192,7 +197,7 @@ static void check_absent(Fit *fit, uint32_t number)
         return;
     for (uint32_t p = 0; p < tensor->n_parts; p++)
         if (!is_elsewhere(fit, fit->plan->parts[tensor->first_part + p].path)) {
-            for (int64_t i = 0; i < n_names(tensor); i++) {
+            for (int64_t i = 0; i < dt_importnames_count(tensor); i++) {
                 const char *name = name_of(fit, tensor, i);
                 const char *near = fit->n[MISSING] < SHOWN ? nearest(fit, name) : NULL;
                 add_fault(fit, MISSING,

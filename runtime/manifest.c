@@ -144,6 +144,8 @@ static json_t *manifest_json(const DtManifest *m)
         json_object_set_new(root, "epilogues", json_string(dt_forms_names[m->epilogues]));
     if (root && m->attention)
         json_object_set_new(root, "attention", json_string(m->attention));
+    if (root && m->imported) /* a path that is no UTF-8 is left out */
+        json_object_set_new(root, "imported", json_string(m->imported));
     if (root && m->n_data)
         json_object_set_new(root, "data", data_json(m));
     if (root && m->scale.is_dynamic)
@@ -326,7 +328,8 @@ static bool read_forms(json_t *root, DtAlgorithms *products)
 }
 
 /* Reads "epilogues", which exists if products with two forms ran on a device that cannot choose a
- * form for each; and "attention", which exists if a device had a choice for it. */
+ * form for each; "attention", which exists if a device had a choice for it; and "imported", which
+ * exists if the parameters began as those of another program. */
 static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
 {
     const json_t *epilogues = json_object_get(root, "epilogues");
@@ -334,7 +337,9 @@ static bool read_choices(DtArena *arena, const json_t *root, DtManifest *m)
     m->epilogues = !name || strcmp(name, "timed") == 0 ? DT_EPILOGUES_TIMED : dt_forms_wish(name);
     return (!epilogues || m->epilogues != DT_EPILOGUES_TIMED) &&
            (!json_object_get(root, "attention") ||
-            read_text(arena, root, "attention", &m->attention));
+            read_text(arena, root, "attention", &m->attention)) &&
+           (!json_object_get(root, "imported") ||
+            read_text(arena, root, "imported", &m->imported));
 }
 
 /* Reads "data", which manifests of older versions do not contain. */

@@ -7,8 +7,10 @@
 
 #include "runtime/checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,14 +105,117 @@ static DtStatus hold_log(const DtRunOptions *options, DtOutputs *outputs)
     return status;
 }
 
+/* ---- an export ---- */
+
+/* Fails if the folder has files in it, or is a link to nothing. */
+static DtStatus check_empty(const char *folder)
+{
+    struct stat stat_of;
+    DIR *dir = opendir(folder);
+    bool empty = true;
+    if (dir == NULL)
+        return lstat(folder, &stat_of) != 0 && errno == ENOENT
+                   ? DT_OK
+                   : dt_status_fail(DT_EXIT_USAGE,
+                                    "--export %.300s: something else has that name; name a folder "
+                                    "that is empty or does not exist",
+                                    folder);
+    for (const struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    closedir(dir);
+    return empty ? DT_OK
+                 : dt_status_fail(DT_EXIT_USAGE,
+                                  "--export %.300s: the folder is not empty, and nothing in it is "
+                                  "overwritten; name another",
+                                  folder);
+}
+
+/* Whether a folder that exists is the root of a file system, which no other folder can replace. */
+static bool is_mounted(const char *folder)
+{
+    char above[4096];
+    struct stat here, there;
+    return (size_t)snprintf(above, sizeof above, "%s/..", folder) < sizeof above &&
+           stat(folder, &here) == 0 && stat(above, &there) == 0 &&
+           (here.st_dev != there.st_dev || here.st_ino == there.st_ino);
+}
+
+DtStatus dt_outputs_export(const char *folder, DtOutputsExport *ret_export)
+{
+    char *full = realpath(folder, NULL);
+    const int n =
+        snprintf(ret_export->folder, sizeof ret_export->folder, "%s", full ? full : folder);
+    free(full);
+    DtStatus status = check_empty(folder);
+    if (!dt_status_ok(&status))
+        return status;
+    for (char *end = ret_export->folder + strlen(ret_export->folder);
+         end > ret_export->folder + 1 && end[-1] == '/';)
+        *--end = '\0';
+    const char *slash = strrchr(ret_export->folder, '/'),
+               *name = slash ? slash + 1 : ret_export->folder;
+    if (n < 0 || n > 4000 || *name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return dt_status_fail(DT_EXIT_USAGE, "--export `%.200s` is no name of a folder", folder);
+    if (is_mounted(ret_export->folder))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--export %.300s: a file system is mounted there; name a folder in "
+                              "it",
+                              folder);
+    snprintf(ret_export->hold, sizeof ret_export->hold, "%.*s.%s.export",
+             (int)(name - ret_export->folder), ret_export->folder, name);
+    snprintf(ret_export->unfinished, sizeof ret_export->unfinished, "%.4050s/unfinished",
+             ret_export->hold);
+    return DT_OK;
+}
+
+/* Locks the folder beside the export. The run that held it may have removed it meanwhile, so that
+ * the lock is of a folder that is gone. */
+static DtStatus lock_export(const char *hold, int *ret_fd)
+{
+    for (int tries = 0; tries < 10; tries++) {
+        struct stat locked, named;
+        DtStatus status = dt_file_make_folder(hold);
+        if (dt_status_ok(&status))
+            status = dt_file_lock(hold, ret_fd);
+        if (!dt_status_ok(&status) || *ret_fd < 0 ||
+            (fstat(*ret_fd, &locked) == 0 && stat(hold, &named) == 0 &&
+             locked.st_ino == named.st_ino && locked.st_dev == named.st_dev))
+            return status;
+        close(*ret_fd);
+        *ret_fd = -1;
+    }
+    return dt_status_fail(DT_EXIT_RETRY, "other runs make and remove %.300s all the time", hold);
+}
+
+static DtStatus hold_export(const DtRunOptions *options, DtOutputs *outputs)
+{
+    DtOutputsExport *export = &outputs->export;
+    if (options->export == NULL)
+        return DT_OK;
+    DtStatus status = dt_outputs_export(options->export, export);
+    if (!dt_status_ok(&status))
+        return status;
+    status = lock_export(export->hold, &outputs->fds[DT_OUTPUT_EXPORT]);
+    outputs->made_export = dt_status_ok(&status);
+    if (outputs->made_export) /* the run that had the lock before may have written it */
+        return check_empty(options->export);
+    return status.code == DT_EXIT_USAGE
+               ? dt_status_fail(DT_EXIT_USAGE,
+                                "another run exports to %.300s: wait for it, or name another",
+                                options->export)
+               : dt_status_fail(status.code, "--export %.450s", status.message);
+}
+
 DtStatus dt_outputs_hold(const DtRunOptions *options, DtOutputs *ret_outputs)
 {
     for (int i = 0; i < DT_OUTPUTS; i++)
         ret_outputs->fds[i] = -1;
-    ret_outputs->made_log = false;
+    ret_outputs->made_log = ret_outputs->made_export = false;
     DtStatus status = hold_log(options, ret_outputs);
     if (dt_status_ok(&status))
         status = hold_folder(options, ret_outputs);
+    if (dt_status_ok(&status))
+        status = hold_export(options, ret_outputs);
     if (!dt_status_ok(&status) && ret_outputs->made_log)
         unlink(options->log);
     if (!dt_status_ok(&status))
@@ -131,6 +236,11 @@ DtStatus dt_outputs_overwrite(const DtRunOptions *options)
 
 void dt_outputs_release(DtOutputs *outputs)
 {
+    if (outputs->made_export) { /* while the lock is held */
+        dt_file_remove_folder(outputs->export.unfinished);
+        rmdir(outputs->export.hold);
+    }
+    outputs->made_export = false;
     for (int i = 0; i < DT_OUTPUTS; i++) {
         if (outputs->fds[i] >= 0)
             close(outputs->fds[i]);

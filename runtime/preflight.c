@@ -7,7 +7,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/cluster.h"
 #include "runtime/data_same.h"
-#include "runtime/foreign.h"
+#include "runtime/export.h"
 #include "runtime/import.h"
 #include "runtime/reference.h"
 
@@ -17,9 +17,17 @@
 #include <errno.h>
 #include <string.h>
 
+/* Whether the run only exports the parameters that it begins with, and saves nothing that would
+ * have a record of the data. */
+static bool converts(const DtRunOptions *options, const DtPlanMeta *meta)
+{
+    return options->export && meta->steps == 0 && !options->save && !options->or_start &&
+           options->restarts == 0;
+}
+
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval)
 {
-    if (dt_run_predicts(options))
+    if (dt_run_predicts(options) || converts(options, meta))
         return false;
     return options->eval ? is_eval : !is_eval || meta->eval_every > 0;
 }
@@ -143,6 +151,16 @@ static bool has_checkpoint(const char *folder)
     return has;
 }
 
+/* Prints lines, and frees them. */
+static void say_list(DtText *list)
+{
+    if (list->len) {
+        list->at[list->len - 1] = '\0';
+        dt_text_say(stderr, list->at);
+    }
+    dt_text_free(list);
+}
+
 /* Checks the folders of --import and --weights, unless the run goes on from a checkpoint. All that
  * does not fit is listed in one message. */
 static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
@@ -161,11 +179,47 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
     if (!options->import || (options->resume && has_checkpoint(options->resume)))
         return DT_OK;
     DtStatus status = dt_importnames_check(plan, options->import, options->names, &list);
-    if (list.len) {
-        list.at[list.len - 1] = '\0';
-        dt_text_say(stderr, list.at);
-    }
-    dt_text_free(&list);
+    say_list(&list);
+    return status;
+}
+
+/* The folder of another program from which the run's parameters come, by way of the checkpoint that
+ * it begins with; NULL: the run begins with none, or that one does not say. */
+static const char *imported_by(DtArena *memory, const DtRunOptions *options)
+{
+    DtCheckpointList list;
+    DtManifest manifest;
+    const char *folder = options->resume && has_checkpoint(options->resume) ? options->resume
+                         : options->n_only                                  ? NULL
+                                                                            : options->weights;
+    if (folder == NULL)
+        return NULL;
+    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
+    const DtCheckpointEntry *newest =
+        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
+    if (newest == NULL)
+        return NULL;
+    status = dt_manifest_read(memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, newest->path),
+                              &manifest);
+    return dt_status_ok(&status) ? manifest.imported : NULL;
+}
+
+/* Checks that what the run exports has names and a folder to resemble, as it will be at its end.
+ * Only the machine of rank 0 writes it. */
+static DtStatus check_export(const DtRunOptions *options, const DtPlan *plan, DtText *ret_notes)
+{
+    DtExport export;
+    DtText list = {0};
+    if (!options->export || options->node > 0)
+        return DT_OK;
+    DtArena *memory = dt_arena_new();
+    DtStatus status = dt_exportlist_open(memory, options, plan, imported_by(memory, options),
+                                         &export, &list);
+    if (dt_status_ok(&status))
+        dt_exportlist_note(plan, &export, ret_notes);
+    say_list(&list);
+    dt_exportlist_close(&export);
+    dt_arena_free(memory);
     return status;
 }
 
@@ -208,5 +262,7 @@ DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, con
         status = check_initial(options, plan);
     if (dt_status_ok(&status))
         status = check_data(options, plan, meta, ret_notes);
+    if (dt_status_ok(&status))
+        status = check_export(options, plan, ret_notes);
     return dt_status_ok(&status) ? check_outputs(options) : status;
 }

@@ -266,6 +266,8 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         if (!loaded)
             continue;
         *ret_steps = manifest.steps;
+        if (manifest.imported && !(rank->options && rank->options->n_only))
+            rank->imported = dt_arena_printf(rank->memory, "%s", manifest.imported);
         if (chooser->from->begins)
             return true;
         dt_scale_resume(&rank->scale, &manifest.scale);

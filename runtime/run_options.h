@@ -55,6 +55,9 @@ typedef struct DtRunOptions {
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
     const char *import, *names; /* folder of another program's tensors, names block; or NULL */
+    const char *export;        /* folder for another program's tensors, or NULL */
+    int export_dtype;          /* DtPlanDtype of all its floats; -1: none is named */
+    const char *like;          /* folder that the export resembles, "none", or NULL */
     const char *weights;       /* folder of checkpoints whose weights are the initial values */
     const char *only[16];      /* with `weights`: patterns of paths */
     uint32_t n_only;

@@ -31,6 +31,8 @@
  *   data.c         readers of training data
  *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder
  *                  and the log
+ *   import.c       parameters of other programs' files, with import_names.c and foreign.c;
+ *                  export.c: the way back, with export_list.c and export_files.c
  *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
  *   generate.c     --generate
  *   compare.c      compares the results of instructions between devices
@@ -345,6 +347,9 @@ struct DtRank {
     const char *saved_attention; /* the same in the resumed checkpoint; NULL: it does not contain
                                   * it */
     bool resumes;                /* the run continues from a checkpoint */
+    /* absolute path of the files of another program that the parameters were imported from, in this
+     * run or in one before it; NULL: none */
+    const char *imported;
     void **codes;       /* by code unit: dlopen handles; NULL: its kernels are interpreted */
     struct DtKirImage **images; /* by code unit: kernels that are interpreted; NULL: machine code */
     DtData **readers;   /* by record of plan->readers; opened when first needed */

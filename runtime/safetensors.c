@@ -41,9 +41,11 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
     json_t *shape = json_array();
     for (uint32_t a = 0; a < tensor->n_axes; a++)
         json_array_append_new(shape, json_integer(tensor->extents[a]));
+    const char *type =
+        tensor->dtype < DT_PLAN_DTYPES ? dt_safetensors_dtype(tensor->dtype) : tensor->type;
     json_t *entry =
-        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dt_safetensors_dtype(tensor->dtype), "shape",
-                  shape, "data_offsets", (json_int_t)begin, (json_int_t)(begin + tensor->bytes));
+        json_pack("{s:s, s:o, s:[I, I]}", "dtype", type, "shape", shape, "data_offsets",
+                  (json_int_t)begin, (json_int_t)(begin + tensor->bytes));
     if (entry == NULL || json_object_get(header, tensor->name) != NULL) {
         json_decref(entry);
         return false;

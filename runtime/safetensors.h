@@ -13,7 +13,8 @@
 typedef struct DtTensor {
     const char *name;
     uint32_t dtype; /* DtPlanDtype; DT_PLAN_DTYPES: one that a plan cannot have (foreign files) */
-    const char *type; /* reading: its name in the file */
+    const char *type; /* the dtype's name in the file; when the file is written, only for one that
+                       * is no DtPlanDtype */
     uint32_t n_axes;
     int64_t extents[DT_PLAN_MAX_RANK];
     int64_t bytes;

@@ -16,6 +16,7 @@
 #include "runtime/data_same.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
+#include "runtime/export.h"
 #include "runtime/graphs.h"
 #include "runtime/idle_inputs.h"
 #include "runtime/import.h"
@@ -252,6 +253,25 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
 
 /* ---- training ---- */
 
+/* Writes the export of a run that came to its end. */
+static bool export_parameters(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    DtText said = {0};
+    if (!rank->options->export || run->interrupted)
+        return true;
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    const bool good = dt_export_write(rank, &said);
+    if (good)
+        atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    if (good && rank->rank == 0)
+        dt_progress_line(&run->progress, "%s", said.at);
+    if (good && run->log)
+        dt_log_event(run->log, "export", rank->step, rank->options->export);
+    dt_text_free(&said);
+    return good;
+}
+
 static bool every(int64_t n, int64_t steps) { return n > 0 && steps % n == 0; }
 
 /* Rank 0 turns a wish to stop into the number of the last step, before it begins that step: no
@@ -300,7 +320,8 @@ static bool train(DtRun *run)
             rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
     /* --steps 0 saves the initial values */
     const bool initial = rank->meta.steps == 0 && run->first_step == 0;
-    if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial)
+    if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial &&
+        !rank->options->export)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
                          (long long)run->first_step);
@@ -321,6 +342,8 @@ static bool train(DtRun *run)
         (rank->step > run->first_step || initial) && !save(run, rank->step, will_try_again))
         return false;
     trim(run);
+    if (!export_parameters(run))
+        return false;
     if (rank->profile && !dt_profile_print(rank->profile, rank->options->json, stdout))
         return dt_rank_fail(rank, DT_EXIT_IO, "cannot write the profile: %s", strerror(errno));
     if (rank->compare && !dt_compare_end(rank->compare, stdout))
@@ -558,13 +581,14 @@ static void say_how_to_go_on(DtRun *run)
     if (folder) {
         DtText command = {0};
         dt_command_resume(options, folder, options->steps, &command);
+        dt_command_export(options, &command);
         dt_progress_line(&run->progress, "stopped after step %lld; go on with: %s",
                          (long long)run->rank.step, command.at);
         dt_text_free(&command);
     } else
         dt_progress_line(&run->progress,
-                         "stopped after step %lld; nothing is saved (--save DIR would)",
-                         (long long)run->rank.step);
+                         "stopped after step %lld; nothing is saved%s (--save DIR would)",
+                         (long long)run->rank.step, options->export ? " or exported" : "");
 }
 
 /* Rank 0 joins the parts when all are written; then every rank removes its part. False after a

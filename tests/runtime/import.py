@@ -596,15 +596,20 @@ def padded_batch(dtc, dtrun, top):
     check("agree at 14 positions" in said, f"a padded batch: {said}")
 
 
+def compile_plans(dtc, top):
+    plans = {}
+    for name, options in {"none": [], "tensor": [], "zero": [], "pipes": [], "mixed": ["--parallel", "zero", "--set",
+             "train.precision=mixed(compute = bf16, params = bf16, master = f32)"],
+             "half": ["--parallel", "none", "--set", "train.precision=mixed(compute = f16, params = f16, master = f32, loss_scale = 256)"]}.items():
+        plans[name] = f"{top}/{name}.plan"
+        run([dtc, PROGRAM, *(options or ["--parallel", name]), "-o", plans[name]])
+    return plans
+
+
 def main():
     dtc, dtrun = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as top:
-        plans = {}
-        for name, options in {"none": [], "tensor": [], "zero": [], "pipes": [], "mixed": ["--parallel", "zero", "--set",
-                 "train.precision=mixed(compute = bf16, params = bf16, master = f32)"],
-                 "half": ["--parallel", "none", "--set", "train.precision=mixed(compute = f16, params = f16, master = f32, loss_scale = 256)"]}.items():
-            plans[name] = f"{top}/{name}.plan"
-            run([dtc, PROGRAM, *(options or ["--parallel", name]), "-o", plans[name]])
+        plans = compile_plans(dtc, top)
         model = good_folders(dtrun, plans, top)
         faulty_tensors(dtrun, plans["none"], top)
         faulty_files(dtrun, plans["none"], top)

@@ -322,7 +322,7 @@ static void print_config(Printer *p, const DtItem *item)
 
 static void print_binds(Printer *p, const DtItem *item)
 {
-    dt_text_add(p->text, "dim\n");
+    dt_text_add(p->text, item->kind == DT_ITEM_DIM ? "dim\n" : "constant\n");
     p->level++;
     for (uint32_t i = 0; i < item->binds.n; i++) {
         begin_line(p);
@@ -346,7 +346,8 @@ void dt_ast_print(const DtAst *ast, DtText *ret_text)
             add_string(&p, item->include, item->include_len);
             dt_text_add(ret_text, "\n");
             break;
-        case DT_ITEM_DIM: print_binds(&p, item); break;
+        case DT_ITEM_DIM:
+        case DT_ITEM_CONSTANT: print_binds(&p, item); break;
         case DT_ITEM_AXIS:
             dt_text_add(ret_text, "axis ");
             add_names(&p, &item->axes);

@@ -194,11 +194,12 @@ typedef struct DtEntry {
 typedef DT_VEC(DtEntry *) DtEntries;
 
 typedef enum DtItemKind {
-    DT_ITEM_INCLUDE, DT_ITEM_DIM, DT_ITEM_AXIS, DT_ITEM_DEF, DT_ITEM_TRAIN, DT_ITEM_CLUSTER,
-    DT_ITEM_PARALLEL, DT_ITEM_NAMES, DT_ITEM_DEVICE, DT_ITEM_STACK, DT_ITEM_ERROR
+    DT_ITEM_INCLUDE, DT_ITEM_DIM, DT_ITEM_CONSTANT, DT_ITEM_AXIS, DT_ITEM_DEF, DT_ITEM_TRAIN,
+    DT_ITEM_CLUSTER, DT_ITEM_PARALLEL, DT_ITEM_NAMES, DT_ITEM_DEVICE, DT_ITEM_STACK, DT_ITEM_ERROR
 } DtItemKind;
 
-typedef struct DtBind { /* one `name = expr` of a dim line; value NULL: must come from -D */
+/* One `name = expr` of a dim or constant line; value NULL: must come from -D. */
+typedef struct DtBind {
     DtName name;
     DtExpr *value;
 } DtBind;
@@ -211,7 +212,7 @@ typedef struct DtItem {
     DtName on;            /* cluster of parallel, model of names */
     const char *include;  /* path as written */
     uint32_t include_len;
-    DT_VEC(DtBind) binds; /* dim */
+    DT_VEC(DtBind) binds; /* dim, constant */
     DtNames axes;         /* axis */
     DtDef *def;
     DtEntries entries;    /* config blocks */

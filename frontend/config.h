@@ -21,8 +21,10 @@
 #include "ir/config.h"
 #include "ir/map.h"
 
-/* A constant number of the language. is_integer: whole is exact, and number == (double)whole. */
+/* A constant number of the language. is_integer: whole is exact, and number == (double)whole.
+ * is_truth: it is true (whole 1) or false, which only readers get that set takes_truth before. */
 typedef struct DtConfigNumber {
+    bool takes_truth, is_truth;
     bool is_integer;
     int64_t whole;
     double number;
@@ -54,6 +56,9 @@ typedef struct DtConfigItems {
 
 /* The calls of a train block's optimizers, one per group of parameters. */
 typedef DT_VEC(const DtExpr *) DtOptimizerCalls;
+
+/* The name of the parallel block that says `default`; NULL: none does. Reports a second one. */
+const char *dt_configset_default(DtDiags *diags, DtConfigItems items);
 
 /* The block that `--parallel auto` stands for if no block has that name: one on the chosen
  * cluster, or the only one, that leaves everything open. NULL: not asked for, or after E0003. */

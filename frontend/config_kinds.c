@@ -65,7 +65,7 @@ static const int64_t MOST = (int64_t)1 << 46; /* the largest number that a plan 
 
 static bool read_integer(const DtConfigReading *r, int64_t least)
 {
-    DtConfigNumber n;
+    DtConfigNumber n = {0};
     if (!looks_numeric(r->expr))
         return wrong_kind(r, "an integer");
     if (!read_number(r, &n))
@@ -86,7 +86,7 @@ static bool read_ahead(const DtConfigReading *r)
 
 static bool read_real(const DtConfigReading *r, double lo, bool open, double hi, const char *wants)
 {
-    DtConfigNumber n;
+    DtConfigNumber n = {0};
     if (!read_number(r, &n))
         return false;
     if (n.number < lo || (open && n.number == lo) || n.number > hi)

@@ -531,7 +531,7 @@ static void add_json_text(DtText *text, const char *bytes, uint32_t len)
 /* Appends one value of a `config` statement as JSON. False after a report. */
 static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
 {
-    DtConfigNumber number;
+    DtConfigNumber number = {.takes_truth = true};
     expr = dt_configargs_bare(expr);
     if (expr->kind == DT_EXPR_STRING) {
         add_json_text(text, expr->string, expr->string_len);
@@ -547,7 +547,9 @@ static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
     }
     if (!m->host->constant(m->host->context, expr, &number))
         return false;
-    if (number.is_integer)
+    if (number.is_truth)
+        dt_text_add(text, number.whole ? "true" : "false");
+    else if (number.is_integer)
         dt_text_printf(text, "%" PRId64, number.whole);
     else if (!isfinite(number.number)) {
         reject(m, expr->span, "a number of config.json is finite");

@@ -30,7 +30,7 @@ static DtDiag *malformed(const Block *b, DtSpan span, DtSchemaId schema, const c
 static bool operand_number(const Block *b, const DtOperand *operand, DtSchemaId schema,
                            int64_t *ret_number)
 {
-    DtConfigNumber n;
+    DtConfigNumber n = {0};
     *ret_number = 1;
     if (!operand->value) {
         malformed(b, operand->span, schema, "a number is missing here");
@@ -214,7 +214,7 @@ static void read_cuts(const Block *b, const DtConfigValue *value, DtPipeline *re
     dt_configargs_items(value->expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         const DtExpr *item = dt_configargs_bare(items[i]);
-        DtConfigNumber number;
+        DtConfigNumber number = {0};
         bool full = ret_pipeline->n_cuts == DT_COUNT(ret_pipeline->cuts) ||
                     ret_pipeline->n_named_cuts == DT_COUNT(ret_pipeline->named_cuts);
         if (full) {
@@ -422,7 +422,7 @@ static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_
     DtExpr *const *items;
     DtExpr *single;
     uint32_t n;
-    DtConfigNumber number[2];
+    DtConfigNumber number[2] = {0};
     if (!value->expr)
         return;
     dt_configargs_items(value->expr, &items, &n, &single);
@@ -459,6 +459,13 @@ static void read_auto(Block *b, const DtEntry *entry)
     b->parallel->auto_span = entry->span;
 }
 
+/* The lowering has chosen the block already (dt_configset_default). */
+static void read_default(const Block *b, const DtEntry *entry)
+{
+    if (entry->operands.n || entry->has_on || entry->args.n)
+        malformed(b, entry->span, DT_SCHEMA_DEFAULT, "`default` stands alone");
+}
+
 /* ---- the block ---- */
 
 static void unknown_directive(const Block *b, const DtEntry *entry)
@@ -485,6 +492,7 @@ static void read_directive(Block *b, const DtEntry *entry)
     case DT_SCHEMA_ZERO: read_zero(b, entry); break;
     case DT_SCHEMA_REMAT: read_remat(b, entry); break;
     case DT_SCHEMA_AUTO: read_auto(b, entry); break;
+    case DT_SCHEMA_DEFAULT: read_default(b, entry); break;
     default: unknown_directive(b, entry); break;
     }
 }

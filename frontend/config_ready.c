@@ -96,6 +96,8 @@ static void help_choose(DtDiag *d, const DtProgram *program)
         dt_diag_help(d, "--parallel auto, for a layout that the compiler chooses%s",
                      program->clusters.n > 1 ? ", with --cluster NAME" : "");
     dt_diag_help(d, "--parallel none, for one rank");
+    dt_diag_help(
+        d, "the line `default` in one of the blocks chooses it where --parallel is not given");
     dt_arena_free(arena);
 }
 

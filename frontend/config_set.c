@@ -430,7 +430,32 @@ static void replace_block(DtArena *arena, DtDiags *diags, const DtLowerOptions *
         *item = *ast->items.at[0];
 }
 
-/* ---- a block that the command line makes up ---- */
+/* ---- a block that the command line does not name ---- */
+
+/* Returns the line of the block that says `default`; NULL: there is none. */
+static const DtEntry *default_line(const DtItem *item)
+{
+    for (uint32_t i = 0; item->kind == DT_ITEM_PARALLEL && i < item->entries.n; i++) {
+        const DtEntry *entry = item->entries.at[i];
+        if (entry->is_directive && entry->verb.text && !strcmp(entry->verb.text, "default"))
+            return entry;
+    }
+    return NULL;
+}
+
+const char *dt_configset_default(DtDiags *diags, DtConfigItems items)
+{
+    const DtItem *first = NULL;
+    for (uint32_t i = 0; i < items.n; i++) {
+        const DtEntry *line = default_line(items.at[i]);
+        if (line && first) {
+            DtDiag *d = dt_diag_report(diags, E0511, line->span, "a second block says `default`");
+            dt_diag_label(d, default_line(first)->span, "the first one");
+        } else if (line)
+            first = items.at[i];
+    }
+    return first ? first->name.text : NULL;
+}
 
 static const char *only_cluster(DtArena *arena, DtDiags *diags, DtConfigItems items)
 {

@@ -36,7 +36,8 @@ static bool resumes_at_block(const DtToken *start, const DtToken *faulty)
     if (faulty->depth)
         return !faulty->config;
     return start != faulty && dt_layout_is_item_keyword(start->kind) &&
-           start->kind != DT_TOK_INCLUDE && start->kind != DT_TOK_DIM && start->kind != DT_TOK_AXIS;
+           start->kind != DT_TOK_INCLUDE && start->kind != DT_TOK_DIM &&
+           start->kind != DT_TOK_CONSTANT && start->kind != DT_TOK_AXIS;
 }
 
 uint32_t dt_expect_resume(const DtTokens *tokens, uint32_t at)
@@ -147,7 +148,9 @@ static const struct {
                      {"elseif", "else { if ... }"},
                      {"mesh", "parallel"},
                      {"dims", "dim"},
-                     {"axes", "axis"}};
+                     {"axes", "axis"},
+                     {"const", "constant"},
+                     {"let", "constant"}};
 
 /* Returns the keyword that the name is probably a misspelling of, or that means what it does in
  * other languages; or NULL. */

@@ -37,8 +37,9 @@ static const struct { uint8_t flags; const char *other; } kinds[DT_TOK_LIMIT - D
     ROW(CLUSTER) = {BEGINS | KEYWORD | ITEM, "machine"},
     ROW(PARALLEL) = {BEGINS | KEYWORD | ITEM, "par"},
     ROW(NAMES) = {BEGINS | KEYWORD | ITEM, "name_list"},
-    ROW(DEVICE) = {BEGINS | ITEM, NULL}, /* hardware_kind decides whether it begins a block */
+    ROW(DEVICE) = {BEGINS | ITEM, NULL}, /* item_kind decides whether it begins an item */
     ROW(STACK) = {BEGINS | ITEM, NULL},
+    ROW(CONSTANT) = {BEGINS | ITEM, NULL},
     ROW(ON) = {KEYWORD, "over"},
     ROW(PARAM) = {BEGINS | KEYWORD | STATEMENT, "weight"},
     ROW(STATE) = {BEGINS | KEYWORD | STATEMENT, "memory"},
@@ -287,14 +288,16 @@ static bool begins_clause(const Layout *l, const DtToken *token)
                        (next == DT_TOK_LBRACKET && kind_behind(l, l->at + 1) == DT_TOK_LBRACE));
 }
 
-/* Whether `device NAME {` or `stack NAME {` begins here, at the start of an item; elsewhere the
- * words are names. */
-static int hardware_kind(const Layout *l, const DtToken *token)
+/* Whether `device NAME {`, `stack NAME {` or `constant NAME` begins here, at the start of an item;
+ * elsewhere the words are names. */
+static int item_kind(const Layout *l, const DtToken *token)
 {
     const int next = kind_at(l, l->at + 1);
     if (token->kind != DT_TOK_ID || l->n_open || (l->out.n && !token->lines) ||
         (next != DT_TOK_ID && next != DT_TOK_STRING))
         return token->kind;
+    if (token->text == dt_intern("constant"))
+        return next == DT_TOK_ID ? DT_TOK_CONSTANT : token->kind;
     return token->text == dt_intern("device")  ? DT_TOK_DEVICE
            : token->text == dt_intern("stack") ? DT_TOK_STACK
                                                : token->kind;
@@ -338,7 +341,7 @@ static void open_missing(Layout *l, const DtToken *token)
 
 static void lay_token(Layout *l, DtToken *token)
 {
-    token->kind = hardware_kind(l, token);
+    token->kind = item_kind(l, token);
     l->after_cut = l->out.n && l->out.at[l->out.n - 1].cut;
     while (l->after_cut && in_parens(l))
         close_missing(l, token);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dims and axes that nothing uses. A walk over the syntax trees of all files: a name that is
- * written anywhere as a value, an axis, or in a configuration block is used, also in
+/* Dims, constants and axes that nothing uses. A walk over the syntax trees of all files: a name
+ * that is written anywhere as a value, an axis, or in a configuration block is used, also in
  * definitions that are never called. */
 #include "frontend/lower_internal.h"
 
@@ -115,10 +115,13 @@ void dt_lint_unused(DtLower *l)
         const DtGlobal *global = l->globals.at[i];
         if (global->used || global->kind == DT_GLOBAL_DEF || !in_main_file(l, global->span))
             continue;
-        bool dim = global->kind == DT_GLOBAL_DIM;
-        DtDiag *d =
-            dt_diag_report(l->diags, dim ? L0202 : L0203, global->span,
-                           "the %s `%s` is used nowhere", dim ? "dim" : "axis", global->name);
+        const bool axis = global->kind == DT_GLOBAL_AXIS;
+        DtDiag *d = dt_diag_report(l->diags, axis ? L0203 : L0202, global->span,
+                                   "the %s `%s` is used nowhere",
+                                   axis                            ? "axis"
+                                   : global->kind == DT_GLOBAL_DIM ? "dim"
+                                                                   : "constant",
+                                   global->name);
         dt_diag_help(d, "remove it, or check the spelling where it should be used");
     }
 }

@@ -485,6 +485,10 @@ static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret
     DtVal v = dt_expr_eval(l, expr);
     l->now = now;
     double number;
+    if (v.kind == DT_VAL_BOOL && ret_number->takes_truth) {
+        *ret_number = (DtConfigNumber){.is_truth = true, .whole = v.whole};
+        return true;
+    }
     if (!dt_val_number_of(l, &v, expr, "this setting", &number))
         return false;
     *ret_number = (DtConfigNumber){.is_integer = v.kind == DT_VAL_INT,
@@ -497,6 +501,8 @@ static void evaluate_dims(DtLower *l)
 {
     for (uint32_t i = 0; i < l->globals.n; i++) {
         DtGlobal *global = l->globals.at[i];
+        if (global->kind == DT_GLOBAL_CONSTANT && global->value)
+            dt_scope_constant(l, global);
         if (global->kind != DT_GLOBAL_DIM || !(global->value || global->option))
             continue;
         DtDim dim = {.name = global->name,
@@ -577,6 +583,17 @@ static void lower_entries(DtLower *l, const DtItem *train)
         check_training(l, model);
 }
 
+/* Returns the options with the layout that the program chooses, as if it were named on the command
+ * line. */
+static const DtLowerOptions *choose_default(DtLower *l)
+{
+    DtLowerOptions *own = DT_NEW(l->arena, DtLowerOptions);
+    *own = *l->options;
+    own->parallel =
+        dt_configset_default(l->diags, (DtConfigItems){.at = l->items.at, .n = l->items.n});
+    return own;
+}
+
 DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *options)
 {
     DtLower *l = DT_NEW(arena, DtLower);
@@ -593,6 +610,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     dt_scope_load(l);
     if (dt_diag_errors(diags))
         return NULL;
+    if (!options->parallel)
+        l->options = options = choose_default(l);
     DtItem *made = dt_configset_auto(arena, diags, options,
                                      (DtConfigItems){.at = l->items.at, .n = l->items.n});
     if (made)

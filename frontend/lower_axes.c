@@ -24,7 +24,7 @@ static void unknown_axis(DtLower *l, DtName name)
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 64);
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++) {
-        if (l->globals.at[i]->kind != DT_GLOBAL_DEF)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM || l->globals.at[i]->kind == DT_GLOBAL_AXIS)
             names[n++] = l->globals.at[i]->name;
     }
     if (l->now && l->now->def) {

@@ -132,9 +132,9 @@ static DtVal named_function(DtLower *l, const DtExpr *expr, int with_axes)
         f.builtin = dt_builtin_find(expr->name.text, with_axes);
     if (!f.builtin && !f.def && !global)
         f.builtin = dt_builtin_find(expr->name.text, -1);
-    if (global && global->kind == DT_GLOBAL_DIM) {
-        dt_report_error(l, E0204, expr->span, "`%s` is a dim, which has no instances",
-                        expr->name.text);
+    if (global && (global->kind == DT_GLOBAL_DIM || global->kind == DT_GLOBAL_CONSTANT)) {
+        dt_report_error(l, E0204, expr->span, "`%s` is a %s, which has no instances",
+                        expr->name.text, global->kind == DT_GLOBAL_DIM ? "dim" : "constant");
         return dt_val_error();
     }
     return f.def || f.builtin ? function_val(l, &f) : unknown_function(l, expr);

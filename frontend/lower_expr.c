@@ -33,7 +33,9 @@ static void add_scope_names(DtLower *l, const char **names, size_t *n, size_t ca
                 names[(*n)++] = scope->names.at[i].name;
     }
     for (uint32_t i = 0; i < l->globals.n && *n < cap; i++) {
-        if (l->globals.at[i]->kind == DT_GLOBAL_DIM && l->globals.at[i]->state != 1)
+        if ((l->globals.at[i]->kind == DT_GLOBAL_DIM ||
+             l->globals.at[i]->kind == DT_GLOBAL_CONSTANT) &&
+            l->globals.at[i]->state != 1)
             names[(*n)++] = l->globals.at[i]->name;
     }
     for (uint32_t i = 0; i < dt_n_builtins && *n < cap; i++)
@@ -181,6 +183,8 @@ static DtVal name_value(DtLower *l, const DtExpr *expr)
         int64_t extent = dt_scope_extent(l, global);
         return extent < 0 ? dt_val_error() : dt_val_int(extent);
     }
+    if (global && global->kind == DT_GLOBAL_CONSTANT && !expr->label.text)
+        return dt_scope_constant(l, global);
     bool found;
     DtVal constant = named_constant(l, expr, name, &found);
     if (found)

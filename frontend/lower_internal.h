@@ -247,16 +247,25 @@ typedef struct DtSourceFile {
     bool is_library;
 } DtSourceFile;
 
-typedef enum DtGlobalKind { DT_GLOBAL_DIM, DT_GLOBAL_AXIS, DT_GLOBAL_DEF } DtGlobalKind;
+/* An `include` line: file `from` has it, and it names file `to`. */
+typedef struct DtInclusion { uint32_t from, to; } DtInclusion;
+
+typedef enum DtGlobalKind {
+    DT_GLOBAL_DIM,
+    DT_GLOBAL_CONSTANT,
+    DT_GLOBAL_AXIS,
+    DT_GLOBAL_DEF
+} DtGlobalKind;
 typedef struct DtGlobal {
     DtGlobalKind kind;
     const char *name;
     DtSpan span;
-    const DtExpr *value; /* the value of a dim, as an expression */
-    const char *option;  /* the text that -D gives a dim */
+    const DtExpr *value; /* the value of a dim or constant, as an expression */
+    const char *option;  /* the text that -D gives a dim or constant */
     const DtDef *def;
-    uint8_t state; /* dim: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
+    uint8_t state; /* dim, constant: 0 not yet evaluated, 1 being evaluated, 2 known, 3 wrong */
     int64_t extent;
+    const DtVal *constant; /* the value of a constant that is known */
     bool used, is_library;
     /* for an axis of the library: the name that it has in this program, see scope.c */
     const char *meant;
@@ -287,6 +296,7 @@ struct DtLower {
     DtProgram *program;
     DtModule *module;
     DT_VEC(DtSourceFile) files;
+    DT_VEC(DtInclusion) inclusions; /* of all files */
     DT_VEC(const DtItem *) blocks; /* blocks of the library (devices, stacks) that the program
                                     * uses */
     DT_VEC(DtItem *) items;
@@ -349,6 +359,8 @@ DtGlobal *dt_scope_axis(const DtLower *l, const char *name);
 const char *dt_scope_axis_meant(const DtLower *l, DtName name);
 /* Returns the extent of a dim; -1 after a report, of which there is one per dim. */
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim);
+/* Returns the value of a constant; an error value after a report. */
+DtVal dt_scope_constant(DtLower *l, DtGlobal *constant);
 bool dt_scope_in_library(const DtLower *l, DtSpan span);
 
 /* ---- lower_report.c ---- */

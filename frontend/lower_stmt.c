@@ -17,9 +17,10 @@ void dt_stmt_lint_hiding(DtLower *l, const char *name, DtSpan span)
         return;
     DtDiag *d = dt_diag_report(l->diags, L0201, span,
                                "the local value `%s` hides the %s of that name", name,
-                               builtin                         ? "built-in"
-                               : global->kind == DT_GLOBAL_DIM ? "dim"
-                                                               : "function");
+                               builtin                              ? "built-in"
+                               : global->kind == DT_GLOBAL_DIM      ? "dim"
+                               : global->kind == DT_GLOBAL_CONSTANT ? "constant"
+                                                                    : "function");
     if (global)
         dt_diag_label(d, global->span, "defined here");
 }

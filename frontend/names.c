@@ -60,7 +60,8 @@ static void finish_report(const Names *n, DtDiag *d, DtName name, bool axis)
         DT_NEW_ARRAY(l->arena, const char *, l->globals.n + n->locals.n + n->def->axes.n + 1);
     size_t count = 0;
     for (uint32_t i = 0; i < l->globals.n; i++) {
-        if (l->globals.at[i]->kind != (axis ? DT_GLOBAL_DEF : DT_GLOBAL_AXIS))
+        const DtGlobalKind kind = l->globals.at[i]->kind;
+        if (kind == DT_GLOBAL_DIM || (kind == DT_GLOBAL_AXIS) == axis)
             names[count++] = l->globals.at[i]->name;
     }
     for (uint32_t i = 0; !axis && i < n->locals.n; i++)

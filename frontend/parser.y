@@ -83,7 +83,7 @@ enum { DT_TOK_FIRST = DT_TOK_ID, DT_TOK_LIMIT = DT_TOK_COMMENT + 1 };
 
 %token END 0
 %token <token> ID INT FLOAT QUANTITY STRING DTYPE TRUE FALSE
-%token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES DEVICE STACK ON
+%token <token> INCLUDE DIM AXIS FN LAYER MODEL TRAIN CLUSTER PARALLEL NAMES DEVICE STACK CONSTANT ON
 %token <token> PARAM STATE REPEAT IN IF THEN ELSE RETURN CLAUSE AND OR NOT
 %token <token> SEMI COMMA COLON LPAREN RPAREN LBRACKET RBRACKET LBRACE RBRACE
 %token <token> ASSIGN ARROW PIPE ELLIPSIS RANGE DOT AT
@@ -451,6 +451,7 @@ item:
   | INCLUDE STRING  { $$ = new_item(p, DT_ITEM_INCLUDE, @$); $$->name.span = @2;
                       $$->include = $2->text; $$->include_len = $2->text_len; }
   | DIM binds       { $$ = new_item(p, DT_ITEM_DIM, @$); MOVE($$->binds, $2); }
+  | CONSTANT binds  { $$ = new_item(p, DT_ITEM_CONSTANT, @$); MOVE($$->binds, $2); }
   | AXIS ids        { $$ = new_item(p, DT_ITEM_AXIS, @$); $$->axes = $2; }
   | def_word ID opt_axis_params LPAREN opt_formals RPAREN opt_results block
                     { DtDef *def = DT_NEW(p->arena, DtDef);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and file-level names: reads the main file and what it includes, collects dims, axes and
- * definitions (their order does not matter), applies -D, and evaluates dims when they are first
- * needed. */
+/* Files and file-level names: reads the main file and what it includes, collects dims, constants,
+ * axes and definitions (their order does not matter), applies -D, and evaluates dims and constants
+ * when they are first needed. */
 #include "frontend/lower_internal.h"
 
 #include "base/file.h"
@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,12 +129,16 @@ static void load_items(DtLower *l, const DtAst *ast, uint32_t file, uint32_t dep
     }
 }
 
+/* Reads a file that the `include` line at span names, unless it was read before. span.file 0: no
+ * file includes it. */
 static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth)
 {
     const char *identity = identity_of(path);
     for (uint32_t i = 0; i < l->files.n; i++) {
-        if (l->files.at[i].identity == identity)
-            return;
+        if (l->files.at[i].identity != identity)
+            continue;
+        DT_PUSH(l->arena, l->inclusions, ((DtInclusion){span.file, l->files.at[i].file}));
+        return;
     }
     char *text;
     size_t len;
@@ -149,6 +154,7 @@ static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth)
         .path = path, .identity = identity, .file = file, .is_library = is_library};
     entry.ast = dt_parse(l->arena, l->diags, file);
     DT_PUSH(l->arena, l->files, entry);
+    DT_PUSH(l->arena, l->inclusions, ((DtInclusion){span.file, file}));
     if (l->files.n == 1 && l->options->ret_ast)
         *l->options->ret_ast = entry.ast;
     load_items(l, entry.ast, file, depth);
@@ -200,6 +206,42 @@ DtGlobal *dt_scope_axis(const DtLower *l, const char *name)
     return global;
 }
 
+/* Whether file `from` includes file `to`, directly or not. */
+static bool includes(const DtLower *l, uint32_t from, uint32_t to)
+{
+    const uint32_t n = l->files.n + 1;
+    uint32_t *reached = DT_NEW_ARRAY(l->arena, uint32_t, n + 1), n_reached = 1;
+    reached[0] = from;
+    for (uint32_t at = 0; at < n_reached; at++)
+        for (uint32_t i = 0; i < l->inclusions.n; i++) {
+            const DtInclusion *line = &l->inclusions.at[i];
+            bool known = line->from != reached[at];
+            for (uint32_t k = 0; k < n_reached && !known; k++)
+                known = reached[k] == line->to;
+            if (!known && line->to == to)
+                return true;
+            if (!known && n_reached < n)
+                reached[n_reached++] = line->to;
+        }
+    return false;
+}
+
+/* A `dim` or `constant` line of a file replaces that of the same name in a file that it includes.
+ * Returns whether one of the two lines replaces the other; `old` is then the line that counts. */
+static bool replaces(const DtLower *l, DtGlobal *old, const DtGlobal *line)
+{
+    if ((old->kind != DT_GLOBAL_DIM && old->kind != DT_GLOBAL_CONSTANT) ||
+        old->kind != line->kind || old->span.file == line->span.file)
+        return false;
+    const bool above = includes(l, line->span.file, old->span.file);
+    if (above == includes(l, old->span.file, line->span.file))
+        return false;
+    if (above)
+        *old = *line;
+    old->used = true; /* by the files that have both lines */
+    return true;
+}
+
 static bool enter(DtLower *l, DtGlobal **table, DtGlobal *global)
 {
     DtGlobal **slot = slot_of(l, table, global->name);
@@ -234,12 +276,15 @@ static void add_global(DtLower *l, DtGlobalKind kind, DtName name, const DtExpr 
         dt_diag_note(d, "a file cannot redefine what the language defines; choose another name");
         return;
     }
+    DtGlobal *other = kind == DT_GLOBAL_AXIS ? NULL : dt_scope_value(l, name.text);
+    if (other && replaces(l, other, global))
+        return;
     bool ok = true;
     if (kind != DT_GLOBAL_AXIS)
         ok = enter(l,
                    kind == DT_GLOBAL_DEF && global->is_library ? l->library_table : l->value_table,
                    global);
-    if (ok && kind != DT_GLOBAL_DEF)
+    if (ok && (kind == DT_GLOBAL_DIM || kind == DT_GLOBAL_AXIS))
         ok =
             enter(l, kind == DT_GLOBAL_AXIS && global->is_library ? l->library_axes : l->axis_table,
                   global);
@@ -315,7 +360,8 @@ static void collect_names(DtLower *l)
     for (uint32_t i = 0; i < l->items.n; i++) {
         const DtItem *item = l->items.at[i];
         for (uint32_t k = 0; k < item->binds.n; k++)
-            add_global(l, DT_GLOBAL_DIM, item->binds.at[k].name, item->binds.at[k].value, NULL);
+            add_global(l, item->kind == DT_ITEM_DIM ? DT_GLOBAL_DIM : DT_GLOBAL_CONSTANT,
+                       item->binds.at[k].name, item->binds.at[k].value, NULL);
         for (uint32_t k = 0; k < item->axes.n; k++)
             add_global(l, DT_GLOBAL_AXIS, item->axes.at[k], NULL, NULL);
         if (item->kind == DT_ITEM_DEF && item->def)
@@ -330,47 +376,97 @@ static void collect_names(DtLower *l)
 
 /* ---- -D ---- */
 
-static void unknown_dim(DtLower *l, const char *name)
+static void unknown_name(DtLower *l, const char *name)
 {
     const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
     size_t n = 0;
     for (uint32_t i = 0; i < l->globals.n; i++) {
-        if (l->globals.at[i]->kind == DT_GLOBAL_DIM)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DIM || l->globals.at[i]->kind == DT_GLOBAL_CONSTANT)
             names[n++] = l->globals.at[i]->name;
     }
-    DtDiag *d = dt_diag_report(l->diags, E0216, (DtSpan){0}, "-D %s: the program has no dim `%s`",
-                               name, name);
+    DtDiag *d = dt_diag_report(l->diags, E0216, (DtSpan){0},
+                               "-D %s: the program has no dim and no constant `%s`", name, name);
     const char *near = dt_text_nearest(name, names, n);
     if (near)
         dt_diag_help(d, "did you mean `-D %s=...`?", near);
+}
+
+static void know_constant(DtLower *l, DtGlobal *constant, DtVal value)
+{
+    DtVal *known = DT_NEW(l->arena, DtVal);
+    *known = value;
+    constant->constant = known;
+    constant->state = 2;
+}
+
+/* Reads a number, `true` or `false`. is_float: a whole number becomes a float. */
+static bool read_value(const char *text, bool is_float, DtVal *ret_value)
+{
+    char *end;
+    errno = 0;
+    const bool truth = !strcmp(text, "true");
+    if (truth || !strcmp(text, "false")) {
+        *ret_value = dt_val_bool(truth);
+        return true;
+    }
+    const long long whole = strtoll(text, &end, 10);
+    if (end != text && !*end && !errno && !is_float) {
+        *ret_value = dt_val_int(whole);
+        return true;
+    }
+    const bool is_number = strspn(text, "0123456789.eE+-") == strlen(text);
+    const double number = strtod(text, &end);
+    *ret_value = dt_val_float(number);
+    return is_number && end != text && !*end && isfinite(number);
+}
+
+static void set_constant(DtLower *l, DtGlobal *constant, const DtOption *option)
+{
+    DtVal value;
+    const DtExpr *written = constant->value ? dt_report_bare(constant->value) : NULL;
+    constant->option = option->value;
+    if (read_value(option->value, written && written->kind == DT_EXPR_FLOAT, &value)) {
+        know_constant(l, constant, value);
+        return;
+    }
+    dt_diag_report(l->diags, E0216, (DtSpan){0},
+                   "-D %s=%s: the value of a constant is a number, `true` or `false`", option->name,
+                   option->value);
+    constant->state = 3;
+}
+
+static void set_dim(DtLower *l, DtGlobal *dim, const DtOption *option)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(option->value, &end, 10);
+    if (end == option->value || *end || errno || value < 1) {
+        dt_diag_report(l->diags, E0216, (DtSpan){0},
+                       "-D %s=%s: the extent of a dim is a whole number from 1 on", option->name,
+                       option->value);
+        dim->state = 3;
+        return;
+    }
+    dim->option = option->value;
+    dim->extent = value;
+    dim->state = 2;
 }
 
 static void apply_options(DtLower *l)
 {
     for (uint32_t i = 0; i < l->options->n_dims; i++) {
         const DtOption *option = &l->options->dims[i];
-        DtGlobal *dim = dt_scope_value(l, dt_intern(option->name));
-        if (!dim || dim->kind != DT_GLOBAL_DIM) {
-            unknown_dim(l, option->name);
-            continue;
-        }
-        char *end;
-        errno = 0;
-        long long value = strtoll(option->value, &end, 10);
-        if (end == option->value || *end || errno || value < 1) {
-            dt_diag_report(l->diags, E0216, (DtSpan){0},
-                           "-D %s=%s: the extent of a dim is a whole number from 1 on",
-                           option->name, option->value);
-            dim->state = 3;
-            continue;
-        }
-        dim->option = option->value;
-        dim->extent = value;
-        dim->state = 2;
+        DtGlobal *global = dt_scope_value(l, dt_intern(option->name));
+        if (global && global->kind == DT_GLOBAL_DIM)
+            set_dim(l, global, option);
+        else if (global && global->kind == DT_GLOBAL_CONSTANT)
+            set_constant(l, global, option);
+        else
+            unknown_name(l, option->name);
     }
 }
 
-/* ---- dims ---- */
+/* ---- dims and constants ---- */
 
 /* Evaluates the extent of a dim at file level, without an activation, so that local names are not
  * seen; -1 after a report. */
@@ -393,27 +489,57 @@ static int64_t evaluate_dim(DtLower *l, DtGlobal *dim)
     return extent;
 }
 
+/* Reports a dim or constant that depends on itself or has no value, and notes that it is wrong;
+ * false: it can be evaluated. */
+static bool has_no_value(DtLower *l, DtGlobal *global)
+{
+    const bool is_dim = global->kind == DT_GLOBAL_DIM;
+    if (global->state == 1) {
+        DtDiag *d =
+            dt_diag_report(l->diags, E0210, global->span, "the %s of `%s` depends on itself",
+                           is_dim ? "extent" : "value", global->name);
+        dt_diag_note(d, "a chain of %s must end in a number", is_dim ? "dims" : "constants");
+    } else if (!global->value) {
+        DtDiag *d =
+            dt_diag_report(l->diags, E0210, global->span, "the %s `%s` has no %s",
+                           is_dim ? "dim" : "constant", global->name, is_dim ? "extent" : "value");
+        dt_diag_help(d, "give it on the command line: `-D %s=N`, or write `%s = N` here",
+                     global->name, global->name);
+    } else
+        return global->state == 3;
+    global->state = 3;
+    return true;
+}
+
+DtVal dt_scope_constant(DtLower *l, DtGlobal *constant)
+{
+    if (constant->state == 2)
+        return *constant->constant;
+    if (constant->state == 3 || has_no_value(l, constant))
+        return dt_val_error();
+    DtActivation *now = l->now;
+    constant->state = 1;
+    l->now = NULL;
+    DtVal value = dt_expr_eval(l, constant->value);
+    l->now = now;
+    double number;
+    if (value.kind != DT_VAL_BOOL &&
+        !dt_val_number_of(l, &value, constant->value,
+                          dt_arena_printf(l->arena, "the value of `%s`", constant->name),
+                          &number)) {
+        constant->state = 3;
+        return dt_val_error();
+    }
+    know_constant(l, constant, value);
+    return value;
+}
+
 int64_t dt_scope_extent(DtLower *l, DtGlobal *dim)
 {
     if (dim->state == 2)
         return dim->extent;
-    if (dim->state == 3)
+    if (dim->state == 3 || has_no_value(l, dim))
         return -1;
-    if (dim->state == 1) {
-        DtDiag *d = dt_diag_report(l->diags, E0210, dim->span,
-                                   "the extent of `%s` depends on itself", dim->name);
-        dt_diag_note(d, "a chain of dims must end in a number");
-        dim->state = 3;
-        return -1;
-    }
-    if (!dim->value) {
-        DtDiag *d =
-            dt_diag_report(l->diags, E0210, dim->span, "the dim `%s` has no extent", dim->name);
-        dt_diag_help(d, "give it on the command line: `-D %s=N`, or write `%s = N` here", dim->name,
-                     dim->name);
-        dim->state = 3;
-        return -1;
-    }
     dim->state = 1;
     int64_t extent = evaluate_dim(l, dim);
     dim->extent = extent;

@@ -5,6 +5,7 @@
 #include "runtime/foreign.h"
 
 #include "base/file.h"
+#include "base/modelconfig.h"
 #include "base/tryread.h"
 
 #include <dirent.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_JSON = 64 << 20, MAX_BRACKETS = 1 << 16, MAX_FILES = 1 << 14, MAX_NAME = 255 };
+enum { MAX_FILES = 1 << 14, MAX_NAME = 255 };
 
 #define SUFFIX ".safetensors"
 
@@ -75,62 +76,17 @@ static DtStatus check_magic(const char *path, const DtFileView *view)
 
 /* ---- config.json ---- */
 
-static DtStatus read_json(DtArena *memory, const char *path, json_t **ret_json)
-{
-    json_error_t error;
-    char *text;
-    size_t len;
-    uint32_t brackets = 0;
-    DtStatus status = dt_file_read(memory, path, MAX_JSON, &text, &len);
-    if (!dt_status_ok(&status))
-        return status;
-    for (size_t i = 0; i < len && brackets <= MAX_BRACKETS; i++)
-        brackets += text[i] == '{' || text[i] == '[';
-    error.line = 0;
-    *ret_json = brackets <= MAX_BRACKETS ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &error)
-                                         : NULL; /* it would take memory without bounds */
-    if (json_is_object(*ret_json))
-        return DT_OK;
-    json_decref(*ret_json);
-    *ret_json = NULL;
-    return dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it is no JSON object (line %d)", path,
-                          error.line > 0 ? error.line : 1);
-}
-
-const char *dt_foreign_dequantise(DtArena *memory, const char *folder, const char *method)
-{
-    const char *how = "";
-    if (strcmp(method, "mxfp4") == 0)
-        how = ", quantization_config=t.Mxfp4Config(dequantize=True)";
-    else if (strcmp(method, "fp8") == 0)
-        how = ", quantization_config=t.FineGrainedFP8Config(dequantize=True)";
-    return dt_arena_printf(
-        memory,
-        "python3 -c 'import sys, transformers as t; t.AutoModelForCausalLM.from_pretrained("
-        "sys.argv[1], dtype=\"bfloat16\"%s)%s.save_pretrained(sys.argv[2])' %.60s %.60s-bf16",
-        how, *how ? "" : ".dequantize()", folder, folder);
-}
-
-/* Weights that are quantised have scales beside them, which only their library knows how to use. */
-static DtStatus check_quantised(DtArena *memory, const DtForeign *foreign)
-{
-    const json_t *said = json_object_get(foreign->config, "quantization_config");
-    const char *method = json_string_value(json_object_get(said, "quant_method"));
-    if (!json_is_object(said))
-        return DT_OK;
-    return dt_status_fail(DT_EXIT_USAGE,
-                          "the weights in %.60s are quantised (%.30s); convert them: %.380s",
-                          foreign->folder, method ? method : "?",
-                          dt_foreign_dequantise(memory, foreign->folder, method ? method : ""));
-}
-
 static DtStatus read_config(DtArena *memory, const char *path, DtForeign *foreign)
 {
     struct stat about;
     if (stat(path, &about) != 0)
         return DT_OK;
-    DtStatus status = read_json(memory, path, &foreign->config);
-    return dt_status_ok(&status) ? check_quantised(memory, foreign) : status;
+    DtStatus status = dt_modelconfig_read(memory, path, &foreign->config);
+    const char *quantised =
+        dt_status_ok(&status)
+            ? dt_modelconfig_quantised(memory, foreign->config, foreign->folder)
+            : NULL;
+    return quantised ? dt_status_fail(DT_EXIT_USAGE, "%s", quantised) : status;
 }
 
 /* ---- files ---- */
@@ -260,7 +216,7 @@ static DtStatus open_index(DtArena *memory, const char *path, DtForeign *foreign
     json_t *index = NULL;
     const char **names;
     uint32_t n = 0;
-    DtStatus status = read_json(memory, path, &index);
+    DtStatus status = dt_modelconfig_read(memory, path, &index);
     if (!dt_status_ok(&status))
         return status;
     json_t *map = json_object_get(index, "weight_map");

@@ -34,8 +34,6 @@ DtStatus dt_foreign_open(DtArena *memory, const char *folder, DtForeign *ret_for
 void dt_foreign_close(DtForeign *foreign);
 /* NULL: there is none of that name. */
 const DtForeignTensor *dt_foreign_find(const DtForeign *foreign, const char *name);
-/* The command that converts quantised weights to bf16. method: as config.json calls it. */
-const char *dt_foreign_dequantise(DtArena *memory, const char *folder, const char *method);
 /* Whether the folder holds such files. */
 bool dt_foreign_is(const char *folder);
 

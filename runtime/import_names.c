@@ -10,10 +10,10 @@
 #include "runtime/foreign.h"
 #include "runtime/import.h"
 
+#include "base/modelconfig.h"
 #include "plan/kinds.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,78 +235,17 @@ static void check_extra(Fit *fit)
 
 /* ---- config.json ---- */
 
-/* The member `a`, or member `b` of member `a` for the key "a.b". */
-static const json_t *member(const json_t *object, const char *key)
-{
-    const json_t *whole = json_object_get(object, key);
-    const char *dot = strchr(key, '.');
-    char first[128];
-    if (whole || dot == NULL || (size_t)(dot - key) >= sizeof first)
-        return whole;
-    memcpy(first, key, (size_t)(dot - key));
-    first[dot - key] = '\0';
-    return member(json_object_get(object, first), dot + 1);
-}
-
-/* The first of the keys whose member is there and not null; NULL: none is. */
-static const json_t *first_member(const Fit *fit, const char *keys)
-{
-    for (const char *at = keys; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL) {
-        const size_t n = strstr(at, ", ") ? (size_t)(strstr(at, ", ") - at) : strlen(at);
-        const json_t *found = member(fit->foreign->config, dt_arena_strndup(fit->memory, at, n));
-        if (found && !json_is_null(found))
-            return found;
-    }
-    return NULL;
-}
-
-/* Numbers are equal if they are the same f32. A list of one value counts as the value. */
-static bool is_value(const json_t *found, const json_t *wanted)
-{
-    if (json_is_null(wanted))
-        return found == NULL || json_is_null(found);
-    if (json_is_array(found) && json_array_size(found) == 1)
-        found = json_array_get(found, 0);
-    if (json_is_number(found) && json_is_number(wanted))
-        return fabs(json_number_value(found) - json_number_value(wanted)) <=
-               1.2e-7 * fabs(json_number_value(wanted));
-    return found != NULL && json_equal(found, wanted);
-}
-
-/* The value as JSON, cut off where it is long. */
-static const char *value_text(const Fit *fit, const json_t *value)
-{
-    char *text =
-        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    const char *copy = dt_arena_printf(fit->memory, "%.80s", text ? text : "not there");
-    free(text);
-    return copy;
-}
-
 static void check_rule(Fit *fit, const DtPlanRule *rule)
 {
-    const char *key = dt_plan_str(fit->plan, rule->key);
-    json_t *right = json_loads(dt_plan_str(fit->plan, rule->value), 0, NULL);
-    const json_t *found = first_member(fit, key);
-    bool good = false;
-    const char *wanted = "";
-    for (size_t i = 0; i < json_array_size(right); i++) {
-        const json_t *value = json_array_get(right, i);
-        good |= is_value(found, value);
-        wanted = dt_arena_printf(fit->memory, "%s%s%s", wanted, i ? " or " : "",
-                                 json_is_null(value) ? "none" : value_text(fit, value));
-    }
-    if (!good) {
-        const DtPlanSpan *span =
-            rule->span < fit->plan->n_spans ? &fit->plan->spans[rule->span] : NULL;
+    const char *differs =
+        dt_modelconfig_differs(fit->memory, fit->foreign->config, dt_plan_str(fit->plan, rule->key),
+                               dt_plan_str(fit->plan, rule->value));
+    const DtPlanSpan *span = rule->span < fit->plan->n_spans ? &fit->plan->spans[rule->span] : NULL;
+    if (differs)
         add_fault(fit, CONFIG,
-                  dt_arena_printf(
-                      fit->memory,
-                      "config.json: `%.100s` is %s, and the program says %s (%.200s:%u)", key,
-                      value_text(fit, found), wanted,
-                      span ? dt_plan_str(fit->plan, span->file) : "?", span ? span->line : 0));
-    }
-    json_decref(right);
+                  dt_arena_printf(fit->memory, "config.json: %s (%.200s:%u)", differs,
+                                  span ? dt_plan_str(fit->plan, span->file) : "?",
+                                  span ? span->line : 0));
 }
 
 static void check_config(Fit *fit)
@@ -352,7 +291,7 @@ static void add_conversion(Fit *fit)
     }
     if (method)
         dt_text_printf(&fit->list, "  the weights are quantised; convert them: %s\n",
-                       dt_foreign_dequantise(fit->memory, fit->foreign->folder, method));
+                       dt_modelconfig_dequantise(fit->memory, fit->foreign->folder, method));
 }
 
 static DtStatus refuse(const Fit *fit)

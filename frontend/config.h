@@ -41,6 +41,8 @@ typedef struct DtConfigHost {
     /* The value of a constant expression (literals, dims, arithmetic). Reports what is wrong and
      * returns false if it is none. */
     bool (*constant)(void *context, const DtExpr *expr, DtConfigNumber *ret_number);
+    /* The same for the condition of an `if`. */
+    bool (*truth)(void *context, const DtExpr *expr, bool *ret_truth);
     /* whether it is a call of an optimizer */
     bool (*is_optimizer)(void *context, const DtExpr *expr);
     bool (*in_library)(void *context, DtSpan span);

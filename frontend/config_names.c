@@ -532,16 +532,14 @@ static void add_json_text(DtText *text, const char *bytes, uint32_t len)
 static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
 {
     DtConfigNumber number = {.takes_truth = true};
-    expr = dt_configargs_bare(expr);
+    expr = dt_configsides_chosen(m, expr);
+    if (expr == NULL)
+        return false;
     if (expr->kind == DT_EXPR_STRING) {
         add_json_text(text, expr->string, expr->string_len);
         return true;
     }
-    if (expr->kind == DT_EXPR_BOOL) {
-        dt_text_add(text, expr->integer ? "true" : "false");
-        return true;
-    }
-    if (expr->kind == DT_EXPR_NAME && !strcmp(expr->name.text, "none")) {
+    if (dt_configsides_is_none(expr)) {
         dt_text_add(text, "null");
         return true;
     }
@@ -565,8 +563,9 @@ static void read_config(DtMapping *m, const DtEntry *entry)
     DtExpr *single;
     uint32_t n;
     DtText text = {0};
-    bool good = true;
-    dt_configargs_items(entry->value, &items, &n, &single);
+    const DtExpr *value = dt_configsides_chosen(m, entry->value);
+    bool good = value != NULL;
+    dt_configargs_items(value, &items, &n, &single);
     for (uint32_t i = 0; i < n && good; i++) {
         dt_text_add(&text, i ? "," : "[");
         good = add_value(m, items[i], &text);
@@ -629,6 +628,10 @@ static void read_entry(DtMapping *m, const DtEntry *entry)
         entry->targets.at[0].type.has_axes) {
         DtSideInstances instances = {0};
         const uint32_t errors = dt_diag_errors(m->host->diags);
+        const DtExpr *bare = dt_configargs_bare(entry->value);
+        if (bare && bare->kind == DT_EXPR_IF &&
+            dt_configsides_is_none(dt_configsides_chosen(m, bare)))
+            return;
         dt_configsides_instances(m, entry->value, &instances);
         for (uint32_t i = 0; i < instances.n && dt_diag_errors(m->host->diags) == errors; i++) {
             m->numbers = instances.at[i];
@@ -674,19 +677,24 @@ static void check_complete(const DtMapping *m)
         dt_diag_help(d, "`initial \"PATH\"` says that the file does not have a parameter");
 }
 
+/* Whether the program uses the block's model. A block of the library is for the library's model: it
+ * is passed over where the program has one of its own or uses only layers of the file. */
 static bool model_exists(const DtMapping *m)
 {
     const char *names[64];
     size_t n = 0;
+    const bool is_library = m->host->in_library(m->host->context, m->item->span);
     for (uint32_t i = 0; i < m->program->module->funcs.n; i++) {
         const DtFunc *func = m->program->module->funcs.at[i];
-        if (func->kind != DT_FUNC_MODEL)
+        if (func->kind != DT_FUNC_MODEL || (is_library && !func->library))
             continue;
         if (dt_graph_source_name(func) == m->item->on.text)
             return true;
         if (n < DT_COUNT(names))
             names[n++] = dt_graph_source_name(func);
     }
+    if (is_library)
+        return false;
     DtDiag *d =
         reject(m, m->item->on.span,
                dt_arena_printf(m->host->arena, "the program uses no model `%s`", m->item->on.text));

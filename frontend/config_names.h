@@ -43,6 +43,12 @@ typedef struct DtSide {
     DT_VEC(DtSidePart) parts;
 } DtSide;
 
+/* Returns the value without parentheses, and the chosen branch of an `if`, whose condition is a
+ * constant. NULL after a report. */
+const DtExpr *dt_configsides_chosen(const DtMapping *m, const DtExpr *expr);
+/* Whether the value is the name `none`: the file has no such tensor or member. */
+bool dt_configsides_is_none(const DtExpr *expr);
+
 /* The numbers that the paths of an entry leave out: the entry stands for one entry with each of
  * them. Without any: one list without numbers. */
 typedef DT_VEC(DtSideNumbers) DtSideInstances;

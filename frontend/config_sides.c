@@ -5,7 +5,9 @@
  *
  *   x[(a, b) -> c]    c = a * size(b) + b
  *   concat[a](x, y)   y begins at a = size(a) of x
- *   stack[a](x, y)    x is at a = 0, y at a = 1 */
+ *   stack[a](x, y)    x is at a = 0, y at a = 1
+ *
+ * `if tied then wte else out.w` is one of its branches. */
 #include "frontend/config_names.h"
 
 #include "base/intern.h"
@@ -22,6 +24,26 @@ static bool reject(const DtMapping *m, DtSpan span, const char *what)
 bool dt_configsides_is_parameter(const DtStore *store)
 {
     return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE;
+}
+
+/* ---- choices ---- */
+
+const DtExpr *dt_configsides_chosen(const DtMapping *m, const DtExpr *expr)
+{
+    expr = dt_configargs_bare(expr);
+    while (expr && expr->kind == DT_EXPR_IF) {
+        bool truth;
+        if (!m->host->truth(m->host->context, expr->a, &truth))
+            return NULL;
+        expr = dt_configargs_bare(truth ? expr->b : expr->c);
+    }
+    return expr;
+}
+
+bool dt_configsides_is_none(const DtExpr *expr)
+{
+    return expr && expr->kind == DT_EXPR_NAME && !expr->label.text && expr->name.text &&
+           !strcmp(expr->name.text, "none");
 }
 
 /* ---- parameters ---- */
@@ -119,7 +141,7 @@ static void add_instances(const DtMapping *m, const char *path, DtSideInstances 
 /* Adds those of the first path that leaves numbers out. */
 static void find_instances(const DtMapping *m, const DtExpr *expr, DtSideInstances *ret_instances)
 {
-    expr = dt_configargs_bare(expr);
+    expr = dt_configsides_chosen(m, expr);
     const char *path = expr ? dt_configargs_path(expr) : NULL;
     if (expr == NULL || ret_instances->n)
         return;
@@ -357,7 +379,7 @@ static bool read_join(DtMapping *m, const DtExpr *call, DtSide *ret_side)
 
 bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side)
 {
-    expr = dt_configargs_bare(expr);
+    expr = dt_configsides_chosen(m, expr);
     if (!expr || expr->kind == DT_EXPR_ERROR)
         return false;
     const char *path = dt_configargs_path(expr);

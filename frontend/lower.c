@@ -428,12 +428,16 @@ static bool is_typed(const DtDef *def)
 
 static const DtDef *typed_model(const DtLower *l)
 {
+    const DtDef *of_library = NULL;
     for (uint32_t i = 0; i < l->items.n; i++) {
         const DtItem *item = l->items.at[i];
-        if (item->kind == DT_ITEM_DEF && item->def && is_typed(item->def))
+        if (item->kind != DT_ITEM_DEF || !item->def || !is_typed(item->def))
+            continue;
+        if (!dt_scope_in_library(l, item->def->span))
             return item->def;
+        of_library = of_library ? of_library : item->def;
     }
-    return NULL;
+    return of_library;
 }
 
 /* Lowers a model without a train block as entry "predict", whose inputs are the model's arguments.
@@ -495,6 +499,16 @@ static bool host_constant(void *context, const DtExpr *expr, DtConfigNumber *ret
                                    .whole = v.kind == DT_VAL_INT ? v.whole : 0,
                                    .number = number};
     return true;
+}
+
+static bool host_truth(void *context, const DtExpr *expr, bool *ret_truth)
+{
+    DtLower *l = context;
+    DtActivation *now = l->now;
+    l->now = NULL;
+    bool good = dt_expr_truth(l, expr, "the condition of `if`", ret_truth);
+    l->now = now;
+    return good;
 }
 
 static void evaluate_dims(DtLower *l)
@@ -622,6 +636,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                          .options = options,
                          .context = l,
                          .constant = host_constant,
+                         .truth = host_truth,
                          .is_optimizer = dt_optimizer_is_call,
                          .in_library = host_in_library,
                          .library_block = host_library_block,

@@ -71,6 +71,14 @@ names file on tiny {
   config "embed" = embed / 0
   config "large" = 1e300 * 1e300
 }
+# ---- choices
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, embed] = if size[vocab] > 3 then wtr else nothing
+  "up.{h}"[embed, ffn] = if 1 then h.mlp.up else none
+  "down.{h}"[ffn, embed] = if embed > 1 then none else h.mlp.down
+  config "embed" = if wte then embed else none
+}
 # ---- bounds
 include "mini/train.dsl"
 names file on tiny {

@@ -20,6 +20,7 @@ holds test -x "$dtc"
 holds test -x "$dtrun"
 holds test -f "$std"
 holds cmp "$std" "$root/lib/std.dsl"
+holds diff -r "$(dirname "$std")/models" "$root/lib/models"
 for page in dtc dtrun; do
     found=$(find "$work/dest" -type f -path "*/man/man1/$page.1")
     what="$page.1"

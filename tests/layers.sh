@@ -10,12 +10,13 @@ set -eu
 # is a layer of its own if it has a row here, else it belongs to the outer folder.
 allowed='
 base:
+tokenizer: base
 codegen/kernels:
 kir: codegen/kernels
 cost: base
 ir: base
 plan: base
-frontend: base ir cost
+frontend: base ir cost tokenizer
 passes: base ir cost
 passes/check: base ir frontend passes
 verify: base plan
@@ -24,12 +25,12 @@ codegen: base ir plan
 codegen/cpu: base ir plan codegen codegen/interpreted
 codegen/cuda: base ir plan codegen codegen/interpreted
 codegen/interpreted: base ir plan codegen
-runtime: base kir plan plan/report
+runtime: base kir plan plan/report tokenizer
 search: base cost ir
 cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
 '
 # headers of external libraries, which only one file of the tree may include
-single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h'
+single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h pcre2.h'
 
 check() {
     cd "$1"

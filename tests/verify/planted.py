@@ -35,7 +35,7 @@ import planted_runtime
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FOLDERS = "base cli codegen cost frontend ir kir lib passes plan runtime scripts search verify".split()
+FOLDERS = "base cli codegen cost frontend ir kir lib passes plan runtime scripts search tokenizer verify".split()
 UNBUILT = "examples lib scripts".split()  # builds and tests read them
 TESTS = "bench examples tests".split()
 FILES = "dtc.c dtrun.c meson.build meson_options.txt".split()

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole tokenizers: against ids that the Python package `tokenizers` gave (record.py), against the
+ * plain reference, on one thread and on several, and files that are refused. */
+#include "base/file.h"
+#include "tokenizer/internal.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/utf8.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIXTURES "tests/tokenizer/fixtures/"
+
+static const char *const names[] = {"gpt2",  "llama3",   "qwen2",    "roberta",
+                                    "o200k", "deepseek", "starcoder"};
+
+typedef struct Text {
+    const uint8_t *at;
+    size_t len;
+} Text;
+
+static uint64_t bytes_of(void *context, uint32_t document)
+{
+    return ((const Text *)context)[document].len;
+}
+
+static DtStatus read_text(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
+{
+    memcpy(to, ((const Text *)context)[document].at + at, n);
+    return DT_OK;
+}
+
+static const char *name_of(void *context, uint32_t document)
+{
+    (void)context, (void)document;
+    return "the text";
+}
+
+static DtStatus take(void *context, const uint32_t *ids, size_t n)
+{
+    DtIds *to = context;
+    dt_ids_room(to, n);
+    if (n > 0)
+        memcpy(to->at + to->n, ids, n * sizeof *ids);
+    to->n += n;
+    return DT_OK;
+}
+
+static DtStatus end(void *context, uint32_t document)
+{
+    (void)context, (void)document;
+    return DT_OK;
+}
+
+static DtStatus encode(const DtTokenizer *t, Text *texts, uint32_t n, uint32_t threads, DtIds *ids)
+{
+    const DtTextSource source = {texts, n, bytes_of, read_text, name_of};
+    const DtTokenSink sink = {ids, take, end, NULL};
+    return dt_encode_documents(t, &source, threads, &sink);
+}
+
+static DtTokenizer *open_fixture(DtArena *memory, const char *name, const char *after)
+{
+    DtTokenizer *t = NULL;
+    DtStatus status =
+        dt_tokenizer_open(dt_arena_printf(memory, FIXTURES "%s.json", name), after, &t);
+    cr_assert(dt_status_ok(&status), "%s: %s", name, status.message);
+    return t;
+}
+
+static void expect_equal(const char *name, const DtIds *got, const DtIds *wanted)
+{
+    for (size_t i = 0; i < got->n && i < wanted->n; i++)
+        if (got->at[i] != wanted->at[i])
+            cr_assert_fail("%s: token %zu is %u, not %u", name, i, got->at[i], wanted->at[i]);
+    cr_assert_eq(got->n, wanted->n, "%s: %zu tokens, not %zu", name, got->n, wanted->n);
+}
+
+/* ---- what `tokenizers` gave ---- */
+
+static DtIds read_ids(DtArena *memory, const char *name)
+{
+    DtIds ids = {0};
+    char *text, *at;
+    size_t len;
+    DtStatus status = dt_file_read(memory, dt_arena_printf(memory, FIXTURES "%s.ids", name),
+                                   1 << 20, &text, &len);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    for (at = text;; ) {
+        char *next;
+        const unsigned long id = strtoul(at, &next, 10);
+        if (next == at)
+            return ids;
+        dt_ids_room(&ids, 1);
+        ids.at[ids.n++] = (uint32_t)id;
+        at = next;
+    }
+}
+
+Test(tokenizer, ids_are_those_of_the_package)
+{
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        DtArena *memory = dt_arena_new();
+        DtTokenizer *t = open_fixture(memory, names[i], NULL);
+        DtIds wanted = read_ids(memory, names[i]), got = {0}, plain = {0};
+        char *text;
+        size_t len;
+        DtStatus status = dt_file_read(memory, FIXTURES "text", 1 << 20, &text, &len);
+        Text document = {(const uint8_t *)text, len};
+        if (dt_status_ok(&status))
+            status = encode(t, &document, 1, 2, &got);
+        if (dt_status_ok(&status))
+            status = dt_plain_encode(t, document.at, len, &plain);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        cr_assert_gt(wanted.n, 500);
+        expect_equal(names[i], &got, &wanted);
+        expect_equal(names[i], &plain, &wanted);
+        free(wanted.at);
+        free(got.at);
+        free(plain.at);
+        dt_tokenizer_close(t);
+        dt_arena_free(memory);
+    }
+}
+
+/* ---- the plain reference ---- */
+
+static uint64_t state;
+
+static uint32_t roll(uint32_t n)
+{
+    state += 0x9E3779B97F4A7C15u; /* splitmix64 */
+    uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ (z >> 31)) % n);
+}
+
+/* Appends something that patterns and tokens of the fixtures care for. */
+static size_t add_random(uint8_t *to)
+{
+    static const char *const words[] = {
+        "<|endoftext|>", "<|im_start|>", "<mask>", "the",  "'LL", "'ſ",      "<|endof",
+        "  ",            "\r\n",         "\n\n",   "\t",   "12345", "!!\n",   "//",
+        "e\u0301",       "\u0301",       "한",     "語",   "कि",  "\u0338", "a b c "};
+    if (roll(3)) {
+        const char *word = words[roll(DT_COUNT(words))];
+        memcpy(to, word, strlen(word));
+        return strlen(word);
+    }
+    static const uint32_t ends[] = {0x80, 0x80, 0x500, 0x3100, 0xd800, 0x20000};
+    uint32_t point = roll(ends[roll(DT_COUNT(ends))]);
+    return dt_utf8_write(point >= 0xd800 && point < 0xe000 ? ' ' : point, to);
+}
+
+static uint8_t *random_text(size_t len, uint64_t seed, size_t *ret_len)
+{
+    enum { LONGEST = 16 };
+    uint8_t *text = malloc(len + 2 * LONGEST);
+    size_t at = 0;
+    cr_assert(text);
+    state = seed;
+    while (at < len) {
+        if (roll(2000) == 0) { /* a long run */
+            const uint8_t c = (uint8_t)" -a\n0"[roll(5)];
+            for (uint32_t n = roll(9000); n > 0 && at < len; n--)
+                text[at++] = c;
+        }
+        at += add_random(text + at);
+    }
+    *ret_len = at;
+    return text;
+}
+
+static void compare(const char *name, size_t len, uint64_t seed, uint32_t threads)
+{
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = open_fixture(memory, name, NULL);
+    Text text;
+    DtIds got = {0}, plain = {0};
+    uint8_t *bytes = random_text(len, seed, &text.len);
+    text.at = bytes;
+    DtStatus status = encode(t, &text, 1, threads, &got);
+    if (dt_status_ok(&status))
+        status = dt_plain_encode(t, text.at, text.len, &plain);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    expect_equal(name, &got, &plain);
+    free(got.at);
+    free(plain.at);
+    free(bytes);
+    dt_tokenizer_close(t);
+    dt_arena_free(memory);
+}
+
+Test(tokenizer, short_texts_are_those_of_the_plain_reference)
+{
+    for (size_t i = 0; i < DT_COUNT(names); i++)
+        for (uint64_t seed = 1; seed <= 30; seed++)
+            compare(names[i], 1 + seed * seed, seed, 1 + seed % 2);
+}
+
+/* More than a unit each, so that units are joined; some more than a block. */
+Test(tokenizer, long_texts_are_those_of_the_plain_reference)
+{
+    compare("llama3", 210000, 7, 3);
+    compare("deepseek", 210000, 8, 3);
+    compare("roberta", 1100000, 9, 2);
+}
+
+/* ---- documents ---- */
+
+Test(tokenizer, documents_have_tokens_around_them)
+{
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = open_fixture(memory, "llama3", "<|endoftext|>");
+    Text texts[] = {{(const uint8_t *)"a", 1}, {(const uint8_t *)"", 0}, {(const uint8_t *)"b", 1}};
+    DtIds ids = {0}, prompt = {0}, empty = {0};
+    DtStatus status = encode(t, texts, 3, 1, &ids);
+    if (dt_status_ok(&status))
+        status = dt_encode_prompt(t, "a", &prompt);
+    if (dt_status_ok(&status))
+        status = dt_encode_prompt(t, "", &empty);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_eq(ids.n, 6); /* <|begin_of_text|> a <|endoftext|>, nothing, the same for b */
+    cr_assert_eq(ids.at[0], 0);
+    cr_assert_eq(ids.at[2], 1);
+    cr_assert_eq(ids.at[3], 0);
+    cr_assert_eq(ids.at[5], 1);
+    cr_assert_eq(prompt.n, 2);
+    cr_assert_eq(prompt.at[1], ids.at[1]);
+    cr_assert_eq(empty.n, 1);
+    cr_assert_eq(empty.at[0], 0);
+    free(ids.at);
+    free(prompt.at);
+    free(empty.at);
+    dt_tokenizer_close(t);
+    dt_arena_free(memory);
+}
+
+Test(tokenizer, bytes_of_the_tokens_are_the_text)
+{
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = open_fixture(memory, "gpt2", NULL);
+    Text text;
+    DtIds ids = {0};
+    uint8_t *bytes = random_text(20000, 3, &text.len);
+    size_t at = 0;
+    text.at = bytes;
+    DtStatus status = encode(t, &text, 1, 1, &ids);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    for (size_t i = 0; i < ids.n; i++) {
+        const DtTokenBytes token = dt_tokenizer_bytes(t, ids.at[i]);
+        cr_assert(token.at && token.len <= text.len - at);
+        cr_assert_eq(memcmp(token.at, bytes + at, token.len), 0, "token %zu", i);
+        at += token.len;
+    }
+    cr_assert_eq(at, text.len);
+    cr_assert_null(dt_tokenizer_bytes(t, dt_tokenizer_ids(t)).at);
+    free(ids.at);
+    free(bytes);
+    dt_tokenizer_close(t);
+    dt_arena_free(memory);
+}
+
+static void expect_failure(DtStatus status, const char *what)
+{
+    cr_assert_not(dt_status_ok(&status), "accepted; wanted: %s", what);
+    cr_assert(strstr(status.message, what), "it said: %s; wanted: %s", status.message, what);
+}
+
+Test(tokenizer, text_that_is_not_utf8_is_an_error_with_its_place)
+{
+    static const struct { const char *text; size_t len; const char *said; } bad[] = {
+        {"ab\xff", 3, "not UTF-8: byte 2 is 0xff"},  {"\xc3", 1, "byte 0 is 0xc3"},
+        {"a\xed\xa0\x80", 4, "byte 1 is 0xed"},      {"\xc0\xaf", 2, "byte 0 is 0xc0"},
+        {"\xf4\x90\x80\x80", 4, "byte 0 is 0xf4"},   {"a\xe2\x82", 3, "byte 1 is 0xe2"}};
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = open_fixture(memory, "gpt2", NULL);
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        Text text = {(const uint8_t *)bad[i].text, bad[i].len};
+        DtIds ids = {0};
+        expect_failure(encode(t, &text, 1, 1, &ids), bad[i].said);
+        free(ids.at);
+    }
+    dt_tokenizer_close(t);
+    dt_arena_free(memory);
+}
+
+/* ---- files that are refused ---- */
+
+typedef struct Edit {
+    const char *from, *to, *said; /* from NULL: the whole text */
+} Edit;
+
+static char *replaced(DtArena *memory, const char *text, const Edit *edit)
+{
+    const char *at = edit->from ? strstr(text, edit->from) : NULL;
+    if (!edit->from)
+        return dt_arena_printf(memory, "%s", edit->to);
+    cr_assert(at, "the fixture has no %s", edit->from);
+    return dt_arena_printf(memory, "%.*s%s%s", (int)(at - text), text, edit->to,
+                           at + strlen(edit->from));
+}
+
+static const Edit edits[] = {
+    {NULL, "", "it is damaged"},
+    {NULL, "[1]", "it is no JSON object"},
+    {NULL, "{}", "has type `?`, which is not known"},
+    {NULL, "{\"model\": 1, \"added_tokens\": 2}", "which is not known"},
+    {"\"BPE\"", "\"Unigram\"", "it is a unigram model (SentencePiece), which cannot be read yet"},
+    {"\"BPE\"", "\"WordPiece\"", "a WordPiece model"},
+    {"\"BPE\"", "\"Nonsense\"", "type `Nonsense`, which is not known"},
+    {"\"truncation\":null", "\"truncation\":{}", "it has truncation"},
+    {"\"dropout\":null", "\"dropout\":0.1", "dropout"},
+    {"\"byte_fallback\":false", "\"byte_fallback\":true", "byte_fallback"},
+    {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"", "end_of_word_suffix"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFKC\"}", "normalizer is NFKC"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", ""},
+    {"\"single_word\":false", "\"single_word\":true", "single_word"},
+    {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"Fuse\"", "decoder is Fuse"},
+    {"\"type\":\"ByteLevel\"", "\"type\":\"Metaspace\"", "pre_tokenizer is Metaspace"},
+    {"\"behavior\":\"Isolated\"", "\"behavior\":\"MergedWithNext\"", "behavior MergedWithNext"},
+    {"\\\\s+(?!\\\\S)", "\\\\b", "`\\b` (byte"},
+    {"\\\\s+(?!\\\\S)", "(?<!a)b", "(byte"},
+    {"\\\\s+(?!\\\\S)", "a*", "matches without taking a character"},
+    {"\"!\":3", "\"!\":4", "have one id, 4"},
+    {"\"!\":3", "\"!\":-1", "is no integer from 0"},
+    {"\"!\":3", "\"!\":99999999", "is no integer from 0"},
+    {"\"!\":3", "\"!\":\"a\"", "is no integer from 0"},
+    {"\"!\":3,", "", "lacks the byte 0x21"},
+    {"\"merges\":[", "\"merges\":[\"qqq zzz\",", "merge number 0 names `qqq`"},
+    {"\"merges\":[", "\"merges\":[\"abc\",", "merge number 0 is no pair"},
+    {"\"merges\":[", "\"merges\":[\"a b c\",", "merge number 0 is no pair"},
+    {"\"merges\":[", "\"merges\":[[\"a\",1],", "merge number 0 is no pair"},
+    {"\"ids\":[0]", "\"ids\":[4000000]", "a token that does not exist"},
+    {"\"ids\":[0]", "\"ids\":0", "does not say what"},
+    {"{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}", "{}", "has not the text once"},
+    {"\"id\":1,\"content\":\"<|endoftext|>\"", "\"id\":2,\"content\":\"<|endoftext|>\"",
+     "the vocabulary gives it"},
+    {"\"content\":\"<|im_start|>\"", "\"content\":\"\"", "has no text"},
+    {"\"added_tokens\":[", "\"added_tokens\":[3,", "has no text"},
+};
+
+Test(tokenizer, files_that_cannot_be_read_are_refused_with_the_reason)
+{
+    DtArena *memory = dt_arena_new();
+    char *text;
+    size_t len;
+    DtStatus status = dt_file_read(memory, FIXTURES "llama3.json", 1 << 20, &text, &len);
+    cr_assert(dt_status_ok(&status));
+    for (size_t i = 0; i < DT_COUNT(edits); i++) {
+        DtTokenizer *t = NULL;
+        const char *edited = replaced(memory, text, &edits[i]);
+        status = dt_tokenizer_read(edited, strlen(edited), "x.json", NULL, &t);
+        if (*edits[i].said)
+            expect_failure(status, edits[i].said);
+        else
+            cr_assert(dt_status_ok(&status), "%s", status.message);
+        if (dt_status_ok(&status))
+            dt_tokenizer_close(t);
+    }
+    DtTokenizer *t = NULL;
+    expect_failure(dt_tokenizer_read(text, len, "x.json", "<eos>", &t), "it has no token `<eos>`");
+    dt_arena_free(memory);
+}
+
+/* A file of n times one text between two others. */
+static DtStatus read_many(const char *before, const char *each, size_t n, const char *after)
+{
+    DtText text = {0};
+    DtTokenizer *t = NULL;
+    dt_text_add(&text, before);
+    for (size_t i = 0; i < n; i++)
+        dt_text_add(&text, each);
+    dt_text_add(&text, after);
+    DtStatus status = dt_tokenizer_read(text.at, text.len, "x.json", NULL, &t);
+    dt_text_free(&text);
+    return status;
+}
+
+Test(tokenizer, hostile_files_end_with_an_error)
+{
+    expect_failure(read_many("", "[", 100000, ""), "it is damaged");
+    expect_failure(read_many("[", "[],", 3 << 20, "0]"), "more than 2097152 arrays and objects");
+    expect_failure(read_many("{\"model\":{\"type\":\"BPE\",\"vocab\":{},\"merges\":[]},"
+                             "\"normalizer\":",
+                             "{\"type\":\"Sequence\",\"normalizers\":[", 300, ""),
+                   "it is damaged");
+}
+
+/* The pattern of the fixture is replaced by one that takes exponential time. */
+Test(tokenizer, a_pattern_stops_at_its_limits)
+{
+    static const Edit hostile = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:a|a|aa)+b", ""};
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = NULL;
+    DtIds ids = {0};
+    char *text;
+    size_t len;
+    DtStatus status = dt_file_read(memory, FIXTURES "llama3.json", 1 << 20, &text, &len);
+    const char *edited = replaced(memory, text, &hostile);
+    if (dt_status_ok(&status))
+        status = dt_tokenizer_read(edited, strlen(edited), "x.json", NULL, &t);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    char *many = dt_arena_alloc(memory, 3001);
+    memset(many, 'a', 3000);
+    Text document = {(const uint8_t *)many, 3000};
+    expect_failure(encode(t, &document, 1, 1, &ids), "take more steps or memory than they may");
+    free(ids.at);
+    dt_tokenizer_close(t);
+    dt_arena_free(memory);
+}
+
+/* ---- models ---- */
+
+static const char *small(DtArena *memory, const char *vocab, const char *merges, const char *more)
+{
+    DtText text = {0};
+    dt_text_add(&text, "{\"added_tokens\":[],\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+                       "\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (uint32_t b = 0; b < 256; b++) {
+        uint8_t c[DT_UTF8_MOST + 1] = {0};
+        uint32_t point = b == 0xad ? 0x143 : b;
+        if (b < '!' || (b > '~' && b < 0xa1))
+            point = 0x100 + (b < '!' ? b : b - 0x7f + 33);
+        dt_utf8_write(point, c);
+        dt_text_printf(&text, "\"%s%s\":%u,", c[0] == '"' || c[0] == '\\' ? "\\" : "",
+                       (const char *)c, b);
+    }
+    dt_text_printf(&text, "%s},\"merges\":[%s]%s}}", vocab, merges, more);
+    const char *kept = dt_arena_printf(memory, "%s", text.at);
+    dt_text_free(&text);
+    return kept;
+}
+
+static void expect_ids(const char *json, const char *text, const char *wanted)
+{
+    DtTokenizer *t = NULL;
+    DtIds ids = {0};
+    DtText said = {0};
+    Text document = {(const uint8_t *)text, strlen(text)};
+    DtStatus status = dt_tokenizer_read(json, strlen(json), "x.json", NULL, &t);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    status = encode(t, &document, 1, 1, &ids);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    for (size_t i = 0; i < ids.n; i++)
+        dt_text_printf(&said, "%s%u", i ? " " : "", ids.at[i]);
+    cr_assert_str_eq(said.at, wanted);
+    dt_text_free(&said);
+    free(ids.at);
+    dt_tokenizer_close(t);
+}
+
+Test(tokenizer, pieces_are_looked_up_before_merges_if_the_file_says_so)
+{
+    DtArena *memory = dt_arena_new();
+    const char *vocab = "\"ab\":300,\"bc\":301,\"abc\":302", *merges = "\"b c\",\"a b\"";
+    expect_ids(small(memory, vocab, merges, ""), "abc", "97 301");
+    expect_ids(small(memory, vocab, merges, ",\"ignore_merges\":true"), "abc abcd",
+               "302 32 97 301 100");
+    /* of two merges of one pair the later one counts */
+    expect_ids(small(memory, vocab, "\"a b\",\"b c\",\"a b\"", ""), "abc", "97 301");
+    dt_arena_free(memory);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encodes a file, for the scripts of this folder and of bench/:
+ *
+ *   tokens TOKENIZER FILE [THREADS]   its ids, as 32-bit integers, to the standard output
+ *   tokens TOKENIZER FILE plain       the same by the plain reference
+ *   tokens TOKENIZER FILE time        the best of 3 times in seconds, on one thread
+ *   tokens TOKENIZER FILE decode      the text of the 32-bit ids in the file */
+#include "base/file.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int fail(const DtStatus *status)
+{
+    fprintf(stderr, "tokens: %s\n", status->message);
+    return status->code;
+}
+
+static uint64_t bytes_of(void *context, uint32_t document)
+{
+    (void)document;
+    return ((const DtFileView *)context)->len;
+}
+
+static DtStatus read_file(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
+{
+    (void)document;
+    memcpy(to, ((const DtFileView *)context)->at + at, n);
+    return DT_OK;
+}
+
+static const char *name_of(void *context, uint32_t document)
+{
+    (void)context, (void)document;
+    return "the file";
+}
+
+static DtStatus take(void *context, const uint32_t *ids, size_t n)
+{
+    DtIds *to = context;
+    dt_ids_room(to, n);
+    memcpy(to->at + to->n, ids, n * sizeof *ids);
+    to->n += n;
+    return DT_OK;
+}
+
+static DtStatus end(void *context, uint32_t document)
+{
+    (void)context, (void)document;
+    return DT_OK;
+}
+
+static DtStatus encode(const DtTokenizer *tokenizer, DtFileView *view, const char *how, DtIds *ids)
+{
+    const DtTextSource source = {view, 1, bytes_of, read_file, name_of};
+    const DtTokenSink sink = {ids, take, end, NULL};
+    if (strcmp(how, "plain") == 0)
+        return dt_plain_encode(tokenizer, view->at, view->len, ids);
+    return dt_encode_documents(tokenizer, &source, (uint32_t)atoi(how), &sink);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static DtStatus measure(const DtTokenizer *tokenizer, DtFileView *view)
+{
+    double best = 1e9;
+    for (int i = 0; i < 3; i++) {
+        DtIds ids = {0};
+        const double begin = now();
+        DtStatus status = encode(tokenizer, view, "1", &ids);
+        free(ids.at);
+        if (!dt_status_ok(&status))
+            return status;
+        best = now() - begin < best ? now() - begin : best;
+    }
+    printf("%.6f\n", best);
+    return DT_OK;
+}
+
+static void decode(const DtTokenizer *tokenizer, const DtFileView *view)
+{
+    for (size_t at = 0; at + 4 <= view->len; at += 4) {
+        uint32_t id;
+        memcpy(&id, view->at + at, sizeof id);
+        const DtTokenBytes bytes = dt_tokenizer_bytes(tokenizer, id);
+        if (bytes.at)
+            fwrite(bytes.at, 1, bytes.len, stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    DtTokenizer *tokenizer = NULL;
+    DtFileView view = {0};
+    DtIds ids = {0};
+    if (argc < 3) {
+        fprintf(stderr, "usage: tokens TOKENIZER FILE [THREADS | plain | time | decode]\n");
+        return DT_EXIT_USAGE;
+    }
+    const char *how = argc > 3 ? argv[3] : "1";
+    DtStatus status = dt_tokenizer_open(argv[1], getenv("TOKENS_END"), &tokenizer);
+    if (dt_status_ok(&status))
+        status = dt_file_map(argv[2], &view);
+    if (!dt_status_ok(&status))
+        return fail(&status);
+    if (strcmp(how, "decode") == 0)
+        decode(tokenizer, &view);
+    else if (strcmp(how, "time") == 0)
+        status = measure(tokenizer, &view);
+    else
+        status = encode(tokenizer, &view, how, &ids);
+    if (!dt_status_ok(&status))
+        return fail(&status);
+    fwrite(ids.at, sizeof *ids.at, ids.n, stdout);
+    free(ids.at);
+    dt_file_unmap(&view);
+    dt_tokenizer_close(tokenizer);
+    return fflush(stdout) == 0 ? 0 : DT_EXIT_IO;
+}

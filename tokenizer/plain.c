@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plain reference: one document in memory, on one thread. Patterns are matched by PCRE2's
+ * interpreter in UTF-8, pieces merged in quadratic time, and nothing is kept. */
+#include "tokenizer/internal.h"
+#include "tokenizer/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Plain {
+    const DtTokenizer *t;
+    DtRegex *regexes[DT_MAX_SPLITS];
+    DtRegexRun *runs[DT_MAX_SPLITS];
+    DtIds *ids;
+    DtStatus status;
+} Plain;
+
+static void add(Plain *p, const uint32_t *ids, size_t n)
+{
+    dt_ids_room(p->ids, n);
+    if (n > 0)
+        memcpy(p->ids->at + p->ids->n, ids, n * sizeof *ids);
+    p->ids->n += n;
+}
+
+static void encode_piece(Plain *p, uint32_t step, const uint8_t *text, size_t len)
+{
+    size_t at = 0, first, end;
+    if (len == 0)
+        return;
+    if (step == p->t->n_splits) {
+        dt_bpe_plain(&p->t->bpe, text, len, p->ids);
+        return;
+    }
+    while (at < len && dt_status_ok(&p->status)) {
+        const DtRegexResult found = dt_regex_find(p->runs[step], text, len, at, true, &first, &end);
+        if (found == DT_REGEX_LIMITED)
+            p->status = dt_status_fail(DT_EXIT_IO, "the patterns take more steps or memory than "
+                                                   "they may");
+        if (found != DT_REGEX_FOUND)
+            break;
+        if (!p->t->splits[step].drops_rest)
+            encode_piece(p, step + 1, text + at, first - at);
+        encode_piece(p, step + 1, text + first, end - first);
+        at = end;
+    }
+    if (dt_status_ok(&p->status) && !p->t->splits[step].drops_rest)
+        encode_piece(p, step + 1, text + at, len - at);
+}
+
+static void encode_text(Plain *p, const uint8_t *text, size_t len)
+{
+    if (len == 0)
+        return;
+    const bool space = p->t->space_in_front && text[0] != ' ';
+    uint8_t *copy = malloc(DT_NFC_GROWTH * len + 1);
+    if (!copy)
+        dt_arena_exhausted(DT_NFC_GROWTH * len + 1);
+    copy[0] = ' ';
+    if (p->t->nfc)
+        len = dt_nfc_write(text, len, copy + space);
+    else
+        memcpy(copy + space, text, len);
+    encode_piece(p, 0, copy, len + space);
+    free(copy);
+}
+
+/* Cuts the added tokens out of a text and encodes what is between them: first those that are found
+ * before normalisation. */
+static void encode_between(Plain *p, const DtAdded *added, const uint8_t *text, size_t len)
+{
+    size_t at = 0;
+    DtAddedMatch match;
+    while (dt_added_find(added, text, len, at, len, &match)) {
+        if (match.token->lstrip)
+            match.first = dt_added_space_before(added, text, at, match.first);
+        if (match.token->rstrip)
+            match.end = dt_added_space_after(added, text, match.end, len);
+        if (added == &p->t->verbatim)
+            encode_between(p, &p->t->normalized, text + at, match.first - at);
+        else
+            encode_text(p, text + at, match.first - at);
+        add(p, &match.token->id, 1);
+        at = match.end;
+    }
+    if (added == &p->t->verbatim)
+        encode_between(p, &p->t->normalized, text + at, len - at);
+    else
+        encode_text(p, text + at, len - at);
+}
+
+static void compile(Plain *p)
+{
+    for (uint32_t i = 0; i < p->t->n_splits && dt_status_ok(&p->status); i++) {
+        DtText text = {0};
+        dt_pattern_for_utf8(&p->t->splits[i].pattern, &text);
+        p->status = dt_regex_compile(text.at, text.len, true, p->t->splits[i].pattern.written,
+                                     &p->regexes[i]);
+        dt_text_free(&text);
+        if (dt_status_ok(&p->status))
+            p->runs[i] = dt_regex_begin(p->regexes[i]);
+    }
+}
+
+DtStatus dt_plain_encode(const DtTokenizer *tokenizer, const uint8_t *text, size_t len,
+                         DtIds *ret_ids)
+{
+    Plain p = {.t = tokenizer, .ids = ret_ids, .status = DT_OK};
+    bool cut;
+    if (len == 0)
+        return DT_OK;
+    if (dt_utf8_valid(text, len, &cut) != len)
+        return dt_status_fail(DT_EXIT_IO, "the text is not UTF-8");
+    compile(&p);
+    if (dt_status_ok(&p.status)) {
+        add(&p, tokenizer->front, tokenizer->n_front);
+        encode_between(&p, &tokenizer->verbatim, text, len);
+        add(&p, tokenizer->back, tokenizer->n_back);
+    }
+    for (uint32_t i = 0; i < tokenizer->n_splits; i++) {
+        dt_regex_end(p.runs[i]);
+        dt_regex_free(p.regexes[i]);
+    }
+    return p.status;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text to token ids and back, as the file tokenizer.json of a published model says.
+ *
+ *   tokenizer_json.c, json_model.c, json_steps.c   the file -> DtTokenizer
+ *   added.c      added and special tokens, which are cut out of a text first
+ *   nfc.c        normalisation
+ *   pattern.c, pattern_write.c, regex.c, split.c   what is left -> pieces
+ *   bpe.c        a piece -> tokens
+ *   encode.c, units.c   documents -> tokens, on several threads, in bounded memory
+ *   plain.c      the same, plainly, for tests
+ *
+ * One kind of model can be read so far: byte-pair encoding over bytes (GPT-2, Llama 3, Qwen). All
+ * others, and steps that are not known, are refused by name. */
+#ifndef DT_TOKENIZER_TOKENIZER_H
+#define DT_TOKENIZER_TOKENIZER_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "tokenizer/bpe.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct DtTokenizer DtTokenizer;
+
+/* Reads tokenizer.json in the folder, or the file itself. end: a token that follows each document,
+ * or NULL. Nothing in the file is trusted; the message of a failure names what it has. */
+DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_tokenizer);
+/* The same from text in memory. name: for messages. */
+DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const char *end,
+                           DtTokenizer **ret_tokenizer);
+void dt_tokenizer_close(DtTokenizer *tokenizer);
+/* The path of the file that dt_tokenizer_open reads. */
+const char *dt_tokenizer_path(DtArena *memory, const char *path);
+enum { DT_TOKENIZER_MOST = 128 << 20 }; /* bytes of that file that can be read */
+
+/* 1 + the largest id. */
+uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer);
+/* The bytes that a token stands for; at NULL: there is no such token. */
+DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id);
+
+/* ---- documents ---- */
+
+/* n documents, which are read from their beginnings to their ends, one after the other. An empty
+ * one has no tokens. */
+typedef struct DtTextSource {
+    void *context;
+    uint32_t n;
+    uint64_t (*bytes)(void *context, uint32_t document);
+    DtStatus (*read)(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *ret_bytes);
+    const char *(*name)(void *context, uint32_t document);
+} DtTextSource;
+
+/* Takes the tokens of all documents in order. A failure ends the encoding. */
+typedef struct DtTokenSink {
+    void *context;
+    DtStatus (*take)(void *context, const uint32_t *ids, size_t n);
+    DtStatus (*end)(void *context, uint32_t document); /* it has no more tokens */
+    /* so many bytes of all documents were read; NULL: nobody wants to know */
+    DtStatus (*progress)(void *context, uint64_t bytes);
+} DtTokenSink;
+
+/* Encodes documents, each between the tokens that the post-processor puts around it, on that many
+ * threads. Fails, with the document and the place, for text that is not UTF-8, where a pattern
+ * reaches its limits, and for pieces of more than 64 MiB. */
+DtStatus dt_encode_documents(const DtTokenizer *tokenizer, const DtTextSource *source,
+                             uint32_t threads, const DtTokenSink *sink);
+/* Appends the tokens of a text that will be continued: those that the post-processor puts in front,
+ * but not those after it. */
+DtStatus dt_encode_prompt(const DtTokenizer *tokenizer, const char *text, DtIds *ret_ids);
+/* Appends what dt_encode_documents makes of one document (plain.c): the plain reference. */
+DtStatus dt_plain_encode(const DtTokenizer *tokenizer, const uint8_t *text, size_t len,
+                         DtIds *ret_ids);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads tokenizer.json: the file as a whole, and its added tokens. */
+#include "tokenizer/internal.h"
+
+#include "base/file.h"
+#include "tokenizer/bytechars.h"
+#include "tokenizer/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BRACKETS = 1 << 21, MAX_ADDED_BYTES = 1 << 12 };
+
+const char *dt_json_type(const json_t *step)
+{
+    const char *type = json_string_value(json_object_get(step, "type"));
+    return type ? type : "?";
+}
+
+DtStatus dt_json_fail(const DtTokenizer *t, const char *format, ...)
+{
+    char message[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return dt_status_fail(DT_EXIT_IO, "%.150s: %s", t->name, message);
+}
+
+/* ---- the text ---- */
+
+/* Refuses text whose arrays and objects would take memory without bounds. */
+static DtStatus parse(const DtTokenizer *t, const char *text, size_t len, json_t **ret_file)
+{
+    json_error_t error = {.line = 0};
+    uint32_t brackets = 0;
+    for (size_t i = 0; i < len; i++)
+        brackets += text[i] == '{' || text[i] == '[';
+    if (brackets > MAX_BRACKETS)
+        return dt_json_fail(t, "it has more than %d arrays and objects", MAX_BRACKETS);
+    *ret_file = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    if (json_is_object(*ret_file))
+        return DT_OK;
+    if (*ret_file)
+        return dt_json_fail(t, "it is no JSON object");
+    return dt_json_fail(t, "it is damaged: line %d: %.120s", error.line, error.text);
+}
+
+/* ---- ids ---- */
+
+/* Sets n_ids to more than the id; fails if there can be no token of that id. */
+static DtStatus know_id(DtTokenizer *t, const json_t *id, const char *written)
+{
+    const json_int_t value = json_integer_value(id);
+    if (!json_is_integer(id) || value < 0 || value >= DT_MAX_TOKENS)
+        return dt_json_fail(t, "the id of token `%.60s` is no integer from 0 to %d", written,
+                            DT_MAX_TOKENS - 1);
+    t->n_ids = value >= t->n_ids ? (uint32_t)value + 1 : t->n_ids;
+    return DT_OK;
+}
+
+static DtStatus know_ids(DtTokenizer *t, json_t *vocab, const json_t *added)
+{
+    const char *written;
+    json_t *value;
+    DtStatus status = DT_OK;
+    json_object_foreach(vocab, written, value)
+    {
+        status = know_id(t, value, written);
+        if (!dt_status_ok(&status))
+            return status;
+    }
+    for (size_t i = 0; i < json_array_size(added) && dt_status_ok(&status); i++) {
+        const json_t *entry = json_array_get(added, i);
+        written = json_string_value(json_object_get(entry, "content"));
+        if (!written || !*written || strlen(written) > MAX_ADDED_BYTES)
+            return dt_json_fail(t, "added token number %zu has no text of 1 to %d bytes", i,
+                                MAX_ADDED_BYTES);
+        status = know_id(t, json_object_get(entry, "id"), written);
+    }
+    t->tokens = DT_NEW_ARRAY(t->memory, DtTokenBytes, t->n_ids + 1);
+    t->written = DT_NEW_ARRAY(t->memory, const char *, t->n_ids + 1);
+    return status;
+}
+
+/* ---- added tokens ---- */
+
+/* The bytes that a token has in a text: those that its characters stand for, if all of them stand
+ * for one, else its own. */
+static DtTokenBytes bytes_of(DtArena *memory, const char *written)
+{
+    DtTokenBytes bytes;
+    const size_t len = strlen(written);
+    if (!dt_bytechars_read(memory, written, &bytes))
+        bytes = (DtTokenBytes){(const uint8_t *)dt_arena_strndup(memory, written, len),
+                               (uint32_t)len};
+    return bytes;
+}
+
+static DtStatus add_token(DtTokenizer *t, const json_t *vocab, const json_t *entry)
+{
+    const char *written = json_string_value(json_object_get(entry, "content"));
+    const uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id"));
+    const json_t *known = json_object_get(vocab, written);
+    if (known && json_integer_value(known) != id)
+        return dt_json_fail(t, "added token `%.60s` has id %u, and the vocabulary gives it %lld",
+                            written, id, (long long)json_integer_value(known));
+    if (t->written[id] && strcmp(t->written[id], written) != 0)
+        return dt_json_fail(t, "tokens `%.60s` and `%.60s` have one id, %u", t->written[id],
+                            written, id);
+    if (json_is_true(json_object_get(entry, "single_word")))
+        return dt_json_fail(t, "added token `%.60s` has single_word, which is not supported yet",
+                            written);
+    t->written[id] = dt_arena_strndup(t->memory, written, strlen(written));
+    t->tokens[id] = bytes_of(t->memory, written);
+    const bool normalized = json_is_true(json_object_get(entry, "normalized"));
+    const DtAddedToken token = {
+        .text = {(const uint8_t *)t->written[id], (uint32_t)strlen(written)},
+        .id = id,
+        .lstrip = json_is_true(json_object_get(entry, "lstrip")),
+        .rstrip = json_is_true(json_object_get(entry, "rstrip"))};
+    if (!dt_added_add(t->memory, normalized ? &t->normalized : &t->verbatim, &token))
+        return dt_json_fail(t, "added token `%.60s` is there twice", written);
+    return DT_OK;
+}
+
+static DtStatus read_added(DtTokenizer *t, const json_t *vocab, const json_t *added)
+{
+    DtStatus status = DT_OK;
+    dt_added_begin(t->memory, &t->verbatim);
+    dt_added_begin(t->memory, &t->normalized);
+    if (added && !json_is_array(added) && !json_is_null(added))
+        return dt_json_fail(t, "its added_tokens are no array");
+    for (size_t i = 0; i < json_array_size(added) && dt_status_ok(&status); i++)
+        status = add_token(t, vocab, json_array_get(added, i));
+    return status;
+}
+
+/* ---- the file ---- */
+
+/* Adds the token that the program wants after each document, unless the post-processor puts it
+ * there already. */
+static DtStatus set_end(DtTokenizer *t, const char *end)
+{
+    for (uint32_t id = 0; id < t->n_ids; id++) {
+        if (!t->written[id] || strcmp(t->written[id], end) != 0)
+            continue;
+        if (t->n_back == 0 || t->back[t->n_back - 1] != id)
+            t->back[t->n_back++] = id;
+        return DT_OK;
+    }
+    return dt_json_fail(t, "it has no token `%.100s`, which `end` names", end);
+}
+
+/* Truncation and padding change texts, which a stream of tokens must not do silently. */
+static DtStatus check_rest(const DtTokenizer *t, const json_t *file)
+{
+    static const char *const names[] = {"truncation", "padding"};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        const json_t *value = json_object_get(file, names[i]);
+        if (value && !json_is_null(value))
+            return dt_json_fail(t,
+                                "it has %s, which is not supported: documents are neither cut nor "
+                                "filled; write `\"%s\": null` there",
+                                names[i], names[i]);
+    }
+    return DT_OK;
+}
+
+static DtStatus read_file(DtTokenizer *t, const json_t *file, const char *end)
+{
+    json_t *model = json_object_get(file, "model"), *vocab = json_object_get(model, "vocab");
+    const json_t *added = json_object_get(file, "added_tokens");
+    DtStatus status = check_rest(t, file);
+    if (dt_status_ok(&status) && json_is_object(vocab))
+        status = know_ids(t, vocab, added);
+    if (dt_status_ok(&status))
+        status = dt_jsonmodel_read(t, model);
+    if (dt_status_ok(&status))
+        status = read_added(t, vocab, added);
+    if (dt_status_ok(&status))
+        status = dt_jsonsteps_read(t, file);
+    if (dt_status_ok(&status) && t->nfc && t->normalized.tokens.n > 0)
+        status = dt_json_fail(t,
+                              "added token `%s` is normalized, which is not supported together "
+                              "with the normalizer NFC",
+                              t->written[t->normalized.tokens.at[0].id]);
+    return dt_status_ok(&status) && end ? set_end(t, end) : status;
+}
+
+DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const char *end,
+                           DtTokenizer **ret_tokenizer)
+{
+    DtArena *memory = dt_arena_new();
+    DtTokenizer *t = DT_NEW(memory, DtTokenizer);
+    json_t *file = NULL;
+    t->memory = memory;
+    t->name = dt_arena_strndup(memory, name, strlen(name));
+    DtStatus status = parse(t, text, len, &file);
+    if (dt_status_ok(&status))
+        status = read_file(t, file, end);
+    json_decref(file);
+    if (dt_status_ok(&status))
+        *ret_tokenizer = t;
+    else
+        dt_tokenizer_close(t);
+    return status;
+}
+
+const char *dt_tokenizer_path(DtArena *memory, const char *path)
+{
+    const size_t len = strlen(path);
+    if (len > 5 && strcmp(path + len - 5, ".json") == 0)
+        return path;
+    return dt_arena_printf(memory, "%s%stokenizer.json", path,
+                           len > 0 && path[len - 1] == '/' ? "" : "/");
+}
+
+DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_tokenizer)
+{
+    char *text;
+    size_t len;
+    DtArena *memory = dt_arena_new();
+    const char *name = dt_tokenizer_path(memory, path);
+    DtStatus status = dt_file_read(memory, name, DT_TOKENIZER_MOST, &text, &len);
+    if (dt_status_ok(&status))
+        status = dt_tokenizer_read(text, len, name, end, ret_tokenizer);
+    dt_arena_free(memory);
+    return status;
+}
+
+void dt_tokenizer_close(DtTokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    for (uint32_t i = 0; i < tokenizer->n_splits; i++)
+        dt_regex_free(tokenizer->splits[i].regex);
+    dt_arena_free(tokenizer->memory);
+}
+
+uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer) { return tokenizer->n_ids; }
+
+DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id)
+{
+    return id < tokenizer->n_ids ? tokenizer->tokens[id] : (DtTokenBytes){NULL, 0};
+}

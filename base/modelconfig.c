@@ -35,8 +35,17 @@ DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json
                           error.line > 0 ? error.line : 1);
 }
 
+/* The member of an object or the element of a list: "a.b" is member `b` of member `a`, "a.2" the
+ * third element. */
 static const json_t *member(const json_t *object, const char *key)
 {
+    if (json_is_array(object)) {
+        const size_t n = strspn(key, "0123456789");
+        if (n == 0 || n > 9 || (key[n] && key[n] != '.'))
+            return NULL;
+        const json_t *element = json_array_get(object, strtoul(key, NULL, 10));
+        return key[n] ? member(element, key + n + 1) : element;
+    }
     const json_t *whole = json_object_get(object, key);
     const char *dot = strchr(key, '.');
     char first[MAX_KEY];

@@ -14,8 +14,8 @@
  * json_decref. On failure *ret_json is NULL. */
 DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json);
 
-/* Returns the first of the keys ("a, b.c": member `a`, or member `c` of member `b`) whose member is
- * there and not null; NULL: none is. */
+/* Returns the first of the keys whose member is there and not null; NULL: none is. "a, b.c, d.2":
+ * member `a`, or member `c` of member `b`, or the third element of the list `d`. */
 const json_t *dt_modelconfig_find(DtArena *arena, const json_t *config, const char *keys);
 
 /* Compares the member that dt_modelconfig_find finds with the values that a program allows, a JSON

@@ -515,72 +515,6 @@ static void read_tensor(DtMapping *m, const DtEntry *entry)
         DT_PUSH(m->host->arena, m->made.tensors, tensor);
 }
 
-static void add_json_text(DtText *text, const char *bytes, uint32_t len)
-{
-    dt_text_add(text, "\"");
-    for (uint32_t i = 0; i < len; i++) {
-        const unsigned char c = (unsigned char)bytes[i];
-        if (c == '"' || c == '\\' || c < 0x20)
-            dt_text_printf(text, "\\u%04x", c);
-        else
-            dt_text_add_n(text, &bytes[i], 1);
-    }
-    dt_text_add(text, "\"");
-}
-
-/* Appends one value of a `config` statement as JSON. False after a report. */
-static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
-{
-    DtConfigNumber number = {.takes_truth = true};
-    expr = dt_configsides_chosen(m, expr);
-    if (expr == NULL)
-        return false;
-    if (expr->kind == DT_EXPR_STRING) {
-        add_json_text(text, expr->string, expr->string_len);
-        return true;
-    }
-    if (dt_configsides_is_none(expr)) {
-        dt_text_add(text, "null");
-        return true;
-    }
-    if (!m->host->constant(m->host->context, expr, &number))
-        return false;
-    if (number.is_truth)
-        dt_text_add(text, number.whole ? "true" : "false");
-    else if (number.is_integer)
-        dt_text_printf(text, "%" PRId64, number.whole);
-    else if (!isfinite(number.number)) {
-        reject(m, expr->span, "a number of config.json is finite");
-        return false;
-    } else
-        dt_text_printf(text, "%.17g", number.number);
-    return true;
-}
-
-static void read_config(DtMapping *m, const DtEntry *entry)
-{
-    DtExpr *const *items;
-    DtExpr *single;
-    uint32_t n;
-    DtText text = {0};
-    const DtExpr *value = dt_configsides_chosen(m, entry->value);
-    bool good = value != NULL;
-    dt_configargs_items(value, &items, &n, &single);
-    for (uint32_t i = 0; i < n && good; i++) {
-        dt_text_add(&text, i ? "," : "[");
-        good = add_value(m, items[i], &text);
-    }
-    dt_text_add(&text, "]");
-    const char *keys = "";
-    for (uint32_t i = 0; i < entry->targets.n; i++)
-        keys = dt_intern_printf("%s%s%.*s", keys, i ? ", " : "",
-                                (int)entry->targets.at[i].string_len, entry->targets.at[i].string);
-    DtFileRule rule = {DT_FILE_CONFIG, keys, dt_intern_n(text.at, text.len), entry->span};
-    dt_text_free(&text);
-    if (good)
-        DT_PUSH(m->host->arena, m->made.rules, rule);
-}
-
 /* Whether the pattern matches the path of some parameter. */
 static bool matches_some(const DtMapping *m, const char *pattern)
 {
@@ -596,7 +530,7 @@ static void read_directive(DtMapping *m, const DtEntry *entry)
     const char *verb = entry->verb.text;
     const bool ignores = !strcmp(verb, "ignore"), keeps = !strcmp(verb, "initial");
     if (!strcmp(verb, "config") && entry->value) {
-        read_config(m, entry);
+        dt_configmembers_read(m, entry);
         return;
     }
     if ((!ignores && !keeps) || entry->targets.n == 0 || entry->value) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of names blocks: config_names.c (the block and the left sides of its entries),
- * config_sides.c (the right sides). */
+ * config_sides.c (the right sides), config_members.c (members of config.json). */
 #ifndef DT_FRONTEND_CONFIG_NAMES_H
 #define DT_FRONTEND_CONFIG_NAMES_H
 
@@ -59,5 +59,11 @@ void dt_configsides_instances(const DtMapping *m, const DtExpr *expr,
  * error. */
 bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side);
 bool dt_configsides_is_parameter(const DtStore *store);
+/* Returns the number of iterations of the loop with that label (interned); 0 if no parameter is in
+ * such a loop. */
+int64_t dt_configsides_iterations(const DtMapping *m, const char *label);
+
+/* Reads `config "KEY" = VALUE` into rules of m->made. */
+void dt_configmembers_read(DtMapping *m, const DtEntry *entry);
 
 #endif

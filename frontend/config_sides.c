@@ -82,6 +82,18 @@ static const char *loop_label(const DtStore *store, uint32_t loop)
     return dt_intern("?");
 }
 
+int64_t dt_configsides_iterations(const DtMapping *m, const char *label)
+{
+    const DtModule *module = m->program->module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        const DtStore *store = module->stores.at[i];
+        for (uint32_t a = 0; dt_configsides_is_parameter(store) && a < store->n_loops; a++)
+            if (loop_label(store, a) == label)
+                return store->type->axes[a].extent;
+    }
+    return 0;
+}
+
 static bool is_digits(const char *from, size_t len)
 {
     for (size_t i = 0; i < len; i++)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Gemma 3 (Gemma Team, "Gemma 3 Technical Report", 2025), text: norms before and after each part, whose gains are stored less 1,
 # and of queries and keys per head; five of six layers see the last `reach` positions only and have a rotary base of their own.
+# The text part of models that also see images is in gemma3_images.dsl.
 #
-#   gemma3-270m     268,098,176  layers=18 embed=640 ffn=2048
-#   gemma3-1b       999,885,952
-#   gemma3-4b     3,880,263,168  vocab=262208 layers=34 embed=2560 heads=8 kv=4 ffn=10240 reach=1024 rope_factor=8
-#   gemma3-12b   11,766,034,176  vocab=262208 layers=48 embed=3840 heads=16 kv=8 ffn=15360 reach=1024 rope_factor=8
-#   gemma3-27b   27,009,346,304  vocab=262208 layers=62 embed=5376 heads=32 kv=16 head=128 ffn=21504 reach=1024 rope_factor=8 query_scalar=168
+#   gemma3-270m  268,098,176  layers=18 embed=640 ffn=2048
+#   gemma3-1b    999,885,952
 include "parts.dsl"
 dim batch = 8, seq = 4096, vocab = 262_144, layers = 26
 dim embed = 1152, heads = 4, kv = 1, group = heads // kv, head = 256, ffn = 6912
@@ -73,10 +71,12 @@ names huggingface on gemma3 {
   config "rope_parameters.sliding_attention.rope_theta", "rope_local_base_freq" = rope_local_theta
   config "rope_parameters.full_attention.rope_type", "rope_scaling.rope_type" =
     if rope_factor == 1 then ("default", none) else "linear"
+  config "rope_parameters.sliding_attention.rope_type" = ("default", none)
   config "rope_parameters.full_attention.factor", "rope_scaling.factor" = (rope_factor, none)
   config "query_pre_attn_scalar" = query_scalar
   config "sliding_window" = reach
   config "sliding_window_pattern", "_sliding_window_pattern" = (interval, none)
+  config "layer_types.{h}" = (if h % interval == interval - 1 then "full_attention" else "sliding_attention", none)
   config "attn_logit_softcapping" = none
   config "final_logit_softcapping" = none
   config "use_bidirectional_attention" = (false, none)

@@ -60,6 +60,7 @@ names huggingface on qwen3 {
   config "rope_parameters.rope_theta", "rope_theta" = rope_theta
   config "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type" = ("default", none)
   config "use_sliding_window" = (false, none)
+  config "layer_types.{h}" = ("full_attention", none)
   config "attention_bias" = (false, none)
   config "attention_dropout" = (0, none)
 }

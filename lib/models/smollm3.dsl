@@ -53,7 +53,9 @@ names huggingface on smollm3 {
   config "tie_word_embeddings" = (tied, none)
   config "rope_parameters.rope_theta", "rope_theta" = rope_theta
   config "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type" = ("default", none)
-  config "no_rope_layer_interval" = interval
+  config "no_rope_layer_interval" = (interval, none)
+  config "no_rope_layers.{h}" = (if h % interval == interval - 1 then 0 else 1, none)
+  config "layer_types.{h}" = ("full_attention", none)
   config "use_sliding_window" = (false, none)
   config "attention_bias" = (false, none)
   config "mlp_bias" = (false, none)

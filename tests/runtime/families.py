@@ -14,9 +14,10 @@ import zlib
 VOCAB, SEQ, ROWS = 40, 8, 2
 
 
-def case(family, sizes, config, tensors, axis="kv", head=True):
-    """family: the file of lib/models and its model. sizes: what -D sets. axis: the one that tensor parallelism splits."""
-    return {"family": family, "sizes": sizes, "config": config, "tensors": tensors, "axis": axis}
+def case(family, sizes, config, tensors, axis="kv", model=None):
+    """family: the file of lib/models. sizes: what -D sets. axis: the one that tensor parallelism splits. model: the model's name, if
+    it is not that of the file."""
+    return {"family": family, "sizes": sizes, "config": config, "tensors": tensors, "axis": axis, "model": model or family}
 
 
 # ---- tensors ----
@@ -67,6 +68,16 @@ def decoder(norms=("input_layernorm", "post_attention_layernorm"), head_norms=No
     return tensors
 
 
+def with_images(text):
+    """The tensors of a model that sees images: those of its text part, and some of the parts that an import ignores."""
+    def tensors(c):
+        for name, shape in text(c["text_config"]):
+            yield "language_model." + name, shape
+        yield "multi_modal_projector.mm_soft_emb_norm.weight", (8,)
+        yield "vision_tower.vision_model.post_layernorm.bias", (8,)
+    return tensors
+
+
 # ---- models ----
 
 def settings(kind, model_type, **more):
@@ -83,6 +94,15 @@ GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size"
         "bos_token_id": 1, "eos_token_id": 2, "dtype": "float32"}
 GPT2_SIZES = {"vocab": VOCAB, "positions": 16, "layers": 2, "embed": 16, "heads": 4}
 GEMMA = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
+
+# As publishers write it: what is that of transformers' Gemma3TextConfig is left out.
+IMAGES = {"model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"], "dtype": "float32", "mm_tokens_per_image": 4,
+          "image_token_index": 39, "boi_token_index": 38, "eoi_token_index": 37,
+          "text_config": {"model_type": "gemma3_text", "vocab_size": VOCAB, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 7,
+                          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "sliding_window": 3, "pad_token_id": None,
+                          "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+          "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
+                            "num_attention_heads": 1, "image_size": 4, "patch_size": 2}}
 
 CASES = {
     "gpt2": case("gpt2", GPT2_SIZES, GPT2, gpt2(""), "heads"),
@@ -109,6 +129,8 @@ CASES = {
                             hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=6, sliding_window=3, sliding_window_pattern=2,
                             attn_logit_softcapping=None, final_logit_softcapping=None, attention_bias=False, tie_word_embeddings=True),
                    decoder(GEMMA, "each")),
+    "gemma3_images": case("gemma3_images", {**SIZES, "head": 4, "layers": 7, "reach": 3}, IMAGES,
+                          with_images(lambda c: decoder(GEMMA, "each")({**c, "tie_word_embeddings": True})), model="gemma3"),
     "smollm3": case("smollm3", {**SIZES, "layers": 3, "interval": 2, "rope_theta": 5000000},
                     settings("SmolLM3", "smollm3", num_hidden_layers=3, rms_norm_eps=1e-6, rope_theta=5000000.0, no_rope_layer_interval=2,
                              no_rope_layers=[1, 0, 1], use_sliding_window=False, tie_word_embeddings=True), decoder()),
@@ -136,7 +158,7 @@ def values(case_of, name, shape):
     for extent in shape:
         n *= extent
     is_gain = len(shape) == 1 and name.endswith("weight")
-    one = 0 if case_of["family"] == "gemma3" or not is_gain else 1
+    one = 0 if case_of["model"] == "gemma3" or not is_gain else 1
     return [one + v / 512 for v in numbers(name, n)]
 
 

@@ -10,6 +10,7 @@ publishers and of transformers are read. Skipped (77) without PyTorch and transf
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -30,7 +31,7 @@ PROGRAM = """include "models/%(family)s.dsl"
 train step {
   i32 tokens[batch, seq] = bin("tokens.bin", u16)
   i32 labels[batch, seq] = bin("labels.bin", u16)
-  loss = mean[batch, seq](xent[vocab](%(family)s(tokens), labels))
+  loss = mean[batch, seq](xent[vocab](%(model)s(tokens), labels))
   optimizer = sgd(lr = %(rate)d)
   steps = 1
 }
@@ -42,10 +43,12 @@ ROWS, SEQ, RATE = 4, 16, 8
 
 
 def load(folder):
-    """The model that transformers reads from the folder: every tensor is one of the model's, and none is missing."""
-    model, about = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                                     output_loading_info=True)
-    wrong = {k: v for k, v in about.items() if v}
+    """The model that transformers reads from the folder: every tensor is one of the model's, and none is missing, but for images."""
+    with open(folder + "/config.json") as file:
+        kind = getattr(transformers, json.load(file)["architectures"][0])
+    model, about = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    wrong = {k: [n for n in v if not re.search("vision_tower|multi_modal", str(n))] for k, v in about.items()}
+    wrong = {k: v for k, v in wrong.items() if v}
     if wrong:
         raise RuntimeError(f"transformers reads {folder} otherwise: {wrong}")
     return model.eval()
@@ -74,7 +77,8 @@ def prepare(name, folder):
     loss.backward()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.sub_(RATE * parameter.grad)
+            if parameter.grad is not None:
+                parameter.sub_(RATE * parameter.grad)
     model.save_pretrained(folder + ".after", max_shard_size="10KB")
     return loss.item()
 

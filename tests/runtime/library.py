@@ -19,7 +19,7 @@ LIBRARY = os.path.normpath(HERE + "/../../lib/models")
 PROGRAM = """include "models/%(family)s.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
-  loss = mean[batch, seq](xent[vocab](%(family)s(tokens), labels))
+  loss = mean[batch, seq](xent[vocab](%(model)s(tokens), labels))
   optimizer = sgd(lr = 0.1)
   steps = 1
 }
@@ -79,6 +79,8 @@ def wrong(dtc, dtrun, top):
     case("llama_3_1", {"tied": "true"}, None, "`tie_word_embeddings` is false, and the program says true or none")
     case("mistral", {"reach": 0}, None, "`sliding_window` is 3, and the program says 0 or none")
     case("gemma3", {}, {"final_logit_softcapping": 30.0}, "`final_logit_softcapping` is 30.0, and the program says none")
+    case("gemma3", {}, {"layer_types": 3 * ["sliding_attention"]}, "`layer_types.1` is \"sliding_attention\", and the program says \"full_attention\"")
+    case("smollm3", {"interval": 3}, {"no_rope_layer_interval": None}, "`no_rope_layers.1` is 0, and the program says 1 or none")
     layer = "model.layers.1."
     case("llama_2", {}, None, "does not give the logits", swapped=(layer + "input_layernorm.weight", layer + "post_attention_layernorm.weight"))
     case("llama_2", {}, None, "does not give the logits", swapped=(layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"))

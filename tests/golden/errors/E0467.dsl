@@ -79,6 +79,17 @@ names file on tiny {
   "down.{h}"[ffn, embed] = if embed > 1 then none else h.mlp.down
   config "embed" = if wte then embed else none
 }
+# ---- keys
+include "mini/train.dsl"
+names file on tiny {
+  "wte"[vocab, embed] = wte
+  "up.{h}"[embed, ffn] = h.mlp.up
+  "down.{h}"[ffn, embed] = h.mlp.down
+  config "kinds.{h}", "kind" = (if h % 2 == 1 then h else none, true)
+  config "kinds.{l}" = 1
+  config "kinds.{h" = 1
+  config "kinds.{h}" = 1e300 * 1e300
+}
 # ---- bounds
 include "mini/train.dsl"
 names file on tiny {

@@ -64,7 +64,10 @@ static void add_row(const DtStore *store, bool live, size_t path_width, size_t s
     add_shape(store, &shape);
     dt_text_printf(text, "%-*s  %7s  %-*s  %-5s %16s%s\n", (int)path_width, store->pattern, count,
                    (int)shape_width, shape.at, dt_dtype_name(store->type->dtype),
-                   grouped(elements, dt_type_elements(store->type)), live ? "" : "  (unused)");
+                   grouped(elements, dt_type_elements(store->type)),
+                   !live           ? "  (unused)"
+                   : store->frozen ? "  (frozen)"
+                                   : "");
     dt_text_free(&shape);
 }
 
@@ -82,17 +85,28 @@ static int64_t add_rows(const DtModule *module, const bool *live, DtStoreKind ki
     return total;
 }
 
+static int64_t frozen_elements(const DtModule *module)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_PARAM && module->stores.at[i]->frozen)
+            n += dt_type_elements(module->stores.at[i]->type);
+    return n;
+}
+
 static json_t *json_row(const DtStore *store, bool live)
 {
     json_t *shape = json_array();
     for (uint32_t i = store->n_loops; i < store->type->rank; i++)
         json_array_append_new(shape, json_pack("{s:s, s:I}", "axis", store->type->axes[i].name,
                                                "extent", (json_int_t)store->type->axes[i].extent));
-    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:s, s:I, s:b}", "path", store->path, "pattern",
-                     store->pattern, "kind", store->kind == DT_STORE_STATE ? "state" : "param",
-                     "count", (json_int_t)loop_count(store), "shape", shape, "dtype",
+    return json_pack("{s:s, s:s, s:s, s:I, s:o, s:s, s:I, s:b, s:b}", "path", store->path,
+                     "pattern", store->pattern, "kind",
+                     store->kind == DT_STORE_STATE ? "state" : "param", "count",
+                     (json_int_t)loop_count(store), "shape", shape, "dtype",
                      dt_dtype_name(store->type->dtype), "elements",
-                     (json_int_t)dt_type_elements(store->type), "unused", !live);
+                     (json_int_t)dt_type_elements(store->type), "unused", !live, "frozen",
+                     store->frozen);
 }
 
 static void print_json(const DtModule *module, const bool *live, DtText *ret_text)
@@ -124,7 +138,11 @@ void dt_cli_params(const DtProgram *program, bool json, DtText *ret_text)
         return;
     }
     int64_t n = add_rows(program->module, live, DT_STORE_PARAM, ret_text);
-    dt_text_printf(ret_text, "%s parameters\n", grouped(total, n));
+    const int64_t n_frozen = frozen_elements(program->module);
+    dt_text_printf(ret_text, "%s parameters", grouped(total, n));
+    if (n_frozen)
+        dt_text_printf(ret_text, ", %s of which are trained", grouped(total, n - n_frozen));
+    dt_text_add(ret_text, "\n");
     int64_t n_states = add_rows(program->module, live, DT_STORE_STATE, &states);
     if (states.len)
         dt_text_printf(ret_text, "\n%s%s elements of state\n", states.at, grouped(total, n_states));

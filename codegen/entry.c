@@ -158,7 +158,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
                           .key = dt_hash_text(store->path, e->seed),
                           .offset = e->buffers.at[buffer].offset,
                           .bytes = e->buffers.at[buffer].bytes,
-                          .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT};
+                          .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT,
+                          .adapter = store->in_adapter};
     if (store->bucket)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);

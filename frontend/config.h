@@ -87,6 +87,8 @@ bool dt_config_is_group_option(const char *name);
 /* An entry of a train block is a setting (`steps = 100`), a source assignment, or a statement. */
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry);
 bool dt_config_is_source(const DtEntry *entry);
+/* Whether the entry is an `adapt` line with all of its parts (lower_adapt.c). */
+bool dt_config_is_adapt(const DtEntry *entry);
 /* Whether the name is that of a source or sampler of data: `text`, `next_token`. */
 bool dt_config_is_reader(const char *name);
 /* Adds the names that an expression mentions, as keys. */

@@ -590,7 +590,9 @@ static bool keeps_initial(const DtMapping *m, const DtStore *store)
     return false;
 }
 
-static void check_complete(const DtMapping *m)
+/* Reports parameters without an entry. Those of adapters may be without one: the file of a base
+ * does not have them. */
+static void check_complete(DtMapping *m)
 {
     DtDiag *d = NULL;
     uint32_t missing = 0;
@@ -599,6 +601,11 @@ static void check_complete(const DtMapping *m)
         if (!dt_configsides_is_parameter(store) || dt_map_find_pointer(&m->seen, store) ||
             keeps_initial(m, store))
             continue;
+        if (store->in_adapter) {
+            DtFileRule rule = {DT_FILE_INITIAL, store->path, "", m->item->span};
+            DT_PUSH(m->host->arena, m->made.rules, rule);
+            continue;
+        }
         if (!d)
             d = dt_diag_report(m->host->diags, E0468, m->item->name.span,
                                "`%s` does not name every parameter and state", m->item->name.text);

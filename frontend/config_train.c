@@ -40,6 +40,12 @@ static bool is_setting_call(const DtConfigHost *host, const DtExpr *value)
     return value && host->is_optimizer(host->context, value);
 }
 
+bool dt_config_is_adapt(const DtEntry *entry)
+{
+    return entry->is_directive && entry->verb.text && !strcmp(entry->verb.text, "adapt") &&
+           entry->targets.n && entry->value;
+}
+
 bool dt_config_is_setting(const DtConfigHost *host, const DtEntry *entry)
 {
     if (entry->is_directive)
@@ -129,9 +135,8 @@ static void unknown_setting(const DtConfigHost *host, const DtItem *item, const 
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, `metrics`, "
-                        "`frozen`, `eval` and "
-                        "`save`; other names are values");
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, "
+                        "`metrics`, `frozen`, `trained`, `eval` and `save`; other names are values");
 }
 
 /* Reports an entry of a train block that means nothing: a directive, or a name that is no setting
@@ -139,10 +144,19 @@ static void unknown_setting(const DtConfigHost *host, const DtItem *item, const 
 static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEntry *entry,
                         const DtMap *used)
 {
+    if (dt_config_is_adapt(entry))
+        return;
     if (entry->is_directive) {
-        DtDiag *d =
-            dt_diag_report(host->diags, E0459, entry->span, "a `train` block has no directives");
-        if (dt_configargs_find(DT_CONFIG_VERB, entry->verb.text) != DT_SCHEMA_COUNT)
+        const char *const adapt = "adapt";
+        const bool is_adapt = entry->verb.text && dt_text_nearest(entry->verb.text, &adapt, 1);
+        DtDiag *d = dt_diag_report(host->diags, E0459, entry->span,
+                                   is_adapt
+                                       ? "an `adapt` line has paths of instances in quotes, and "
+                                         "the layer that wraps them"
+                                       : "a `train` block has no directives but `adapt`");
+        if (is_adapt)
+            dt_diag_help(d, "such as `adapt \"*.wq\", \"*.wv\" = lora(rank = 8, alpha = 16)`");
+        else if (dt_configargs_find(DT_CONFIG_VERB, entry->verb.text) != DT_SCHEMA_COUNT)
             dt_diag_help(d, "`%s` belongs in a `parallel` block", entry->verb.text);
         else
             dt_diag_help(d, "write `%s = ...`", entry->verb.text ? entry->verb.text : "name");
@@ -358,6 +372,8 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
+    dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_trained], &train->trained);
+    train->trains_some = v.at[DT_KEY_TRAIN_trained].given;
     read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
     return train;
 }

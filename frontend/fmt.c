@@ -211,7 +211,7 @@ static void lay_token(Fmt *f, uint32_t i)
         uint32_t next = next_code(f, i + 1);
         int kind = next < f->raw.n ? f->raw.at[next].kind : DT_TOK_END;
         f->directive = f->config[i] && t->kind == DT_TOK_ID && kind != DT_TOK_ASSIGN &&
-                       kind != DT_TOK_COMMA && kind != DT_TOK_LBRACKET;
+                       kind != DT_TOK_COMMA && kind != DT_TOK_LBRACKET && kind != DT_TOK_STRING;
     }
     if (!fresh && space_before(f, t->kind))
         dt_text_add(&f->code, " ");

@@ -577,12 +577,15 @@ static void lower_entries(DtLower *l, const DtItem *train)
     if (train) {
         uint32_t before = dt_diag_errors(l->diags);
         const DtTrainConfig *config = l->program->train;
+        dt_adapt_read(l, train);
         for (uint32_t i = 0; i < config->objectives.n && dt_diag_errors(l->diags) == before; i++)
             lower_loss(l, train, &config->objectives.at[i]);
         if (dt_diag_errors(l->diags) == before)
             lower_loss(l, train, NULL);
         if (dt_diag_errors(l->diags) == before)
             predict_train(l, train);
+        if (dt_diag_errors(l->diags) == before)
+            dt_adapt_finish(l);
         if (dt_diag_errors(l->diags) == before)
             dt_groups_freeze(l);
         if (dt_diag_errors(l->diags) == before && l->optimizers.n)

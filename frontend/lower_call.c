@@ -264,6 +264,7 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
                             f.label.text ? DT_LABEL_WRITTEN : DT_LABEL_DEFAULT))
             return dt_val_error();
     }
+    dt_adapt_instance(l, instance);
     return (DtVal){.kind = DT_VAL_INSTANCE, .instance = instance};
 }
 
@@ -411,18 +412,10 @@ static bool missing_argument(DtLower *l, const DtDef *def, const DtExpr *call, c
     return false;
 }
 
-static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first,
-                           const DtExpr *first_expr, DtBound *bound)
+bool dt_call_place(DtLower *l, const DtDef *def, const DtExpr *call, uint32_t at, DtBound *bound)
 {
     bool ok = true, scalars = dt_scalars_are_computed(l);
-    uint32_t at = 0, n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
-    const char *key = l->setting_key; /* for this call only, not for calls in its arguments */
-    l->setting_key = NULL;
-    if (first && def->formals.n)
-        ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
-    else if (first)
-        ok = argument_error(l, def, first_expr->span, NULL,
-                            dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
+    const uint32_t n_args = call->kind == DT_EXPR_CALL ? call->args.n : 0;
     for (uint32_t i = 0; i < n_args; i++) {
         const DtArg *arg = &call->args.at[i];
         if (is_none(l, def, call, i)) {
@@ -446,6 +439,22 @@ static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, con
             ok &= place_argument(l, def, bound, (int32_t)at++, val, arg->value,
                                  arg->value ? arg->value->span : call->span);
     }
+    return ok;
+}
+
+static bool bind_arguments(DtLower *l, const DtDef *def, const DtExpr *call, const DtVal *first,
+                           const DtExpr *first_expr, DtBound *bound)
+{
+    bool ok = true, scalars = dt_scalars_are_computed(l);
+    uint32_t at = 0;
+    const char *key = l->setting_key; /* for this call only, not for calls in its arguments */
+    l->setting_key = NULL;
+    if (first && def->formals.n)
+        ok = place_argument(l, def, bound, (int32_t)at++, *first, first_expr, first_expr->span);
+    else if (first)
+        ok = argument_error(l, def, first_expr->span, NULL,
+                            dt_arena_printf(l->arena, "`%s` takes no arguments", def->name.text));
+    ok &= dt_call_place(l, def, call, at, bound);
     for (uint32_t i = 0; scalars && i < def->formals.n; i++)
         if (!bound[i].given && dt_scalars_fill(&def->formals.at[i]))
             bound[i] = (DtBound){.val = dt_scalars_given(l, &def->formals.at[i]), .given = true};
@@ -595,7 +604,8 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
     l->now->frame->b.span = call->span;
     if (!ok)
         return dt_memo_recover(l, &f, call);
-    return dt_memo_call(l, &f, instance, call, bound);
+    const DtVal result = dt_memo_call(l, &f, instance, call, bound);
+    return instance && instance->adapter ? dt_adapt_call(l, instance, bound, result) : result;
 }
 
 static DtVal not_callable(DtLower *l, const DtExpr *callee)

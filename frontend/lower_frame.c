@@ -24,6 +24,7 @@ DtFrame *dt_frame_new(DtLower *l, DtFrame *parent, const char *name, DtFuncKind 
     frame->is_loop = kind == DT_FUNC_BODY;
     frame->random = frame->is_loop ? parent->random : frame;
     frame->prefix = "";
+    frame->where = frame->is_entry ? "" : NULL;
     frame->capture_at.arena = frame->param_at.arena = frame->label_at.arena = l->arena;
     return frame;
 }
@@ -188,6 +189,12 @@ int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const D
     DT_PUSH(l->arena, frame->params, param);
     set_number(&frame->param_at, formal.path, frame->params.n);
     return (int32_t)frame->params.n - 1;
+}
+
+const DtFrameParam *dt_frame_find(const DtFrame *frame, const char *path)
+{
+    const uint32_t number = number_of(&frame->param_at, dt_intern(path));
+    return number ? &frame->params.at[number - 1] : NULL;
 }
 
 /* Adds a fix that puts a label in front of the layer's name, or in place of the present label. */

@@ -9,10 +9,14 @@
 
 static const uint32_t NO_GROUP = UINT32_MAX;
 
+bool dt_groups_match(const char *pattern, const char *of_all, const char *path)
+{
+    return fnmatch(pattern, of_all, FNM_NOESCAPE) == 0 || fnmatch(pattern, path, FNM_NOESCAPE) == 0;
+}
+
 static bool is_called(const DtStore *store, const char *pattern)
 {
-    return fnmatch(pattern, store->pattern, FNM_NOESCAPE) == 0 ||
-           fnmatch(pattern, store->path, FNM_NOESCAPE) == 0;
+    return dt_groups_match(pattern, store->pattern, store->path);
 }
 
 /* Returns the path with `#` for each iteration number: h.#.up.w for h.0.up.w. */
@@ -60,8 +64,10 @@ static bool check_any_trained(DtLower *l)
     }
     if (!any || trained || !l->optimizers.n)
         return true;
-    const DtPattern *last = &train->frozen.at[train->frozen.n - 1];
-    DtDiag *d = dt_diag_report(l->diags, E0470, last->span,
+    const DtSpan span = train->frozen.n    ? train->frozen.at[train->frozen.n - 1].span
+                        : train->trained.n ? train->trained.at[0].span
+                                           : train->span;
+    DtDiag *d = dt_diag_report(l->diags, E0470, span,
                                "all parameters are frozen, so no step would change anything");
     dt_diag_help(d, "leave out of `frozen` what is to be trained; `dtc --params` lists the paths");
     return false;
@@ -112,7 +118,8 @@ static bool keeps_state(const DtValue *value)
 }
 
 /* Returns the text of `frozen` that names the first parameter of the layer with the state, if all
- * its parameters (at least one) are frozen; else NULL. */
+ * its parameters (at least one) are frozen; where no text of `frozen` does, one of `trained` or of
+ * an `adapt` line, since that freezes it. Else NULL. */
 static const DtPattern *frozen_by(const DtLower *l, const DtStore *state)
 {
     const DtTrainConfig *train = l->program->train;
@@ -128,6 +135,8 @@ static const DtPattern *frozen_by(const DtLower *l, const DtStore *state)
             return NULL;
         for (uint32_t k = 0; !by && k < train->frozen.n; k++)
             by = is_called(store, train->frozen.at[k].text) ? &train->frozen.at[k] : NULL;
+        if (!by)
+            by = train->trained.n ? &train->trained.at[0] : &l->adapters.at[0]->patterns.at[0];
     }
     return by;
 }
@@ -157,28 +166,44 @@ static void lint_states(DtLower *l)
             l->diags, L0473, first->span,
             "%s change%s in every step, though the parameters of the same layer are frozen",
             paths.at, n == 1 ? "s" : "");
-        dt_diag_note(d, "`frozen` names parameters; states such as the running statistics of a "
-                        "norm follow the data, and evaluation uses them");
+        dt_diag_note(d, "parameters can be frozen, states cannot: states such as the running "
+                        "statistics of a norm follow the data, and evaluation uses them");
         dt_diag_help(
             d, "to keep the statistics of the library's norms: `batchnorm[...](x, rate = 0)`");
     }
     dt_text_free(&paths);
 }
 
-void dt_groups_freeze(DtLower *l)
+/* Sets `frozen` of all parameters that a pattern of the list matches. Reports patterns that match
+ * none. */
+static void set_frozen(DtLower *l, const DtPatterns *patterns, bool frozen)
 {
-    const DtTrainConfig *train = l->program->train;
-    for (uint32_t i = 0; train && i < train->frozen.n; i++) {
+    for (uint32_t i = 0; i < patterns->n; i++) {
         bool any = false;
         for (uint32_t k = 0; k < l->module->stores.n; k++) {
             DtStore *store = l->module->stores.at[k];
-            if (store->kind != DT_STORE_PARAM || !is_called(store, train->frozen.at[i].text))
+            if (store->kind != DT_STORE_PARAM || !is_called(store, patterns->at[i].text))
                 continue;
-            any = store->frozen = true;
+            store->frozen = frozen;
+            any = true;
         }
         if (!any)
-            unknown_path(l, &train->frozen.at[i], "a loop's iterations (#) are frozen together");
+            unknown_path(l, &patterns->at[i],
+                         frozen ? "a loop's iterations (#) are frozen together"
+                                : "a loop's iterations (#) are trained together");
     }
+}
+
+void dt_groups_freeze(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    const bool some = train->trains_some || l->adapters.n;
+    for (uint32_t i = 0; i < l->module->stores.n; i++) {
+        DtStore *store = l->module->stores.at[i];
+        store->frozen = store->kind == DT_STORE_PARAM && some && !store->in_adapter;
+    }
+    set_frozen(l, &train->trained, false);
+    set_frozen(l, &train->frozen, true);
     if (check_any_trained(l))
         lint_states(l);
 }

@@ -19,6 +19,7 @@
  *   lower_scalars.c  numbers that are known when a step begins: schedules
  *   lower_shown.c   losses and metrics as expressions of sums
  *   lower_groups.c  parameters by path: which are frozen, which have what optimizer
+ *   lower_adapt.c   `adapt` lines: layers that wrap instances by path
  *   lower_optimizer.c  what optimizers do to each parameter
  *   lower_call.c    calls: callee, arguments, signatures
  *   lower_bind.c    arguments and results against signatures
@@ -47,6 +48,7 @@ typedef struct DtVal DtVal;
 typedef struct DtActivation DtActivation;
 typedef struct DtInstance DtInstance;
 typedef struct DtBuiltin DtBuiltin;
+typedef struct DtAdapter DtAdapter;
 
 enum {
     DT_LOWER_CALLS = 64,      /* the deepest nesting of calls */
@@ -195,6 +197,9 @@ struct DtFrame {
     DtFrame *random; /* the frame in which random sites are numbered: that of the layer */
     uint32_t n_random;
     const char *prefix; /* prefix of paths for iterations of unrolled loops: "" or "t.0." */
+    /* what comes before the paths of instances made here, from the program on: "" or
+     * "h.#.attention."; NULL: the frame is inside of an adapter, whose instances get none */
+    const char *where;
     DT_VEC(DtValue *) args;
     DT_VEC(DtCapture) captures;
     DT_VEC(DtFrameParam) params;
@@ -216,6 +221,8 @@ struct DtInstance {
     DtFrame *home;    /* the frame that has its parameters */
     const char *path; /* path within home: "" for a model, else "t.0.wq" */
     DtSpan span;
+    DtInstance *adapter;         /* wraps the calls of this instance; NULL: none */
+    const DtAdapter *adapter_of; /* of an adapter: the line that made it; else NULL */
 };
 
 /* A call being evaluated. */
@@ -271,12 +278,21 @@ typedef struct DtGlobal {
     const char *meant;
 } DtGlobal;
 
+/* An instance of a layer, and the `adapt` line that matches it. Loops' iterations are one. */
+typedef struct DtSite {
+    const char *called; /* its path and its layer: `h.#.attention.wq:linear` */
+    const DtAdapter *adapter; /* NULL: no line matches */
+} DtSite;
+typedef DT_VEC(DtSite) DtSites;
+
 /* A function that was made for calls, or the failure to make it. */
 typedef struct DtMemo {
     const char *key; /* key, interned; NULL: made for one call only */
     const DtDef *def;
     DtFunc *func;   /* NULL: the function has errors */
     uint64_t ops;   /* ops of func once its own calls are inlined */
+    DtSites sites;  /* the instances in it, at any depth, with paths that begin at the function */
+    bool in_adapter; /* it was made inside of an adapter, where instances get no adapters */
     DtVal *results; /* its results: for tensors, tensor.value is the value in func */
     uint32_t n_results;
     bool is_tuple;
@@ -310,6 +326,8 @@ struct DtLower {
     uint32_t table_size;
     DT_VEC(DtGlobal *) made_up;           /* invented axes of a definition that is checked alone */
     DT_VEC(DtMemo *) memos;
+    DT_VEC(DtAdapter *) adapters; /* the `adapt` lines of the chosen train block */
+    DtSites sites; /* instances in the order in which they were met, if there are adapters */
     DtActivation *now;
     bool training;
     bool in_init; /* an initialiser is being evaluated */
@@ -415,6 +433,8 @@ DtValue *dt_frame_import(DtLower *l, DtFrame *frame, DtValue *value, DtFrame *ho
 bool dt_frame_calls(DtLower *l, DtFrame *frame, uint64_t n, DtSpan span);
 int32_t dt_frame_param(DtLower *l, DtFrame *frame, DtFormalParam formal, const DtType *type,
                        const DtInstance *owner);
+/* Returns the frame's parameter or state with this path; NULL: there is none. */
+const DtFrameParam *dt_frame_find(const DtFrame *frame, const char *path);
 /* Reserves a label in the frame; reports a label that is in use. The kind says where the label
  * comes from: the layer's name, the program, or a loop. */
 typedef enum DtLabelKind { DT_LABEL_DEFAULT, DT_LABEL_WRITTEN, DT_LABEL_LOOP } DtLabelKind;
@@ -578,6 +598,10 @@ typedef struct DtBound {
     bool given;
 } DtBound;
 
+/* Evaluates the call's arguments and puts each where the definition has it: by name, others in
+ * order from formal `at` on. False after a report. */
+bool dt_call_place(DtLower *l, const DtDef *def, const DtExpr *call, uint32_t at, DtBound *bound);
+
 /* ---- lower_clause.c, lower_gradient.c, lower_stream.c, lower_scan.c ---- */
 
 bool dt_clause_any(const DtStmts *body);
@@ -660,6 +684,36 @@ void dt_unread_lint_params(DtLower *l, const DtItem *train);
 void dt_groups_freeze(DtLower *l);
 /* Returns, by index of its store, the group of each trained parameter; NULL after a report. */
 const uint32_t *dt_groups_find(DtLower *l);
+
+/* Whether the pattern matches the path of all iterations, h.#.up.w, or the path without numbers. */
+bool dt_groups_match(const char *pattern, const char *of_all, const char *path);
+
+/* ---- lower_adapt.c ---- */
+
+struct DtAdapter {
+    DtPatterns patterns;
+    DtFunction function; /* the layer, with its label */
+    const DtExpr *call;  /* right side of the line: the place of all calls of the adapter */
+    DtBound *settings;   /* by number of its formal: what the line gives */
+    DtSpan span;
+};
+
+/* Reads the `adapt` lines of the train block into l->adapters. */
+void dt_adapt_read(DtLower *l, const DtItem *train);
+/* Gives an instance that was just made its adapter, if the path of one matches. */
+void dt_adapt_instance(DtLower *l, DtInstance *instance);
+/* Returns the result of a call of the instance, wrapped by its adapter. bound: the arguments of the
+ * call. */
+DtVal dt_adapt_call(DtLower *l, DtInstance *instance, const DtBound *bound, DtVal result);
+/* Whether a function may be called for an instance at `where`: the same adapters wrap its instances
+ * there. */
+bool dt_adapt_fits(const DtLower *l, const DtMemo *memo, const char *where);
+/* Adds the memo's instances, for a call at `where`, to l->sites. */
+void dt_adapt_repeat(DtLower *l, const DtMemo *memo, const char *where);
+/* Returns the instances met since l->sites had `first`, with paths that begin at `where`. */
+DtSites dt_adapt_sites(DtLower *l, uint32_t first, const char *where);
+/* Marks the stores of adapters, and reports `adapt` lines that match no instance. */
+void dt_adapt_finish(DtLower *l);
 
 /* ---- lower_optimizer.c ---- */
 

@@ -238,12 +238,26 @@ bool dt_memo_draws(const DtFunc *func)
     return false;
 }
 
+/* Returns what comes before the paths of instances that the call makes; NULL: no adapters are
+ * looked for there, since it is a call of one. */
+static const char *where_of(const Call *c)
+{
+    const DtInstance *instance = c->instance;
+    if (!instance)
+        return c->act.caller->frame->where;
+    if (instance->adapter_of || !instance->home->where)
+        return NULL;
+    const char *dot = *instance->path ? "." : "";
+    return dt_intern_printf("%s%s%s", instance->home->where, instance->path, dot);
+}
+
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
 {
     const DtDef *def = c->s.function->def;
     DtFrame *frame = dt_frame_new(l, parent, func_name(l, def), func_kind(def),
                                   def->head.file ? def->head : def->span);
     frame->def = def;
+    frame->where = where_of(c);
     if (dt_scope_in_library(l, def->span))
         frame->func->library = def->name.text;
     enter_function(l, c, frame);
@@ -370,10 +384,10 @@ static DtVal emit_call(DtLower *l, Call *c, const DtMemo *memo, const DtFrame *c
     return call_results(l, memo, op);
 }
 
-static DtMemo *find_memo(const DtLower *l, const char *key)
+static DtMemo *find_memo(const DtLower *l, const char *key, const char *where)
 {
     for (uint32_t i = 0; i < l->memos.n; i++) {
-        if (l->memos.at[i]->key == key)
+        if (l->memos.at[i]->key == key && dt_adapt_fits(l, l->memos.at[i], where))
             return l->memos.at[i];
     }
     return NULL;
@@ -389,14 +403,20 @@ static DtVal run_function(DtLower *l, Call *c)
     }
     DtActivation *caller = l->now->caller;
     const char *key = alone ? NULL : memo_key(l, c);
-    DtMemo *memo = key ? find_memo(l, key) : NULL;
+    const char *where = where_of(c);
+    DtMemo *memo = key ? find_memo(l, key, where) : NULL;
     const DtFrame *captured = NULL;
-    if (!memo) {
+    if (memo) {
+        dt_adapt_repeat(l, memo, where);
+    } else {
+        const uint32_t first = l->sites.n;
         memo = DT_NEW(l->arena, DtMemo);
         memo->key = key;
         memo->def = def;
         DtFrame *frame = make_function(l, c, memo, alone ? caller->frame : NULL);
         captured = alone ? frame : NULL;
+        memo->sites = dt_adapt_sites(l, first, where);
+        memo->in_adapter = where == NULL;
         DT_PUSH(l->arena, l->memos, memo);
     }
     l->now = caller;

@@ -364,6 +364,8 @@ static void loop_stmt(DtLower *l, Repeat *r)
     const char *name = dt_arena_printf(l->arena, "%s.%s", r->outer->func->name, r->label);
     r->body = dt_frame_new(l, r->outer, name, DT_FUNC_BODY, r->stmt->span);
     r->body->count = r->count;
+    if (r->outer->where)
+        r->body->where = dt_intern_printf("%s%s%s.#.", r->outer->where, r->outer->prefix, r->label);
     r->scope =
         (DtScope){.parent = l->now->scope, .frame = r->body, .is_loop = true, .label = r->label};
     l->now->frame = r->body;

@@ -137,7 +137,8 @@ typedef struct DtTrainConfig {
     const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics;
     DtSpan metric_spans[DT_MAX_METRICS];
     DT_VEC(DtShownValue) shown; /* by entry: losses, then metrics */
-    DtPatterns frozen;
+    DtPatterns frozen, trained;
+    bool trains_some; /* there is `trained`: what it does not match is frozen, but for adapters */
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, with the same inputs */
     /* `draws = one`: the generator is called once for each element of a draw, instead of once for

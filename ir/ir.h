@@ -504,6 +504,8 @@ struct DtStore {
     uint8_t written_rank;
     uint16_t begins;      /* as in DtFormalParam */
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
+    bool in_adapter;      /* the parameter, or state, of an adapter: a model that was trained
+                           * without it does not have it, and it begins with its initial value */
     DtInit init;
     DtStore *of;          /* of a gradient or moment: its parameter (of a bucket of gradients: its
                            * first parameter); of a CHANNEL store: the store that it receives */

@@ -315,6 +315,7 @@ static bool parse_store(DtIrReader *p)
     parse_u8_key(p, "loops", &store->n_loops);
     parse_u8_key(p, "rank", &store->written_rank);
     store->frozen = dt_irlex_take_word(&p->lex, "frozen");
+    store->in_adapter = dt_irlex_take_word(&p->lex, "adapter");
     dt_irread_init(&p->lex, &store->init);
     if (dt_irlex_key(&p->lex, "of"))
         dt_irlex_integer(&p->lex, 0, UINT32_MAX, &of);

@@ -383,9 +383,9 @@ static bool check_stores(Check *check)
             !is_always(check, "STOR", i, store->arena) ||
             !dt_check_span(check, "STOR", i, store->span))
             return false;
-        if (store->n_loops > store->n_axes || store->saved > 1)
-            return dt_check_fail(check, "STOR", i, "%u loops, saved %u", store->n_loops,
-                                 store->saved);
+        if (store->n_loops > store->n_axes || store->saved > 1 || store->adapter > 1)
+            return dt_check_fail(check, "STOR", i, "%u loops, saved %u, adapter %u",
+                                 store->n_loops, store->saved, store->adapter);
         if (isinf(store->init_a) && store->init != DT_PLAN_CONST)
             return dt_check_fail(check, "STOR", i, "draws from an infinite range");
         bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE;

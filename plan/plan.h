@@ -176,7 +176,8 @@ typedef struct DtPlanStore {
     uint32_t first_axis;
     int32_t of;           /* number of the store that a moment or gradient belongs to, or -1 */
     uint8_t kind, dtype, init, n_axes, n_loops; /* DtStoreKind, DtDtype, DtInitKind */
-    uint8_t saved, arena, reserved;             /* 1: checkpoints contain it */
+    uint8_t saved, arena;                       /* saved 1: checkpoints contain it */
+    uint8_t adapter;      /* 1: of an adapter; --weights may take a checkpoint without it */
     double init_a, init_b;
     uint64_t key;         /* key of the initialiser's random numbers */
     int64_t offset, bytes;

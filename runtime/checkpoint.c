@@ -483,6 +483,20 @@ static DtStatus keep_matching(const DtRunOptions *options, DtWanted *wanted)
     return DT_OK;
 }
 
+/* Removes the tensors of adapters that the file does not have: they keep their initial values. */
+static void leave_adapters(DtWanted *wanted, const DtTensorFile *file)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        if (wanted->homes[i].store->adapter &&
+            !dt_safetensors_find(file, wanted->tensors[i].name))
+            continue;
+        wanted->tensors[n] = wanted->tensors[i];
+        wanted->homes[n++] = wanted->homes[i];
+    }
+    wanted->n = n;
+}
+
 static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
                           const DtManifest *manifest, bool weights_only)
 {
@@ -501,6 +515,9 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     if (file.id.bytes != said->id.bytes || file.id.header != said->id.header)
         status = dt_status_fail(
             DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
+    if (dt_status_ok(&status) && !partial && weights_only && rank->options &&
+        rank->options->weights)
+        leave_adapters(&wanted, &file);
     if (dt_status_ok(&status))
         status = check_fit(memory, path, &wanted, &file, partial);
     if (dt_status_ok(&status))

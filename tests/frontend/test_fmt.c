@@ -34,6 +34,8 @@ Test(fmt, spaces)
                   "parallel p on c { pipeline model on pipe (cuts = (1, 2)); mesh a = (2 * 3), b = "
                   "4; x = f(3); "
                   "zero 1 (k = 2); remat h }\n");
+    expect_format("train{adapt \"*.wq\",\"*.wv\"=lora (rank=2)}",
+                  "train { adapt \"*.wq\", \"*.wv\" = lora(rank = 2) }\n");
     expect_format("names hf on m{\"a.{h}\" [v,e]=w.x [a->b]}",
                   "names hf on m { \"a.{h}\"[v, e] = w.x[a -> b] }\n");
 }

@@ -18,3 +18,41 @@ parallel p on pair {
   shard batch on data
   chunks = 2
 }
+# ---- adapt_without_quotes
+include "std.dsl"
+dim batch = 4, embed = 8, mid = 6
+layer block(x[batch, embed]) -> [batch, embed] {
+  return x |> up:linear[embed, mid] |> down:linear[mid, embed]
+}
+layer joined[a, b](x[..., a], more[..., a]) -> [..., b] { return l:linear[a, b](x + more) }
+model net(x[batch, embed]) -> [batch, mid] {
+  param scale[embed] = ones
+  repeat h in 3 { x = x + block(n:rmsnorm[embed](x)) }
+  return join:joined[embed, mid](x, scale * x)
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, mid](net(x))
+  adapt up = lora(rank = 2)
+  optimizer = adamw(lr = 1e-2)
+  steps = 20
+}
+# ---- adapt_without_layer
+include "std.dsl"
+dim batch = 4, embed = 8, mid = 6
+layer block(x[batch, embed]) -> [batch, embed] {
+  return x |> up:linear[embed, mid] |> down:linear[mid, embed]
+}
+layer joined[a, b](x[..., a], more[..., a]) -> [..., b] { return l:linear[a, b](x + more) }
+model net(x[batch, embed]) -> [batch, mid] {
+  param scale[embed] = ones
+  repeat h in 3 { x = x + block(n:rmsnorm[embed](x)) }
+  return join:joined[embed, mid](x, scale * x)
+}
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, mid](net(x))
+  adapt "*.up"
+  optimizer = adamw(lr = 1e-2)
+  steps = 20
+}

@@ -197,9 +197,10 @@ bool dt_formula_step(const void *context, const char *name, size_t len, double *
 {
     const DtFormulaStep *s = context;
     const DtFormulaSetting own[] = {{"step", s->step}, {"updates", s->updates},
-                                    {"loss_scale", s->loss_scale}};
-    for (uint32_t i = 0; i < 3 + s->n_settings; i++) {
-        const DtFormulaSetting *one = i < 3 ? &own[i] : &s->settings[i - 3];
+                                    {"loss_scale", s->loss_scale}, {"steps", s->steps}};
+    const uint32_t n = sizeof own / sizeof own[0];
+    for (uint32_t i = 0; i < n + s->n_settings; i++) {
+        const DtFormulaSetting *one = i < n ? &own[i] : &s->settings[i - n];
         if (strlen(one->name) == len && memcmp(one->name, name, len) == 0) {
             *ret_value = one->value;
             return true;

@@ -42,6 +42,7 @@ typedef struct DtFormulaStep {
     double step;       /* from 0, skipped ones count */
     double updates;    /* the number of the update, from 1; skipped ones do not count */
     double loss_scale;
+    double steps;      /* of the whole run; 0: not known yet */
     const DtFormulaSetting *settings;
     uint32_t n_settings;
 } DtFormulaStep;

@@ -48,6 +48,7 @@ static void add_meta(DtEmit *e)
     }
     if (train) {
         meta.steps = train->steps;
+        meta.epochs = train->epochs;
         meta.eval_every = train->eval_every;
         meta.eval_steps = train->eval_steps;
         meta.eval_rest = train->eval_rest;

@@ -444,9 +444,10 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
         if (items.at[i]->kind == DT_ITEM_NAMES)
             dt_confignames_check(host, items.at[i], program);
     const DtTrainConfig *train = program->train;
-    if (train && (!train->optimizer.span.file || !train->steps)) {
-        DtDiag *d = dt_diag_report(host->diags, L0465, train->span, "this train block sets no %s",
-                                   train->optimizer.span.file ? "`steps`" : "`optimizer`");
+    if (train && (!train->optimizer.span.file || !dt_train_steps(train))) {
+        const char *lacks = train->optimizer.span.file ? "`steps` or `epochs`" : "`optimizer`";
+        DtDiag *d =
+            dt_diag_report(host->diags, L0465, train->span, "this train block sets no %s", lacks);
         dt_diag_note(d, "it can be checked and evaluated, but not trained");
     }
 }

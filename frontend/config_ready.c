@@ -111,9 +111,9 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
         return false;
     }
     bool ok = true;
-    if (!train->optimizer.span.file || !train->steps) {
+    if (!train->optimizer.span.file || !dt_train_steps(train)) {
         dt_diag_report(diags, E0453, train->span, "a plan needs `%s`",
-                       train->optimizer.span.file ? "steps" : "optimizer");
+                       train->optimizer.span.file ? "steps` or `epochs" : "optimizer");
         ok = false;
     }
     if (program->parallels.n > 1 && !program->parallel && !parallel_was_named) {

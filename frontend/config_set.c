@@ -221,6 +221,23 @@ static void set_argument(const Setting *s, DtExpr *call, uint32_t at)
     DT_PUSH(s->arena, call->args, arg);
 }
 
+/* Removes `epochs` from the block if the option sets `steps`, and the other way round. */
+static void leave_out_other(const Setting *s, DtItem *item)
+{
+    const char *other = !strcmp(s->part[1], "steps")    ? "epochs"
+                        : !strcmp(s->part[1], "epochs") ? "steps"
+                                                        : "";
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < item->entries.n; i++) {
+        DtEntry *entry = item->entries.at[i];
+        const char *name =
+            !entry->is_directive && entry->targets.n == 1 ? entry->targets.at[0].name.text : NULL;
+        if (item->kind != DT_ITEM_TRAIN || !name || strcmp(name, other) != 0)
+            item->entries.at[n++] = entry;
+    }
+    item->entries.n = n;
+}
+
 static void set_entry(const Setting *s, DtItem *item)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
@@ -238,6 +255,7 @@ static void set_entry(const Setting *s, DtItem *item)
         refuse(s, dt_arena_printf(s->arena, "the block does not set `%s`", s->part[1]));
         return;
     }
+    leave_out_other(s, item);
     DtEntry *entry = DT_NEW(s->arena, DtEntry);
     DtTarget target = {.name = {s->part[1], s->value->span}, .span = s->value->span};
     DT_PUSH(s->arena, entry->targets, target);

@@ -95,29 +95,7 @@ static bool is_minimised(const DtConfigHost *host, const DtItem *item, const cha
     return !strcmp(name, "loss") && (others || !any);
 }
 
-/* Helps with `epochs = 3` of other frameworks: proposes `steps`, or to leave it out if `steps` is
- * set. */
-static void help_epochs(DtDiag *d, const DtItem *item, const DtEntry *entry)
-{
-    const char *name = entry->targets.at[0].name.text;
-    const DtExpr *value = dt_configargs_bare(entry->value);
-    if (strcmp(name, "epochs") != 0 && strcmp(name, "num_epochs") != 0)
-        return;
-    for (uint32_t i = 0; i < item->entries.n; i++) {
-        const DtEntry *other = item->entries.at[i];
-        if (!is_plain(other) || strcmp(other->targets.at[0].name.text, "steps") != 0)
-            continue;
-        dt_diag_fix(d, entry->span, "", "leave it out: `steps` is set");
-        return;
-    }
-    if (value && value->kind == DT_EXPR_INT)
-        dt_diag_help(d,
-                     "`dtrun` begins with the number of steps in an epoch: if that is 100, "
-                     "write `steps = %lld * 100`",
-                     (long long)value->integer);
-}
-
-static void unknown_setting(const DtConfigHost *host, const DtItem *item, const DtEntry *entry)
+static void unknown_setting(const DtConfigHost *host, const DtEntry *entry)
 {
     const DtName name = entry->targets.at[0].name;
     const char *names[DT_KEY_COUNT];
@@ -128,15 +106,14 @@ static void unknown_setting(const DtConfigHost *host, const DtItem *item, const 
     const char *nearest = dt_text_nearest(name.text, names, n);
     DtDiag *d = dt_diag_report(host->diags, E0450, name.span,
                                "`%s` is not a setting of `train`, and nothing uses it", name.text);
-    if (dt_foreign_help(d, DT_FOREIGN_SETTING, name.span, name.text)) {
-        help_epochs(d, item, entry);
+    if (dt_foreign_help(d, DT_FOREIGN_SETTING, name.span, name.text))
         return;
-    }
     if (nearest)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
-        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `seed`, "
-                        "`metrics`, `frozen`, `trained`, `eval` and `save`; other names are values");
+        dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `epochs`, `seed`, "
+                        "`metrics`, `frozen`, `trained`, `eval` and `save`; other names are "
+                        "values");
 }
 
 /* Reports an entry of a train block that means nothing: a directive, or a name that is no setting
@@ -172,7 +149,7 @@ static void check_entry(const DtConfigHost *host, const DtItem *item, const DtEn
     bool literal = value && (value->kind == DT_EXPR_INT || value->kind == DT_EXPR_FLOAT ||
                              value->kind == DT_EXPR_BOOL || value->kind == DT_EXPR_STRING);
     if (literal || is_setting_call(host, value))
-        unknown_setting(host, item, entry);
+        unknown_setting(host, entry);
     else if (!dt_config_is_source(entry)) {
         DtDiag *d = dt_diag_report(host->diags, L0464, name.span, "`%s` is computed and never used",
                                    name.text);
@@ -340,6 +317,20 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
     }
 }
 
+/* Reads how long training takes: `steps` or `epochs`. */
+static void read_length(const DtConfigHost *host, const DtConfigValue *steps,
+                        const DtConfigValue *epochs, DtTrainConfig *train)
+{
+    train->steps = steps->whole;
+    train->epochs = epochs->given ? epochs->number : 0;
+    if (!steps->given || !epochs->given)
+        return;
+    DtDiag *d = dt_diag_report(host->diags, E0454, epochs->span,
+                               "`steps` and `epochs` both say how long training takes");
+    dt_diag_label(d, steps->span, "the other one");
+    dt_diag_help(d, "leave one of them out; `dtrun --steps N` takes the place of either");
+}
+
 DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
                                    DtOptimizerCalls *ret_calls)
 {
@@ -365,7 +356,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
         DT_PUSH(host->arena, train->scalars, ((DtStepScalar){dt_intern("@loss_scale"),
                                                              "loss_scale"}));
     read_sources(host, item, train);
-    train->steps = v.at[DT_KEY_TRAIN_steps].whole;
+    read_length(host, &v.at[DT_KEY_TRAIN_steps], &v.at[DT_KEY_TRAIN_epochs], train);
     train->seed = (uint64_t)v.at[DT_KEY_TRAIN_seed].whole;
     train->draws_one =
         v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");

@@ -57,6 +57,7 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     dt_text_add(text, "META");
     dt_text_printf(text, " seed=%llu", (unsigned long long)train->seed);
     integer(text, "steps", train->steps);
+    number(text, "epochs", train->epochs);
     integer(text, "batch", first ? first->axes[0].extent : 0);
     integer(text, "tokens", first ? dt_type_elements(first) : 0);
     integer(text, "draws", train->draws);

@@ -28,7 +28,8 @@ static void not_an_adapter(DtLower *l, DtSpan span, const DtDef *def, const char
     if (def)
         dt_diag_label(d, def->head.file ? def->head : def->name.span, "defined here");
     dt_diag_note(d, "an adapter is a layer whose first two arguments are what an instance is "
-                    "called with and its result: `layer lora[from, to](x[..., from], y[..., to], ...)`");
+                    "called with and its result: `layer lora[from, to](x[..., from], y[..., to], "
+                    "...)`");
 }
 
 /* Whether the layer can wrap others. Reports it if not. */

@@ -189,6 +189,8 @@ static DtVal name_value(DtLower *l, const DtExpr *expr)
     DtVal constant = named_constant(l, expr, name, &found);
     if (found)
         return constant;
+    if (dt_scalars_are_computed(l) && !expr->label.text && !strcmp(name, "steps"))
+        return dt_scalars_steps(l);
     if (dt_call_denotes(l, expr))
         return dt_call_value(l, dt_call_callee(l, expr), expr);
     return unknown_name(l, expr->name);

@@ -654,6 +654,9 @@ bool dt_scalars_are_computed(const DtLower *l); /* whether the present frame is 
  * dt_scalars_given returns its value then. */
 bool dt_scalars_fill(const DtFormal *formal);
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal);
+/* Returns the number of steps of the whole run, which is known when the run begins: `total = steps`
+ * in a schedule. */
+DtVal dt_scalars_steps(DtLower *l);
 /* Turns the constant numbers among the arguments of a call into settings that a run may change. */
 void dt_scalars_keep_settings(DtLower *l, const char *key, const DtDef *def, DtBound *bound);
 /* Evaluates an `if` whose condition depends on the step. */

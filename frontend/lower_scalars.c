@@ -43,6 +43,8 @@ bool dt_scalars_fill(const DtFormal *formal)
 
 DtVal dt_scalars_given(DtLower *l, const DtFormal *formal) { return leaf(l, formal->name.text); }
 
+DtVal dt_scalars_steps(DtLower *l) { return leaf(l, "steps"); }
+
 static DtVal setting(DtLower *l, const char *name, const DtVal *constant)
 {
     DtTrainConfig *train = l->reading;
@@ -174,7 +176,8 @@ static bool check_value(DtLower *l, const char *key, const DtExpr *expr, const c
         const DtStepSetting *s = &l->reading->settings.at[i];
         DT_PUSH(l->arena, settings, ((DtFormulaSetting){s->name, s->value}));
     }
-    DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings.at,
+    DtFormulaStep step = {.updates = 1, .loss_scale = 1,
+                          .steps = (double)dt_train_steps(l->reading), .settings = settings.at,
                           .n_settings = settings.n};
     DtFormulaProblem problem;
     double value;

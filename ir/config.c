@@ -43,6 +43,11 @@ const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *pa
     return &train->objectives.at[0];
 }
 
+int64_t dt_train_steps(const DtTrainConfig *train)
+{
+    return train->epochs > 0 ? DT_STEPS_ASSUMED : train->steps;
+}
+
 const DtObjective *dt_train_always(const DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < train->objectives.n; i++)

@@ -132,6 +132,7 @@ typedef struct DtTrainConfig {
     DT_VEC(DtStepSetting) settings;
     DtPrecision precision;
     int64_t steps;
+    double epochs; /* > 0: takes the place of steps, which is 0: so often the data are read */
     uint64_t seed;
     /* names of values shown with the loss */
     const char *metrics[DT_MAX_METRICS]; uint32_t n_metrics;
@@ -152,6 +153,10 @@ typedef struct DtTrainConfig {
     DtSpan span;
 } DtTrainConfig;
 
+/* The number of steps; DT_STEPS_ASSUMED if `epochs` says how long training takes, since only the
+ * data tell then. */
+enum { DT_STEPS_ASSUMED = 1000 };
+int64_t dt_train_steps(const DtTrainConfig *train);
 /* The objective that trains the parameter of this path; the first one if no rule updates it. */
 const DtObjective *dt_train_objective(const DtTrainConfig *train, const char *path);
 /* The first objective that is part of every step: metrics are computed with it. */

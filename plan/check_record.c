@@ -64,6 +64,9 @@ static bool check_meta(Check *check)
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);
+    if (!(meta->epochs >= 0 && meta->epochs <= 1e9) || (meta->epochs > 0 && meta->steps > 0))
+        return dt_check_fail(check, "META", 0, "%g epochs and %lld steps", meta->epochs,
+                             (long long)meta->steps);
     return true;
 }
 
@@ -502,8 +505,8 @@ static bool check_scalars(Check *check)
         settings[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
                                          plan->settings[i].value};
     }
-    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .settings = settings,
-                                .n_settings = plan->n_settings};
+    const DtFormulaStep step = {.updates = 1, .loss_scale = 1, .steps = DT_PLAN_STEPS_ASSUMED,
+                                .settings = settings, .n_settings = plan->n_settings};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         const DtPlanScalar *scalar = &plan->scalars[i];
         if (!check_formula(check, i, &step))
@@ -548,7 +551,8 @@ static bool check_objectives(Check *check)
 {
     const DtPlan *plan = check->plan;
     if (plan->n_objectives > DT_PLAN_MAX_OBJECTIVES ||
-        (plan->n_meta && plan->meta[0].steps > 0 && !plan->n_objectives))
+        (plan->n_meta && (plan->meta[0].steps > 0 || plan->meta[0].epochs > 0) &&
+         !plan->n_objectives))
         return dt_check_fail(check, "OBJE", 0, "%u losses", plan->n_objectives);
     for (uint32_t i = 0; i < plan->n_objectives; i++) {
         const DtPlanObjective *o = &plan->objectives[i];

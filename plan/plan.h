@@ -31,7 +31,7 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 25, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 26, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
@@ -58,6 +58,10 @@ typedef struct DtPlanSection {
 } DtPlanSection;          /* 40 bytes */
 
 typedef uint32_t DtPlanStr; /* offset in STRS; 0 is the empty string */
+
+/* The number of steps, for checks of formulas, of a plan that says `epochs`: a run finds the true
+ * one. */
+enum { DT_PLAN_STEPS_ASSUMED = 1000 };
 
 /* META: one record. */
 typedef struct DtPlanMeta {
@@ -89,6 +93,8 @@ typedef struct DtPlanMeta {
     double flops;
     /* those of the serial program, without recomputation and padding; 0: not known */
     double model_flops;
+    /* > 0: steps is 0, and follows from the number of samples: so often the data are read */
+    double epochs;
 } DtPlanMeta;
 
 /* SETT: numbers in formulas of scalars that a run may change: "lr.base". is_whole: only whole

@@ -120,6 +120,8 @@ static void show_run(const DtRank *rank, DtProgress *progress, int64_t first_ste
     const char *folder = dt_outputs_folder(rank->options);
     DtText text = {0};
     dt_text_printf(&text, "steps %lld to %lld", (long long)first_step + 1, (long long)meta->steps);
+    if (meta->epochs > 0)
+        dt_text_printf(&text, " (%g epoch%s)", meta->epochs, meta->epochs == 1 ? "" : "s");
     if (meta->eval_every > 0)
         dt_text_printf(&text, ", evaluation every %lld steps", (long long)meta->eval_every);
     dt_text_printf(&text, folder ? ", checkpoints in %s" : ", no checkpoints (--save DIR)", folder);

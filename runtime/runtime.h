@@ -85,12 +85,19 @@ typedef struct DtDataFact {
 typedef struct DtRunSettings {
     DtFormulaSetting at[DT_PLAN_MAX_SETTINGS];
     uint32_t n;
+    int64_t steps; /* of the whole run: what `steps` is in schedules */
 } DtRunSettings;
 
 /* settings.c: applies --steps and --set to the numbers of the plan. Errors: a key that does not
  * exist (the message has the most similar one), and a key that this plan does not use. */
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtRunSettings *ret_settings);
+/* Sets the number of steps of the run, and checks that all formulas accept it and the settings. */
+DtStatus dt_settings_take_steps(const DtPlan *plan, int64_t steps, DtRunSettings *settings);
+/* epochs.c: if the plan says `epochs`, computes the number of steps from that of samples and sets
+ * meta.steps. The readers of the training data are open, and the rank has its place in the data.
+ * Fails if the data have no epochs, or if that is less than a step. */
+DtStatus dt_epochs_resolve(struct DtRank *rank);
 /* Returns the value of a scalar in step `step`, from 0, whose update is number `updates`, from 1;
  * NaN: its formula has none. */
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,

@@ -19,13 +19,16 @@ static const struct Count {
     {"save.keep", offsetof(DtPlanMeta, save_keep)},
 };
 
+static const char epochs_key[] = "train.epochs";
+
 static DtStatus unknown_key(const DtPlan *plan, const char *key)
 {
-    const char *keys[DT_COUNT(counts) + DT_PLAN_MAX_SETTINGS];
+    const char *keys[DT_COUNT(counts) + 1 + DT_PLAN_MAX_SETTINGS];
     DtText list = {0};
     size_t n = 0;
     for (size_t i = 0; i < DT_COUNT(counts); i++)
         keys[n++] = counts[i].key;
+    keys[n++] = epochs_key;
     for (uint32_t i = 0; i < plan->n_settings; i++)
         keys[n++] = dt_plan_str(plan, plan->settings[i].name);
     for (size_t i = 0; i < n; i++)
@@ -97,6 +100,16 @@ static DtStatus apply(const char *text, const DtPlan *plan, DtPlanMeta *meta,
         DtStatus status = read_count(key, equals + 1, &count);
         if (dt_status_ok(&status))
             memcpy((char *)meta + counts[i].offset, &count, sizeof count);
+        if (counts[i].offset == offsetof(DtPlanMeta, steps))
+            meta->epochs = 0;
+        return status;
+    }
+    if (strcmp(key, epochs_key) == 0) {
+        DtStatus status = read_real(key, equals + 1, &meta->epochs);
+        if (dt_status_ok(&status) && !(meta->epochs > 0 && meta->epochs <= 1e9))
+            return dt_status_fail(DT_EXIT_USAGE, "--set %s: %g is not above 0 and at most 1e9", key,
+                                  meta->epochs);
+        meta->steps = 0;
         return status;
     }
     for (uint32_t i = 0; i < settings->n; i++)
@@ -117,18 +130,18 @@ double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
                           double loss_scale)
 {
     const DtFormulaStep at = {.step = (double)step, .updates = (double)updates,
-                              .loss_scale = loss_scale, .settings = settings->at,
-                              .n_settings = settings->n};
+                              .loss_scale = loss_scale, .steps = (double)settings->steps,
+                              .settings = settings->at, .n_settings = settings->n};
     DtFormulaProblem problem;
     double value;
     return evaluate(plan, scalar, &at, &value, &problem) ? value : NAN;
 }
 
-/* Checks that formulas accept the settings. */
-static DtStatus check_scalars(const DtPlan *plan, const DtRunSettings *settings)
+DtStatus dt_settings_take_steps(const DtPlan *plan, int64_t steps, DtRunSettings *settings)
 {
-    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .settings = settings->at,
-                                 .n_settings = settings->n};
+    settings->steps = steps;
+    const DtFormulaStep first = {.updates = 1, .loss_scale = 1, .steps = (double)steps,
+                                 .settings = settings->at, .n_settings = settings->n};
     for (uint32_t i = 0; i < plan->n_scalars; i++) {
         DtFormulaProblem problem;
         const char *name = dt_plan_str(plan, plan->scalars[i].name);
@@ -155,11 +168,17 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     }
     if (options->steps > DT_PLAN_MAX_BYTES)
         return dt_status_fail(DT_EXIT_USAGE, "--steps can be at most 2^46");
-    if (options->steps >= 0)
+    if (options->steps >= 0) {
         meta.steps = options->steps;
+        meta.epochs = 0;
+    }
     if (meta.eval_every > 0 && !has_eval(plan))
         return dt_status_fail(DT_EXIT_USAGE, "eval.every: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
     *ret_meta = meta;
-    return check_scalars(plan, settings);
+    /* a trial takes steps of its own, whose formulas are compared with dtc's */
+    const bool is_plans = options->trial || options->eval || dt_run_predicts(options);
+    const DtPlanMeta *of = is_plans ? plan->meta : &meta;
+    const int64_t steps = of->epochs > 0 ? DT_PLAN_STEPS_ASSUMED : of->steps;
+    return dt_settings_take_steps(plan, steps, settings);
 }

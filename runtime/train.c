@@ -377,6 +377,8 @@ static bool open_readers(DtRun *run)
             status = dt_data_open_block(options, rank->plan, is_eval, rank->readers);
     if (dt_status_ok(&status) && trains && !dt_datasame_know(rank, &status))
         return false;
+    if (dt_status_ok(&status) && trains)
+        status = dt_epochs_resolve(rank);
     if (!dt_status_ok(&status)) {
         atomic_store(&rank->slot->by_data, 1); /* an error in the data, not of this rank */
         return dt_rank_fail_status(rank, &status);

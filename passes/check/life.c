@@ -29,7 +29,7 @@ static bool ends_with(const char *text, const char *end)
 static uint32_t add_number(const DtTrainConfig *train, double number, int64_t *numbers, uint32_t n)
 {
     uint32_t at = 0;
-    if (!(number >= 0) || number >= (double)train->steps || n == MOST_NUMBERS)
+    if (!(number >= 0) || number >= (double)dt_train_steps(train) || n == MOST_NUMBERS)
         return n;
     while (at < n && numbers[at] < (int64_t)number)
         at++;
@@ -43,7 +43,7 @@ static uint32_t add_number(const DtTrainConfig *train, double number, int64_t *n
 static uint32_t choose_numbers(const DtTrainConfig *train, int64_t *ret_numbers)
 {
     uint32_t n = add_number(train, 0, ret_numbers, 0);
-    n = add_number(train, (double)train->steps - 1, ret_numbers, n);
+    n = add_number(train, (double)dt_train_steps(train) - 1, ret_numbers, n);
     n = add_number(train, 1, ret_numbers, n);
     n = add_number(train, 2, ret_numbers, n); /* the step after the resume */
     for (uint32_t i = 0; i < train->objectives.n; i++)
@@ -84,7 +84,7 @@ uint32_t dt_judge_life_script(const DtTrainConfig *train, bool saves, DtJudgeEve
     }
     for (uint32_t i = 0; train->precision.dynamic_loss_scale && i < DT_COUNT(scaled); i++) {
         ret_script[n] = scaled[i];
-        ret_script[n++].number = train->steps + i;
+        ret_script[n++].number = dt_train_steps(train) + i;
     }
     return n;
 }

@@ -105,6 +105,7 @@ double dt_judge_scalar_when(const DtTrainConfig *train, const char *name, const 
     DtFormulaStep at = {.step = when->step,
                         .updates = when->updates,
                         .loss_scale = when->loss_scale,
+                        .steps = (double)dt_train_steps(train),
                         .settings = settings};
     DtFormulaProblem problem;
     double value;

@@ -67,6 +67,8 @@ def rows(path):
 def program(block, line):
     is_train = block == "TRAIN"
     train = {key: text for key, text in TRAIN.items() if not (is_train and line.startswith(key))}
+    if is_train and line.startswith("epochs"):
+        del train["steps"]
     is_statement = block == "MODEL" and not line.startswith("return")
     parts = {
         "MODEL": (line + "\n") * is_statement + "  return z",

@@ -35,12 +35,11 @@ train {
   step = 100
   steps = 10
 }
-# ---- epochs_and_steps
+# ---- epochs_of_another_framework
 include "mini/model.dsl"
 train {
   i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
   loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
   optimizer = sgd(lr = 0.1)
-  steps = 10
-  epochs = 3
+  num_epochs = 3
 }

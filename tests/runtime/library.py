@@ -26,6 +26,15 @@ train {
 cluster four { gpus = 4; gpu = "cpu" }
 parallel tensor on four { mesh data = 2, tensor = 2; shard batch on data; shard %(axis)s, ffn on tensor; zero 3 on data }
 """
+OWN = """include "models/llama.dsl"
+dim batch = 4, seq = 16, layers = 2, embed = 32, heads = 4, kv = 2, ffn = 64, vocab = 100
+model %s(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.02)
+  x = wte[vocab = tokens]
+  repeat h in layers { x = x + attention(n1:rmsnorm[embed](x, eps = norm_eps)) }
+  return x @embed wte
+}
+"""
 ON_FOUR = ("gpt2", "llama_3_2", "gemma3", "mixtral")
 failures = []
 
@@ -100,6 +109,15 @@ def counts(dtc, top):
             check(said.endswith(f"\n{count} parameters\n"), f"{name} has {count} parameters, and not {said[-40:]}")
 
 
+def own_model(dtc, top):
+    """A model of the program with layers of the library, also with the library model's name: its names block says nothing of it."""
+    for name in ("mine", "llama"):
+        with open(f"{top}/own.dsl", "w") as file:
+            file.write(OWN % name)
+        said = run([dtc, f"{top}/own.dsl", "--params"])
+        check("h.#.attention.wk.w" in said and "mlp" not in said, f"the program's model `{name}`: {said}")
+
+
 def main():
     dtc, dtrun = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as top:
@@ -107,6 +125,7 @@ def main():
             right(dtc, dtrun, name, top)
         wrong(dtc, dtrun, top)
         counts(dtc, top)
+        own_model(dtc, top)
     print(f"{len(failures)} failures" if failures else "all is as it should be")
     return bool(failures)
 

@@ -8,6 +8,8 @@
 #include "passes/passes.h"
 #include "plan/write.h"
 
+#include <string.h>
+
 DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
 {
     return (DtLowerOptions){.path = path,
@@ -25,13 +27,22 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path)
                             .synthetic = cli->synthetic};
 }
 
-static void keep_training(DtModule *module)
+/* Leaves only the entries that train, and the losses and metrics that these show. */
+static void keep_training(DtProgram *program)
 {
-    uint32_t n = 0;
+    DtModule *module = program->module;
+    const DtEntryPoint eval = dt_entry_new(DT_ENTRY_EVAL, NULL, DT_PART_WHOLE, -1);
+    DtTrainConfig *train = program->train;
+    uint32_t n = 0, n_shown = 0;
     for (uint32_t i = 0; i < module->entries.n; i++)
         if (module->entries.at[i].kind == DT_ENTRY_LOSS)
             module->entries.at[n++] = module->entries.at[i];
     module->entries.n = n;
+    for (uint32_t i = 0; train && i < train->shown.n; i++)
+        if (strcmp(train->shown.at[i].entry, eval.name))
+            train->shown.at[n_shown++] = train->shown.at[i];
+    if (train)
+        train->shown.n = n_shown;
 }
 
 DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *options,
@@ -43,7 +54,7 @@ DtStatus dt_cli_variant(const DtCli *cli, DtArena *arena, const DtLowerOptions *
         return dt_status_fail(DT_EXIT_DIAGNOSTICS, "the program is refused: %.400s",
                               dt_diag_errors(diags) ? dt_diag_first(diags).message : "");
     if (what == DT_VARIANT_STEP)
-        keep_training(program->module);
+        keep_training(program);
     const DtPassContext context = {.train = program->train, .parallel = program->parallel,
                                    .cluster = program->cluster,
                                    .target = dt_target_find(cli->target)->kind,

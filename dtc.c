@@ -15,6 +15,7 @@ typedef struct Command {
 } Command;
 
 static const Command commands[] = {
+    {"init", dt_cmd_init},
     {"fmt", dt_cmd_fmt},
     {"explain", dt_cmd_explain},
     {"dump", dt_cmd_dump},

@@ -33,6 +33,7 @@ static const DtOptionTable option_table = {
     .purpose = "compiles a model and a layout of it over many devices to one execution plan",
     .synopsis = "FILE.dsl [-o PLAN] [--parallel NAME] [-D dim=N]... [--set block.key=value]...\n"
                 "FILE.dsl --check | --params | --emit=STAGE | --report | --verify\n"
+                "init DIR [--text 'mine/*.txt'] [--device NAME] [-o FILE.dsl]\n"
                 "fmt [--check | -w] FILE.dsl...\n"
                 "dump PLAN\n"
                 "asm TEXT -o PLAN\n"
@@ -275,6 +276,7 @@ static int read_option(DtCli *cli, int id, const char *value)
     case OPTION_PROGRAM: cli->program = value; break;
     case OPTION_TARGET: cli->target = value; break;
     case OPTION_DEVICE: cli->device = value; break;
+    case OPTION_TEXT: cli->text = value; break;
     case OPTION_NO_KERNELS: cli->no_kernels = true; break;
     case OPTION_ROWS:
         cli->rows = value;

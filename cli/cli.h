@@ -43,7 +43,8 @@ typedef struct DtCli {
     const char *window;   /* "A..B", micro-batches of a picture; NULL: all */
     double tokens, price; /* of a run; money for a device and hour; 0: not given */
     const char *target; /* NULL until the program is known: then that of its cluster */
-    const char *device; /* of dtc calibrate: "cpu", "cuda"; NULL: not given */
+    const char *device; /* of dtc calibrate: "cpu", "cuda"; of dtc init; NULL: not given */
+    const char *text;   /* of dtc init: a pattern of files; NULL: not given */
     const char *rows; /* NULL, or the target in whose order rows are added up */
     int epilogues; /* which epilogues products may have: 1 all, 0 none, -1 those of the target */
     DT_VEC(const char *) print_after;
@@ -81,6 +82,7 @@ int dt_cmd_verify(DtCli *cli);
 int dt_cmd_report(DtCli *cli);
 int dt_cmd_compare(DtCli *cli);
 int dt_cmd_calibrate(DtCli *cli);
+int dt_cmd_init(DtCli *cli);
 
 /* ---- parts ---- */
 
@@ -198,6 +200,9 @@ DtLowerOptions dt_cli_lowering(const DtCli *cli, const char *path);
 
 /* compile.c: from a checked program to the requested output. */
 int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path);
+/* Returns the folder of the program as seen from the folder of the file `from` (NULL: the working
+ * folder); absolute if they share none. */
+const char *dt_cli_folder_from(DtArena *arena, const char *program, const char *from);
 void dt_cli_list_passes(DtText *ret_text);
 
 /* cmd_verify.c: compares the layout with the serial program; errors of a smaller program are left

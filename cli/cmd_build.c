@@ -167,6 +167,8 @@ static int check_combination(const DtCli *cli)
         return dt_cli_fail(DT_EXIT_USAGE, "--program belongs to `dtc verify`");
     if (cli->write)
         return dt_cli_fail(DT_EXIT_USAGE, "-w belongs to `dtc fmt`");
+    if (cli->text)
+        return dt_cli_fail(DT_EXIT_USAGE, "--text belongs to `dtc init`");
     if (cli->device)
         return dt_cli_fail(
             DT_EXIT_USAGE,

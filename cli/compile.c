@@ -375,8 +375,7 @@ static uint64_t source_digest(const DtDiags *diags)
     return digest;
 }
 
-/* The folder of the program as seen from the folder of the plan; absolute if they share none. */
-static const char *folder_from(DtArena *arena, const char *program, const char *plan)
+const char *dt_cli_folder_from(DtArena *arena, const char *program, const char *plan)
 {
     char *from = realpath(dt_file_beside(arena, plan ? plan : "./plan", "."), NULL);
     char *to = realpath(dt_file_beside(arena, program, "."), NULL);
@@ -534,7 +533,7 @@ static void place_readers(const DtCli *cli, DtReader *readers, uint32_t n)
         DtSource *source = &readers[i].source;
         const char *inside =
             dt_arena_printf(cli->arena, "%s/.", source->folder ? source->folder : ".");
-        source->folder = folder_from(cli->arena, inside, plan_path(cli));
+        source->folder = dt_cli_folder_from(cli->arena, inside, plan_path(cli));
     }
 }
 
@@ -565,7 +564,7 @@ static int generate(DtCli *cli, DtProgram *program, const char *path, Proof *pro
     DtCodegenOptions options = {
         .target = cli->target,
         .source = path,
-        .source_folder = folder_from(cli->arena, path, plan_path(cli)),
+        .source_folder = dt_cli_folder_from(cli->arena, path, plan_path(cli)),
         .compiler = "dtc " DT_VERSION,
         .source_digest = source_digest(cli->diags),
         .model_flops = proof->model_flops,

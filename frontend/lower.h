@@ -22,7 +22,8 @@ typedef struct DtLowerOptions {
     const char *train, *parallel, *cluster;/* names of the chosen blocks; NULL: the only one.
                                             * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
-    /* NULL, or the path of a file (main or included) in whose place `text` is read */
+    /* NULL, or the path of a file (main or included) in whose place `text` is read; it need not
+     * exist */
     const char *replaced;
     const char *text;
     size_t text_len;

@@ -33,11 +33,13 @@ static bool can_read(DtLower *l, const char *path, char **ret_text, size_t *ret_
                      DtStatus *ret_status)
 {
     const DtLowerOptions *options = l->options;
-    *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
-    if (dt_status_ok(ret_status) && options->replaced && !strcmp(path, options->replaced)) {
+    if (options->replaced && !strcmp(path, options->replaced)) {
         *ret_text = dt_arena_strndup(l->arena, options->text, options->text_len);
         *ret_len = options->text_len;
+        *ret_status = DT_OK;
+        return true;
     }
+    *ret_status = dt_file_read(l->arena, path, MAX_SOURCE, ret_text, ret_len);
     return dt_status_ok(ret_status);
 }
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of `dtc init`: cmd_init.c (the command), init_library.c (which program of the
+ * library has the model, and with which numbers), init_program.c (the text of the new program). */
+#ifndef DT_CLI_INIT_H
+#define DT_CLI_INIT_H
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+/* A dim or constant of the library's program, and what config.json says that it is. */
+typedef struct DtInitValue {
+    const char *name; /* interned */
+    bool is_constant;
+    const char *text; /* as the language writes it: 151_936, 1e-6, true */
+    const char *keys; /* of config.json; NULL: the choice that config.json contradicts least */
+} DtInitValue;
+typedef DT_VEC(DtInitValue) DtInitValues;
+
+typedef struct DtInitCommand {
+    DtCli *cli;
+    const char *folder;  /* of the model, as the command line names it */
+    const char *library; /* the folder of std.dsl */
+    const char *output;  /* path of the new program, also where it is printed instead */
+    const char *config_path;
+    json_t *config;
+    /* set by dt_initlibrary_choose */
+    const char *type;     /* "qwen3": what config.json calls the kind of model */
+    const char *file;     /* "models/qwen3.dsl": for an include */
+    const char *model;    /* the name of the model in it */
+    DtInitValues values;  /* in the order of the library's names block */
+    DtProgram *program;   /* the model with these values, without a train block */
+    double parameters;
+    /* set by dt_initprogram_write */
+    const char *layouts; /* "one, two, eight" */
+    const char *lacks;   /* layouts that need more memory than their devices have; "": none */
+} DtInitCommand;
+
+/* Finds the program of the library whose names block fits config.json. Returns DT_EXIT_OK, or the
+ * exit code after a message. */
+int dt_initlibrary_choose(DtInitCommand *init);
+
+/* Appends the lines that give the dims and constants these values. */
+void dt_initlibrary_lines(DtArena *arena, const DtInitValues *values, DtText *ret_text);
+
+/* Writes the program that trains the model. Returns an exit code, after a message if it fails. */
+int dt_initprogram_write(DtInitCommand *init, DtText *ret_text);
+
+/* Lowers a text as if it stood in the file of the new program. parallel: the layout; NULL: none is
+ * named. Returns NULL after errors in diags. */
+DtProgram *dt_initprogram_lower(const DtInitCommand *init, DtArena *arena, DtDiags *diags,
+                                const char *text, const char *parallel);
+
+#endif

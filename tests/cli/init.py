@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that `dtc init` writes, from the folders of models that families.py makes:  init.py DTC
+
+Each family of lib/models gives a program with the numbers of its config.json, which the compiler accepts under all of its layouts and
+`dtc fmt` leaves as it is. A config.json that no program fits is refused with what differs, and so is a damaged one, or a folder that
+has none. A library of its own shows that no family is known to the compiler."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.normpath(HERE + "/../runtime"))
+import families  # noqa: E402
+
+DTC = os.path.abspath(sys.argv[1])
+LIBRARY = os.path.normpath(HERE + "/../../lib")
+failures, passed = [], 0
+
+
+def check(holds, what):
+    global passed
+    passed += bool(holds)
+    if not holds:
+        failures.append(what)
+        print("FAIL", what[:1500])
+
+
+def dtc(*words, code=0, says=(), environment=None):
+    """Runs dtc; `says` are texts that must be among its messages. Returns what it prints."""
+    done = subprocess.run([DTC, *words], capture_output=True, text=True, errors="replace", timeout=60, env={**os.environ, **(environment or {})})
+    message = f"dtc {' '.join(words)[:200]}: exit code {done.returncode}\n{done.stdout[-600:]}{done.stderr}"
+    check(done.returncode == code, f"{message}wanted {code}")
+    for text in says:
+        check(text in done.stderr, f"{message}lacks: {text}")
+    return done.stdout
+
+
+def number_of(text, name):
+    found = re.search(rf"\b{name} = ([\w.]+(?:e-?\d+)?)", text)
+    return None if not found else found[1] == "true" if found[1] in ("true", "false") else float(found[1])
+
+
+# ---- families ----
+
+def family(name):
+    case, program = families.CASES[name], f"{name}.dsl"
+    families.write(name, name)
+    dtc("init", name, "-o", program, says=[f"{program}: models/{case['family']}.dsl has "])
+    with open(program) as file:
+        text = file.read()
+    for wanted, size in case["sizes"].items():
+        size = size == "true" if size in ("true", "false") else float(size)
+        got = number_of(text, wanted)
+        check(got == size or (got is None and wanted in ("head", "kv", "ffn")), f"{name}: {wanted} is {got}, not {size}\n{text}")
+    n = 0
+    for tensor, shape in case["tensors"](case["config"]):
+        if tensor.startswith(("vision_tower", "multi_modal_projector")):
+            continue
+        elements = 1
+        for extent in shape:
+            elements *= extent
+        n += elements
+    dtc("fmt", "--check", program)
+    check(json.loads(dtc(program, "--params", "--json"))["total"] == n, f"{name}: other parameters than the files have, {n}")
+    for layout in ("one", "two", "eight"):
+        dtc(program, "--check", "--parallel", layout)
+
+
+def config_of(name, **changes):
+    """A folder whose config.json differs from the family's in these members; None leaves a member out."""
+    config = {**families.CASES[name]["config"], **changes}
+    os.makedirs("changed", exist_ok=True)
+    with open("changed/config.json", "w") as file:
+        json.dump({k: v for k, v in config.items() if v is not None}, file)
+
+
+def differs(name, says, code=1, **changes):
+    config_of(name, **changes)
+    check(dtc("init", "changed", code=code, says=says) == "", f"{changes}: printed a program")
+
+
+def contradictions():
+    differs("qwen3", ["nearest is models/qwen3.dsl", '`hidden_act` is "gelu", and the program says "silu" (models/qwen3.dsl:'], hidden_act="gelu")
+    differs("qwen3", ["`use_sliding_window` is true"], use_sliding_window=True)
+    differs("qwen3", ["`num_hidden_layers` is not there, and the program says 28"], num_hidden_layers=None)
+    for wrong, why in ((1e308, "1e308"), (0, "0"), (-3, "-3"), (2.5, "2.5"), (2 ** 31, "2147483648"), (True, "true"), ("2", '"2"'),
+                       ([2, 2], "[2,2]"), ({"a": 1}, '{"a":1}')):
+        differs("qwen3", [f"`num_hidden_layers` is {why}, and `layers` of the program is a "], num_hidden_layers=wrong)
+    differs("qwen3", ["`tied` of the program is true or false"], tie_word_embeddings="no")
+    differs("qwen3", ["`norm_eps` of the program is a number"], rms_norm_eps="small")
+    differs("qwen3", ["with these values: "], num_key_value_heads=64)          # more of them than heads
+    differs("qwen3", ["with these values: "], hidden_size=2 ** 31 - 1, vocab_size=2 ** 31 - 1)
+    differs("llama_3_2", ['`rope_parameters.rope_type, rope_scaling.rope_type'], rope_parameters=None, rope_scaling={"rope_type": "yarn", "factor": 2.0})
+    differs("qwen3", ["no program for `model_type` \"qwen9\"", "gemma3_text, gpt2, llama, mistral, mixtral, olmo2, qwen3"], code=2, model_type="qwen9")
+    differs("qwen3", ["has no `model_type`"], code=2, model_type=None)
+    differs("qwen3", ["has no `model_type`"], code=2, model_type=3)
+    differs("qwen3", ["quantised (fp8)", "python3 -c"], code=2, quantization_config={"quant_method": "fp8"})
+    # a member that the program does not speak of, and one list of one number
+    config_of("qwen3", num_hidden_layers=[2], initializer_range=7)
+    dtc("init", "changed")
+    config_of("qwen3", max_position_embeddings=20)
+    check(number_of(dtc("init", "changed"), "seq") == 20, "samples are longer than the model's positions")
+    config_of("qwen3", max_position_embeddings="many")
+    check(number_of(dtc("init", "changed"), "seq") == 1024, "positions that are no number")
+
+
+# ---- faulty folders ----
+
+def damaged(text):
+    os.makedirs("changed", exist_ok=True)
+    with open("changed/config.json", "wb") as file:
+        file.write(text)
+    dtc("init", "changed", code=5, says=["config.json"])
+
+
+def folders():
+    for text in (b"", b"{", b"[]", b"3", b"\xff\xfe{}", b'{"a": 1, "a": 2}', b'{"a": NaN}', b'{"a": 1e999}', b'{"a": 123456789012345678901234567890}',
+                 b'{"a":' * 70000, b"[" * 3000 + b"]" * 3000, b"{\"a\": [" + b"[]," * 70000 + b"[]]}", b'{"a": "\x01"}', b"\0" * 100):
+        damaged(text)
+    shutil.rmtree("changed")
+    dtc("init", "changed", code=5, says=["there is no folder changed", "hf download"])
+    os.mkdir("changed")
+    dtc("init", "changed", code=5, says=["changed has no config.json"])
+    os.mkdir("changed/config.json")
+    dtc("init", "changed", code=5, says=["config.json"])
+    os.rmdir("changed/config.json")
+    open("changed/model.Q4.gguf", "w").close()
+    dtc("init", "changed", code=2, says=["quantised for llama.cpp"])
+    dtc("init", "changed/model.Q4.gguf", code=2, says=["quantised for llama.cpp"])
+    os.remove("changed/model.Q4.gguf")
+    dtc("init", "qwen3/config.json", code=2, says=["is no folder"])
+    config_of("qwen3", vocab_size=10 ** 6, model_type="q" * 10 ** 6)
+    dtc("init", "changed", code=2, says=["qqqq"])
+
+
+# ---- the command line ----
+
+def command_line():
+    dtc("init", code=2, says=["init takes the folder of a model"])
+    dtc("init", "qwen3", "gpt2", code=2, says=["init takes the folder of a model"])
+    dtc("init", "qwen3", "-o", "qwen3.dsl", code=2, says=["qwen3.dsl exists and is not overwritten: remove it"])
+    dtc("init", "qwen3", "-o", "qwen3", code=5, says=["is a folder"])
+    dtc("init", "qwen3", "--device", "h101-sxm", code=2, says=["did you mean h100-sxm?"])
+    dtc("init", "qwen3", "--device", "x", code=2, says=["there are cpu"])
+    dtc("qwen3.dsl", "--text", "a", code=2, says=["--text belongs to `dtc init`"])
+    dtc("init", "qwen3", "--library", "nowhere", code=5, says=["nowhere"])
+    dtc("init", "qwen3", "-o", "full.dsl", code=5, environment={"DT_FAULT": "write:1"})
+    check(not os.path.exists("full.dsl"), "a program is left where the disk is full")
+    check(dtc("init", "qwen3") == dtc("init", "./qwen3//"), "names of one folder")
+    dtc("qwen3.dsl", "--check", "--set", "parallel.mesh.data=2", code=3, says=["E0501", "here"])  # the layout of one device
+    check("dtc my.dsl -o my.plan" in dtc("init", "qwen3"), "the comment names the files")
+
+
+def texts():
+    """Bytes as tokens, names with odd characters, programs in other folders."""
+    config_of("qwen3", vocab_size=256, max_position_embeddings=4096)
+    os.makedirs('mi"ne', exist_ok=True)
+    with open('mi"ne/a.txt', "w") as file:
+        file.write("What is written here is text. " * 3000)
+    text = dtc("init", "changed", "--text", 'mi"ne/*.txt')
+    check('next_token(text("mi\\"ne/*.txt", to = 0.9))' in text and number_of(text, "seq") == 1024, text)
+    check("eval = every(10, data = " in text and "epochs = 3" in text, text)
+    with open("odd.dsl", "w") as file:
+        file.write(text)
+    dtc("odd.dsl", "--check")
+    dtc("init", "changed", "--text", 'mi"ne/*.txt', "-o", "deep/er/my.dsl")
+    with open("deep/er/my.dsl") as file:
+        text = file.read()
+    check('text("../../mi\\"ne/*.txt"' in text or f'text("{os.getcwd()}' in text.replace('\\"', '"'), text)
+    os.mkdir("beside")
+    dtc("init", "changed", "--text", 'mi"ne/a.txt', "-o", "beside/my.dsl")
+    with open("beside/my.dsl") as file:
+        text = file.read()
+    check('text("../mi\\"ne/a.txt"' in text and "--import ../changed " in text, text)
+    dtc("beside/my.dsl", "--check")
+    os.rename("changed", "two\nlines")
+    text = dtc("init", "two\nlines", "--text", f'{os.getcwd()}/mi"ne/a.txt')
+    check(all(line.startswith("#") or i > 2 for i, line in enumerate(text.split("\n"))) and "\\x0a" in text.split("\n")[0], text)
+    os.rename("two\nlines", "changed")
+    dtc("init", "changed", "--text", "none/*.txt", code=5, says=["no file matches none/*.txt"])
+    dtc("init", "changed", "--text", 'mi"ne', code=5, says=["no file matches"])
+    dtc("init", "qwen3", "--text", 'mi"ne/*.txt', code=5, says=["qwen3 has no tokenizer.json", "python3 -c"])
+    check('bin("mine/*.bin", u16, to' in dtc("init", "qwen3"), "tokens of another program")
+    config_of("qwen3", vocab_size=70000)
+    check('bin("mine/*.bin", u32, to' in dtc("init", "changed"), "tokens of another program, of 32 bits")
+
+
+def memory():
+    """On GPUs layouts get the lines with which they fit, and the smallest that fits is compiled."""
+    config_of("llama_2", hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8, num_hidden_layers=32,
+              vocab_size=128256, max_position_embeddings=8192)
+    dtc("init", "changed", "--device", "h100-sxm", "-o", "large.dsl", says=["8.03 B parameters", "one: needs more memory"])
+    with open("large.dsl") as file:
+        text = file.read()
+    check("compute = bf16" in text and "\n  zero 3 on data\n  remat h\n  default\n" in text, text)
+    check("# Needs more memory than a device has: dtc large.dsl --check --parallel one\n" in text, text)
+    dtc("large.dsl", "--check")
+    dtc("large.dsl", "--check", "--parallel", "eight")
+    dtc("large.dsl", "--check", "--parallel", "one", code=4, says=["E0701"])
+    config_of("qwen3")
+    text = dtc("init", "changed", "--device", "h100-sxm")
+    check("zero 3" not in text and "remat" not in text and "compute = bf16" in text, text)
+
+
+# ---- another library ----
+
+PROGRAM = """include "models/sizes.dsl"
+dim width = 4
+constant scale = 1.0, big = false, named = true
+model %(name)s(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, width] = normal(0.02)
+  repeat layer in layers { param g[width] = ones }
+  return wte[vocab = tokens] * scale @width wte
+}
+names files on %(name)s {
+  "wte"[vocab, width] = wte
+  initial "*"
+  config "model_type" = ("toy", "%(name)s")
+  config "vocab" = vocab
+  config "width", "old_width" = (width, none)
+  config "scale" = (scale, none)
+  config "kind" = if big then "big" else if named then "small" else none
+  config "part.depth" = %(depth)s
+}
+"""
+
+
+def library():
+    os.makedirs("lib/models")
+    for name in ("std.dsl", "training.dsl", "devices.dsl", "stacks.dsl"):
+        shutil.copy(f"{LIBRARY}/{name}", "lib")
+    with open("lib/models/sizes.dsl", "w") as file:
+        file.write('include "std.dsl"\ndim batch = 2, seq = 4, vocab = 8, layers = 1\nconstant scale = 3.0\n')
+    for name, depth in (("flat", 1), ("deep", 2)):
+        with open(f"lib/models/{name}.dsl", "w") as file:
+            file.write((PROGRAM % {"name": name, "depth": depth}).replace("repeat layer in layers { param g[width] = ones }\n", ""))
+
+    def init(config, **how):
+        os.makedirs("toy", exist_ok=True)
+        with open("toy/config.json", "w") as file:
+            json.dump(config, file)
+        return dtc("init", "toy", "--library", "lib", **how)
+
+    toy = {"model_type": "toy", "vocab": 256, "width": 8, "kind": "small", "part": {"depth": 1}}
+    text = init(toy)
+    check("models/flat.dsl" in text and number_of(text, "width") == 8 and "scale" not in text and "big" not in text, text)
+    text = init({**toy, "part": {"depth": 2}, "kind": "big", "scale": 2, "width": None, "old_width": 16})
+    check("models/deep.dsl" in text and number_of(text, "width") == 16 and "scale = 2.0" in text and "big = true" in text, text)
+    text = init({**toy, "kind": None})
+    check("named = false" in text, text)
+    init({**toy, "part": {"depth": 3}}, code=1, says=["nearest is models/deep.dsl", "`part.depth` is 3, and the program says 2 (models/deep.dsl:"])
+    with open("lib/models/third.dsl", "w") as file:
+        file.write((PROGRAM % {"name": "third", "depth": 1}).replace("repeat layer in layers { param g[width] = ones }\n", ""))
+    init(toy, code=1, says=["several programs of the library fit toy/config.json: models/flat.dsl, models/third.dsl"])
+    with open("lib/models/third.dsl", "w") as file:
+        file.write("model m(\n")
+    init(toy, code=3, says=["models/third.dsl"])
+    shutil.rmtree("lib/models")
+    init(toy, code=5, says=["has no models"])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as top:
+        os.chdir(top)
+        for name in families.CASES:
+            family(name)
+        for part in (contradictions, folders, command_line, texts, memory, library):
+            part()
+        os.chdir("/")
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+sys.exit(main())

@@ -6,11 +6,13 @@
 transformers loads the tiny models of families.py. --write saves their logits in references/. Without it each model is
 imported on one rank, on four with tensor parallelism and with ZeRO 3, and compared: the logits, the loss, and every gradient, which a
 step of gradient descent shows. The model after that step is saved by `save_pretrained`, in shards, and imported, too, so files of
-publishers and of transformers are read. Skipped (77) without PyTorch and transformers; library.py compares with references/."""
+publishers and of transformers are read. transformers loads what is exported, in shards: before and after the step, in bf16, and with a
+config.json made from the names block. Skipped (77) without PyTorch and transformers; library.py compares with references/."""
 
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -42,11 +44,11 @@ parallel zero_ranks on four { mesh data = 4; shard batch on data; zero 3 on data
 ROWS, SEQ, RATE = 4, 16, 8
 
 
-def load(folder):
+def load(folder, dtype=torch.float32):
     """The model that transformers reads from the folder: every tensor is one of the model's, and none is missing, but for images."""
     with open(folder + "/config.json") as file:
         kind = getattr(transformers, json.load(file)["architectures"][0])
-    model, about = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    model, about = kind.from_pretrained(folder, dtype=dtype, attn_implementation="eager", output_loading_info=True)
     wrong = {k: [n for n in v if not re.search("vision_tower|multi_modal", str(n))] for k, v in about.items()}
     wrong = {k: v for k, v in wrong.items() if v}
     if wrong:
@@ -83,8 +85,8 @@ def prepare(name, folder):
     return loss.item()
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(command, env=None):
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
         raise RuntimeError((done.stdout + done.stderr)[-1500:])
     return done.stdout
@@ -114,6 +116,22 @@ def check_step(dtrun, plan, folder, top, loss):
     return most, abs(found - loss) / loss
 
 
+def check_export(dtrun, plan, folder):
+    """Whether the logits of exports are right: the same bits where the parameters are the same."""
+    out, inputs = folder + ".exported", load_file(folder + "/reference.st")["input_ids"]
+    with torch.no_grad():
+        theirs, after, good = load(folder)(inputs).logits, load(folder + ".after")(inputs).logits, True
+        for right, most, options in ((theirs, 0, ["--steps", "0"]), (theirs, 0, ["--steps", "0", "--like", "none"]),
+                                     (after, 1e-4, ["--steps", "1"]), (theirs, 5e-2, ["--steps", "0", "--dtype", "bf16"])):
+            shutil.rmtree(out, ignore_errors=True)
+            run([dtrun, plan, "--import", folder, "--export", out, "--quiet", *options], {**os.environ, "DT_EXPORT_BYTES": "9000:512"})
+            error = ((load(out, "auto")(inputs).logits.float() - right).norm() / right.norm()).item()
+            if error > most:
+                print(f"export with {options}: the logits differ by {error}")
+                good = False
+    return good
+
+
 def compare(name, dtc, dtrun, top):
     """The number of layouts whose results differ."""
     case, failed = families.CASES[name], 0
@@ -127,11 +145,12 @@ def compare(name, dtc, dtrun, top):
             run([dtc, program, "-o", plan, "--parallel", layout, *options])
             said = run([dtrun, plan, "--import", folder, "--reference", folder + "/reference.st"])
             (gradient, path), loss_error = check_step(dtrun, plan, folder, top, loss)
+            exports = check_export(dtrun, plan, folder)
         except RuntimeError as error:
             print("FAIL", name, layout, error)
             failed += 1
             continue
-        good = gradient < 1e-5 and loss_error < 1e-6
+        good = gradient < 1e-5 and loss_error < 1e-6 and exports
         failed += not good
         print("ok" if good else "FAIL", name, layout, said.strip().split(";")[1], f"gradients {gradient:.2g} ({path}) loss {loss_error:.2g}", flush=True)
     return failed

@@ -64,8 +64,24 @@ static void part_seek(Part *p, int64_t number)
     }
 }
 
-static void part_next(Part *p)
+/* Returns how many neighbours along the last axis, at most `most`, are in one row of the logical
+ * tensor, or are all padding. */
+static int64_t part_run(const Part *p, int64_t most)
 {
+    if (p->n == 0)
+        return 1;
+    const uint32_t last = p->n - 1;
+    const int64_t real = p->extent[last] - p->start[last] - p->at[last];
+    int64_t run = p->local[last] - p->at[last];
+    run = real > 0 && real < run ? real : run;
+    return run < most ? run : most;
+}
+
+/* Goes on to the element after such a run. */
+static void part_next(Part *p, int64_t run)
+{
+    if (p->n > 0)
+        p->at[p->n - 1] += run - 1;
     for (uint32_t a = p->n; a-- > 0;) {
         if (++p->at[a] < p->local[a])
             return;
@@ -99,13 +115,14 @@ static void move(const DtPlan *plan, const int64_t coord[16], const DtPlanStore 
         return;
     }
     part_seek(&part, first);
-    for (int64_t i = 0; i < n; i++, part_next(&part)) {
+    for (int64_t i = 0, run; i < n; i += run, part_next(&part, run)) {
+        run = part_run(&part, n - i);
         int64_t index = part_index(&part);
         char *at = index < 0 ? NULL : logical + (index - from) * e;
         if (at)
-            memcpy(spreads ? at : held + i * e, spreads ? held + i * e : at, (size_t)e);
+            memcpy(spreads ? at : held + i * e, spreads ? held + i * e : at, (size_t)(run * e));
         else if (!spreads)
-            memset(held + i * e, 0, (size_t)e);
+            memset(held + i * e, 0, (size_t)(run * e));
     }
 }
 
@@ -295,10 +312,14 @@ static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStor
     const size_t e = (size_t)dt_kinds_size(store->dtype);
     Part part = part_open(plan, coord, store);
     part_seek(&part, held.first);
-    for (int64_t i = 0; i < held.n; i++, part_next(&part)) {
-        const int64_t index = part_index(&part) - piece.first;
-        if (index >= 0 && index < piece.n)
-            memcpy(ret_elements + (size_t)index * e, from + (size_t)i * e, e);
+    for (int64_t i = 0, run; i < held.n; i += run, part_next(&part, run)) {
+        run = part_run(&part, held.n - i);
+        const int64_t index = part_index(&part), first = index - piece.first;
+        const int64_t lo = first < 0 ? -first : 0,
+                      hi = run < piece.n - first ? run : piece.n - first;
+        if (index >= 0 && lo < hi)
+            memcpy(ret_elements + (size_t)(first + lo) * e, from + (size_t)(i + lo) * e,
+                   (size_t)(hi - lo) * e);
     }
 }
 

@@ -2,7 +2,8 @@
 /* Copies parameters from files of another program: each rank reads from the mapped files the
  * elements that it holds and no others. The plan says for each parameter at which element of which
  * tensor each of its elements stands (PART in plan/plan.h). A parameter that several tensors have
- * is read from that of them which has most of its elements, and must be equal in the others. */
+ * is read from the one that has most of its elements, and what that one lacks from the others. What
+ * two have must be equal. */
 #include "runtime/import.h"
 
 #include "runtime/checkpoint.h"
@@ -26,7 +27,6 @@ typedef struct Feed {
     int64_t iteration;
     const DtPlanFilePart *part;
     const DtForeignTensor **of;
-    int64_t count[DT_PLAN_MAX_RANK]; /* of the part; when it compares, of what both copies have */
     int64_t size;                    /* elements of each tensor in the file */
     int64_t loops[DT_PLAN_MAX_RANK]; /* indices of the iteration */
     bool compares, is_finite;
@@ -90,12 +90,12 @@ static void feed_run(void *context, const int64_t *index, int64_t n, char *at)
     int64_t element = part->first, step = axes ? part->stride[part->n_axes - 1] : 0;
     for (uint32_t a = 0; a < part->n_axes; a++) {
         const int64_t i = a < loops ? feed->loops[a] : index[a - loops];
-        if (i >= feed->count[a])
+        if (i >= part->count[a])
             return;
         element += part->stride[a] * i;
     }
-    if (axes && n > feed->count[part->n_axes - 1] - index[axes - 1])
-        n = feed->count[part->n_axes - 1] - index[axes - 1];
+    if (axes && n > part->count[part->n_axes - 1] - index[axes - 1])
+        n = part->count[part->n_axes - 1] - index[axes - 1];
     while (n > 0) {
         const int64_t first = element % feed->size;
         int64_t some = step ? (feed->size - 1 - first) / step + 1 : n;
@@ -232,25 +232,47 @@ static Source largest_source(const DtPlan *plan, const DtImport *import, const D
 }
 
 /* Copies a tensor of this rank from one copy in the file, or compares it with another. */
-static DtStatus feed_one(Feed *feed, const DtImport *import, const Source *from,
-                         const Source *largest)
+static DtStatus feed_one(Feed *feed, const DtImport *import, const Source *from)
 {
     if (from->part->n_axes != feed->store->n_axes)
         return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: `%.200s` has %u axes",
                               dt_plan_str(feed->rank->plan, from->part->path), from->part->n_axes);
     feed->part = from->part;
     feed->of = from->of;
-    feed->compares = from->part != largest->part;
     feed->size = 1;
     for (uint32_t a = from->tensor->n_index; a < from->tensor->n_axes; a++)
         feed->size *= from->tensor->extent[a];
-    for (uint32_t a = 0; a < from->part->n_axes; a++)
-        feed->count[a] = from->part->count[a] < largest->part->count[a] ? from->part->count[a]
-                                                                        : largest->part->count[a];
     return feed_store(feed, &import->foreign);
 }
 
-/* One tensor of this rank: from the copy in the file that has most of it; compared with others. */
+/* Whether a copy has elements that the largest lacks. */
+static bool adds(const Source *source, const Source *largest)
+{
+    for (uint32_t a = 0; a < source->part->n_axes; a++)
+        if (source->part->count[a] > largest->part->count[a])
+            return true;
+    return false;
+}
+
+/* Copies a tensor of this rank from all copies in the file that have elements of their own, from
+ * the largest last, so that feed->read is its tensor. */
+static DtStatus feed_copies(Feed *feed, const DtImport *import, const DtPlanStore *param,
+                            const Source *largest, const char *name)
+{
+    DtStatus status = DT_OK;
+    Source source;
+    for (uint32_t t = 0, p = 0; dt_status_ok(&status) &&
+                                next_source(feed->rank->plan, import, param, &t, &p, &source);)
+        if (source.part != largest->part && adds(&source, largest))
+            status = feed_one(feed, import, &source);
+    feed->read = NULL;
+    if (dt_status_ok(&status))
+        status = feed_one(feed, import, largest);
+    return dt_status_ok(&status) ? judge(feed, NULL, name) : status;
+}
+
+/* One tensor of this rank, with the parameter that is its rounding; then all copies must be equal
+ * to it. */
 static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *home,
                            const char *name)
 {
@@ -260,32 +282,28 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
     const Source largest = largest_source(plan, import, param);
     Source source = largest;
     Feed feed = {.rank = rank,
-                 .store = home->store,
+                 .store = param,
                  .iteration = home->iteration,
                  .is_finite = param->kind == DT_PLAN_PARAM};
     if (largest.part == NULL)
         return keeps_initial(plan, import->names, path)
                    ? DT_OK
                    : dt_status_fail(DT_EXIT_FAILED, "the names block does not have `%.200s`", path);
-    DtStatus status = feed_one(&feed, import, &largest, &largest);
+    DtStatus status = DT_OK;
+    if (param != home->store)
+        status = feed_copies(&feed, import, param, &largest, name);
+    feed.store = home->store;
     if (dt_status_ok(&status))
-        status = judge(&feed, NULL, name);
-    if (dt_status_ok(&status) && param != home->store) {
-        feed.store = param;
-        status = feed_one(&feed, import, &largest, &largest);
-        if (dt_status_ok(&status))
-            status = judge(&feed, NULL, name);
-        feed.store = home->store;
-    }
+        status = feed_copies(&feed, import, param, &largest, name);
     const DtTensor *first = feed.read ? feed.read : largest.of[0]->tensor;
+    feed.compares = true;
     for (uint32_t t = 0, p = 0;
-         dt_status_ok(&status) && next_source(plan, import, param, &t, &p, &source);) {
-        if (source.part == largest.part)
-            continue;
-        status = feed_one(&feed, import, &source, &largest);
-        if (dt_status_ok(&status))
-            status = judge(&feed, first, name);
-    }
+         dt_status_ok(&status) && next_source(plan, import, param, &t, &p, &source);)
+        if (source.part != largest.part) {
+            status = feed_one(&feed, import, &source);
+            if (dt_status_ok(&status))
+                status = judge(&feed, first, name);
+        }
     return status;
 }
 

@@ -84,6 +84,7 @@ names stacked on published {
   "wte.first"[vocab = 5, embed] = wte
   "wte"[embed, vocab = 14] = wte
   "wpe"[seq = 3, embed = 8] = wpe
+  "wpe.left"[seq, embed = 5] = wpe
   "scale"[embed] = scale
   "scale.first"[embed = 3] = scale
   "norms"[l, embed] = concat[l](f.n1.gain[f -> l], h.turn.0.n1.gain[h -> l], h.turn.1.n1.gain[h -> l])

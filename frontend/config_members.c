@@ -62,8 +62,12 @@ static bool add_value(const DtMapping *m, const DtExpr *expr, DtText *text)
         dt_text_printf(text, "%" PRId64, number.whole);
     else if (!isfinite(number.number))
         return reject(m, expr->span, "a number of config.json is finite");
-    else
-        dt_text_printf(text, "%.17g", number.number);
+    else {
+        const size_t before = text->len;
+        dt_text_double(text, number.number);
+        if (!strpbrk(text->at + before, ".e")) /* a reader of JSON takes 1 for an integer */
+            dt_text_add(text, ".0");
+    }
     return true;
 }
 

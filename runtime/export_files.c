@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_COPIED = 1 << 30 };
+enum { MAX_COPIED = 1 << 30, MAX_LIST = 1 << 16 };
 
 /* Names of files that are copied. *.py: models whose code is in the folder. */
 static const char *const copied[] = {
@@ -140,18 +140,38 @@ static bool set_dtype(json_t *object, const char *dtype)
     return found;
 }
 
-/* Sets member `a`, or member `b` of member `a` for the key "a.b". */
-static void set_member(DtArena *memory, json_t *object, const char *key, json_t *value)
+/* Puts the value into a list, whose earlier members are null if nothing says what they are; or into
+ * an object. */
+static void put_member(json_t *into, const char *key, json_t *value)
+{
+    const size_t number = strtoul(key, NULL, 10);
+    if (json_is_object(into))
+        json_object_set(into, key, value);
+    else if (number < MAX_LIST) {
+        while (json_array_size(into) <= number)
+            json_array_append_new(into, json_null());
+        json_array_set(into, number, value);
+    }
+}
+
+/* Sets member `a`; for the key "a.b" member `b` of member `a`, which is a list if b is a number. */
+static void set_member(DtArena *memory, json_t *into, const char *key, json_t *value)
 {
     const char *dot = strchr(key, '.');
     if (dot == NULL) {
-        json_object_set(object, key, value);
+        put_member(into, key, value);
         return;
     }
     const char *first = dt_arena_strndup(memory, key, (size_t)(dot - key));
-    if (!json_is_object(json_object_get(object, first)))
-        json_object_set_new(object, first, json_object());
-    set_member(memory, json_object_get(object, first), dot + 1, value);
+    const bool is_list = dot[1] >= '0' && dot[1] <= '9';
+    json_t *inner = json_is_object(into) ? json_object_get(into, first)
+                                         : json_array_get(into, strtoul(first, NULL, 10));
+    if (is_list ? !json_is_array(inner) : !json_is_object(inner)) {
+        inner = is_list ? json_array() : json_object();
+        put_member(into, first, inner);
+        json_decref(inner);
+    }
+    set_member(memory, inner, dot + 1, value);
 }
 
 /* What the names block says: of several keys or values the first. */

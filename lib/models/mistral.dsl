@@ -58,6 +58,6 @@ names huggingface on mistral {
   config "tie_word_embeddings" = (tied, none)
   config "rope_parameters.rope_theta", "rope_theta" = if rope_theta == 10_000 then (rope_theta, none) else rope_theta
   config "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type" = ("default", none)
-  config "sliding_window" = if reach == 0 then (reach, none) else reach
+  config "sliding_window" = if reach == 0 then (none, reach) else reach
   config "attention_dropout" = (0, none)
 }

@@ -71,8 +71,8 @@ names huggingface on mixtral {
   config "tie_word_embeddings" = (tied, none)
   config "rope_parameters.rope_theta", "rope_theta" = rope_theta
   config "rope_parameters.rope_type", "rope_scaling.rope_type", "rope_scaling.type" = ("default", none)
-  config "sliding_window" = if reach == 0 then (reach, none) else reach
-  config "router_jitter_noise" = (0, none)
+  config "sliding_window" = if reach == 0 then (none, reach) else reach
+  config "router_jitter_noise" = (0.0, none)
   config "output_router_logits" = (false, none)
   config "attention_dropout" = (0, none)
 }

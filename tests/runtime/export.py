@@ -218,6 +218,8 @@ names file on m {
   config "architectures" = "ForM"
   config "rope.kind", "rope_kind" = (1e-6, 2)
   config "rope.more.size" = 2 * embed
+  config "kinds.1" = "b"
+  config "kinds.0.kind" = (0.0, 1)
   config "absent" = (none, 1)
 }
 """
@@ -232,7 +234,8 @@ def from_scratch(dtc, dtrun, top):
     check(set(found) == {"first", "wte"} | {f"rows.{i}" for i in range(8)}, f"tensors {sorted(found)}")
     check(found["first"] == ("BF16", [2, 3], found["wte"][2][:12]), f"the first rows: {found['first']}")
     check(config(top + "/out") == {"model_type": "m", "architectures": ["ForM"], "torch_dtype": "bfloat16",
-                                   "rope": {"kind": 1e-6, "more": {"size": 6}}}, f"config {config(top + '/out')}")
+                                   "rope": {"kind": 1e-6, "more": {"size": 6}}, "kinds": [{"kind": 0.0}, "b"]},
+          f"config {config(top + '/out')}")
     said = exported(dtrun, top + "/scratch.plan", top, "--steps", "1", code=5)
     check("nowhere.bin" in said, f"a run that trains needs its data: {said}")
 

@@ -117,11 +117,12 @@ def check_step(dtrun, plan, folder, top, loss):
 
 
 def check_export(dtrun, plan, folder):
-    """Whether the logits of exports are right: the same bits where the parameters are the same."""
+    """Whether the logits of exports are right: the same bits where the parameters are the same. SmolLM3 without a config.json has
+    a token for padding that the tiny model does not have."""
     out, inputs = folder + ".exported", load_file(folder + "/reference.st")["input_ids"]
     with torch.no_grad():
         theirs, after, good = load(folder)(inputs).logits, load(folder + ".after")(inputs).logits, True
-        for right, most, options in ((theirs, 0, ["--steps", "0"]), (theirs, 0, ["--steps", "0", "--like", "none"]),
+        for right, most, options in ((theirs, 0, ["--steps", "0"]), (theirs, 0, ["--steps", "0"] + ([] if "smollm3" in folder else ["--like", "none"])),
                                      (after, 1e-4, ["--steps", "1"]), (theirs, 5e-2, ["--steps", "0", "--dtype", "bf16"])):
             shutil.rmtree(out, ignore_errors=True)
             run([dtrun, plan, "--import", folder, "--export", out, "--quiet", *options], {**os.environ, "DT_EXPORT_BYTES": "9000:512"})
@@ -145,7 +146,7 @@ def compare(name, dtc, dtrun, top):
             run([dtc, program, "-o", plan, "--parallel", layout, *options])
             said = run([dtrun, plan, "--import", folder, "--reference", folder + "/reference.st"])
             (gradient, path), loss_error = check_step(dtrun, plan, folder, top, loss)
-            exports = check_export(dtrun, plan, folder)
+            exports = layout != "tensor_ranks" or check_export(dtrun, plan, folder)
         except RuntimeError as error:
             print("FAIL", name, layout, error)
             failed += 1

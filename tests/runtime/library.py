@@ -86,7 +86,7 @@ def wrong(dtc, dtrun, top):
     case("qwen3", {}, {"rope_theta": 1e5}, "rope_theta` is 100000.0, and the program says 1000000")
     case("llama_3_1", {"rope_factor": 1}, None, "is \"llama3\", and the program says \"default\" or none")
     case("llama_3_1", {"tied": "true"}, None, "`tie_word_embeddings` is false, and the program says true or none")
-    case("mistral", {"reach": 0}, None, "`sliding_window` is 3, and the program says 0 or none")
+    case("mistral", {"reach": 0}, None, "`sliding_window` is 3, and the program says none or 0")
     case("gemma3", {}, {"final_logit_softcapping": 30.0}, "`final_logit_softcapping` is 30.0, and the program says none")
     case("gemma3", {}, {"layer_types": 3 * ["sliding_attention"]}, "`layer_types.1` is \"sliding_attention\", and the program says \"full_attention\"")
     case("smollm3", {"interval": 3}, {"no_rope_layer_interval": None}, "`no_rope_layers.1` is 0, and the program says 1 or none")

@@ -140,8 +140,14 @@ static bool set_dtype(json_t *object, const char *dtype)
     return found;
 }
 
-/* Puts the value into a list, whose earlier members are null if nothing says what they are; or into
- * an object. */
+/* The member of an object, or the one of a list with that number; NULL: there is none. */
+static json_t *find_member(const json_t *in, const char *key)
+{
+    return json_is_object(in) ? json_object_get(in, key)
+                              : json_array_get(in, strtoul(key, NULL, 10));
+}
+
+/* Sets this member. Earlier members of a list are null until a line sets them. */
 static void put_member(json_t *into, const char *key, json_t *value)
 {
     const size_t number = strtoul(key, NULL, 10);
@@ -157,21 +163,19 @@ static void put_member(json_t *into, const char *key, json_t *value)
 /* Sets member `a`; for the key "a.b" member `b` of member `a`, which is a list if b is a number. */
 static void set_member(DtArena *memory, json_t *into, const char *key, json_t *value)
 {
-    const char *dot = strchr(key, '.');
-    if (dot == NULL) {
+    for (const char *dot; into && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
+        const char *first = dt_arena_strndup(memory, key, (size_t)(dot - key));
+        const bool is_list = dot[1] >= '0' && dot[1] <= '9';
+        const json_t *inner = find_member(into, first);
+        if (is_list ? !json_is_array(inner) : !json_is_object(inner)) {
+            json_t *made = is_list ? json_array() : json_object();
+            put_member(into, first, made);
+            json_decref(made);
+        }
+        into = find_member(into, first);
+    }
+    if (into)
         put_member(into, key, value);
-        return;
-    }
-    const char *first = dt_arena_strndup(memory, key, (size_t)(dot - key));
-    const bool is_list = dot[1] >= '0' && dot[1] <= '9';
-    json_t *inner = json_is_object(into) ? json_object_get(into, first)
-                                         : json_array_get(into, strtoul(first, NULL, 10));
-    if (is_list ? !json_is_array(inner) : !json_is_object(inner)) {
-        inner = is_list ? json_array() : json_object();
-        put_member(into, first, inner);
-        json_decref(inner);
-    }
-    set_member(memory, inner, dot + 1, value);
 }
 
 /* What the names block says: of several keys or values the first. */

@@ -3,7 +3,7 @@
 """The families of lib/models:  library.py DTC DTRUN
 
 Each file is imported with the tiny model of families.py, and its logits are compared with those of transformers in references/: on one
-rank, and for some families on four. Rotary bases, epsilons and tensors that are wrong must be found, those in config.json by name.
+rank, and for some families on four. What is exported is the same again. Rotary bases, epsilons and tensors that are wrong must be found, those in config.json by name.
 The number of parameters of each published size is that of the table which begins the file."""
 
 import os
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import export
 import families
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -70,6 +71,8 @@ def right(dtc, dtrun, name, top):
     for layout in ("none", "tensor") if name in ON_FOUR else ("none",):
         said = imported(dtrun, compiled(dtc, name, f"{top}/plan", layout), folder, name)
         check(f"agree at {families.ROWS * families.SEQ} positions" in said, f"{name}, {layout}: {said}")
+    run([dtrun, f"{top}/plan", "--import", folder, "--export", folder + ".exported", "--steps", "0"])
+    check(export.raw(folder + ".exported") == export.raw(folder), f"{name}: the export has other tensors")
 
 
 def wrong(dtc, dtrun, top):

@@ -73,7 +73,7 @@ static bool is_dim(const DtLower *l, const DtExpr *expr)
 static void lint_remainder(DtLower *l, const DtExpr *expr, int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0 || a % b == 0 || !is_dim(l, expr->a) || !is_dim(l, expr->b) ||
-        dt_scope_in_library(l, expr->span) || dt_map_find_pointer(&l->taken, expr))
+        dt_map_find_pointer(&l->taken, expr))
         return;
     dt_map_add_pointer(&l->taken, expr, l);
     const char *of = dt_report_bare(expr->a)->name.text, *by = dt_report_bare(expr->b)->name.text;

@@ -25,7 +25,8 @@ layer mlp(x[batch, seq, embed]) -> [batch, seq, embed] {
 model gpt2(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
   param wte[vocab, embed] = normal(0.02)
   param wpe[positions, embed] = normal(0.02)
-  x = wte[vocab = tokens] + wpe[positions = iota[seq]] |> dropout(drop)
+  place = if seq <= positions then iota[seq] else refuse("`seq` is longer than the table of `positions`")
+  x = wte[vocab = tokens] + wpe[positions = place] |> dropout(drop)
   repeat h in layers {
     x = x + attention(ln1:layernorm[embed](x, eps = norm_eps))
     x = x + mlp(ln2:layernorm[embed](x, eps = norm_eps))

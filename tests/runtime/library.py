@@ -121,6 +121,16 @@ def own_model(dtc, top):
         check("h.#.attention.wk.w" in said and "mlp" not in said, f"the program's model `{name}`: {said}")
 
 
+def sizes(dtc, top):
+    """Sizes that cannot be, and that leave heads without elements."""
+    for family, given, code, text in (("gpt2", ("positions=16", "seq=32"), 3, "`seq` is longer than the table of `positions`"),
+                                      ("llama", ("heads=6", "kv=4", "head=8"), 0, "L0212")):
+        with open(f"{top}/sizes.dsl", "w") as file:
+            file.write(f'include "models/{family}.dsl"\n')
+        said = run([dtc, f"{top}/sizes.dsl", "--check", *(o for d in given for o in ("-D", d))], code)
+        check(text in said, f"{family} with {given}: {said}")
+
+
 def main():
     dtc, dtrun = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as top:
@@ -129,6 +139,7 @@ def main():
         wrong(dtc, dtrun, top)
         counts(dtc, top)
         own_model(dtc, top)
+        sizes(dtc, top)
     print(f"{len(failures)} failures" if failures else "all is as it should be")
     return bool(failures)
 

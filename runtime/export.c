@@ -311,25 +311,32 @@ static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
     return dt_status_ok(ret_status) ? writer->piece : NULL;
 }
 
+/* Whether the wanted tensor is the parameter of the part, or its master copy. */
+static bool is_home(const Writer *writer, const DtPlanFilePart *part, uint32_t wanted)
+{
+    const DtPlan *plan = writer->rank->plan;
+    const DtPlanStore *store = writer->wanted.homes[wanted].store;
+    if (store->kind == DT_PLAN_MASTER)
+        store = &plan->stores[store->of];
+    return strcmp(dt_plan_str(plan, store->path), dt_plan_str(plan, part->path)) == 0;
+}
+
 /* Finds, for each part of the names block, the stores' tensors that have it. */
 static void find_homes(Writer *writer, DtArena *memory)
 {
     const DtPlan *plan = writer->rank->plan;
     const DtPlanNames *names = writer->export->names;
+    uint32_t *found = DT_NEW_ARRAY(memory, uint32_t, writer->wanted.n + 1);
     writer->homes = DT_NEW_ARRAY(memory, Homes, plan->n_parts + 1);
     for (uint32_t t = names->first_tensor; t < names->first_tensor + names->n_tensors; t++)
         for (uint32_t k = 0; k < plan->tensors[t].n_parts; k++) {
             const uint32_t p = plan->tensors[t].first_part + k;
             Homes *homes = &writer->homes[p];
-            *homes = (Homes){DT_NEW_ARRAY(memory, uint32_t, writer->wanted.n + 1), 0};
-            for (uint32_t h = 0; h < writer->wanted.n; h++) {
-                const DtPlanStore *store = writer->wanted.homes[h].store;
-                if (store->kind == DT_PLAN_MASTER)
-                    store = &plan->stores[store->of];
-                if (strcmp(dt_plan_str(plan, store->path),
-                           dt_plan_str(plan, plan->parts[p].path)) == 0)
-                    homes->at[homes->n++] = h;
-            }
+            for (uint32_t h = 0; h < writer->wanted.n; h++)
+                if (is_home(writer, &plan->parts[p], h))
+                    found[homes->n++] = h;
+            homes->at = DT_NEW_ARRAY(memory, uint32_t, homes->n + 1);
+            memcpy(homes->at, found, homes->n * sizeof *found);
         }
 }
 

@@ -266,6 +266,32 @@ const char *dt_exportlist_file(DtArena *memory, const DtExport *export, uint32_t
 
 /* ---- the whole ---- */
 
+/* Whether the block has a tensor with elements of the parameter. */
+static bool is_named(const DtPlan *plan, const DtPlanNames *names, DtPlanStr path)
+{
+    for (uint32_t t = 0; t < names->n_tensors; t++) {
+        const DtPlanFileTensor *record = &plan->tensors[names->first_tensor + t];
+        for (uint32_t p = 0; p < record->n_parts; p++)
+            if (plan->parts[record->first_part + p].path == path)
+                return true;
+    }
+    return false;
+}
+
+/* Without its adapters the model is another one. */
+static DtStatus check_adapters(const DtPlan *plan, const DtPlanNames *names)
+{
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        if (plan->stores[s].kind == DT_PLAN_PARAM && plan->stores[s].adapter &&
+            !is_named(plan, names, plan->stores[s].path))
+            return dt_status_fail(
+                DT_EXIT_USAGE,
+                "--export: `%.100s` and other parameters of adapters have no tensor in `names "
+                "%.60s`, and adapters are not merged: the export would be the model without them",
+                dt_plan_str(plan, plan->stores[s].path), dt_plan_str(plan, names->name));
+    return DT_OK;
+}
+
 DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
                             const char *imported, DtExport *ret_export, DtText *ret_list)
 {
@@ -284,6 +310,8 @@ DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const 
     } else
         status = choose_names(options, plan, &ret_export->names);
     if (dt_status_ok(&status))
+        status = check_adapters(plan, ret_export->names);
+    if (dt_status_ok(&status))
         status = folder ? list_like(&list) : list_names(&list);
     if (dt_status_ok(&status))
         cut(&list);
@@ -291,18 +319,6 @@ DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const 
 }
 
 void dt_exportlist_close(DtExport *export) { dt_foreign_close(&export->like.foreign); }
-
-/* Whether a tensor of the export has elements of the parameter. */
-static bool is_exported(const DtPlan *plan, const DtExport *export, DtPlanStr path)
-{
-    for (uint32_t t = 0; t < export->names->n_tensors; t++) {
-        const DtPlanFileTensor *record = &plan->tensors[export->names->first_tensor + t];
-        for (uint32_t p = 0; p < record->n_parts; p++)
-            if (plan->parts[record->first_part + p].path == path)
-                return true;
-    }
-    return false;
-}
 
 /* Whether an earlier store, of another stage, is the same parameter. */
 static bool is_seen(const DtPlan *plan, uint32_t number)
@@ -321,7 +337,7 @@ void dt_exportlist_note(const DtPlan *plan, const DtExport *export, DtText *ret_
         const DtPlanStore *store = &plan->stores[s];
         const bool counts =
             store->kind == DT_PLAN_PARAM || (store->kind == DT_PLAN_STATE && store->saved);
-        if (!counts || is_exported(plan, export, store->path) || is_seen(plan, s))
+        if (!counts || is_named(plan, export->names, store->path) || is_seen(plan, s))
             continue;
         if (n == 0)
             dt_text_printf(ret_notes, "%snote: the export leaves out ",

@@ -195,6 +195,9 @@ static DtStatus hold_export(const DtRunOptions *options, DtOutputs *outputs)
     DtStatus status = dt_outputs_export(options->export, export);
     if (!dt_status_ok(&status))
         return status;
+    if (dt_outputs_folder(options) && same_file(dt_outputs_folder(options), export->folder))
+        return dt_status_fail(DT_EXIT_USAGE, "--export %.300s: the run saves its checkpoints there",
+                              options->export);
     status = lock_export(export->hold, &outputs->fds[DT_OUTPUT_EXPORT]);
     outputs->made_export = dt_status_ok(&status);
     if (outputs->made_export) /* the run that had the lock before may have written it */

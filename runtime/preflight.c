@@ -16,13 +16,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 /* Whether the run only exports the parameters that it begins with, and saves nothing that would
  * have a record of the data. */
 static bool converts(const DtRunOptions *options, const DtPlanMeta *meta)
 {
-    return options->export && meta->steps == 0 && !options->save && !options->or_start &&
-           options->restarts == 0;
+    return options->export && meta->steps == 0 && !(meta->epochs > 0) && !options->save &&
+           !options->or_start && options->restarts == 0;
 }
 
 bool dt_preflight_reads(const DtRunOptions *options, const DtPlanMeta *meta, bool is_eval)
@@ -204,6 +205,30 @@ static const char *imported_by(DtArena *memory, const DtRunOptions *options)
     return dt_status_ok(&status) ? manifest.imported : NULL;
 }
 
+/* Appends a note if the disk has less room than the export needs now: it may have more when the run
+ * ends. */
+static void note_room(const char *folder, int64_t bytes, DtText *ret_notes)
+{
+    char above[4096], need[32], have[32];
+    struct statvfs disk;
+    if ((size_t)snprintf(above, sizeof above, "%s", folder) >= sizeof above)
+        return;
+    while (statvfs(above, &disk) != 0) {
+        char *slash = strrchr(above, '/');
+        if (errno != ENOENT || strcmp(above, ".") == 0 || slash == above)
+            return;
+        if (slash)
+            *slash = '\0';
+        else
+            strcpy(above, ".");
+    }
+    const double room = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (room < (double)bytes)
+        dt_text_printf(ret_notes, "%snote: the export will have %s, and its disk has room for %s",
+                       ret_notes->len > 0 ? "\ndtrun: " : "", dt_text_bytes(need, (double)bytes),
+                       dt_text_bytes(have, room));
+}
+
 /* Checks that what the run exports has names and a folder to resemble, as it will be at its end.
  * Only the machine of rank 0 writes it. */
 static DtStatus check_export(const DtRunOptions *options, const DtPlan *plan, DtText *ret_notes)
@@ -217,6 +242,8 @@ static DtStatus check_export(const DtRunOptions *options, const DtPlan *plan, Dt
                                          &export, &list);
     if (dt_status_ok(&status))
         dt_exportlist_note(plan, &export, ret_notes);
+    if (dt_status_ok(&status))
+        note_room(options->export, export.bytes, ret_notes);
     say_list(&list);
     dt_exportlist_close(&export);
     dt_arena_free(memory);

@@ -240,6 +240,17 @@ def from_scratch(dtc, dtrun, top):
     check("nowhere.bin" in said, f"a run that trains needs its data: {said}")
 
 
+def adapters(dtc, dtrun, top, model):
+    """An export without the adapters would be another model."""
+    with open(imports.PROGRAM) as file:
+        text = file.read().replace("  optimizer", '  adapt "*.wq" = lora(rank = 2)\n  optimizer', 1)
+    with open(top + "/adapted.dsl", "w") as file:
+        file.write(text)
+    run([dtc, top + "/adapted.dsl", "--parallel", "none", "-o", top + "/adapted.plan"])
+    said = exported(dtrun, top + "/adapted.plan", top, "--steps", "0", "--import", model, code=2)
+    check("wq.lora.a` and other parameters of adapters have no tensor in `names huggingface`" in said, f"adapters: {said}")
+
+
 # ---- what is refused ----
 
 def refusals(dtrun, plans, top, model):
@@ -269,6 +280,8 @@ def refusals(dtrun, plans, top, model):
     refused("no .safetensors file", "--export", out, "--like", top + "/full", "--steps", "0", code=5)
     other = folder(top + "/other", without(imports.huggingface(), "model.norm.weight"))
     refused("missing: `model.norm.weight`", "--export", out, "--like", other, "--steps", "0", code=1)
+    refused("the run saves its checkpoints there", "--export", out + "/.", "--save", out, *import_it)
+    os.rmdir(out)
     nothing_left(top, "refusals")
     os.mkdir(out)  # an empty folder may be there, also under a path with more slashes
     run([dtrun, plan, "--export", out + "//", *import_it])
@@ -324,6 +337,7 @@ def main():
         other_dtypes(dtrun, plans, top, model, shards)
         runs(dtrun, plans, top, model, shards)
         from_scratch(dtc, dtrun, top)
+        adapters(dtc, dtrun, top, model)
         refusals(dtrun, plans, top, model)
         faults(dtrun, plans, top, model)
         stopped(dtrun, plans, top, model)

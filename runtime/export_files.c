@@ -195,7 +195,7 @@ static json_t *config_of_names(DtArena *memory, const DtPlan *plan, const DtPlan
         json_t *list = strcmp(key, "architectures") == 0 && json_is_string(value)
                            ? json_pack("[O]", value)
                            : NULL;
-        if (value && !json_is_null(value))
+        if (value) /* also null, which is not the default of every reader */
             set_member(memory, config, key, list ? list : value);
         json_decref(list);
         json_decref(values);

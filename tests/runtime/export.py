@@ -234,7 +234,7 @@ def from_scratch(dtc, dtrun, top):
     check(set(found) == {"first", "wte"} | {f"rows.{i}" for i in range(8)}, f"tensors {sorted(found)}")
     check(found["first"] == ("BF16", [2, 3], found["wte"][2][:12]), f"the first rows: {found['first']}")
     check(config(top + "/out") == {"model_type": "m", "architectures": ["ForM"], "torch_dtype": "bfloat16",
-                                   "rope": {"kind": 1e-6, "more": {"size": 6}}, "kinds": [{"kind": 0.0}, "b"]},
+                                   "rope": {"kind": 1e-6, "more": {"size": 6}}, "kinds": [{"kind": 0.0}, "b"], "absent": None},
           f"config {config(top + '/out')}")
     said = exported(dtrun, top + "/scratch.plan", top, "--steps", "1", code=5)
     check("nowhere.bin" in said, f"a run that trains needs its data: {said}")

@@ -238,6 +238,13 @@ def from_scratch(dtc, dtrun, top):
           f"config {config(top + '/out')}")
     said = exported(dtrun, top + "/scratch.plan", top, "--steps", "1", code=5)
     check("nowhere.bin" in said, f"a run that trains needs its data: {said}")
+    with open(top + "/scratch.dsl", "w") as file:
+        file.write(SCRATCH.replace("param wte[vocab, embed] = normal(1)", "param wte[vocab, embed] = 70000"))
+    run([dtc, top + "/scratch.dsl", "-o", top + "/scratch.plan", "--set",
+         "train.precision=mixed(compute = f16, params = f16, loss_scale = 256)"])
+    for dtype in ("f16", "f32"):  # a value of f16 is infinite
+        said = exported(dtrun, top + "/scratch.plan", top, "--steps", "0", "--dtype", dtype, code=1)
+        check("`wte` has numbers that are not finite" in said, f"not finite: {said}")
 
 
 def adapters(dtc, dtrun, top, model):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run over several machines, all of them this one, on stand-ins of CUDA's libraries:  cluster.py DTC DTRUN [KIND]
 
-Layouts whose ranks are cut over two or four nodes have the losses, checkpoints and counts of the same ranks on one, also when they go
-on from a checkpoint. `failures`: a rank or a whole node ends, Ctrl-C on either node, a restart, another plan or number, a node that
+Layouts whose ranks are cut over two or four nodes have the losses, checkpoints, exports and counts of the same ranks on one, also when
+they go on from a checkpoint. `failures`: a rank or a whole node ends, Ctrl-C on either node, a restart, another plan or number, a node that
 does not come, and strangers at the port where the nodes meet."""
 
 import os
@@ -24,6 +24,14 @@ sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
 from layouts import PROGRAM  # noqa: E402
 
 STEPS = 4
+NAMES = """names file on gpt {
+  "wte"[vocab, embed] = wte
+  "h.{h}.q"[o, embed] = h.attention.wq.w[(heads, head) -> o]
+  "h.{h}.up"[ffn, embed] = h.mlp.up.w
+  "norms"[embed, h] = h.ln1.gain
+  initial "*"
+}
+"""
 LAYOUTS = {  # ranks, nodes, layout
     "data": (4, 2, "mesh data = 4; shard batch on data; zero 2 on data"),
     "tensor": (4, 2, "mesh data = 2, tensor = 2; shard batch on data; shard heads, ffn on tensor; zero 1 on data"),
@@ -78,10 +86,11 @@ def saved(name, steps):
 
 
 def check(dtc, dtrun, name, ranks, nodes, layout):
-    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, name, layout), name)
+    plan = compile_plan(dtc, PROGRAM + NAMES + ONE_BY_ONE % (ranks, name, layout), name)
     env = dict(os.environ, DT_STANDIN="gpus=%d" % ranks)
-    subprocess.run([dtrun, plan, *options("one", STEPS)], env=env, check=True)
-    end(begin(dtrun, plan, nodes, ranks, options("all", STEPS)), [0] * nodes)
+    subprocess.run([dtrun, plan, *options("one", STEPS), "--export", name + ".one"], env=env, check=True)
+    end(begin(dtrun, plan, nodes, ranks, [*options("all", STEPS), "--export", name + ".all"]), [0] * nodes)
+    assert len(set(bytes_of(f"{name}.{of}/model.safetensors") for of in ("one", "all"))) == 1, name + ": exports differ"
     assert numbers("all.log") == numbers("one.log") and len(numbers("one.log")) == STEPS, (numbers("all.log"), numbers("one.log"))
     assert saved("all", STEPS) == saved("one", STEPS), name + ": checkpoints differ"
     end(begin(dtrun, plan, nodes, ranks, options("half", 2)), [0] * nodes)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Gemma 3 (Gemma Team, "Gemma 3 Technical Report", 2025), text: norms before and after each part, whose gains are stored less 1,
-# and of queries and keys per head; five of six layers see the last `reach` positions only and have a rotary base of their own.
-# The text part of models that also see images is in gemma3_images.dsl.
+# Gemma 3 (Gemma Team, "Gemma 3 Technical Report", 2025), text: norms before and after each part, whose gains
+# are stored less 1, and of queries and keys per head; five of six layers see the last `reach` positions only
+# and have a rotary base of their own. The text part of models that also see images is in gemma3_images.dsl.
 #
 #   gemma3-270m  268,098,176  layers=18 embed=640 ffn=2048
 #   gemma3-1b    999,885,952

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The text part of Gemma 3 models that also see images, whose files have an image encoder besides. It is the model of gemma3.dsl.
+# The text part of Gemma 3 models that also see images, whose files have an image encoder besides. It is the
+# model of gemma3.dsl.
 #
 #   gemma3-4b    3,880,263,168
 #   gemma3-12b  11,766,034,176  layers=48 embed=3840 heads=16 kv=8 ffn=15360
@@ -50,7 +51,8 @@ names images on gemma3 {
   config "text_config.query_pre_attn_scalar" = if query_scalar == 256 then (query_scalar, none) else query_scalar
   config "text_config.sliding_window" = reach
   config "text_config.sliding_window_pattern", "text_config._sliding_window_pattern" = (interval, none)
-  config "text_config.layer_types.{h}" = (if h % interval == interval - 1 then "full_attention" else "sliding_attention", none)
+  config "text_config.layer_types.{h}" =
+    (if h % interval == interval - 1 then "full_attention" else "sliding_attention", none)
   config "text_config.attn_logit_softcapping" = none
   config "text_config.final_logit_softcapping" = none
   config "text_config.use_bidirectional_attention" = (false, none)

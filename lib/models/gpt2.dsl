@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): learned positions, layer norms before
-# each part, tied embeddings.
+# GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): learned positions,
+# layer norms before each part, tied embeddings.
 #
 #   gpt2           124,439,808
 #   gpt2-medium    354,823,168  layers=24 embed=1024 heads=16
@@ -9,7 +9,7 @@
 include "std.dsl"
 dim batch = 8, seq = 1024, kseq = seq, positions = 1024, vocab = 50_257
 dim layers = 12, embed = 768, heads = 12, head = embed // heads, ffn = 4 * embed
-constant norm_eps = 1e-5, drop = 0.0                            # the published models were trained with drop = 0.1
+constant norm_eps = 1e-5, drop = 0.0                       # the published models were trained with drop = 0.1
 
 layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
   q = wq:linear[embed, (heads, head)](x)
@@ -40,9 +40,11 @@ names huggingface on gpt2 {
   "transformer.h.{h}.ln_1.weight"[embed] = h.ln1.gain
   "transformer.h.{h}.ln_1.bias"[embed] = h.ln1.shift
   "transformer.h.{h}.attn.c_attn.weight"[embed, o] =
-    concat[o](h.attention.wq.w[(heads, head) -> o], h.attention.wk.w[(heads, head) -> o], h.attention.wv.w[(heads, head) -> o])
+    concat[o](h.attention.wq.w[(heads, head) -> o], h.attention.wk.w[(heads, head) -> o],
+              h.attention.wv.w[(heads, head) -> o])
   "transformer.h.{h}.attn.c_attn.bias"[o] =
-    concat[o](h.attention.wq.b0[(heads, head) -> o], h.attention.wk.b0[(heads, head) -> o], h.attention.wv.b0[(heads, head) -> o])
+    concat[o](h.attention.wq.b0[(heads, head) -> o], h.attention.wk.b0[(heads, head) -> o],
+              h.attention.wv.b0[(heads, head) -> o])
   "transformer.h.{h}.attn.c_proj.weight"[o, embed] = h.attention.wo.w[(heads, head) -> o]
   "transformer.h.{h}.attn.c_proj.bias"[embed] = h.attention.wo.b0
   "transformer.h.{h}.ln_2.weight"[embed] = h.ln2.gain
@@ -74,9 +76,11 @@ names published on gpt2 {
   "h.{h}.ln_1.weight"[embed] = h.ln1.gain
   "h.{h}.ln_1.bias"[embed] = h.ln1.shift
   "h.{h}.attn.c_attn.weight"[embed, o] =
-    concat[o](h.attention.wq.w[(heads, head) -> o], h.attention.wk.w[(heads, head) -> o], h.attention.wv.w[(heads, head) -> o])
+    concat[o](h.attention.wq.w[(heads, head) -> o], h.attention.wk.w[(heads, head) -> o],
+              h.attention.wv.w[(heads, head) -> o])
   "h.{h}.attn.c_attn.bias"[o] =
-    concat[o](h.attention.wq.b0[(heads, head) -> o], h.attention.wk.b0[(heads, head) -> o], h.attention.wv.b0[(heads, head) -> o])
+    concat[o](h.attention.wq.b0[(heads, head) -> o], h.attention.wk.b0[(heads, head) -> o],
+              h.attention.wv.b0[(heads, head) -> o])
   "h.{h}.attn.c_proj.weight"[o, embed] = h.attention.wo.w[(heads, head) -> o]
   "h.{h}.attn.c_proj.bias"[embed] = h.attention.wo.b0
   "h.{h}.ln_2.weight"[embed] = h.ln2.gain

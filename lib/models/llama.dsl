@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Llama (Touvron et al., "Llama 2", 2023; Grattafiori et al., "The Llama 3 Herd of Models", 2024): RMS norms, rotary positions,
-# grouped queries, a gated MLP. Llama 1 to 3.3 (text), and models with the same layers, such as SmolLM 2.
+# Llama (Touvron et al., "Llama 2", 2023; Grattafiori et al., "The Llama 3 Herd of Models", 2024): RMS norms,
+# rotary positions, grouped queries, a gated MLP. Llama 1 to 3.3 (text), and models with the same layers, such
+# as SmolLM 2.
 #
 #   llama-2-7b     6,738,415,616
 #   llama-2-13b   13,015,864,320  layers=40 embed=5120 heads=40 kv=40 ffn=13824
@@ -19,8 +20,8 @@ dim embed = 4096, heads = 32, kv = heads, group = heads // kv, head = embed // h
 constant norm_eps = 1e-5, rope_theta = 10_000.0, tied = false
 constant rope_factor = 1.0, rope_low = 1.0, rope_high = 4.0, rope_context = 8192   # scaling "llama3"; factor 1: none
 
-# Waves that have turned fewer than `rope_low` times at the end of the first context are slowed down by `rope_factor`, those that
-# have turned more than `rope_high` times stay as they are.
+# Waves that have turned fewer than `rope_low` times at the end of the first context are slowed down by
+# `rope_factor`, those that have turned more than `rope_high` times stay as they are.
 fn scaled(frequency[half]) -> [half] {
   turns = rope_context * frequency / 6.283185307179586
   kept = min(max((turns - rope_low) / (rope_high - rope_low), 0), 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Mistral (Jiang et al., "Mistral 7B", 2023): the layers of Llama; in version 0.1 attention sees the last 4,096 positions only.
-# Later versions have `reach` = 0: all positions.
+# Mistral (Jiang et al., "Mistral 7B", 2023): the layers of Llama; in version 0.1 attention sees the last
+# 4,096 positions only. Later versions have `reach` = 0: all positions.
 #
 #   mistral-7b-v0.1     7,241,732,096  reach=4096
 #   mistral-7b-v0.3     7,248,023,552  vocab=32768 rope_theta=1000000

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Mixtral (Jiang et al., "Mixtral of Experts", 2024): the layers of Mistral with experts for the MLP, of which each token uses
-# two. `slot` is how many tokens of a sequence an expert takes; with `slot` = seq, which transformers computes, it takes all of
-# them. Fewer, such as slot = seq * choice * 5 // (4 * experts), are less work in training, and drop the tokens beyond.
+# Mixtral (Jiang et al., "Mixtral of Experts", 2024): the layers of Mistral with experts for the MLP, of which
+# each token uses two. `slot` is how many tokens of a sequence an expert takes; with `slot` = seq, which
+# transformers computes, it takes all of them. Fewer, such as slot = seq * choice * 5 // (4 * experts), are
+# less work in training, and drop the tokens beyond.
 #
 #   mixtral-8x7b    46,702,792,704
 #   mixtral-8x22b  140,620,634,112  layers=56 embed=6144 heads=48 ffn=16384

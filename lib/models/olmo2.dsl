@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# OLMo 2 (OLMo Team, "2 OLMo 2 Furious", 2024): norms after each part instead of before it, and one norm of all queries and one
-# of all keys together.
+# OLMo 2 (OLMo Team, "2 OLMo 2 Furious", 2024): norms after each part instead of before it, and one norm of
+# all queries and one of all keys together.
 #
 #   olmo2-1b    1,484,916,736
 #   olmo2-7b    7,298,617,344  layers=32 embed=4096 heads=32 ffn=11008
@@ -13,7 +13,8 @@ constant norm_eps = 1e-6, rope_theta = 500_000.0, tied = false
 
 layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
   speed = frequencies(rope_theta)
-  q = x |> wq:linear[embed, (kv, group, head)](bias = false) |> qn:rmsnorm[(kv, group, head)](eps = norm_eps) |> rotate(speed)
+  q = x |> wq:linear[embed, (kv, group, head)](bias = false)
+        |> qn:rmsnorm[(kv, group, head)](eps = norm_eps) |> rotate(speed)
   k = x |> wk:linear[embed, (kv, head)](bias = false) |> kn:rmsnorm[(kv, head)](eps = norm_eps) |> rotate(speed)
   v = x |> wv:linear[embed, (kv, head)](bias = false)
   o = attend[seq, kseq, head](q, k[seq -> kseq], v[seq -> kseq], scale = head ** -0.5, mask = iota[kseq] <= iota[seq])

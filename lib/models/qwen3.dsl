@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Qwen 3, dense (Qwen Team, "Qwen3 Technical Report", 2025): the layers of Llama with an RMS norm of queries and keys per head.
+# Qwen 3, dense (Qwen Team, "Qwen3 Technical Report", 2025): the layers of Llama with an RMS norm of queries
+# and keys per head.
 #
 #   qwen3-0.6b     596,049,920
 #   qwen3-1.7b   1,720,574,976  embed=2048 ffn=6144

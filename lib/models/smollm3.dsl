@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# SmolLM 3 (Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner", 2025): the layers of Llama, of which every
-# fourth has no positions. SmolLM 2 is in llama.dsl.
+# SmolLM 3 (Bakouch et al., "SmolLM3: smol, multilingual, long-context reasoner", 2025): the layers of Llama,
+# of which every fourth has no positions. SmolLM 2 is in llama.dsl.
 #
 #   smollm3-3b  3,075,098,624
 include "parts.dsl"

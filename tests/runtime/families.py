@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiny models of the families of lib/models, as files: config.json and model.safetensors as their publishers write them.
 
-The weights come from a generator of integers and are multiples of 2^-9, so every machine makes the same files. library.py imports them
-and compares with references/NAME.safetensors, which import_transformers.py --write has made from the same files."""
+The weights come from a generator of integers and are multiples of 2^-9, so every machine makes the same files.
+library.py imports them and compares with references/NAME.safetensors, which import_transformers.py --write has made
+from the same files."""
 
 import array
 import json
@@ -15,8 +16,8 @@ VOCAB, SEQ, ROWS = 40, 8, 2
 
 
 def case(family, sizes, config, tensors, axis="kv", model=None):
-    """family: the file of lib/models. sizes: what -D sets. axis: the one that tensor parallelism splits. model: the model's name, if
-    it is not that of the file."""
+    """family: the file of lib/models. sizes: what -D sets. axis: the one that tensor parallelism splits. model: the
+    model's name, if it is not that of the file."""
     return {"family": family, "sizes": sizes, "config": config, "tensors": tensors, "axis": axis, "model": model or family}
 
 

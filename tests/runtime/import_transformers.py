@@ -4,10 +4,11 @@
                                               import_transformers.py --write [NAME..]
 
 transformers loads the tiny models of families.py. --write saves their logits in references/. Without it each model is
-imported on one rank, on four with tensor parallelism and with ZeRO 3, and compared: the logits, the loss, and every gradient, which a
-step of gradient descent shows. The model after that step is saved by `save_pretrained`, in shards, and imported, too, so files of
-publishers and of transformers are read. transformers loads what is exported, in shards: before and after the step, in bf16, and with a
-config.json made from the names block. Skipped (77) without PyTorch and transformers; library.py compares with references/."""
+imported on one rank, on four with tensor parallelism and with ZeRO 3, and compared: the logits, the loss, and every
+gradient, which a step of gradient descent shows. The model after that step is saved by `save_pretrained`, in shards,
+and imported, too, so files of publishers and of transformers are read. transformers loads what is exported, in
+shards: before and after the step, in bf16, and with a config.json made from the names block. Skipped (77) without
+PyTorch and transformers; library.py compares with references/."""
 
 import json
 import os

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The families of lib/models:  library.py DTC DTRUN
 
-Each file is imported with the tiny model of families.py, and its logits are compared with those of transformers in references/: on one
-rank, and for some families on four. What is exported is the same again. Rotary bases, epsilons and tensors that are wrong must be found, those in config.json by name.
-The number of parameters of each published size is that of the table which begins the file."""
+Each file is imported with the tiny model of families.py, and its logits are compared with those of transformers in
+references/: on one rank, and for some families on four. What is exported is the same again. Rotary bases, epsilons
+and tensors that are wrong must be found, those in config.json by name. The number of parameters of each published
+size is that of the table which begins the file."""
 
 import os
 import re

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Diagnostics as text. Lines of the source are in order, after a column of line numbers. Carets
- * mark the
- * primary span, dashes further ones. A fix shows the line after the change, with plus signs
- * under new
- * text. A long line is cut around the span. User text is escaped (no control bytes reach a
- * terminal), and
- * one source character is one column, so marks are exactly under the marked text. */
+ * mark the primary span, dashes further ones. A fix shows the line after the change, with plus
+ * signs under new text. A long line is cut around the span. User text is escaped (no control
+ * bytes reach a terminal), and one source character is one column, so marks are exactly under
+ * the marked text. */
 #include "base/diag_internal.h"
 #include "base/text.h"
 

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether two builds of one text compute the same. The text of a kernel fixes its bits
- * (docs/kernels.md),
- * so a difference is a compiler's bug; only the bits of a NaN are open.
+ * (docs/kernels.md), so a difference is a compiler's bug; only the bits of a NaN are open.
  *
  * * A child process loads both and calls each kernel three times: with plain numbers; with
- * numbers of all
- * magnitudes, zeros, subnormals; and with infinities and NaN too. Long axes are cut short
- * (dt_most of the
- * prelude), but strides and ranges are not. So ranges may be far larger than the memory of this
- * machine:
- * they are address space, and only pages that a call touches get memory. To find these, the
- * plain build is
- * called until it touches no more; then they are filled, and the next call counts. Pages without
- * access
- * rights surround each piece of memory. */
+ * numbers of all magnitudes, zeros, subnormals; and with infinities and NaN too. Long axes are
+ * cut short (dt_most of the prelude), but strides and ranges are not. So ranges may be far
+ * larger than the memory of this machine: they are address space, and only pages that a call
+ * touches get memory. To find these, the plain build is called until it touches no more; then
+ * they are filled, and the next call counts. Pages without access rights surround each piece of
+ * memory. */
 #include "base/hostrun.h"
 
 #include "base/half.h"

@@ -20,7 +20,8 @@ DtStatus dt_calibrate_plan(const DtCalibrator *c, DtArena *arena, const DtOption
 DtStatus dt_calibrate_run(const DtCalibrator *c, DtArena *arena, const char *const *argv,
                           const char **ret_said);
 
-/* The first GPU of this machine; returns the exit code. */
+/* Measures the first GPU of this machine and writes it as a device block called `name`; returns the
+ * exit code. */
 int dt_calibrate_cuda(const DtCalibrator *c, const char *name);
 
 #endif

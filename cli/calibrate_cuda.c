@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtc calibrate --device cuda: the constants of this machine's first GPU, from steps of a small
- * GPT in
- * several sizes.
+/* dtc calibrate --device cuda: the constants of this machine's first GPU, from steps of a small GPT
+ * in several sizes.
  *
  * dtrun gives the GPU's name. Its data sheet is the library's device of that name, if there is
- * one; else
- * peaks are the highest measured rates. Each size is compiled for the GPU and run with
- * --profile, which has
- * the device's own time of each instruction. The smallest one also runs without, with one layer
- * and with
- * several, to measure the start of an operation. Sizes grow until a step would take too long, so
- * a slow
- * device is measured in small ones. Only one GPU is measured: neither exchanges between GPUs,
- * nor how one
- * slows down when it is hot. */
+ * one; else peaks are the highest measured rates. Each size is compiled for the GPU and run with
+ * --profile, which has the device's own time of each instruction. The smallest one also runs
+ * without, with one layer and with several, to measure the start of an operation. Sizes grow
+ * until a step would take too long, so a slow device is measured in small ones. Only one GPU is
+ * measured: neither exchanges between GPUs, nor how one slows down when it is hot. */
 #include "cli/calibrate.h"
 
 #include "base/gpucode.h"

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks custom gradients of functions, on every compile, before anything else.
  *
- * The custom gradient and the derivative of the function's ops are functions of the same
- * operands: the
- * function's arguments and the cotangents of its results. They are compared as a box
- * (docs/boxes.md). If
- * both evaluate to the same, that is a proof. If not, and both only add, multiply and divide
- * numbers and
- * exponentials, the custom one is wrong. Other functions (tanh) and comparisons of floats obey
- * laws that
- * a box does not know, and constants like 0.1 are rounded. Then the function is tested alone, in
- * double
- * precision, along random directions. If that finds no error, or takes too long, --verify
- * decides, which
- * tests the whole program.
+ * The custom gradient and the derivative of the function's ops are functions of the same operands:
+ * the function's arguments and the cotangents of its results. They are compared as a box
+ * (docs/boxes.md). If both evaluate to the same, that is a proof. If not, and both only add,
+ * multiply and divide numbers and exponentials, the custom one is wrong. Other functions (tanh) and
+ * comparisons of floats obey laws that a box does not know, and constants like 0.1 are rounded.
+ * Then the function is tested alone, in double precision, along random directions. If that finds no
+ * error, or takes too long, --verify decides, which tests the whole program.
  *
  * Arguments with a constant cotangent 0 are not checked. */
 #include "cli/cli.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in tiles: emits a call of a function that streams (the library's `attend` or a
- * user's own),
- * or of its gradient, without a buffer of queries times keys. After Dao et al., "FlashAttention"
- * (2022),
- * but the whole row of scores of a block of queries is kept, since on a CPU it fits the cache.
+/* Attention in tiles: emits a call of a function that streams (the library's `attend` or a user's
+ * own), or of its gradient, without a buffer of queries times keys. After Dao et al.,
+ * "FlashAttention" (2022), but the whole row of scores of a block of queries is kept, since on a
+ * CPU it fits the cache.
  *
- * The function's own ops define the computation; this file only cuts them. With s the query
- * axis, t the
- * key axis and every other axis of the scores a loop:
+ * The function's own ops define the computation; this file only cuts them. With s the query axis, t
+ * the key axis and every other axis of the scores a loop:
  *
  *   before     ops that depend on no scores: emitted first, as usual
  *   scores     contractions whose result has s and t: one matrix product per block of queries
@@ -18,21 +16,16 @@
  *              (dk, dv)
  *   after      ops that depend on outputs
  *
- * A result of the region is an output too, which the row kernel writes: without t (the maximum
- * and sum of
- * a ring's block), or with both axes, block by block (the gradient of a bias per query and key).
- * So is a
- * sum over queries, or over axes that are loops (the gradient of a bias that a batch shares):
- * blocks
- * accumulate it. A value with s and t that depends on no scores (a mask of positions in memory)
- * belongs
- * to the region as well. Axes of which a rank has one element are no loops.
+ * A result of the region is an output too, which the row kernel writes: without t (the maximum and
+ * sum of a ring's block), or with both axes, block by block (the gradient of a bias per query and
+ * key). So is a sum over queries, or over axes that are loops (the gradient of a bias that a batch
+ * shares): blocks accumulate it. A value with s and t that depends on no scores (a mask of
+ * positions in memory) belongs to the region as well. Axes of which a rank has one element are no
+ * loops.
  *
  * With a mask of positions a block reads only keys up to the last one that some of its queries
- * may see
- * (visible.c). If that depends on the rank or on the step of a ring, there are several blocks,
- * and guards
- * run one of them. A function without these parts is emitted op by op. */
+ * may see (visible.c). If that depends on the rank or on the step of a ring, there are several
+ * blocks, and guards run one of them. A function without these parts is emitted op by op. */
 #include "codegen/attend.h"
 
 #include "base/bug.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device and stack blocks, which describe processors and other software, as the data of
- * cost/cost.h.
- * The program's blocks precede the library's, and replace those of the same name. */
+ * cost/cost.h. The program's blocks precede the library's, and replace those of the same name. */
 #include "frontend/config_internal.h"
 
 #include "base/intern.h"

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks definitions of a file without a model, a library, without a call. It invents the call:
- * an axis
- * parameter becomes a new axis, `...` another, a dim without extent and an `axis` get extents,
- * and an
- * argument without axes is a number or a tensor. A definition may need more than is known of it
- * here: a
- * size that is a multiple of 32, or `...` that contains `batch`. So several such calls are
- * tried, and one
- * without errors is enough. If each has some, the errors that all of them have, and that no size or
- * argument can avoid, are the definition's own. If there are none, a lint says that it was not
- * checked, and
- * why. An `fn` with states, or that uses `rank`, is an optimizer or helps one: it is called as
- * one, for
- * parameters of several ranks. */
+ * an axis parameter becomes a new axis, `...` another, a dim without extent and an `axis` get
+ * extents, and an argument without axes is a number or a tensor. A definition may need more than
+ * is known of it here: a size that is a multiple of 32, or `...` that contains `batch`. So
+ * several such calls are tried, and one without errors is enough. If each has some, the errors
+ * that all of them have, and that no size or argument can avoid, are the definition's own. If
+ * there are none, a lint says that it was not checked, and why. An `fn` with states, or that
+ * uses `rank`, is an optimizer or helps one: it is called as one, for parameters of several
+ * ranks. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

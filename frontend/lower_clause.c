@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clauses that follow the `return` of an `fn`. Each is a block of its own, which becomes an IR
- * function
- * after the body has been evaluated: `gradient` and `surrogate` in lower_gradient.c, `stream`,
- * `merge` and
- * `finish` in lower_stream.c, with `emit` in lower_scan.c. */
+ * function after the body has been evaluated: `gradient` and `surrogate` in lower_gradient.c,
+ * `stream`, `merge` and `finish` in lower_stream.c, with `emit` in lower_scan.c. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

@@ -7,12 +7,10 @@
  *   }
  *
  * The clause becomes a function of its own. Its inputs are the cotangents of the definition's
- * float results
- * and the values of the definition's body that it reads, which it captures as a loop does. It
- * returns the
- * cotangent of each float input, in the input's type: sums over axes that the input lacks are
- * added here.
- * For a function that streams it also gets the final part, under the names of `finish`. */
+ * float results and the values of the definition's body that it reads, which it captures as a
+ * loop does. It returns the cotangent of each float input, in the input's type: sums over axes
+ * that the input lacks are added here. For a function that streams it also gets the final part,
+ * under the names of `finish`. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

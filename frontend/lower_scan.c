@@ -13,9 +13,8 @@
  *     }
  *   }
  *
- * The body becomes a function that is only used for comparison (DtFunc.meant). The computation
- * has the axis
- * in blocks:
+ * The body becomes a function that is only used for comparison (DtFunc.meant). The computation has
+ * the axis in blocks:
  *
  *   x            = relabel x[t -> (t.blocks, t.block)]     arguments with the axis
  *   part         = scan                                    of all blocks at once
@@ -24,10 +23,8 @@
  *   y            = emit(prefix)                            of all blocks at once
  *
  * So the number of sequential steps is that of blocks, for derivatives too. If ranks share the
- * axis, each
- * has whole blocks, and only the parts are gathered. A shorter block after the last whole one is
- * computed
- * separately, from `last`. In the clauses the axis is that of a block. */
+ * axis, each has whole blocks, and only the parts are gathered. A shorter block after the last
+ * whole one is computed separately, from `last`. In the clauses the axis is that of a block. */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

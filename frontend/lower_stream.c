@@ -16,12 +16,9 @@
  *   }
  *
  * `stream` sees only the arguments, and becomes a function of all inputs. `merge` sees numbers
- * among the
- * arguments; without it parts add up. `finish` also sees arguments that lack the axis; without
- * it the parts
- * are the results. Both work element by element. The function's `return` defines its meaning;
- * uses of the
- * blocks are checked against it (verify/box.h). */
+ * among the arguments; without it parts add up. `finish` also sees arguments that lack the axis;
+ * without it the parts are the results. Both work element by element. The function's `return`
+ * defines its meaning; uses of the blocks are checked against it (verify/box.h). */
 #include "frontend/lower_internal.h"
 
 #include "base/intern.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exchange moves blocks. Along each axis a block is as long as the shorter of operand and
- * result. Mesh
- * axes of the operand's type that the result's lacks give the place of a member's block in the
- * result; mesh
- * axes of the result's alone give its place in the operand:
+ * result. Mesh axes of the operand's type that the result's lacks give the place of a member's
+ * block in the result; mesh axes of the result's alone give its place in the operand:
  *
  *     all_gather      [a, b/t] -> [a, b]      to: b + coordinate of the sender
  *     reduce_scatter  [a, b] -> [a, b/t]      from: b + coordinate of the receiver
@@ -11,8 +9,8 @@
  *     receiver
  *
  * Both are views of memory, so nothing is packed. Only an operand or result that is itself a
- * strided view
- * goes through a dense copy, if adjacent elements would not be adjacent on both sides. */
+ * strided view goes through a dense copy, if adjacent elements would not be adjacent on both
+ * sides. */
 #include "ir/blocks.h"
 
 typedef struct Dim {

@@ -16,9 +16,8 @@
  *     value = base + sum_r reg[r] * regs[r] + sum_c coord[c] * coordinate(coord_axis[c])
  *
  * Pipelines: what a rank does depends on its coordinate on one mesh axis, the *stage*, and on no
- * other
- * coordinate. Records that only some stages have carry a stage, -1 for all; without a pipeline
- * there is one stage,
+ * other coordinate. Records that only some stages have carry a stage, -1 for all; without a
+ * pipeline there is one stage,
  * 0. */
 #ifndef DT_PLAN_PLAN_H
 #define DT_PLAN_PLAN_H

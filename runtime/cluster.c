@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks of several nodes as if they had one mapping. The first rank of each node, its *head*, is
- * connected
- * with rank 0, the head of node 0. A meeting of all:
+ * connected with rank 0, the head of node 0. A meeting of all:
  *
  *     ranks of a node meet | heads send rank 0 the data of their nodes, and get that of all |
  *     they meet again
  *
  * The data are the slots, each written on its own node, and the header from last_step on.
- * Between two
- * meetings only one rank writes a byte of the header: rank 0 takes the bytes that changed on any
- * node. */
+ * Between two meetings only one rank writes a byte of the header: rank 0 takes the bytes that
+ * changed on any node. */
 #include "runtime/cluster.h"
 
 #include "runtime/comm_sync.h"

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives and messages between GPUs by NCCL. Each begins in the queue of its group or
- * channel when the
- * work started before it is done, and the host continues meanwhile. The next instruction waits
- * for it,
- * unless it was only started (plan.h, INST). nccl_links.h explains why ranks never deadlock.
+/* Collectives and messages between GPUs by NCCL. Each begins in the queue of its group or channel
+ * when the work started before it is done, and the host continues meanwhile. The next instruction
+ * waits for it, unless it was only started (plan.h, INST). nccl_links.h explains why ranks never
+ * deadlock.
  *
  * Strided blocks (plan.h, BLOK) are packed before and unpacked after, by copies on the queue's
- * stream, in
- * memory of each queue that is allocated when a rank is loaded. Data that is not summed moves as
- * bytes.
+ * stream, in memory of each queue that is allocated when a rank is loaded. Data that is not summed
+ * moves as bytes.
  *
  * A few things go through the mapping, by `shm`, once the GPU is done with earlier work: numbers
- * of the
- * host, barriers, data that rank 0 saves, and messages of channels that need slots. */
+ * of the host, barriers, data that rank 0 saves, and messages of channels that need slots. */
 #include "runtime/blocks.h"
 #include "runtime/cluster.h"
 #include "runtime/device.h"

@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --record FILE keeps everything that each instruction of a run writes. --compare FILE runs the
- * same plan
- * elsewhere and names the instructions that write other values. So one step of a small model
- * shows which
- * kernels of a GPU are wrong: each gets the recorded inputs, even after a mismatch, and must
- * write the same
- * bytes.
+ * same plan elsewhere and names the instructions that write other values. So one step of a small
+ * model shows which kernels of a GPU are wrong: each gets the recorded inputs, even after a
+ * mismatch, and must write the same bytes.
  *
- * Products differ by the library's order of additions. In both runs each is computed a second
- * time, in
- * plain loops on the host, from the operands on the device. The library's result must be within
- * the bound
- * of rounding. The plain one then replaces it, so that later instructions read the same bytes
- * everywhere.
- * Attention in 16 bits must be within the bound of rounding of the recorded one (plan.h, ATTN).
- * Data that
- * host code writes (initial values, scalars of the step) is recorded too, since mathematical
- * libraries of
- * hosts differ in last bits.
+ * Products differ by the library's order of additions. In both runs each is computed a second time,
+ * in plain loops on the host, from the operands on the device. The library's result must be within
+ * the bound of rounding. The plain one then replaces it, so that later instructions read the same
+ * bytes everywhere. Attention in 16 bits must be within the bound of rounding of the recorded one
+ * (plan.h, ATTN). Data that host code writes (initial values, scalars of the step) is recorded too,
+ * since mathematical libraries of hosts differ in last bits.
  *
  * The file: "DTRECORD", a hash of the plan's instructions; then pieces, each a number of an
- * instruction (or
- * ENTRY), 0, the length, and the bytes of all places that it writes. */
+ * instruction (or ENTRY), 0, the length, and the bytes of all places that it writes. */
 #include "runtime/device.h"
 #include "runtime/compare.h"
 #include "runtime/gemm.h"

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by cuDNN in place of a plan's kernels. A graph for each shape is made when the plan
- * is loaded,
- * with the first plan that the library proposes, and runs in every step. So a run's bits are
- * always the
- * same on the same device and version. The maximum and sum of a row are stored as by the plan's
- * kernels, so
- * that either may follow the other; a kernel of the plan converts between these and the
- * library's one
- * statistic (plan.h, SDPA). */
+ * is loaded, with the first plan that the library proposes, and runs in every step. So a run's
+ * bits are always the same on the same device and version. The maximum and sum of a row are
+ * stored as by the plan's kernels, so that either may follow the other; a kernel of the plan
+ * converts between these and the library's one statistic (plan.h, SDPA). */
 #include "runtime/cuda_attend.h"
 #include "runtime/cuda_attend_graph.h"
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses one algorithm for each product, before the first step (cuda_products.h). The first
- * rank of each
- * kind of GPU decides for all ranks with such a GPU and sends its choice to them. They check it,
- * since a
- * choice from disk or from a checkpoint may be any bytes: cuBLASLt tells whether 64 bytes are an
- * algorithm
- * for this product on this GPU, and how much workspace it needs.
+/* Chooses one algorithm for each product, before the first step (cuda_products.h). The first rank
+ * of each kind of GPU decides for all ranks with such a GPU and sends its choice to them. They
+ * check it, since a choice from disk or from a checkpoint may be any bytes: cuBLASLt tells whether
+ * 64 bytes are an algorithm for this product on this GPU, and how much workspace it needs.
  *
  * Products are timed in memory of their own, which is freed afterwards: nothing of the run is
  * touched. */

@@ -2,11 +2,9 @@
 /* Memory of the host that the GPU reads and writes by itself (page-locked).
  *
  * A *ring* holds data for the GPU: a writer continues while its bytes are copied, and a piece of
- * the ring
- * is reused when its copy is done. *Cells* receive scalars from the GPU as soon as they are
- * computed, while
- * later instructions still run. Neither waits longer than necessary, so the GPU never runs out
- * of work. */
+ * the ring is reused when its copy is done. *Cells* receive scalars from the GPU as soon as they
+ * are computed, while later instructions still run. Neither waits longer than necessary, so the
+ * GPU never runs out of work. */
 #ifndef DT_RUNTIME_CUDA_HOST_H
 #define DT_RUNTIME_CUDA_HOST_H
 

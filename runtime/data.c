@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers: rows of a batch from files or random numbers. The sample of row b of step t depends
- * only on
- * t * batch + b, so every layout and size of micro-batches trains on the same rows. A resumed
- * run with
- * another batch size adds its origin, so that it begins with the next unread sample.
+/* Readers: rows of a batch from files or random numbers. The sample of row b of step t depends only
+ * on t * batch + b, so every layout and size of micro-batches trains on the same rows. A resumed
+ * run with another batch size adds its origin, so that it begins with the next unread sample.
  *
  * A stream of T tokens is cut into windows of `row` tokens (next_token: one more, which overlaps
- * with the
- * next window). An epoch has a fixed number of windows, T / row - 1 for next_token: as many as
- * fit after
- * every offset below `row`. So sample number s is window s % n of epoch s / n. Each epoch has
- * its own keyed
- * offset and order. Other sources are cut without overlap and offset. Held-out data is read in
- * the order of
- * the file. */
+ * with the next window). An epoch has a fixed number of windows, T / row - 1 for next_token: as
+ * many as fit after every offset below `row`. So sample number s is window s % n of epoch s / n.
+ * Each epoch has its own keyed offset and order. Other sources are cut without overlap and
+ * offset. Held-out data is read in the order of the file. */
 #include "runtime/data.h"
 
 #include "base/hash.h"

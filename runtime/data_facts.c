@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint's record of the data that the run has read, by which a resumed run recognises
- * other data:
- * the position of a run is a number of samples, which is meaningful only for the same data. */
+ * other data: the position of a run is a number of samples, which is meaningful only for the
+ * same data. */
 #include "runtime/data.h"
 
 #include "base/hash.h"

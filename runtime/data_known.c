@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recognises files, by their first bytes, that `text` and `bin` would read as numbers but that
- * have another
- * format. One row per format, with a proposal; the bytes are those of the formats'
- * specifications. `raw`
- * reads such files all the same. */
+ * have another format. One row per format, with a proposal; the bytes are those of the formats'
+ * specifications. `raw` reads such files all the same. */
 #include "runtime/data.h"
 
 #include <string.h>

@@ -69,7 +69,7 @@ typedef struct DtGemms {
     DtGemmLibrary *library;
     DtGemmWide *wide;  /* computes the products that the library does not support, tile by tile */
     uint8_t *ways;     /* DtGemmWay, per record */
-    uint32_t *numbers; /* by record: its number in `wide` */
+    uint32_t *numbers; /* of a record computed BY_TILES: its index in `wide` */
     uint32_t n_plain;  /* number of records that run in the plain loops */
 } DtGemms;
 

@@ -239,7 +239,8 @@ typedef struct DtSearchHost {
 
 typedef struct DtSearch {
     DtTrial best;             /* seconds 0: no layout fits */
-    DT_VEC(DtTrial) trials;   /* sorted by estimated cost, whether they fit or not */
+    DT_VEC(DtTrial) trials;   /* the compiled layouts by simulated cost, also those that
+                               * do not fit; those without a plan last */
     /* number of layouts; of compilations for cards; of layouts that fit by their estimates */
     uint32_t n_layouts, n_cards, n_fit;
     /* the smallest bound of all layouts that may fit and were not simulated; INFINITY: there is

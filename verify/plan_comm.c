@@ -39,8 +39,9 @@ bool dt_certplan_group(PlanWalk *walk, const DtPlanInst *inst, uint32_t mask, co
                             stages ? stages : "all");
 }
 
-/* Adds to coords, by mesh axis, how far a step of its coordinate moves a block. It does so for the
- * splits that `longer` has after the first n_shorter ones. */
+/* Adds to coords, for each mesh axis that splits `longer` and not the same axis on the other side
+ * of the collective, by how many elements its coordinate shifts a rank's block. n_shorter: number
+ * of splits on the other side; stride: of the axis in the other side's memory, in elements. */
 static void add_moves(const PlanWalk *walk, const CertAxis *longer, uint32_t n_shorter,
                       int64_t stride, int64_t *coords)
 {

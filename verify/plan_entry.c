@@ -64,15 +64,15 @@ const CertEntry *dt_certplan_entry(PlanWalk *walk, uint64_t number)
     const DtPlanName name = dt_certplan_at(walk);
     if (number)
         return number <= program->entries.n ? &program->entries.at[number - 1] : NULL;
-    uint32_t rank = 0;
-    for (uint32_t i = 0; i < walk->plan->n_entries; i++) { /* the pieces of a stage, in order */
+    uint32_t n_before = 0; /* pieces of this stage with a smaller number */
+    for (uint32_t i = 0; i < walk->plan->n_entries; i++) {
         const DtPlanEntry *other = &walk->plan->entries[i];
         const DtPlanName their = dt_plan_name(dt_plan_str(walk->plan, other->name));
-        rank += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
-                dt_plan_name_same_run(&their, &name) && their.twin == 0 &&
-                their.number < name.number;
+        n_before += dt_plan_on_stage(other->stage, walk->stage) && their.part == name.part &&
+                    dt_plan_name_same_run(&their, &name) && their.twin == 0 &&
+                    their.number < name.number;
     }
-    return find_piece(walk, &name, rank);
+    return find_piece(walk, &name, n_before);
 }
 
 static bool take_store(PlanWalk *walk, int store, PlanPlace *place)

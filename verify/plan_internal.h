@@ -317,7 +317,8 @@ struct PlanWalk {
     bool skips;                  /* a guard does not hold here: notes are read without effect */
     uint32_t guard; /* 1 + the register that the innermost WHEN around tests; 0: none */
     bool second;                 /* products with two forms execute the second one in this walk */
-    PlanWrites *form; /* the writes of the second form that is being read; NULL: none is */
+    PlanWrites *form; /* collects what a product's second form writes while the walk executes
+                       * it; else NULL */
     /* inside the part of a piece that only runs in the last micro-batch */
     bool last;
     uint32_t depth;              /* how many loops over blocks of attention are open */

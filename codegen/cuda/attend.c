@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints kernels of attention. The function of a score is printed from the function's own ops,
- * inside
- * loops over tiles, with products of tiles (kernels/attend.h).
+ * inside loops over tiles, with products of tiles (kernels/attend.h).
  *
  * Names, in addition to those of print.h. For a block: r0 is the first row and c0 the first
- * column of the
- * tile; t<k>, u<k> and m<k> are tiles of rows, of columns and of both; k<k> has the value of
- * node k for
- * each column of the tile. For a thread and its two rows: w<k> is the value of node k, s<k> the
- * partial
- * result of a reduction, z<k> scores, y<k> sums, e<k> partial results of stores. */
+ * column of the tile; t<k>, u<k> and m<k> are tiles of rows, of columns and of both; k<k> has
+ * the value of node k for each column of the tile. For a thread and its two rows: w<k> is the
+ * value of node k, s<k> the partial result of a reduction, z<k> scores, y<k> sums, e<k> partial
+ * results of stores. */
 #include "codegen/cuda/attend.h"
 #include "codegen/cuda/attend_print.h"
 

@@ -8,10 +8,9 @@
  *   single            a block has a tile of both, and sums over shared axes: the gradient of a bias
  *
  * Each element of a result belongs to one block, which adds it up in a fixed order. So no
- * operation is
- * atomic, and a launch gives the same bits each time. A warp has 16 rows. Sums stay in
- * registers; if a
- * block would need too many, other blocks compute some of the sums from the same scores. */
+ * operation is atomic, and a launch gives the same bits each time. A warp has 16 rows. Sums stay
+ * in registers; if a block would need too many, other blocks compute some of the sums from the
+ * same scores. */
 #include "codegen/cuda/attend.h"
 #include "codegen/cuda/cuda.h"
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sum by index, of many points into few items: the gradient of a table of 50,257 rows of 768
- * elements,
- * by 32,768 tokens. A block has some places of the indexed axes, and an item (an element of a
- * row) for
- * each thread:
+ * elements, by 32,768 tokens. A block has some places of the indexed axes, and an item (an element
+ * of a row) for each thread:
  *
  *   for chunks of the points {
  *       each thread reads some neighbouring ones, and counts those of the block's places
@@ -13,15 +11,13 @@
  *       for places of the block { for points of the list that go there { sum = sum + value } }
  *   }
  *
- * One block adds up a place, in the order of the points, as on a processor. Nothing is atomic,
- * and the
- * bits are the same. All blocks read all indices, which are few compared with the rows.
+ * One block adds up a place, in the order of the points, as on a processor. Nothing is atomic, and
+ * the bits are the same. All blocks read all indices, which are few compared with the rows.
  *
  * Few places would give few blocks. So if the result is small (FEW_RESULTS), points are cut into
- * pieces,
- * by the kernel's own cut (kernel.h, DT_KPIECES_POINTS). Each block has a piece of them, and
- * writes its
- * sums to the workspace. A second launch combines the pieces, and adds them to the result. */
+ * pieces, by the kernel's own cut (kernel.h, DT_KPIECES_POINTS). Each block has a piece of them,
+ * and writes its sums to the workspace. A second launch combines the pieces, and adds them to
+ * the result. */
 #include "codegen/cuda/scatter.h"
 
 enum { EACH = 4, FEW_POINTS = 32, LEAST_THREADS = 128, MOST_THREADS = 768, MANY_THREADS = 512,

@@ -27,8 +27,7 @@
  *   others    each thread computes a scan or a top-k in order
  *
  * The elements of a row that a lane adds, and their order, are part of the kernel (kernel.h,
- * row_threads):
- * printed for processors it gives the same bits (docs/kernels.md, section 2). */
+ * row_threads): printed for processors it gives the same bits (docs/kernels.md, section 2). */
 #include "codegen/cuda/tile.h"
 
 #include "codegen/cuda/draws.h"

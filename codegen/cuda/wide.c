@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wide accesses: a thread has n neighbouring elements of the last axis, 8 or 4, and loads and
- * stores them
- * 16 bytes at a time (or all at once, if they have fewer bytes), if alignment is proved:
+ * stores them 16 bytes at a time (or all at once, if they have fewer bytes), if alignment is
+ * proved:
  *
  *   - neighbours along the last axis are neighbours in memory, and no index map is along it
  *   - all addresses that the argument may have are multiples of that (DtKPointer.align)
  *   - so are the offset, and a step along each other axis of the space, and of each index
  *
  * Other accesses are element by element. In the text v<k> are the words of load k, w<s> those
- * that store s
- * will write, o<s> those to which it adds; kernels/wide.h has the functions. For a held load,
- * v<k> is the
- * thread's in all phases, or h<k> is the row in shared memory, in which each thread accesses its
- * own. */
+ * that store s will write, o<s> those to which it adds; kernels/wide.h has the functions. For a
+ * held load, v<k> is the thread's in all phases, or h<k> is the row in shared memory, in which
+ * each thread accesses its own. */
 #include "codegen/cuda/wide.h"
 
 enum { ACCESS = 16, WORD = 4 }; /* bytes */

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that gradients are those of the loss, and that the update is that of the optimizer.
- * Both passes
- * define the serial program, so no other check compares their results with anything.
+/* Checks that gradients are those of the loss, and that the update is that of the optimizer. Both
+ * passes define the serial program, so no other check compares their results with anything.
  *
  * Gradients: along a random direction d over all parameters the loss changes by its forward
- * derivative
- * (ir/tangent.h: other rules, forward, on the program before differentiation). That must equal
- * the inner
- * product of d with the gradients. A parameter's part of d is as long as its gradient is short
- * (except for
- * gradients below 1/1000 of all), so all have equal weight. A gradient that is wrong by a part e
- * of its
- * norm then shows as about e / sqrt(elements), relative to sqrt(parameters). The tolerance is
- * 1e-10 of
- * that, or the change of both when parameters change in digit 13, up to 1e-5, as in compare.c.
- * After an
- * error, halves of the parameters are tested until one parameter is found. `stop` needs no
- * exception: its
- * operand has no forward derivative by definition. At corners both follow the language. A custom
- * gradient
- * is compared with its function; a surrogate, which differs on purpose, is accepted.
+ * derivative (ir/tangent.h: other rules, forward, on the program before differentiation). That must
+ * equal the inner product of d with the gradients. A parameter's part of d is as long as its
+ * gradient is short (except for gradients below 1/1000 of all), so all have equal weight. A
+ * gradient that is wrong by a part e of its norm then shows as about e / sqrt(elements), relative
+ * to sqrt(parameters). The tolerance is 1e-10 of that, or the change of both when parameters change
+ * in digit 13, up to 1e-5, as in compare.c. After an error, halves of the parameters are tested
+ * until one parameter is found. `stop` needs no exception: its operand has no forward derivative by
+ * definition. At corners both follow the language. A custom gradient is compared with its function;
+ * a surrogate, which differs on purpose, is accepted.
  *
  * The update: each optimizer is computed again, in plain loops over tensors, from the stores'
  * values. */

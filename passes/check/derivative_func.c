@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the function with the wrong gradient. Each function with a backward one is tested alone,
- * on random
- * operands, as the gradients of the program are (derivative.c): the change of its results along a
- * direction, by forward derivatives, against the inner product of the direction with the result
- * of its
- * backward function for random cotangents. The innermost wrong function is named: it calls no
- * wrong one.
- * This only locates an error that was found, since random operands may be ones that the program
- * never
- * has. Custom gradients are tested in this way on every compile (cli/gradients.c), and two
- * functions that
- * should compute the same are run alone (cli/tried.c). */
+ * on random operands, as the gradients of the program are (derivative.c): the change of its
+ * results along a direction, by forward derivatives, against the inner product of the direction
+ * with the result of its backward function for random cotangents. The innermost wrong function
+ * is named: it calls no wrong one. This only locates an error that was found, since random
+ * operands may be ones that the program never has. Custom gradients are tested in this way on
+ * every compile (cli/gradients.c), and two functions that should compute the same are run alone
+ * (cli/tried.c). */
 #include "passes/check/internal.h"
 
 #include "base/philox.h"

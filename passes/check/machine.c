@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares machine code with the interpreter: the values of real ranks after each event in the
- * life of a
- * run (a step, an evaluation, a save, a resume) of the program, compiled as a plan, with the serial
- * program's. An evaluation, a save and a resume must not change a bit; one rank alone resumes
- * the same
- * checkpoint. DtJudgeRunner runs the ranks; this file has the initial values and the tolerance.
+/* Compares machine code with the interpreter: the values of real ranks after each event in the life
+ * of a run (a step, an evaluation, a save, a resume) of the program, compiled as a plan, with the
+ * serial program's. An evaluation, a save and a resume must not change a bit; one rank alone
+ * resumes the same checkpoint. DtJudgeRunner runs the ranks; this file has the initial values and
+ * the tolerance.
  *
  * Both compute on the same values, the interpreter in double precision, the ranks in the
- * program's dtypes.
- * The tolerance is measured: the program runs again in its dtypes, with a random error added to
- * every
- * rounding. That moves a value as far as its dtype, its condition and the ops before it magnify
- * roundings.
- * So ranks may differ by a small multiple of it. Near the edge of a decision (a maximum, a kink,
- * a rounding
- * to integers) both sides may be right. That does not recur with other values, so a difference
- * is only an
- * error if other values show it too. */
+ * program's dtypes. The tolerance is measured: the program runs again in its dtypes, with a
+ * random error added to every rounding. That moves a value as far as its dtype, its condition
+ * and the ops before it magnify roundings. So ranks may differ by a small multiple of it. Near
+ * the edge of a decision (a maximum, a kink, a rounding to integers) both sides may be right.
+ * That does not recur with other values, so a difference is only an error if other values show
+ * it too. */
 #include "passes/check/internal.h"
 
 #include "base/formula.h"

@@ -309,9 +309,8 @@ static DtSaved origin(const DtReverse *r, const DtCell *cell, uint32_t *n_extra)
     return (DtSaved){.index = func->results.n + (*n_extra)++};
 }
 
-/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. The placeholders
- * are removed.
- * */
+/* Orders bwd's inputs: saved inputs of func, saved results and extras, cotangents. The
+ * placeholders are removed. */
 static uint32_t order_inputs(DtReverse *r)
 {
     DtFunc *bwd = r->bwd;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products with epilogues (ir/epilogues.def) stay one op if the library supports the layouts of
- * their
- * operands and results. Otherwise they become separate ops again:
+ * their operands and results. Otherwise they become separate ops again:
  *
  *     %3 = fused(%x, %w, %b) func=f.k0 text=bias        %5 = dot[k](%x, %w)
  *                                                =>     %6 = expand(%b)

@@ -2,10 +2,8 @@
 /* Order: makes the order of communication a part of the program.
  *
  * Purpose: a gather with `ahead=k` runs k iterations before its own. Its result stays in a ring
- * buffer, a
- * value of k + 1 slots that loops carry and pass on. An iteration writes the front slot and
- * turns the ring
- * buffer; then the new front slot has the values that the iteration reads.
+ * buffer, a value of k + 1 slots that loops carry and pass on. An iteration writes the front slot
+ * and turns the ring buffer; then the new front slot has the values that the iteration reads.
  *
  *   k = 1                              before                            after
  *                                      %p = param h.w                    %p = param h.w
@@ -23,21 +21,16 @@
  *                                                                          %w = ringbuf_get()
  *
  * A slot is free when its iteration ends, which is before the gathers for the iteration k + 1
- * later. So
- * k + 1 slots suffice, nothing is copied, and a turn increments a number. A backward loop counts
- * down.
+ * later. So k + 1 slots suffice, nothing is copied, and a turn increments a number. A backward loop
+ * counts down.
  *
- * If one chain contains all loops of an entry, the ring buffer passes to the next micro-batch:
- * it is a
- * store, only the first micro-batch does the first gathers, and the last loop gathers for the
- * first one,
- * except in the last micro-batch. In a pipeline the entries of pieces pass it on
- * (order_pieces.c). It never
- * survives the update.
+ * If one chain contains all loops of an entry, the ring buffer passes to the next micro-batch: it
+ * is a store, only the first micro-batch does the first gathers, and the last loop gathers for the
+ * first one, except in the last micro-batch. In a pipeline the entries of pieces pass it on
+ * (order_pieces.c). It never survives the update.
  *
  * Then exchanges are started and done (order_start.c), and so are messages between stages of a
- * pipeline
- * (order_messages.c).
+ * pipeline (order_messages.c).
  *
  * Requires: values by their numbers (fuse). Establishes: no gather has `ahead`. Breaks: numbers
  * of values;

@@ -15,30 +15,26 @@
  *                                               %h = done(%g)                          of all
  *                                               iterations
  *
- * Gradients of an iteration are written into one slot while the other is in flight. That takes
- * one more
- * bucket. Exchanges that overlap with work of their own iteration end there instead.
+ * Gradients of an iteration are written into one slot while the other is in flight. That takes one
+ * more bucket. Exchanges that overlap with work of their own iteration end there instead.
  *
- * If results accumulate over micro-batches, the sum of an iteration is not written to the
- * result, but into
- * the slot as well:
+ * If results accumulate over micro-batches, the sum of an iteration is not written to the result,
+ * but into the slot as well:
  *
  *                                                 %6 = start reduce_scatter(%7)
  *                                                 %v = ringbuf_put(%u, %6)           after the
  *                                                 bucket
  *                                                 return %x', %v, %6
  *
- * When the slot becomes the front one again, its sum is added to the result of its iteration.
- * After the
- * loop, the `done` of its result adds those of the remaining slots, before the next loop whose
- * ring turns.
- * So each term is added in its micro-batch, and sums have the bits of exchanges without overlap.
+ * When the slot becomes the front one again, its sum is added to the result of its iteration. After
+ * the loop, the `done` of its result adds those of the remaining slots, before the next loop whose
+ * ring turns. So each term is added in its micro-batch, and sums have the bits of exchanges without
+ * overlap.
  *
  * Only one ring turns at a time. So a loop that gathers ahead puts its buckets into its own
- * slots, after
- * the gathered values. If other loops of its entry gather ahead, or other pieces of its stage,
- * but not the
- * loop itself, the loop is left as it is. Loops that accumulate may share the bytes of one ring. */
+ * slots, after the gathered values. If other loops of its entry gather ahead, or other pieces of
+ * its stage, but not the loop itself, the loop is left as it is. Loops that accumulate may share
+ * the bytes of one ring. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes out chains of loops that gather ahead: the op that makes the ring buffer, its contents
- * before the
- * first loop, and the gathers of each iteration for the one `ahead` later, in the same loop, in
- * the next
- * one, or in the first one of the next micro-batch or of the next piece. */
+ * before the first loop, and the gathers of each iteration for the one `ahead` later, in the
+ * same loop, in the next one, or in the first one of the next micro-batch or of the next piece. */
 #include "passes/lower/order.h"
 
 #include "base/intern.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds work for the time of an exchange. If nothing runs between an exchange and the first
- * reader of its
- * result, the nearest later product that does not need the result moves there, if the function's
- * peak
- * stays.
+/* Finds work for the time of an exchange. If nothing runs between an exchange and the first reader
+ * of its result, the nearest later product that does not need the result moves there, if the
+ * function's peak stays.
  *
  *   before                                     after
  *     %3 = reduce_scatter(%2)                    %3 = reduce_scatter(%2)
@@ -11,8 +9,7 @@
  *     %5 = dot(%y, %2')                          %4 = fused(%3, %x)
  *
  * Views, and ops that kernels recompute, move with the product that reads them. Each op computes
- * the same,
- * from the same values. */
+ * the same, from the same values. */
 #include "passes/lower/order.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums gradients that accumulate over micro-batches over ranks during the last micro-batch: each
- * bucket
- * when its last term is added. Before that each rank only accumulates its own terms in the result.
+ * bucket when its last term is added. Before that each rank only accumulates its own terms in the
+ * result.
  *
  *   before                                      after
  *     body: %5 = pack(%3, %4)                     body: %5 = pack(%3, %4)
@@ -12,18 +12,13 @@
  *                                                 return %h
  *
  * A late sum has the meaning of any other: each micro-batch sums its terms over ranks, and the
- * result
- * accumulates these sums. So the interpreter needs no rule for it. The machine runs the two sums
- * in the
- * other order. That needs no memory, since the sum is done in the result, which nobody else
- * reads. It
- * overlaps with everything before the next late sum of the same result.
+ * result accumulates these sums. So the interpreter needs no rule for it. The machine runs the two
+ * sums in the other order. That needs no memory, since the sum is done in the result, which nobody
+ * else reads. It overlaps with everything before the next late sum of the same result.
  *
  * It applies to results that the entry would complete after all micro-batches; pass `zero` packs
- * them. A
- * piece of a pipeline returns them without `done`, which then comes after all actions of the
- * run, since the
- * previous stage waits for the piece. */
+ * them. A piece of a pipeline returns them without `done`, which then comes after all actions of
+ * the run, since the previous stage waits for the piece. */
 #include "passes/lower/order.h"
 
 #include "base/bug.h"

@@ -3,14 +3,10 @@
  * the peak.
  *
  * A value lives from its op to the last reader of it or of a view of it. A part of a bucket or
- * concat lives
- * as long as that, without memory of its own. Values without memory in the function do not
- * count: inputs,
- * stores, ring buffers, values that kernels recompute, and results, which have a place outside.
- * A kernel's
- * result may take the memory of an operand of its size that dies there. Memory inside of an op
- * (a loop, a
- * call) counts while the op runs. */
+ * concat lives as long as that, without memory of its own. Values without memory in the function
+ * do not count: inputs, stores, ring buffers, values that kernels recompute, and results, which
+ * have a place outside. A kernel's result may take the memory of an operand of its size that
+ * dies there. Memory inside of an op (a loop, a call) counts while the op runs. */
 #include "passes/lower/order.h"
 
 static bool joins(const DtOp *op) { return op->kind == DT_OP_PACK || op->kind == DT_OP_CONCAT; }

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Overlaps messages between stages of a pipeline with computation. A message is in flight from
- * the time
- * when the sender has it and its target slot is free, until it is read, and until its source
- * slot is
- * written again.
+/* Overlaps messages between stages of a pipeline with computation. A message is in flight from the
+ * time when the sender has it and its target slot is free, until it is read, and until its source
+ * slot is written again.
  *
  *   before   0F1 0SEND_F1 0RECV_B0 0B0 0F2 ..
  *   after    0F1 0START_SEND_F1 0DONE_RECV_B0 0B0 0START_RECV_B1 0DONE_SEND_F1 0F2 ..
  *
- * The number of slots does not change, so this takes no memory. One message at a time is in
- * flight at
- * either end of a channel. A message that would overlap with nothing is sent or received in order.
+ * The number of slots does not change, so this takes no memory. One message at a time is in flight
+ * at either end of a channel. A message that would overlap with nothing is sent or received in
+ * order.
  *
  * All stages are simulated together, with usual times for F, B and W and a short one for
- * messages. Both
- * ends start a message at the moment when it can go, so all stages start messages in one order.
- * So devices
- * need no room for messages in transit, and may do one thing at a time: if each stage works in
- * the order of
- * its list, no message waits for a later one elsewhere. (A receive that started as soon as its
- * slot is free
- * would wait for sends that the sender has not reached.) This is checked once more; if the
- * stages of a run
- * would deadlock, none of its messages is started. In "predict" one micro-batch alone goes
- * through the
- * pieces, so nothing overlaps. */
+ * messages. Both ends start a message at the moment when it can go, so all stages start messages
+ * in one order. So devices need no room for messages in transit, and may do one thing at a time:
+ * if each stage works in the order of its list, no message waits for a later one elsewhere. (A
+ * receive that started as soon as its slot is free would wait for sends that the sender has not
+ * reached.) This is checked once more; if the stages of a run would deadlock, none of its
+ * messages is started. In "predict" one micro-batch alone goes through the pieces, so nothing
+ * overlaps. */
 #include "passes/lower/order.h"
 
 #include "passes/pipeline/schedule.h"

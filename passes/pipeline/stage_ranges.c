@@ -175,8 +175,9 @@ static DtValue *whole(Expander *x, const DtValue *value)
         DtValue *made = *part_at(x, value, number, i);
         if (!made)
             continue;
-        for (uint32_t k = 0; k <= x->s->class_more[class];
-             k++) /* any stage of the class may read it; then the stages differ */
+        /* One copy per stage gives the concatenation its extent. If an op reads the whole, the
+         * stages differ, and the pass starts again with smaller classes. */
+        for (uint32_t k = 0; k <= x->s->class_more[class]; k++)
             in[n++] = made;
     }
     x->whole[value->id] =

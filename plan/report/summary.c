@@ -148,8 +148,7 @@ static void try_micro(Trials *t)
 }
 
 /* Adds the time of a step if all stages had equal work. Not reported where devices are of
- * several kinds: moved work
- * would take another time there. */
+ * several kinds: moved work would take another time there. */
 static void try_level(Trials *t)
 {
     const DtSummary *s = t->s;

@@ -183,13 +183,10 @@ static void add_inst(const DtTraceStage *stage, const DtSlice *slice, DtText *te
 static long long nanoseconds(double at) { return (long long)floor(at * 1e9 + 0.5); }
 
 /* The slice's `ts` and `dur` in microseconds. Both ends are rounded to whole nanoseconds, and
- * only then subtracted: a
- * duration that is rounded by itself can reach beyond the begin of the next slice, and Perfetto
- * drops a slice that
- * overlaps another one of its track. Perfetto multiplies both numbers by 1000 and cuts off the
- * fraction, which may be
- * one nanosecond less than was written; so a slice ends one nanosecond before the next one can
- * begin. */
+ * only then subtracted: a duration that is rounded by itself can reach beyond the begin of the
+ * next slice, and Perfetto drops a slice that overlaps another one of its track. Perfetto
+ * multiplies both numbers by 1000 and cuts off the fraction, which may be one nanosecond less
+ * than was written; so a slice ends one nanosecond before the next one can begin. */
 static void add_times(const DtTraceStage *stage, const DtSlice *slice, DtText *text)
 {
     const long long from = nanoseconds(stage->begin + slice->begin);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A module that is cut into two stages, with data parallelism, through codegen and four ranks
  * (threads): loss, both gradients, gradient norm and the update against the closed form in double.
- * The model is
- * loss = sum (tanh(x) g0 g1)^2, its parameters the two iterations of one loop.
+ * The model is loss = sum (tanh(x) g0 g1)^2, its parameters the two iterations of one loop.
  *
  * Tolerance: sums of 64 products of a few roundings of 2^-24 each, relative to the largest:
  * 1e-5. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-ins for CUDA's libraries: shared objects with their names and functions, whose device is
  * this process. What is begun on a stream runs late, when something waits for it, and not before.
- * Memory of the
- * device lies at another place for such work: host code that follows an address of it ends.
+ * Memory of the device lies at another place for such work: host code that follows an address of it
+ * ends.
  *
  * DT_STANDIN: words that change the machine: gpus=N, memory=BYTES, driver=VERSION, nccl=VERSION,
  * order=1: sums between ranks begin at another rank; fault=N, hang=N, die=N: the Nth kernel that a

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* planmutants PLAN known LAYOUT FILE: the faults that FILE names for this layout, each drawn again
- * and given to the certificate.
- * planmutants PLAN draw LAYOUT COUNT KINDS [FOLDER]: up to COUNT faults of each of these kinds
- * ("offset,reuse") that the reader takes, as lines of such a file; with FOLDER their plans are
- * written there, to be run.
+ * and given to the certificate. planmutants PLAN draw LAYOUT COUNT KINDS [FOLDER]: up to COUNT
+ * faults of each of these kinds ("offset,reuse") that the reader takes, as lines of such a file;
+ * with FOLDER their plans are written there, to be run.
  *
  * A fault is named by its kind and a checksum of what it changes. Most kinds count wherever they
  * are put: of each record that is other than before, which fields are, and what it belongs to (the

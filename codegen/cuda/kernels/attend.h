@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows lanes.h, for attention: products of tiles in shared memory. A warp has 16 rows of the
- * tile of
- * rows. Of each eight columns thread l has four elements: [0], [1] are row l / 4, columns 2 * (l
- * % 4) and
- * the next, [2], [3] the same of row l / 4 + 8. On a device products of 16-bit floats use tensor
- * cores
- * (mma.sync, m16n8k16), with exact products and sums in f32, in the machine's own order;
- * everything else
- * adds product after product, in order. An operand that was computed from scores stays in
- * registers on a
- * device, two elements in each. */
+ * tile of rows. Of each eight columns thread l has four elements: [0], [1] are row l / 4,
+ * columns 2 * (l % 4) and the next, [2], [3] the same of row l / 4 + 8. On a device products of
+ * 16-bit floats use tensor cores (mma.sync, m16n8k16), with exact products and sums in f32, in
+ * the machine's own order; everything else adds product after product, in order. An operand that
+ * was computed from scores stays in registers on a device, two elements in each. */
 #ifdef DT_ON_HOST
 #define DT_SHARED dt_shim_shared
 #define DT_EACH_BLOCK(block, n) \

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows the prelude: combines lanes to one value. All threads of the warp call these. All
- * threads get
- * the result of the group's first thread, which has the lower lanes at every step.
+/* Follows the prelude: combines lanes to one value. All threads of the warp call these. All threads
+ * get the result of the group's first thread, which has the lower lanes at every step.
  *
  *   group    16 lanes, one per thread, by halves, like the prelude's DT_TREE
  *   near     lanes of a group, of which each thread has as many as its vector, by pairs, like

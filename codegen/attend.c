@@ -531,7 +531,7 @@ static void emit_tiles(DtTiling *g)
             if (dt_tile_part(g, func->ops.at[i]->in[j]) == DT_TILE_BEFORE)
                 settle(g, func->ops.at[i]->in[j]);
     DtPlace *buffers = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
-    const int64_t rows = e->target->block_rows(g->n_s);
+    const int64_t rows = e->target->block_rows(g->n_s, g->n_t);
     g->cuts = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     g->scores = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);
     g->here = DT_NEW_ARRAY(e->scratch, DtPlace, func->n_values + 1);

@@ -104,7 +104,8 @@ static DtKAttention attention_of(DtTiling *g)
 static void say(DtTiling *g, const char *why)
 {
     DtEmit *e = g->e;
-    if (dt_untiled_is_reported(e, g->func))
+    /* blocks of so many keys are large enough for the library's products */
+    if (dt_untiled_is_reported(e, g->func) || g->n_t > DT_TARGET_MANY_KEYS)
         return;
     DtDiag *diag = dt_diag_report(e->module->diags, L0588, g->call->span,
                                   "attention without a kernel of its own: %s", why);

@@ -13,6 +13,10 @@
 struct DtEmit;
 enum { DT_TARGET_NAMES = 8 };
 
+/* More keys than this, such as a vocabulary, fill no cache: a block of queries then has more rows,
+ * since each block reads all keys and adds to their gradient. */
+enum { DT_TARGET_MANY_KEYS = 1 << 14 };
+
 typedef struct DtTargetRow {
     DtTargetKind kind;
     bool is_interpreted;               /* its code is kernel IR (codegen/interpreted/) */
@@ -50,8 +54,9 @@ typedef struct DtTargetRow {
     /* attention otherwise: a loop over blocks of queries, each with all keys that are visible to
      * it */
     uint32_t blocks_most;              /* most blocks of one call */
-    /* queries of a block, of n in all, so that there are at most blocks_most blocks */
-    int64_t (*block_rows)(int64_t n);
+    /* queries of a block, of n in all with this many keys each, so that there are at most
+     * blocks_most blocks */
+    int64_t (*block_rows)(int64_t n, int64_t n_keys);
 } DtTargetRow;
 
 #define DT_TARGET(NAME, FOLDER, PURPOSE, ...) extern const DtTargetRow dt_target_##FOLDER;

@@ -237,7 +237,7 @@ static const DtFunc *find_streamed(const Check *c, const char *axis)
     const DtModule *module = c->program->module;
     for (uint32_t i = 0; i < module->funcs.n; i++) {
         const DtStream *stream = module->funcs.at[i]->stream;
-        if (stream && (!axis || stream->axis == axis))
+        if (stream && !stream->product && (!axis || stream->axis == axis))
             return module->funcs.at[i];
     }
     return NULL;
@@ -427,6 +427,8 @@ static void check_parallel(const Check *c, const DtParallelConfig *p)
         dt_configpipeline_check(c->host, c->items, c->program, &c->facts, p, &p->pipelines.at[i]);
     for (uint32_t i = 0; i < p->remats.n; i++)
         check_remat(c, &p->remats.at[i]);
+    for (uint32_t i = 0; i < p->streams.n && !p->stores_products; i++)
+        check_axis(c, p->stream_span, p->streams.at[i], "stream");
 }
 
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program)

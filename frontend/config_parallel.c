@@ -416,6 +416,30 @@ static void read_remat(Block *b, const DtEntry *entry)
     }
 }
 
+static void read_stream(Block *b, const DtEntry *entry)
+{
+    DtParallelConfig *p = b->parallel;
+    p->stream_span = entry->span;
+    if (entry->has_on || entry->args.n || !entry->operands.n) {
+        DtDiag *d = malformed(b, entry->span, DT_SCHEMA_STREAM, "`stream` takes axes, or `none`");
+        dt_diag_help(d, "write `stream vocab`");
+        return;
+    }
+    for (uint32_t i = 0; i < entry->operands.n; i++) {
+        const DtOperand *operand = &entry->operands.at[i];
+        if (operand->path.n != 1 || operand->value) {
+            malformed(b, operand->span, DT_SCHEMA_STREAM, "`stream` takes axes, or `none`");
+            continue;
+        }
+        const char *axis = operand->path.at[0].text;
+        p->stores_products = p->stores_products || axis == dt_intern("none");
+        DT_PUSH(b->host->arena, p->streams, axis);
+    }
+    if (p->stores_products && p->streams.n > 1)
+        malformed(b, entry->span, DT_SCHEMA_STREAM,
+                  "`none` excludes axes, and other `stream` lines");
+}
+
 /* Reads a size such as `64`, or `(64, 1024)` for each kind of node, into ret_counts. */
 static void read_counts(const Block *b, const DtConfigValue *value, int64_t ret_counts[2])
 {
@@ -491,6 +515,7 @@ static void read_directive(Block *b, const DtEntry *entry)
     case DT_SCHEMA_MICRO: read_micro(b, entry); break;
     case DT_SCHEMA_ZERO: read_zero(b, entry); break;
     case DT_SCHEMA_REMAT: read_remat(b, entry); break;
+    case DT_SCHEMA_STREAM: read_stream(b, entry); break;
     case DT_SCHEMA_AUTO: read_auto(b, entry); break;
     case DT_SCHEMA_DEFAULT: read_default(b, entry); break;
     default: unknown_directive(b, entry); break;

@@ -258,20 +258,28 @@ static void close_other(Layout *l, DtToken token)
     close_one(l, token);
 }
 
-/* Returns the kind of the token after the closer that matches the bracket at token `at` of the
- * source. */
-static int kind_behind(const Layout *l, uint32_t at)
+/* Returns the number of the token that closes the bracket at token `at` of the source. */
+static uint32_t end_of_brackets(const Layout *l, uint32_t at)
 {
     int deep = 0;
     do {
         const unsigned flags = flags_of(kind_at(l, at));
         deep += (flags & OPENS ? 1 : 0) - (flags & CLOSES ? 1 : 0);
     } while (deep > 0 && ++at < l->raw.n);
-    return kind_at(l, at + 1);
+    return at;
 }
 
-/* Whether a clause begins here: `gradient(dy) {`, `stream[t] {` and the like at the start of a
- * statement. No other statement looks so; elsewhere these words are names. */
+/* Whether the brackets at token `at`, perhaps followed by parentheses, precede an opening brace. */
+static bool is_before_brace(const Layout *l, uint32_t at)
+{
+    at = end_of_brackets(l, at);
+    if (kind_at(l, at + 1) == DT_TOK_LPAREN)
+        at = end_of_brackets(l, at + 1);
+    return kind_at(l, at + 1) == DT_TOK_LBRACE;
+}
+
+/* Whether a clause begins here: `gradient(dy) {`, `stream[t] {`, `stream[t](z) {` and the like at
+ * the start of a statement. No other statement looks so; elsewhere these words are names. */
 static bool begins_clause(const Layout *l, const DtToken *token)
 {
     static const char *const words[] = {"gradient", "surrogate", "stream", "scan",
@@ -285,7 +293,7 @@ static bool begins_clause(const Layout *l, const DtToken *token)
     for (size_t i = 0; i < DT_COUNT(words); i++)
         is_word = is_word || token->text == dt_intern(words[i]);
     return is_word && (next == DT_TOK_LPAREN ||
-                       (next == DT_TOK_LBRACKET && kind_behind(l, l->at + 1) == DT_TOK_LBRACE));
+                       (next == DT_TOK_LBRACKET && is_before_brace(l, l->at + 1)));
 }
 
 /* Whether `device NAME {`, `stack NAME {` or `constant NAME` begins here, at the start of an item;

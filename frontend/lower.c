@@ -624,6 +624,8 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
                    .taken.arena = arena};
     l->program = DT_NEW(arena, DtProgram);
     l->program->module = l->module = dt_graph_module(arena, diags);
+    for (uint32_t i = 0; i < options->n_streams; i++)
+        DT_PUSH(arena, l->module->streamed, options->streams[i]);
     dt_scope_load(l);
     if (dt_diag_errors(diags))
         return NULL;

@@ -22,6 +22,9 @@ typedef struct DtLowerOptions {
     const char *train, *parallel, *cluster;/* names of the chosen blocks; NULL: the only one.
                                             * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
+    /* interned axes of products that stream whatever their size, as if the layout had a `stream`
+     * line: a smaller version of a program (--verify) streams what the program itself does */
+    const char *const *streams; uint32_t n_streams;
     /* NULL, or the path of a file (main or included) in whose place `text` is read; it need not
      * exist */
     const char *replaced;

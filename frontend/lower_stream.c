@@ -55,6 +55,34 @@ static bool find_axis(Streamed *s, const DtStmt *stmt)
     return true;
 }
 
+/* Finds the argument that `stream[c](z)` names: the function streams if that is a product. False
+ * after a report. */
+static bool find_product(Streamed *s, const DtStmt *stmt)
+{
+    DtLower *l = s->l;
+    if (!stmt->targets.n)
+        return true;
+    const char *name = stmt->targets.at[0].name.text;
+    for (uint32_t i = 0; stmt->targets.n == 1 && i < l->now->formals.n; i++) {
+        const DtBinding *formal = &l->now->formals.at[i];
+        if (formal->name != name || formal->val.kind != DT_VAL_TENSOR)
+            continue;
+        for (uint32_t k = 0; k < s->home->args.n; k++)
+            if (s->home->args.at[k] == formal->val.tensor.value &&
+                has_axis(s, s->home->args.at[k]->type))
+                s->stream->product = k + 1;
+    }
+    if (s->stream->product)
+        return true;
+    DtDiag *d = dt_report_error(l, E0221, stmt->targets.at[0].name.span,
+                                "`%s` names the argument that is a product, and `%s` is no tensor "
+                                "argument with the axis `%s`",
+                                stmt->name.text, name, s->axis);
+    dt_diag_help(d, "name one argument with that axis, or none: `%s[%s] { .. }` always streams",
+                 stmt->name.text, s->axis);
+    return false;
+}
+
 static bool take_parts(Streamed *s, DtFrame *frame, const DtVal *items, uint32_t n)
 {
     s->types = DT_NEW_ARRAY(s->l->arena, const DtType *, n + 1);
@@ -291,7 +319,8 @@ bool dt_stream_lower(DtLower *l, const DtBound *bound, const DtVal *results, uin
              *s = &streamed;
     const DtType **types = DT_NEW_ARRAY(l->arena, const DtType *, n_results + 1);
     bool ok =
-        find_axis(s, clauses[DT_CLAUSE_STREAM]) && find_results(s, results, n_results, types) &&
+        find_axis(s, clauses[DT_CLAUSE_STREAM]) && find_product(s, clauses[DT_CLAUSE_STREAM]) &&
+        find_results(s, results, n_results, types) &&
         lower_part(s, clauses[DT_CLAUSE_STREAM]) && lower_merge(s, clauses[DT_CLAUSE_MERGE]) &&
         lower_finish(s, clauses[DT_CLAUSE_FINISH], types, n_results);
     *l->now = kept;

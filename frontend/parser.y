@@ -531,6 +531,10 @@ stmt:
   | CLAUSE LBRACKET ids RBRACKET block
                                 { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
                                   $$->name = name_of($1); $$->axes = $3; $$->body = $5; }
+  | CLAUSE LBRACKET ids RBRACKET LPAREN targets RPAREN block
+                                { $$ = new_stmt(p, DT_STMT_CLAUSE, @$);
+                                  $$->name = name_of($1); $$->axes = $3; $$->targets = $6;
+                                  $$->body = $8; }
   | error                       { RESUME(); $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   | error { RESUME(); } block opt_else  { $$ = new_stmt(p, DT_STMT_ERROR, @$); }
   ;

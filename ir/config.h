@@ -226,6 +226,11 @@ typedef struct DtParallelConfig {
     DT_VEC(DtPipeline) pipelines;
     DT_VEC(DtZero) zeros;
     DT_VEC(DtRemat) remats;
+    /* of `stream` lines: products with these axes move into the functions that read them, whatever
+     * their size; stores_products: `stream none`, no product does (pass `absorb`) */
+    DT_VEC(const char *) streams;
+    bool stores_products;
+    DtSpan stream_span;
     const char *micro_axis; int64_t micro;    /* 1 if not written */
     DtSpan micro_span;
     bool is_auto;                             /* the block says `auto (...)`: search for the rest */

@@ -425,6 +425,9 @@ typedef struct DtStream {
     const char *axis;
     /* merge takes a part and the part that follows it, so blocks may not change places */
     bool is_ordered;
+    /* 1 + the number of the input that must be a product for the function to stream: pass `absorb`
+     * moves the product into the function, or removes the stream; 0: the function streams */
+    uint32_t product;
     /* function from the inputs to the parts of one block; NULL: results without the axis are sums
      * over blocks */
     DtFunc *part;
@@ -597,6 +600,9 @@ struct DtModule {
     DT_VEC(DtPadded) padded;      /* see passes/place/pad.c */
     DtDtype crossing;             /* dtype of gradients while ranks sum them, if it is a float:
                                    * passes/place/reduce.c */
+    /* axes along which pass `absorb` moved products into functions; before it: along which it moves
+     * them whatever their size. Not printed. */
+    DT_VEC(const char *) streamed;
 };
 
 /* The extent of a type's axis as the program has it, and the type with such extents. */

@@ -550,6 +550,7 @@ static void print_stream(Printer *p, const DtStream *stream)
 {
     print_key(p, "stream", stream->axis);
     print_flag(p, "ordered", stream->is_ordered);
+    print_count(p, "product", stream->product);
     print_key(p, "part", stream->part ? stream->part->name : NULL);
     print_key(p, "merge", stream->merge ? stream->merge->name : NULL);
     print_key(p, "finish", stream->finish ? stream->finish->name : NULL);

@@ -160,6 +160,11 @@ static bool parse_stream(DtIrReader *p)
         return true;
     p->func->stream = stream;
     stream->is_ordered = dt_irlex_take_word(&p->lex, "ordered");
+    if (dt_irlex_key(&p->lex, "product")) {
+        if (!dt_irlex_integer(&p->lex, 1, UINT32_MAX, &number))
+            return false;
+        stream->product = (uint32_t)number;
+    }
     dt_irread_func_key(p, "part", &stream->part);
     dt_irread_func_key(p, "merge", &stream->merge);
     dt_irread_func_key(p, "finish", &stream->finish);

@@ -83,7 +83,8 @@ static bool check_stream(DtVerify *v, const DtFunc *func)
         return dt_verify_fail(v, func->span,
                               "what a stream is made of are no functions of the module");
     const uint32_t n = part->results.n;
-    bool fits = part->inputs.n == func->inputs.n && merge->inputs.n == 2 * n &&
+    bool fits = s->product <= func->inputs.n && part->inputs.n == func->inputs.n &&
+                merge->inputs.n == 2 * n &&
                 merge->results.n == n && s->takes.n == func->results.n &&
                 (finish ? finish->inputs.n == n + s->given.n : !s->given.n);
     for (uint32_t i = 0; i < s->given.n; i++)

@@ -146,7 +146,7 @@ static void look_at_functions(Finder *f)
             for (uint32_t n = 0; func->ops.at[k]->kind == DT_OP_DOT && n < 2; n++)
                 if (is_parameter(func, func->ops.at[k]->in[n]))
                     look_at_product(f, func->ops.at[k], n);
-        if (!func->stream)
+        if (!func->stream || func->stream->product)
             continue;
         for (uint32_t k = 0; !func->stream->is_ordered && k < func->inputs.n; k++) {
             const int at = dt_type_find(func->inputs.at[k]->type, func->stream->axis);
@@ -300,7 +300,7 @@ static void find_keeps(Keeps *keeps, uint32_t loop, const DtFunc *func, int dept
         const DtOp *op = func->ops.at[i];
         if (op->kind != DT_OP_CALL)
             continue;
-        if (op->func->stream)
+        if (op->func->stream && !op->func->stream->product)
             add_kept(keeps, loop, name_of(op->func), op);
         else if (op->text && *op->text && has_product(op->func))
             add_kept(keeps, loop, op->text, op);

@@ -16,11 +16,16 @@ static const char *machine(const char *name)
 
 /* Rows of a block, so that its scores for all keys fit the cache; at most MAX_BLOCKS, since each
  * block adds instructions to the plan. */
-enum { MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128 };
+enum {
+    MAX_BLOCKS = 64, FEW_QUERIES = 512, ROWS_OF_FEW = 64, ROWS_OF_MANY = 128,
+    ROWS_OF_MANY_KEYS = 256
+};
 
-static int64_t block_rows(int64_t n)
+static int64_t block_rows(int64_t n, int64_t n_keys)
 {
-    int64_t rows = n <= FEW_QUERIES ? ROWS_OF_FEW : ROWS_OF_MANY;
+    int64_t rows = n_keys > DT_TARGET_MANY_KEYS ? ROWS_OF_MANY_KEYS
+                   : n <= FEW_QUERIES ? ROWS_OF_FEW
+                                      : ROWS_OF_MANY;
     while ((n + rows - 1) / rows > MAX_BLOCKS)
         rows *= 2;
     return rows < n ? rows : n;

@@ -193,11 +193,11 @@ static DtStatus build(DtEmit *e)
 
 /* ---- attention ---- */
 
-enum { MOST_BLOCKS = 64, ROWS = 128 };
+enum { MOST_BLOCKS = 64, ROWS = 128, ROWS_OF_MANY_KEYS = 1024 };
 
-static int64_t block_rows(int64_t n)
+static int64_t block_rows(int64_t n, int64_t n_keys)
 {
-    int64_t rows = ROWS;
+    int64_t rows = n_keys > DT_TARGET_MANY_KEYS ? ROWS_OF_MANY_KEYS : ROWS;
     while ((n + rows - 1) / rows > MOST_BLOCKS)
         rows *= 2;
     return rows < n ? rows : n;

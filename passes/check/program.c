@@ -47,6 +47,7 @@ DtProgram *dt_judge_serial_program(DtArena *arena, const DtLowerOptions *options
     if (!program)
         DT_BUG("a program is accepted once and refused the second time");
     program->parallel = NULL;
+    program->module->streamed.n = 0;
     DtPassContext context = context_of(program);
     context.epilogues = epilogues;
     for (uint32_t i = 0; dt_passes[i].proof == DT_PASS_MEANING; i++)
@@ -120,6 +121,8 @@ DtJudgeVerdict dt_judge_program(DtArena *arena, DtDiags *diags, const DtJudgePro
     if (!program)
         return DT_JUDGE_REJECTED;
     const DtProgram *original = program;
+    options.streams = original->module->streamed.at;
+    options.n_streams = original->module->streamed.n;
     for (int64_t least = 4; program && least > 0 && !task->as_it_is; least -= 2) {
         if (work_of_step(program->module) <= too_much)
             break;

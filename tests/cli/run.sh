@@ -289,7 +289,7 @@ run dump plan; holds test "$code" -ne 0; silent out
 run asm plan; exits 2
 run asm plan -o made; holds test "$code" -ne 0; holds test ! -e made
 
-run "$root/examples/gpt_1t.dsl" --parallel none --no-kernels -o big; exits 4; says 'a rank needs 622'; holds test ! -e big
+run "$root/examples/gpt_1t.dsl" --parallel none --no-kernels -o big; exits 4; says 'a rank needs 621'; holds test ! -e big
 run program.dsl --parallel two --no-kernels -o plan; exits 0; silent out; silent err; holds test -s plan
 cp plan first; run program.dsl --parallel two --no-kernels -o plan; holds cmp plan first
 run dump plan; exits 0; prints 'mini/train.dsl'; cp out text

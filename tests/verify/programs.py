@@ -114,7 +114,7 @@ OWN = ["buckets", "attend_sink", "aside", "rings_apart", "rings_within", "frame_
        "padded_first", "frozen_layers", "unread_loop", "forward_again", "padded_lines", "running_sum", "zero_noise",
        "draws", "layers", "ghost", "metrics", "frozen_paths", "ring_lines", "padded_halo", "state_split",
        "sequences", "both_ways", "drawing_fns", "carried_groups", "carried_positions", "unread_params",
-       "axis_params", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
+       "axis_params", "streamed_logits", "two_tables", "tables_of_loops", "attend_scaled", "weight_twice", "products_only",
        "loops_beside", "sum_in_loop", "max_over_two",
        "sliced_ends", "zero_part", "ring_between", "ring_events", "rings_beside", "wide_beside",
        "ring_values", "own_norms", "stages_alike", "padded_alone", "zero_nested", "many_sums", "tied16",

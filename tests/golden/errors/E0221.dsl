@@ -264,3 +264,13 @@ model m(x[batch, n]) -> [batch, n] {
          uneven[c](y[n -> c], y[n -> c][c = 0 .. 3])[c -> n]
 }
 train { x[batch, n] = synthetic(0, 1); loss = sum[batch, n](m(x)); optimizer = sgd(lr = 0.1); steps = 1 }
+# ---- stream_of_other
+include "std.dsl"
+dim b = 2, t = 3
+fn worst[t](x[..., t], y[...]) -> [...] {
+  return max[t](x) + y
+  stream[t](y) { return max[t](x) }
+  merge(m, n) { return max(m, n) }
+  finish(m) { return m + y }
+}
+model m(x[b, t], y[b]) -> [b] { return worst[t](x, y) }

@@ -25,3 +25,17 @@ parallel p on pair {
   shard batch on data
   shard ffn
 }
+# ---- stream_number
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data
+  stream vocab = 2
+}
+# ---- stream_none
+include "mini/train.dsl"
+parallel p on pair {
+  mesh data = 2
+  shard batch on data
+  stream none, vocab
+}

@@ -46,6 +46,10 @@ void dt_initlibrary_lines(DtArena *arena, const DtInitValues *values, DtText *re
 /* Writes the program that trains the model. Returns an exit code, after a message if it fails. */
 int dt_initprogram_write(DtInitCommand *init, DtText *ret_text);
 
+/* Returns the longest samples that the program takes: as many positions as the model has, at most
+ * 1024. */
+int64_t dt_initprogram_positions(const DtInitCommand *init);
+
 /* Lowers a text as if it stood in the file of the new program. parallel: the layout; NULL: none is
  * named. Returns NULL after errors in diags. */
 DtProgram *dt_initprogram_lower(const DtInitCommand *init, DtArena *arena, DtDiags *diags,

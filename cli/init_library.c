@@ -404,7 +404,8 @@ static void evaluate(Family *f)
     DtArena *arena = arena_of(f);
     DtDiags *diags = dt_diag_new(arena);
     DtText text = {0};
-    dt_text_printf(&text, "include \"%s\"\n", f->file);
+    dt_text_printf(&text, "include \"%s\"\ndim seq = %" PRId64 "\n", f->file,
+                   dt_initprogram_positions(f->init));
     dt_initlibrary_lines(arena, &f->values, &text);
     f->program = dt_initprogram_lower(f->init, arena, diags,
                                       dt_arena_strndup(arena, text.at, text.len), NULL);

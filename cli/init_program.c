@@ -12,6 +12,7 @@
 #include "plan/read.h"
 #include "plan/report/nodes.h"
 #include "plan/report/people.h"
+#include "tokenizer/tokenizer.h"
 
 #include <glob.h>
 #include <math.h>
@@ -142,32 +143,55 @@ static int64_t dim_of(const DtProgram *program, const char *name)
     return 0;
 }
 
+/* Returns why the tokenizer of the model cannot be used; NULL: it can. */
+static const char *no_tokenizer(const Run *run)
+{
+    DtTokenizer *tokenizer;
+    if (!has_file(run, "tokenizer.json"))
+        return dt_arena_printf(run->arena, "%.200s has no tokenizer.json", run->init->folder);
+    const DtStatus status = dt_tokenizer_open(run->init->folder, NULL, &tokenizer);
+    if (!dt_status_ok(&status))
+        return dt_arena_printf(run->arena, "%s", status.message);
+    dt_tokenizer_close(tokenizer);
+    return NULL;
+}
+
+/* Reports that the text cannot be read as tokens, with the command that makes them; returns the
+ * exit code. */
+static int refuse_text(const Run *run, const char *why, bool is_wide)
+{
+    return dt_cli_fail(
+        DT_EXIT_USAGE,
+        "%s. This writes the text's tokens, and init without --text a program that reads them: "
+        "python3 -c 'import sys, glob, numpy, transformers as t; a = "
+        "t.AutoTokenizer.from_pretrained(sys.argv[1]); numpy.concatenate([a(open(f).read())"
+        "[\"input_ids\"] for f in sorted(glob.glob(sys.argv[2]))]).astype(\"u%d\")"
+        ".tofile(sys.argv[3])' %.200s '%.200s' mine/tokens.bin",
+        why, is_wide ? 4 : 2, run->init->folder, run->init->cli->text);
+}
+
 /* Sets how the text becomes tokens; returns an exit code. */
 static int choose_source(Run *run)
 {
     DtInitCommand *init = run->init;
     const int64_t vocab = dim_of(init->program, "vocab");
     const char *glob = init->cli->text ? seen_files(run, init->cli->text) : "mine/*.txt";
+    const char *why = no_tokenizer(run);
     run->about = glob;
-    if (has_file(run, "tokenizer.json")) {
+    if (!why) {
         run->source = dt_arena_printf(run->arena, "text(%s, tokenizer = %s",
                                       quoted(run->arena, glob), quoted(run->arena, run->model));
         return DT_EXIT_OK;
     }
-    if (vocab == 256) {
+    if (vocab == 256 && !has_file(run, "tokenizer.json")) {
         run->source = dt_arena_printf(run->arena, "text(%s", quoted(run->arena, glob));
         return DT_EXIT_OK;
     }
     if (init->cli->text)
-        return dt_cli_fail(
-            DT_EXIT_IO,
-            "%.200s has no tokenizer.json, which says how text becomes tokens. This writes it: "
-            "python3 -c 'import sys, transformers as t; "
-            "t.AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])' %.200s",
-            init->folder, init->folder);
+        return refuse_text(run, why, vocab > 65536);
     run->about = "mine/*.bin";
     run->source =
-        dt_arena_printf(run->arena, "bin(\"mine/*.bin\", %s", vocab <= 65536 ? "u16" : "u32");
+        dt_arena_printf(run->arena, "bin(\"mine/*.bin\", %s", vocab > 65536 ? "u32" : "u16");
     return DT_EXIT_OK;
 }
 
@@ -178,14 +202,20 @@ static int64_t round_up(double number)
     return (int64_t)(ceil(number / unit) * unit);
 }
 
+int64_t dt_initprogram_positions(const DtInitCommand *init)
+{
+    const json_t *found = dt_modelconfig_find(
+        init->cli->arena, init->config,
+        "max_position_embeddings, n_positions, text_config.max_position_embeddings");
+    const double positions = json_is_number(found) ? json_number_value(found) : 0;
+    return positions >= 1 && positions < MOST_SEQ ? (int64_t)positions : MOST_SEQ;
+}
+
 /* Sets the length of samples and how often the run evaluates, from the size of the text if there is
  * one; returns an exit code. */
 static int choose_length(Run *run)
 {
     DtInitCommand *init = run->init;
-    const json_t *positions = dt_modelconfig_find(
-        run->arena, init->config,
-        "max_position_embeddings, n_positions, text_config.max_position_embeddings");
     const double bytes = init->cli->text ? bytes_of(init->cli->text) : 0;
     if (bytes < 0)
         return dt_cli_fail(DT_EXIT_IO,
@@ -193,10 +223,7 @@ static int choose_length(Run *run)
                            "pattern, such as 'mine/*.txt'",
                            init->cli->text);
     run->tokens = bytes / (strstr(run->source, "tokenizer") ? BYTES_PER_TOKEN : 1);
-    run->seq = MOST_SEQ;
-    if (json_is_number(positions) && json_number_value(positions) >= LEAST_SEQ &&
-        json_number_value(positions) < MOST_SEQ)
-        run->seq = (int64_t)json_number_value(positions);
+    run->seq = dt_initprogram_positions(init);
     while (init->cli->text && run->seq / 2 >= LEAST_SEQ &&
            run->tokens * held_out < 4 * (double)run->seq)
         run->seq /= 2;

@@ -27,7 +27,7 @@ codegen/cuda: base ir plan codegen codegen/interpreted
 codegen/interpreted: base ir plan codegen
 runtime: base kir plan plan/report tokenizer
 search: base cost ir
-cli: base cost ir plan plan/report frontend passes passes/check verify codegen search
+cli: base tokenizer cost ir plan plan/report frontend passes passes/check verify codegen search
 '
 # headers of external libraries, which only one file of the tree may include
 single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h pcre2.h'

@@ -185,8 +185,15 @@ def texts():
     os.rename("two\nlines", "changed")
     dtc("init", "changed", "--text", "none/*.txt", code=5, says=["no file matches none/*.txt"])
     dtc("init", "changed", "--text", 'mi"ne', code=5, says=["no file matches"])
-    dtc("init", "qwen3", "--text", 'mi"ne/*.txt', code=5, says=["qwen3 has no tokenizer.json", "python3 -c"])
+    dtc("init", "qwen3", "--text", 'mi"ne/*.txt', code=2, says=["qwen3 has no tokenizer.json", "python3 -c", '"u2"'])
     check('bin("mine/*.bin", u16, to' in dtc("init", "qwen3"), "tokens of another program")
+    config_of("qwen3")
+    for wrong in ('{"model": {"type": "Unigram"}}', "{", ""):
+        with open("changed/tokenizer.json", "w") as file:
+            file.write(wrong)
+        dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["tokenizer.json", "python3 -c"])
+        check('bin("mine/*.bin", u16, to' in dtc("init", "changed"), "a tokenizer that cannot be read")
+    os.remove("changed/tokenizer.json")
     config_of("qwen3", vocab_size=70000)
     check('bin("mine/*.bin", u32, to' in dtc("init", "changed"), "tokens of another program, of 32 bits")
 

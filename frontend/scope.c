@@ -9,13 +9,14 @@
 #include "base/intern.h"
 #include "base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SOURCE = 64 << 20 };
+enum { MAX_SOURCE = 64 << 20, MOST_LISTED = 100 };
 
 static void load_file(DtLower *l, const char *path, DtSpan span, uint32_t depth);
 
@@ -75,6 +76,41 @@ static const char *shown_path(const DtLower *l, const char *path, const char *id
     return is_library ? identity + strlen(identity_of(l->options->library)) + 1 : path;
 }
 
+/* Returns the name of a file without its folder and without `.dsl`. */
+static const char *stem_of(DtLower *l, const char *name)
+{
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    const size_t len = strlen(base);
+    const bool ends = len > 4 && !strcmp(base + len - 4, ".dsl");
+    return dt_arena_strndup(l->arena, base, ends ? len - 4 : len);
+}
+
+/* Returns the file of the library whose name is nearest to a misspelt one, wherever the library has
+ * it; NULL if none is near. */
+static const char *near_library_file(DtLower *l, const char *name)
+{
+    const char *files[MOST_LISTED] = {"std.dsl", "training.dsl"}, *stems[MOST_LISTED];
+    size_t n = 2;
+    struct dirent **list = NULL;
+    const char *folder = in_library(l, "models");
+    const int found = folder ? scandir(folder, &list, NULL, alphasort) : 0;
+    for (int i = 0; i < found; i++) {
+        if (*list[i]->d_name != '.' && n < MOST_LISTED)
+            files[n++] = dt_arena_printf(l->arena, "models/%s", list[i]->d_name);
+        free(list[i]);
+    }
+    free(list);
+    if (!strncmp(name, "std", 3))
+        return files[0];
+    for (size_t i = 0; i < n; i++)
+        stems[i] = stem_of(l, files[i]);
+    const char *near = dt_text_nearest(stem_of(l, name), stems, n);
+    for (size_t i = 0; near && i < n; i++)
+        if (near == stems[i])
+            return files[i];
+    return NULL;
+}
+
 /* Returns the path of the file that an include means: `std.dsl` is the compiler's; others are next
  * to the including file, or else in the library. NULL after a report. */
 static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
@@ -102,10 +138,7 @@ static const char *find_include(DtLower *l, const DtItem *item, uint32_t from)
         dt_diag_report(l->diags, E0001, item->span, "cannot read the included file `%s`", name);
     dt_diag_note(d, "%s", status.message);
     dt_diag_note(d, "it is looked for beside this file, then in the library of the compiler");
-    const char *const files[] = {"std.dsl", "training.dsl"};
-    const char *near = dt_text_nearest(name, files, DT_COUNT(files));
-    if (!near && !strncmp(name, "std", 3))
-        near = files[0];
+    const char *near = near_library_file(l, name);
     if (near)
         dt_diag_fix(d, item->span, dt_arena_printf(l->arena, "include \"%s\"", near),
                     "did you mean the library, `%s`?", near);

@@ -113,13 +113,16 @@ static DtStatus check_empty(const char *folder)
     struct stat stat_of;
     DIR *dir = opendir(folder);
     bool empty = true;
-    if (dir == NULL)
-        return lstat(folder, &stat_of) != 0 && errno == ENOENT
-                   ? DT_OK
-                   : dt_status_fail(DT_EXIT_USAGE,
-                                    "--export %.300s: something else has that name; name a folder "
-                                    "that is empty or does not exist",
-                                    folder);
+    if (dir == NULL) {
+        const int error = errno;
+        const bool is_other = error == ENOTDIR || error == ENOENT;
+        if (lstat(folder, &stat_of) != 0 && errno == ENOENT)
+            return DT_OK;
+        return dt_status_fail(is_other ? DT_EXIT_USAGE : DT_EXIT_IO, "--export %.200s: %s", folder,
+                              is_other ? "something else has that name; name a folder that is "
+                                         "empty or does not exist"
+                                       : strerror(error));
+    }
     for (const struct dirent *entry; empty && (entry = readdir(dir)) != NULL;)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     closedir(dir);

@@ -275,6 +275,7 @@ def refusals(dtrun, plans, top, model):
     for name, text in (("/full", "is not empty"), ("/model", "is not empty"), ("/plain", "something else has that name"),
                        ("/plain/x", "something else has that name"), ("/dangling", "something else has that name"), ("", "is not empty")):
         refused(text, "--export", top + name, *import_it)
+    refused("File name too long", "--export", top + "/" + "x" * 300, *import_it, code=5)
     check(os.listdir(top + "/full") == ["sub"] and os.listdir(top + "/full/sub") == [], "a folder was changed")
     refused("is no name of a folder", "--export", top + "/full/..new/..", *import_it)
     refused("is no name of a folder", "--export", "", *import_it)

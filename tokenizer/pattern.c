@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 200, MAX_PATTERN = 1 << 16, MAX_REPEAT = 1000, NO_LETTER = 0 };
+enum { MAX_DEPTH = 200, MAX_PATTERN = 4096, MAX_REPEAT = 1000, NO_LETTER = 0 };
 
 typedef struct Reader {
     DtArena *memory;

@@ -14,12 +14,17 @@
 
 enum { LARGEST = 256 << 20 };
 
-void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why)
+const char *dt_hostcache_path(DtArena *arena)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    const char *path = base && base[0] == '/'   ? dt_arena_printf(arena, "%s/dtc", base)
-                       : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home)
-                                                : NULL;
+    return base && base[0] == '/'   ? dt_arena_printf(arena, "%s/dtc", base)
+           : home && home[0] == '/' ? dt_arena_printf(arena, "%s/.cache/dtc", home)
+                                    : NULL;
+}
+
+void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why)
+{
+    const char *path = dt_hostcache_path(arena);
     *ret_folder = -1;
     *ret_why = NULL;
     if (!path)

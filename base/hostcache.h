@@ -15,6 +15,9 @@
  * or NULL if the user wants no cache. */
 void dt_hostcache_open(DtArena *arena, int *ret_folder, const char **ret_why);
 void dt_hostcache_close(int folder);
+/* The path of that folder, or NULL. Whoever uses it has opened the folder, which checks who owns
+ * it. */
+const char *dt_hostcache_path(DtArena *arena);
 
 /* Finds the bytes stored under the key, in the arena; false: there are none. */
 bool dt_hostcache_find(DtArena *arena, int folder, const uint8_t key[DT_DIGEST_BYTES],

@@ -283,6 +283,7 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
 {
     const DtSource *source = &reader->source;
     const char *folder = source->folder ? source->folder : "";
+    const char *tokenizer = source->tokenizer ? source->tokenizer : "";
     DtPlanReader record = {.sample = reader->kind,
                            .source = source->kind,
                            .glob = dt_write_str(e->plan, source->glob ? source->glob : ""),
@@ -300,6 +301,8 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .mask_id = reader->mask_id,
                            .raw = source->raw,
                            .unpaired = source->unpaired,
+                           .tokenizer = dt_write_str(e->plan, tokenizer),
+                           .end = dt_write_str(e->plan, source->end ? source->end : ""),
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtEInput *in = find_input(e, reader->inputs[i]);

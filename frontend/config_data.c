@@ -139,10 +139,13 @@ static void check_numbers(const DtConfigHost *host, const DtReader *reader)
         dt_diag_help(d, "tokens are u8, u16, u32, i32 or i64; a source by itself may have floats");
     } else if (reader->kind == DT_SAMPLE_RAW && type->dtype != wants) {
         const bool text = source->kind == DT_SOURCE_TEXT;
+        const char *numbers = source->tokenizer ? "ids"
+                              : text            ? "bytes"
+                                                : dt_dtype_name(source->dtype);
         DtDiag *d = dt_diag_report(
             host->diags, E0803, reader->span, "`%s` is %s; `%s` of %s fills it with %s",
             reader->inputs[0], dt_dtype_name(type->dtype), text ? "text" : "bin",
-            text ? "bytes" : dt_dtype_name(source->dtype), dt_dtype_name(wants));
+            numbers, dt_dtype_name(wants));
         dt_diag_help(d, "declare it as `%s %s[...]`; `f32(%s)` makes floats of integers",
                      dt_dtype_name(wants), reader->inputs[0], reader->inputs[0]);
     }
@@ -193,9 +196,11 @@ static int64_t whole_bound(double number)
 }
 
 /* Returns values that certainly occur in the source: text has ASCII letters, random numbers have
- * their range. Other files are examined when they are read. */
+ * their range. Other files, and ids of tokenizers, are examined when they are read. */
 static DtIntSet sure_values(const DtSource *source)
 {
+    if (source->tokenizer)
+        return dt_intset_none;
     if (source->kind == DT_SOURCE_TEXT)
         return dt_intset_range(0, 128);
     if (source->kind == DT_SOURCE_SYNTHETIC)
@@ -251,6 +256,8 @@ static bool possible_values(const DtSource *source, DtIntSet *ret_values)
 {
     if (source->kind == DT_SOURCE_SYNTHETIC)
         *ret_values = dt_intset_range(whole_bound(source->lo), whole_bound(source->hi));
+    else if (source->tokenizer)
+        return false;
     else if (source->kind == DT_SOURCE_TEXT ||
              (source->kind == DT_SOURCE_BIN && source->dtype == DT_U8))
         *ret_values = dt_intset_range(0, 1 << 8);
@@ -329,6 +336,8 @@ static void check_values(const DtConfigHost *host, const DtProgram *program, con
     const uint32_t before = dt_diag_errors(host->diags);
     check_drawn(host, reader);
     check_range(host, reader);
+    if (!host->options->synthetic)
+        dt_configtokens_check(host, reader);
     if (!host->options->synthetic && dt_diag_errors(host->diags) == before)
         check_idle(host, program, reader);
 }

@@ -113,6 +113,9 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
     switch (schema) {
     case DT_SCHEMA_TEXT:
         ret_source->dtype = DT_U8;
+        ret_source->tokenizer =
+            v.at[DT_KEY_TEXT_tokenizer].given ? v.at[DT_KEY_TEXT_tokenizer].word : NULL;
+        ret_source->end = v.at[DT_KEY_TEXT_end].given ? v.at[DT_KEY_TEXT_end].word : NULL;
         return read_files(host, DT_SOURCE_TEXT, &v, DT_KEY_TEXT_glob, DT_KEY_TEXT_from,
                           DT_KEY_TEXT_to, DT_KEY_TEXT_unpaired, ret_source);
     case DT_SCHEMA_BIN:

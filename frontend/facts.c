@@ -177,6 +177,8 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
     integer(text, "mask_id", reader->mask_id);
     integer(text, "raw", source->raw);
     integer(text, "unpaired", source->unpaired);
+    string(text, "tokenizer", source->tokenizer);
+    string(text, "end", source->end);
     dt_text_add(text, "\n");
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         add_input(reader->inputs[i], reader->types[i], &reader->ranges[i], text);

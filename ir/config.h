@@ -26,6 +26,8 @@ typedef struct DtSource {
     bool unpaired;        /* it has a number of samples and an order of its own */
     double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
     const char *augment;  /* images: a setting as written, NULL if there is none */
+    const char *tokenizer; /* text: as glob; NULL: its bytes are tokens */
+    const char *end;       /* text: the token after each file, NULL if there is none */
     DtSpan span;
 } DtSource;
 

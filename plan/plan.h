@@ -30,7 +30,7 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 26, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 27, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
@@ -428,6 +428,9 @@ typedef struct DtPlanReader {
      * own order; all other sources of a block share theirs. */
     uint32_t raw, unpaired;
     uint32_t span, reserved;
+    /* Of text: tokenizer.json or its folder, and the token after each file; "": its bytes are
+     * read; there is none. */
+    DtPlanStr tokenizer, end;
 } DtPlanReader;
 typedef struct DtPlanInput {
     DtPlanStr name;

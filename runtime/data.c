@@ -8,9 +8,10 @@
  * many as fit after every offset below `row`. So sample number s is window s % n of epoch s / n.
  * Each epoch has its own keyed offset and order. Other sources are cut without overlap and
  * offset. Held-out data is read in the order of the file. */
-#include "runtime/data.h"
+#include "runtime/data_tokens.h"
 
 #include "base/hash.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
 
@@ -125,7 +126,22 @@ static DtTokenFormat format_of(const DtData *data)
     return format;
 }
 
-static DtStatus open_files(DtData *data, const DtDataPlace *place)
+/* Opens the ids of texts, which a tokenizer makes if the cache does not have them. */
+static DtStatus open_ids(DtData *data, const DtDataFiles *files, const DtTokenFormat *format,
+                         const char *tokenizer)
+{
+    const DtPlanReader *reader = data->reader;
+    const char *end = dt_plan_str(data->plan, reader->end);
+    DtTokensSource source = {.texts = &data->texts,
+                             .tokenizer = dt_tokenizer_path(data->memory, tokenizer),
+                             .end = *end ? end : NULL};
+    DtStatus status = dt_datatext_open(data->memory, files, format, 0, 1, &data->texts);
+    return dt_status_ok(&status) ? dt_datatokens_open(data->memory, &source, reader->from,
+                                                      reader->to, &data->tokens)
+                                 : status;
+}
+
+static DtStatus open_files(DtData *data, const DtDataPlace *place, const char *tokenizer)
 {
     const DtPlanReader *reader = data->reader;
     DtDataFiles files;
@@ -140,8 +156,9 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place)
     if (dt_status_ok(&status))
         status = dt_datapaths_list(data->memory, place, &files);
     if (dt_status_ok(&status))
-        status = dt_datatext_open(data->memory, &files, &format, reader->from, reader->to,
-                                  &data->tokens);
+        status = tokenizer ? open_ids(data, &files, &format, tokenizer)
+                           : dt_datatext_open(data->memory, &files, &format, reader->from,
+                                              reader->to, &data->tokens);
     return dt_status_ok(&status) ? dt_data_cut(data) : status;
 }
 
@@ -215,6 +232,7 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     DtArena *memory = dt_arena_new();
     DtData *data = DT_NEW(memory, DtData);
     DtDataPlace place;
+    const char *tokenizer = NULL;
     *data = (DtData){.memory = memory,
                      .plan = plan,
                      .reader = &plan->readers[reader],
@@ -223,9 +241,11 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     if (data->reader->unpaired)
         data->key = dt_hash_text(dt_plan_str(plan, data->inputs[0].name), data->key);
     DtStatus status = dt_datapaths_place(memory, options, plan, reader, &place);
+    if (dt_status_ok(&status) && !place.synthetic)
+        status = dt_datapaths_tokenizer(memory, options, plan, reader, &tokenizer);
     if (dt_status_ok(&status)) {
         data->name = place.literal;
-        status = place.synthetic ? open_synthetic(data) : open_files(data, &place);
+        status = place.synthetic ? open_synthetic(data) : open_files(data, &place, tokenizer);
         if (!dt_status_ok(&status))
             status = dt_data_located(data, status);
     }
@@ -241,6 +261,7 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
 void dt_data_close(DtData *data)
 {
     dt_datatext_close(&data->tokens);
+    dt_datatext_close(&data->texts);
     dt_arena_free(data->memory);
 }
 
@@ -306,18 +327,17 @@ int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t
 DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
 {
     const DtPlan *plan = data->plan;
-    int64_t number, byte;
-    const DtTokenFile *file = dt_datatext_find(&data->tokens, at, &number, &byte);
-    char place[140] = "";
+    char place[140] = "", where[400];
+    dt_datatext_say(&data->tokens, at, "token", where);
     if (input->span < plan->n_spans && plan->spans[input->span].line > 0)
         snprintf(place, sizeof place, " at %.100s:%u:%u",
                  dt_plan_str(plan, plan->spans[input->span].file), plan->spans[input->span].line,
                  plan->spans[input->span].column);
     return dt_status_fail(
         DT_EXIT_IO,
-        "token %lld (byte %lld) of %.120s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s",
-        (long long)number, (long long)byte, file->path, value, dt_plan_str(plan, input->indexed),
-        (long long)input->extent, dt_plan_str(plan, input->name), place);
+        "%.170s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s", where, value,
+        dt_plan_str(plan, input->indexed), (long long)input->extent,
+        dt_plan_str(plan, input->name), place);
 }
 
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)

@@ -4,6 +4,7 @@
  *   data.c         reader of a plan -> rows of a batch
  *   data_paths.c   which files
  *   data_text.c    a stream of numbers over many files
+ *   data_tokens.c  ids of text, which a tokenizer makes once
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
  *   data_known.c   files that hold no plain numbers
@@ -33,6 +34,10 @@ typedef struct DtDataPlace {
  * any reader of the plan. */
 DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
                             uint32_t reader, DtDataPlace *ret_place);
+
+/* The path of the tokenizer of the reader, or NULL, with --data taken into account. */
+DtStatus dt_datapaths_tokenizer(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                                uint32_t reader, const char **ret_path);
 
 typedef struct DtDataFiles {
     const char **at;
@@ -71,6 +76,13 @@ typedef struct DtTokenFile {
     bool touched; /* the file has become shorter since dt_datatext_cut was called */
 } DtTokenFile;
 
+/* The texts that one file of ids was made from, and the number of the first id of each. */
+typedef struct DtDataDocuments {
+    const char **paths;
+    const uint64_t *starts;
+    uint32_t n;
+} DtDataDocuments;
+
 /* The part from .. to of the numbers of all files, in the order of the files. */
 typedef struct DtTokens {
     DtTokenFile *files;
@@ -78,12 +90,18 @@ typedef struct DtTokens {
     int64_t first, n; /* the part, as numbers in the whole stream */
     int64_t total;
     DtTokenFormat format;
+    const DtDataDocuments *documents; /* the texts that the numbers were made from; NULL: none */
 } DtTokens;
 
 /* Maps all files. from < to are parts of the whole, 0..1. */
 DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTokenFormat *format,
                           double from, double to, DtTokens *ret_tokens);
 void dt_datatext_close(DtTokens *tokens);
+/* Sets the part of a stream whose total is known. */
+void dt_datatext_part(DtTokens *tokens, double from, double to);
+/* Writes where number `at` of the part is, such as "token 3 (byte 6) of a.bin". word: what it is
+ * called. */
+void dt_datatext_say(const DtTokens *tokens, int64_t at, const char *word, char ret_place[400]);
 /* Finds, for number `at` of the part: the file that contains it, its index in that file (from 0),
  * and its byte offset. */
 const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number,
@@ -148,6 +166,7 @@ struct DtData {
     const DtPlanInput *inputs;
     const char *name;       /* the name of the file or pattern that it reads */
     DtTokens tokens;        /* n_files 0: synthetic */
+    DtTokens texts;         /* what a tokenizer made them from; n_files 0: it did not */
     DtSynthetic *synthetic; /* per input, NULL if there are files */
     int64_t row;            /* distance from one window to the next, in numbers */
     int64_t more;           /* 1: a window has one more number, which is the last label */

@@ -151,12 +151,13 @@ static void look_at_file(void *context)
  * the program expects. */
 static DtStatus note_files(const DtData *data, DtText *ret_notes)
 {
-    const DtTokenFormat *format = &data->tokens.format;
+    const DtTokens *tokens = data->texts.n_files ? &data->texts : &data->tokens;
+    const DtTokenFormat *format = &tokens->format;
     const uint32_t dtype = format->dtype;
-    for (uint32_t i = 0; i < data->tokens.n_files; i++) {
-        DtTokenFile *file = &data->tokens.files[i];
+    for (uint32_t i = 0; i < tokens->n_files; i++) {
+        DtTokenFile *file = &tokens->files[i];
         Look look = {.format = format, .file = file};
-        DtStatus status = dt_datatext_try(&data->tokens, file, look_at_file, &look);
+        DtStatus status = dt_datatext_try(tokens, file, look_at_file, &look);
         if (!dt_status_ok(&status))
             return status;
         if (look.text) {
@@ -237,8 +238,8 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
                        DtText *ret_notes)
 {
     const DtPlanInput *input = &data->inputs[number];
-    int64_t token, byte;
-    const DtTokenFile *file = dt_datatext_find(&data->tokens, aside->first, &token, &byte);
+    char where[400];
+    dt_datatext_say(&data->tokens, aside->first, "token", where);
     begin_note(data, ret_notes);
     const char *name = dt_plan_str(data->plan, input->name);
     const long long lo = input->draw_lo, hi = input->draw_hi - 1;
@@ -254,8 +255,8 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
             "%lld of %lld values for `%s` are outside %lld .. %lld, where it is an index; "
             "the program says what happens to them",
             (long long)aside->n, (long long)reach, name, lo, hi);
-    dt_text_printf(ret_notes, "%s (the first: token %lld of %s, %d)", aside->n == reach ? "?" : "",
-                   (long long)token, file->path, aside->value);
+    dt_text_printf(ret_notes, "%s (the first: %s, %d)", aside->n == reach ? "?" : "", where,
+                   aside->value);
 }
 
 /* Notes features that are not finite, since they make a loss that is not finite. */

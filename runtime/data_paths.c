@@ -58,19 +58,20 @@ static const char *rest_behind(const char *name, const char *from)
     return name[len] == '/' ? name + len + 1 : NULL;
 }
 
+/* The part after OLD of a name that the reader has: of its files, or of its tokenizer. NULL: OLD
+ * does not begin the name. */
 static const char *rest_of_redirect(DtArena *memory, const DtRunOptions *options,
                                     const DtPlan *plan, const DtPlanReader *reader,
-                                    const DtRedirect *redirect)
+                                    const char *name, const DtRedirect *redirect)
 {
-    const char *glob_text = dt_plan_str(plan, reader->glob);
-    if (!has_files(reader))
+    if (!has_files(reader) || !*name)
         return NULL;
-    const char *rest = rest_behind(glob_text, redirect->from);
+    const char *rest = rest_behind(name, redirect->from);
     if (rest != NULL)
         return rest;
     const char *folder =
         join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
-    return rest_behind(join(memory, folder, glob_text), redirect->from);
+    return rest_behind(join(memory, folder, name), redirect->from);
 }
 
 static DtStatus unused_redirect(const DtPlan *plan, const DtRedirect *redirect)
@@ -78,8 +79,11 @@ static DtStatus unused_redirect(const DtPlan *plan, const DtRedirect *redirect)
     DtText list = {0};
     for (uint32_t r = 0; r < plan->n_readers; r++) {
         const char *name = dt_plan_str(plan, plan->readers[r].glob);
+        const char *tokenizer = dt_plan_str(plan, plan->readers[r].tokenizer);
         if (has_files(&plan->readers[r]) && (list.at == NULL || strstr(list.at, name) == NULL))
             dt_text_printf(&list, "%s`%s`", list.len ? ", " : "", name);
+        if (*tokenizer && strstr(list.at, tokenizer) == NULL)
+            dt_text_printf(&list, ", `%s`", tokenizer);
     }
     DtStatus status = dt_status_fail(
         DT_EXIT_USAGE, "--data %.100s=%.100s: the plan reads no `%.100s`, only %.200s",
@@ -92,13 +96,39 @@ static DtStatus check_redirects(DtArena *memory, const DtRunOptions *options, co
 {
     for (uint32_t i = 0; i < options->n_redirects; i++) {
         bool used = false;
-        for (uint32_t r = 0; r < plan->n_readers && !used; r++)
-            used = rest_of_redirect(memory, options, plan, &plan->readers[r],
-                                    &options->redirects[i]) != NULL;
+        const DtRedirect *redirect = &options->redirects[i];
+        for (uint32_t r = 0; r < plan->n_readers && !used; r++) {
+            const DtPlanReader *reader = &plan->readers[r];
+            used = rest_of_redirect(memory, options, plan, reader, dt_plan_str(plan, reader->glob),
+                                    redirect) != NULL ||
+                   rest_of_redirect(memory, options, plan, reader,
+                                    dt_plan_str(plan, reader->tokenizer), redirect) != NULL;
+        }
         if (!used)
             return unused_redirect(plan, &options->redirects[i]);
     }
     return DT_OK;
+}
+
+/* Where a name of the reader is found, with redirects taken into account. */
+static void place_name(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                       const DtPlanReader *reader, const char *name, DtDataPlace *ret_place)
+{
+    for (uint32_t i = 0; i < options->n_redirects; i++) {
+        const char *to = options->redirects[i].to;
+        const char *rest =
+            rest_of_redirect(memory, options, plan, reader, name, &options->redirects[i]);
+        if (rest == NULL)
+            continue;
+        ret_place->synthetic = strcmp(to, "synthetic") == 0;
+        ret_place->literal = *rest ? join(memory, to, rest) : to;
+        ret_place->pattern = *rest ? join(memory, quoted(memory, to), rest) : to;
+        return;
+    }
+    const char *folder =
+        join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
+    ret_place->literal = join(memory, folder, name);
+    ret_place->pattern = join(memory, quoted(memory, folder), name);
 }
 
 DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
@@ -107,23 +137,28 @@ DtStatus dt_datapaths_place(DtArena *memory, const DtRunOptions *options, const 
     const DtPlanReader *reader = &plan->readers[number];
     *ret_place = (DtDataPlace){.synthetic = options->data_synthetic || !has_files(reader)};
     DtStatus status = check_redirects(memory, options, plan);
-    if (!dt_status_ok(&status) || ret_place->synthetic)
+    if (dt_status_ok(&status) && !ret_place->synthetic)
+        place_name(memory, options, plan, reader, dt_plan_str(plan, reader->glob), ret_place);
+    return status;
+}
+
+DtStatus dt_datapaths_tokenizer(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
+                                uint32_t number, const char **ret_path)
+{
+    const DtPlanReader *reader = &plan->readers[number];
+    const char *name = dt_plan_str(plan, reader->tokenizer);
+    DtDataPlace place = {0};
+    *ret_path = NULL;
+    DtStatus status = check_redirects(memory, options, plan);
+    if (!dt_status_ok(&status) || !*name)
         return status;
-    const char *name = dt_plan_str(plan, reader->glob);
-    for (uint32_t i = 0; i < options->n_redirects; i++) {
-        const char *to = options->redirects[i].to;
-        const char *rest = rest_of_redirect(memory, options, plan, reader, &options->redirects[i]);
-        if (rest == NULL)
-            continue;
-        ret_place->synthetic = strcmp(to, "synthetic") == 0;
-        ret_place->literal = *rest ? join(memory, to, rest) : to;
-        ret_place->pattern = *rest ? join(memory, quoted(memory, to), rest) : to;
-        return DT_OK;
-    }
-    const char *folder =
-        join(memory, plan_folder(memory, options), dt_plan_str(plan, reader->folder));
-    ret_place->literal = join(memory, folder, name);
-    ret_place->pattern = join(memory, quoted(memory, folder), name);
+    place_name(memory, options, plan, reader, name, &place);
+    if (place.synthetic)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--data %.200s=synthetic: a tokenizer is no source, which random "
+                              "numbers could replace",
+                              name);
+    *ret_path = place.literal;
     return DT_OK;
 }
 

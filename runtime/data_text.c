@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/tryread.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -41,6 +42,23 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
     *ret_number = at - file->start;
     *ret_byte = (int64_t)file->skip + *ret_number * tokens->format.width;
     return file;
+}
+
+void dt_datatext_say(const DtTokens *tokens, int64_t at, const char *word, char ret_place[400])
+{
+    int64_t number, byte;
+    const DtTokenFile *file = dt_datatext_find(tokens, at, &number, &byte);
+    const DtDataDocuments *texts = tokens->documents;
+    if (!texts) {
+        snprintf(ret_place, 400, "%s %lld (byte %lld) of %.250s", word, (long long)number,
+                 (long long)byte, file->path);
+        return;
+    }
+    uint32_t i = 0;
+    while (i + 1 < texts->n && texts->starts[i + 1] <= (uint64_t)number)
+        i++;
+    snprintf(ret_place, 400, "%s %lld of %.250s", word,
+             (long long)(number - (int64_t)texts->starts[i]), texts->paths[i]);
 }
 
 /* Converts integers of 4 or 8 bytes to i32. Returns the index of the first of n that is no i32
@@ -134,6 +152,16 @@ DtStatus dt_datatext_try(const DtTokens *tokens, DtTokenFile *file, void (*read)
 
 /* ---- opening ---- */
 
+void dt_datatext_part(DtTokens *tokens, double from, double to)
+{
+    /* `from` and `to` are rounded in the same way, so a part that ends at 0.9 and one that begins
+     * at 0.9 neither overlap nor leave a gap */
+    const double total = (double)tokens->total;
+    const int64_t end = to < 1 ? (int64_t)(to * total) : tokens->total;
+    tokens->first = (int64_t)(from * total);
+    tokens->n = end - tokens->first;
+}
+
 typedef struct Layout {
     const DtTokenFormat *format;
     DtTokenFile *file;
@@ -178,11 +206,7 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
         }
         t->total += file->n;
     }
-    /* `from` and `to` are rounded in the same way, so a part that ends at 0.9 and one that begins
-     * at 0.9 neither overlap nor leave a gap */
-    t->first = (int64_t)(from * (double)t->total);
-    int64_t end = to < 1 ? (int64_t)(to * (double)t->total) : t->total;
-    t->n = end - t->first;
+    dt_datatext_part(t, from, to);
     return DT_OK;
 }
 

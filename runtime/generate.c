@@ -6,11 +6,13 @@
  * predictions. The rank that has row 0 of the result chooses the tokens and sends them to all
  * others. That is rank 0, or with a pipeline the first rank of the stage that computes the
  * result. */
+#include "runtime/data.h"
 #include "runtime/device.h"
 #include "runtime/rank.h"
 
 #include "base/hash.h"
 #include "base/philox.h"
+#include "tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,7 +21,9 @@
 
 typedef struct Generator {
     DtRank *rank;
+    const DtRunOptions *options;
     const DtPlan *plan;
+    uint32_t reader;            /* which fills the input in training */
     const DtPlanInput *input;   /* token ids, [batch, seq] */
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
     int64_t window, vocab;
@@ -30,6 +34,7 @@ typedef struct Generator {
     int32_t *row;    /* a window of tokens, in the layout of the input */
     float *logits;   /* logits of one token */
     bool bytes;      /* whether tokens are bytes of text */
+    DtTokenizer *tokenizer; /* of the text that the model was trained on; NULL: there was none */
     unsigned char held[4]; /* the first bytes of a UTF-8 character whose other bytes have not been
                             * chosen yet */
     uint32_t n_held;
@@ -42,7 +47,8 @@ static DtStatus find_input(Generator *g)
         if (!plan->readers[i].is_eval) {
             uint32_t source = plan->readers[i].source;
             g->input = &plan->inputs[plan->readers[i].first_input];
-            g->bytes = source == DT_PLAN_TEXT || source == DT_PLAN_SYNTHETIC;
+            g->reader = i;
+            g->bytes = source == DT_PLAN_TEXT || source == DT_PLAN_SYNTHETIC; /* or words */
         }
     if (g->input == NULL || g->input->n_axes != 2 || g->input->dtype != DT_PLAN_I32)
         return dt_status_fail(DT_EXIT_USAGE,
@@ -95,10 +101,42 @@ static void push_token(Generator *g, int64_t token)
     g->tokens[g->n_tokens++] = token;
 }
 
-/* Reads the prompt: bytes, or for other tokenisations decimal numbers. An empty prompt is replaced
- * by a newline. */
+/* Opens the tokenizer of the training data, if there is one. */
+static DtStatus open_tokenizer(Generator *g, DtArena *memory)
+{
+    const char *path, *end = dt_plan_str(g->plan, g->plan->readers[g->reader].end);
+    DtStatus status = dt_datapaths_tokenizer(memory, g->options, g->plan, g->reader, &path);
+    if (dt_status_ok(&status) && path)
+        status = dt_tokenizer_open(path, *end ? end : NULL, &g->tokenizer);
+    return status;
+}
+
+/* Reads a prompt in words. An empty one is what the tokenizer puts in front of a text, or else a
+ * newline. */
+static DtStatus read_words(Generator *g, const char *prompt)
+{
+    DtIds ids = {0};
+    DtStatus status = dt_encode_prompt(g->tokenizer, prompt, &ids);
+    if (dt_status_ok(&status) && ids.n == 0)
+        status = dt_encode_prompt(g->tokenizer, "\n", &ids);
+    for (size_t i = 0; i < ids.n && dt_status_ok(&status); i++) {
+        if (ids.at[i] < g->vocab)
+            push_token(g, ids.at[i]);
+        else
+            status = dt_status_fail(DT_EXIT_USAGE,
+                                    "token %u of the prompt is outside the vocabulary of %lld",
+                                    ids.at[i], (long long)g->vocab);
+    }
+    free(ids.at);
+    return status;
+}
+
+/* Reads the prompt: words if there is a tokenizer, bytes, or for other tokenisations decimal
+ * numbers. An empty prompt is replaced by a newline. */
 static DtStatus read_prompt(Generator *g, const char *prompt)
 {
+    if (g->tokenizer)
+        return read_words(g, prompt);
     if (g->bytes) {
         for (const char *at = prompt[0] ? prompt : "\n"; *at; at++) {
             if ((unsigned char)*at >= g->vocab)
@@ -130,17 +168,20 @@ static DtStatus read_question(Generator *g, DtArena *memory, const char *prompt)
     DtStatus status = find_input(g);
     if (dt_status_ok(&status))
         status = find_output(g);
+    if (dt_status_ok(&status))
+        status = open_tokenizer(g, memory);
     if (!dt_status_ok(&status))
         return status;
     g->tokens = DT_NEW_ARRAY(memory, int64_t, g->window);
     return read_prompt(g, prompt);
 }
 
-DtStatus dt_generate_check(const DtPlan *plan, const char *prompt)
+DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan)
 {
     DtArena *memory = dt_arena_new();
-    Generator g = {.plan = plan};
-    DtStatus status = read_question(&g, memory, prompt);
+    Generator g = {.options = options, .plan = plan};
+    DtStatus status = read_question(&g, memory, options->generate);
+    dt_tokenizer_close(g.tokenizer);
     dt_arena_free(memory);
     return status;
 }
@@ -249,51 +290,65 @@ static void write_held(Generator *g, bool ends)
     }
 }
 
-/* Shows a token that is no byte (the vocabulary has more than 256 entries) as its number in
- * brackets. */
+/* Shows a token that is no text (the vocabulary is larger than that of the tokenizer, or than 256)
+ * as its number in brackets. */
 static bool show(Generator *g, int64_t token)
 {
-    const bool is_byte = g->bytes && token < 256;
-    if (is_byte)
-        g->held[g->n_held++] = (unsigned char)token;
-    write_held(g, !is_byte);
-    if (!is_byte)
-        printf(g->bytes ? "<%lld>" : "%lld ", (long long)token);
+    const unsigned char byte = (unsigned char)token;
+    DtTokenBytes text = {.at = g->bytes && token < 256 ? &byte : NULL, .len = 1};
+    if (g->tokenizer)
+        text = dt_tokenizer_bytes(g->tokenizer, (uint32_t)token);
+    for (uint32_t i = 0; text.at && i < text.len; i++) {
+        g->held[g->n_held++] = text.at[i];
+        write_held(g, false);
+    }
+    if (!text.at) {
+        write_held(g, true);
+        printf(g->bytes || g->tokenizer ? "<%lld>" : "%lld ", (long long)token);
+    }
     return flush(g->rank);
+}
+
+/* Chooses and writes the tokens that the options ask for. */
+static bool write_on(Generator *g)
+{
+    DtRank *rank = g->rank;
+    const DtRunOptions *options = g->options;
+    g->weights = DT_NEW_ARRAY(rank->memory, double, g->vocab);
+    g->row = DT_NEW_ARRAY(rank->memory, int32_t, g->window);
+    g->logits = DT_NEW_ARRAY(rank->memory, float, g->vocab);
+    bool writes = rank->rank == 0;
+    rank->evaluates = true;
+    if (writes)
+        fputs(options->generate, stdout);
+    if (writes && !g->bytes && !g->tokenizer)
+        putchar(' ');
+    for (int64_t i = 0; i < options->tokens; i++) {
+        write_input(g);
+        rank->eval_batch = i;
+        if (!dt_exec_entry(rank, "predict"))
+            return false;
+        int64_t token = dt_plan_on_stage(g->output->stage, rank->stage) ? choose(g, i) : -1;
+        if (!agree(g, &token))
+            return false;
+        push_token(g, token);
+        if (writes && !show(g, token))
+            return false;
+    }
+    write_held(g, true);
+    if (writes)
+        putchar('\n');
+    return flush(rank);
 }
 
 bool dt_generate_text(DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
-    Generator g = {.rank = rank, .plan = rank->plan};
+    Generator g = {.rank = rank, .options = options, .plan = rank->plan};
     if (!dt_exec_has(rank, "predict"))
         return dt_rank_fail(rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
     DtStatus status = read_question(&g, rank->memory, options->generate);
-    if (!dt_status_ok(&status))
-        return dt_rank_fail(rank, status.code, "%s", status.message);
-    g.weights = DT_NEW_ARRAY(rank->memory, double, g.vocab);
-    g.row = DT_NEW_ARRAY(rank->memory, int32_t, g.window);
-    g.logits = DT_NEW_ARRAY(rank->memory, float, g.vocab);
-    bool writes = rank->rank == 0;
-    rank->evaluates = true;
-    if (writes)
-        fputs(options->generate, stdout);
-    if (writes && !g.bytes)
-        putchar(' ');
-    for (int64_t i = 0; i < options->tokens; i++) {
-        write_input(&g);
-        rank->eval_batch = i;
-        if (!dt_exec_entry(rank, "predict"))
-            return false;
-        int64_t token = dt_plan_on_stage(g.output->stage, rank->stage) ? choose(&g, i) : -1;
-        if (!agree(&g, &token))
-            return false;
-        push_token(&g, token);
-        if (writes && !show(&g, token))
-            return false;
-    }
-    write_held(&g, true);
-    if (writes)
-        putchar('\n');
-    return flush(rank);
+    const bool written = dt_status_ok(&status) ? write_on(&g) : dt_rank_fail_status(rank, &status);
+    dt_tokenizer_close(g.tokenizer);
+    return written;
 }

@@ -122,7 +122,7 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
                                              "`eval = every(200, data = ...)` in `train`");
     if (options->reference)
         return dt_reference_check(plan, options->reference);
-    return options->generate ? dt_generate_check(plan, options->generate) : DT_OK;
+    return options->generate ? dt_generate_check(options, plan) : DT_OK;
 }
 
 /* Checks that the folder of --resume can be read. If the run may begin without a checkpoint, the

@@ -551,7 +551,7 @@ void dt_supervisor_bind(int shared_fd);
 /* generate.c: runs entry "predict" again and again, and writes the text to stdout. */
 bool dt_generate_text(DtRank *rank);
 /* Whether the plan can continue the prompt of the options. */
-DtStatus dt_generate_check(const DtPlan *plan, const char *prompt);
+DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan);
 
 /* progress.c */
 typedef struct DtProgress {

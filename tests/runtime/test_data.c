@@ -468,7 +468,7 @@ Test(data, values_are_looked_at_before_the_run)
     f.inputs[1].draw_hi = 20;
     expect_look(NULL, "tiny.dsl:12:3: 2 of ");
     expect_look(NULL, "values for `labels` are outside 0 .. 19, where it is an index");
-    expect_look(NULL, "(the first: token 7 of ");
+    expect_look(NULL, "(the first: token 7 (byte 14) of ");
     for (int at = 0; at < 19; at++)
         narrow[at] = 99;
     fixture_file(&f, "data.bin", narrow, sizeof narrow);

@@ -336,8 +336,6 @@ static void check_values(const DtConfigHost *host, const DtProgram *program, con
     const uint32_t before = dt_diag_errors(host->diags);
     check_drawn(host, reader);
     check_range(host, reader);
-    if (!host->options->synthetic)
-        dt_configtokens_check(host, reader);
     if (!host->options->synthetic && dt_diag_errors(host->diags) == before)
         check_idle(host, program, reader);
 }
@@ -448,4 +446,6 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
         check_values(host, program, &train->readers.at[i]);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)
         check_values(host, program, &train->eval_readers.at[i]);
+    if (!host->options->synthetic)
+        dt_configtokens_check(host, train);
 }

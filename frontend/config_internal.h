@@ -231,8 +231,8 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
-/* Reports a tokenizer whose file is there and does not fit the reader's inputs. */
-void dt_configtokens_check(const DtConfigHost *host, const DtReader *reader);
+/* Reports tokenizers whose files are there and do not fit the inputs. */
+void dt_configtokens_check(const DtConfigHost *host, const DtTrainConfig *train);
 void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program);
 
 #endif

@@ -28,21 +28,28 @@ static void check_ids(const DtConfigHost *host, const DtReader *reader, uint32_t
     }
 }
 
-void dt_configtokens_check(const DtConfigHost *host, const DtReader *reader)
+/* What the last source said of its tokenizer. */
+typedef struct Last {
+    const char *path, *end;
+    uint32_t n_ids; /* 0: the file is not there, or was reported */
+} Last;
+
+static const char *path_of(const DtConfigHost *host, const DtSource *source)
 {
-    const DtSource *source = &reader->source;
+    const char *folder = source->folder, *path = source->tokenizer;
+    if (*path != '/' && folder && strcmp(folder, ".") != 0)
+        path = dt_arena_printf(host->arena, "%s/%s", folder, path);
+    return dt_tokenizer_path(host->arena, path);
+}
+
+/* Reads the tokenizer of a source, unless it is that of the last one. */
+static void look(const DtConfigHost *host, const DtSource *source, Last *last)
+{
     DtTokenizer *tokenizer;
-    if (!source->tokenizer) {
-        if (source->end)
-            dt_diag_report(host->diags, E0813, source->span,
-                           "`end` is a token, and this text has no tokenizer");
+    const char *path = path_of(host, source);
+    if (last->path && strcmp(path, last->path) == 0 && source->end == last->end)
         return;
-    }
-    const bool beside = *source->tokenizer == '/' || !source->folder || !strcmp(source->folder, ".");
-    const char *path = source->tokenizer;
-    if (!beside)
-        path = dt_arena_printf(host->arena, "%s/%s", source->folder, path);
-    path = dt_tokenizer_path(host->arena, path);
+    *last = (Last){path, source->end, 0};
     if (access(path, R_OK) != 0)
         return;
     const DtStatus status = dt_tokenizer_open(path, source->end, &tokenizer);
@@ -50,6 +57,28 @@ void dt_configtokens_check(const DtConfigHost *host, const DtReader *reader)
         dt_diag_report(host->diags, E0813, source->span, "%s", status.message);
         return;
     }
-    check_ids(host, reader, dt_tokenizer_ids(tokenizer));
+    last->n_ids = dt_tokenizer_ids(tokenizer);
     dt_tokenizer_close(tokenizer);
+}
+
+static void check_reader(const DtConfigHost *host, const DtReader *reader, Last *last)
+{
+    const DtSource *source = &reader->source;
+    if (source->tokenizer) {
+        look(host, source, last);
+        if (last->n_ids > 0)
+            check_ids(host, reader, last->n_ids);
+    } else if (source->end) {
+        dt_diag_report(host->diags, E0813, source->span,
+                       "`end` is a token, and this text has no tokenizer");
+    }
+}
+
+void dt_configtokens_check(const DtConfigHost *host, const DtTrainConfig *train)
+{
+    Last last = {0};
+    for (uint32_t i = 0; i < train->readers.n; i++)
+        check_reader(host, &train->readers.at[i], &last);
+    for (uint32_t i = 0; i < train->eval_readers.n; i++)
+        check_reader(host, &train->eval_readers.at[i], &last);
 }

@@ -196,9 +196,10 @@ static bool map_ids(DtArena *memory, const DtTokensSource *source, const char *p
 
 /* ---- making it ---- */
 
-/* Removes what runs left that ended while they wrote: files of the cache that are being written,
- * and that nobody has written to for an hour. */
-static void remove_stale(const Cache *cache)
+/* Removes what runs left that ended while they wrote: files that were to become this one, of which
+ * the lock tells that nobody writes them, and others that nobody has written to for an hour. name:
+ * of the file of ids; NULL: it is not locked. */
+static void remove_stale(const Cache *cache, const char *name)
 {
     const int folder = dup(cache->folder);
     DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
@@ -210,7 +211,8 @@ static void remove_stale(const Cache *cache)
         const char *end = strstr(entry->d_name, ".ids.");
         if (end && strlen(end) == strlen(".ids.XXXXXX") &&
             fstatat(cache->folder, entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
-            s.st_mtime + STALE_SECONDS < now)
+            ((name && strncmp(entry->d_name, name, strlen(name)) == 0) ||
+             s.st_mtime + STALE_SECONDS < now))
             unlinkat(cache->folder, entry->d_name, 0);
     }
     if (dir)
@@ -247,7 +249,7 @@ static DtStatus make_ids(DtArena *memory, const Cache *cache, const DtTokensSour
     if (!dt_status_ok(&status))
         return status;
     if (!map_ids(memory, source, path, ret_tokens)) {
-        remove_stale(cache);
+        remove_stale(cache, lock >= 0 ? strrchr(path, '/') + 1 : NULL);
         status = dt_datatokensmake_write(source, path);
         if (dt_status_ok(&status) && !map_ids(memory, source, path, ret_tokens))
             status = dt_status_fail(DT_EXIT_IO, "%.300s has just been written, and is damaged",

@@ -25,7 +25,8 @@
 typedef struct DtTokenizer DtTokenizer;
 
 /* Reads tokenizer.json in the folder, or the file itself. end: a token that follows each document,
- * or NULL. Nothing in the file is trusted; the message of a failure names what it has. */
+ * or NULL. Nothing in the file is trusted; the message of a failure, which leaves *ret_tokenizer
+ * NULL, names what it has. */
 DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_tokenizer);
 /* The same from text in memory. name: for messages. */
 DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const char *end,

@@ -194,6 +194,7 @@ DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const
     DtArena *memory = dt_arena_new();
     DtTokenizer *t = DT_NEW(memory, DtTokenizer);
     json_t *file = NULL;
+    *ret_tokenizer = NULL;
     t->memory = memory;
     t->name = dt_arena_strndup(memory, name, strlen(name));
     DtStatus status = parse(t, text, len, &file);
@@ -222,6 +223,7 @@ DtStatus dt_tokenizer_open(const char *path, const char *end, DtTokenizer **ret_
     size_t len;
     DtArena *memory = dt_arena_new();
     const char *name = dt_tokenizer_path(memory, path);
+    *ret_tokenizer = NULL;
     DtStatus status = dt_file_read(memory, name, DT_TOKENIZER_MOST, &text, &len);
     if (dt_status_ok(&status))
         status = dt_tokenizer_read(text, len, name, end, ret_tokenizer);

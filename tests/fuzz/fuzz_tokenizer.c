@@ -12,8 +12,8 @@ extern const char *const fuzz_corpus[];
 const char *const fuzz_corpus[] = {"tests/tokenizer/fixtures/*.json", NULL};
 
 static const char sample[] =
-    "The quick isn't  DON'T 12345 \t\n\n x=[1];\r\n Größe e\u0301 한국 中文 \u0661 <|endoftext|> "
-    "<mask>  <|im_start|>a ſ's 👩‍👩 \u00a0\u2003  ";
+    "The quick isn't  DON'T 12345 \t\n\n x=[1];\r\n Größe e\u0301 한국 中文 \u0661 "
+    "<|endoftext|> <mask>  <|im_start|>a ſ's 👩‍👩 \u00a0\u2003  ";
 
 typedef struct Text {
     const uint8_t *at;

@@ -121,6 +121,16 @@ def several_at_once(bench):
     bench.check("two runs at once", good and len(bench.made()) == 1, "\n".join(said))
 
 
+def forgets_what_was_interrupted(bench):
+    left = bench.made()[0] + ".abcdef"
+    with open(left, "wb") as file:
+        file.write(b"half")
+    os.truncate(bench.made()[0], 100)
+    code, said = bench.run(1, "text.plan", "--log", "again.jsonl")
+    good = code == 0 and bench.losses("again.jsonl") == bench.losses("text.jsonl")
+    bench.check("a damaged file is made anew", good and bench.made() == [left[:-7]], said)
+
+
 def fails_cleanly(bench):
     shutil.rmtree(bench.cache)
     for fault in ("write:1", "write:3", "fsync:1", "rename:1"):
@@ -156,7 +166,8 @@ def main():
         shutil.copy(os.path.join(FIXTURES, "text"), bench.path("t", "a.txt"))
         with open(bench.path("t", "b.txt"), "w", encoding="utf-8") as file:
             file.write("A second text, which ends here.\n")
-        for part in (trains, is_other_data, writes_words, several_at_once, fails_cleanly):
+        for part in (trains, is_other_data, writes_words, several_at_once, forgets_what_was_interrupted,
+                     fails_cleanly):
             part(bench)
         print("%d passed, %d failed, 0 skipped" % (bench.passed, bench.failed))
         return bench.failed > 0

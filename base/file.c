@@ -214,7 +214,22 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
     return write_all(writer->fd, writer->path, bytes, len);
 }
 
-DtStatus dt_file_writer_commit(DtFileWriter *writer)
+/* Gives the file its name: in place of another file, or only if there is none (EEXIST). File
+ * systems that cannot rename so can usually link. */
+static bool put_in_place(const DtFileWriter *writer, bool replaces)
+{
+    if (fault("rename", EIO))
+        return false;
+    if (replaces)
+        return rename(writer->temporary, writer->path) == 0;
+    if (renameat2(AT_FDCWD, writer->temporary, AT_FDCWD, writer->path, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    return link(writer->temporary, writer->path) == 0 && unlink(writer->temporary) == 0;
+}
+
+static DtStatus commit(DtFileWriter *writer, bool replaces)
 {
     DtStatus status = DT_OK;
     const bool in_place = writer->temporary[0] == 0;
@@ -225,9 +240,13 @@ DtStatus dt_file_writer_commit(DtFileWriter *writer)
     writer->fd = -1;
     if (in_place)
         return status;
-    if (dt_status_ok(&status) &&
-        (fault("rename", EIO) || rename(writer->temporary, writer->path) != 0))
-        status = failed("put in place", writer->path);
+    if (dt_status_ok(&status) && !put_in_place(writer, replaces))
+        status = !replaces && errno == EEXIST
+                     ? dt_status_fail(DT_EXIT_USAGE,
+                                      "%.300s exists and is not overwritten: remove it, or name "
+                                      "another file",
+                                      writer->path)
+                     : failed("put in place", writer->path);
     if (!dt_status_ok(&status)) {
         unlink(writer->temporary);
         return status;
@@ -245,16 +264,28 @@ void dt_file_writer_abandon(DtFileWriter *writer)
         unlink(writer->temporary);
 }
 
-DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
+DtStatus dt_file_writer_commit(DtFileWriter *writer) { return commit(writer, true); }
+
+static DtStatus write_file(const char *path, const void *bytes, size_t len, bool replaces)
 {
     DtFileWriter writer;
     DtStatus status = dt_file_writer_open(&writer, path);
     if (dt_status_ok(&status))
         status = dt_file_writer_append(&writer, bytes, len);
     if (dt_status_ok(&status))
-        return dt_file_writer_commit(&writer);
+        return commit(&writer, replaces);
     dt_file_writer_abandon(&writer);
     return status;
+}
+
+DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
+{
+    return write_file(path, bytes, len, true);
+}
+
+DtStatus dt_file_write_new(const char *path, const void *bytes, size_t len)
+{
+    return write_file(path, bytes, len, false);
 }
 
 DtStatus dt_file_lock(const char *path, int *ret_fd)

@@ -30,6 +30,9 @@ void dt_file_unmap(DtFileView *view);
  * file is untouched and no temporary is left. (Only if syncing the folder, the last step, fails,
  * the new file is in place but might not survive a power failure.) */
 DtStatus dt_file_write(const char *path, const void *bytes, size_t len);
+/* The same for a file that must not exist (DT_EXIT_USAGE if it does); of two processes that write
+ * one at once, one succeeds. */
+DtStatus dt_file_write_new(const char *path, const void *bytes, size_t len);
 
 /* Like dt_file_write, in pieces: open, append, then commit or abandon (unlinks the temporary). */
 typedef struct DtFileWriter {

@@ -118,6 +118,14 @@ static int check(const DtInitCommand *init)
 
 /* ---- the command ---- */
 
+static int write_program(const DtCli *cli, const DtText *text)
+{
+    if (!cli->output)
+        return dt_cli_print(text);
+    const DtStatus status = dt_file_write_new(cli->output, text->at, text->len);
+    return dt_status_ok(&status) ? DT_EXIT_OK : dt_cli_fail(status.code, "%s", status.message);
+}
+
 /* Says what was written, and what is next. */
 static void report(const DtInitCommand *init)
 {
@@ -155,7 +163,7 @@ int dt_cmd_init(DtCli *cli)
     if (code == DT_EXIT_OK)
         code = dt_initprogram_write(&init, &text);
     if (code == DT_EXIT_OK)
-        code = dt_cli_write(cli, &text);
+        code = write_program(cli, &text);
     if (code == DT_EXIT_OK)
         report(&init);
     json_decref(init.config);

@@ -42,6 +42,7 @@ typedef struct Run {
     const char *source; /* text("a.txt", tokenizer = "qwen3", to which from or to is added */
     const char *model;  /* the model's folder as the program names it */
     const char *about;  /* what the text is, for the comment */
+    bool is_bytes;      /* each byte is a token */
     double tokens;      /* about; 0: not known */
     int64_t seq, often;
     const char *loops; /* labels of the model's loops, for `remat` */
@@ -185,6 +186,7 @@ static int choose_source(Run *run)
     }
     if (vocab == 256 && !has_file(run, "tokenizer.json")) {
         run->source = dt_arena_printf(run->arena, "text(%s", quoted(run->arena, glob));
+        run->is_bytes = true;
         return DT_EXIT_OK;
     }
     if (init->cli->text)
@@ -222,7 +224,7 @@ static int choose_length(Run *run)
                            "--text: no file matches %.300s; it takes the name of a file or a "
                            "pattern, such as 'mine/*.txt'",
                            init->cli->text);
-    run->tokens = bytes / (strstr(run->source, "tokenizer") ? BYTES_PER_TOKEN : 1);
+    run->tokens = bytes / (run->is_bytes ? 1 : BYTES_PER_TOKEN);
     run->seq = dt_initprogram_positions(init);
     while (init->cli->text && run->seq / 2 >= LEAST_SEQ &&
            run->tokens * held_out < 4 * (double)run->seq)
@@ -273,6 +275,19 @@ static void __attribute__((format(printf, 2, 3))) add_comment(DtText *text, cons
     dt_text_free(&line);
 }
 
+/* Returns a name as a shell takes it. */
+static const char *word(DtArena *arena, const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_./-+=:@%,";
+    const char *out = "'";
+    if (strspn(name, plain) == strlen(name) && *name != '-')
+        return name;
+    for (const char *at = name; *at; at++)
+        out = dt_arena_printf(arena, *at == '\'' ? "%s'\"%c\"'" : "%s%c", out, *at);
+    return dt_arena_printf(arena, "%s'", out);
+}
+
 static void add_head(const Run *run, DtText *text)
 {
     const DtInitCommand *init = run->init;
@@ -280,9 +295,11 @@ static void add_head(const Run *run, DtText *text)
     const char *dot = strrchr(name, '.');
     const int stem = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
     add_comment(text, "Further training of %s on %s. In this folder:", run->model, run->about);
-    add_comment(text, "  dtc %s -o %.*s.plan", name, stem, name);
-    add_comment(text, "  dtrun %.*s.plan --import %s --save %.*s --export tuned", stem, name,
-                run->model, stem, name);
+    const char *save = dt_arena_strndup(run->arena, name, (size_t)stem);
+    const char *plan = word(run->arena, dt_arena_printf(run->arena, "%s.plan", save));
+    add_comment(text, "  dtc %s -o %s", word(run->arena, name), plan);
+    add_comment(text, "  dtrun %s --import %s --save %s --export tuned", plan,
+                word(run->arena, run->model), word(run->arena, save));
     dt_text_printf(text, "include \"%s\"\n", init->file);
     dt_text_printf(text, "dim batch = %d, seq = %lld\n", BATCH, (long long)run->seq);
     dt_initlibrary_lines(run->arena, &init->values, text);

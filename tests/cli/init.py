@@ -153,6 +153,14 @@ def command_line():
     dtc("init", "qwen3", "-o", "full.dsl", code=5, environment={"DT_FAULT": "write:1"})
     check(not os.path.exists("full.dsl"), "a program is left where the disk is full")
     check(dtc("init", "qwen3") == dtc("init", "./qwen3//"), "names of one folder")
+    dtc("init", "qwen3", "-o", "/dev/null")
+    both = [subprocess.Popen([DTC, "init", "qwen3", "-o", "once.dsl"], stderr=subprocess.PIPE) for _ in range(4)]
+    said = [one.communicate()[1] for one in both]
+    check(sorted(one.returncode for one in both) == [0, 2, 2, 2], f"programs that are written at once: {said}")
+    check([name for name in os.listdir() if name.startswith("once.dsl")] == ["once.dsl"], "a temporary file is left")
+    os.makedirs("it's/mine")
+    shutil.copy("qwen3/config.json", "it's")
+    check("""--import 'it'"'"'s' --save""" in dtc("init", "it's"), "the comment does not quote names")
     dtc("qwen3.dsl", "--check", "--set", "parallel.mesh.data=2", code=3, says=["E0501", "here"])  # the layout of one device
     check("dtc my.dsl -o my.plan" in dtc("init", "qwen3"), "the comment names the files")
 

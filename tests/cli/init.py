@@ -206,6 +206,18 @@ def texts():
     check('bin("mine/*.bin", u32, to' in dtc("init", "changed"), "tokens of another program, of 32 bits")
 
 
+def tokenizer():
+    """A folder with a tokenizer gives text."""
+    tiny = os.path.normpath(HERE + "/../../examples/tiny_model.py")
+    subprocess.run([sys.executable, tiny, "tiny", "--text", 'mi"ne/a.txt', tiny, __file__], check=True)
+    dtc("init", "tiny", "--text", 'mi"ne/*.txt', "-o", "beside/tiny.dsl")
+    with open("beside/tiny.dsl") as file:
+        text = file.read()
+    check('text("../mi\\"ne/*.txt", tokenizer = "../tiny", to = 0.9)' in text, text)
+    dtc("beside/tiny.dsl", "--check")
+    check('text("mine/*.txt", tokenizer = "tiny", to' in dtc("init", "tiny"), "text is what a tokenizer is for")
+
+
 def memory():
     """On GPUs layouts get the lines with which they fit, and the smallest that fits is compiled."""
     config_of("llama_2", hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8, num_hidden_layers=32,
@@ -285,7 +297,7 @@ def main():
         os.chdir(top)
         for name in families.CASES:
             family(name)
-        for part in (contradictions, folders, command_line, texts, memory, library):
+        for part in (contradictions, folders, command_line, texts, tokenizer, memory, library):
             part()
         os.chdir("/")
     print(f"{passed} passed, {len(failures)} failed")

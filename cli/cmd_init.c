@@ -105,6 +105,12 @@ static int check(const DtInitCommand *init)
     if (cli->words.n != 1)
         return dt_cli_fail(DT_EXIT_USAGE, "init takes the folder of a model: dtc init DIR "
                                           "[--text 'mine/*.txt'] [-o my.dsl]");
+    if (cli->dims.n || cli->sets.n || cli->lines.n || cli->train || cli->parallel || cli->cluster ||
+        cli->check || cli->params || cli->verify || cli->write || cli->emit || cli->report ||
+        cli->target || cli->synthetic || cli->no_kernels)
+        return dt_cli_fail(DT_EXIT_USAGE, "init writes a program, and takes --text, --device, "
+                                          "--library and -o; other options are for what dtc makes "
+                                          "of the program");
     if (!init->library)
         return dt_cli_fail(DT_EXIT_IO, "the library is not found (--library DIR)");
     if (cli->output && stat(cli->output, &about) == 0 && S_ISREG(about.st_mode))
@@ -140,8 +146,8 @@ static void report(const DtInitCommand *init)
     if (*init->lacks)
         dt_text_say(stderr, dt_arena_printf(arena,
                                             "dtc: %s: needs more memory than the devices have; "
-                                            "`dtc FILE --parallel auto --report` looks for other "
-                                            "layouts",
+                                            "`dtc FILE --parallel auto --cluster node` looks for "
+                                            "other layouts",
                                             init->lacks));
 }
 

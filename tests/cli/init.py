@@ -144,6 +144,8 @@ def folders():
 def command_line():
     dtc("init", code=2, says=["init takes the folder of a model"])
     dtc("init", "qwen3", "gpt2", code=2, says=["init takes the folder of a model"])
+    for option in (["-D", "seq=8"], ["--set", "train.epochs=1"], ["--parallel", "two"], ["--check"], ["--params"], ["--target=cpu"]):
+        dtc("init", "qwen3", *option, code=2, says=["other options are for what dtc makes of the program"])
     dtc("init", "qwen3", "-o", "qwen3.dsl", code=2, says=["qwen3.dsl exists and is not overwritten: remove it"])
     dtc("init", "qwen3", "-o", "qwen3", code=5, says=["is a folder"])
     dtc("init", "qwen3", "--device", "h101-sxm", code=2, says=["did you mean h100-sxm?"])

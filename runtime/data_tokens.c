@@ -91,8 +91,8 @@ static bool digest_stats(const DtTokensSource *source, const uint8_t tokenizer[D
         if (stat(file->path, &s) != 0 || s.st_dev != file->device || s.st_ino != file->number ||
             (size_t)s.st_size != file->view.len)
             return false; /* it is not the file that was mapped */
-        const int64_t facts[] = {(int64_t)s.st_dev,      (int64_t)s.st_ino, s.st_size,
-                                 s.st_mtim.tv_sec,       s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+        const int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size,
+                                 s.st_mtim.tv_sec,  s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
                                  s.st_ctim.tv_nsec};
         dt_digest_add(&digest, facts, sizeof facts);
         *ret_settled &= s.st_ctim.tv_sec + SETTLED_SECONDS < now.tv_sec;
@@ -183,8 +183,11 @@ static bool map_ids(DtArena *memory, const DtTokensSource *source, const char *p
         return false;
     }
     t->files = DT_NEW(memory, DtTokenFile);
-    t->files[0] = (DtTokenFile){.view = view, .path = path, .n = (int64_t)trailer.n_ids,
-                                .device = s.st_dev, .number = s.st_ino};
+    t->files[0] = (DtTokenFile){.view = view,
+                                .path = path,
+                                .n = (int64_t)trailer.n_ids,
+                                .device = s.st_dev,
+                                .number = s.st_ino};
     t->n_files = 1;
     t->total = (int64_t)trailer.n_ids;
     t->documents = documents;
@@ -252,8 +255,8 @@ static DtStatus make_ids(DtArena *memory, const Cache *cache, const DtTokensSour
         remove_stale(cache, lock >= 0 ? strrchr(path, '/') + 1 : NULL);
         status = dt_datatokensmake_write(source, path);
         if (dt_status_ok(&status) && !map_ids(memory, source, path, ret_tokens))
-            status = dt_status_fail(DT_EXIT_IO, "%.300s has just been written, and is damaged",
-                                    path);
+            status =
+                dt_status_fail(DT_EXIT_IO, "%.300s has just been written, and is damaged", path);
     }
     unlink(lock_path);
     if (lock >= 0)

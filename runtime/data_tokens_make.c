@@ -18,10 +18,10 @@ typedef struct Making {
     const DtTokensSource *source;
     DtFileWriter writer;
     DtTokensTrailer trailer;
-    uint64_t *starts; /* of each file */
-    uint8_t *waiting; /* ids that are not written yet */
-    size_t n_waiting; /* bytes */
-    uint64_t bytes;   /* of all texts */
+    uint64_t *starts;     /* of each file */
+    uint8_t *waiting;     /* ids that are not written yet */
+    size_t n_waiting;     /* bytes */
+    uint64_t bytes;       /* of all texts */
     uint64_t began, said; /* nanoseconds */
     bool has_said;
 } Making;
@@ -116,7 +116,7 @@ static uint32_t usable_processors(void)
 static DtStatus write_ids(Making *m, const DtTokenizer *tokenizer)
 {
     const DtTokens *texts = m->source->texts;
-    const DtTextSource from = {m, texts->n_files, text_bytes, read_text, text_name};
+    const DtTextSource from = {m, texts->n_files, text_bytes, read_text, text_name, 0};
     const DtTokenSink to = {m, take_ids, end_text, say_progress};
     DtStatus status = dt_encode_documents(tokenizer, &from, usable_processors(), &to);
     if (dt_status_ok(&status))

@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 
-
 #define DT_BPE_NONE UINT32_MAX
 
 /* Bytes that a token stands for. */
@@ -52,8 +51,7 @@ typedef struct DtBpeWork DtBpeWork;
 DtBpeWork *dt_bpe_work_new(void);
 void dt_bpe_work_free(DtBpeWork *work);
 /* Appends the tokens of a piece. */
-void dt_bpe_encode(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len,
-                   DtIds *ids);
+void dt_bpe_encode(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len, DtIds *ids);
 /* The same without tables of results, in quadratic time: the plain reference. */
 void dt_bpe_plain(const DtBpe *bpe, const uint8_t *piece, size_t len, DtIds *ids);
 

@@ -11,8 +11,21 @@ typedef struct Row {
     uint32_t first, last;
 } Row;
 
-enum { SPACE, WORD, HAN, HIRAGANA, KATAKANA, HANGUL, LATIN, CYRILLIC, GREEK, ARABIC, HEBREW, THAI,
-       DEVANAGARI };
+enum {
+    SPACE,
+    WORD,
+    HAN,
+    HIRAGANA,
+    KATAKANA,
+    HANGUL,
+    LATIN,
+    CYRILLIC,
+    GREEK,
+    ARABIC,
+    HEBREW,
+    THAI,
+    DEVANAGARI
+};
 
 typedef struct Member {
     int set;
@@ -20,21 +33,24 @@ typedef struct Member {
 } Member;
 
 static const Row categories[] = {
-#define DT_CATEGORY(name, first, last)  {#name, first, last},
+#define DT_CATEGORY(name, first, last) {#name, first, last},
 #define DT_MEMBER(set, first, last)
 #include "tokenizer/unicode.def"
 };
 
 static const Member members[] = {
 #define DT_CATEGORY(name, first, last)
-#define DT_MEMBER(set, first, last)  {set, first, last},
+#define DT_MEMBER(set, first, last) {set, first, last},
 #include "tokenizer/unicode.def"
 };
 
-static const struct { const char *name; int set; } names[] = {
-    {"White_Space", SPACE}, {"Word", WORD},         {"Han", HAN},     {"Hiragana", HIRAGANA},
-    {"Katakana", KATAKANA}, {"Hangul", HANGUL},     {"Latin", LATIN}, {"Cyrillic", CYRILLIC},
-    {"Greek", GREEK},       {"Arabic", ARABIC},     {"Hebrew", HEBREW}, {"Thai", THAI},
+static const struct {
+    const char *name;
+    int set;
+} names[] = {
+    {"White_Space", SPACE},     {"Word", WORD},     {"Han", HAN},       {"Hiragana", HIRAGANA},
+    {"Katakana", KATAKANA},     {"Hangul", HANGUL}, {"Latin", LATIN},   {"Cyrillic", CYRILLIC},
+    {"Greek", GREEK},           {"Arabic", ARABIC}, {"Hebrew", HEBREW}, {"Thai", THAI},
     {"Devanagari", DEVANAGARI},
 };
 
@@ -63,8 +79,8 @@ void dt_charset_sort(DtCharset *set)
     for (uint32_t i = 0; i < set->n; i++) {
         const DtCharRange range = set->at[i];
         if (n > 0 && range.first <= set->at[n - 1].last + 1)
-            set->at[n - 1].last = range.last > set->at[n - 1].last ? range.last
-                                                                   : set->at[n - 1].last;
+            set->at[n - 1].last =
+                range.last > set->at[n - 1].last ? range.last : set->at[n - 1].last;
         else
             set->at[n++] = range;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNIT = 128 << 10, BATCH_OF_THREAD = 1 << 20, MOST_PIECE = 64 << 20, LOOK = 4096 };
+enum { UNITS_OF_BLOCK = 8, MOST_PIECE = 64 << 20, LOOK = 4096 };
 
 typedef struct Encoder {
     const DtTokenizer *tokenizer;
@@ -25,9 +25,9 @@ typedef struct Encoder {
 
 /* A place near `at` where a unit of text[..end) had better begin: after the end of a line, else
  * before a space, else at any code point. */
-static size_t good_cut(const uint8_t *text, size_t at, size_t end)
+static size_t good_cut(const uint8_t *text, size_t at, size_t end, size_t look)
 {
-    const size_t most = end - at < LOOK ? end : at + LOOK;
+    const size_t most = end - at < look ? end : at + look;
     for (size_t i = at; i < most; i++)
         if (text[i - 1] == '\n' && text[i] > ' ')
             return i;
@@ -61,10 +61,12 @@ static DtUnit *add_unit(Encoder *e)
 static void add_units(Encoder *e, size_t number)
 {
     const DtFillItem *item = &e->fill.items[number];
-    const size_t unit_bytes = e->tokenizer->n_splits ? UNIT : SIZE_MAX / 2; /* one piece */
+    const size_t of_block = dt_fill_block(e->source) / UNITS_OF_BLOCK + 1;
+    const size_t unit_bytes = e->tokenizer->n_splits ? of_block : SIZE_MAX / 2; /* one piece */
+    const size_t look = unit_bytes < LOOK ? unit_bytes : LOOK;
     for (size_t first = item->first, limit; first < item->end; first = limit) {
         limit = item->end - first > unit_bytes + unit_bytes / 2
-                    ? good_cut(e->fill.text, first + UNIT, item->end)
+                    ? good_cut(e->fill.text, first + unit_bytes, item->end, look)
                     : item->end;
         DtUnit *unit = add_unit(e);
         unit->first = first;
@@ -184,7 +186,7 @@ static DtStatus encode(const DtTokenizer *tokenizer, const DtTextSource *source,
     dt_fill_begin(&e.fill, tokenizer, source, is_prompt);
     e.crew = dt_units_crew(tokenizer, threads);
     while (dt_status_ok(&status) && !dt_fill_done(&e.fill))
-        status = encode_batch(&e, (size_t)threads * BATCH_OF_THREAD);
+        status = encode_batch(&e, threads * dt_fill_block(source));
     dt_units_dismiss(e.crew);
     for (size_t i = 0; i < e.cap_units; i++) {
         free(e.units[i].ids.at);
@@ -241,7 +243,7 @@ static DtStatus end_ids(void *context, uint32_t document)
 DtStatus dt_encode_prompt(const DtTokenizer *tokenizer, const char *text, DtIds *ret_ids)
 {
     char *copy = strdup(text);
-    const DtTextSource source = {copy, 1, prompt_bytes, prompt_read, prompt_name};
+    const DtTextSource source = {copy, 1, prompt_bytes, prompt_read, prompt_name, 0};
     const DtTokenSink sink = {ret_ids, add_ids, end_ids, NULL};
     if (!copy)
         dt_arena_exhausted(strlen(text) + 1);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1 << 20, MOST_ITEMS = 1 << 18, MOST_RAW = 64 << 20 };
+enum { MOST_ITEMS = 1 << 18, MOST_RAW = 64 << 20 };
 
 static void make_room(uint8_t **bytes, size_t *cap, size_t wanted)
 {
@@ -34,10 +34,7 @@ void dt_fill_end(DtFill *fill)
     free(fill->items);
 }
 
-bool dt_fill_done(const DtFill *fill)
-{
-    return !fill->inside && fill->document == fill->source->n;
-}
+bool dt_fill_done(const DtFill *fill) { return !fill->inside && fill->document == fill->source->n; }
 
 /* ---- items ---- */
 
@@ -77,8 +74,8 @@ static void add_text(DtFill *fill, size_t first, size_t end, bool closes)
             fill->text[fill->n_text++] = ' ';
         if (as_is)
             memcpy(fill->text + fill->n_text, fill->raw + first, len);
-        fill->n_text += as_is ? len
-                              : dt_nfc_write(fill->raw + first, len, fill->text + fill->n_text);
+        fill->n_text +=
+            as_is ? len : dt_nfc_write(fill->raw + first, len, fill->text + fill->n_text);
         fill->items[fill->n_items - 1].end = fill->n_text;
         fill->open = true;
     }
@@ -212,7 +209,7 @@ static void begin_document(DtFill *fill)
 static DtStatus read_block(DtFill *fill)
 {
     const uint64_t left = fill->size - fill->at;
-    const size_t n = left < BLOCK ? (size_t)left : BLOCK;
+    const size_t block = dt_fill_block(fill->source), n = left < block ? (size_t)left : block;
     bool cut;
     make_room(&fill->raw, &fill->cap_raw, fill->n_raw + n + 1);
     DtStatus status = fill->source->read(fill->source->context, fill->document, fill->at, n,
@@ -233,10 +230,9 @@ static DtStatus read_block(DtFill *fill)
     if (ends)
         end_document(fill);
     else if (fill->n_raw > MOST_RAW)
-        return dt_status_fail(DT_EXIT_IO,
-                              "%.200s: more than %d MiB of white space or marks in a row",
-                              fill->source->name(fill->source->context, fill->document),
-                              MOST_RAW >> 20);
+        return dt_status_fail(
+            DT_EXIT_IO, "%.200s: more than %d MiB of white space or marks in a row",
+            fill->source->name(fill->source->context, fill->document), MOST_RAW >> 20);
     return DT_OK;
 }
 

@@ -38,6 +38,12 @@ typedef struct DtFill {
 void dt_fill_begin(DtFill *fill, const DtTokenizer *tokenizer, const DtTextSource *source,
                    bool is_prompt);
 void dt_fill_end(DtFill *fill);
+enum { DT_FILL_BLOCK = 1 << 20 };
+/* The bytes that are read at a time. */
+static inline size_t dt_fill_block(const DtTextSource *source)
+{
+    return source->block ? source->block : DT_FILL_BLOCK;
+}
 /* Reads documents until there are `wanted` bytes of text, and at least one block. */
 DtStatus dt_fill_more(DtFill *fill, size_t wanted);
 /* Forgets all items, but for the text of an open one from `at` on. */

@@ -13,7 +13,7 @@
 
 enum {
     DT_MAX_SPLITS = 8,
-    DT_MAX_AROUND = 64,      /* tokens in front of a document, or after it */
+    DT_MAX_AROUND = 64,     /* tokens in front of a document, or after it */
     DT_MAX_TOKENS = 1 << 22 /* ids are below it */
 };
 
@@ -29,7 +29,7 @@ typedef struct DtSplit {
 
 struct DtTokenizer {
     DtArena *memory;
-    const char *name; /* of the file */
+    const char *name;     /* of the file */
     DtTokenBytes *tokens; /* what each id stands for in texts; at NULL: no token */
     const char **written; /* each token as the file writes it */
     uint32_t n_ids;

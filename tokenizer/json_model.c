@@ -32,7 +32,7 @@ static const Kind kinds[] = {
 
 static DtStatus check_kind(const DtTokenizer *t, const json_t *model)
 {
-    const char *type = json_object_get(model, "type") ? dt_json_type(model)
+    const char *type = json_object_get(model, "type")     ? dt_json_type(model)
                        : json_object_get(model, "merges") ? "BPE" /* files before 2020 */
                                                           : "?";
     for (size_t i = 0; i < DT_COUNT(kinds); i++) {
@@ -97,8 +97,8 @@ static void show_others(DtTokenizer *t)
 {
     for (uint32_t id = 0; id < t->n_ids; id++)
         if (t->written[id] && !t->tokens[id].at)
-            t->tokens[id] = (DtTokenBytes){(const uint8_t *)t->written[id],
-                                           (uint32_t)strlen(t->written[id])};
+            t->tokens[id] =
+                (DtTokenBytes){(const uint8_t *)t->written[id], (uint32_t)strlen(t->written[id])};
 }
 
 static DtStatus read_bytes(DtTokenizer *t, const json_t *model)

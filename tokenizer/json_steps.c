@@ -230,7 +230,11 @@ static const Step decoders[] = {{"ByteLevel", read_nothing}};
 DtStatus dt_jsonsteps_read(DtTokenizer *t, const json_t *file)
 {
     Steps steps = {.t = t};
-    const struct { const char *kind, *list; const Step *table; size_t n; } all[] = {
+    const struct {
+        const char *kind, *list;
+        const Step *table;
+        size_t n;
+    } all[] = {
         {"normalizer", "normalizers", normalizers, DT_COUNT(normalizers)},
         {"pre_tokenizer", "pretokenizers", pre_tokenizers, DT_COUNT(pre_tokenizers)},
         {"post_processor", "processors", post_processors, DT_COUNT(post_processors)},

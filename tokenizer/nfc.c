@@ -10,32 +10,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Decomposed { uint32_t point; int n; uint32_t to[4]; } Decomposed;
-typedef struct Composed { uint32_t first, second, point; } Composed;
-typedef struct Marks { int combining; uint32_t first, last; } Marks;
+typedef struct Decomposed {
+    uint32_t point;
+    int n;
+    uint32_t to[4];
+} Decomposed;
+typedef struct Composed {
+    uint32_t first, second, point;
+} Composed;
+typedef struct Marks {
+    int combining;
+    uint32_t first, last;
+} Marks;
 
 static const Decomposed decomposed[] = {
-#define DT_DECOMPOSED(point, n, a, b, c, d)  {point, n, {a, b, c, d}},
+#define DT_DECOMPOSED(point, n, a, b, c, d) {point, n, {a, b, c, d}},
 #define DT_COMPOSED(first, second, point)
 #define DT_COMBINING(combining, first, last)
 #include "tokenizer/nfc.def"
 };
 static const Composed composed[] = {
 #define DT_DECOMPOSED(point, n, a, b, c, d)
-#define DT_COMPOSED(first, second, point)  {first, second, point},
+#define DT_COMPOSED(first, second, point) {first, second, point},
 #define DT_COMBINING(combining, first, last)
 #include "tokenizer/nfc.def"
 };
 static const Marks marks[] = {
 #define DT_DECOMPOSED(point, n, a, b, c, d)
 #define DT_COMPOSED(first, second, point)
-#define DT_COMBINING(combining, first, last)  {combining, first, last},
+#define DT_COMBINING(combining, first, last) {combining, first, last},
 #include "tokenizer/nfc.def"
 };
 
 /* Syllables of Hangul are computed from their letters (Unicode Standard, 3.12). */
-enum { L_BASE = 0x1100, V_BASE = 0x1161, T_BASE = 0x11a7, S_BASE = 0xac00, N_L = 19, N_V = 21,
-       N_T = 28, N_S = N_L * N_V * N_T };
+enum {
+    L_BASE = 0x1100,
+    V_BASE = 0x1161,
+    T_BASE = 0x11a7,
+    S_BASE = 0xac00,
+    N_L = 19,
+    N_V = 21,
+    N_T = 28,
+    N_S = N_L * N_V * N_T
+};
 
 /* ---- tables ---- */
 
@@ -81,8 +98,8 @@ static uint32_t compose(uint32_t first, uint32_t second)
         else
             hi = middle;
     }
-    const bool found = lo < DT_COUNT(composed) && composed[lo].first == first &&
-                       composed[lo].second == second;
+    const bool found =
+        lo < DT_COUNT(composed) && composed[lo].first == first && composed[lo].second == second;
     return found ? composed[lo].point : 0;
 }
 
@@ -199,8 +216,8 @@ static void order(uint32_t *points, uint8_t *classes, size_t n, uint64_t *room)
         classes[i] = (uint8_t)(points[i] < 0x300 ? 0 : combining_of(points[i]));
     for (size_t first = 0, end; first < n; first = end) {
         for (end = first; end < n && classes[end]; end++)
-            room[end - first] = (uint64_t)classes[end] << 56 | (uint64_t)(end - first) << 24 |
-                                points[end];
+            room[end - first] =
+                (uint64_t)classes[end] << 56 | (uint64_t)(end - first) << 24 | points[end];
         if (end - first > 1)
             qsort(room, end - first, sizeof *room, by_class);
         for (size_t i = first; i < end; i++) {

@@ -15,9 +15,9 @@ typedef struct Reader {
     const char *text, *at, *begin; /* begin: of what is read now, for messages */
     bool caseless[MAX_DEPTH + 1];  /* of each open group */
     uint32_t depth;
-    bool repeatable;    /* the last item may be repeated */
-    char letter;        /* the last item, if it is an ASCII letter that was read caseless */
-    bool at_begin;      /* nothing was read in this group */
+    bool repeatable; /* the last item may be repeated */
+    char letter;     /* the last item, if it is an ASCII letter that was read caseless */
+    bool at_begin;   /* nothing was read in this group */
     DtStatus status;
 } Reader;
 
@@ -25,9 +25,9 @@ static bool refuse(Reader *r, const char *why)
 {
     const int len = (int)(r->at > r->begin ? r->at - r->begin : 1);
     if (dt_status_ok(&r->status))
-        r->status = dt_status_fail(DT_EXIT_IO,
-                                   "the pattern `%.200s` cannot be used: `%.*s` (byte %td) %s",
-                                   r->text, len > 40 ? 40 : len, r->begin, r->begin - r->text, why);
+        r->status =
+            dt_status_fail(DT_EXIT_IO, "the pattern `%.200s` cannot be used: `%.*s` (byte %td) %s",
+                           r->text, len > 40 ? 40 : len, r->begin, r->begin - r->text, why);
     return false;
 }
 
@@ -187,8 +187,10 @@ static bool take_property(Reader *r, bool negated, DtCharset *ret_set)
 static bool take_escape(Reader *r, DtCharset *ret_set, uint32_t *ret_point)
 {
     static const char letters[] = "rntfvae", points[] = "\r\n\t\f\v\a\x1b";
-    static const struct { char letter; const char *name; } classes[] = {
-        {'s', "White_Space"}, {'d', "Nd"}, {'w', "Word"}};
+    static const struct {
+        char letter;
+        const char *name;
+    } classes[] = {{'s', "White_Space"}, {'d', "Nd"}, {'w', "Word"}};
     const char c = *r->at;
     if (c == 0)
         return refuse(r, "ends the pattern");
@@ -351,7 +353,9 @@ static bool repeat(Reader *r, const char *written, bool counted, bool exact)
     if ((counted && possessive) || (exact && reluctant))
         return refuse(r, "is not supported: Oniguruma means something else by it than others");
     add_text(r, dt_arena_printf(r->memory, "%s%s", written,
-                                reluctant ? "?" : possessive ? "+" : ""));
+                                reluctant    ? "?"
+                                : possessive ? "+"
+                                             : ""));
     r->repeatable = false;
     r->letter = NO_LETTER;
     return true;
@@ -403,12 +407,8 @@ static bool read_one(Reader *r)
     case '?': return repeat(r, "?", false, false);
     case '{': return read_brace(r);
     case '^': return refuse(r, "is not supported: it depends on what is before a match");
-    case '.':
-        set = not_newline(r);
-        return add_set(r, &set);
-    case '$':
-        set = not_newline(r);
-        return add_not_before(r, &set);
+    case '.': set = not_newline(r); return add_set(r, &set);
+    case '$': set = not_newline(r); return add_not_before(r, &set);
     case '|':
         add_text(r, "|");
         r->repeatable = r->at_begin = false;
@@ -421,8 +421,13 @@ static bool read_one(Reader *r)
 DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_pattern)
 {
     *ret_pattern = (DtPattern){.written = text};
-    Reader r = {.memory = memory, .pattern = ret_pattern, .text = text, .at = text, .begin = text,
-                .at_begin = true, .status = DT_OK};
+    Reader r = {.memory = memory,
+                .pattern = ret_pattern,
+                .text = text,
+                .at = text,
+                .begin = text,
+                .at_begin = true,
+                .status = DT_OK};
     if (strlen(text) > MAX_PATTERN)
         return dt_status_fail(DT_EXIT_IO, "a pattern has %zu bytes; %d can be read", strlen(text),
                               MAX_PATTERN);
@@ -435,7 +440,11 @@ DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_patte
 void dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_pattern)
 {
     *ret_pattern = (DtPattern){.written = text};
-    Reader r = {.memory = memory, .pattern = ret_pattern, .text = text, .at = text, .begin = text,
+    Reader r = {.memory = memory,
+                .pattern = ret_pattern,
+                .text = text,
+                .at = text,
+                .begin = text,
                 .status = DT_OK};
     while (*r.at && add_point(&r, take_point(&r))) {}
 }

@@ -71,8 +71,7 @@ DtStatus dt_pattern_alphabet(DtArena *memory, const DtPattern *pattern, DtAlphab
     return DT_OK;
 }
 
-void dt_pattern_for_alphabet(const DtPattern *pattern, const DtAlphabet *alphabet,
-                             DtText *ret_text)
+void dt_pattern_for_alphabet(const DtPattern *pattern, const DtAlphabet *alphabet, DtText *ret_text)
 {
     for (uint32_t i = 0; i < pattern->items.n; i++) {
         const DtPatternItem *item = &pattern->items.at[i];

@@ -97,8 +97,8 @@ DtRegexResult dt_regex_find(DtRegexRun *run, const uint8_t *subject, size_t len,
     const uint32_t partial = ends ? 0 : PCRE2_PARTIAL_HARD;
     int found = PCRE2_ERROR_JIT_STACKLIMIT;
     if (run->stack)
-        found = pcre2_jit_match(run->regex->code, subject, len, at, partial, run->data,
-                                run->context);
+        found =
+            pcre2_jit_match(run->regex->code, subject, len, at, partial, run->data, run->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(run->regex->code, subject, len, at,
                             partial | PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK, run->data, run->context);

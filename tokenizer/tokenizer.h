@@ -51,6 +51,8 @@ typedef struct DtTextSource {
     uint64_t (*bytes)(void *context, uint32_t document);
     DtStatus (*read)(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *ret_bytes);
     const char *(*name)(void *context, uint32_t document);
+    size_t block; /* bytes that are read at a time; 0: 1 MiB. Tests make blocks, and what is encoded
+                   * at a time, small. */
 } DtTextSource;
 
 /* Takes the tokens of all documents in order. A failure ends the encoding. */

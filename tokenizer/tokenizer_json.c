@@ -92,8 +92,8 @@ static DtTokenBytes bytes_of(DtArena *memory, const char *written)
     DtTokenBytes bytes;
     const size_t len = strlen(written);
     if (!dt_bytechars_read(memory, written, &bytes))
-        bytes = (DtTokenBytes){(const uint8_t *)dt_arena_strndup(memory, written, len),
-                               (uint32_t)len};
+        bytes =
+            (DtTokenBytes){(const uint8_t *)dt_arena_strndup(memory, written, len), (uint32_t)len};
     return bytes;
 }
 

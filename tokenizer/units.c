@@ -97,8 +97,8 @@ static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end
     size_t from = 0, to, number = 0;
     write_numbers(&split->alphabet, worker->text, first, end, numbers);
     while (number < numbers->n) {
-        const DtRegexResult found = dt_regex_find(worker->runs[step], numbers->at, numbers->n,
-                                                  number, true, &from, &to);
+        const DtRegexResult found =
+            dt_regex_find(worker->runs[step], numbers->at, numbers->n, number, true, &from, &to);
         if (found != DT_REGEX_FOUND) {
             worker->unit->limited |= found == DT_REGEX_LIMITED;
             break;
@@ -146,8 +146,8 @@ static bool encode_next(Worker *worker, size_t *at, size_t *number)
     Numbers *numbers = &worker->numbers[0];
     const bool ends = unit->closed && numbers->end == unit->visible;
     size_t from, to;
-    const DtRegexResult found = dt_regex_find(worker->runs[0], numbers->at, numbers->n, *number,
-                                              ends, &from, &to);
+    const DtRegexResult found =
+        dt_regex_find(worker->runs[0], numbers->at, numbers->n, *number, ends, &from, &to);
     if (found == DT_REGEX_LIMITED) {
         unit->limited = true;
         return false;

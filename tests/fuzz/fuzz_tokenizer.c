@@ -57,7 +57,7 @@ static DtStatus end(void *context, uint32_t document)
 
 static DtStatus encode(const DtTokenizer *t, Text text, DtIds *ids)
 {
-    const DtTextSource source = {&text, 1, bytes_of, read_text, name_of};
+    const DtTextSource source = {&text, 1, bytes_of, read_text, name_of, 16};
     const DtTokenSink sink = {ids, take, end, NULL};
     return dt_encode_documents(t, &source, 1, &sink);
 }

@@ -41,8 +41,8 @@ static const char *matches(DtArena *memory, const char *written, const char *sub
     size_t *starts = DT_NEW_ARRAY(memory, size_t, len + 2), n = 0, first, end;
     for (size_t i = 0; i < len; i += utf8 ? 1 : dt_utf8_step((uint8_t)subject[i])) {
         starts[n] = i;
-        text[n++] = utf8 ? (uint8_t)subject[i]
-                         : alphabet.of[dt_utf8_point((const uint8_t *)subject + i)];
+        text[n++] =
+            utf8 ? (uint8_t)subject[i] : alphabet.of[dt_utf8_point((const uint8_t *)subject + i)];
     }
     starts[n] = len;
     const char *said = "";
@@ -57,7 +57,9 @@ static const char *matches(DtArena *memory, const char *written, const char *sub
 
 Test(patterns, match_the_same_in_either_form)
 {
-    static const struct { const char *pattern, *text, *wanted; } cases[] = {
+    static const struct {
+        const char *pattern, *text, *wanted;
+    } cases[] = {
         {"\\p{L}+|\\s", "aé 中文1", "[aé][ ][中文]"},
         {"(?i:'s|'ll)", "'S'ſ'lL'k", "['S]['ſ]['lL]"},
         {"(?i)k", "kKK", "[k][K][K]"},
@@ -88,7 +90,9 @@ Test(patterns, match_the_same_in_either_form)
 
 Test(patterns, that_mean_something_else_are_refused_by_name)
 {
-    static const struct { const char *pattern, *said; } cases[] = {
+    static const struct {
+        const char *pattern, *said;
+    } cases[] = {
         {"a\\bc", "`\\b` (byte 1) is not supported"},
         {"^a", "depends on what is before a match"},
         {"(?<=a)b", "is not supported: there are"},
@@ -188,11 +192,21 @@ Test(bpe, long_and_short_pieces_are_merged_as_plainly)
 
 Test(nfc, composes_and_orders)
 {
-    static const struct { const char *text, *wanted; } cases[] = {
-        {"e\u0301", "é"},          {"e\u0323\u0302", "ệ"},      {"e\u0302\u0323", "ệ"},
-        {"\u1112\u1161\u11ab", "한"}, {"하\u11ab", "한"},       {"\u2126", "Ω"},
-        {"\u0958", "\u0915\u093c"}, {"a\u0301\u0327", "á\u0327"}, {"\u0301a", "\u0301a"},
-        {"Å", "Å"},                {"plain", "plain"},          {"\u0344", "\u0308\u0301"},
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {"e\u0301", "é"},
+        {"e\u0323\u0302", "ệ"},
+        {"e\u0302\u0323", "ệ"},
+        {"\u1112\u1161\u11ab", "한"},
+        {"하\u11ab", "한"},
+        {"\u2126", "Ω"},
+        {"\u0958", "\u0915\u093c"},
+        {"a\u0301\u0327", "á\u0327"},
+        {"\u0301a", "\u0301a"},
+        {"Å", "Å"},
+        {"plain", "plain"},
+        {"\u0344", "\u0308\u0301"},
         {"\u1100\u1100\u1161", "\u1100가"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
@@ -209,8 +223,8 @@ Test(nfc, composes_and_orders)
 /* Text that is said to be in that form does not change, and it may be cut where it is said to. */
 Test(nfc, parts_make_the_whole)
 {
-    static const uint32_t points[] = {'a', 'e', 0x301, 0x323, 0x327, 0x1112, 0x1161, 0x11ab, 0xac00,
-                                      0x915, 0x93c, 0xe9, 0xe40, 0xe49, 0x4e00, 0x1100};
+    static const uint32_t points[] = {'a',    'e',   0x301, 0x323, 0x327, 0x1112, 0x1161, 0x11ab,
+                                      0xac00, 0x915, 0x93c, 0xe9,  0xe40, 0xe49,  0x4e00, 0x1100};
     srand(9);
     for (int run = 0; run < 20000; run++) {
         uint8_t text[64], whole[200], parts[200];
@@ -229,12 +243,28 @@ Test(nfc, parts_make_the_whole)
 
 Test(charset, has_the_code_points_of_its_names)
 {
-    static const struct { const char *name; uint32_t point; bool has; } cases[] = {
-        {"L", 'a', true},      {"L", '1', false},     {"Lu", 'A', true},     {"Lu", 'a', false},
-        {"L", 0x4e2d, true},   {"N", 0x663, true},    {"Nl", 0x2167, true},  {"Cn", 0x378, true},
-        {"C", 0x378, true},    {"C", 0, true},        {"Han", 0x4e00, true}, {"Han", 'a', false},
-        {"Word", '_', true},   {"Word", '-', false},  {"White_Space", 0x85, true},
-        {"White_Space", 0x200b, false}, {"White_Space", 0x180e, false}, {"L", 0x323af, true}};
+    static const struct {
+        const char *name;
+        uint32_t point;
+        bool has;
+    } cases[] = {{"L", 'a', true},
+                 {"L", '1', false},
+                 {"Lu", 'A', true},
+                 {"Lu", 'a', false},
+                 {"L", 0x4e2d, true},
+                 {"N", 0x663, true},
+                 {"Nl", 0x2167, true},
+                 {"Cn", 0x378, true},
+                 {"C", 0x378, true},
+                 {"C", 0, true},
+                 {"Han", 0x4e00, true},
+                 {"Han", 'a', false},
+                 {"Word", '_', true},
+                 {"Word", '-', false},
+                 {"White_Space", 0x85, true},
+                 {"White_Space", 0x200b, false},
+                 {"White_Space", 0x180e, false},
+                 {"L", 0x323af, true}};
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         DtArena *memory = dt_arena_new();
         DtCharset set = {0};

@@ -55,7 +55,7 @@ static DtStatus end(void *context, uint32_t document)
 
 static DtStatus encode(const DtTokenizer *tokenizer, DtFileView *view, const char *how, DtIds *ids)
 {
-    const DtTextSource source = {view, 1, bytes_of, read_file, name_of};
+    const DtTextSource source = {view, 1, bytes_of, read_file, name_of, 0};
     const DtTokenSink sink = {ids, take, end, NULL};
     if (strcmp(how, "plain") == 0)
         return dt_plain_encode(tokenizer, view->at, view->len, ids);

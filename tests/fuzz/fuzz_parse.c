@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 extern const char *const fuzz_corpus[];
-const char *const fuzz_corpus[] = {"examples/*.dsl", "lib/*.dsl", "tests/golden/errors/E*.dsl",
-                                   NULL};
+const char *const fuzz_corpus[] = {"examples/*.dsl", "lib/*.dsl", "lib/models/*.dsl",
+                                   "tests/golden/errors/E*.dsl", NULL};
 
 static void require(bool condition, const char *what)
 {

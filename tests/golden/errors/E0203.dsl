@@ -14,3 +14,7 @@ dim batch = 4
 fn relu(x[...]) -> [...] { return max(x, 0.1 * x) }
 fn relu(x[...]) -> [...] { return max(x, 0.2 * x) }
 model m(x[batch]) -> [batch] { return relu(x) }
+# ---- constant_and_dim
+dim batch = 4, wide = 8
+constant wide = 3
+model m(x[batch]) -> [batch] { return x * wide }

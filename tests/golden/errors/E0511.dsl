@@ -39,3 +39,10 @@ parallel p on pair {
   shard batch on data
   stream none, vocab
 }
+# ---- default_twice
+include "mini/train.dsl"
+parallel p on pair { mesh data = 2; shard batch on data; default }
+parallel q on pair { mesh data = 2; shard batch on data; default }
+# ---- default_with_operand
+include "mini/train.dsl"
+parallel p on pair { mesh data = 2; shard batch on data; default batch }

@@ -24,7 +24,7 @@
 #include <string.h>
 
 enum {
-    MOST_NAMES = 1 << 22, /* tensors of a file */
+    MOST_NAMES = 1 << 20, /* tensors of a file */
     MOST_LISTED = 999999999
 };
 

@@ -51,6 +51,8 @@ static void add_meta(DtEmit *e)
         meta.epochs = train->epochs;
         meta.eval_every = train->eval_every;
         meta.eval_steps = train->eval_steps;
+        meta.eval_patience = train->eval_patience;
+        meta.keep_best = train->keep_best;
         meta.eval_rest = train->eval_rest;
         meta.draws = train->draws;
         meta.tf32 = train->precision.tf32;

@@ -226,6 +226,8 @@ static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTr
         return;
     train->eval_every = v.at[DT_KEY_EVAL_interval].whole;
     train->eval_steps = v.at[DT_KEY_EVAL_steps].whole;
+    train->eval_patience = v.at[DT_KEY_EVAL_patience].whole;
+    train->keep_best = v.at[DT_KEY_EVAL_keep_best].whole != 0;
     DtExpr *const *items;
     DtExpr *single;
     uint32_t n;

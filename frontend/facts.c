@@ -65,6 +65,8 @@ static void add_meta(const DtTrainConfig *train, DtText *text)
     integer(text, "eval_rest", train->eval_rest);
     integer(text, "eval_every", train->eval_every);
     integer(text, "eval_steps", train->eval_steps);
+    integer(text, "eval_patience", train->eval_patience);
+    integer(text, "keep_best", train->keep_best);
     integer(text, "save_every", train->save_every);
     integer(text, "save_keep", train->save_keep);
     dt_text_add(text, "\n");

@@ -143,6 +143,8 @@ typedef struct DtTrainConfig {
     DtPatterns frozen, trained;
     bool trains_some; /* there is `trained`: what it does not match is frozen, but for adapters */
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
+    int64_t eval_patience; /* evaluations without a lower loss that end the run; 0: none do */
+    bool keep_best;        /* the checkpoint with the lowest held-out loss is kept */
     DT_VEC(DtReader) eval_readers;       /* in the order of readers, with the same inputs */
     /* `draws = one`: the generator is called once for each element of a draw, instead of once for
      * four */

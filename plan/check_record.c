@@ -55,12 +55,15 @@ static bool check_meta(Check *check)
         return dt_check_fail(check, "META", 0, "eval_rest is %u", meta->eval_rest);
     if (meta->draws != 0 && meta->draws != 1 && meta->draws != 4)
         return dt_check_fail(check, "META", 0, "a draw takes %u elements from a call", meta->draws);
+    if (meta->keep_best < 0 || meta->keep_best > 1)
+        return dt_check_fail(check, "META", 0, "keep_best is %lld", (long long)meta->keep_best);
     if (meta->tf32 > 1)
         return dt_check_fail(check, "META", 0, "tf32 is %u", meta->tf32);
     if (meta->n_micro == 0)
         return dt_check_fail(check, "META", 0, "no micro-batch");
     const int64_t sizes[] = {meta->steps,      meta->batch,      meta->tokens,     meta->parameters,
-                             meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep};
+                             meta->eval_every, meta->eval_steps, meta->save_every, meta->save_keep,
+                             meta->eval_patience};
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         if (sizes[i] < 0 || sizes[i] > DT_PLAN_MAX_BYTES)
             return dt_check_fail(check, "META", 0, "%lld is not a count", (long long)sizes[i]);

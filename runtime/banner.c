@@ -222,6 +222,20 @@ static void show_files(const DtRunOptions *options, const char *folder, const ch
     dt_text_free(&text);
 }
 
+/* Says after which step the held-out loss was lowest, and where that checkpoint is. */
+static void show_best(const DtRank *rank, DtProgress *progress, const char *folder)
+{
+    const DtBest *best = &rank->best;
+    DtText text = {0};
+    if (!best->any)
+        return;
+    dt_text_printf(&text, "evaluation after step %lld: loss %.4f", (long long)best->steps,
+                   best->loss);
+    if (folder && rank->meta.keep_best)
+        dt_text_printf(&text, ", %s/step-%08lld", folder, (long long)best->steps);
+    show(progress, "best", &text);
+}
+
 void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *totals,
                    bool is_saved)
 {
@@ -234,9 +248,12 @@ void dt_banner_end(const DtRank *rank, DtProgress *progress, const DtRunTotals *
     show(progress, "done", &rate);
     show_losses(rank->plan, totals, &losses);
     show(progress, "loss", &losses);
-    show_files(options, folder, rank->step >= rank->meta.steps ? options->export : NULL, progress);
+    show_best(rank, progress, folder);
+    show_files(options, folder,
+               rank->step >= rank->meta.steps || dt_best_is_over(rank) ? options->export : NULL,
+               progress);
     /* if the run was stopped, the message about that already has the command */
-    if (folder && rank->step >= rank->meta.steps) {
+    if (folder && rank->step >= rank->meta.steps && !dt_best_is_over(rank)) {
         dt_command_resume(options, folder, 2 * rank->meta.steps, &command);
         show(progress, "next", &command);
     }

@@ -131,10 +131,17 @@ static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_se
     return status;
 }
 
-static DtStatus write_latest(DtArena *memory, const char *folder, const char *path)
+/* Writes the checkpoint's name into `latest`, and into `best` if its loss is the lowest. */
+static DtStatus write_latest(const DtRank *rank, DtArena *memory, const char *folder,
+                             const char *path, int64_t steps)
 {
     const char *name = dt_arena_printf(memory, "%s\n", strrchr(path, '/') + 1);
-    return dt_file_write(dt_arena_printf(memory, "%s/latest", folder), name, strlen(name));
+    const bool is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps;
+    DtStatus status =
+        dt_file_write(dt_arena_printf(memory, "%s/latest", folder), name, strlen(name));
+    if (dt_status_ok(&status) && is_best)
+        status = dt_file_write(dt_arena_printf(memory, "%s/best", folder), name, strlen(name));
+    return status;
 }
 
 static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t steps)
@@ -147,6 +154,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
                            .seed = rank->meta.seed,
                            .draws = rank->meta.draws,
                            .scale = rank->scale,
+                           .best = rank->best,
                            .products = rank->chosen,
                            .epilogues = dt_forms_kept(rank),
                            .attention = rank->attention,
@@ -179,7 +187,7 @@ static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t 
     DtStatus removed = dt_file_remove_folder(temporary);
     if (dt_status_ok(&status))
         status = removed;
-    return dt_status_ok(&status) ? write_latest(memory, folder, path) : status;
+    return dt_status_ok(&status) ? write_latest(rank, memory, folder, path, steps) : status;
 }
 
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status)
@@ -217,7 +225,8 @@ bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatu
 DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder)
 {
     DtArena *memory = dt_arena_new();
-    DtStatus status = dt_checkpointlist_trim(memory, folder, rank->meta.save_keep);
+    const int64_t best = rank->meta.keep_best && rank->best.any ? rank->best.steps : -1;
+    DtStatus status = dt_checkpointlist_trim(memory, folder, rank->meta.save_keep, best);
     dt_arena_free(memory);
     return status;
 }

@@ -60,6 +60,7 @@ typedef struct DtManifest {
     int64_t draws;          /* from the plan's DtPlanMeta */
     DtScale scale;          /* the loss scale, good steps and skipped steps, if the scale is
                              * dynamic */
+    DtBest best;            /* the evaluation with the lowest loss, if the run looks for it */
     DtManifestUpdates updates[DT_PLAN_MAX_OBJECTIVES];
     uint32_t n_updates;
     DtAlgorithms products; /* algorithms of the run */
@@ -116,7 +117,8 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
 /* Removes all checkpoints of the list, whether they are good or not. */
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);
-/* Removes all checkpoints except the newest `keep` good ones (0: removes none). */
-DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep);
+/* Removes all checkpoints except the newest `keep` good ones (0: removes none), and the one after
+ * `best` steps (-1: none). */
+DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep, int64_t best);
 
 #endif

@@ -152,7 +152,7 @@ DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
     return dt_status_ok(&status) ? dt_checkpointlist_clean(arena, folder) : status;
 }
 
-DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep)
+DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep, int64_t best)
 {
     DtCheckpointList list;
     DtStatus status = keep > 0 ? dt_checkpointlist_read(arena, folder, &list) : DT_OK;
@@ -162,7 +162,7 @@ DtStatus dt_checkpointlist_trim(DtArena *arena, const char *folder, int64_t keep
     for (int64_t kept = 0;
          dt_status_ok(&status) && (newest = dt_checkpointlist_newest(&list)) != NULL; kept++) {
         newest->good = false; /* the next iteration finds the previous checkpoint */
-        if (kept >= keep)
+        if (kept >= keep && newest->steps != best)
             status = remove_entry(folder, newest);
     }
     return status;

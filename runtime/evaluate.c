@@ -132,12 +132,14 @@ static bool check_losses(DtRun *run, const DtShown *shown, int64_t samples, int6
     return true;
 }
 
-bool dt_evaluate_and_show(DtRun *run, int64_t steps)
+bool dt_evaluate_and_show(DtRun *run, int64_t steps, double *ret_loss)
 {
     DtShown shown;
     int64_t samples = 0;
     if (!dt_evaluate(run, &shown, &samples) || !check_losses(run, &shown, samples, steps))
         return false;
+    if (ret_loss)
+        *ret_loss = shown.n_losses > 0 ? shown.value[0] : NAN;
     if (run->rank.rank != 0)
         return true;
     DtText text = {0};

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { FORMAT = 1, MAX_MANIFEST = 64 << 20 };
@@ -120,6 +121,16 @@ static json_t *data_json(const DtManifest *m)
     return object;
 }
 
+static json_t *best_json(const DtBest *best)
+{
+    json_t *object = json_pack("{s:I}", "since", (json_int_t)best->since);
+    if (object && best->any) {
+        json_object_set_new(object, "steps", json_integer((json_int_t)best->steps));
+        json_object_set_new(object, "loss", json_real(best->loss));
+    }
+    return object;
+}
+
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
@@ -148,6 +159,8 @@ static json_t *manifest_json(const DtManifest *m)
         json_object_set_new(root, "imported", json_string(m->imported));
     if (root && m->n_data)
         json_object_set_new(root, "data", data_json(m));
+    if (root && (m->best.any || m->best.since > 0))
+        json_object_set_new(root, "best", best_json(&m->best));
     if (root && m->scale.is_dynamic)
         json_object_set_new(root, "loss_scale",
                             json_pack("{s:I, s:I, s:I}", "factor", (json_int_t)m->scale.factor,
@@ -264,6 +277,22 @@ static bool read_scale(const json_t *root, DtScale *ret_scale)
     return dt_scale_is_valid(ret_scale);
 }
 
+/* Reads the evaluation with the lowest loss; nothing if the manifest has none. */
+static bool read_best(const json_t *root, DtBest *ret_best)
+{
+    const json_t *best = json_object_get(root, "best"), *loss = json_object_get(best, "loss");
+    *ret_best = (DtBest){.any = loss != NULL};
+    if (best == NULL)
+        return true;
+    if (!read_count(best, "since", &ret_best->since))
+        return false;
+    if (loss == NULL)
+        return true;
+    ret_best->loss = json_number_value(loss);
+    return json_is_number(loss) && isfinite(ret_best->loss) &&
+           read_count(best, "steps", &ret_best->steps);
+}
+
 /* Reads the rule for random draws; 1 if the manifest has none. */
 static bool read_draws(const json_t *root, int64_t *ret_draws)
 {
@@ -377,6 +406,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
                 read_updates(arena, root, m) && read_scale(root, &m->scale) &&
+                read_best(root, &m->best) &&
                 read_hex(json_object_get(root, "seed"), &m->seed) && read_draws(root, &m->draws) &&
                 read_products(arena, root, &m->products) && read_forms(root, &m->products) &&
                 read_choices(arena, root, m) && read_data(arena, root, m) &&

@@ -271,6 +271,7 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
         if (chooser->from->begins)
             return true;
         dt_scale_resume(&rank->scale, &manifest.scale);
+        rank->best = manifest.best;
         rank->recorded = dt_algorithms_copy(rank->memory, &manifest.products);
         rank->resumes = true;
         rank->saved_attention =

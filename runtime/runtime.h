@@ -98,6 +98,11 @@ DtStatus dt_settings_take_steps(const DtPlan *plan, int64_t steps, DtRunSettings
  * meta.steps. The readers of the training data are open, and the rank has its place in the data.
  * Fails if the data have no epochs, or if that is less than a step. */
 DtStatus dt_epochs_resolve(struct DtRank *rank);
+/* best.c: notes the loss of an evaluation after so many steps. Returns whether it is the lowest so
+ * far. False, and nothing is noted, if the plan has neither `patience` nor `keep_best`. */
+bool dt_best_take(struct DtRank *rank, double loss, int64_t steps);
+/* Whether the run ends, since so many evaluations as `patience` says had no lower loss. */
+bool dt_best_is_over(const struct DtRank *rank);
 /* Returns the value of a scalar in step `step`, from 0, whose update is number `updates`, from 1;
  * NaN: its formula has none. */
 double dt_settings_scalar(const DtPlan *plan, const DtPlanScalar *scalar,
@@ -316,6 +321,14 @@ typedef struct DtScale {
     int64_t skipped;              /* updates that were skipped */
 } DtScale;
 
+/* The evaluation with the lowest held-out loss so far (best.c). Equal on all ranks. */
+typedef struct DtBest {
+    bool any;      /* there was an evaluation with a finite loss */
+    double loss;
+    int64_t steps; /* it came after so many steps */
+    int64_t since; /* evaluations since then */
+} DtBest;
+
 /* Batch k of an evaluation, or generated token k, uses the random numbers of step (this + k). */
 #define DT_EVAL_DRAWS ((int64_t)1 << 31)
 
@@ -324,6 +337,7 @@ struct DtRank {
     const DtPlan *plan;
     DtPlanMeta meta; /* the plan's META, with --steps and --set applied */
     DtRunSettings settings;
+    DtBest best; /* if the plan asks for it */
     uint32_t rank, n_ranks;
     uint32_t stage;      /* stage of this rank; 0 without a pipeline */
     int64_t coord[16];   /* coordinates of this rank in the mesh */

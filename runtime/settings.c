@@ -15,6 +15,7 @@ static const struct Count {
 } counts[] = {
     {"train.steps", offsetof(DtPlanMeta, steps)}, {"eval.every", offsetof(DtPlanMeta, eval_every)},
     {"eval.steps", offsetof(DtPlanMeta, eval_steps)},
+    {"eval.patience", offsetof(DtPlanMeta, eval_patience)},
     {"save.every", offsetof(DtPlanMeta, save_every)},
     {"save.keep", offsetof(DtPlanMeta, save_keep)},
 };

@@ -284,6 +284,30 @@ static void decide_stop(DtRun *run)
         atomic_store(&shared->last_step, run->rank.step);
 }
 
+/* Evaluates after so many steps. Says so if the run ends, since the loss falls no longer. */
+static bool evaluate(DtRun *run, int64_t steps, bool *ret_is_lowest)
+{
+    DtRank *rank = &run->rank;
+    double loss;
+    if (!dt_evaluate_and_show(run, steps, &loss))
+        return false;
+    *ret_is_lowest = dt_best_take(rank, loss, steps);
+    run->is_over = dt_best_is_over(rank);
+    if (!run->is_over || rank->rank != 0 || steps == rank->meta.steps)
+        return true;
+    DtText text = {0};
+    dt_text_printf(&text, "%lld evaluation%s without a lower loss", (long long)rank->best.since,
+                   rank->best.since == 1 ? "" : "s");
+    if (rank->best.any)
+        dt_text_printf(&text, " than %.4f after step %lld", rank->best.loss,
+                       (long long)rank->best.steps);
+    dt_progress_line(&run->progress, "stopped after step %lld: %s", (long long)steps, text.at);
+    if (run->log)
+        dt_log_event(run->log, "patience", steps, text.at);
+    dt_text_free(&text);
+    return true;
+}
+
 static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
@@ -298,13 +322,12 @@ static bool after_step(DtRun *run, const DtStepReport *report)
             dt_log_step(run->log, report, rank->plan);
     }
     bool last = steps == rank->meta.steps;
+    bool is_lowest = false;
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&
-        !dt_evaluate_and_show(run, steps))
+        !evaluate(run, steps, &is_lowest))
         return false;
-    if (dt_outputs_folder(rank->options) && every(rank->meta.save_every, steps) &&
-        !save(run, steps, will_try_again))
-        return false;
-    return true;
+    const bool saves = every(rank->meta.save_every, steps) || (is_lowest && rank->meta.keep_best);
+    return !dt_outputs_folder(rank->options) || !saves || save(run, steps, will_try_again);
 }
 
 /* the first steps, which --profile leaves out if there are more: libraries start in them */
@@ -314,6 +337,7 @@ static bool train(DtRun *run)
 {
     DtRank *rank = &run->rank;
     run->interrupted = false;
+    run->is_over = dt_best_is_over(rank); /* by the evaluations before the checkpoint */
     dt_traffic_open(&run->traffic, rank);
     if (rank->options->profile && rank->rank == 0)
         rank->profile = dt_profile_new(
@@ -325,15 +349,22 @@ static bool train(DtRun *run)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
                          (long long)run->first_step);
-    for (rank->step = run->first_step; rank->step < rank->meta.steps; rank->step++) {
+    else if (rank->rank == 0 && run->is_over)
+        dt_progress_line(&run->progress,
+                         "the checkpoint is of a run that ended after %lld evaluation%s without a "
+                         "lower loss; go on with --set eval.patience=N",
+                         (long long)rank->best.since, rank->best.since == 1 ? "" : "s");
+    for (rank->step = run->first_step; rank->step < rank->meta.steps && !run->is_over;
+         rank->step++) {
         DtStepReport report;
         decide_stop(run);
         if (rank->comm_ops->decide && !rank->comm_ops->decide(rank->comm))
             return false;
         if (!run_step(run, &report) || !after_step(run, &report))
             return false;
-        if (rank->step >= atomic_load(&rank->shared->last_step)) {
-            run->interrupted = true;
+        const bool is_asked = rank->step >= atomic_load(&rank->shared->last_step);
+        if (run->is_over || is_asked) {
+            run->interrupted = !run->is_over;
             rank->step++;
             break;
         }
@@ -556,7 +587,7 @@ static bool run_all(DtRun *run)
     if (options->reference)
         return dt_reference_run(rank);
     if (options->eval)
-        return dt_evaluate_and_show(run, run->first_step);
+        return dt_evaluate_and_show(run, run->first_step, NULL);
     return train(run);
 }
 

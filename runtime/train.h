@@ -21,6 +21,7 @@ typedef struct DtRun {
     bool unproven;      /* on rank 0: no step has begun yet with the last checkpoint's values, so
                          * older checkpoints are kept */
     bool interrupted;
+    bool is_over;       /* the held-out loss falls no longer: `patience` */
     DtTraffic traffic;
     double *sums;       /* sums of evaluations, by METR record */
     struct DtTrialRun *trial; /* NULL: there is none */

@@ -24,6 +24,9 @@
  * over runs are pending over the mesh axes of the bucket. zero_entry.c and zero_update.c rewrite
  * the entries; zero_lint.c reports `zero` lines that have no effect.
  *
+ * A frozen parameter has no gradient. Level 3 splits it like others, in buckets of frozen
+ * parameters that are read in the same loop; a lower level has nothing of it to split.
+ *
  * If a step has one micro-batch, gradients that are summed over ranks and that no line splits are
  * in buckets, too; their parameters and moments are not (`plain`). Then one all-reduce completes a
  * whole bucket as soon as backward has computed it (`at_once`), at the same time as the rest of
@@ -54,9 +57,10 @@ enum { DEFAULT_BYTES = 25 << 20, ALIGN = 64 };
  * 2 %, 146 in 8 stages 1 % more, 310 in 16 stages 7 % more (bench/auto.py). */
 enum { MOST_STAGES = 4 };
 
-/* A trained parameter and the properties that decide its bucket. */
+/* A trained parameter, or a frozen one, and the properties that decide its bucket. */
 typedef struct Member {
     DtStore *store;
+    bool frozen;             /* it has no gradient and no moments: only level 3 splits it */
     uint64_t key;            /* hash of everything that members of a bucket have in common */
     uint32_t entry, op, at;  /* the entry, op and result that compute its gradient */
     uint16_t pending;
@@ -266,6 +270,34 @@ static void read_gradients(Zero *z, uint32_t number)
     }
 }
 
+/* Makes members of frozen parameters, which are read and never updated. Those outside of loops, and
+ * those in each loop, may share buckets: the text of their path before the number of the innermost
+ * loop is in the key. */
+static void read_frozen(Zero *z)
+{
+    const DtModule *module = z->buckets.module;
+    for (uint32_t i = 0; i < module->stores.n; i++) {
+        DtStore *store = module->stores.at[i];
+        if (store->kind != DT_STORE_PARAM || !store->frozen || store->type->rank == 0)
+            continue;
+        const char *mark = strrchr(store->pattern, '#');
+        z->members[i] = (Member){.store = store, .frozen = true, .usable = true,
+                                 .entry = UINT32_MAX};
+        mix_number(&z->members[i].key, UINT32_MAX);
+        if (mark && store->n_loops)
+            mix(&z->members[i].key, store->pattern, (size_t)(mark - store->pattern));
+    }
+}
+
+/* Whether a `zero 3` line splits parameters. */
+static bool splits_params(const DtParallelConfig *config)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < config->zeros.n; i++)
+        any = any || config->zeros.at[i].level == 3;
+    return any;
+}
+
 static uint16_t splits_of(const DtType *type)
 {
     uint16_t bits = 0;
@@ -390,6 +422,10 @@ static void choose_mesh(const Zero *z, DtBucket *bucket, const Member *member)
             if ((wanted & ~taken) >> m & 1)
                 bucket->mesh[bucket->n_mesh++] = m;
         bucket->n_split[level] = bucket->n_mesh;
+        if (member->frozen) { /* lower levels split nothing of it */
+            bucket->n_split[2] = bucket->n_split[1] = bucket->n_mesh;
+            break;
+        }
     }
     for (uint32_t i = 0; i < bucket->n_mesh; i++)
         bits |= (uint16_t)(1u << bucket->mesh[i]);
@@ -463,7 +499,8 @@ static void fill_buckets(Zero *z, Member **list, uint32_t n)
                                  .span = store->span};
             choose_mesh(z, bucket, list[i]);
             if (bucket->plain &&
-                (!bucket->pending || (z->buckets.module->pipeline && list[i]->several)))
+                (list[i]->frozen || !bucket->pending ||
+                 (z->buckets.module->pipeline && list[i]->several)))
                 continue; /* the parameter's own splits use all of these mesh axes already */
             DT_PUSH(b->arena, b->list, bucket);
             DT_PUSH(b->arena, keys, list[i]->key);
@@ -656,6 +693,8 @@ static void make_buckets(Zero *z)
     for (uint32_t i = 0; z->config->zeros.n && i < module->entries.n; i++)
         if (applies(module->entries.at[i].func))
             read_update(z, module->entries.at[i].func);
+    if (splits_params(z->config))
+        read_frozen(z);
     mix_stores(z);
     part_shared(z);
     part_alone(z);

@@ -125,6 +125,9 @@ def test_training(tools):
         for step, (one, other) in enumerate(zip(got, want)):
             check(abs(one - other) <= OF_VALUE * other, "%s: step %d: %.9g, not %.9g" % (layout, step, one, other))
         compare_tensors(layout, saved(layout, 6), both, model_of("begin", 0))
+    stores = [row for row in run([tools[0], PROGRAM, "--train", "tune", "--parallel", "zero", "--emit=plan"]).splitlines()
+              if row.startswith("STOR") and " kind=" not in row]
+    check(len(stores) > 20 and all(" pack=" in row for row in stores), "zero 3 leaves parameters of the base whole")
     return end
 
 

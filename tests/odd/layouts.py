@@ -3,6 +3,7 @@
 that dtc refuses are refused for a reason; what it accepts must train as the serial program does."""
 
 import math
+import random
 import re
 
 SCHEDULES = ("1f1b", "gpipe", "zb_h1", "zb_v", "dualpipe_v", "interleaved_1f1b")
@@ -84,9 +85,18 @@ def usual(rng, program):
     return ["mesh " + ", ".join("%s = %d" % item for item in sizes.items())] + lines, math.prod(sizes.values())
 
 
+def streamed(lines, program):
+    """Adds a line that streams logits to some layouts that do not split them. Other layouts stay what they
+    are: this draws from a generator of its own."""
+    own = random.Random("\n".join(lines))
+    whole = not any(re.match(r"shard .*\b(vocab|embed)\b", line) for line in lines)
+    return lines + ["stream vocab"] * ("xent[vocab](y," in program.text and whole and own.random() < 0.3)
+
+
 def make(rng, program):
     """Returns (lines of the parallel block, ranks)"""
-    return usual(rng, program) if rng.random() < 0.3 else strange(rng, program)
+    lines, ranks = usual(rng, program) if rng.random() < 0.3 else strange(rng, program)
+    return streamed(lines, program), ranks
 
 
 def chosen(rng, program):

@@ -67,6 +67,8 @@ bool dt_nfc_is(const uint8_t *text, size_t len);
 /* Writes the text in NFC; it needs at most DT_NFC_GROWTH times the room. */
 enum { DT_NFC_GROWTH = 3 };
 size_t dt_nfc_write(const uint8_t *text, size_t len, uint8_t *ret_text);
+/* The same without a look at what is in that form already: the plain reference. */
+size_t dt_nfc_plain(const uint8_t *text, size_t len, uint8_t *ret_text);
 /* The last place, at most len and at least 1 if there is any, at which valid text may be cut
  * without changing its NFC; 0: there is none. */
 size_t dt_nfc_cut(const uint8_t *text, size_t len);

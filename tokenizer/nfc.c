@@ -103,10 +103,16 @@ static uint32_t compose(uint32_t first, uint32_t second)
     return found ? composed[lo].point : 0;
 }
 
-/* One bit for each code point: it may change, join the one before it, or it is a mark. */
-static uint8_t special[DT_UTF8_POINTS / 8];
+/* One bit for each code point. changing: it is decomposed for good, or may join the one before it.
+ * special: it does that, or it is a mark. */
+static uint8_t changing[DT_UTF8_POINTS / 8], special[DT_UTF8_POINTS / 8];
 
-static void note(uint32_t point) { special[point / 8] |= (uint8_t)(1 << point % 8); }
+static void note(uint32_t point, bool changes)
+{
+    const uint8_t bit = (uint8_t)(1 << point % 8);
+    special[point / 8] |= bit;
+    changing[point / 8] |= changes ? bit : 0;
+}
 
 static bool is_composed(uint32_t point)
 {
@@ -120,16 +126,16 @@ static void note_all(void)
 {
     for (size_t i = 0; i < DT_COUNT(decomposed); i++)
         if (!is_composed(decomposed[i].point))
-            note(decomposed[i].point);
+            note(decomposed[i].point, true);
     for (size_t i = 0; i < DT_COUNT(composed); i++)
-        note(composed[i].second);
+        note(composed[i].second, true);
     for (size_t i = 0; i < DT_COUNT(marks); i++)
         for (uint32_t c = marks[i].first; c <= marks[i].last; c++)
-            note(c);
+            note(c, false);
     for (uint32_t v = 0; v < N_V; v++)
-        note(V_BASE + v);
+        note(V_BASE + v, true);
     for (uint32_t t = 1; t < N_T; t++)
-        note(T_BASE + t);
+        note(T_BASE + t, true);
 }
 
 static bool is_special(uint32_t point)
@@ -156,11 +162,8 @@ bool dt_nfc_is(const uint8_t *text, size_t len)
             continue;
         }
         const int combining = combining_of(point);
-        /* A mark that joins nothing and is in order stays; all others need a closer look. */
-        bool joins = combining == 0 || find_decomposed(point) || combining < last;
-        for (size_t i = 0; i < DT_COUNT(composed) && !joins; i++)
-            joins = composed[i].second == point;
-        if (joins)
+        /* A mark that joins nothing and is in order stays. */
+        if ((changing[point / 8] >> point % 8 & 1) || combining < last)
             return false;
         last = combining;
     }
@@ -251,7 +254,7 @@ static size_t join(uint32_t *points, const uint8_t *classes, size_t n)
     return kept;
 }
 
-size_t dt_nfc_write(const uint8_t *text, size_t len, uint8_t *ret_text)
+size_t dt_nfc_plain(const uint8_t *text, size_t len, uint8_t *ret_text)
 {
     /* A decomposition has at most 4 code points, and more than one only from 2 bytes on. */
     const size_t most = 2 * len + 4;
@@ -269,4 +272,22 @@ size_t dt_nfc_write(const uint8_t *text, size_t len, uint8_t *ret_text)
     free(room);
     free(classes);
     return at;
+}
+
+size_t dt_nfc_write(const uint8_t *text, size_t len, uint8_t *ret_text)
+{
+    enum { PART = 256 }; /* bytes, so that one mark does not cost a long text much */
+    size_t n = 0;
+    for (size_t at = 0, end; at < len; at = end) {
+        end = len - at < PART ? len : at + PART;
+        while (end < len && ((text[end] & 0xc0) == 0x80 || is_special(dt_utf8_point(text + end))))
+            end++;
+        if (dt_nfc_is(text + at, end - at)) {
+            memcpy(ret_text + n, text + at, end - at);
+            n += end - at;
+        } else {
+            n += dt_nfc_plain(text + at, end - at, ret_text + n);
+        }
+    }
+    return n;
 }

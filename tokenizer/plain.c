@@ -58,7 +58,7 @@ static void encode_text(Plain *p, const uint8_t *text, size_t len)
         dt_arena_exhausted(DT_NFC_GROWTH * len + 1);
     copy[0] = ' ';
     if (p->t->nfc)
-        len = dt_nfc_write(text, len, copy + space);
+        len = dt_nfc_plain(text, len, copy + space);
     else
         memcpy(copy + space, text, len);
     encode_piece(p, 0, copy, len + space);

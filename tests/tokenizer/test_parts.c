@@ -231,11 +231,30 @@ Test(nfc, parts_make_the_whole)
         size_t len = 0;
         for (int i = rand() % 12; i >= 0; i--)
             len += dt_utf8_write(points[(size_t)rand() % DT_COUNT(points)], text + len);
-        const size_t n = dt_nfc_write(text, len, whole), cut = dt_nfc_cut(text, len);
+        const size_t n = dt_nfc_plain(text, len, whole), cut = dt_nfc_cut(text, len);
         size_t m = dt_nfc_write(text, cut, parts);
         m += dt_nfc_write(text + cut, len - cut, parts + m);
         cr_assert(n == m && memcmp(whole, parts, n) == 0);
         cr_assert(!dt_nfc_is(text, len) || (n == len && memcmp(whole, text, n) == 0));
+    }
+}
+
+Test(nfc, long_texts_are_those_of_the_plain_reference)
+{
+    enum { LEN = 3000 };
+    static uint8_t text[LEN + 8], plain[3 * LEN + 24], parts[3 * LEN + 24];
+    srand(11);
+    for (int run = 0; run < 200; run++) {
+        size_t len = 0;
+        while (len < LEN) { /* runs of letters and of marks */
+            const int marks = rand() % 4 == 0;
+            for (int i = rand() % (marks ? 300 : 60); i >= 0 && len < LEN; i--)
+                len += dt_utf8_write(
+                    marks ? 0x300 + (uint32_t)rand() % 0x30 : 'a' + (uint32_t)i % 20, text + len);
+        }
+        const size_t n = dt_nfc_plain(text, len, plain);
+        cr_assert_eq(dt_nfc_write(text, len, parts), n);
+        cr_assert_eq(memcmp(plain, parts, n), 0);
     }
 }
 

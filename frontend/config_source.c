@@ -199,11 +199,10 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
     }
     if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source))
         return false;
-    DtSourceKind kind = ret_reader->source.kind;
-    if (kind == DT_SOURCE_IMAGES || kind == DT_SOURCE_NPY) {
+    if (ret_reader->source.kind == DT_SOURCE_IMAGES) {
         DtDiag *d = dt_diag_report(host->diags, E0806, v.at[source].expr->span,
                                    "`%s` reads tokens, and this is not a token stream", callee);
-        dt_diag_help(d, "use `text(...)`, `bin(...)` or `synthetic(...)`");
+        dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)` or `synthetic(...)`");
         return false;
     }
     return ok;

@@ -10,6 +10,7 @@
  * offset. Held-out data is read in the order of the file. */
 #include "runtime/data_tokens.h"
 
+#include "base/half.h"
 #include "base/hash.h"
 #include "tokenizer/tokenizer.h"
 
@@ -40,16 +41,20 @@ static DtStatus check_inputs(const DtData *data)
                               "numbers",
                               reader->sample < DT_PLAN_SAMPLES ? names[reader->sample]
                                                                : "this source");
-    if (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN)
+    if (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN &&
+        reader->source != DT_PLAN_NPY)
         return dt_status_fail(DT_EXIT_FAILED,
-                              "`%s` cannot be read yet; --data=synthetic runs the plan with random "
-                              "numbers",
-                              reader->source == DT_PLAN_NPY ? "npy" : "images");
+                              "`images` cannot be read yet; --data=synthetic runs the plan with "
+                              "random numbers");
     if (reader->n_inputs != wanted)
         return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", names[reader->sample],
                               wanted, reader->n_inputs);
-    const bool floats = reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
-    const uint32_t dtype = floats ? DT_PLAN_F32 : DT_PLAN_I32;
+    const bool is_array = reader->source == DT_PLAN_NPY && reader->sample == DT_PLAN_RAW;
+    const bool floats = is_array ? dt_kinds_is_float(data->inputs[0].dtype)
+                                 : reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
+    const uint32_t dtype = is_array && floats ? data->inputs[0].dtype
+                           : floats           ? DT_PLAN_F32
+                                              : DT_PLAN_I32;
     for (uint32_t i = 0; i < wanted; i++)
         if (data->inputs[i].dtype != dtype ||
             data->inputs[i].row_elements != data->inputs[0].row_elements ||
@@ -116,7 +121,11 @@ static DtTokenFormat format_of(const DtData *data)
                             .raw = reader->raw,
                             .stream = reader->sample != DT_PLAN_RAW,
                             .input = dt_plan_str(data->plan, input->name)};
-    if (!format.text) {
+    format.npy = reader->source == DT_PLAN_NPY;
+    if (format.npy) {
+        format.dtype = dt_kinds_is_float(input->dtype) ? DT_PLAN_F64 : DT_PLAN_I64;
+        format.width = (int)dt_kinds_size(format.dtype);
+    } else if (!format.text) {
         const bool known = reader->dtype > DT_PLAN_BOOL && reader->dtype < DT_PLAN_F64;
         format.dtype = reader->dtype;
         format.width = known ? (int)dt_kinds_size(reader->dtype) : 0;
@@ -340,6 +349,36 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
         dt_plan_str(plan, input->name), place);
 }
 
+/* Reads floats of files for an input of f16 or bf16. */
+static DtStatus read_halves(const DtData *data, int64_t at, uint32_t dtype, uint16_t *ret_values)
+{
+    enum { BLOCK = 1024 };
+    float values[BLOCK];
+    for (int64_t done = 0; done < data->row; done += BLOCK) {
+        const int64_t n = data->row - done < BLOCK ? data->row - done : BLOCK;
+        DtStatus status = dt_datatext_read(&data->tokens, at + done, n, values);
+        if (!dt_status_ok(&status))
+            return status;
+        for (int64_t i = 0; i < n; i++)
+            ret_values[done + i] =
+                dtype == DT_PLAN_F16 ? dt_half_to_f16(values[i]) : dt_half_to_bf16(values[i]);
+    }
+    return DT_OK;
+}
+
+/* Reads the values of one sample for input number i. at: its first value in the part. */
+static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, void *to)
+{
+    const DtPlanInput *input = &data->inputs[i];
+    if (dt_kinds_size(input->dtype) == 2)
+        return read_halves(data, at, input->dtype, to);
+    DtStatus status = dt_datatext_read(&data->tokens, at, data->row, to);
+    const int64_t bad = dt_status_ok(&status) && !dt_data_is_float(data)
+                            ? dt_data_outside(input, to, data->row)
+                            : -1;
+    return bad >= 0 ? dt_data_refuse(data, input, at + bad, ((const int32_t *)to)[bad]) : status;
+}
+
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
     if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
@@ -351,14 +390,8 @@ static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *
     int64_t start = sample_start(data, sample);
     DtStatus status = DT_OK;
     for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++) {
-        /* the type is not distinguished further: f32 has the same width */
-        int32_t *values = (int32_t *)(void *)inputs[i] + row * data->row;
-        status = dt_datatext_read(&data->tokens, start + i, data->row, values);
-        int64_t bad = dt_status_ok(&status) && !dt_data_is_float(data)
-                          ? dt_data_outside(&data->inputs[i], values, data->row)
-                          : -1;
-        if (bad >= 0)
-            status = dt_data_refuse(data, &data->inputs[i], start + i + bad, values[bad]);
+        const int64_t size = dt_kinds_size(data->inputs[i].dtype);
+        status = read_values(data, i, start + i, inputs[i] + row * data->row * size);
     }
     return dt_status_ok(&status) ? status : dt_data_located(data, status);
 }

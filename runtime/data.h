@@ -5,8 +5,11 @@
  *   data_paths.c   which files
  *   data_text.c    a stream of numbers over many files
  *   data_tokens.c  ids of text, which a tokenizer makes once
+ *   data_numbers.c numbers of a file as i32 or f32
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
+ *   data_npy.c     files of NumPy
+ *   data_shape.c   the axes of such files against those of the input
  *   data_known.c   files that hold no plain numbers
  *   data_pair.c    sources that are read in one order
  *   data_look.c    what is checked before the run
@@ -49,12 +52,45 @@ typedef struct DtDataFiles {
  * that file. */
 DtStatus dt_datapaths_list(DtArena *memory, const DtDataPlace *place, DtDataFiles *ret_files);
 
+/* ---- numbers in files (data_numbers.c) ---- */
+
+typedef enum DtNumberKind {
+    DT_NUMBER_UNSIGNED,
+    DT_NUMBER_SIGNED,
+    DT_NUMBER_FLOAT, /* of IEEE 754 */
+    DT_NUMBER_BFLOAT /* bf16 */
+} DtNumberKind;
+
+/* How a file writes its numbers. */
+typedef struct DtNumber {
+    DtNumberKind kind;
+    int width; /* bytes: 1, 2, 4 or 8 */
+    bool big_endian;
+} DtNumber;
+
+static inline bool dt_datanumbers_is_float(const DtNumber *number)
+{
+    return number->kind >= DT_NUMBER_FLOAT;
+}
+
+/* Little-endian numbers of that DtPlanDtype. */
+DtNumber dt_datanumbers_of(uint32_t dtype);
+/* Converts n numbers to i32, or to f32 if they are floats. Returns how many there are before the
+ * first integer that is no i32, or the first finite float that is no finite f32; n: there is
+ * none. */
+int64_t dt_datanumbers_convert(const uint8_t *from, const DtNumber *number, int64_t n,
+                               void *ret_numbers);
+/* Writes the number in decimals. */
+void dt_datanumbers_say(const uint8_t *at, const DtNumber *number, char ret_text[32]);
+
 /* ---- streams of numbers (data_text.c, data_bin.c) ---- */
 
 /* The format of numbers in files, and in the input: integers become i32, floats become f32. */
 typedef struct DtTokenFormat {
-    uint32_t dtype;    /* DtPlanDtype in the file: U8 U16 U32 I32 I64 F32 F16 BF16 */
+    uint32_t dtype;    /* DtPlanDtype in the file: U8 U16 U32 I32 I64 F32 F16 BF16; of `npy`: I64
+                        * for any integers, F64 for any floats */
     int width;         /* bytes of a number */
+    bool npy;          /* each file has a header that says how its numbers are written */
     bool text;         /* bytes of text */
     bool raw;          /* files may begin with bytes that another format would begin with */
     bool stream;       /* a sampler cuts samples out of the stream, so the shape of a file means
@@ -71,8 +107,9 @@ typedef struct DtTokenFile {
     int64_t start; /* the number, in the whole stream, of the file's first value */
     int64_t n;
     size_t skip; /* bytes before the first number */
+    DtNumber number;
     dev_t device;
-    ino_t number; /* identity of the file, by which a changed file is recognised */
+    ino_t inode;  /* identity of the file, by which a changed file is recognised */
     bool touched; /* the file has become shorter since dt_datatext_cut was called */
 } DtTokenFile;
 
@@ -107,7 +144,7 @@ void dt_datatext_say(const DtTokens *tokens, int64_t at, const char *word, char 
 const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t *ret_number,
                                     int64_t *ret_byte);
 /* Reads numbers at .. at + n - 1 of the part, where 0 <= at and at + n <= tokens->n, as i32, or as
- * f32 if they are floats. Fails if an integer is no i32, or a u32 is not below 2^31. */
+ * f32 if they are floats. Fails if one of them is none. */
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers);
 /* Calls read(context), which reads memory of the file and must hold nothing that would have to be
  * given back (base/tryread.h). Fails, with the place, if the file was cut short meanwhile. */
@@ -120,6 +157,24 @@ DtStatus dt_datatext_cut(const DtTokens *tokens);
 /* Finds the numbers in a mapped file: the whole file, or all bytes after the header of an llm.c
  * file or idx file. Fills skip and n. Fails for files that begin as those of other formats do. */
 DtStatus dt_databin_layout(const DtTokenFormat *format, DtTokenFile *file);
+
+enum { DT_DATA_SHAPE_AXES = 64 };
+
+/* The axes of an array in a file. */
+typedef struct DtDataShape {
+    const char *is, *elements; /* for messages: "an idx file", "bytes" */
+    bool may_stream;           /* an array of one axis may be a stream of tokens */
+    uint32_t n_axes;           /* at least 1 */
+    uint64_t extents[DT_DATA_SHAPE_AXES];
+} DtDataShape;
+
+/* Fails if the axes are not those that the input has (data_shape.c). */
+DtStatus dt_datashape_check(const DtTokenFormat *format, const char *path,
+                            const DtDataShape *shape);
+
+/* The header of NumPy's files. Fills skip, n and number; fails if the file has none, or is not what
+ * the format asks for. */
+DtStatus dt_datanpy_layout(const DtTokenFormat *format, DtTokenFile *file);
 
 /* The header of MNIST's files, if there is one: bytes 0, 0, type, number of axes, then their
  * extents, big-endian, the first that of the samples. Fills skip and n; fails if the file is not

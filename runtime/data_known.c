@@ -79,8 +79,7 @@ static bool has_its_length(const DtFileView *view)
     return len == view->len;
 }
 
-#define ARRAY \
-    "write its numbers alone: numpy.load(FILE).tofile(NEW), then `bin(NEW, ...)` with its dtype"
+#define ARRAY "read it as `npy(...)`"
 #define FETCH "it is what a server answered, or a reference to the file; fetch the file itself"
 #define PIXELS \
     "write its pixels alone: numpy.asarray(PIL.Image.open(FILE)).tofile(NEW), then `bin(NEW, u8)`"
@@ -126,8 +125,7 @@ static const Known known[] = {
     ROW("1AY&SY", 4, ANY, NULL, "compressed (bzip2)", UNPACK("bunzip2")),
     ROW("\x04\x22\x4d\x18", 0, ANY, NULL, "compressed (lz4)", UNPACK("unlz4")),
     ROW("PK\x03\x04", 0, ANY, is_npz, "a zip archive of NumPy arrays (.npz)",
-        "write an array's numbers alone: numpy.load(FILE)['NAME'].tofile(NEW), then `bin(NEW, "
-        "...)` with its dtype"),
+        "write one of its arrays, numpy.save(NEW, numpy.load(FILE)['NAME']), then `npy(NEW)`"),
     ROW("PK\x03\x04", 0, ANY, NULL, "a zip archive (.zip, .pt, .docx)", UNPACK("unzip")),
     ROW("PK\x05\x06", 0, ANY, NULL, "an empty zip archive", NO_DATA),
     ROW("7z\xbc\xaf\x27\x1c", 0, ANY, NULL, "a 7z archive", UNPACK("7z x")),

@@ -5,7 +5,6 @@
  * read is an error with its name. */
 #include "runtime/data.h"
 
-#include "base/half.h"
 #include "base/tryread.h"
 
 #include <stdio.h>
@@ -40,7 +39,7 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
     at += tokens->first;
     const DtTokenFile *file = &tokens->files[find_file(tokens, at)];
     *ret_number = at - file->start;
-    *ret_byte = (int64_t)file->skip + *ret_number * tokens->format.width;
+    *ret_byte = (int64_t)file->skip + *ret_number * file->number.width;
     return file;
 }
 
@@ -61,65 +60,16 @@ void dt_datatext_say(const DtTokens *tokens, int64_t at, const char *word, char 
              (long long)(number - (int64_t)texts->starts[i]), texts->paths[i]);
 }
 
-/* Converts integers of 4 or 8 bytes to i32. Returns the index of the first of n that is no i32
- * (u32: not below 2^31), or n. */
-static int64_t widen(const uint8_t *from, uint32_t dtype, int64_t n, int32_t *ret_ids)
-{
-    for (int64_t i = 0; i < n && dtype != DT_PLAN_I64; i++) {
-        uint32_t id;
-        memcpy(&id, from + 4 * i, sizeof id);
-        if (id > INT32_MAX && dtype == DT_PLAN_U32)
-            return i;
-        ret_ids[i] = (int32_t)id;
-    }
-    for (int64_t i = 0; i < n && dtype == DT_PLAN_I64; i++) {
-        int64_t id;
-        memcpy(&id, from + 8 * i, sizeof id);
-        if (id < INT32_MIN || id > INT32_MAX)
-            return i;
-        ret_ids[i] = (int32_t)id;
-    }
-    return n;
-}
-
-static void to_floats(const uint8_t *from, uint32_t dtype, int64_t n, float *ret_values)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const uint16_t half = (uint16_t)(from[2 * i] | from[2 * i + 1] << 8);
-        ret_values[i] = dtype == DT_PLAN_F16 ? dt_half_from_f16(half) : dt_half_from_bf16(half);
-    }
-}
-
-/* Converts n numbers; returns how many there are before the first that does not fit into i32. */
-static int64_t convert(const uint8_t *from, uint32_t dtype, int64_t n, void *ret_numbers)
-{
-    int32_t *ids = ret_numbers;
-    switch (dtype) {
-    case DT_PLAN_U8:
-        for (int64_t i = 0; i < n; i++)
-            ids[i] = from[i];
-        return n;
-    case DT_PLAN_U16:
-        for (int64_t i = 0; i < n; i++)
-            ids[i] = from[2 * i] | from[2 * i + 1] << 8;
-        return n;
-    case DT_PLAN_F32: memcpy(ret_numbers, from, (size_t)n * sizeof(float)); return n;
-    case DT_PLAN_F16:
-    case DT_PLAN_BF16: to_floats(from, dtype, n, ret_numbers); return n;
-    default: return widen(from, dtype, n, ids);
-    }
-}
-
 /* Returns the error for a file that was cut short: the bytes from `end` on are missing. */
-static DtStatus refuse_cut(const DtTokens *tokens, const DtTokenFile *file, int64_t end)
+static DtStatus refuse_cut(const DtTokenFile *file, int64_t end)
 {
     int64_t at = end - (int64_t)file->skip;
-    at = at > 0 ? at / tokens->format.width : 0;
+    at = at > 0 ? at / file->number.width : 0;
     return dt_status_fail(
         DT_EXIT_IO,
         "%.250s was cut short while the run reads it: value %lld (byte %lld) and what "
         "follows is gone; the file had %zu bytes",
-        file->path, (long long)at, (long long)(file->skip + (size_t)(at * tokens->format.width)),
+        file->path, (long long)at, (long long)(file->skip + (size_t)(at * file->number.width)),
         file->view.len);
 }
 
@@ -133,8 +83,8 @@ DtStatus dt_datatext_cut(const DtTokens *tokens)
         /* Only if the name still belongs to the mapped file, its new size tells more. A file that
          * was replaced by another of its name stays unchanged in the mapping. */
         if (touched && stat(file->path, &stat_of) == 0 && stat_of.st_dev == file->device &&
-            stat_of.st_ino == file->number && stat_of.st_size < (off_t)file->view.len)
-            return refuse_cut(tokens, file, stat_of.st_size);
+            stat_of.st_ino == file->inode && stat_of.st_size < (off_t)file->view.len)
+            return refuse_cut(file, stat_of.st_size);
     }
     return DT_OK;
 }
@@ -147,7 +97,7 @@ DtStatus dt_datatext_try(const DtTokens *tokens, DtTokenFile *file, void (*read)
     if (!missing)
         return DT_OK;
     DtStatus status = dt_datatext_cut(tokens); /* knows the new end, not only the page */
-    return dt_status_ok(&status) ? refuse_cut(tokens, file, missing - file->view.at) : status;
+    return dt_status_ok(&status) ? refuse_cut(file, missing - file->view.at) : status;
 }
 
 /* ---- opening ---- */
@@ -171,7 +121,8 @@ typedef struct Layout {
 static void find_layout(void *context)
 {
     Layout *layout = context;
-    layout->status = dt_databin_layout(layout->format, layout->file);
+    layout->status = layout->format->npy ? dt_datanpy_layout(layout->format, layout->file)
+                                         : dt_databin_layout(layout->format, layout->file);
 }
 
 static DtStatus map_file(const DtTokens *tokens, DtTokenFile *file)
@@ -183,7 +134,7 @@ static DtStatus map_file(const DtTokens *tokens, DtTokenFile *file)
         return status;
     if (stat(file->path, &stat_of) == 0) {
         file->device = stat_of.st_dev;
-        file->number = stat_of.st_ino;
+        file->inode = stat_of.st_ino;
     }
     status = dt_datatext_try(tokens, file, find_layout, &layout);
     return dt_status_ok(&status) ? layout.status : status;
@@ -196,7 +147,8 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
     *t = (DtTokens){.files = DT_NEW_ARRAY(memory, DtTokenFile, files->n + 1), .format = *format};
     for (uint32_t i = 0; i < files->n; i++) {
         DtTokenFile *file = &t->files[t->n_files++];
-        *file = (DtTokenFile){.path = files->at[i], .start = t->total};
+        *file = (DtTokenFile){.path = files->at[i], .start = t->total,
+                              .number = dt_datanumbers_of(format->dtype)};
         DtStatus status = map_file(t, file);
         if (dt_status_ok(&status) && file->n == 0 && files->n == 1)
             status = dt_status_fail(DT_EXIT_IO, "%.300s is empty", file->path);
@@ -214,41 +166,41 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
 
 typedef struct Value {
     const uint8_t *from;
-    size_t bytes;
-    int64_t value;
+    const DtNumber *number;
+    char text[32];
 } Value;
 
-static void read_value(void *context)
+static void say_value(void *context)
 {
     Value *value = context;
-    memcpy(&value->value, value->from, value->bytes);
+    dt_datanumbers_say(value->from, value->number, value->text);
 }
 
-/* Returns the error for a number that is no i32. at: the number's index in the file, from 0. */
+/* Returns the error for a number that is no i32, or no f32. at: the number's index in the file,
+ * from 0. */
 static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
 {
-    const int64_t byte = (int64_t)file->skip + at * tokens->format.width;
-    Value value = {file->view.at + byte, (size_t)tokens->format.width, 0};
-    DtStatus status = dt_datatext_try(tokens, file, read_value, &value);
+    const int64_t byte = (int64_t)file->skip + at * file->number.width;
+    Value value = {file->view.at + byte, &file->number, ""};
+    DtStatus status = dt_datatext_try(tokens, file, say_value, &value);
     if (!dt_status_ok(&status))
         return status;
-    if (tokens->format.dtype == DT_PLAN_I64)
-        return dt_status_fail(
-            DT_EXIT_IO,
-            "token number %lld (byte %lld) of %.250s is %lld, which is no i32: is it a "
-            "file of other numbers?",
-            (long long)at, (long long)byte, file->path, (long long)value.value);
-    return dt_status_fail(
-        DT_EXIT_IO,
-        "token number %lld (byte %lld) of %.250s is %lld, not below 2^31: is it a file "
-        "of 16-bit tokens?",
-        (long long)at, (long long)byte, file->path, (long long)value.value);
+    const bool floats = dt_datanumbers_is_float(&file->number);
+    return dt_status_fail(DT_EXIT_IO, "%s number %lld (byte %lld) of %.250s is %s, %s",
+                          tokens->format.npy ? "value" : "token", (long long)at, (long long)byte,
+                          file->path, value.text,
+                          floats                                ? "more than an f32 can have"
+                          : tokens->format.npy                  ? "which is no i32"
+                          : tokens->format.dtype == DT_PLAN_I64 ? "which is no i32: is it a file "
+                                                                  "of other numbers?"
+                                                                : "not below 2^31: is it a file "
+                                                                  "of 16-bit tokens?");
 }
 
-/* Calls convert() in the form that dt_tryread needs. */
+/* Calls dt_datanumbers_convert in the form that dt_tryread needs. */
 typedef struct Conversion {
     const uint8_t *from;
-    uint32_t dtype;
+    const DtNumber *number;
     int64_t n, good;
     void *to;
 } Conversion;
@@ -256,7 +208,7 @@ typedef struct Conversion {
 static void run_conversion(void *context)
 {
     Conversion *c = context;
-    c->good = convert(c->from, c->dtype, c->n, c->to);
+    c->good = dt_datanumbers_convert(c->from, c->number, c->n, c->to);
 }
 
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers)
@@ -269,8 +221,8 @@ DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *r
         int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n;
         if (take <= 0)
             continue; /* an empty file */
-        const uint8_t *from = file->view.at + file->skip + inside * tokens->format.width;
-        Conversion conversion = {from, tokens->format.dtype, take, 0, to};
+        const uint8_t *from = file->view.at + file->skip + inside * file->number.width;
+        Conversion conversion = {from, &file->number, take, 0, to};
         DtStatus status = dt_datatext_try(tokens, file, run_conversion, &conversion);
         if (!dt_status_ok(&status))
             return status;

@@ -88,7 +88,7 @@ static bool digest_stats(const DtTokensSource *source, const uint8_t tokenizer[D
     for (uint32_t i = 0; i < source->texts->n_files; i++) {
         const DtTokenFile *file = &source->texts->files[i];
         struct stat s;
-        if (stat(file->path, &s) != 0 || s.st_dev != file->device || s.st_ino != file->number ||
+        if (stat(file->path, &s) != 0 || s.st_dev != file->device || s.st_ino != file->inode ||
             (size_t)s.st_size != file->view.len)
             return false; /* it is not the file that was mapped */
         const int64_t facts[] = {(int64_t)s.st_dev, (int64_t)s.st_ino, s.st_size,
@@ -183,15 +183,17 @@ static bool map_ids(DtArena *memory, const DtTokensSource *source, const char *p
         return false;
     }
     t->files = DT_NEW(memory, DtTokenFile);
+    const uint32_t dtype = trailer.width == 2 ? DT_PLAN_U16 : DT_PLAN_U32;
     t->files[0] = (DtTokenFile){.view = view,
                                 .path = path,
                                 .n = (int64_t)trailer.n_ids,
+                                .number = dt_datanumbers_of(dtype),
                                 .device = s.st_dev,
-                                .number = s.st_ino};
+                                .inode = s.st_ino};
     t->n_files = 1;
     t->total = (int64_t)trailer.n_ids;
     t->documents = documents;
-    t->format.dtype = trailer.width == 2 ? DT_PLAN_U16 : DT_PLAN_U32;
+    t->format.dtype = dtype;
     t->format.width = (int)trailer.width;
     t->format.text = false;
     return true;

@@ -3,7 +3,8 @@
 """Sources of a program as a user meets them:  sources.py DTC DTRUN
 
 Images and labels train together, with files as they are and as idx files; other numbers of samples
-end the run before any rank starts; features in 32 and 16 bits give the same losses.
+end the run before any rank starts; features in 32 and 16 bits, and arrays of NumPy of whatever
+dtype, give the same losses.
 """
 import os
 import random
@@ -151,6 +152,38 @@ def features(bench, pixels, plain):
                 "error[E0803]: `img` is f32; `bin` of u8 fills it with i32" in said, said)
 
 
+def npy(dtype, shape, data):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + data
+
+
+def arrays(bench, pixels, labels, plain):
+    half = ROWS * PIX // 2
+    bench.write("x1.npy", npy("|u1", (ROWS // 2, 4, 4), pixels[:half]))
+    bench.write("x2.npy", npy(">i2", (ROWS // 2, 4, 4), struct.pack(f">{half}h", *pixels[half:])))
+    bench.write("y.npy", npy("<i8", (ROWS,), struct.pack(f"<{ROWS}q", *labels)))
+    integers = {"images": 'i32 img[batch, pix] = npy("x[12].npy")', "labels": 'i32 y[batch] = npy("y.npy")'}
+    code, said = bench.train(**integers)
+    bench.check("arrays", code == 0 and bench.last_step(said) == plain, said)
+    bench.write("xf.npy", npy(">f8", (ROWS, PIX), struct.pack(f">{half * 2}d", *(p / 16 for p in pixels))))
+    held = HELD.replace('bin("ex.bin", u8)', "synthetic(0, 1)")
+    floats = {"images": 'img[batch, pix] = npy("xf.npy")', "value": "img", "held": held}
+    code, said = bench.train(**floats)
+    bench.check("arrays of floats", code == 0 and bench.last_step(said) == plain, said)
+    code, said = bench.train("--data", "xf.npy=y.npy", **floats)
+    bench.check("integers for floats", code == 5 and "rank" not in said and "p.dsl:7:3: y.npy has "
+                "integers (`<i8`), and `img` is an input of floats: declare it as i32" in said, said)
+    bench.write("y9.npy", npy("|i1", (ROWS,), labels[:-1] + b"\x09"))
+    code, said = bench.train("--data", "y.npy=y9.npy", **integers)
+    bench.check("a label that is none", code == 0 and "1 of 400 values for `y` are outside 0 .. 3" in
+                said and "(the first: token 399 (byte 527) of y9.npy, 9)" in said, said)
+    bench.write("y.npy", npy("<i8", (ROWS - 1,), struct.pack(f"<{ROWS - 1}q", *labels[1:])))
+    code, said = bench.train(**integers)
+    bench.check("arrays are paired", code == 5 and f"y.npy has {ROWS - 1} samples of 1, and x[12].npy "
+                f"has {ROWS} samples of 16" in said, said)
+
+
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
     with tempfile.TemporaryDirectory() as folder:
@@ -162,6 +195,7 @@ def main():
         plain = pairing(bench, labels)
         formats(bench, pixels, labels, plain)
         features(bench, pixels, plain)
+        arrays(bench, pixels, labels, plain)
     print(f"{bench.passed} passed, {bench.failed} failed, 0 skipped")
     return bench.failed > 0
 

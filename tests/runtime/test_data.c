@@ -286,8 +286,8 @@ Test(data, files_of_known_formats_are_refused)
     static const struct { const char *bytes; size_t len; const char *said; bool numbers;
     } cases[] = {
 #define CASE(bytes, said, numbers) {bytes, sizeof bytes - 1, said, numbers}
-        CASE("\x93NUMPY\1\0v\0{'descr': '<u2'}", "is a NumPy array (.npy): write its numbers alone",
-             true),
+        CASE("\x93NUMPY\1\0v\0{'descr': '<u2'}",
+             "is a NumPy array (.npy): read it as `npy(...)`", true),
         CASE("\x10\0\0\0\0\0\0\0{\"a\": {\"data\": 0}}", "is a safetensors file", true),
         CASE("PAR1 columns and PAR1", "is a Parquet file", true),
         CASE("\x03\0\0\0\0\0\0\0\260\231\111\016abc",
@@ -527,8 +527,8 @@ Test(data, readers_that_do_not_exist_yet_say_so)
     }
     f.reader.sample = DT_PLAN_RAW;
     f.reader.n_inputs = 1;
-    f.reader.source = DT_PLAN_NPY;
-    fixture_refused(&f, "`npy` cannot be read yet");
+    f.reader.source = DT_PLAN_IMAGES;
+    fixture_refused(&f, "`images` cannot be read yet");
     f.reader.source = DT_PLAN_TEXT;
     f.inputs[0].dtype = DT_PLAN_F32;
     fixture_refused(&f, "input `tokens` must be i32");

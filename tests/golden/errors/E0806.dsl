@@ -7,12 +7,3 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
-# ---- npy
-include "mini/model.dsl"
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(npy("a.npy"))
-  z = tiny(tokens)
-  loss = -sum[batch, seq](z[vocab = labels])
-  optimizer = sgd(lr = 0.1)
-  steps = 10
-}

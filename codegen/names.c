@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names blocks of the program as records of the plan, for runs that read files of other
- * programs. No instruction depends on them. */
+/* The names blocks of the program, and the weights to which adapters can be added, as records of
+ * the plan, for runs that read and write files of other programs. No instruction depends on
+ * them. */
 #include "codegen/emit.h"
 
 #include <string.h>
@@ -62,7 +63,8 @@ void dt_names_emit(DtEmit *e)
                              .n_tensors = from->tensors.n,
                              .first_rule = e->plan->rules.n,
                              .n_rules = from->rules.n,
-                             .span = dt_finish_span(e, from->span, NULL, from->name)};
+                             .span = dt_finish_span(e, from->span, NULL, from->name),
+                             .adapters = from->adapters};
         for (uint32_t k = 0; k < from->tensors.n; k++)
             add_tensor(e, &from->tensors.at[k]);
         for (uint32_t k = 0; k < from->rules.n; k++) {
@@ -74,5 +76,13 @@ void dt_names_emit(DtEmit *e)
             DT_PUSH(e->plan->arena, e->plan->rules, record);
         }
         DT_PUSH(e->plan->arena, e->plan->names, names);
+    }
+    for (uint32_t i = 0; i < e->program->adapted.n; i++) {
+        const DtAdapted *from = &e->program->adapted.at[i];
+        DT_PUSH(e->plan->arena, e->plan->adapted,
+                ((DtPlanAdapted){.weight = dt_write_str(e->plan, from->weight->path),
+                                 .a = dt_write_str(e->plan, from->a->path),
+                                 .b = dt_write_str(e->plan, from->b->path),
+                                 .scale = from->scale}));
     }
 }

@@ -445,6 +445,7 @@ void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtPro
     for (uint32_t i = 0; i < items.n; i++)
         if (items.at[i]->kind == DT_ITEM_NAMES)
             dt_confignames_check(host, items.at[i], program);
+    dt_configadapters_derive(host, program);
     const DtTrainConfig *train = program->train;
     if (train && (!train->optimizer.span.file || !dt_train_steps(train))) {
         const char *lacks = train->optimizer.span.file ? "`steps` or `epochs`" : "`optimizer`";

@@ -234,5 +234,7 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
 /* Reports tokenizers whose files are there and do not fit the inputs. */
 void dt_configtokens_check(const DtConfigHost *host, const DtTrainConfig *train);
 void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program);
+/* Adds, for each names block, one of the program's adapters as peft's files have them. */
+void dt_configadapters_derive(const DtConfigHost *host, DtProgram *program);
 
 #endif

@@ -587,6 +587,8 @@ static void lower_entries(DtLower *l, const DtItem *train)
         if (dt_diag_errors(l->diags) == before)
             dt_adapt_finish(l);
         if (dt_diag_errors(l->diags) == before)
+            dt_merge_finish(l);
+        if (dt_diag_errors(l->diags) == before)
             dt_groups_freeze(l);
         if (dt_diag_errors(l->diags) == before && l->optimizers.n)
             dt_optimizer_lower(l);

@@ -198,7 +198,8 @@ void dt_adapt_instance(DtLower *l, DtInstance *instance)
         return;
     const char *called = called_in_program(instance);
     const DtAdapter *adapter = adapter_for(l, called, &second);
-    DT_PUSH(l->arena, l->sites, ((DtSite){called, adapter}));
+    DtMerge *merge = adapter ? DT_NEW(l->arena, DtMerge) : NULL;
+    DT_PUSH(l->arena, l->sites, ((DtSite){called, adapter, merge}));
     if (!adapter || !check_fit(l, adapter, second, instance))
         return;
     DtInstance *made = DT_NEW(l->arena, DtInstance);
@@ -209,7 +210,8 @@ void dt_adapt_instance(DtLower *l, DtInstance *instance)
                          .label = f->label.text ? f->label : f->def->name,
                          .home = instance->home,
                          .span = adapter->span,
-                         .adapter_of = adapter};
+                         .adapter_of = adapter,
+                         .merge = merge};
     made->path = dt_intern_printf("%s.%s", instance->path, made->label.text);
     instance->adapter = made;
 }
@@ -237,7 +239,8 @@ void dt_adapt_repeat(DtLower *l, const DtMemo *memo, const char *where)
     for (uint32_t i = 0; where && i < memo->sites.n; i++) {
         const DtSite *site = &memo->sites.at[i];
         DT_PUSH(l->arena, l->sites,
-                ((DtSite){dt_intern_printf("%s%s", where, site->called), site->adapter}));
+                ((DtSite){dt_intern_printf("%s%s", where, site->called), site->adapter,
+                          site->merge}));
     }
 }
 
@@ -248,7 +251,8 @@ DtSites dt_adapt_sites(DtLower *l, uint32_t first, const char *where)
         const DtSite *site = &l->sites.at[i];
         const size_t len = strlen(where);
         if (!strncmp(site->called, where, len))
-            DT_PUSH(l->arena, sites, ((DtSite){dt_intern(site->called + len), site->adapter}));
+            DT_PUSH(l->arena, sites,
+                    ((DtSite){dt_intern(site->called + len), site->adapter, site->merge}));
     }
     return sites;
 }
@@ -313,7 +317,9 @@ DtVal dt_adapt_call(DtLower *l, DtInstance *instance, const DtBound *bound, DtVa
         if (!args[i].given && !def->formals.at[i].init &&
             !take_param(l, instance, adapter, i, &args[i]))
             return dt_val_error();
-    return dt_memo_call(l, &f, instance->adapter, adapter->call, args);
+    const DtVal adapted = dt_memo_call(l, &f, instance->adapter, adapter->call, args);
+    dt_merge_note(l, instance->adapter->merge, &result, &adapted);
+    return adapted;
 }
 
 /* ---- after all entries ---- */

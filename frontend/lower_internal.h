@@ -49,6 +49,7 @@ typedef struct DtActivation DtActivation;
 typedef struct DtInstance DtInstance;
 typedef struct DtBuiltin DtBuiltin;
 typedef struct DtAdapter DtAdapter;
+typedef struct DtMerge DtMerge;
 
 enum {
     DT_LOWER_CALLS = 64,      /* the deepest nesting of calls */
@@ -223,6 +224,7 @@ struct DtInstance {
     DtSpan span;
     DtInstance *adapter;         /* wraps the calls of this instance; NULL: none */
     const DtAdapter *adapter_of; /* of an adapter: the line that made it; else NULL */
+    DtMerge *merge;              /* of an adapter: what its calls showed */
 };
 
 /* A call being evaluated. */
@@ -282,6 +284,7 @@ typedef struct DtGlobal {
 typedef struct DtSite {
     const char *called; /* its path and its layer: `h.#.attention.wq:linear` */
     const DtAdapter *adapter; /* NULL: no line matches */
+    const DtMerge *merge; /* what calls of the adapter showed; NULL: it has none */
 } DtSite;
 typedef DT_VEC(DtSite) DtSites;
 
@@ -717,6 +720,23 @@ void dt_adapt_repeat(DtLower *l, const DtMemo *memo, const char *where);
 DtSites dt_adapt_sites(DtLower *l, uint32_t first, const char *where);
 /* Marks the stores of adapters, and reports `adapt` lines that match no instance. */
 void dt_adapt_finish(DtLower *l);
+
+/* ---- lower_merge.c ---- */
+
+/* What the calls of an adapter in evaluation showed: whether it can be added to a weight. Paths
+ * begin at the instance, or at the adapter. */
+struct DtMerge {
+    bool is_met;        /* there was such a call */
+    const char *weight; /* NULL: it cannot be added, or was not met */
+    const char *a, *b;
+    double scale;
+};
+
+/* Looks at a call of the adapter. base: the instance's result, which the adapter was called with;
+ * adapted: the adapter's. */
+void dt_merge_note(DtLower *l, DtMerge *merge, const DtVal *base, const DtVal *adapted);
+/* Lists in the program the weights to which adapters can be added. */
+void dt_merge_finish(DtLower *l);
 
 /* ---- lower_optimizer.c ---- */
 

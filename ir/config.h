@@ -302,7 +302,17 @@ typedef struct DtFileNames {
     DT_VEC(DtFileTensor) tensors;
     DT_VEC(DtFileRule) rules;
     DtSpan span;
+    bool adapters; /* the program's adapters as peft's files have them (config_adapters.c) */
 } DtFileNames;
+
+/* A weight to which an adapter can be added (frontend/lower_merge.c): the result is that of the
+ * program without the adapter and with the weight w + scale a b. Each is a matrix, row-major: the
+ * axes of w after the loops are those of `a` without the last, then those of b without the
+ * first. */
+typedef struct DtAdapted {
+    const DtStore *weight, *a, *b;
+    double scale;
+} DtAdapted;
 
 /* ---- a whole program ---- */
 
@@ -328,6 +338,7 @@ typedef struct DtProgram {
     DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* the dims that have an extent */
     DT_VEC(DtFileNames) names;     /* the names blocks */
+    DT_VEC(DtAdapted) adapted;     /* weights to which adapters can be added */
 } DtProgram;
 
 #endif

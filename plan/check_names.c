@@ -163,6 +163,8 @@ static bool check_all(Names *check)
             !has(check, "NAMS", i, "RULE", names->first_rule, names->n_rules, plan->n_rules) ||
             !spans(check, "NAMS", i, names->span))
             return false;
+        if (names->adapters > 1)
+            return fails(check, "NAMS", i, "adapters %u", names->adapters);
     }
     return check_rules(check);
 }

@@ -544,6 +544,8 @@ typedef struct DtPlanPrediction {
 typedef struct DtPlanNames {
     DtPlanStr name;
     uint32_t first_tensor, n_tensors, first_rule, n_rules, span;
+    uint32_t adapters; /* 1: no block of the program, but the adapters of the block of this name as
+                        * peft's files have them; its rules are of adapter_config.json */
 } DtPlanNames;
 typedef struct DtPlanFileTensor {
     DtPlanStr pattern;
@@ -569,6 +571,16 @@ typedef enum DtPlanRuleKind {
     DT_RULE_KINDS
 } DtPlanRuleKind;
 typedef struct DtPlanRule { uint32_t kind; DtPlanStr key, value; uint32_t span; } DtPlanRule;
+
+/* ADPT: a weight to which an adapter can be added: with w + scale a b for w, the program without
+ * the adapter computes what the program does. They are paths of parameters with the same loops.
+ * Each is a matrix, row by row: w[from, to], a[from, r], b[r, to], where from and to may be several
+ * axes and r is one. */
+typedef struct DtPlanAdapted {
+    DtPlanStr weight, a, b;
+    uint32_t reserved;
+    double scale;
+} DtPlanAdapted;
 
 /* LOGI: one record, for the certificate; the runtime skips it. It has the programs that the
  * certificate reads (plan/logical.h), the notes of all entries (plan/notes.h), and a digest of
@@ -607,6 +619,7 @@ typedef struct DtPlanNote { uint32_t first, count; } DtPlanNote;
                                                             X("HOLE", holes, DtPlanFileHole) \
                                                             X("PART", parts, DtPlanFilePart) \
                                                             X("RULE", rules, DtPlanRule) \
+                                                            X("ADPT", adapted, DtPlanAdapted) \
                                                             X("LOGI", logical, DtPlanLogical)      \
                                                                 X("NOTE", notes, DtPlanNote)
 

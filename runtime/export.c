@@ -21,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 512, COLUMNS = 32, GATHERED = DT_SAVE_BYTES / 8 };
+enum { BLOCK = DT_EXPORT_BLOCK, COLUMNS = 32, GATHERED = DT_SAVE_BYTES / 8 };
 
 typedef enum Flaw { SOUND, NOT_FINITE, TOO_LARGE } Flaw;
 
@@ -40,11 +40,13 @@ typedef struct Writer {
     char *piece;       /* of the file */
     char *part, *some; /* a gathered piece of a parameter, and one rank's part of it */
     int64_t most;      /* elements of such a piece */
+    DtExportMerge merge;
 } Writer;
 
 /* A piece of the file that is being filled from one parameter. */
 typedef struct Fill {
     const Writer *writer;
+    const DtExportMerge *merge; /* of the parameter's adapter; NULL: it has none */
     const DtTensor *tensor;
     int64_t from, to; /* its elements, as numbers of those of the record */
     const DtPlanFilePart *part;
@@ -73,12 +75,13 @@ static void spread(char *to, const char *from, int64_t n, int64_t step, int64_t 
             memcpy(to + size * step * i, from + size * i, (size_t)size);
 }
 
-/* At most BLOCK elements of the parameter, which stand at element `first` of the piece and `step`
+/* At most BLOCK elements of dtype `own`, which stand at element `first` of the piece and `step`
  * apart from there. */
-static void put_block(Fill *fill, int64_t first, int64_t step, const char *from, int64_t n)
+static void put_block(Fill *fill, int64_t first, int64_t step, uint32_t own, const char *from,
+                      int64_t n)
 {
     _Alignas(8) char some[BLOCK * 8];
-    const uint32_t own = fill->logical->dtype, dtype = fill->tensor->dtype;
+    const uint32_t dtype = fill->tensor->dtype;
     const int64_t size = dt_kinds_size(dtype);
     const bool looks = !fill->may_be_infinite && dt_kinds_is_float(own) && fill->flaw == SOUND;
     if (looks && dt_wanted_is_spoilt(own, from, n))
@@ -91,17 +94,32 @@ static void put_block(Fill *fill, int64_t first, int64_t step, const char *from,
     spread(fill->writer->piece + first * size, own != dtype ? some : from, n, step, size);
 }
 
+/* At most BLOCK elements of the parameter, the first of which is its element number `number`. */
+static void put_elements(Fill *fill, int64_t first, int64_t step, int64_t number, const char *from,
+                         int64_t n)
+{
+    float merged[BLOCK];
+    const uint32_t own = fill->logical->dtype;
+    if (fill->merge == NULL) {
+        put_block(fill, first, step, own, from, n);
+        return;
+    }
+    dt_exportmerge_add(fill->merge, number, n, own, from, merged);
+    put_block(fill, first, step, DT_PLAN_F32, (const char *)merged, n);
+}
+
 /* n neighbours along the last axis of the parameter, the first of which has this index. */
 static void put_run(Fill *fill, const int64_t *index, int64_t n, const char *at)
 {
     const DtPlanFilePart *part = fill->part;
     const uint32_t axes = fill->logical->n_axes, loops = part->n_axes - axes;
     const int64_t size = dt_kinds_size(fill->logical->dtype);
-    int64_t element = fill->base, step = axes ? part->stride[part->n_axes - 1] : 1;
+    int64_t element = fill->base, step = axes ? part->stride[part->n_axes - 1] : 1, number = 0;
     for (uint32_t a = 0; a < axes; a++) {
         if (index[a] >= part->count[loops + a])
             return; /* the file does not have it */
         element += part->stride[loops + a] * index[a];
+        number = number * fill->logical->extents[a] + index[a];
     }
     if (axes && n > part->count[part->n_axes - 1] - index[axes - 1])
         n = part->count[part->n_axes - 1] - index[axes - 1];
@@ -112,7 +130,7 @@ static void put_run(Fill *fill, const int64_t *index, int64_t n, const char *at)
     n = n < (fill->to - 1 - element) / step + 1 ? n : (fill->to - 1 - element) / step + 1;
     for (int64_t some; i < n; i += some) {
         some = n - i < BLOCK ? n - i : BLOCK;
-        put_block(fill, element + i * step - fill->from, step, at + i * size, some);
+        put_elements(fill, element + i * step - fill->from, step, number + i, at + i * size, some);
     }
 }
 
@@ -274,7 +292,7 @@ static DtStatus fill_from_folder(const Writer *writer, uint32_t number, int64_t 
 
 /* ---- files ---- */
 
-static DtStatus fill_piece(const Writer *writer, uint32_t number, int64_t first, int64_t n)
+static DtStatus fill_piece(Writer *writer, uint32_t number, int64_t first, int64_t n)
 {
     const DtPlan *plan = writer->rank->plan;
     const DtExportFrom *from = &writer->export->from[number];
@@ -295,7 +313,10 @@ static DtStatus fill_piece(const Writer *writer, uint32_t number, int64_t first,
             fill.part = &plan->parts[p];
             fill.home = &writer->wanted.homes[home];
             fill.logical = &writer->wanted.tensors[home];
-            status = fill_from_home(&fill);
+            status = dt_exportmerge_enter(&writer->merge, home);
+            fill.merge = writer->merge.record ? &writer->merge : NULL;
+            if (dt_status_ok(&status))
+                status = fill_from_home(&fill);
             if (dt_status_ok(&status))
                 status = judge(&fill);
         }
@@ -305,7 +326,7 @@ static DtStatus fill_piece(const Writer *writer, uint32_t number, int64_t first,
 static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
                             DtStatus *ret_status)
 {
-    const Writer *writer = context;
+    Writer *writer = context;
     atomic_fetch_add(&writer->rank->slot->progress, 1);
     *ret_status = fill_piece(writer, writer->first + i, first, n);
     return dt_status_ok(ret_status) ? writer->piece : NULL;
@@ -360,6 +381,12 @@ static void prepare(Writer *writer, DtArena *memory)
         dt_arena_alloc(memory, (size_t)(bytes < export->piece ? bytes : export->piece) + 8);
     writer->part = dt_arena_alloc(memory, (size_t)writer->most * 8);
     writer->some = dt_arena_alloc(memory, (size_t)writer->most * 8);
+    writer->merge = (DtExportMerge){.rank = writer->rank,
+                              .names = export->names,
+                              .wanted = &writer->wanted,
+                              .some = writer->some,
+                              .part = writer->part,
+                              .most = writer->most};
 }
 
 static DtStatus write_tensors(DtRank *rank, DtArena *memory, const DtExport *export,
@@ -379,6 +406,7 @@ static DtStatus write_tensors(DtRank *rank, DtArena *memory, const DtExport *exp
             export->tensors + writer.first, export->files[f + 1] - writer.first, export->piece,
             bytes_of, &writer, &id);
     }
+    dt_exportmerge_close(&writer.merge);
     return status;
 }
 
@@ -410,6 +438,9 @@ static DtStatus write_all(DtRank *rank, DtArena *memory, DtText *ret_said)
     if (dt_status_ok(&status))
         dt_text_printf(ret_said, "exported %u tensors, %s, to %s", export.n,
                        dt_text_bytes(size, (double)export.bytes), rank->options->export);
+    if (dt_status_ok(&status) && export.n_merged)
+        dt_text_printf(ret_said, "; adapters are added to %u of the program's weights",
+                       export.n_merged);
     dt_exportlist_close(&export);
     dt_text_free(&list);
     return status;

@@ -55,7 +55,8 @@ static DtStatus choose_names(const DtRunOptions *options, const DtPlan *plan,
 {
     *ret_names = NULL;
     for (uint32_t i = 0; i < plan->n_names; i++) {
-        if (options->names && strcmp(dt_plan_str(plan, plan->names[i].name), options->names) != 0)
+        const char *name = dt_plan_str(plan, plan->names[i].name);
+        if (plan->names[i].adapters || (options->names && strcmp(name, options->names) != 0))
             continue;
         if (*ret_names)
             return dt_status_fail(
@@ -266,8 +267,7 @@ const char *dt_exportlist_file(DtArena *memory, const DtExport *export, uint32_t
 
 /* ---- the whole ---- */
 
-/* Whether the block has a tensor with elements of the parameter. */
-static bool is_named(const DtPlan *plan, const DtPlanNames *names, DtPlanStr path)
+bool dt_exportlist_has(const DtPlan *plan, const DtPlanNames *names, DtPlanStr path)
 {
     for (uint32_t t = 0; t < names->n_tensors; t++) {
         const DtPlanFileTensor *record = &plan->tensors[names->first_tensor + t];
@@ -278,17 +278,38 @@ static bool is_named(const DtPlan *plan, const DtPlanNames *names, DtPlanStr pat
     return false;
 }
 
-/* Without its adapters the model is another one. */
-static DtStatus check_adapters(const DtPlan *plan, const DtPlanNames *names)
+/* The adapter's record, if the export adds it to a weight; else NULL. */
+static const DtPlanAdapted *merged_into(const DtPlan *plan, const DtPlanNames *names,
+                                        const DtPlanStore *store)
 {
+    for (uint32_t i = 0; i < plan->n_adapted; i++) {
+        const DtPlanAdapted *adapted = &plan->adapted[i];
+        const bool is_it = adapted->a == store->path || adapted->b == store->path;
+        if (is_it && dt_exportlist_has(plan, names, adapted->weight) &&
+            !dt_exportlist_has(plan, names, adapted->a) &&
+            !dt_exportlist_has(plan, names, adapted->b))
+            return adapted;
+    }
+    return NULL;
+}
+
+/* Without its adapters the model is another one. Counts those that are added to weights. */
+static DtStatus check_adapters(const DtPlan *plan, DtExport *export)
+{
+    const DtPlanNames *names = export->names;
     for (uint32_t s = 0; s < plan->n_stores; s++)
         if (plan->stores[s].kind == DT_PLAN_PARAM && plan->stores[s].adapter &&
-            !is_named(plan, names, plan->stores[s].path))
+            !dt_exportlist_has(plan, names, plan->stores[s].path) &&
+            !merged_into(plan, names, &plan->stores[s]))
             return dt_status_fail(
                 DT_EXIT_USAGE,
-                "--export: `%.100s` and other parameters of adapters have no tensor in `names "
-                "%.60s`, and adapters are not merged: the export would be the model without them",
+                "--export: `%.100s` is of an adapter that cannot be added to a weight, and has no "
+                "tensor in `names %.60s`: the export would be the model without it",
                 dt_plan_str(plan, plan->stores[s].path), dt_plan_str(plan, names->name));
+    for (uint32_t i = 0; i < plan->n_adapted; i++)
+        export->n_merged += dt_exportlist_has(plan, names, plan->adapted[i].weight) &&
+                            !dt_exportlist_has(plan, names, plan->adapted[i].a) &&
+                            !dt_exportlist_has(plan, names, plan->adapted[i].b);
     return DT_OK;
 }
 
@@ -310,7 +331,7 @@ DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const 
     } else
         status = choose_names(options, plan, &ret_export->names);
     if (dt_status_ok(&status))
-        status = check_adapters(plan, ret_export->names);
+        status = check_adapters(plan, ret_export);
     if (dt_status_ok(&status))
         status = folder ? list_like(&list) : list_names(&list);
     if (dt_status_ok(&status))
@@ -337,7 +358,8 @@ void dt_exportlist_note(const DtPlan *plan, const DtExport *export, DtText *ret_
         const DtPlanStore *store = &plan->stores[s];
         const bool counts =
             store->kind == DT_PLAN_PARAM || (store->kind == DT_PLAN_STATE && store->saved);
-        if (!counts || is_named(plan, export->names, store->path) || is_seen(plan, s))
+        if (!counts || dt_exportlist_has(plan, export->names, store->path) || is_seen(plan, s) ||
+            merged_into(plan, export->names, store))
             continue;
         if (n == 0)
             dt_text_printf(ret_notes, "%snote: the export leaves out ",

@@ -40,6 +40,7 @@ bool dt_foreign_is(const char *folder);
 /* The tensors of the folder as the records of a names block want them. */
 typedef struct DtImport {
     DtForeign foreign;
+    bool adapters; /* the folder has adapters alone, in peft's files */
     const DtPlanNames *names;
     /* of each FTEN record of the block: the tensors of its names, in the order of the indices;
      * NULL: the file has none of them */

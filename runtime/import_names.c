@@ -314,7 +314,8 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
 {
     Fit *fits = DT_NEW_ARRAY(memory, Fit, plan->n_names + 1), *best = NULL, *other = NULL;
     for (uint32_t i = 0; i < plan->n_names; i++) {
-        if (name && strcmp(dt_plan_str(plan, plan->names[i].name), name) != 0)
+        if (plan->names[i].adapters != import->adapters ||
+            (name && strcmp(dt_plan_str(plan, plan->names[i].name), name) != 0))
             continue;
         fits[i] = (Fit){
             .memory = memory, .plan = plan, .names = &plan->names[i], .foreign = &import->foreign};

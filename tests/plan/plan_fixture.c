@@ -175,6 +175,7 @@ static void add_tables(DtArena *arena, DtPlanBuilder *b)
     ADD(holes, {.first = 1, .factor = {2}});
     ADD(parts, {.path = STR("h.w"), .n_axes = 3, .stride = {32, 1, 8}, .count = {3, 8, 4}});
     ADD(rules, {.kind = DT_RULE_CONFIG, .key = STR("eps"), .value = STR("[1]")});
+    ADD(adapted, {.weight = STR("w"), .a = STR("w.lora.a"), .b = STR("w.lora.b"), .scale = 2});
     ADD(attentions, {.kernel = 0, .dtype = DT_PLAN_F32, .heads = 4, .kv_heads = 2, .head = 8,
                      .queries = 16, .keys = 16, .visible = 0.5});
     ADD(devices, {.name = STR("device"), .text = STR("a100-80g"), .value = 1});

@@ -279,6 +279,8 @@ static const Break breaks[] = {
     {"NAMS", "n_tensors", 0, 0, 2, "FTEN"},
     {"NAMS", "n_rules", 0, 0, 2, "RULE"},
     {"NAMS", "span", 0, 0, 1000, "span 1000"},
+    {"NAMS", "adapters", 0, 0, 2, "adapters 2"},
+    {"ADPT", "scale", 0, 0, 0x7ff0000000000000, "scale is not finite"},
     {"FTEN", "n_index", 0, 0, 4, "4 of 3 axes make its names"},
     {"FTEN", "n_axes", 0, 0, 17, "1 of 17 axes"},
     {"FTEN", "n_axes", 0, 0, 2, "more extents than axes"},

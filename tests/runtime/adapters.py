@@ -6,7 +6,7 @@ The programs of adapters.dsl. A base is trained and saved; adapted programs begi
 another program, none of which have adapters. They begin with the base's loss, leave the base's tensors as they are, bit for
 bit, and have moments of trained parameters only. What they learn on one rank they learn under tensor parallelism, ZeRO 3 with
 micro-batches and a pipeline. The loss of an adapted model is that of the base whose matrices are w + alpha / rank a b, computed
-here. Adapters alone are taken from a checkpoint. A checkpoint without adapters cannot be resumed by a program with them."""
+here; --export writes these matrices in every layout. Adapters alone are taken from a checkpoint. A checkpoint without adapters cannot be resumed by a program with them."""
 
 import array
 import json
@@ -142,6 +142,40 @@ def test_merged(tools, end):
           "--only takes others than adapters")
 
 
+def bf16(number):
+    bits = struct.unpack("<I", struct.pack("<f", number))[0]
+    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def compare_merged(what, path, want, within=2.0**-22):
+    """Each element within a few roundings of its sum, which is taken here in double."""
+    found = tensors_of(path + "/model.safetensors")
+    check(set(found) == set(want), "%s: tensors %s" % (what, sorted(set(found) ^ set(want))))
+    for name in set(found) & set(want):
+        numbers = want[name][1]
+        off = max(abs(a - b) / (abs(b) + 0.01) for a, b in zip(found[name], numbers))
+        check(len(found[name]) == len(numbers) and off <= within, "%s: `%s` differs by %g" % (what, name, off))
+
+
+def test_exported(tools, end):
+    """w + alpha / rank a b of checkpoints in each layout, in small pieces, and of weights in bf16."""
+    for layout, piece in (("none", 8), ("none", 1 << 20), ("tensor", 40), ("zero", 1000), ("pipe", 56)):
+        os.environ["DT_EXPORT_BYTES"] = "100000:%d" % piece
+        shutil.rmtree("out", ignore_errors=True)
+        run([tools[1], "tune_%s.plan" % layout, "--resume", layout, "--steps", "0", "--export", "out"])
+        compare_merged(layout, "out", as_files(model_of(layout, 6)))
+    del os.environ["DT_EXPORT_BYTES"]
+    merged, apart = loss(tools, "base_none.plan", "--import", "out"), loss(tools, "tune_pipe.plan", "--resume", "pipe")
+    check(abs(merged - apart) <= OF_VALUE * apart, "exported: %g, apart: %g" % (merged, apart))
+    run([tools[0], PROGRAM, "--train", "tune", "--parallel", "tensor", "-o", "bf16.plan", "--set",
+         "train.precision=mixed(compute = bf16, params = bf16, master = f32)"])
+    run([tools[1], "bf16.plan", "--weights", "none", "--steps", "0", "--export", "bf16", "--dtype", "f32"])
+    trained = re.compile(r"\.lora\.|\.n\.gain$")  # has a wide copy
+    rounded = {path: numbers if trained.search(path) else [bf16(x) for x in numbers] for path, numbers in end.items()}
+    compare_merged("bf16", "bf16", as_files(rounded))
+
+
 def test_others(tools):
     """Adapters of the program, one with an argument that is the instance's parameter."""
     said = run([tools[0], PROGRAM, "--train", "wide", "--parallel", "none", "--params"])
@@ -169,6 +203,7 @@ def main(tools):
         test_base(tools)
         end = test_training(tools)
         test_merged(tools, end)
+        test_exported(tools, end)
         test_others(tools)
     print("adapters: %d failed" % len(failures))
     return 1 if failures else 0

@@ -248,14 +248,18 @@ def from_scratch(dtc, dtrun, top):
 
 
 def adapters(dtc, dtrun, top, model):
-    """An export without the adapters would be another model."""
+    """Adapters that add nothing yet leave each tensor as it is, also fused ones; those that no weight can have are refused."""
     with open(imports.PROGRAM) as file:
-        text = file.read().replace("  optimizer", '  adapt "*.wq" = lora(rank = 2)\n  optimizer', 1)
-    with open(top + "/adapted.dsl", "w") as file:
-        file.write(text)
-    run([dtc, top + "/adapted.dsl", "--parallel", "none", "-o", top + "/adapted.plan"])
-    said = exported(dtrun, top + "/adapted.plan", top, "--steps", "0", "--import", model, code=2)
-    check("wq.lora.a` and other parameters of adapters have no tensor in `names huggingface`" in said, f"adapters: {said}")
+        text = file.read()
+    for adapter, code in (("lora(rank = 2)", 0), ("lora(rank = 2, drop = 0.5)", 0), ("ia3", 2)):
+        with open(top + "/adapted.dsl", "w") as file:
+            file.write(text.replace("  optimizer", f'  adapt "*.wq" = {adapter}\n  optimizer', 1))
+        run([dtc, top + "/adapted.dsl", "--parallel", "none", "-o", top + "/adapted.plan"])
+        found = exported(dtrun, top + "/adapted.plan", top, "--steps", "0", "--import", model, code=code)
+        if code:
+            check("wq.ia3.factor` is of an adapter that cannot be added to a weight" in found, f"adapters: {found}")
+        else:
+            same(found, raw(model), adapter)
 
 
 # ---- what is refused ----

@@ -4,13 +4,19 @@
 #include "base/modelconfig.h"
 
 #include "base/file.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_JSON = 64 << 20, MAX_BRACKETS = 1 << 16, MAX_KEY = 128 };
+enum {
+    MAX_JSON = 64 << 20,
+    MAX_BRACKETS = 1 << 16,
+    MAX_KEY = 128,
+    MAX_SHOWN = 60 /* bytes of a folder that fit twice into the message of a DtStatus */
+};
 
 DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json)
 {
@@ -114,11 +120,19 @@ const char *dt_modelconfig_dequantise(DtArena *arena, const char *folder, const 
         how = ", quantization_config=t.Mxfp4Config(dequantize=True)";
     else if (strcmp(method, "fp8") == 0)
         how = ", quantization_config=t.FineGrainedFP8Config(dequantize=True)";
-    return dt_arena_printf(
-        arena,
-        "python3 -c 'import sys, transformers as t; t.AutoModelForCausalLM.from_pretrained("
-        "sys.argv[1], dtype=\"bfloat16\"%s)%s.save_pretrained(sys.argv[2])' %.60s %.60s-bf16",
-        how, *how ? "" : ".dequantize()", folder, folder);
+    DtText text = {0};
+    dt_text_printf(&text,
+                   "python3 -c 'import sys, transformers as t; t.AutoModelForCausalLM."
+                   "from_pretrained(sys.argv[1], dtype=\"bfloat16\"%s)%s.save_pretrained("
+                   "sys.argv[2])' ",
+                   how, *how ? "" : ".dequantize()");
+    const char *shown = strlen(folder) <= MAX_SHOWN ? folder : "FOLDER";
+    dt_text_add_word(&text, shown);
+    dt_text_add(&text, " ");
+    dt_text_add_word(&text, dt_arena_printf(arena, "%s-bf16", shown));
+    const char *command = dt_arena_strndup(arena, text.at, text.len);
+    dt_text_free(&text);
+    return command;
 }
 
 const char *dt_modelconfig_quantised(DtArena *arena, const json_t *config, const char *folder)
@@ -128,7 +142,7 @@ const char *dt_modelconfig_quantised(DtArena *arena, const json_t *config, const
     if (!json_is_object(said))
         return NULL;
     return dt_arena_printf(arena,
-                           "the weights in %.60s are quantised (%.30s); convert them: %.380s",
+                           "the weights in %.60s are quantised (%.30s); convert them: %s",
                            folder, method ? method : "?",
                            dt_modelconfig_dequantise(arena, folder, method ? method : ""));
 }

@@ -32,7 +32,8 @@ const char *dt_modelconfig_text(DtArena *arena, const json_t *value);
  * the command that converts them; NULL: they are not. */
 const char *dt_modelconfig_quantised(DtArena *arena, const json_t *config, const char *folder);
 
-/* Returns that command for weights quantised by the method, "fp8", "mxfp4", or another. */
+/* Returns that command for weights quantised by the method, "fp8", "mxfp4", or another. It has the
+ * word FOLDER in place of a folder with a long name, so that messages do not cut it off. */
 const char *dt_modelconfig_dequantise(DtArena *arena, const char *folder, const char *method);
 
 #endif

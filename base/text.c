@@ -171,6 +171,24 @@ void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines)
     }
 }
 
+void dt_text_add_word(DtText *text, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=./:,@%";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        dt_text_add(text, word);
+        return;
+    }
+    dt_text_add(text, "'");
+    for (; *word; word++) {
+        if (*word == '\'')
+            dt_text_add(text, "'\\''");
+        else
+            dt_text_add_n(text, word, 1);
+    }
+    dt_text_add(text, "'");
+}
+
 void dt_text_say(FILE *to, const char *message)
 {
     DtText text = {0};

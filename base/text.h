@@ -34,6 +34,9 @@ void dt_text_add_visible(DtText *text, const char *from, size_t len);
 /* Adds text with unprintable bytes as \\xNN, so that none is lost. lines: newlines stay. */
 void dt_text_add_escaped(DtText *text, const char *from, size_t len, bool lines);
 
+/* Adds a word, in quotes if a shell would not read it as one word without them. */
+void dt_text_add_word(DtText *text, const char *word);
+
 /* Writes an escaped message and a newline at once; it may hold names out of files of strangers. */
 void dt_text_say(FILE *to, const char *message);
 

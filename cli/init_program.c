@@ -96,6 +96,16 @@ static const char *seen_files(const Run *run, const char *pattern)
     return strcmp(folder, ".") ? dt_arena_printf(run->arena, "%s/%s", folder, name) : name;
 }
 
+/* Returns a name as a shell takes it. */
+static const char *word(DtArena *arena, const char *name)
+{
+    DtText text = {0};
+    dt_text_add_word(&text, name);
+    const char *copy = dt_arena_strndup(arena, text.at, text.len);
+    dt_text_free(&text);
+    return copy;
+}
+
 /* Returns a string of the language. */
 static const char *quoted(DtArena *arena, const char *text)
 {
@@ -167,8 +177,9 @@ static int refuse_text(const Run *run, const char *why, bool is_wide)
         "python3 -c 'import sys, glob, numpy, transformers as t; a = "
         "t.AutoTokenizer.from_pretrained(sys.argv[1]); numpy.concatenate([a(open(f).read())"
         "[\"input_ids\"] for f in sorted(glob.glob(sys.argv[2]))]).astype(\"u%d\")"
-        ".tofile(sys.argv[3])' %.200s '%.200s' mine/tokens.bin",
-        why, is_wide ? 4 : 2, run->init->folder, run->init->cli->text);
+        ".tofile(sys.argv[3])' %s %s mine/tokens.bin",
+        why, is_wide ? 4 : 2, word(run->arena, run->init->folder),
+        word(run->arena, run->init->cli->text));
 }
 
 /* Sets how the text becomes tokens; returns an exit code. */
@@ -273,19 +284,6 @@ static void __attribute__((format(printf, 2, 3))) add_comment(DtText *text, cons
     dt_text_add_escaped(text, line.at, line.len, false);
     dt_text_add(text, "\n");
     dt_text_free(&line);
-}
-
-/* Returns a name as a shell takes it. */
-static const char *word(DtArena *arena, const char *name)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_./-+=:@%,";
-    const char *out = "'";
-    if (strspn(name, plain) == strlen(name) && *name != '-')
-        return name;
-    for (const char *at = name; *at; at++)
-        out = dt_arena_printf(arena, *at == '\'' ? "%s'\"%c\"'" : "%s%c", out, *at);
-    return dt_arena_printf(arena, "%s'", out);
 }
 
 static void add_head(const Run *run, DtText *text)

@@ -6,24 +6,11 @@
 #include "plan/kinds.h"
 #include "runtime/forms.h"
 
-/* Adds `before`, then the word, quoted so that a shell reads it as one word. */
+/* Adds `before`, then the word as a shell reads it. */
 static void add_word(DtText *text, const char *before, const char *word)
 {
-    static const char plain[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     dt_text_add(text, before);
-    if (word[strspn(word, plain)] == '\0') {
-        dt_text_add(text, word);
-        return;
-    }
-    dt_text_add(text, "'");
-    for (; *word; word++) {
-        if (*word == '\'')
-            dt_text_add(text, "'\\''");
-        else
-            dt_text_add_n(text, word, 1);
-    }
-    dt_text_add(text, "'");
+    dt_text_add_word(text, word);
 }
 
 void dt_command_resume(const DtRunOptions *options, const char *folder, int64_t steps, DtText *text)

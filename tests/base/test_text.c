@@ -149,3 +149,20 @@ Test(text, printf_is_snprintf)
     SAME("%d %.3f %s", 1, 2.0 / 3, "end");
 #undef SAME
 }
+
+static void word_is(const char *word, const char *wanted)
+{
+    DtText text = {0};
+    dt_text_add_word(&text, word);
+    cr_assert_str_eq(text.at, wanted);
+    dt_text_free(&text);
+}
+
+Test(text, words_of_a_shell)
+{
+    word_is("runs/a-1.plan", "runs/a-1.plan");
+    word_is("", "''");
+    word_is("two words", "'two words'");
+    word_is("*.txt", "'*.txt'");
+    word_is("it's $HOME", "'it'\\''s $HOME'");
+}

@@ -100,7 +100,11 @@ def contradictions():
     differs("qwen3", ["no program for `model_type` \"qwen9\"", "gemma3_text, gpt2, llama, mistral, mixtral, olmo2, qwen3"], code=2, model_type="qwen9")
     differs("qwen3", ["has no `model_type`"], code=2, model_type=None)
     differs("qwen3", ["has no `model_type`"], code=2, model_type=3)
-    differs("qwen3", ["quantised (fp8)", "python3 -c"], code=2, quantization_config={"quant_method": "fp8"})
+    differs("qwen3", ["quantised (fp8)", "python3 -c", "' changed changed-bf16"], code=2, quantization_config={"quant_method": "fp8"})
+    lengthy = "of a long name " * 6
+    os.rename("changed", lengthy)
+    dtc("init", lengthy, code=2, says=["' FOLDER FOLDER-bf16"])
+    os.rename(lengthy, "changed")
     # a member that the program does not speak of, and one list of one number
     config_of("qwen3", num_hidden_layers=[2], initializer_range=7)
     dtc("init", "changed")
@@ -162,7 +166,7 @@ def command_line():
     check([name for name in os.listdir() if name.startswith("once.dsl")] == ["once.dsl"], "a temporary file is left")
     os.makedirs("it's/mine")
     shutil.copy("qwen3/config.json", "it's")
-    check("""--import 'it'"'"'s' --save""" in dtc("init", "it's"), "the comment does not quote names")
+    check("""--import 'it'\\''s' --save""" in dtc("init", "it's"), "the comment does not quote names")
     dtc("qwen3.dsl", "--check", "--set", "parallel.mesh.data=2", code=3, says=["E0501", "here"])  # the layout of one device
     check("dtc my.dsl -o my.plan" in dtc("init", "qwen3"), "the comment names the files")
 

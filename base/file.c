@@ -288,14 +288,9 @@ DtStatus dt_file_write_new(const char *path, const void *bytes, size_t len)
     return write_file(path, bytes, len, false);
 }
 
-DtStatus dt_file_lock(const char *path, int *ret_fd)
+/* Locks an open file, which is closed where that fails or there are no locks. */
+static DtStatus lock_open(int fd, const char *path, int *ret_fd)
 {
-    *ret_fd = -1;
-    if (is_device(path))
-        return DT_OK;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return failed("open", path);
     int tries = 40; /* two seconds: the system may release the lock of a killed process a moment
                      * late */
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -312,6 +307,45 @@ DtStatus dt_file_lock(const char *path, int *ret_fd)
     }
     *ret_fd = fd;
     return DT_OK;
+}
+
+DtStatus dt_file_lock(const char *path, int *ret_fd)
+{
+    *ret_fd = -1;
+    if (is_device(path))
+        return DT_OK;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? failed("open", path) : lock_open(fd, path, ret_fd);
+}
+
+/* Whether the path names the open file or folder. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat held, named;
+    return fstat(fd, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
+           held.st_dev == named.st_dev;
+}
+
+DtStatus dt_file_make_lock(const char *path, bool is_folder, int *ret_fd)
+{
+    const int flags = O_RDONLY | O_CLOEXEC | (is_folder ? O_DIRECTORY : O_CREAT | O_NOFOLLOW);
+    *ret_fd = -1;
+    for (int tries = 0; tries < 10; tries++) {
+        DtStatus status = is_folder ? dt_file_make_folder(path) : DT_OK;
+        if (!dt_status_ok(&status))
+            return status;
+        const int fd = open(path, flags, 0600);
+        if (fd < 0 && errno == ENOENT && is_folder)
+            continue; /* removed since it was made */
+        if (fd < 0)
+            return failed("open", path);
+        status = lock_open(fd, path, ret_fd);
+        if (!dt_status_ok(&status) || *ret_fd < 0 || is_named(*ret_fd, path))
+            return status;
+        close(*ret_fd);
+        *ret_fd = -1;
+    }
+    return dt_status_fail(DT_EXIT_RETRY, "other runs make and remove %.300s all the time", path);
 }
 
 /* Checks that an existing path can be written to: a folder (if one is required), or a file. */

@@ -49,6 +49,9 @@ void dt_file_writer_abandon(DtFileWriter *writer);
  * (DT_EXIT_USAGE) if another process holds it for more than two seconds. ret_fd is -1, and
  * nothing is locked, for devices and pipes and where the file system has no locks. */
 DtStatus dt_file_lock(const char *path, int *ret_fd);
+/* Makes the file or folder if there is none, and locks it in the same way. It may be removed by
+ * whoever holds the lock: then the lock of what was removed does not count, and another is made. */
+DtStatus dt_file_make_lock(const char *path, bool is_folder, int *ret_fd);
 
 /* Whether a file (or a folder) of that name could be written, with its parent folders, judging by
  * names and permissions; nothing is created. */

@@ -12,7 +12,6 @@
 #include "tokenizer/tokenizer.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,12 +231,8 @@ static DtStatus lock_ids(const char *path, const char *name, int *ret_lock)
 {
     bool said = false;
     for (;;) {
-        const int made = open(path, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (made < 0)
-            return dt_status_fail(DT_EXIT_IO, "cannot make %.300s: %s", path, strerror(errno));
-        close(made);
-        DtStatus status = dt_file_lock(path, ret_lock);
-        if (dt_status_ok(&status) || status.code != DT_EXIT_USAGE)
+        DtStatus status = dt_file_make_lock(path, false, ret_lock);
+        if (dt_status_ok(&status) || status.code == DT_EXIT_IO)
             return status;
         if (!said)
             fprintf(stderr, "dtrun: another run turns %s into tokens; waiting for it\n", name);

@@ -171,25 +171,6 @@ DtStatus dt_outputs_export(const char *folder, DtOutputsExport *ret_export)
     return DT_OK;
 }
 
-/* Locks the folder beside the export. The run that held it may have removed it meanwhile, so that
- * the lock is of a folder that is gone. */
-static DtStatus lock_export(const char *hold, int *ret_fd)
-{
-    for (int tries = 0; tries < 10; tries++) {
-        struct stat locked, named;
-        DtStatus status = dt_file_make_folder(hold);
-        if (dt_status_ok(&status))
-            status = dt_file_lock(hold, ret_fd);
-        if (!dt_status_ok(&status) || *ret_fd < 0 ||
-            (fstat(*ret_fd, &locked) == 0 && stat(hold, &named) == 0 &&
-             locked.st_ino == named.st_ino && locked.st_dev == named.st_dev))
-            return status;
-        close(*ret_fd);
-        *ret_fd = -1;
-    }
-    return dt_status_fail(DT_EXIT_RETRY, "other runs make and remove %.300s all the time", hold);
-}
-
 static DtStatus hold_export(const DtRunOptions *options, DtOutputs *outputs)
 {
     DtOutputsExport *export = &outputs->export;
@@ -201,7 +182,7 @@ static DtStatus hold_export(const DtRunOptions *options, DtOutputs *outputs)
     if (dt_outputs_folder(options) && same_file(dt_outputs_folder(options), export->folder))
         return dt_status_fail(DT_EXIT_USAGE, "--export %.300s: the run saves its checkpoints there",
                               options->export);
-    status = lock_export(export->hold, &outputs->fds[DT_OUTPUT_EXPORT]);
+    status = dt_file_make_lock(export->hold, true, &outputs->fds[DT_OUTPUT_EXPORT]);
     outputs->made_export = dt_status_ok(&status);
     if (outputs->made_export) /* the run that had the lock before may have written it */
         return check_empty(options->export);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64], target[96];
@@ -299,6 +300,46 @@ Test(file, one_holds_a_file)
     close(second);
     status = dt_file_lock("/dev/null", &second);
     cr_expect(dt_status_ok(&status) && second < 0, "a device is nobody's");
+}
+
+/* A process waits for a lock whose holder removes what it locked before it lets go. */
+static void wait_for_removed(bool is_folder)
+{
+    int held, status_of;
+    struct stat locked, named;
+    DtStatus status = dt_file_make_lock(target, is_folder, &held);
+    cr_assert(dt_status_ok(&status) && held >= 0, "%s", status.message);
+    const pid_t waiting = fork();
+    if (waiting == 0) {
+        int own;
+        close(held);
+        status = dt_file_make_lock(target, is_folder, &own);
+        _exit(!dt_status_ok(&status) || own < 0 || fstat(own, &locked) != 0 ||
+              stat(target, &named) != 0 || locked.st_ino != named.st_ino);
+    }
+    usleep(150000); /* the process has opened what is removed now */
+    cr_assert_eq(remove(target), 0);
+    close(held);
+    cr_assert_eq(waitpid(waiting, &status_of, 0), waiting);
+    cr_expect(WIFEXITED(status_of) && WEXITSTATUS(status_of) == 0,
+              "the lock is of a %s that was removed", is_folder ? "folder" : "file");
+    cr_assert_eq(remove(target), 0);
+}
+
+Test(file, locks_what_has_the_name)
+{
+    int first, second;
+    wait_for_removed(false);
+    wait_for_removed(true);
+    DtStatus status = dt_file_make_lock(target, true, &first);
+    cr_assert(dt_status_ok(&status) && first >= 0, "%s", status.message);
+    status = dt_file_make_lock(target, true, &second);
+    cr_expect_eq(status.code, DT_EXIT_USAGE);
+    close(first);
+    cr_assert_eq(rmdir(target), 0);
+    cr_assert_eq(symlink("nowhere", target), 0);
+    status = dt_file_make_lock(target, false, &second);
+    cr_expect_eq(status.code, DT_EXIT_IO);
 }
 
 Test(file, beside)

@@ -120,6 +120,15 @@ static bool read_redirect(CommandLine *line, const char *text)
     return true;
 }
 
+static bool add_file(CommandLine *line, const char *name, const char *value,
+                     const char *files[16], uint32_t *n)
+{
+    if (*n == 16)
+        return wrong(line, "--%s occurs more than 16 times", name);
+    files[(*n)++] = value;
+    return true;
+}
+
 static bool read_gemm(CommandLine *line, const char *text)
 {
     for (DtGemmKind kind = DT_GEMM_DEFAULT + 1; kind < DT_GEMM_KINDS; kind++)
@@ -216,6 +225,9 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_EVAL: run->eval = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
     case OPTION_REFERENCE: run->reference = value; return true;
+    case OPTION_PREDICT:
+        return add_file(line, "predict", value, run->predict, &run->n_predict);
+    case OPTION_OUT: return add_file(line, "out", value, run->out, &run->n_out);
     case OPTION_TOKENS:
         line->of_generate = "tokens";
         return read_count(line, "tokens", value, &run->tokens);
@@ -275,10 +287,13 @@ static bool check_combination(CommandLine *line)
     const DtRunOptions *run = &line->run;
     if (run->plan_path == NULL)
         return wrong(line, "which plan? (dtrun PLAN; `dtrun --help` says more)");
-    if (run->eval + (run->generate != NULL) + (run->reference != NULL) > 1)
-        return wrong(line, "--eval, --generate and --reference exclude each other");
+    if (run->eval + (run->generate != NULL) + (run->reference != NULL) + (run->n_predict > 0) > 1)
+        return wrong(line, "--eval, --generate, --reference and --predict exclude each other");
+    if ((run->n_predict > 0) != (run->n_out > 0))
+        return wrong(line, "--predict [NAME=]FILE and --out FILE belong together");
     if ((run->eval || dt_run_predicts(run)) && run->save)
-        return wrong(line, "--save belongs to training, not to --eval, --generate or --reference");
+        return wrong(line, "--save belongs to training, not to --eval, --generate, --reference or "
+                           "--predict");
     if (run->or_start && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--or-start belongs to --resume and training");
     if (run->import && run->weights)
@@ -300,7 +315,8 @@ static bool check_combination(CommandLine *line)
     if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--data-changed belongs to --resume and training");
     if ((run->profile || run->record || run->compare) && (run->eval || dt_run_predicts(run)))
-        return wrong(line, "--%s belongs to training, not to --eval, --generate or --reference",
+        return wrong(line, "--%s belongs to training, not to --eval, --generate, --reference or "
+                           "--predict",
                      run->profile ? "profile" : run->record ? "record" : "compare");
     if (run->record && run->compare)
         return wrong(line, "--record and --compare exclude each other");

@@ -89,7 +89,9 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
             DT_EXIT_USAGE,
             "--%s with a pipeline needs all stages on one machine: compile the model without a "
             "pipeline for it",
-            options->generate ? "generate" : "reference");
+            options->generate        ? "generate"
+            : options->n_predict > 0 ? "predict"
+                                     : "reference");
     return dt_socket_parse(options->meet, &meet);
 }
 

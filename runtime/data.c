@@ -267,6 +267,34 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     return DT_OK;
 }
 
+DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const char *path,
+                            DtData **ret_data)
+{
+    DtArena *memory = dt_arena_new();
+    DtData *data = DT_NEW(memory, DtData);
+    DtPlanReader *reader = DT_NEW(memory, DtPlanReader);
+    const DtDataFiles files = {&path, 1};
+    *reader = (DtPlanReader){.sample = DT_PLAN_RAW, .source = DT_PLAN_NPY, .is_eval = 1,
+                             .n_inputs = 1, .to = 1, .span = UINT32_MAX};
+    *data = (DtData){
+        .memory = memory, .plan = plan, .reader = reader, .inputs = input, .name = path};
+    DtStatus status = check_inputs(data);
+    if (dt_status_ok(&status))
+        status = check_whole_rows(data);
+    const DtTokenFormat format = format_of(data);
+    if (dt_status_ok(&status))
+        status = dt_datatext_open(memory, &files, &format, 0, 1, &data->tokens);
+    if (dt_status_ok(&status))
+        status = dt_data_cut(data);
+    if (!dt_status_ok(&status)) {
+        dt_data_close(data);
+        return status;
+    }
+    data->samples = data->windows;
+    *ret_data = data;
+    return DT_OK;
+}
+
 void dt_data_close(DtData *data)
 {
     dt_datatext_close(&data->tokens);

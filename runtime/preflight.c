@@ -9,6 +9,7 @@
 #include "runtime/data_same.h"
 #include "runtime/export.h"
 #include "runtime/import.h"
+#include "runtime/predict.h"
 #include "runtime/reference.h"
 
 #include "base/file.h"
@@ -109,8 +110,9 @@ static DtStatus check_data(const DtRunOptions *options, const DtPlan *plan, cons
     return status;
 }
 
-/* Checks what an evaluation or the generation of text needs from the plan. */
-static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
+/* Checks what an evaluation, predictions or the generation of text need from the plan. */
+static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan,
+                               DtText *ret_notes)
 {
     bool held_out = false, shows = false;
     for (uint32_t i = 0; i < plan->n_readers; i++)
@@ -122,6 +124,8 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan)
                                              "`eval = every(200, data = ...)` in `train`");
     if (options->reference)
         return dt_reference_check(plan, options->reference);
+    if (options->n_predict > 0)
+        return dt_predict_check(options, plan, ret_notes);
     return options->generate ? dt_generate_check(options, plan) : DT_OK;
 }
 
@@ -282,7 +286,7 @@ DtStatus dt_preflight_check(const DtRunOptions *options, const DtPlan *plan, con
     if (dt_status_ok(&status))
         status = check_names(options, plan);
     if (dt_status_ok(&status))
-        status = check_question(options, plan);
+        status = check_question(options, plan, ret_notes);
     if (dt_status_ok(&status))
         status = check_resumed(options);
     if (dt_status_ok(&status))

@@ -78,6 +78,8 @@ typedef struct DtRunOptions {
     double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */
     const char *generate; /* prompt, or NULL */
     const char *reference; /* file of tokens and logits to compare with, or NULL */
+    const char *predict[16], *out[16]; /* [INPUT=]FILE, [NUMBER=]FILE */
+    uint32_t n_predict, n_out;
     int64_t tokens;
     double temperature;
     uint64_t seed; /* options of --generate */
@@ -94,7 +96,7 @@ typedef struct DtRunOptions {
 /* Whether the run has results of the model instead of training. */
 static inline bool dt_run_predicts(const DtRunOptions *options)
 {
-    return options->generate != NULL || options->reference != NULL;
+    return options->generate != NULL || options->reference != NULL || options->n_predict > 0;
 }
 
 #endif

@@ -157,7 +157,7 @@ static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool i
     const uint32_t phase = atomic_load(&slot->phase);
     const bool by_data = atomic_load(&slot->by_data) != 0;
     const bool has_begun = atomic_load(&slot->began_ns) != 0;
-    if (by_data && (!has_begun || all->options->reference))
+    if (by_data && (!has_begun || dt_run_predicts(all->options)))
         return;
     if (phase == DT_PHASE_NONE)
         dt_text_add(text, "before it had loaded the plan");
@@ -368,15 +368,16 @@ static void watch(Supervisor *all)
 
 static void stop(Supervisor *all, int signal)
 {
-    bool trains = !all->options->eval && !dt_run_predicts(all->options);
+    const bool predicts = all->options->n_predict > 0;
+    const bool finishes = predicts || (!all->options->eval && !dt_run_predicts(all->options));
     all->stops++;
     if (all->cluster)
         dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
-    if (all->stops == 1 && trains && !all->failed) {
+    if (all->stops == 1 && finishes && !all->failed) {
         atomic_store(&all->shared->stop, 1);
-        say("%s: the ranks finish their step%s; once more ends them at once",
-            signal == SIGINT ? "Ctrl-C" : strsignal(signal),
-            all->options->save || all->options->resume ? " and save" : "");
+        say("%s: the ranks finish their %s%s; once more ends them at once",
+            signal == SIGINT ? "Ctrl-C" : strsignal(signal), predicts ? "batch" : "step",
+            !predicts && (all->options->save || all->options->resume) ? " and save" : "");
         return;
     }
     if (!all->failed) {

@@ -23,6 +23,7 @@
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
 #include "runtime/reading.h"
+#include "runtime/predict.h"
 #include "runtime/reference.h"
 #include "runtime/traffic.h"
 #include "runtime/trial.h"
@@ -578,14 +579,19 @@ static bool run_all(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (run->trial)
         return run_trial(run);
-    if (options->generate && run->saved < 0 && !options->import && !options->weights &&
-        rank->rank == 0)
-        dt_text_say(stderr, "dtrun: no --resume: the parameters have their initial values, so this "
-                            "is the text of a model that has learnt nothing");
+    if ((options->generate || options->n_predict > 0) && run->saved < 0 && !options->import &&
+        !options->weights && rank->rank == 0)
+        dt_text_say(stderr, options->generate
+                                ? "dtrun: no --resume: the parameters have their initial values, "
+                                  "so this is the text of a model that has learnt nothing"
+                                : "dtrun: no --resume: the parameters have their initial values, "
+                                  "so these are the results of a model that has learnt nothing");
     if (options->generate)
         return dt_generate_text(rank);
     if (options->reference)
         return dt_reference_run(rank);
+    if (options->n_predict > 0)
+        return dt_predict_run(rank, &run->interrupted);
     if (options->eval)
         return dt_evaluate_and_show(run, run->first_step, NULL);
     return train(run);
@@ -611,6 +617,10 @@ static void say_how_to_go_on(DtRun *run)
     const char *folder = dt_outputs_folder(options);
     if (run->rank.rank != 0 || !run->interrupted)
         return;
+    if (options->n_predict > 0) {
+        dt_text_say(stderr, "dtrun: stopped; no results are written");
+        return;
+    }
     if (folder) {
         DtText command = {0};
         dt_command_resume(options, folder, options->steps, &command);

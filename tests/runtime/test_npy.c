@@ -91,7 +91,7 @@ Test(npy, integers_of_every_width_and_order)
             for (int big = 0; big < 2; big++) {
                 uint8_t bytes[8 * N];
                 int32_t right[N];
-                char dtype[8];
+                char dtype[16];
                 for (int i = 0; i < N; i++) {
                     const int64_t value = is_unsigned ? i * 10 : i * 10 - 110;
                     right[i] = (int32_t)value;

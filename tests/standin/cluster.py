@@ -47,14 +47,14 @@ def free_port():
         return s.getsockname()[1]
 
 
-def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None):
+def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None, folder=None):
     """Starts one dtrun for each node, or only for one of them."""
     port = port or free_port()
     started = []
     for i in range(nodes) if node is None else [node]:
         env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")))
         started.append(subprocess.Popen([dtrun, plan, "--nodes", str(nodes), "--node", str(i), "--meet", "127.0.0.1:%d" % port,
-                                         *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+                                         *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=folder,
                                         preexec_fn=limit_files if i == small_files else None))
     return started
 
@@ -185,6 +185,24 @@ def check_four(dtc, dtrun):
     print("ok a rank of one of four nodes is stopped", flush=True)
 
 
+def check_predictions(dtrun, plan, ranks, nodes):
+    """What the model predicts over two nodes has the bytes that it has on one; both read the same files."""
+    for place, first in (("", 0), ("elsewhere/", 1)):
+        header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (11, 16), }\n"
+        with open(place + "ids.npy", "wb") as file:
+            file.write(b"\x93NUMPY\1\0" + bytes([len(header), 0]) + header + bytes((first + 5 * i) % 61 for i in range(176)))
+    predict = ["--quiet", "--resume", os.path.abspath("read"), "--predict", "ids.npy", "--out"]
+    subprocess.run([dtrun, plan, *predict, "one.npy"], env=dict(os.environ, DT_STANDIN="gpus=%d" % ranks), check=True)
+    end(begin(dtrun, plan, nodes, ranks, [*predict, "all.npy"]), [0, 0])
+    assert bytes_of("one.npy") == bytes_of("all.npy") and len(bytes_of("all.npy")) > 11 * 16 * 61 * 4
+    port = free_port()
+    end(begin(dtrun, plan, nodes, ranks, [*predict, "other.npy"], port, 0) +
+        begin(dtrun, plan, nodes, ranks, [*predict, "other.npy"], port, 1, folder="elsewhere"), [5, 5],
+        ["reads other contents of ids.npy than rank 0"] * 2)
+    assert not os.path.exists("other.npy")
+    print("ok predictions over nodes", flush=True)
+
+
 def check_data(dtc, dtrun):
     """Each node reads its own files: they must be the same as those of node 0, and as those of the
     checkpoint."""
@@ -209,6 +227,7 @@ def check_data(dtc, dtrun):
     end(run_both("elsewhere/", *options("other", 1)), [5, 5],
         ["node 1: .*`tokens` reads files with other contents on node 1",
          "than on node 0, of the same size"])
+    check_predictions(dtrun, plan, ranks, nodes)
     resumed = ["--quiet", "--resume", "read"]
     other = "`tokens` reads other data .*than when read/step-00000001 was saved: other contents"
     end(run_both("elsewhere/", *resumed), [5, 5], ["node 1: .*" + other, other])

@@ -203,6 +203,8 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SAVE: run->save = value; return true;
     case OPTION_RESUME: run->resume = value; return true;
     case OPTION_IMPORT: run->import = value; return true;
+    case OPTION_ADAPTERS: run->adapters = value; return true;
+    case OPTION_PEFT: run->peft = true; return true;
     case OPTION_NAMES: run->names = value; return true;
     case OPTION_EXPORT: run->export = value; return true;
     case OPTION_DTYPE: return read_dtype(line, value);
@@ -298,19 +300,24 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--or-start belongs to --resume and training");
     if (run->import && run->weights)
         return wrong(line, "--import and --weights exclude each other");
-    if ((run->import || run->weights) && run->resume && !run->or_start && !run->restarts)
+    const char *begins = run->import ? "import" : run->weights ? "weights" : "adapters";
+    if ((run->import || run->weights || run->adapters) && run->resume && !run->or_start &&
+        !run->restarts)
         return wrong(line, "--%s and --resume exclude each other, except with --or-start, which "
                            "uses --%s if there is no checkpoint yet",
-                     run->import ? "import" : "weights", run->import ? "import" : "weights");
-    if (run->names && !run->import && !run->export)
-        return wrong(line, "--names belongs to --import and --export");
+                     begins, begins);
+    if (run->names && !run->import && !run->adapters && !run->export)
+        return wrong(line, "--names belongs to --import, --adapters and --export");
     if (run->export && (run->eval || dt_run_predicts(run) || run->trial))
         return wrong(line, "--export belongs to training (--steps 0: the parameters as they are)");
-    if ((run->export_dtype >= 0 || run->like) && !run->export)
-        return wrong(line, "--%s belongs to --export", run->like ? "like" : "dtype");
+    if ((run->export_dtype >= 0 || run->like || run->peft) && !run->export)
+        return wrong(line, "--%s belongs to --export",
+                     run->like   ? "like"
+                     : run->peft ? "peft"
+                                 : "dtype");
     if (run->n_only && !run->weights)
         return wrong(line, "--only belongs to --weights");
-    if (run->trial && (run->import || run->weights))
+    if (run->trial && (run->import || run->weights || run->adapters))
         return wrong(line, "--trial begins with the values of its file");
     if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--data-changed belongs to --resume and training");

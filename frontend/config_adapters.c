@@ -117,8 +117,8 @@ static void add_matrix(const DtConfigHost *host, const Place *place, const Matri
     DtFileTensor tensor = *place->tensor;
     DtFilePart part = {.store = m->store, .first = weight->first / place->size * size};
     tensor.pattern =
-        dt_intern_printf(PREFIX "%.*s.%s" WEIGHT,
-                         (int)(strlen(tensor.pattern) - strlen(WEIGHT)), tensor.pattern, m->part);
+        dt_intern_printf(PREFIX "%.*s.%s" WEIGHT, (int)(strlen(tensor.pattern) - strlen(WEIGHT)),
+                         tensor.pattern, m->part);
     tensor.extent[tensor.n_index] = m->rows;
     tensor.extent[tensor.n_index + 1] = m->columns;
     for (uint32_t a = 0, from = m->first; a < m->store->type->rank; a++) {

@@ -190,8 +190,8 @@ void dt_merge_finish(DtLower *l)
             continue;
         const DtFunction *f = &site->adapter->function;
         const char *path = dt_intern_n(site->called, strcspn(site->called, ":"));
-        const char *adapter = dt_intern_printf(
-            "%s.%s", path, f->label.text ? f->label.text : f->def->name.text);
+        const char *adapter =
+            dt_intern_printf("%s.%s", path, f->label.text ? f->label.text : f->def->name.text);
         const DtAdapted adapted = {.weight = find(l, path, site->merge->weight),
                                    .a = find(l, adapter, site->merge->a),
                                    .b = find(l, adapter, site->merge->b),

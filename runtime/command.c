@@ -61,6 +61,8 @@ void dt_command_export(const DtRunOptions *options, DtText *text)
     if (!options->export)
         return;
     add_word(text, " --export ", options->export);
+    if (options->peft)
+        dt_text_add(text, " --peft");
     if (options->names)
         add_word(text, " --names ", options->names);
     if (options->like)

@@ -21,7 +21,8 @@ typedef struct DtExportFrom {
 
 typedef struct DtExport {
     DtImport like; /* the folder that the export resembles; no files: there is none */
-    const DtPlanNames *names;
+    const DtPlanNames *names; /* of what is written */
+    const DtPlanNames *base;  /* the program's block; another one if only adapters are written */
     DtTensor *tensors; /* in the order of the files */
     DtExportFrom *from;
     uint32_t n;

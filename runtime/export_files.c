@@ -218,6 +218,114 @@ static DtStatus write_config(DtArena *memory, const DtPlan *plan, const DtExport
     return status;
 }
 
+/* ---- adapter_config.json ---- */
+
+#define PREFIX "base_model.model."
+#define FIRST  ".lora_A.weight"
+
+/* The module whose first matrix has that name, and the length of the module's name; NULL: it is no
+ * such name. */
+static const char *module_of(const char *name, size_t *ret_len)
+{
+    const size_t len = strlen(name), around = strlen(PREFIX) + strlen(FIRST);
+    *ret_len = len > around ? len - around : 0;
+    return len > around && strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
+                   strcmp(name + len - strlen(FIRST), FIRST) == 0
+               ? name + strlen(PREFIX)
+               : NULL;
+}
+
+/* Whether the adapters have the weight of that name, which ends with ".weight". */
+static bool is_adapted(const DtPlan *plan, const DtPlanNames *adapters, const char *name)
+{
+    size_t len;
+    for (uint32_t t = 0; t < adapters->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[adapters->first_tensor + t];
+        const char *module = module_of(dt_plan_str(plan, tensor->pattern), &len);
+        if (module && len == strlen(name) - strlen(".weight") && memcmp(module, name, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether all weights `..LAST.weight` of the model are adapted: then peft needs no longer names. */
+static bool are_all_adapted(const DtPlan *plan, const DtExport *export, const char *last)
+{
+    char ending[256];
+    const int n = snprintf(ending, sizeof ending, "%s.weight", last);
+    for (uint32_t t = 0; t < export->base->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[export->base->first_tensor + t];
+        const char *name = dt_plan_str(plan, tensor->pattern);
+        const size_t len = strlen(name);
+        if ((size_t)n < sizeof ending && len >= (size_t)n && !strcmp(name + len - n, ending) &&
+            !is_adapted(plan, export->names, name))
+            return false;
+    }
+    return (size_t)n < sizeof ending;
+}
+
+static void add_once(json_t *list, const char *name, size_t len)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_string_length(json_array_get(list, i)) == len &&
+            memcmp(json_string_value(json_array_get(list, i)), name, len) == 0)
+            return;
+    json_array_append_new(list, json_stringn(name, len));
+}
+
+/* The modules that are adapted: ends of their names where these name no others. */
+static json_t *list_modules(DtArena *memory, const DtPlan *plan, const DtExport *export)
+{
+    json_t *list = json_array();
+    for (uint32_t t = 0; t < export->names->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[export->names->first_tensor + t];
+        size_t len;
+        const char *module = module_of(dt_plan_str(plan, tensor->pattern), &len);
+        if (module == NULL)
+            continue;
+        module = dt_arena_strndup(memory, module, len);
+        const char *dot = strrchr(module, '.'), *last = dot ? dot : module;
+        const bool all = strchr(last, '#') == NULL && are_all_adapted(plan, export, last);
+        if (all)
+            add_once(list, dot ? dot + 1 : module, strlen(dot ? dot + 1 : module));
+        for (int64_t i = 0; !all && i < dt_importnames_count(tensor); i++) {
+            const char *name = module_of(dt_importnames_name(memory, plan, tensor, i), &len);
+            add_once(list, name, len);
+        }
+    }
+    return list;
+}
+
+/* Whether config.json, or what the names block says of it, is of a model that continues text. */
+static bool continues_text(const json_t *config)
+{
+    const json_t *list = json_object_get(config, "architectures");
+    const char *name = json_string_value(json_array_get(list, 0));
+    return name && (strstr(name, "ForCausalLM") || strstr(name, "LMHeadModel"));
+}
+
+static DtStatus write_adapter_config(DtArena *memory, const DtPlan *plan, const DtExport *export,
+                                     const char *folder)
+{
+    const bool has_folder = export->like.foreign.n_files > 0;
+    char *base = has_folder ? realpath(export->like.foreign.folder, NULL) : NULL;
+    json_t *config = config_of_names(memory, plan, export->names);
+    json_t *model = export->like.foreign.config ? json_incref(export->like.foreign.config)
+                                                : config_of_names(memory, plan, export->base);
+    json_object_set_new(config, "base_model_name_or_path", base ? json_string(base) : json_null());
+    json_object_set_new(config, "task_type",
+                        continues_text(model) ? json_string("CAUSAL_LM") : json_null());
+    json_object_set_new(config, "target_modules", list_modules(memory, plan, export));
+    json_object_set_new(config, "inference_mode", json_true());
+    json_object_set_new(config, "lora_dropout", json_real(0));
+    json_object_set_new(config, "modules_to_save", json_null());
+    DtStatus status = write_json(dt_arena_printf(memory, "%s/adapter_config.json", folder), config);
+    json_decref(model);
+    json_decref(config);
+    free(base);
+    return status;
+}
+
 /* ---- the index ---- */
 
 static DtStatus write_index(DtArena *memory, const DtExport *export, const char *folder)
@@ -238,6 +346,8 @@ static DtStatus write_index(DtArena *memory, const DtExport *export, const char 
 DtStatus dt_exportfiles_write(DtArena *memory, const DtPlan *plan, const DtExport *export,
                               const char *folder)
 {
+    if (export->names->adapters)
+        return write_adapter_config(memory, plan, export, folder);
     DtStatus status = write_config(memory, plan, export, folder);
     if (dt_status_ok(&status) && export->like.foreign.n_files)
         status = copy_files(memory, export, folder);

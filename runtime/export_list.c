@@ -237,6 +237,7 @@ static void cut(List *list)
 {
     DtExport *export = list->export;
     const char *said = getenv("DT_EXPORT_BYTES");
+    const bool is_one_file = export->names->adapters;
     long long limit = LIMIT, piece = DT_SAVE_BYTES / 4 * 3;
     int64_t used = 0;
     if (said && (sscanf(said, "%lld:%lld", &limit, &piece) != 2 || piece < 8))
@@ -249,7 +250,8 @@ static void cut(List *list)
     for (uint32_t i = 0; i < export->n; i++) {
         export->tensors[i] = list->items[i].tensor;
         export->from[i] = list->items[i].from;
-        if (i == 0 || (used > 0 && export->tensors[i].bytes > limit - used)) {
+        if (i == 0 ||
+            (!is_one_file && used > 0 && export->tensors[i].bytes > limit - used)) {
             export->files[export->n_files++] = i;
             used = 0;
         }
@@ -260,8 +262,9 @@ static void cut(List *list)
 
 const char *dt_exportlist_file(DtArena *memory, const DtExport *export, uint32_t file)
 {
-    return export->n_files == 1 ? "model.safetensors"
-                                : dt_arena_printf(memory, "model-%05u-of-%05u.safetensors",
+    return export->names->adapters ? "adapter_model.safetensors"
+           : export->n_files == 1  ? "model.safetensors"
+                                   : dt_arena_printf(memory, "model-%05u-of-%05u.safetensors",
                                                   file + 1, export->n_files);
 }
 
@@ -330,10 +333,14 @@ DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const 
         ret_export->names = like->names;
     } else
         status = choose_names(options, plan, &ret_export->names);
-    if (dt_status_ok(&status))
+    ret_export->base = ret_export->names;
+    if (dt_status_ok(&status) && options->peft)
+        status =
+            dt_importnames_adapters(plan, ret_export->base, "--peft", &ret_export->names);
+    else if (dt_status_ok(&status))
         status = check_adapters(plan, ret_export);
     if (dt_status_ok(&status))
-        status = folder ? list_like(&list) : list_names(&list);
+        status = folder && !options->peft ? list_like(&list) : list_names(&list);
     if (dt_status_ok(&status))
         cut(&list);
     return status;
@@ -354,7 +361,7 @@ static bool is_seen(const DtPlan *plan, uint32_t number)
 void dt_exportlist_note(const DtPlan *plan, const DtExport *export, DtText *ret_notes)
 {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < plan->n_stores; s++) {
+    for (uint32_t s = 0; s < plan->n_stores && !export->names->adapters; s++) {
         const DtPlanStore *store = &plan->stores[s];
         const bool counts =
             store->kind == DT_PLAN_PARAM || (store->kind == DT_PLAN_STATE && store->saved);

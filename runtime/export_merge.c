@@ -83,8 +83,8 @@ static bool find_extents(DtExportMerge *merge, const DtTensor *weight, const DtT
     merge->r = b->extents[0];
     merge->to = elements(b) / merge->r;
     merge->from = elements(a) / merge->r;
-    return a->extents[a->n_axes - 1] == merge->r &&
-           merge->from * merge->to == elements(weight) && merge->from > 0;
+    return a->extents[a->n_axes - 1] == merge->r && merge->from * merge->to == elements(weight) &&
+           merge->from > 0;
 }
 
 const DtPlanAdapted *dt_exportmerge_record(const DtPlan *plan, const DtPlanNames *names,

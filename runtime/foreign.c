@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_FILES = 1 << 14, MAX_NAME = 255 };
 
@@ -317,6 +318,26 @@ static DtStatus open_folder(DtArena *memory, DtForeign *foreign)
     if (found.refused)
         return refuse_format(dt_arena_printf(memory, "%s/%s", folder, found.other));
     return dt_status_fail(DT_EXIT_IO, "%.300s has no " SUFFIX " file", folder);
+}
+
+DtStatus dt_foreign_open_adapters(DtArena *memory, const char *folder, DtForeign *ret_foreign)
+{
+    const char *const tensors = "adapter_model" SUFFIX, *const config = "adapter_config.json";
+    *ret_foreign = (DtForeign){.folder = folder};
+    const char *path = dt_arena_printf(memory, "%s/%s", folder, tensors);
+    const char *pickle = dt_arena_printf(memory, "%s/adapter_model.bin", folder);
+    if (access(path, F_OK) != 0)
+        return access(pickle, F_OK) == 0
+                   ? refuse_format(pickle)
+                   : dt_status_fail(DT_EXIT_IO, "%.300s has no %s, which peft writes", folder,
+                                    tensors);
+    DtStatus status =
+        read_config(memory, dt_arena_printf(memory, "%s/%s", folder, config), ret_foreign);
+    if (dt_status_ok(&status))
+        status = open_one(memory, path, ret_foreign);
+    if (!dt_status_ok(&status))
+        dt_foreign_close(ret_foreign);
+    return status;
 }
 
 DtStatus dt_foreign_open(DtArena *memory, const char *folder, DtForeign *ret_foreign)

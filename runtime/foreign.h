@@ -23,7 +23,7 @@ typedef struct DtForeign {
     uint32_t n_files;
     DtForeignTensor *tensors; /* of all files, in byte order of their names */
     uint32_t n;
-    json_t *config; /* config.json; NULL: there is none */
+    json_t *config; /* config.json, or adapter_config.json; NULL: there is none */
 } DtForeign;
 
 /* Maps model.safetensors, or the files that model.safetensors.index.json names, or the only
@@ -31,6 +31,8 @@ typedef struct DtForeign {
  * anything of it is used, and no number of a file is trusted. Other formats and quantised weights
  * are refused with the command that converts them. */
 DtStatus dt_foreign_open(DtArena *memory, const char *folder, DtForeign *ret_foreign);
+/* The same of a folder that peft wrote: adapter_model.safetensors and adapter_config.json. */
+DtStatus dt_foreign_open_adapters(DtArena *memory, const char *folder, DtForeign *ret_foreign);
 void dt_foreign_close(DtForeign *foreign);
 /* NULL: there is none of that name. */
 const DtForeignTensor *dt_foreign_find(const DtForeign *foreign, const char *name);
@@ -56,6 +58,10 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
 int64_t dt_importnames_count(const DtPlanFileTensor *tensor);
 const char *dt_importnames_name(DtArena *memory, const DtPlan *plan, const DtPlanFileTensor *tensor,
                                 int64_t number);
+/* The block of the adapters of a names block, as peft's files have them; base NULL: any. Fails if a
+ * parameter of an adapter has no tensor in it. what: the option that wants it. */
+DtStatus dt_importnames_adapters(const DtPlan *plan, const DtPlanNames *base, const char *what,
+                                 const DtPlanNames **ret_names);
 /* The dtype of the parameter or state of which the part is. */
 uint32_t dt_importnames_dtype(const DtPlan *plan, const DtPlanFilePart *part);
 

@@ -312,7 +312,9 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
     DtWanted wanted;
     DtStatus status = dt_wanted_list(rank, memory, DT_SAVED_MODEL, &wanted);
     for (uint32_t i = 0; i < wanted.n && dt_status_ok(&status); i++) {
-        if (!dt_plan_on_stage(wanted.homes[i].store->stage, rank->stage))
+        const DtPlanStore *store = wanted.homes[i].store;
+        if (!dt_plan_on_stage(store->stage, rank->stage) ||
+            (import->adapters && !param_of(rank->plan, store)->adapter))
             continue;
         status = import_one(rank, import, &wanted.homes[i], wanted.tensors[i].name);
         atomic_fetch_add(&rank->slot->progress, 1);
@@ -332,6 +334,17 @@ static bool fills(const void *context, const DtRank *rank, const DtPlanStore *st
     return whole;
 }
 
+/* Ends an import; an error is one of the files, not of a rank. */
+static bool finish(DtRank *rank, DtArena *memory, DtImport *import, DtText *list, DtStatus *status)
+{
+    dt_foreign_close(&import->foreign);
+    dt_text_free(list);
+    dt_arena_free(memory);
+    if (!dt_status_ok(status))
+        atomic_store(&rank->slot->by_data, 1);
+    return dt_status_ok(status) || dt_rank_fail_status(rank, status);
+}
+
 bool dt_import_load(DtRank *rank, bool initialises)
 {
     const DtRunOptions *options = rank->options;
@@ -349,10 +362,19 @@ bool dt_import_load(DtRank *rank, bool initialises)
     if (path)
         rank->imported = dt_arena_printf(rank->memory, "%s", path);
     free(path);
-    dt_foreign_close(&import.foreign);
-    dt_text_free(&list);
-    dt_arena_free(memory);
-    if (!dt_status_ok(&status))
-        atomic_store(&rank->slot->by_data, 1); /* an error of the files, not of a rank */
-    return dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
+    return finish(rank, memory, &import, &list, &status);
+}
+
+bool dt_import_adapters(DtRank *rank)
+{
+    const DtRunOptions *options = rank->options;
+    DtArena *memory = dt_arena_new();
+    DtImport import = {.adapters = true};
+    DtText list = {0};
+    DtStatus status = dt_foreign_open_adapters(memory, options->adapters, &import.foreign);
+    if (dt_status_ok(&status))
+        status = dt_importnames_choose(memory, rank->plan, options->names, &import, &list);
+    if (dt_status_ok(&status))
+        status = import_all(rank, memory, &import);
+    return finish(rank, memory, &import, &list, &status);
 }

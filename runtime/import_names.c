@@ -243,7 +243,8 @@ static void check_rule(Fit *fit, const DtPlanRule *rule)
     const DtPlanSpan *span = rule->span < fit->plan->n_spans ? &fit->plan->spans[rule->span] : NULL;
     if (differs)
         add_fault(fit, CONFIG,
-                  dt_arena_printf(fit->memory, "config.json: %s (%.200s:%u)", differs,
+                  dt_arena_printf(fit->memory, "%sconfig.json: %s (%.200s:%u)",
+                                  fit->names->adapters ? "adapter_" : "", differs,
                                   span ? dt_plan_str(fit->plan, span->file) : "?",
                                   span ? span->line : 0));
 }
@@ -260,7 +261,10 @@ static void check_config(Fit *fit)
             check_rule(fit, rule);
     }
     if (any && fit->foreign->config == NULL)
-        add_fault(fit, CONFIG, "config.json: there is none, and the program says what it has");
+        add_fault(fit, CONFIG,
+                  fit->names->adapters
+                      ? "adapter_config.json: there is none"
+                      : "config.json: there is none, and the program says what it has");
 }
 
 /* ---- blocks ---- */
@@ -305,8 +309,10 @@ static DtStatus refuse(const Fit *fit)
         if (fit->n[f])
             len += (size_t)snprintf(text + len, sizeof text - len, "%s%u %s", len ? ", " : "",
                                     fit->n[f], what[f]);
-    return dt_status_fail(DT_EXIT_FAILED, "%.100s does not fit `names %.60s`: %s",
-                          fit->foreign->folder, dt_plan_str(fit->plan, fit->names->name), text);
+    return dt_status_fail(DT_EXIT_FAILED, "%.100s does not fit %s`names %.60s`: %s",
+                          fit->foreign->folder,
+                          fit->names->adapters ? "the adapters and " : "",
+                          dt_plan_str(fit->plan, fit->names->name), text);
 }
 
 DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *name,
@@ -353,14 +359,75 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
 }
 
 DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *names,
-                              DtText *ret_list)
+                              bool adapters, DtText *ret_list)
 {
     DtArena *memory = dt_arena_new();
-    DtImport import = {0};
-    DtStatus status = dt_foreign_open(memory, folder, &import.foreign);
+    DtImport import = {.adapters = adapters};
+    DtStatus status = adapters ? dt_foreign_open_adapters(memory, folder, &import.foreign)
+                               : dt_foreign_open(memory, folder, &import.foreign);
     if (dt_status_ok(&status))
         status = dt_importnames_choose(memory, plan, names, &import, ret_list);
     dt_foreign_close(&import.foreign);
     dt_arena_free(memory);
     return status;
+}
+
+/* ---- adapters ---- */
+
+/* Whether the parameter is of an adapter that can be added to a weight. */
+static bool can_be_added(const DtPlan *plan, DtPlanStr path)
+{
+    for (uint32_t i = 0; i < plan->n_adapted; i++)
+        if (plan->adapted[i].a == path || plan->adapted[i].b == path)
+            return true;
+    return false;
+}
+
+static bool has_tensor(const DtPlan *plan, const DtPlanNames *names, DtPlanStr path)
+{
+    for (uint32_t t = 0; t < names->n_tensors; t++) {
+        const DtPlanFileTensor *tensor = &plan->tensors[names->first_tensor + t];
+        for (uint32_t p = 0; p < tensor->n_parts; p++)
+            if (plan->parts[tensor->first_part + p].path == path)
+                return true;
+    }
+    return false;
+}
+
+DtStatus dt_importnames_adapters(const DtPlan *plan, const DtPlanNames *base, const char *what,
+                                 const DtPlanNames **ret_names)
+{
+    bool any = false;
+    *ret_names = NULL;
+    for (uint32_t i = 0; i < plan->n_names && !*ret_names; i++)
+        if (plan->names[i].adapters && (!base || plan->names[i].name == base->name))
+            *ret_names = &plan->names[i];
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        const DtPlanStore *store = &plan->stores[s];
+        const char *path = dt_plan_str(plan, store->path);
+        if (store->kind != DT_PLAN_PARAM || !store->adapter)
+            continue;
+        any = true;
+        if (!can_be_added(plan, store->path))
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "%s: `%.100s` is of an adapter that is not LoRA: it does not add "
+                                  "c (x a) b to the result x w",
+                                  what, path);
+        if (*ret_names && !has_tensor(plan, *ret_names, store->path))
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "%s: `%.100s` adapts a weight that is only a part of a tensor in "
+                                  "`names %.60s`, or in a form of its own; peft adapts whole "
+                                  "matrices",
+                                  what, path, dt_plan_str(plan, (*ret_names)->name));
+    }
+    if (!any)
+        return dt_status_fail(
+            DT_EXIT_USAGE, "%s: the program has no adapters (`adapt \"*.wq\" = lora(..)`)", what);
+    return *ret_names ? DT_OK
+                      : dt_status_fail(
+                            DT_EXIT_USAGE,
+                            "%s: no names block has the weights that are adapted as matrices "
+                            "`NAME.weight`, or adapters have different ranks or scales, which "
+                            "one adapter_config.json does not say",
+                            what);
 }

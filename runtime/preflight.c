@@ -8,6 +8,7 @@
 #include "runtime/cluster.h"
 #include "runtime/data_same.h"
 #include "runtime/export.h"
+#include "runtime/foreign.h"
 #include "runtime/import.h"
 #include "runtime/predict.h"
 #include "runtime/reference.h"
@@ -181,9 +182,16 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
     if (options->weights && !has_checkpoint(options->weights))
         return dt_status_fail(DT_EXIT_IO, "there is no whole checkpoint in %.300s",
                               options->weights);
-    if (!options->import || (options->resume && has_checkpoint(options->resume)))
+    if (options->resume && has_checkpoint(options->resume))
         return DT_OK;
-    DtStatus status = dt_importnames_check(plan, options->import, options->names, &list);
+    DtStatus status = DT_OK;
+    const DtPlanNames *names;
+    if (options->import)
+        status = dt_importnames_check(plan, options->import, options->names, false, &list);
+    if (dt_status_ok(&status) && options->adapters)
+        status = dt_importnames_adapters(plan, NULL, "--adapters", &names);
+    if (dt_status_ok(&status) && options->adapters)
+        status = dt_importnames_check(plan, options->adapters, options->names, true, &list);
     say_list(&list);
     return status;
 }

@@ -55,6 +55,8 @@ typedef struct DtRunOptions {
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
     const char *import, *names; /* folder of another program's tensors, names block; or NULL */
+    const char *adapters;      /* folder of adapters that peft wrote, or NULL */
+    bool peft;                 /* the export has adapters alone, as files of peft */
     const char *export;        /* folder for another program's tensors, or NULL */
     int export_dtype;          /* DtPlanDtype of all its floats; -1: none is named */
     const char *like;          /* folder that the export resembles, "none", or NULL */

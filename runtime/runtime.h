@@ -32,7 +32,7 @@
  *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder
  *                  and the log
  *   import.c       parameters of other programs' files, with import_names.c and foreign.c;
- *                  export.c: the way back, with export_list.c and export_files.c
+ *                  export.c: the way back, with export_list.c, export_merge.c and export_files.c
  *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
  *   generate.c     --generate
  *   compare.c      compares the results of instructions between devices

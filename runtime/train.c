@@ -446,9 +446,11 @@ static bool begin_anew(DtRank *rank, bool has_values)
     const DtCheckpointFrom weights = {
         .folders = {options->weights}, .n = 1, .weights_only = true, .begins = true};
     int64_t steps;
-    if (options->import)
-        return dt_import_load(rank, !has_values);
-    return options->weights == NULL || dt_checkpoint_load(rank, &weights, &steps);
+    if (options->import && !dt_import_load(rank, !has_values))
+        return false;
+    if (options->weights && !dt_checkpoint_load(rank, &weights, &steps))
+        return false;
+    return options->adapters == NULL || dt_import_adapters(rank);
 }
 
 /* Sets initial values, or loads those of the checkpoint. */

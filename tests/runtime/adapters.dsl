@@ -63,24 +63,24 @@ parallel pipe on four { mesh pipe = 2, tensor = 2; shard heads, mid on tensor; p
 names plain on gpt {
   "wte"[vocab, embed] = wte
   "out"[embed] = out.gain
-  "left.up.w"[embed, mid] = left.up.w
+  "left.up.weight"[embed, mid] = left.up.w
   "left.up.b"[mid] = left.up.b0
-  "left.down.w"[mid, embed] = left.down.w
+  "left.down.weight"[mid, embed] = left.down.w
   "left.down.b"[embed] = left.down.b0
-  "right.up.w"[embed, mid] = right.up.w
+  "right.up.weight"[embed, mid] = right.up.w
   "right.up.b"[mid] = right.up.b0
-  "right.down.w"[mid, embed] = right.down.w
+  "right.down.weight"[mid, embed] = right.down.w
   "right.down.b"[embed] = right.down.b0
-  "step.{t}.up.w"[embed, mid] = t.step.up.w
+  "step.{t}.up.weight"[embed, mid] = t.step.up.w
   "step.{t}.up.b"[mid] = t.step.up.b0
-  "step.{t}.down.w"[mid, embed] = t.step.down.w
+  "step.{t}.down.weight"[mid, embed] = t.step.down.w
   "step.{t}.down.b"[embed] = t.step.down.b0
   "h.{h}.n"[embed] = h.n.gain
-  "h.{h}.wq.w"[embed, o] = h.attention.wq.w[(heads, head) -> o]
-  "h.{h}.wk.w"[embed, o] = h.attention.wk.w[(heads, head) -> o]
-  "h.{h}.wv.w"[embed, o] = h.attention.wv.w[(heads, head) -> o]
+  "h.{h}.wq.weight"[embed, o] = h.attention.wq.w[(heads, head) -> o]
+  "h.{h}.wk.weight"[embed, o] = h.attention.wk.w[(heads, head) -> o]
+  "h.{h}.wv.weight"[embed, o] = h.attention.wv.w[(heads, head) -> o]
   "h.{h}.wq.b"[o] = h.attention.wq.b0[(heads, head) -> o]
   "h.{h}.wk.b"[o] = h.attention.wk.b0[(heads, head) -> o]
   "h.{h}.wv.b"[o] = h.attention.wv.b0[(heads, head) -> o]
-  "h.{h}.wo.w"[o, embed] = h.attention.wo.w[(heads, head) -> o]
+  "h.{h}.wo.weight"[embed, o] = h.attention.wo.w[(heads, head) -> o]
 }

@@ -6,7 +6,7 @@ The programs of adapters.dsl. A base is trained and saved; adapted programs begi
 another program, none of which have adapters. They begin with the base's loss, leave the base's tensors as they are, bit for
 bit, and have moments of trained parameters only. What they learn on one rank they learn under tensor parallelism, ZeRO 3 with
 micro-batches and a pipeline. The loss of an adapted model is that of the base whose matrices are w + alpha / rank a b, computed
-here; --export writes these matrices in every layout. Adapters alone are taken from a checkpoint. A checkpoint without adapters cannot be resumed by a program with them."""
+here; --export writes these matrices in every layout, and with --peft the adapters alone. Adapters alone are taken from a checkpoint. A checkpoint without adapters cannot be resumed by a program with them."""
 
 import array
 import json
@@ -68,11 +68,16 @@ def write_tensors(folder, tensors):
 
 def name_in_file(path):
     path = path.replace(".attention", "").replace(".b0", ".b").replace(".gain", "")
-    return re.sub(r"^t\.(\d)\.step", r"step.\1", path)
+    return re.sub(r"\.w$", ".weight", re.sub(r"^t\.(\d)\.step", r"step.\1", path))
 
 
 SHAPES = {"wte": [32, 16], "out": [16], "n": [16], "up.w": [16, 12], "up.b": [12], "down.w": [12, 16], "down.b": [16],
           "wq.w": [16, 16], "wk.w": [16, 16], "wv.w": [16, 16], "wq.b": [16], "wk.b": [16], "wv.b": [16], "wo.w": [16, 16]}
+
+
+def turned(numbers, columns):
+    """The transpose of a matrix with so many columns."""
+    return [x for c in range(columns) for x in numbers[c::columns]]
 
 
 def as_files(model):
@@ -82,7 +87,8 @@ def as_files(model):
         if ".lora." in path:
             continue
         name = name_in_file(path)
-        shape = SHAPES[name if name in SHAPES else re.search(r"(n|\w+\.[wb])$", name)[1]]
+        key = name.replace(".weight", ".w")
+        shape = SHAPES[key if key in SHAPES else re.search(r"(n|\w+\.[wb])$", key)[1]]
         a, b = (model.get("%s.lora.%s" % (path[:-2], part)) for part in "ab")
         numbers = list(numbers)
         if a and path.endswith(".w"):
@@ -90,7 +96,7 @@ def as_files(model):
             for i in range(len(a) // RANK):
                 for o in range(n_out):
                     numbers[i * n_out + o] += SCALE * sum(a[i * RANK + r] * b[r * n_out + o] for r in range(RANK))
-        files[name] = (shape, numbers)
+        files[name] = (shape, turned(numbers, 16) if name.endswith("wo.weight") else numbers)
     return files
 
 
@@ -176,6 +182,66 @@ def test_exported(tools, end):
     compare_merged("bf16", "bf16", as_files(rounded))
 
 
+MODULES = {"right.down": "right.down", "t.1.step.up": "step.1.up", "t.1.step.down": "step.1.down",
+           **{f"h.{h}.attention.{m}": f"h.{h}.{m}" for h in range(4) for m in ("wq", "wv", "wo")}}
+
+
+def as_peft(end):
+    files = {}
+    for path, module in MODULES.items():
+        a, b = end[path + ".lora.a"], end[path + ".lora.b"]
+        prefix = "base_model.model.%s.lora_" % module
+        files[prefix + "A.weight"] = ([RANK, len(a) // RANK], turned(a, RANK))
+        files[prefix + "B.weight"] = ([len(b) // RANK, RANK], turned(b, len(b) // RANK))
+    return files
+
+
+def refused(tools, text, *options, code=1):
+    said = run([tools[1], *options, "--steps", "0"], wants=code)
+    check(text in said and "rank 0" not in said, "`%s` is not in: %s" % (text, said))
+
+
+def test_peft(tools, end):
+    """Adapters alone in peft's files: written in each layout, read in another one, and files that do not fit."""
+    for layout, other in (("none", "pipe"), ("tensor", "zero"), ("zero", "none"), ("pipe", "tensor")):
+        out, want = "peft_" + layout, as_peft(model_of(layout, 6))
+        run([tools[1], "tune_%s.plan" % layout, "--resume", layout, "--steps", "0", "--export", out, "--peft"])
+        found = tensors_of(out + "/adapter_model.safetensors")
+        check({n: list(t) for n, t in found.items()} == {n: list(t) for n, (_, t) in want.items()}, layout + ": peft's tensors")
+        run([tools[1], "tune_%s.plan" % other, "--weights", "base", "--adapters", out, "--steps", "0", "--save", out + "_back"])
+        back, before = model_of(out + "_back", 0), model_of(layout, 6)
+        check(all(back[name] == before[name] for name in back if ".lora." in name), "%s, read in %s" % (layout, other))
+    check(sorted(os.listdir("peft_none")) == ["adapter_config.json", "adapter_model.safetensors"], "files of peft")
+    with open("peft_none/adapter_config.json") as file:
+        about = json.load(file)
+    right = {"peft_type": "LORA", "r": 2, "lora_alpha": 6, "bias": "none", "fan_in_fan_out": True, "use_rslora": False,
+             "base_model_name_or_path": None, "target_modules": ["wq", "wv", "wo", "right.down", "step.1.up", "step.1.down"]}
+    about["target_modules"].sort()
+    right["target_modules"].sort()
+    check({key: about.get(key) for key in right} == right, "adapter_config.json: %s" % about)
+    good = as_peft(end)
+    first, last = min(good), max(good)
+    for name, change, text in (
+            ("lacks", {first: None}, "missing: `%s`" % first),
+            ("more", {"base_model.model.x": ([1], [0.0])}, "not named: `base_model.model.x`"),
+            ("turned", {last: (good[last][0][::-1], good[last][1])}, "shape: `%s`" % last)):
+        write_tensors(name, {n: t for n, t in {**good, **change}.items() if t})
+        os.rename(name + "/model.safetensors", name + "/adapter_model.safetensors")
+        shutil.copy("peft_none/adapter_config.json", name)
+        refused(tools, text, "tune_none.plan", "--adapters", name)
+    with open("turned/adapter_config.json", "w") as file:
+        json.dump({**about, "r": 4, "lora_alpha": 12, "use_rslora": True}, file)
+    for text in ("adapter_config.json: `r` is 4", "`lora_alpha` is 12", "`use_rslora` is true"):
+        refused(tools, text, "tune_none.plan", "--adapters", "turned")
+    os.remove("turned/adapter_config.json")
+    refused(tools, "adapter_config.json: there is none", "tune_none.plan", "--adapters", "turned")
+    refused(tools, "has no adapter_model.safetensors", "tune_none.plan", "--adapters", "plain", code=5)
+    refused(tools, "the program has no adapters", "base_none.plan", "--adapters", "peft_none", code=2)
+    refused(tools, "is of an adapter that is not LoRA", "wide_none.plan", "--adapters", "peft_none", code=2)
+    refused(tools, "is of an adapter that is not LoRA", "wide_none.plan", "--export", "no", "--peft", code=2)
+    refused(tools, "--peft belongs to --export", "tune_none.plan", "--peft", code=2)
+
+
 def test_others(tools):
     """Adapters of the program, one with an argument that is the instance's parameter."""
     said = run([tools[0], PROGRAM, "--train", "wide", "--parallel", "none", "--params"])
@@ -205,6 +271,7 @@ def main(tools):
         test_merged(tools, end)
         test_exported(tools, end)
         test_others(tools)
+        test_peft(tools, end)
     print("adapters: %d failed" % len(failures))
     return 1 if failures else 0
 

@@ -4,13 +4,16 @@
 
 A small model of transformers with random weights is imported beneath adapters of rank 4 on four of its matrices, and trained
 for 50 steps, on one rank, with tensor parallelism and with ZeRO 3. Its losses and adapters are those of peft, which begins with
-the same adapters; those that dtrun draws have the range of peft's. Skipped (77) without PyTorch, transformers and peft;
+the same adapters; those that dtrun draws have the range of peft's. transformers loads the export, to which the adapters are
+added, and peft loads the adapters alone: both give the logits of the program (dtrun --reference), which also reads what peft
+saves. Skipped (77) without PyTorch, transformers and peft;
 adapters.py tests the same with formulas of its own."""
 
 import json
 import math
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,7 +24,7 @@ try:
     import peft
     import torch
     import transformers
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file, save_file
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -69,8 +72,9 @@ def run(command):
 
 
 def ours(dtrun, plan, folder, top, steps):
-    """Adapters after that many steps, by path, and the loss of each step."""
-    out, log = tempfile.mkdtemp(dir=top), tempfile.mktemp(dir=top)
+    """Adapters after that many steps, by path, and the loss of each step. Leaves the checkpoint in top/last."""
+    out, log = f"{top}/last", tempfile.mktemp(dir=top)
+    shutil.rmtree(out, ignore_errors=True)
     run([dtrun, plan, "--import", folder, "--steps", str(steps), "--save", out, "--log", log, "--quiet"])
     with open(log) as file:
         losses = [event["loss"] for event in map(json.loads, file) if event["event"] == "step"]
@@ -105,6 +109,35 @@ def theirs(model, begin, inputs, labels):
     return {path: parameter.detach().T for path, parameter in of.items()}, losses
 
 
+def exchanged(dtrun, plan, top, inputs, base):
+    """Relative differences of logits: ours merged, ours in peft, peft's in ours, by what transformers and peft make of them."""
+    def logits(model, file):
+        with torch.no_grad():
+            found = model.eval()(inputs).logits.contiguous()
+        save_file({"input_ids": inputs.contiguous(), "logits": found}, f"{top}/{file}")
+        return found
+
+    load = lambda folder: transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    for name in ("merged", "apart", "saved"):
+        shutil.rmtree(f"{top}/{name}", ignore_errors=True)
+    run([dtrun, plan, "--resume", f"{top}/last", "--steps", "0", "--export", f"{top}/merged"])
+    run([dtrun, plan, "--resume", f"{top}/last", "--steps", "0", "--export", f"{top}/apart", "--peft"])
+    merged = logits(load(f"{top}/merged"), "merged.safetensors")
+    apart = logits(peft.PeftModel.from_pretrained(load(base), f"{top}/apart"), "apart.safetensors")
+    by_name = peft.AutoPeftModelForCausalLM.from_pretrained(f"{top}/apart")
+    with torch.no_grad():
+        by_name_off = (by_name.eval()(inputs).logits - apart).norm() / apart.norm()
+    other = peft.get_peft_model(load(base), peft.LoraConfig(
+        r=RANK, lora_alpha=ALPHA, target_modules=[name.split(".")[1] for name in MODULES.values()], init_lora_weights=False,
+        task_type="CAUSAL_LM"))
+    other.save_pretrained(f"{top}/saved")
+    logits(other, "saved.safetensors")
+    for options, reference in ((("--resume", f"{top}/last"), "merged"), (("--resume", f"{top}/last"), "apart"),
+                               (("--import", base, "--adapters", f"{top}/saved"), "saved")):
+        run([dtrun, plan, *options, "--reference", f"{top}/{reference}.safetensors"])
+    return max(((merged - apart).norm() / apart.norm()).item(), by_name_off.item())
+
+
 def main():
     dtc, dtrun = sys.argv[1:3]
     failed = 0
@@ -134,10 +167,11 @@ def main():
             adapters, losses = ours(dtrun, f"{top}/plan", f"{top}/model", top, STEPS)
             loss_error = max(abs(a - b) / b for a, b in zip(losses, want[1]))
             error = max(((adapters[p].reshape(want[0][p].shape) - want[0][p]).norm() / want[0][p].norm()).item() for p in begin)
-            good = len(losses) == STEPS and loss_error < 1e-6 and error < 1e-4 and losses[-1] < 0.9 * losses[0]
+            off = exchanged(dtrun, f"{top}/plan", top, inputs, f"{top}/model")
+            good = off < 1e-5 and len(losses) == STEPS and loss_error < 1e-6 and error < 1e-4 and losses[-1] < 0.9 * losses[0]
             failed += not good
             print("ok" if good else "FAIL", layout, f"loss {losses[0]:.6f} to {losses[-1]:.6f}, losses differ by {loss_error:.1e},",
-                  f"adapters by {error:.1e}")
+                  f"adapters by {error:.1e}, exported logits by {off:.1e}")
     return bool(failed)
 
 

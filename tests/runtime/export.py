@@ -260,6 +260,8 @@ def adapters(dtc, dtrun, top, model):
             check("wq.ia3.factor` is of an adapter that cannot be added to a weight" in found, f"adapters: {found}")
         else:
             same(found, raw(model), adapter)
+            said = exported(dtrun, top + "/adapted.plan", top, "--steps", "0", "--import", model, "--peft", code=2)
+            check("--peft: " in said and "part of a tensor" in said or "as matrices" in said, f"fused: {said}")
 
 
 # ---- what is refused ----

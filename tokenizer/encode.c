@@ -178,12 +178,12 @@ static DtStatus encode_batch(Encoder *e, size_t wanted)
 }
 
 static DtStatus encode(const DtTokenizer *tokenizer, const DtTextSource *source, uint32_t threads,
-                       bool is_prompt, const DtTokenSink *sink)
+                       DtFillAround around, const DtTokenSink *sink)
 {
     Encoder e = {.tokenizer = tokenizer, .source = source, .sink = sink};
     DtStatus status = DT_OK;
     threads = threads > 0 ? threads : 1;
-    dt_fill_begin(&e.fill, tokenizer, source, is_prompt);
+    dt_fill_begin(&e.fill, tokenizer, source, around);
     e.crew = dt_units_crew(tokenizer, threads);
     while (dt_status_ok(&status) && !dt_fill_done(&e.fill))
         status = encode_batch(&e, threads * dt_fill_block(source));
@@ -200,7 +200,13 @@ static DtStatus encode(const DtTokenizer *tokenizer, const DtTextSource *source,
 DtStatus dt_encode_documents(const DtTokenizer *tokenizer, const DtTextSource *source,
                              uint32_t threads, const DtTokenSink *sink)
 {
-    return encode(tokenizer, source, threads, false, sink);
+    return encode(tokenizer, source, threads, DT_FILL_BOTH, sink);
+}
+
+DtStatus dt_encode_bare(const DtTokenizer *tokenizer, const DtTextSource *source, uint32_t threads,
+                        const DtTokenSink *sink)
+{
+    return encode(tokenizer, source, threads, DT_FILL_BARE, sink);
 }
 
 /* ---- prompts ---- */
@@ -247,7 +253,7 @@ DtStatus dt_encode_prompt(const DtTokenizer *tokenizer, const char *text, DtIds 
     const DtTokenSink sink = {ret_ids, add_ids, end_ids, NULL};
     if (!copy)
         dt_arena_exhausted(strlen(text) + 1);
-    DtStatus status = encode(tokenizer, &source, 1, true, &sink);
+    DtStatus status = encode(tokenizer, &source, 1, DT_FILL_FRONT, &sink);
     free(copy);
     return status;
 }

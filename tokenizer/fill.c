@@ -22,9 +22,9 @@ static void make_room(uint8_t **bytes, size_t *cap, size_t wanted)
 }
 
 void dt_fill_begin(DtFill *fill, const DtTokenizer *tokenizer, const DtTextSource *source,
-                   bool is_prompt)
+                   DtFillAround around)
 {
-    *fill = (DtFill){.tokenizer = tokenizer, .source = source, .is_prompt = is_prompt};
+    *fill = (DtFill){.tokenizer = tokenizer, .source = source, .around = around};
 }
 
 void dt_fill_end(DtFill *fill)
@@ -172,7 +172,7 @@ static size_t add_raw(DtFill *fill, size_t end, bool ends)
 static DtStatus refuse_bytes(const DtFill *fill, size_t at)
 {
     const char *name = fill->source->name(fill->source->context, fill->document);
-    if (fill->is_prompt)
+    if (fill->around == DT_FILL_FRONT)
         return dt_status_fail(DT_EXIT_USAGE, "%s is not UTF-8: byte %zu is 0x%02x", name, at,
                               fill->raw[at]);
     return dt_status_fail(DT_EXIT_IO,
@@ -184,7 +184,7 @@ static DtStatus refuse_bytes(const DtFill *fill, size_t at)
 
 static void end_document(DtFill *fill)
 {
-    for (uint32_t i = 0; i < fill->tokenizer->n_back && !fill->is_prompt; i++)
+    for (uint32_t i = 0; i < fill->tokenizer->n_back && fill->around == DT_FILL_BOTH; i++)
         add_token(fill, fill->tokenizer->back[i]);
     add_item(fill, DT_FILL_END);
     fill->inside = false;
@@ -197,7 +197,9 @@ static void begin_document(DtFill *fill)
     fill->size = fill->source->bytes(fill->source->context, fill->document);
     fill->at = fill->raw_at = 0;
     fill->n_raw = 0;
-    for (uint32_t i = 0; i < fill->tokenizer->n_front && (fill->size || fill->is_prompt); i++)
+    const bool has_front = fill->around == DT_FILL_FRONT ||
+                           (fill->around == DT_FILL_BOTH && fill->size > 0);
+    for (uint32_t i = 0; i < fill->tokenizer->n_front && has_front; i++)
         add_token(fill, fill->tokenizer->front[i]);
     fill->inside = fill->size > 0;
     if (fill->inside)

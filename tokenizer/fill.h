@@ -15,10 +15,17 @@ typedef struct DtFillItem {
     bool closed;       /* the text ends there; else more of it follows */
 } DtFillItem;
 
+/* Which tokens of the post-processor stand around a document. */
+typedef enum DtFillAround {
+    DT_FILL_BOTH,  /* around one that is not empty */
+    DT_FILL_FRONT, /* in front of a prompt, also of an empty one */
+    DT_FILL_BARE
+} DtFillAround;
+
 typedef struct DtFill {
     const DtTokenizer *tokenizer;
     const DtTextSource *source;
-    bool is_prompt;
+    DtFillAround around;
     /* bytes of the document that are no items yet */
     uint8_t *raw;
     size_t n_raw, cap_raw;
@@ -36,7 +43,7 @@ typedef struct DtFill {
 } DtFill;
 
 void dt_fill_begin(DtFill *fill, const DtTokenizer *tokenizer, const DtTextSource *source,
-                   bool is_prompt);
+                   DtFillAround around);
 void dt_fill_end(DtFill *fill);
 enum { DT_FILL_BLOCK = 1 << 20 };
 /* The bytes that are read at a time. */

@@ -41,6 +41,11 @@ uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer);
 /* The bytes that a token stands for; at NULL: there is no such token. */
 DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id);
 
+/* The tokens that the post-processor puts in front of a document, and those after it, which the end
+ * token is one of. */
+const uint32_t *dt_tokenizer_front(const DtTokenizer *tokenizer, uint32_t *ret_n);
+const uint32_t *dt_tokenizer_back(const DtTokenizer *tokenizer, uint32_t *ret_n);
+
 /* ---- documents ---- */
 
 /* n documents, which are read from their beginnings to their ends, one after the other. An empty
@@ -69,6 +74,9 @@ typedef struct DtTokenSink {
  * reaches its limits, and for pieces of more than 64 MiB. */
 DtStatus dt_encode_documents(const DtTokenizer *tokenizer, const DtTextSource *source,
                              uint32_t threads, const DtTokenSink *sink);
+/* The same without the tokens of the post-processor. */
+DtStatus dt_encode_bare(const DtTokenizer *tokenizer, const DtTextSource *source, uint32_t threads,
+                        const DtTokenSink *sink);
 /* Appends the tokens of a text that will be continued: those that the post-processor puts in front,
  * but not those after it. */
 DtStatus dt_encode_prompt(const DtTokenizer *tokenizer, const char *text, DtIds *ret_ids);

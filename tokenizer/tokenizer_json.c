@@ -246,3 +246,15 @@ DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id)
 {
     return id < tokenizer->n_ids ? tokenizer->tokens[id] : (DtTokenBytes){NULL, 0};
 }
+
+const uint32_t *dt_tokenizer_front(const DtTokenizer *tokenizer, uint32_t *ret_n)
+{
+    *ret_n = tokenizer->n_front;
+    return tokenizer->front;
+}
+
+const uint32_t *dt_tokenizer_back(const DtTokenizer *tokenizer, uint32_t *ret_n)
+{
+    *ret_n = tokenizer->n_back;
+    return tokenizer->back;
+}

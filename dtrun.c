@@ -60,6 +60,7 @@ static const DtOptionTable table = {
 typedef struct CommandLine {
     DtRunOptions run;
     int64_t rank, shared; /* -1: not given */
+    int64_t samples;      /* --show-samples; -1: not given */
     const char *of_generate; /* an option that only --generate uses, or NULL */
     bool gpus;               /* --gpus */
     bool done;               /* --help and the like */
@@ -224,6 +225,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
             return wrong(line, "--set occurs more than %zu times", DT_COUNT(run->settings));
         run->settings[run->n_settings++] = value;
         return true;
+    case OPTION_SHOW_SAMPLES: return read_count(line, "show-samples", value, &line->samples);
     case OPTION_EVAL: run->eval = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
     case OPTION_REFERENCE: run->reference = value; return true;
@@ -293,6 +295,9 @@ static bool check_combination(CommandLine *line)
         return wrong(line, "--eval, --generate, --reference and --predict exclude each other");
     if ((run->n_predict > 0) != (run->n_out > 0))
         return wrong(line, "--predict [NAME=]FILE and --out FILE belong together");
+    if (line->samples >= 0 && (run->eval || dt_run_predicts(run)))
+        return wrong(line, "--show-samples is a run of its own, without --eval, --generate, "
+                           "--reference and --predict");
     if ((run->eval || dt_run_predicts(run)) && run->save)
         return wrong(line, "--save belongs to training, not to --eval, --generate, --reference or "
                            "--predict");
@@ -378,6 +383,24 @@ static DtStatus look_ahead(const DtRunOptions *run, const DtPlan *plan, const Dt
     return status;
 }
 
+/* --show-samples: no rank starts, and no code of the plan runs. */
+static int show_samples(const CommandLine *line)
+{
+    DtPlanFile file;
+    DtText notes = {0};
+    DtStatus status = dt_read_file(line->run.plan_path, &file);
+    if (dt_status_ok(&status)) {
+        status = dt_show_samples(&line->run, &file.plan, line->samples, &notes);
+        dt_read_close(&file);
+    }
+    if (notes.len > 0 && !line->run.quiet)
+        say(notes.at);
+    if (!dt_status_ok(&status))
+        say(status.message);
+    dt_text_free(&notes);
+    return status.code;
+}
+
 typedef struct Proof {
     const DtPlan *plan;
     bool good;
@@ -456,7 +479,8 @@ int main(int argc, char **argv)
     static CommandLine line = {
         .run = {.steps = -1, .tokens = 200, .temperature = 0.8, .export_dtype = -1},
         .rank = -1,
-        .shared = -1};
+        .shared = -1,
+        .samples = -1};
     if (!read_line(&line, argc, argv)) {
         say(line.status.message);
         return line.status.code;
@@ -465,5 +489,5 @@ int main(int argc, char **argv)
         return fflush(stdout) == 0 ? DT_EXIT_OK : DT_EXIT_IO;
     if (line.rank >= 0)
         return dt_train_rank(&line.run, (uint32_t)line.rank, (int)line.shared);
-    return supervise(&line, argc, argv);
+    return line.samples >= 0 ? show_samples(&line) : supervise(&line, argc, argv);
 }

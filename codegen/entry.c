@@ -9,6 +9,7 @@
 #include "codegen/emit.h"
 
 #include "base/hash.h"
+#include "plan/kinds.h"
 #include "plan/notes.h"
 
 #include <stdio.h>
@@ -279,11 +280,16 @@ static void plan_values(DtEmit *e, const DtInputRange *range, DtPlanInput *input
     input->span = dt_finish_span(e, range->span, NULL, "index");
 }
 
+_Static_assert((int)DT_CHAT_PACK == DT_PLAN_CHAT_PACK && (int)DT_CHAT_ALL == DT_PLAN_CHAT_ALL &&
+                   (int)DT_CHAT_DROP == DT_PLAN_CHAT_DROP,
+               "one meaning of the bits");
+
 static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
 {
     const DtSource *source = &reader->source;
     const char *folder = source->folder ? source->folder : "";
     const char *tokenizer = source->tokenizer ? source->tokenizer : "";
+    const char *template = source->template ? source->template : "";
     DtPlanReader record = {.sample = reader->kind,
                            .source = source->kind,
                            .glob = dt_write_str(e->plan, source->glob ? source->glob : ""),
@@ -303,6 +309,8 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .unpaired = source->unpaired,
                            .tokenizer = dt_write_str(e->plan, tokenizer),
                            .end = dt_write_str(e->plan, source->end ? source->end : ""),
+                           .template = dt_write_str(e->plan, template),
+                           .chat = source->chat,
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtEInput *in = find_input(e, reader->inputs[i]);

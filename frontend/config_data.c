@@ -46,6 +46,7 @@ static const Filling fillings[] = {
     {DT_SAMPLE_MLM, "mlm", "tokens, kind, valid, labels, masked", "iibib", "22222"},
     {DT_SAMPLE_SPAN_CORRUPTION, "span_corruption", "source, target, labels, valid", "iiib", "2222"},
     {DT_SAMPLE_IMAGES, "images", "image, label", "fi", "41"},
+    {DT_SAMPLE_CHAT, "chat", "tokens, labels, document, position", "iiii", "2222"},
 };
 
 static const char *letter_name(char letter)
@@ -62,8 +63,15 @@ static bool letter_holds(char letter, DtDtype dtype)
 
 static void check_filling(const DtConfigHost *host, const DtReader *r, const Filling *f)
 {
-    size_t wants = strlen(f->dtypes);
-    if (r->n_inputs != wants) {
+    const size_t wants = strlen(f->dtypes);
+    if (r->kind == DT_SAMPLE_CHAT && (r->n_inputs < 2 || r->n_inputs > wants)) {
+        DtDiag *d = dt_diag_report(host->diags, E0802, r->span,
+                                   "`%s` fills 2 to %zu inputs, not %u", f->sampler, wants,
+                                   r->n_inputs);
+        dt_diag_note(d, "in order: %s", f->names);
+        return;
+    }
+    if (r->kind != DT_SAMPLE_CHAT && r->n_inputs != wants) {
         DtDiag *d = dt_diag_report(host->diags, E0802, r->span, "`%s` fills %zu inputs, not %u",
                                    f->sampler, wants, r->n_inputs);
         dt_diag_note(d, "in order: %s", f->names);
@@ -165,10 +173,24 @@ static void check_array(const DtConfigHost *host, const DtReader *reader)
                  reader->inputs[0]);
 }
 
+/* Packed documents need the input by which a program tells them apart. */
+static void check_packed(const DtConfigHost *host, const DtReader *reader)
+{
+    if (reader->kind != DT_SAMPLE_CHAT || !(reader->source.chat & DT_CHAT_PACK) ||
+        reader->n_inputs != 2)
+        return;
+    DtDiag *d = dt_diag_report(host->diags, E0802, reader->span,
+                               "`pack` puts several documents into a sample, and no input says "
+                               "where each of them is");
+    dt_diag_help(d, "declare a third input, `i32 document[batch, seq]`, and let attention read a "
+                    "key where `document == document[seq -> kseq]`");
+}
+
 static void check_reader(const DtConfigHost *host, const DtReader *reader)
 {
     check_numbers(host, reader);
     check_array(host, reader);
+    check_packed(host, reader);
     for (size_t i = 0; i < DT_COUNT(fillings); i++)
         if (fillings[i].kind == reader->kind)
             check_filling(host, reader, &fillings[i]);
@@ -211,9 +233,13 @@ static int64_t whole_bound(double number)
 }
 
 /* Returns values that certainly occur in the source: text has ASCII letters, random numbers have
- * their range. Other files, and ids of tokenizers, are examined when they are read. */
-static DtIntSet sure_values(const DtSource *source)
+ * their range, labels of conversations are -1 where nothing is trained. Other files, and ids of
+ * tokenizers, are examined when they are read. */
+static DtIntSet sure_values(const DtReader *reader, uint32_t input)
 {
+    const DtSource *source = &reader->source;
+    if (source->kind == DT_SOURCE_CHAT && input == 1)
+        return dt_intset_range(-1, 0);
     if (source->tokenizer)
         return dt_intset_none;
     if (source->kind == DT_SOURCE_TEXT)
@@ -230,7 +256,7 @@ static bool first_fault(const DtReader *reader, uint32_t *ret_input, int64_t *re
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         if (!reader->types[i] || reader->types[i]->dtype != DT_I32)
             continue;
-        DtIntSet values = sure_values(&reader->source),
+        DtIntSet values = sure_values(reader, i),
                  outside = dt_intset_others(&reader->ranges[i].allowed);
         outside = dt_intset_common(&values, &outside);
         if (!outside.n)
@@ -258,7 +284,9 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
                                range->axis, (long long)range->extent);
     dt_diag_label(d, range->span, "`%s` is the index here", reader->inputs[input]);
     dt_diag_note(d, "an index outside the axis reads 0, and nothing would be learned from it");
-    if (text)
+    if (reader->source.kind == DT_SOURCE_CHAT)
+        dt_diag_help(d, "labels are -1 where nothing is trained; `xent` ignores them");
+    else if (text)
         dt_diag_help(
             d,
             "text needs an axis of 256 (ASCII: 128); `bin(..., u8)` reads bytes that are no text");

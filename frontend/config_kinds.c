@@ -427,7 +427,10 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CHOICE_OFFLOAD:
     case DT_KIND_CHOICE_GOAL:
     case DT_KIND_CHOICE_MATMUL:
-    case DT_KIND_CHOICE_DRAWS: return read_choice(r);
+    case DT_KIND_CHOICE_DRAWS:
+    case DT_KIND_CHOICE_TEMPLATE:
+    case DT_KIND_CHOICE_TRAINS:
+    case DT_KIND_CHOICE_LONG: return read_choice(r);
     case DT_KIND_MIXED: return read_class(r, DT_CONFIG_MIXED);
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);

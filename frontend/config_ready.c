@@ -10,9 +10,11 @@ static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
     bool ok = true;
     for (uint32_t i = 0; i < n; i++) {
         const DtReader *r = &readers[i];
-        bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW;
+        bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW ||
+                      r->kind == DT_SAMPLE_CHAT;
         bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
-                      r->source.kind == DT_SOURCE_NPY || r->source.kind == DT_SOURCE_SYNTHETIC;
+                      r->source.kind == DT_SOURCE_NPY || r->source.kind == DT_SOURCE_SYNTHETIC ||
+                      r->source.kind == DT_SOURCE_CHAT;
         if (sample && source)
             continue;
         const char *what = r->kind == DT_SAMPLE_MLM               ? "mlm"

@@ -103,6 +103,22 @@ static bool read_files(const DtConfigHost *host, DtSourceKind kind, const DtConf
     return ret_source->glob != NULL;
 }
 
+static void read_chat(const DtConfigValues *v, DtSource *ret_source)
+{
+    const DtConfigValue *template = &v->at[DT_KEY_CHAT_template], *end = &v->at[DT_KEY_CHAT_end];
+    const char *trains = v->at[DT_KEY_CHAT_labels].word, *longer = v->at[DT_KEY_CHAT_long].word;
+    ret_source->dtype = DT_I32;
+    ret_source->tokenizer = v->at[DT_KEY_CHAT_tokenizer].word;
+    ret_source->end = end->given ? end->word : NULL;
+    ret_source->template = template->given ? template->word : NULL;
+    if (v->at[DT_KEY_CHAT_pack].whole)
+        ret_source->chat |= DT_CHAT_PACK;
+    if (trains && strcmp(trains, "all") == 0)
+        ret_source->chat |= DT_CHAT_ALL;
+    if (longer && strcmp(longer, "drop") == 0)
+        ret_source->chat |= DT_CHAT_DROP;
+}
+
 static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *ret_source)
 {
     DtConfigValues v;
@@ -118,6 +134,10 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
         ret_source->end = v.at[DT_KEY_TEXT_end].given ? v.at[DT_KEY_TEXT_end].word : NULL;
         return read_files(host, DT_SOURCE_TEXT, &v, DT_KEY_TEXT_glob, DT_KEY_TEXT_from,
                           DT_KEY_TEXT_to, DT_KEY_TEXT_unpaired, ret_source);
+    case DT_SCHEMA_CHAT:
+        read_chat(&v, ret_source);
+        return read_files(host, DT_SOURCE_CHAT, &v, DT_KEY_CHAT_glob, DT_KEY_CHAT_from,
+                          DT_KEY_CHAT_to, DT_KEY_CHAT_unpaired, ret_source);
     case DT_SCHEMA_BIN:
         ret_source->dtype = v.at[DT_KEY_BIN_dtype].dtype;
         ret_source->raw = v.at[DT_KEY_BIN_raw].whole;
@@ -179,6 +199,8 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
             return false;
         if (ret_reader->source.kind == DT_SOURCE_IMAGES)
             ret_reader->kind = DT_SAMPLE_IMAGES;
+        if (ret_reader->source.kind == DT_SOURCE_CHAT)
+            ret_reader->kind = DT_SAMPLE_CHAT;
         return true;
     }
     bool ok = dt_configargs_call(host, DT_CONFIG_SAMPLER, value, &schema, &v);
@@ -199,7 +221,8 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
     }
     if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source))
         return false;
-    if (ret_reader->source.kind == DT_SOURCE_IMAGES) {
+    const DtSourceKind kind = ret_reader->source.kind;
+    if (kind == DT_SOURCE_IMAGES || kind == DT_SOURCE_CHAT) {
         DtDiag *d = dt_diag_report(host->diags, E0806, v.at[source].expr->span,
                                    "`%s` reads tokens, and this is not a token stream", callee);
         dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)` or `synthetic(...)`");

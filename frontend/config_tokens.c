@@ -11,7 +11,9 @@
 /* Reports an id of the tokenizer that an input must not have. */
 static void check_ids(const DtConfigHost *host, const DtReader *reader, uint32_t n_ids)
 {
-    for (uint32_t i = 0; i < reader->n_inputs; i++) {
+    /* of a conversation: tokens and labels, but not document and position */
+    const uint32_t n = reader->kind == DT_SAMPLE_RAW || reader->n_inputs < 2 ? reader->n_inputs : 2;
+    for (uint32_t i = 0; i < n; i++) {
         const DtInputRange *range = &reader->ranges[i];
         DtIntSet ids = dt_intset_range(0, n_ids), outside = dt_intset_others(&range->allowed);
         outside = dt_intset_common(&ids, &outside);

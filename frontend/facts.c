@@ -23,12 +23,14 @@ static const char *const samples[] = {[DT_SAMPLE_NEXT_TOKEN] = "next_token",
                                       [DT_SAMPLE_MLM] = "mlm",
                                       [DT_SAMPLE_SPAN_CORRUPTION] = "span_corruption",
                                       [DT_SAMPLE_IMAGES] = "images",
-                                      [DT_SAMPLE_RAW] = "raw"};
+                                      [DT_SAMPLE_RAW] = "raw",
+                                      [DT_SAMPLE_CHAT] = "chat"};
 static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
                                       [DT_SOURCE_BIN] = "bin",
                                       [DT_SOURCE_NPY] = "npy",
                                       [DT_SOURCE_IMAGES] = "images",
-                                      [DT_SOURCE_SYNTHETIC] = "synthetic"};
+                                      [DT_SOURCE_SYNTHETIC] = "synthetic",
+                                      [DT_SOURCE_CHAT] = "chat"};
 static void word(DtText *text, const char *key, const char *value)
 {
     dt_text_printf(text, " %s=%s", key, value);
@@ -181,6 +183,8 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
     integer(text, "unpaired", source->unpaired);
     string(text, "tokenizer", source->tokenizer);
     string(text, "end", source->end);
+    string(text, "template", source->template);
+    integer(text, "chat", source->chat);
     dt_text_add(text, "\n");
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         add_input(reader->inputs[i], reader->types[i], &reader->ranges[i], text);

@@ -14,7 +14,8 @@ typedef enum DtSourceKind {
     DT_SOURCE_BIN,
     DT_SOURCE_NPY,
     DT_SOURCE_IMAGES,
-    DT_SOURCE_SYNTHETIC
+    DT_SOURCE_SYNTHETIC,
+    DT_SOURCE_CHAT
 } DtSourceKind;
 typedef struct DtSource {
     DtSourceKind kind;
@@ -26,19 +27,25 @@ typedef struct DtSource {
     bool unpaired;        /* it has a number of samples and an order of its own */
     double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
     const char *augment;  /* images: a setting as written, NULL if there is none */
-    const char *tokenizer; /* text: as glob; NULL: its bytes are tokens */
-    const char *end;       /* text: the token after each file, NULL if there is none */
+    const char *tokenizer; /* text, chat: as glob; NULL: its bytes are tokens */
+    const char *end;       /* text, chat: the token after each file or text; NULL: none */
+    const char *template;  /* chat: its name; NULL: there is none */
+    uint32_t chat;         /* chat: bits DT_CHAT_ */
     DtSpan span;
 } DtSource;
+
+/* How documents of conversations fill samples: several in one, masked prompts are trained as well,
+ * those that are too long are left out, not cut. */
+enum { DT_CHAT_PACK = 1, DT_CHAT_ALL = 2, DT_CHAT_DROP = 4 };
 
 typedef enum DtSampleKind {
     DT_SAMPLE_NEXT_TOKEN,
     DT_SAMPLE_MLM,
     DT_SAMPLE_SPAN_CORRUPTION,
     DT_SAMPLE_IMAGES,
-    DT_SAMPLE_RAW
-} DtSampleKind; /* RAW: the source itself, element for
-                                                           * element */
+    DT_SAMPLE_RAW, /* the source itself, element for element */
+    DT_SAMPLE_CHAT
+} DtSampleKind;
 
 /* One source assignment: the inputs it fills, in order. All have the sample axis first. */
 typedef struct DtReader {

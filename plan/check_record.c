@@ -465,9 +465,10 @@ static bool check_readers(Check *check)
             !dt_check_span(check, "READ", i, reader->span))
             return false;
         if (reader->n_inputs < 1 || reader->n_inputs > DT_CHECK_MAX_ARGS || reader->is_eval > 1 ||
-            reader->raw > 1 || reader->unpaired > 1)
-            return dt_check_fail(check, "READ", i, "%u inputs, is_eval %u, raw %u, unpaired %u",
-                                 reader->n_inputs, reader->is_eval, reader->raw, reader->unpaired);
+            reader->raw > 1 || reader->unpaired > 1 || reader->chat > DT_PLAN_CHAT_BITS)
+            return dt_check_fail(
+                check, "READ", i, "%u inputs, is_eval %u, raw %u, unpaired %u, chat %u",
+                reader->n_inputs, reader->is_eval, reader->raw, reader->unpaired, reader->chat);
         if (reader->from < 0 || reader->to > 1 || reader->from >= reader->to)
             return dt_check_fail(check, "READ", i, "part %g to %g", reader->from, reader->to);
     }

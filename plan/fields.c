@@ -26,9 +26,11 @@ static const char *const inst_names[] = {
     "reduce_scatter", "all_to_all", "shift", "shift_back", "send", "recv", "wait"};
 static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
-static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw"};
+static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw",
+                                           "chat"};
 static const char *const rule_names[] = {"ignore", "initial", "config"};
-static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic"};
+static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic",
+                                           "chat"};
 
 static const char *const epilogue_names[] = {
 #define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) text,

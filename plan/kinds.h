@@ -54,8 +54,18 @@ typedef enum DtPlanSource {
     DT_PLAN_NPY,
     DT_PLAN_IMAGES,
     DT_PLAN_SYNTHETIC,
+    DT_PLAN_CHAT,
     DT_PLAN_SOURCES
 } DtPlanSource;
+
+/* DtPlanReader.chat: several documents in a sample; prompts are trained as well; documents that are
+ * longer than a sample are left out. */
+enum {
+    DT_PLAN_CHAT_PACK = 1,
+    DT_PLAN_CHAT_ALL = 2,
+    DT_PLAN_CHAT_DROP = 4,
+    DT_PLAN_CHAT_BITS = 7
+};
 
 /* RAW: the source itself, element for element. */
 typedef enum DtPlanSample {
@@ -64,6 +74,7 @@ typedef enum DtPlanSample {
     DT_PLAN_SPAN_CORRUPTION,
     DT_PLAN_SAMPLE_IMAGES,
     DT_PLAN_RAW,
+    DT_PLAN_SAMPLE_CHAT,
     DT_PLAN_SAMPLES
 } DtPlanSample;
 

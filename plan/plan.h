@@ -30,7 +30,7 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 28, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 29, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
@@ -433,6 +433,9 @@ typedef struct DtPlanReader {
     /* Of text: tokenizer.json or its folder, and the token after each file; "": its bytes are
      * read; there is none. */
     DtPlanStr tokenizer, end;
+    /* Of conversations: the name of their template, or "", and bits DT_PLAN_CHAT_. */
+    DtPlanStr template;
+    uint32_t chat;
 } DtPlanReader;
 typedef struct DtPlanInput {
     DtPlanStr name;

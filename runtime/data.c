@@ -8,7 +8,7 @@
  * many as fit after every offset below `row`. So sample number s is window s % n of epoch s / n.
  * Each epoch has its own keyed offset and order. Other sources are cut without overlap and
  * offset. Held-out data is read in the order of the file. */
-#include "runtime/data_tokens.h"
+#include "runtime/data_chat.h"
 
 #include "base/half.h"
 #include "base/hash.h"
@@ -150,10 +150,22 @@ static DtStatus open_ids(DtData *data, const DtDataFiles *files, const DtTokenFo
                                  : status;
 }
 
+/* Opens a source of conversations. */
+static DtStatus open_chat(DtData *data, const DtDataPlace *place, const char *tokenizer)
+{
+    DtDataFiles files;
+    DtStatus status = check_whole_rows(data);
+    if (dt_status_ok(&status))
+        status = dt_datapaths_list(data->memory, place, &files);
+    return dt_status_ok(&status) ? dt_datachat_open(data, &files, tokenizer) : status;
+}
+
 static DtStatus open_files(DtData *data, const DtDataPlace *place, const char *tokenizer)
 {
     const DtPlanReader *reader = data->reader;
     DtDataFiles files;
+    if (reader->source == DT_PLAN_CHAT && reader->sample == DT_PLAN_SAMPLE_CHAT)
+        return open_chat(data, place, tokenizer);
     DtStatus status = check_inputs(data);
     if (dt_status_ok(&status))
         status = check_whole_rows(data);
@@ -417,6 +429,10 @@ static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *
     }
     int64_t start = sample_start(data, sample);
     DtStatus status = DT_OK;
+    if (data->reader->source == DT_PLAN_CHAT) {
+        status = dt_datachat_read(data, start, row, inputs);
+        return dt_status_ok(&status) ? status : dt_data_located(data, status);
+    }
     for (uint32_t i = 0; i < data->reader->n_inputs && dt_status_ok(&status); i++) {
         const int64_t size = dt_kinds_size(data->inputs[i].dtype);
         status = read_values(data, i, start + i, inputs[i] + row * data->row * size);

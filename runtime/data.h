@@ -6,6 +6,7 @@
  *   data_text.c    a stream of numbers over many files
  *   data_tokens.c  ids of text, which a tokenizer makes once
  *   data_numbers.c numbers of a file as i32 or f32
+ *   data_chat*.c   conversations
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
  *   data_npy.c     files of NumPy
@@ -214,6 +215,8 @@ bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sam
 
 /* ---- a reader ---- */
 
+enum { DT_TOKENS_COUNTS = 8 }; /* of data_tokens.h */
+
 struct DtData {
     DtArena *memory;
     const DtPlan *plan;
@@ -222,6 +225,8 @@ struct DtData {
     const char *name;       /* the name of the file or pattern that it reads */
     DtTokens tokens;        /* n_files 0: synthetic */
     DtTokens texts;         /* what a tokenizer made them from; n_files 0: it did not */
+    const char *tokenizer;  /* of conversations: its file */
+    uint64_t counts[DT_TOKENS_COUNTS]; /* of conversations (data_chat.h) */
     DtSynthetic *synthetic; /* per input, NULL if there are files */
     int64_t row;            /* distance from one window to the next, in numbers */
     int64_t more;           /* 1: a window has one more number, which is the last label */
@@ -235,6 +240,8 @@ struct DtData {
 
 /* Puts the place in the source text before the message. */
 DtStatus dt_data_located(const DtData *data, DtStatus status);
+/* Begins a line of notes with the place in the source text (data_look.c). */
+void dt_data_begin_note(const DtData *data, DtText *ret_notes);
 /* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if the part is shorter
  * than one window. */
 DtStatus dt_data_cut(DtData *data);

@@ -2,7 +2,7 @@
 /* What dtrun looks at before any rank starts: whether a stream has values that the program cannot
  * use, and whether its files are what the program takes them for, as far as their first bytes tell.
  * Only the former is an error. */
-#include "runtime/data.h"
+#include "runtime/data_chat.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -15,8 +15,7 @@ enum {
     LOOK_BLOCK = 4096     /* how many numbers are read at a time */
 };
 
-/* Begins a line of notes with the source's place in the program. */
-static void begin_note(const DtData *data, DtText *ret_notes)
+void dt_data_begin_note(const DtData *data, DtText *ret_notes)
 {
     const DtPlanSpan *span = &data->plan->spans[data->reader->span];
     if (ret_notes->len > 0)
@@ -161,7 +160,7 @@ static DtStatus note_files(const DtData *data, DtText *ret_notes)
         if (!dt_status_ok(&status))
             return status;
         if (look.text) {
-            begin_note(data, ret_notes);
+            dt_data_begin_note(data, ret_notes);
             dt_text_printf(
                 ret_notes,
                 "warning: %s looks like %s, and `text` reads all of its bytes, also names of "
@@ -170,7 +169,7 @@ static DtStatus note_files(const DtData *data, DtText *ret_notes)
             return DT_OK;
         }
         if (look.is_of_doubles) {
-            begin_note(data, ret_notes);
+            dt_data_begin_note(data, ret_notes);
             dt_text_printf(ret_notes,
                            "warning: %s looks like a file of 64-bit floats; write it as f32: "
                            "numpy.fromfile(FILE, 'f8').astype('f4').tofile(NEW)",
@@ -178,7 +177,7 @@ static DtStatus note_files(const DtData *data, DtText *ret_notes)
             return DT_OK;
         }
         if (look.is_twice_as_wide) {
-            begin_note(data, ret_notes);
+            dt_data_begin_note(data, ret_notes);
             dt_text_printf(
                 ret_notes,
                 "warning: every second %s of %s is %s: it looks like a file of %d-bit integers; "
@@ -240,7 +239,7 @@ static void note_aside(const DtData *data, uint32_t number, int64_t reach, const
     const DtPlanInput *input = &data->inputs[number];
     char where[400];
     dt_datatext_say(&data->tokens, aside->first, "token", where);
-    begin_note(data, ret_notes);
+    dt_data_begin_note(data, ret_notes);
     const char *name = dt_plan_str(data->plan, input->name);
     const long long lo = input->draw_lo, hi = input->draw_hi - 1;
     if (aside->n == reach)
@@ -273,7 +272,7 @@ static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_no
             if (isfinite(values[i]))
                 continue;
             const DtTokenFile *file = dt_datatext_find(&data->tokens, at + i, &number, &byte);
-            begin_note(data, ret_notes);
+            dt_data_begin_note(data, ret_notes);
             dt_text_printf(ret_notes, "warning: value %lld (byte %lld) of %s is %s",
                            (long long)number, (long long)byte, file->path,
                            isnan(values[i]) ? "not a number" : "infinite");
@@ -287,9 +286,12 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
 {
     if (data->synthetic)
         return DT_OK;
-    DtStatus status = note_files(data, ret_notes);
+    DtStatus status = data->reader->source == DT_PLAN_CHAT ? dt_datachat_look(data, ret_notes)
+                                                           : note_files(data, ret_notes);
     if (!dt_status_ok(&status))
         return dt_data_located(data, status);
+    if (data->reader->source == DT_PLAN_CHAT)
+        return DT_OK;
     int64_t reach = data->offsets - 1 + data->windows * data->row;
     if (reach > LOOK_BYTES / data->tokens.format.width)
         return DT_OK;

@@ -5,7 +5,7 @@
  * trusted two seconds after they were set, as the clock of a file system is coarse.
  *
  * Of several runs that want the same ids, one makes them and the others wait for it. */
-#include "runtime/data_tokens.h"
+#include "runtime/data_chat.h"
 
 #include "base/hostcache.h"
 #include "base/tryread.h"
@@ -58,6 +58,16 @@ static DtStatus add_file(const DtFileView *view, const char *path, DtDigest *dig
     return dt_status_fail(DT_EXIT_IO, "%.300s was cut short while it is read", path);
 }
 
+/* Adds how conversations become samples. */
+static void add_form(const DtChatForm *form, DtDigest *digest)
+{
+    DtText text = {0};
+    dt_text_printf(&text, " chat 1 %s %u %lld", form->template ? form->template : "", form->flags,
+                   (long long)form->row);
+    dt_digest_add(digest, text.at, text.len + 1);
+    dt_text_free(&text);
+}
+
 /* The digest of the tokenizer and of how it is used. */
 static DtStatus digest_tokenizer(const DtTokensSource *source, uint8_t ret_bytes[DT_DIGEST_BYTES])
 {
@@ -70,6 +80,8 @@ static DtStatus digest_tokenizer(const DtTokensSource *source, uint8_t ret_bytes
     status = add_file(&view, source->tokenizer, &digest);
     dt_file_unmap(&view);
     dt_digest_add(&digest, source->end, source->end ? strlen(source->end) : 0);
+    if (source->chat)
+        add_form(source->chat, &digest);
     dt_digest_end(&digest, ret_bytes);
     return status;
 }
@@ -137,12 +149,13 @@ static DtStatus find_key(DtArena *memory, const Cache *cache, DtTokensSource *so
 /* ---- a file of ids ---- */
 
 /* Reads the end of a file of ids. False: it is none, or one of other texts. */
-static bool read_end(DtArena *memory, const DtTokensSource *source, const DtFileView *view,
+static bool read_end(DtArena *memory, DtTokensSource *source, const DtFileView *view,
                      DtTokensTrailer *ret_trailer, DtDataDocuments *ret_documents)
 {
     DtTokensTrailer *t = ret_trailer;
     const uint32_t n = source->texts->n_files;
-    const size_t end = sizeof *t + n * sizeof(uint64_t);
+    const size_t counts = source->chat ? sizeof source->counts : 0;
+    const size_t end = sizeof *t + n * sizeof(uint64_t) + counts;
     if (view->len < end ||
         dt_tryread_copy(view, t, view->at + view->len - sizeof *t, sizeof *t) != NULL ||
         memcmp(t->magic, DT_TOKENS_MAGIC, sizeof t->magic) != 0 ||
@@ -151,7 +164,9 @@ static bool read_end(DtArena *memory, const DtTokensSource *source, const DtFile
         (view->len - end) % t->width != 0)
         return false;
     uint64_t *starts = DT_NEW_ARRAY(memory, uint64_t, n + 1);
-    if (dt_tryread_copy(view, starts, view->at + view->len - end, n * sizeof *starts) != NULL)
+    const uint8_t *at = view->at + view->len - end;
+    if (dt_tryread_copy(view, source->counts, at, counts) != NULL ||
+        dt_tryread_copy(view, starts, at + counts, n * sizeof *starts) != NULL)
         return false;
     const char **paths = DT_NEW_ARRAY(memory, const char *, n + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -164,7 +179,7 @@ static bool read_end(DtArena *memory, const DtTokensSource *source, const DtFile
 }
 
 /* Maps the file of ids. False: there is none that is whole. */
-static bool map_ids(DtArena *memory, const DtTokensSource *source, const char *path,
+static bool map_ids(DtArena *memory, DtTokensSource *source, const char *path,
                     DtTokens *ret_tokens)
 {
     DtTokensTrailer trailer;
@@ -240,7 +255,7 @@ static DtStatus lock_ids(const char *path, const char *name, int *ret_lock)
     }
 }
 
-static DtStatus make_ids(DtArena *memory, const Cache *cache, const DtTokensSource *source,
+static DtStatus make_ids(DtArena *memory, const Cache *cache, DtTokensSource *source,
                          const char *path, DtTokens *ret_tokens)
 {
     int lock;
@@ -250,7 +265,8 @@ static DtStatus make_ids(DtArena *memory, const Cache *cache, const DtTokensSour
         return status;
     if (!map_ids(memory, source, path, ret_tokens)) {
         remove_stale(cache, lock >= 0 ? strrchr(path, '/') + 1 : NULL);
-        status = dt_datatokensmake_write(source, path);
+        status = source->chat ? dt_datachatmake_write(source, path)
+                              : dt_datatokensmake_write(source, path);
         if (dt_status_ok(&status) && !map_ids(memory, source, path, ret_tokens))
             status =
                 dt_status_fail(DT_EXIT_IO, "%.300s has just been written, and is damaged", path);

@@ -3,6 +3,7 @@
  * a source are made once, into one file of the cache:
  *
  *   ids      u16, or u32 if there are more than 65,536
+ *   counts   of conversations only: DT_TOKENS_COUNTS of u64 (data_chat.h)
  *   starts   u64 for each file: the number of its first id
  *   trailer  DtTokensTrailer
  *
@@ -26,10 +27,13 @@ _Static_assert(sizeof(DtTokensTrailer) == 64, "a file has the same bytes everywh
 #define DT_TOKENS_MAGIC "dtctok01"
 
 /* What is turned into ids. */
+struct DtChatForm;
 typedef struct DtTokensSource {
     const DtTokens *texts; /* the files, as bytes */
     const char *tokenizer; /* tokenizer.json */
     const char *end;       /* a token that follows each file, or NULL */
+    const struct DtChatForm *chat; /* of conversations (data_chat.h); NULL: it is plain text */
+    uint64_t counts[DT_TOKENS_COUNTS]; /* of conversations, once they are open */
     uint8_t key[DT_DIGEST_BYTES];
 } DtTokensSource;
 
@@ -40,5 +44,7 @@ DtStatus dt_datatokens_open(DtArena *memory, DtTokensSource *source, double from
 
 /* data_tokens_make.c: writes the file of ids at `path`. */
 DtStatus dt_datatokensmake_write(const DtTokensSource *source, const char *path);
+/* How many threads encode: one for each processor that this process may use. */
+uint32_t dt_datatokensmake_threads(void);
 
 #endif

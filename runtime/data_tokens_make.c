@@ -106,7 +106,7 @@ static void say_end(const Making *m)
 
 /* ---- the file ---- */
 
-static uint32_t usable_processors(void)
+uint32_t dt_datatokensmake_threads(void)
 {
     cpu_set_t set;
     const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -118,7 +118,7 @@ static DtStatus write_ids(Making *m, const DtTokenizer *tokenizer)
     const DtTokens *texts = m->source->texts;
     const DtTextSource from = {m, texts->n_files, text_bytes, read_text, text_name, 0};
     const DtTokenSink to = {m, take_ids, end_text, say_progress};
-    DtStatus status = dt_encode_documents(tokenizer, &from, usable_processors(), &to);
+    DtStatus status = dt_encode_documents(tokenizer, &from, dt_datatokensmake_threads(), &to);
     if (dt_status_ok(&status))
         status = flush(m);
     if (dt_status_ok(&status))

@@ -566,6 +566,11 @@ void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int a
  */
 void dt_supervisor_bind(int shared_fd);
 
+/* show_samples.c: prints the first n samples of the training data, or all if there are fewer. Adds
+ * what dt_data_look says. */
+DtStatus dt_show_samples(const DtRunOptions *options, const DtPlan *plan, int64_t n,
+                         DtText *ret_notes);
+
 /* generate.c: runs entry "predict" again and again, and writes the text to stdout. */
 bool dt_generate_text(DtRank *rank);
 /* Whether the plan can continue the prompt of the options. */

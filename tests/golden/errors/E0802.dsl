@@ -16,3 +16,20 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- chat
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq] = chat("a.jsonl", tokenizer = "none")
+  loss = sum[batch, seq](tiny(tokens)[vocab = tokens])
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+# ---- pack
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = chat("a.jsonl", tokenizer = "none", pack = true)
+  z = tiny(tokens)
+  loss = -sum[batch, seq](where(labels >= 0 and labels < size[vocab], z[vocab = labels], 0))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

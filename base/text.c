@@ -247,28 +247,31 @@ enum { NEAREST_MAX = 63 };
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-/* Returns the edit distance of two words. folded: letters that differ in case only count as
- * equal. */
+static bool equal(char a, char b, bool folded) { return folded ? lower(a) == lower(b) : a == b; }
+
+/* Returns the edit distance of two words, in which two letters that are swapped are one edit.
+ * folded: letters that differ in case only count as equal. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m, bool folded)
 {
-    size_t row[NEAREST_MAX + 2];
+    size_t rows[3][NEAREST_MAX + 1]; /* of the last three beginnings of a */
     for (size_t j = 0; j <= m; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
-        size_t diagonal = row[0];
+        const size_t *before = rows[(i + 1) % 3], *last = rows[(i + 2) % 3];
+        size_t *row = rows[i % 3];
         row[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            bool same = folded ? lower(a[i - 1]) == lower(b[j - 1]) : a[i - 1] == b[j - 1];
-            size_t best = diagonal + !same;
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
+            row[j] = last[j - 1] + !equal(a[i - 1], b[j - 1], folded);
+            if (last[j] + 1 < row[j])
+                row[j] = last[j] + 1;
+            if (row[j - 1] + 1 < row[j])
+                row[j] = row[j - 1] + 1;
+            if (i > 1 && j > 1 && equal(a[i - 1], b[j - 2], folded) &&
+                equal(a[i - 2], b[j - 1], folded) && before[j - 2] + 1 < row[j])
+                row[j] = before[j - 2] + 1;
         }
     }
-    return row[m];
+    return rows[n % 3][m];
 }
 
 const char *dt_text_nearest(const char *name, const char *const *candidates, size_t n)

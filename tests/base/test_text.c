@@ -108,6 +108,10 @@ Test(text, nearest)
     cr_assert_str_eq(dt_text_nearest("layer_norm", names, 5), "layernorm");
     cr_assert_str_eq(dt_text_nearest("Linear", names, 5), "linear");
     cr_assert_str_eq(dt_text_nearest("MLP", names, 5), "mlp");
+    const char *const swapped[] = {"floor", "lora"};
+    cr_assert_str_eq(dt_text_nearest("loar", swapped, 2), "lora"); /* one edit */
+    cr_assert_str_eq(dt_text_nearest("LOAR", swapped, 2), "lora");
+    cr_assert_null(dt_text_nearest("rola", swapped, 2));
     cr_assert_null(dt_text_nearest("lq", names, 5)); /* half of the letters are equal */
     cr_assert_null(dt_text_nearest("latent", names, 5));
     cr_assert_null(dt_text_nearest("softmax", names, 5));

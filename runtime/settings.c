@@ -180,6 +180,8 @@ DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPl
     /* a trial takes steps of its own, whose formulas are compared with dtc's */
     const bool is_plans = options->trial || options->eval || dt_run_predicts(options);
     const DtPlanMeta *of = is_plans ? plan->meta : &meta;
-    const int64_t steps = of->epochs > 0 ? DT_PLAN_STEPS_ASSUMED : of->steps;
+    /* a run of 0 steps computes no formula, and a schedule that ends with it would refuse 0 */
+    const bool is_assumed = of->epochs > 0 || of->steps == 0;
+    const int64_t steps = is_assumed ? DT_PLAN_STEPS_ASSUMED : of->steps;
     return dt_settings_take_steps(plan, steps, settings);
 }

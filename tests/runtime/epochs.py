@@ -54,6 +54,8 @@ def test_steps(tools):
     check("steps 1 to 11 (2.5 epochs)" in said, said)
     check(len(train(tools, "none", "given", "--steps", "3")) == 3, "--steps 3")
     check(len(train(tools, "none", "set", "--set", "train.epochs=0.5")) == 2, "--set train.epochs=0.5")
+    run([tools[1], "none.plan", "--quiet", "--steps", "0", "--save", "zero"])  # no step needs a schedule of 0 steps
+    check(os.path.isdir("zero/step-00000000"), "--steps 0 saves the initial values")
     compile_plan(tools, "steps", "--parallel", "none", "--set", "train.steps=5")
     check(len(train(tools, "steps", "steps")) == 5, "dtc --set train.steps=5")
 

@@ -23,6 +23,7 @@
 #include "runtime/rank.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 /* Appends a number with commas between groups of three digits, such as "1,234,567". */
 static void add_grouped(DtText *text, int64_t value)
@@ -222,17 +223,21 @@ static void show_files(const DtRunOptions *options, const char *folder, const ch
     dt_text_free(&text);
 }
 
-/* Says after which step the held-out loss was lowest, and where that checkpoint is. */
+/* Says after which step the held-out loss was lowest, and where that checkpoint is, unless it was
+ * not saved or is in the folder from which the run was resumed. */
 static void show_best(const DtRank *rank, DtProgress *progress, const char *folder)
 {
     const DtBest *best = &rank->best;
-    DtText text = {0};
+    DtText text = {0}, path = {0};
+    struct stat about;
     if (!best->any)
         return;
     dt_text_printf(&text, "evaluation after step %lld: loss %.4f", (long long)best->steps,
                    best->loss);
-    if (folder && rank->meta.keep_best)
-        dt_text_printf(&text, ", %s/step-%08lld", folder, (long long)best->steps);
+    dt_text_printf(&path, "%s/step-%08lld", folder ? folder : "", (long long)best->steps);
+    if (folder && rank->meta.keep_best && stat(path.at, &about) == 0)
+        dt_text_printf(&text, ", %s", path.at);
+    dt_text_free(&path);
     show(progress, "best", &text);
 }
 

@@ -46,6 +46,7 @@ static DtStatus refuse_format(const char *path)
                           command);
 }
 
+/* Whether the name is that of a file of another format. In a folder, .bin files may be data. */
 static bool is_refused(const char *name)
 {
     static const char *const ends[] = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".gguf"};
@@ -260,7 +261,9 @@ static bool look(const char *folder, Found *ret_found)
             ret_found->n_tensors++;
             snprintf(ret_found->tensors, sizeof ret_found->tensors, "%s", name);
         }
-        if (is_refused(name) && (!ret_found->refused || strcmp(name, ret_found->other) < 0)) {
+        const bool is_data = ends_with(name, ".bin") && strstr(name, "model") == NULL;
+        if (is_refused(name) && !is_data &&
+            (!ret_found->refused || strcmp(name, ret_found->other) < 0)) {
             ret_found->refused = true;
             snprintf(ret_found->other, sizeof ret_found->other, "%s", name);
         }

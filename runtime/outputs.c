@@ -6,6 +6,7 @@
 #include "runtime/outputs.h"
 
 #include "runtime/checkpoint.h"
+#include "runtime/foreign.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -59,11 +60,22 @@ static DtStatus check_free(DtArena *memory, const DtRunOptions *options, const c
                           folder, (long long)(newest ? newest : &list.at[0])->steps, folder);
 }
 
+bool dt_outputs_continues(const DtRunOptions *options)
+{
+    const char *folder = dt_outputs_folder(options);
+    return folder != NULL && is_resumed(options, folder);
+}
+
 static DtStatus hold_folder(const DtRunOptions *options, DtOutputs *outputs)
 {
     const char *folder = dt_outputs_folder(options);
     if (folder == NULL)
         return DT_OK;
+    if (dt_foreign_is(folder) && !dt_checkpoint_is_name(folder))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--save %.300s: the folder has a model that another program wrote; "
+                              "name another for the checkpoints",
+                              folder);
     DtStatus status = dt_file_make_folder(folder);
     if (dt_status_ok(&status))
         status = dt_file_lock(folder, &outputs->fds[DT_OUTPUT_FOLDER]);

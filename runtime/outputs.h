@@ -23,6 +23,9 @@ typedef struct DtOutputs {
 /* Folder to which checkpoints are written; NULL: none are written. */
 const char *dt_outputs_folder(const DtRunOptions *options);
 
+/* Whether the run continues in the folder from which it is resumed. */
+bool dt_outputs_continues(const DtRunOptions *options);
+
 /* The paths of an export. Fails if the folder is not empty, or cannot be replaced by another. */
 DtStatus dt_outputs_export(const char *folder, DtOutputsExport *ret_export);
 

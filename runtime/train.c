@@ -334,6 +334,17 @@ static bool after_step(DtRun *run, const DtStepReport *report)
 /* the first steps, which --profile leaves out if there are more: libraries start in them */
 enum { UNUSUAL = 2 };
 
+/* Whether what the run begins with is saved without a step of training: initial values for --steps
+ * 0, or a checkpoint of a run that is over, for another folder. */
+static bool saves_first(const DtRun *run)
+{
+    const DtRunOptions *options = run->rank.options;
+    if (run->first_step == 0)
+        return run->rank.meta.steps == 0;
+    return (run->is_over || run->first_step >= run->rank.meta.steps) && options->save &&
+           options->resume && !dt_outputs_continues(options);
+}
+
 static bool train(DtRun *run)
 {
     DtRank *rank = &run->rank;
@@ -343,9 +354,8 @@ static bool train(DtRun *run)
     if (rank->options->profile && rank->rank == 0)
         rank->profile = dt_profile_new(
             rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
-    /* --steps 0 saves the initial values */
-    const bool initial = rank->meta.steps == 0 && run->first_step == 0;
-    if (rank->rank == 0 && run->first_step >= rank->meta.steps && !initial &&
+    const bool first = saves_first(run);
+    if (rank->rank == 0 && run->first_step >= rank->meta.steps && !first &&
         !rank->options->export)
         dt_progress_line(&run->progress,
                          "the checkpoint has %lld steps already; ask for more with --steps",
@@ -370,8 +380,9 @@ static bool train(DtRun *run)
             break;
         }
     }
-    if (dt_outputs_folder(rank->options) && run->saved != rank->step &&
-        (rank->step > run->first_step || initial) && !save(run, rank->step, will_try_again))
+    const bool is_new = rank->step > run->first_step && run->saved != rank->step;
+    if (dt_outputs_folder(rank->options) && (is_new || first) &&
+        !save(run, rank->step, will_try_again))
         return false;
     trim(run);
     if (!export_parameters(run))

@@ -364,6 +364,11 @@ run d2.plan -q --trace one.plan/trace.json; exits 5; says '--trace one.plan: som
 run d2.plan -q --steps 1 --trace absent/1/trace.json --log absent/2/log.jsonl; exits 0
 holds test -s absent/1/trace.json -a -s absent/2/log.jsonl
 run one.plan --steps 0 --save initial; exits 0; says 'saved 0 steps in initial'
+run one.plan --resume initial --steps 0 --save moved; exits 0; says 'saved 0 steps in moved'
+run one.plan -q --resume moved --steps 2 --save moved2; exits 0
+run one.plan --resume moved2 --steps 1 --save moved3; exits 0; says 'saved 2 steps in moved3'
+holds cmp moved2/step-00000002/optimizer.safetensors moved3/step-00000002/optimizer.safetensors
+run one.plan --resume moved2/step-00000002 --steps 2 --save moved2; exits 0; says 'has 2 steps already'
 run one.plan -q --resume initial --steps 3 --log from0.jsonl; exits 0
 run one.plan -q --steps 3 --log begun.jsonl; exits 0; losses_alike from0.jsonl begun.jsonl 0 3
 mkdir full

@@ -382,6 +382,8 @@ def faulty_files(dtrun, plan, top):
     case("twice", 5, "no JSON object", make=header(b'{"a": 1, "a": 2}'))
     case("lfs", 5, "git lfs pull", make=file(lambda path: open(path, "wb").write(b"version https://git-lfs.github.com/spec/v1\n")))
     case("zip", 2, "is a pickle", "torch.load", make=file(lambda path: open(path, "wb").write(b"PK\3\4" + b" " * 40)))
+    case("data", 5, "has no .safetensors file",  # tokens are no pickle
+         make=lambda path: os.rename(path + "/model.safetensors", path + "/tokens.bin"))
     case("torch", 2, "pytorch_model.bin is a pickle", "weights_only=True",
          make=lambda path: os.rename(path + "/model.safetensors", path + "/pytorch_model.bin"))
     case("gguf", 2, "llama.cpp", make=lambda path: os.rename(path + "/model.safetensors", path + "/m.gguf"))
@@ -467,6 +469,7 @@ def other_options(dtrun, plans, top, model):
     refused_option("exclude each other", "--resume", saved, "--import", model)
     refused_option("belongs to --weights", "--only", "wte")
     refused_option("has no names block `other`", "--import", model, "--names", "other")
+    refused_option("name another for the checkpoints", "--import", model, "--save", model, "--steps", "0")
     first = loaded(dtrun, plan, out, "--resume", out, "--or-start", "--import", model)
     same(first, "--or-start without a checkpoint")
     said = run([dtrun, plan, "--resume", saved, "--or-start", "--import", top + "/nowhere", "--quiet", "--steps", "0"])

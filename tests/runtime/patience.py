@@ -110,6 +110,11 @@ def test_resumed(tools, last):
     check(not os.path.exists("half/step-%08d" % (last + 2)), "a run that had ended was trained")
     said = run([tools[1], "none.plan", "--resume", "half", "--set", "eval.patience=4"])
     check("stopped after step %d: 4 evaluations" % (last + 2) in said, "more patience: " + said[-600:])
+    said = run([tools[1], "none.plan", "--resume", "none/step-%08d" % last, "--save", "copied"])
+    check("saved %d steps in copied" % last in said, "the checkpoint of a run that had ended is copied: " + said)
+    said = run([tools[1], "none.plan", "--resume", "none/step-%08d" % last, "--save", "other", "--set", "eval.patience=4"])
+    check("best " in said and "other/step-%08d" % manifest("none", last)["best"]["steps"] not in said,
+          "the best checkpoint is in another folder: " + said[-600:])
 
 
 def test_alone(tools):

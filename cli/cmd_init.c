@@ -79,8 +79,10 @@ static int read_config(DtInitCommand *init)
 
 /* ---- the command line ---- */
 
+/* Refuses a device that the library lacks, with those whose names begin so, or the nearest. */
 static int check_device(const DtInitCommand *init)
 {
+    bool begins = false;
     const char *names[256], *list = "", *device = init->cli->device;
     const uint32_t n =
         dt_library_blocks(init->cli->arena, init->library, "device", names, DT_COUNT(names));
@@ -89,9 +91,12 @@ static int check_device(const DtInitCommand *init)
             return DT_EXIT_OK;
     if (!device)
         return DT_EXIT_OK;
-    const char *nearest = dt_text_nearest(device, names, n);
     for (uint32_t i = 0; i < n; i++)
-        list = dt_arena_printf(init->cli->arena, "%s%s%s", list, i ? ", " : "", names[i]);
+        begins |= !strncmp(names[i], device, strlen(device));
+    const char *nearest = begins ? NULL : dt_text_nearest(device, names, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!begins || !strncmp(names[i], device, strlen(device)))
+            list = dt_arena_printf(init->cli->arena, "%s%s%s", list, *list ? ", " : "", names[i]);
     return nearest
                ? dt_cli_fail(DT_EXIT_USAGE, "there is no device %.60s; did you mean %s?", device,
                              nearest)

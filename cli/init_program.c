@@ -229,7 +229,12 @@ int64_t dt_initprogram_positions(const DtInitCommand *init)
 static int choose_length(Run *run)
 {
     DtInitCommand *init = run->init;
+    struct stat about;
     const double bytes = init->cli->text ? bytes_of(init->cli->text) : 0;
+    if (bytes < 0 && stat(init->cli->text, &about) == 0 && S_ISDIR(about.st_mode))
+        return dt_cli_fail(DT_EXIT_IO,
+                           "--text: %.300s is a folder; --text '%.300s/*' names the files in it",
+                           init->cli->text, init->cli->text);
     if (bytes < 0)
         return dt_cli_fail(DT_EXIT_IO,
                            "--text: no file matches %.300s; it takes the name of a file or a "
@@ -295,9 +300,12 @@ static void add_head(const Run *run, DtText *text)
     add_comment(text, "Further training of %s on %s. In this folder:", run->model, run->about);
     const char *save = dt_arena_strndup(run->arena, name, (size_t)stem);
     const char *plan = word(run->arena, dt_arena_printf(run->arena, "%s.plan", save));
+    const char *tuned = strcmp(run->model, "tuned") && strcmp(save, "tuned") ? "tuned" : "tuned2";
+    if (!strcmp(save, run->model)) /* a folder holds a model or checkpoints */
+        save = dt_arena_printf(run->arena, "%s-run", save);
     add_comment(text, "  dtc %s -o %s", word(run->arena, name), plan);
-    add_comment(text, "  dtrun %s --import %s --save %s --export tuned", plan,
-                word(run->arena, run->model), word(run->arena, save));
+    add_comment(text, "  dtrun %s --import %s --save %s --export %s", plan,
+                word(run->arena, run->model), word(run->arena, save), tuned);
     dt_text_printf(text, "include \"%s\"\n", init->file);
     dt_text_printf(text, "dim batch = %d, seq = %lld\n", BATCH, (long long)run->seq);
     dt_initlibrary_lines(run->arena, &init->values, text);

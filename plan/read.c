@@ -20,7 +20,8 @@ static DtStatus check_header(const uint8_t *bytes, size_t len, DtPlanHeader *ret
     if (((uintptr_t)bytes & 7) != 0)
         FAIL("the plan's bytes are not aligned to 8");
     if (len < sizeof *header || memcmp(bytes, DT_PLAN_MAGIC, sizeof header->magic) != 0)
-        FAIL("not a plan: it does not start with the plan's signature");
+        FAIL("not a plan: it does not start with the plan's signature (`dtc FILE.dsl -o PLAN` "
+             "writes one)");
     memcpy(header, bytes, sizeof *header);
     if (header->version != DT_PLAN_VERSION)
         FAIL("the plan has version %u, this program reads version %d: compile it again",

@@ -218,6 +218,10 @@ static DtStatus nothing_found(const DtDataPlace *place)
     if (!pattern && stat(place->literal, &stat_of) != 0)
         return dt_status_fail(DT_EXIT_IO, "cannot read %.250s: %s", place->literal,
                               strerror(errno));
+    if (!pattern && S_ISDIR(stat_of.st_mode))
+        return dt_status_fail(DT_EXIT_IO,
+                              "%.200s is a folder; '%.200s/*' names the files in it",
+                              place->literal, place->literal);
     return dt_status_fail(DT_EXIT_IO,
                           pattern ? "no file matches %.250s" : "%.250s is no regular file",
                           place->literal);

@@ -153,6 +153,7 @@ def command_line():
     dtc("init", "qwen3", "-o", "qwen3.dsl", code=2, says=["qwen3.dsl exists and is not overwritten: remove it"])
     dtc("init", "qwen3", "-o", "qwen3", code=5, says=["is a folder"])
     dtc("init", "qwen3", "--device", "h101-sxm", code=2, says=["did you mean h100-sxm?"])
+    dtc("init", "qwen3", "--device", "h100", code=2, says=["there are h100-sxm, h100-pcie"])
     dtc("init", "qwen3", "--device", "x", code=2, says=["there are cpu"])
     dtc("qwen3.dsl", "--text", "a", code=2, says=["--text belongs to `dtc init`"])
     dtc("init", "qwen3", "--library", "nowhere", code=5, says=["nowhere"])
@@ -169,6 +170,14 @@ def command_line():
     check("""--import 'it'\\''s' --save""" in dtc("init", "it's"), "the comment does not quote names")
     dtc("qwen3.dsl", "--check", "--set", "parallel.mesh.data=2", code=3, says=["E0501", "here"])  # the layout of one device
     check("dtc my.dsl -o my.plan" in dtc("init", "qwen3"), "the comment names the files")
+    os.makedirs("new")  # the folders of the comment differ, and a model named `tuned` is trained further
+    for model in ("tuned", "my"):
+        os.makedirs(f"new/{model}")
+        shutil.copy("qwen3/config.json", f"new/{model}")
+    said = subprocess.run([DTC, "init", "my"], cwd="new", capture_output=True, text=True, check=True).stdout
+    check("--import my --save my-run --export tuned\n" in said, said[:400])
+    said = subprocess.run([DTC, "init", "tuned"], cwd="new", capture_output=True, text=True, check=True).stdout
+    check("--import tuned --save my --export tuned2\n" in said, said[:400])
 
 
 def texts():
@@ -198,7 +207,7 @@ def texts():
     check(all(line.startswith("#") or i > 2 for i, line in enumerate(text.split("\n"))) and "\\x0a" in text.split("\n")[0], text)
     os.rename("two\nlines", "changed")
     dtc("init", "changed", "--text", "none/*.txt", code=5, says=["no file matches none/*.txt"])
-    dtc("init", "changed", "--text", 'mi"ne', code=5, says=["no file matches"])
+    dtc("init", "changed", "--text", 'mi"ne', code=5, says=["is a folder", "/*' names the files"])
     dtc("init", "qwen3", "--text", 'mi"ne/*.txt', code=2, says=["qwen3 has no tokenizer.json", "python3 -c", '"u2"'])
     check('bin("mine/*.bin", u16, to' in dtc("init", "qwen3"), "tokens of another program")
     config_of("qwen3")

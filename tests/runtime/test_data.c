@@ -512,6 +512,9 @@ Test(data, missing_empty_and_short_files_name_the_line)
     fixture_refused(&f, "there are 4 between 0.6 and 1 of 10");
     cr_assert_eq(mkdir(fixture_path(&f, "data.bin"), 0777), 0);
     fixture_glob(&f, DT_PLAN_TEXT, DT_PLAN_U8, "data.bin");
+    fixture_refused(&f, "/*' names the files in it");
+    cr_assert_eq(rmdir(fixture_path(&f, "data.bin")), 0);
+    cr_assert_eq(mkfifo(fixture_path(&f, "data.bin"), 0666), 0);
     fixture_refused(&f, "is no regular file");
 }
 

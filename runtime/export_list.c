@@ -358,10 +358,29 @@ static bool is_seen(const DtPlan *plan, uint32_t number)
     return false;
 }
 
+/* Notes that parameters train which are of no adapter: peft's files do not have them. */
+static void note_trained(const DtPlan *plan, DtText *ret_notes)
+{
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
+        const DtPlanStore *of = plan->stores[s].of < 0 ? NULL : &plan->stores[plan->stores[s].of];
+        if (of == NULL || of->kind != DT_PLAN_PARAM || of->adapter)
+            continue;
+        dt_text_printf(ret_notes,
+                       "%snote: `%s`, which is of no adapter, trains too; the files of --peft do "
+                       "not have it",
+                       ret_notes->len > 0 ? "\ndtrun: " : "", dt_plan_str(plan, of->path));
+        return;
+    }
+}
+
 void dt_exportlist_note(const DtPlan *plan, const DtExport *export, DtText *ret_notes)
 {
     uint32_t n = 0;
-    for (uint32_t s = 0; s < plan->n_stores && !export->names->adapters; s++) {
+    if (export->names->adapters) {
+        note_trained(plan, ret_notes);
+        return;
+    }
+    for (uint32_t s = 0; s < plan->n_stores; s++) {
         const DtPlanStore *store = &plan->stores[s];
         const bool counts =
             store->kind == DT_PLAN_PARAM || (store->kind == DT_PLAN_STATE && store->saved);

@@ -243,7 +243,7 @@ static DtStatus open_index(DtArena *memory, const char *path, DtForeign *foreign
 
 /* The names in a folder that decide how it is read. */
 typedef struct Found {
-    bool model, index, ours, refused;
+    bool model, index, ours, refused, adapters;
     uint32_t n_tensors; /* files of tensors */
     char tensors[MAX_NAME + 1], other[MAX_NAME + 1];
 } Found;
@@ -256,6 +256,7 @@ static bool look(const char *folder, Found *ret_found)
         const char *name = entry->d_name;
         ret_found->model |= strcmp(name, "model" SUFFIX) == 0;
         ret_found->index |= strcmp(name, "model" SUFFIX ".index.json") == 0;
+        ret_found->adapters |= strcmp(name, "adapter_config.json") == 0;
         ret_found->ours |= strcmp(name, "manifest.json") == 0 || strncmp(name, "step-", 5) == 0;
         if (is_file_name(name)) {
             ret_found->n_tensors++;
@@ -300,6 +301,11 @@ static DtStatus open_folder(DtArena *memory, DtForeign *foreign)
             "%.200s has checkpoints of dtrun: --resume goes on from them, --weights "
             "takes their parameters",
             folder);
+    if (found.adapters && !found.model && !found.index)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "%.200s has adapters alone, which peft wrote: --adapters reads them, "
+                              "over the parameters of --import or --weights",
+                              folder);
     DtStatus status =
         read_config(memory, dt_arena_printf(memory, "%s/config.json", folder), foreign);
     if (!dt_status_ok(&status))

@@ -205,7 +205,8 @@ def test_peft(tools, end):
     """Adapters alone in peft's files: written in each layout, read in another one, and files that do not fit."""
     for layout, other in (("none", "pipe"), ("tensor", "zero"), ("zero", "none"), ("pipe", "tensor")):
         out, want = "peft_" + layout, as_peft(model_of(layout, 6))
-        run([tools[1], "tune_%s.plan" % layout, "--resume", layout, "--steps", "0", "--export", out, "--peft"])
+        said = run([tools[1], "tune_%s.plan" % layout, "--resume", layout, "--steps", "0", "--export", out, "--peft"])
+        check("note: `h.n.gain`, which is of no adapter, trains too" in said, "no note of what else trains: " + said)
         found = tensors_of(out + "/adapter_model.safetensors")
         check({n: list(t) for n, t in found.items()} == {n: list(t) for n, (_, t) in want.items()}, layout + ": peft's tensors")
         run([tools[1], "tune_%s.plan" % other, "--weights", "base", "--adapters", out, "--steps", "0", "--save", out + "_back"])
@@ -236,6 +237,7 @@ def test_peft(tools, end):
     os.remove("turned/adapter_config.json")
     refused(tools, "adapter_config.json: there is none", "tune_none.plan", "--adapters", "turned")
     refused(tools, "has no adapter_model.safetensors", "tune_none.plan", "--adapters", "plain", code=5)
+    refused(tools, "--adapters reads them", "tune_none.plan", "--import", "peft_none", code=2)
     refused(tools, "the program has no adapters", "base_none.plan", "--adapters", "peft_none", code=2)
     refused(tools, "is of an adapter that is not LoRA", "wide_none.plan", "--adapters", "peft_none", code=2)
     refused(tools, "is of an adapter that is not LoRA", "wide_none.plan", "--export", "no", "--peft", code=2)

@@ -159,20 +159,6 @@ static void check_numbers(const DtConfigHost *host, const DtReader *reader)
     }
 }
 
-/* Arrays say in their files what they hold: integers for an input of i32, or floats. */
-static void check_array(const DtConfigHost *host, const DtReader *reader)
-{
-    const DtType *type = reader->n_inputs ? reader->types[0] : NULL;
-    if (reader->source.kind != DT_SOURCE_NPY || reader->kind != DT_SAMPLE_RAW || !type ||
-        type->dtype == DT_I32 || dt_dtype_is_float(type->dtype))
-        return;
-    DtDiag *d = dt_diag_report(host->diags, E0803, reader->span,
-                               "`%s` is %s; `npy` fills inputs of i32 or of floats",
-                               reader->inputs[0], dt_dtype_name(type->dtype));
-    dt_diag_help(d, "declare it as `i32 %s[...]`; integers and bools of a file fill that",
-                 reader->inputs[0]);
-}
-
 /* Packed documents need the input by which a program tells them apart. */
 static void check_packed(const DtConfigHost *host, const DtReader *reader)
 {
@@ -189,7 +175,6 @@ static void check_packed(const DtConfigHost *host, const DtReader *reader)
 static void check_reader(const DtConfigHost *host, const DtReader *reader)
 {
     check_numbers(host, reader);
-    check_array(host, reader);
     check_packed(host, reader);
     for (size_t i = 0; i < DT_COUNT(fillings); i++)
         if (fillings[i].kind == reader->kind)

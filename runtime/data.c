@@ -15,6 +15,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SYNTHETIC_BATCHES = 100 }; /* samples of a whole evaluation on random numbers */
 
@@ -52,9 +53,10 @@ static DtStatus check_inputs(const DtData *data)
     const bool is_array = reader->source == DT_PLAN_NPY && reader->sample == DT_PLAN_RAW;
     const bool floats = is_array ? dt_kinds_is_float(data->inputs[0].dtype)
                                  : reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
-    const uint32_t dtype = is_array && floats ? data->inputs[0].dtype
-                           : floats           ? DT_PLAN_F32
-                                              : DT_PLAN_I32;
+    const bool is_bool = is_array && data->inputs[0].dtype == DT_PLAN_BOOL;
+    const uint32_t dtype = is_bool || (is_array && floats) ? data->inputs[0].dtype
+                           : floats                        ? DT_PLAN_F32
+                                                           : DT_PLAN_I32;
     for (uint32_t i = 0; i < wanted; i++)
         if (data->inputs[i].dtype != dtype ||
             data->inputs[i].row_elements != data->inputs[0].row_elements ||
@@ -122,6 +124,7 @@ static DtTokenFormat format_of(const DtData *data)
                             .stream = reader->sample != DT_PLAN_RAW,
                             .input = dt_plan_str(data->plan, input->name)};
     format.npy = reader->source == DT_PLAN_NPY;
+    format.wants_bools = input->dtype == DT_PLAN_BOOL;
     if (format.npy) {
         format.dtype = dt_kinds_is_float(input->dtype) ? DT_PLAN_F64 : DT_PLAN_I64;
         format.width = (int)dt_kinds_size(format.dtype);
@@ -356,6 +359,9 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
 
 int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n)
 {
+    for (int64_t i = 0; input->dtype == DT_PLAN_BOOL && i < n; i++)
+        if (values[i] != 0 && values[i] != 1)
+            return i;
     int64_t lo = input->lo[0] > INT32_MIN ? input->lo[0] : INT32_MIN;
     int64_t last = input->hi[0] - 1 < INT32_MAX ? input->hi[0] - 1 : INT32_MAX;
     if (input->n_ranges == 0)
@@ -378,6 +384,9 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
     const DtPlan *plan = data->plan;
     char place[140] = "", where[400];
     dt_datatext_say(&data->tokens, at, "token", where);
+    if (input->dtype == DT_PLAN_BOOL)
+        return dt_status_fail(DT_EXIT_IO, "%.300s is %d, and `%.60s` is an input of bool: 0 or 1",
+                              where, value, dt_plan_str(plan, input->name));
     if (input->span < plan->n_spans && plan->spans[input->span].line > 0)
         snprintf(place, sizeof place, " at %.100s:%u:%u",
                  dt_plan_str(plan, plan->spans[input->span].file), plan->spans[input->span].line,
@@ -389,34 +398,48 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
         dt_plan_str(plan, input->name), place);
 }
 
-/* Reads floats of files for an input of f16 or bf16. */
-static DtStatus read_halves(const DtData *data, int64_t at, uint32_t dtype, uint16_t *ret_values)
+/* Converts n numbers, which were read as f32 or i32, for an input of f16, bf16 or bool. */
+static void narrow(const DtPlanInput *input, const int32_t *values, int64_t n, char *to)
 {
-    enum { BLOCK = 1024 };
-    float values[BLOCK];
-    for (int64_t done = 0; done < data->row; done += BLOCK) {
-        const int64_t n = data->row - done < BLOCK ? data->row - done : BLOCK;
-        DtStatus status = dt_datatext_read(&data->tokens, at + done, n, values);
-        if (!dt_status_ok(&status))
-            return status;
-        for (int64_t i = 0; i < n; i++)
-            ret_values[done + i] =
-                dtype == DT_PLAN_F16 ? dt_half_to_f16(values[i]) : dt_half_to_bf16(values[i]);
+    for (int64_t i = 0; i < n; i++) {
+        float value;
+        memcpy(&value, &values[i], sizeof value);
+        const uint16_t half =
+            input->dtype == DT_PLAN_F16 ? dt_half_to_f16(value) : dt_half_to_bf16(value);
+        if (input->dtype == DT_PLAN_BOOL)
+            to[i] = (char)values[i];
+        else
+            memcpy(to + i * (int64_t)sizeof half, &half, sizeof half);
     }
-    return DT_OK;
 }
 
-/* Reads the values of one sample for input number i. at: its first value in the part. */
-static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, void *to)
+/* Reads n values for number i of the inputs as i32 or f32. at: the first value in the part. */
+static DtStatus read_checked(const DtData *data, uint32_t i, int64_t at, int64_t n, int32_t *to)
 {
     const DtPlanInput *input = &data->inputs[i];
-    if (dt_kinds_size(input->dtype) == 2)
-        return read_halves(data, at, input->dtype, to);
-    DtStatus status = dt_datatext_read(&data->tokens, at, data->row, to);
-    const int64_t bad = dt_status_ok(&status) && !dt_data_is_float(data)
-                            ? dt_data_outside(input, to, data->row)
-                            : -1;
-    return bad >= 0 ? dt_data_refuse(data, input, at + bad, ((const int32_t *)to)[bad]) : status;
+    DtStatus status = dt_datatext_read(&data->tokens, at, n, to);
+    const int64_t bad =
+        dt_status_ok(&status) && !dt_data_is_float(data) ? dt_data_outside(input, to, n) : -1;
+    return bad >= 0 ? dt_data_refuse(data, input, at + bad, to[bad]) : status;
+}
+
+/* Reads the values of one sample for number i of the inputs. at: the first value in the part. */
+static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, char *to)
+{
+    enum { BLOCK = 1024 };
+    const DtPlanInput *input = &data->inputs[i];
+    const int64_t size = dt_kinds_size(input->dtype);
+    int32_t values[BLOCK];
+    if (size == (int64_t)sizeof *values)
+        return read_checked(data, i, at, data->row, (int32_t *)(void *)to);
+    for (int64_t done = 0; done < data->row; done += BLOCK) {
+        const int64_t n = data->row - done < BLOCK ? data->row - done : BLOCK;
+        DtStatus status = read_checked(data, i, at + done, n, values);
+        if (!dt_status_ok(&status))
+            return status;
+        narrow(input, values, n, to + done * size);
+    }
+    return DT_OK;
 }
 
 static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)

@@ -92,6 +92,7 @@ typedef struct DtTokenFormat {
                         * for any integers, F64 for any floats */
     int width;         /* bytes of a number */
     bool npy;          /* each file has a header that says how its numbers are written */
+    bool wants_bools;  /* for an input of bool */
     bool text;         /* bytes of text */
     bool raw;          /* files may begin with bytes that another format would begin with */
     bool stream;       /* a sampler cuts samples out of the stream, so the shape of a file means

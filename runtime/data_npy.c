@@ -213,12 +213,19 @@ static DtStatus check_dtype(const DtTokenFormat *format, const DtTokenFile *file
     const bool wants_floats = format->dtype == DT_PLAN_F64;
     if (dt_datanumbers_is_float(&file->number) == wants_floats)
         return DT_OK;
+    const bool wants_bools = format->wants_bools;
     return dt_status_fail(
         DT_EXIT_IO,
         "%.200s has %s (`%s`), and `%.60s` is an input of %s: declare it as %s, or write "
         "numpy.load(FILE).astype('%s')",
         file->path, wants_floats ? "integers" : "floats", header->dtype, format->input,
-        wants_floats ? "floats" : "i32", wants_floats ? "i32" : "f32", wants_floats ? "f4" : "i4");
+        wants_floats  ? "floats"
+        : wants_bools ? "bool"
+                      : "i32",
+        wants_floats ? "i32" : "f32",
+        wants_floats  ? "f4"
+        : wants_bools ? "?"
+                      : "i4");
 }
 
 /* ---- the array ---- */

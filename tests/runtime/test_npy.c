@@ -163,6 +163,25 @@ Test(npy, halves_fill_inputs_of_16_bits)
     }
 }
 
+Test(npy, bools_fill_inputs_of_bool)
+{
+    uint8_t bytes[2 * N] = {0}, read[N];
+    for (int i = 0; i < N; i++)
+        bytes[i] = i % 3 == 0;
+    f.inputs[0].dtype = DT_PLAN_BOOL;
+    array("a.npy", "|b1", "(6, 4)", bytes, N);
+    DtStatus status = read_all(read);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_arr_eq(read, bytes, sizeof read);
+    bytes[9] = 2;
+    array("a.npy", "|u1", "(6, 4)", bytes, N);
+    status = read_all(read);
+    cr_assert(strstr(status.message, "a.npy is 2, and `tokens` is an input of bool: 0 or 1"), "%s",
+              status.message);
+    array("a.npy", "<f2", "(6, 4)", bytes, sizeof bytes);
+    fixture_refused(&f, "has floats (`<f2`), and `tokens` is an input of bool: declare it as f32");
+}
+
 Test(npy, numbers_that_do_not_fit_are_named)
 {
     uint64_t wide[N] = {1, 2, 3};

@@ -29,15 +29,3 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
-# ---- npy
-dim batch = 4, bins = 8
-model masked(bool x[batch, bins], scale[batch]) -> [batch] {
-  return sum[bins](where(x, 1.0, 0.0)) * scale
-}
-train {
-  bool x[batch, bins] = npy("x.npy")
-  scale[batch] = npy("scale.npy")
-  loss = sum[batch](masked(x, scale))
-  optimizer = sgd(lr = 0.1)
-  steps = 10
-}

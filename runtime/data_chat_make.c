@@ -13,6 +13,7 @@
 enum {
     CHUNK = 1 << 20,
     BATCH_BYTES = 1 << 22, /* of the texts of a batch, and one line more */
+    MOST_TEXTS = 1 << 12,  /* that are encoded at a time: each takes some KiB there */
     MOST_LINE = 1 << 26,   /* bytes */
     WRITE_WORDS = 1 << 18,
     SAY_SECONDS = 5
@@ -31,8 +32,8 @@ typedef struct Making {
     DtChatBatch batch;
     DtIds ids;     /* of all spans of the batch */
     size_t *ends;  /* of each text among these spans */
-    size_t n_ends, cap_ends;
     size_t *texts; /* number of the span of each text */
+    size_t first;  /* the first text of those that are encoded now */
     DtIds words;   /* of one document */
     DtText line;
     uint64_t said;
@@ -71,7 +72,7 @@ static DtStatus take_row(void *context, const uint32_t *words, size_t n)
 
 static const DtChatSpan *text_at(const Making *m, uint32_t text)
 {
-    return &m->batch.spans[m->texts[text]];
+    return &m->batch.spans[m->texts[m->first + text]];
 }
 
 static uint64_t text_bytes(void *context, uint32_t text) { return text_at(context, text)->len; }
@@ -102,7 +103,7 @@ static DtStatus take_ids(void *context, const uint32_t *ids, size_t n)
 static DtStatus end_text(void *context, uint32_t text)
 {
     Making *m = context;
-    m->ends[text] = m->ids.n;
+    m->ends[m->first + text] = m->ids.n;
     return DT_OK;
 }
 
@@ -116,16 +117,22 @@ static void *room(void *at, size_t bytes)
 
 static DtStatus encode_batch(Making *m)
 {
-    uint32_t n = 0;
+    size_t n = 0;
+    DtStatus status = DT_OK;
     m->ends = room(m->ends, m->batch.n_spans * sizeof *m->ends);
     m->texts = room(m->texts, m->batch.n_spans * sizeof *m->texts);
     for (size_t i = 0; i < m->batch.n_spans; i++)
         if (m->batch.spans[i].kind == DT_CHAT_TEXT)
             m->texts[n++] = i;
     m->ids.n = 0;
-    const DtTextSource from = {m, n, text_bytes, read_text, text_name, 0};
-    const DtTokenSink to = {m, take_ids, end_text, NULL};
-    return dt_encode_bare(m->tokenizer, &from, dt_datatokensmake_threads(), &to);
+    for (m->first = 0; m->first < n && dt_status_ok(&status); m->first += MOST_TEXTS) {
+        const size_t left = n - m->first;
+        const DtTextSource from = {m, left < MOST_TEXTS ? (uint32_t)left : MOST_TEXTS,
+                                   text_bytes, read_text, text_name, 0};
+        const DtTokenSink to = {m, take_ids, end_text, NULL};
+        status = dt_encode_bare(m->tokenizer, &from, dt_datatokensmake_threads(), &to);
+    }
+    return status;
 }
 
 static void add_words(Making *m, const uint32_t *ids, size_t n, bool trained)

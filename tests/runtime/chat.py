@@ -351,11 +351,25 @@ def is_one_data_source(bench):
     bench.check("a run of its own", code == 2 and "--show-samples is a run of its own" in said, said)
 
 
+def shows_other_sources(bench):
+    bench.write("t.txt", "A\n" + 200 * "ab")
+    program = PROGRAM.replace("chat(SOURCE)", 'next_token(text("t.txt", to = 0.3))').replace(
+        ", i32 document[batch, seq], i32 position[batch, seq] =", " =").replace(
+        "  ce =", "  i32 document[batch, seq] = synthetic(0, 2)\n  i32 position[batch, seq] = synthetic(0, 9)\n  ce =")
+    code, said = bench.compile("", program)
+    bench.check("text compiles", code == 0, said)
+    code, said = bench.run(bench.dtrun, "p.plan", "--show-samples", "1")
+    pairs = re.findall(r'^ *\d+ +(\d+) "(.*?)" +train +(\d+) "(.*?)"$', said, re.M)
+    good = len(pairs) == SEQ and all(pair[0] == last[2] and pair[1] == last[3] for last, pair in zip(pairs, pairs[1:]))
+    bench.check("bytes of text", code == 0 and good and ("97", "a", "98", "b") in pairs, said)
+    bench.check("other inputs", len(re.findall(r"^document:(?: [01]){16} \.\. \(96 values\)$", said, re.M)) == 1, said)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(*sys.argv[1:3], folder)
         for part in (has_expected_samples, keeps_documents_apart, checks_the_program, refuses_lines,
-                     looks_at_the_tokenizer, is_one_data_source):
+                     looks_at_the_tokenizer, is_one_data_source, shows_other_sources):
             part(bench)
         print("%d passed, %d failed, 0 skipped" % (bench.passed, bench.failed))
         return bench.failed > 0

@@ -528,21 +528,31 @@ static int no_such_type(const DtInitCommand *init, Types *types)
                        init->type, init->config_path, list);
 }
 
+/* Adds the files that fit, each once: it may have several blocks for one kind of model. */
+static void add_fitting(const Families *families, DtText *text)
+{
+    const char *last = NULL;
+    for (uint32_t i = 0; i < families->n; i++) {
+        const Family *f = &families->at[i];
+        if (f->wrong.n || f->file == last)
+            continue;
+        dt_text_printf(text, "%s %s", last ? "," : "", f->file);
+        last = f->file;
+    }
+}
+
 /* Prints why no program fits, or that several do. */
 static int refuse(const DtInitCommand *init, const Families *families, const Family *best,
                   uint32_t fitting)
 {
     DtText text = {0};
-    if (fitting > 1)
+    if (fitting > 1) {
         dt_text_printf(&text, "several programs of the library fit %.200s:", init->config_path);
-    else
+        add_fitting(families, &text);
+    } else
         dt_text_printf(&text,
                        "no program of the library fits %.200s. The nearest is %s, and differs:",
                        init->config_path, best->file);
-    for (uint32_t i = 0; fitting > 1 && i < families->n; i++)
-        if (!families->at[i].wrong.n)
-            dt_text_printf(&text, "%s %s", text.at[text.len - 1] == ':' ? "" : ",",
-                           families->at[i].file);
     fputs("dtc: ", stderr);
     dt_text_say(stderr, text.at);
     dt_text_free(&text);

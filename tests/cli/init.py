@@ -298,8 +298,9 @@ def library():
     check("named = false" in text, text)
     init({**toy, "part": {"depth": 3}}, code=1, says=["nearest is models/deep.dsl", "`part.depth` is 3, and the program says 2 (models/deep.dsl:"])
     with open("lib/models/third.dsl", "w") as file:
-        file.write((PROGRAM % {"name": "third", "depth": 1}).replace("repeat layer in layers { param g[width] = ones }\n", ""))
-    init(toy, code=1, says=["several programs of the library fit toy/config.json: models/flat.dsl, models/third.dsl"])
+        third = (PROGRAM % {"name": "third", "depth": 1}).replace("repeat layer in layers { param g[width] = ones }\n", "")
+        file.write(third + third[third.index("names files"):].replace("names files", "names others"))
+    init(toy, code=1, says=["several programs of the library fit toy/config.json: models/flat.dsl, models/third.dsl\n"])
     with open("lib/models/third.dsl", "w") as file:
         file.write("model m(\n")
     init(toy, code=3, says=["models/third.dsl"])

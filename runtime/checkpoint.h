@@ -115,7 +115,7 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
 
 /* Removes the remains of interrupted saves. */
 DtStatus dt_checkpointlist_clean(DtArena *arena, const char *folder);
-/* Removes all checkpoints of the list, whether they are good or not. */
+/* Removes all checkpoints of the list, whether they are good or not, and the file `best`. */
 DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder);
 /* Removes all checkpoints except the newest `keep` good ones (0: removes none), and the one after
  * `best` steps (-1: none). */

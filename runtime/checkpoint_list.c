@@ -149,6 +149,8 @@ DtStatus dt_checkpointlist_remove_all(DtArena *arena, const char *folder)
     DtStatus status = dt_checkpointlist_read(arena, folder, &list);
     for (uint32_t i = 0; i < list.n && dt_status_ok(&status); i++)
         status = remove_entry(folder, &list.at[i]);
+    if (dt_status_ok(&status)) /* the name in it may become that of another checkpoint */
+        unlink(dt_arena_printf(arena, "%s/best", folder));
     return dt_status_ok(&status) ? dt_checkpointlist_clean(arena, folder) : status;
 }
 

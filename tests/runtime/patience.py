@@ -117,6 +117,13 @@ def test_resumed(tools, last):
           "the best checkpoint is in another folder: " + said[-600:])
 
 
+def test_overwritten(tools):
+    """--overwrite removes the file `best`, too, whose name may become that of a checkpoint that is not the best."""
+    run([tools[0], "program.dsl", "--parallel", "none", "-o", "any.plan", "--set", "train.eval.keep_best=false"])
+    run([tools[1], "any.plan", "--save", "none", "--overwrite", "--steps", "4"])
+    check(sorted(os.listdir("none")) == ["latest", "step-00000004"], "overwritten: %s" % sorted(os.listdir("none")))
+
+
 def test_alone(tools):
     """Without a folder, with a loss that does not change, and with no patience at all."""
     run([tools[0], "program.dsl", "--parallel", "none", "-o", "alone.plan", "--set", "train.eval.keep_best=false"])
@@ -136,6 +143,7 @@ def main(tools):
         last = test_layouts(tools)
         test_resumed(tools, last)
         test_alone(tools)
+        test_overwritten(tools)
     print("patience: %d failed" % len(failures))
     return 1 if failures else 0
 

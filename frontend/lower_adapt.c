@@ -324,6 +324,12 @@ DtVal dt_adapt_call(DtLower *l, DtInstance *instance, const DtBound *bound, DtVa
 
 /* ---- after all entries ---- */
 
+static const char *label_of(const DtAdapter *adapter)
+{
+    const DtFunction *f = &adapter->function;
+    return f->label.text ? f->label.text : f->def->name.text;
+}
+
 /* Whether the store belongs to an adapter. */
 static bool is_in_adapter(const DtLower *l, const DtStore *store)
 {
@@ -333,8 +339,7 @@ static bool is_in_adapter(const DtLower *l, const DtStore *store)
         if (!site->adapter || strncmp(store->pattern, site->called, len) ||
             store->pattern[len] != '.')
             continue;
-        const DtFunction *f = &site->adapter->function;
-        const char *label = f->label.text ? f->label.text : f->def->name.text;
+        const char *label = label_of(site->adapter);
         const char *rest = store->pattern + len + 1;
         if (!strncmp(rest, label, strlen(label)) && rest[strlen(label)] == '.')
             return true;
@@ -401,8 +406,35 @@ static bool matches_any(const DtLower *l, const DtPattern *pattern)
     return false;
 }
 
+/* Reports an instance that contains an instance or a loop with the label of its adapter, since the
+ * parameters of both would have paths of the adapter. */
+static void check_labels(DtLower *l)
+{
+    for (uint32_t i = 0; i < l->sites.n; i++) {
+        const DtSite *site = &l->sites.at[i];
+        if (!site->adapter)
+            continue;
+        const char *label = label_of(site->adapter);
+        const char *path = dt_intern_printf("%.*s.%s", (int)strcspn(site->called, ":"),
+                                            site->called, label);
+        for (uint32_t k = 0; k < l->sites.n; k++) {
+            const char *other = l->sites.at[k].called;
+            const size_t len = strlen(path);
+            if (strncmp(other, path, len) != 0 || (other[len] != ':' && other[len] != '.'))
+                continue;
+            DtDiag *d = dt_diag_report(l->diags, E0476, site->adapter->span,
+                                       "`%s` cannot wrap `%s`: that has a `%s` of its own",
+                                       site->adapter->function.def->name.text, site->called, path);
+            dt_diag_help(d, "give the adapter another label: `adapter:%s(..)`",
+                         site->adapter->function.def->name.text);
+            return;
+        }
+    }
+}
+
 void dt_adapt_finish(DtLower *l)
 {
+    check_labels(l);
     for (uint32_t i = 0; i < l->module->stores.n; i++)
         l->module->stores.at[i]->in_adapter = is_in_adapter(l, l->module->stores.at[i]);
     for (uint32_t i = 0; i < l->adapters.n; i++) {

@@ -56,3 +56,15 @@ train {
   optimizer = adamw(lr = 1e-2)
   steps = 20
 }
+# ---- label
+include "std.dsl"
+dim batch = 4, embed = 8, mid = 6
+layer pair[a, b](x[..., a]) -> [..., b] { return x |> lora:linear[a, b] }
+model net(x[batch, embed]) -> [batch, mid] { return join:pair[embed, mid](x) }
+train {
+  x[batch, embed] = synthetic(-1, 1)
+  loss = mean[batch, mid](net(x))
+  adapt "join" = lora(rank = 2)
+  optimizer = adamw(lr = 1e-2)
+  steps = 20
+}

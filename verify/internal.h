@@ -146,6 +146,7 @@ typedef struct CertStore {
     /* of a bucket of gradients: its memory holds the parts of all ranks, to which each rank adds
      * its terms before they are summed over ranks */
     bool terms;
+    bool adapter; /* part of an adapter: a checkpoint may lack it (--weights) */
     /* of a source: the node that was made when it was first read; NULL: not read yet */
     CertNode *node;
     /* cache of CertState.total: the accumulated node that was last compared, and the serial node

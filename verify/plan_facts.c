@@ -63,6 +63,7 @@ bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStor
         !has_init(record, store->init)                               ? "initial value"
         : record->key != dt_hash_text(store->path, plan->meta->seed) ? "random numbers"
         : record->saved != saved                                     ? "place in checkpoints"
+        : record->adapter != store->adapter                          ? "mark of adapters"
         : !is(dt_plan_str(plan, record->pattern), store->pattern ? store->pattern : "") ? "name"
         : !has_owner(walk, store, record)                                               ? "owner"
                                                                                         : NULL;

@@ -2,7 +2,7 @@
 /* The table of built-in functions, the matching of their arguments, and the elementwise ones.
  * Built-ins over axes are in builtins_axis.c and builtins_move.c. */
 #include "frontend/foreign.h"
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

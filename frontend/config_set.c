@@ -12,7 +12,7 @@
  * `--add LINE` puts whole lines into the parallel block; a line takes the place of those that say
  * the same thing. */
 #include "frontend/config_internal.h"
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

@@ -10,7 +10,7 @@
  *             first model whose inputs are all typed
  *
  * In loss and eval, sums then take the place of expressions of sums (lower_shown.c). */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/bug.h"
 #include "base/intern.h"

@@ -14,7 +14,7 @@
  *
  * A function that was lowered for one call may be called elsewhere only if the same lines match the
  * instances in it there. So a function remembers its instances, with paths that begin at it. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

@@ -8,7 +8,7 @@
  * there are none, a lint says that it was not checked, and why. An `fn` with states, or that
  * uses `rank`, is an optimizer or helps one: it is called as one, for parameters of several
  * ranks. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

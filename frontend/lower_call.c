@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: finds the callee, the axis arguments, the label, and the arguments. The arguments are
  * matched with formals here; lower_bind.c checks their types, lower_memo.c runs the definition. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 #include "frontend/config.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expressions: names, operators, contraction, `if`, tuples, extents of tensors. Calls are in
  * lower_call.c, square brackets in lower_index.c. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 #include "frontend/foreign.h"

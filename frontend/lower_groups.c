@@ -2,7 +2,7 @@
 /* Parameters by path: which are frozen, and to which group each other one belongs. A loop's
  * parameters are called by their pattern (h.#.up.w), as --params and checkpoints do, or without the
  * number. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include <fnmatch.h>
 #include <string.h>

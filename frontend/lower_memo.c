@@ -4,7 +4,7 @@
  * types, and are called; other functions are evaluated in place. A function that takes
  * instances or functions as arguments is made for its call alone, since it may use values of
  * its caller; so is an `fn` that draws random numbers, since each call draws others. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

@@ -9,7 +9,7 @@
  * the weight w + c a b. The axes of w are those of x that products sum over, then those of the
  * result; a and b have the first and the second of these, and one axis more between them. So each
  * of the three is a matrix, row by row. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/intern.h"
 

@@ -18,7 +18,7 @@
  * axis, and so on; the first one for all axes that are left, if any. Then `...` stands for the axes
  * of loops, each iteration of which has a parameter of its own. */
 #include "frontend/foreign.h"
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/formula.h"
 #include "base/intern.h"

@@ -7,7 +7,7 @@
  * run evaluates in double precision. The constants that the outermost call of a setting is given
  * stay settings of the run: `lr = wsd(base = 0.1, ...)` has lr.base, which `dtrun --set` may
  * change. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/formula.h"
 #include "base/intern.h"

@@ -15,7 +15,7 @@
  * that a balanced accuracy has the sums of each class. What cannot be taken apart (a maximum over
  * the batch, what a layer returns) stays a number of the batch, which the expression reads next to
  * the sums. A loss of a step stays as it is, since gradients are derived from it. */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include "base/formula.h"
 #include "base/intern.h"

@@ -5,7 +5,7 @@
  *   join   any strong float: the join of the strong floats (f16 with bf16: f32); else, if any
  *          operand is a
  *          float or the map needs one: weak f32; else i32; else bool */
-#include "frontend/lower_internal.h"
+#include "frontend/lower_train.h"
 
 #include <math.h>
 #include <string.h>

@@ -88,6 +88,17 @@ uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value)
     return n;
 }
 
+void dt_graph_replace(DtFunc *func, const DtValue *old, DtValue *value)
+{
+    for (uint32_t i = 0; i < func->ops.n; i++)
+        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
+            if (func->ops.at[i]->in[k] == old)
+                func->ops.at[i]->in[k] = value;
+    for (uint32_t i = 0; i < func->results.n; i++)
+        if (func->results.at[i] == old)
+            func->results.at[i] = value;
+}
+
 const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value)
 {
     for (uint32_t i = 0; i < func->ops.n; i++) {

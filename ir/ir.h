@@ -731,6 +731,8 @@ DtFunc *dt_graph_find(const DtModule *module, const char *name);
 uint32_t dt_graph_number(const DtModule *module, const DtFunc *func);
 /* how many times the function reads the value, counting results */
 uint32_t dt_graph_reads(const DtFunc *func, const DtValue *value);
+/* Makes the function's ops and results read `value` instead of `old`. */
+void dt_graph_replace(DtFunc *func, const DtValue *old, DtValue *value);
 /* the op that puts the value into a ring buffer; NULL: none does */
 const DtOp *dt_graph_put(const DtFunc *func, const DtValue *value);
 /* Whether the value, a result of a body, goes into a slot of a ring buffer while its reduction is

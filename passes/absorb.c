@@ -147,17 +147,6 @@ static const char *find_product(const DtParallelConfig *parallel, const DtFunc *
 
 /* ---- the operands, where the product was ---- */
 
-static void replace(DtFunc *func, const DtValue *old, DtValue *value)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            if (func->ops.at[i]->in[k] == old)
-                func->ops.at[i]->in[k] = value;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        if (func->results.at[i] == old)
-            func->results.at[i] = value;
-}
-
 /* Puts the last op of the function where op number `at` is, and removes that op, whose results
  * nobody reads. */
 static DtOp *take_place(DtFunc *func, uint32_t at)
@@ -209,7 +198,7 @@ static void take_operands(DtFunc *func, const DtValue *value, const Product *pro
         DtValue *now = call->out[i + (i > at)];
         now->name = i == at ? inner[0]->name : op->out[i]->name;
         if (i != at)
-            replace(func, op->out[i], now);
+            dt_graph_replace(func, op->out[i], now);
     }
     ret[0] = call->out[at];
     ret[1] = call->out[at + 1];
@@ -414,7 +403,7 @@ static void absorb(DtFunc *func, uint32_t at, const Product *product)
     DtOp *made = take_place(func, at);
     for (uint32_t i = 0; i < call->n_out; i++) {
         made->out[i]->name = call->out[i]->name;
-        replace(func, call->out[i], made->out[i]);
+        dt_graph_replace(func, call->out[i], made->out[i]);
     }
     dt_graph_sweep(func);
 }

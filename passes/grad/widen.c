@@ -158,17 +158,6 @@ static DtValue *wide(DtValue *value)
     return value;
 }
 
-static void replace(DtFunc *func, const DtValue *old, DtValue *new)
-{
-    for (uint32_t i = 0; i < func->ops.n; i++)
-        for (uint32_t k = 0; k < func->ops.at[i]->n_in; k++)
-            if (func->ops.at[i]->in[k] == old)
-                func->ops.at[i]->in[k] = new;
-    for (uint32_t i = 0; i < func->results.n; i++)
-        if (func->results.at[i] == old)
-            func->results.at[i] = new;
-}
-
 /* Whether the value is a result of func that was marked as a gradient (a caller passes it on, or an
  * entry writes it to a store). */
 static bool is_gradient(const Widen *w, uint32_t f, const DtValue *value)
@@ -191,7 +180,7 @@ static bool widen_func(const Widen *w, uint32_t f)
         if (!widens(op) || !can_be_wide(w, func, op->in[0]) ||
             !(inner(w, op->in[0]->op, op->in[0]->index) || is_gradient(w, f, op->out[0])))
             continue;
-        replace(func, op->out[0], wide(op->in[0]));
+        dt_graph_replace(func, op->out[0], wide(op->in[0]));
         any = true;
     }
     for (uint32_t i = 0; i < func->results.n; i++)

@@ -209,25 +209,22 @@ DtStatus dt_encode_bare(const DtTokenizer *tokenizer, const DtTextSource *source
     return encode(tokenizer, source, threads, DT_FILL_BARE, sink);
 }
 
-/* ---- prompts ---- */
+/* ---- texts in memory ---- */
 
-static uint64_t prompt_bytes(void *context, uint32_t document)
+static uint64_t memory_bytes(void *context, uint32_t document)
 {
-    (void)document;
-    return strlen(context);
+    return ((const DtMemoryText *)context)[document].len;
 }
 
-static DtStatus prompt_read(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
+static DtStatus memory_read(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
 {
-    (void)document;
-    memcpy(to, (const char *)context + at, n);
+    memcpy(to, ((const DtMemoryText *)context)[document].at + at, n);
     return DT_OK;
 }
 
-static const char *prompt_name(void *context, uint32_t document)
+static const char *memory_name(void *context, uint32_t document)
 {
-    (void)context, (void)document;
-    return "the prompt";
+    return ((const DtMemoryText *)context)[document].name;
 }
 
 static DtStatus add_ids(void *context, const uint32_t *ids, size_t n)
@@ -246,14 +243,17 @@ static DtStatus end_ids(void *context, uint32_t document)
     return DT_OK;
 }
 
+DtTextSource dt_encode_memory(DtMemoryText *texts, uint32_t n)
+{
+    return (DtTextSource){texts, n, memory_bytes, memory_read, memory_name, 0};
+}
+
+DtTokenSink dt_encode_ids(DtIds *ids) { return (DtTokenSink){ids, add_ids, end_ids, NULL}; }
+
 DtStatus dt_encode_prompt(const DtTokenizer *tokenizer, const char *text, DtIds *ret_ids)
 {
-    char *copy = strdup(text);
-    const DtTextSource source = {copy, 1, prompt_bytes, prompt_read, prompt_name, 0};
-    const DtTokenSink sink = {ret_ids, add_ids, end_ids, NULL};
-    if (!copy)
-        dt_arena_exhausted(strlen(text) + 1);
-    DtStatus status = encode(tokenizer, &source, 1, DT_FILL_FRONT, &sink);
-    free(copy);
-    return status;
+    DtMemoryText prompt = {(const uint8_t *)text, strlen(text), "the prompt"};
+    const DtTextSource source = dt_encode_memory(&prompt, 1);
+    const DtTokenSink sink = dt_encode_ids(ret_ids);
+    return encode(tokenizer, &source, 1, DT_FILL_FRONT, &sink);
 }

@@ -69,6 +69,17 @@ typedef struct DtTokenSink {
     DtStatus (*progress)(void *context, uint64_t bytes);
 } DtTokenSink;
 
+/* A document in memory; name: for messages. */
+typedef struct DtMemoryText {
+    const uint8_t *at;
+    size_t len;
+    const char *name;
+} DtMemoryText;
+/* dt_encode_memory: n such documents, which stay where they are, as a source. dt_encode_ids: a sink
+ * that appends all tokens to ids. */
+DtTextSource dt_encode_memory(DtMemoryText *texts, uint32_t n);
+DtTokenSink dt_encode_ids(DtIds *ids);
+
 /* Encodes documents, each between the tokens that the post-processor puts around it, on that many
  * threads. Fails, with the document and the place, for text that is not UTF-8, where a pattern
  * reaches its limits, and for pieces of more than 64 MiB. */

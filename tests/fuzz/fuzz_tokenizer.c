@@ -15,56 +15,17 @@ static const char sample[] =
     "The quick isn't  DON'T 12345 \t\n\n x=[1];\r\n Größe e\u0301 한국 中文 \u0661 "
     "<|endoftext|> <mask>  <|im_start|>a ſ's 👩‍👩 \u00a0\u2003  ";
 
-typedef struct Text {
-    const uint8_t *at;
-    size_t len;
-} Text;
-
-static uint64_t bytes_of(void *context, uint32_t document)
+static DtStatus encode(const DtTokenizer *t, DtMemoryText text, DtIds *ids)
 {
-    (void)document;
-    return ((const Text *)context)->len;
-}
-
-static DtStatus read_text(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
-{
-    (void)document;
-    memcpy(to, ((const Text *)context)->at + at, n);
-    return DT_OK;
-}
-
-static const char *name_of(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return "text";
-}
-
-static DtStatus take(void *context, const uint32_t *ids, size_t n)
-{
-    DtIds *to = context;
-    dt_ids_room(to, n);
-    if (n > 0)
-        memcpy(to->at + to->n, ids, n * sizeof *ids);
-    to->n += n;
-    return DT_OK;
-}
-
-static DtStatus end(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return DT_OK;
-}
-
-static DtStatus encode(const DtTokenizer *t, Text text, DtIds *ids)
-{
-    const DtTextSource source = {&text, 1, bytes_of, read_text, name_of, 16};
-    const DtTokenSink sink = {ids, take, end, NULL};
+    DtTextSource source = dt_encode_memory(&text, 1);
+    const DtTokenSink sink = dt_encode_ids(ids);
+    source.block = 16;
     return dt_encode_documents(t, &source, 1, &sink);
 }
 
 static void compare(const DtTokenizer *t)
 {
-    const Text text = {(const uint8_t *)sample, sizeof sample - 1};
+    const DtMemoryText text = {(const uint8_t *)sample, sizeof sample - 1, "text"};
     DtIds fast = {0}, plain = {0};
     const DtStatus a = encode(t, text, &fast), b = dt_plain_encode(t, text.at, text.len, &plain);
     const bool both = dt_status_ok(&a) && dt_status_ok(&b); /* else a pattern reached its limits */
@@ -95,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         status = dt_tokenizer_open(with_every_step, NULL, &known);
     DtIds ids = {0};
     if (known)
-        status = encode(known, (Text){data, size}, &ids); /* any bytes as a text */
+        status = encode(known, (DtMemoryText){data, size, "text"}, &ids); /* any bytes as a text */
     free(ids.at);
     return 0;
 }

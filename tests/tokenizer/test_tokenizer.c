@@ -16,50 +16,14 @@
 static const char *const names[] = {"gpt2",  "llama3",   "qwen2",    "roberta",
                                     "o200k", "deepseek", "starcoder"};
 
-typedef struct Text {
-    const uint8_t *at;
-    size_t len;
-} Text;
-
-static uint64_t bytes_of(void *context, uint32_t document)
-{
-    return ((const Text *)context)[document].len;
-}
-
-static DtStatus read_text(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
-{
-    memcpy(to, ((const Text *)context)[document].at + at, n);
-    return DT_OK;
-}
-
-static const char *name_of(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return "the text";
-}
-
-static DtStatus take(void *context, const uint32_t *ids, size_t n)
-{
-    DtIds *to = context;
-    dt_ids_room(to, n);
-    if (n > 0)
-        memcpy(to->at + to->n, ids, n * sizeof *ids);
-    to->n += n;
-    return DT_OK;
-}
-
-static DtStatus end(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return DT_OK;
-}
-
 static size_t block; /* bytes that are read at a time, or 0 */
 
-static DtStatus encode(const DtTokenizer *t, Text *texts, uint32_t n, uint32_t threads, DtIds *ids)
+static DtStatus encode(const DtTokenizer *t, DtMemoryText *texts, uint32_t n, uint32_t threads,
+                       DtIds *ids)
 {
-    const DtTextSource source = {texts, n, bytes_of, read_text, name_of, block};
-    const DtTokenSink sink = {ids, take, end, NULL};
+    DtTextSource source = dt_encode_memory(texts, n);
+    const DtTokenSink sink = dt_encode_ids(ids);
+    source.block = block;
     return dt_encode_documents(t, &source, threads, &sink);
 }
 
@@ -110,7 +74,7 @@ Test(tokenizer, ids_are_those_of_the_package)
         char *text;
         size_t len;
         DtStatus status = dt_file_read(memory, FIXTURES "text", 1 << 20, &text, &len);
-        Text document = {(const uint8_t *)text, len};
+        DtMemoryText document = {(const uint8_t *)text, len, "the text"};
         if (dt_status_ok(&status))
             status = encode(t, &document, 1, 2, &got);
         if (dt_status_ok(&status))
@@ -197,7 +161,7 @@ static void compare(const char *name, size_t len, uint64_t seed, uint32_t thread
 {
     DtArena *memory = dt_arena_new();
     DtTokenizer *t = open_fixture(memory, name, NULL);
-    Text text;
+    DtMemoryText text = {.name = "the text"};
     DtIds got = {0}, plain = {0};
     uint8_t *bytes = random_text(len, seed, &text.len);
     text.at = bytes;
@@ -246,7 +210,7 @@ Test(tokenizer, units_that_do_not_meet_are_encoded_anew)
     for (int i = 0; i < LEN; i++)
         digits[i] = (char)('0' + i % 7);
     for (block = 60; block < 70; block++) {
-        Text text = {(const uint8_t *)digits, LEN};
+        DtMemoryText text = {(const uint8_t *)digits, LEN, "the text"};
         DtIds got = {0}, plain = {0};
         DtStatus status = encode(t, &text, 1, 2, &got);
         if (dt_status_ok(&status))
@@ -266,7 +230,9 @@ Test(tokenizer, documents_have_tokens_around_them)
 {
     DtArena *memory = dt_arena_new();
     DtTokenizer *t = open_fixture(memory, "llama3", "<|endoftext|>");
-    Text texts[] = {{(const uint8_t *)"a", 1}, {(const uint8_t *)"", 0}, {(const uint8_t *)"b", 1}};
+    DtMemoryText texts[] = {{(const uint8_t *)"a", 1, "a"},
+                            {(const uint8_t *)"", 0, "empty"},
+                            {(const uint8_t *)"b", 1, "b"}};
     DtIds ids = {0}, prompt = {0}, empty = {0};
     DtStatus status = encode(t, texts, 3, 1, &ids);
     if (dt_status_ok(&status))
@@ -294,7 +260,7 @@ Test(tokenizer, bytes_of_the_tokens_are_the_text)
 {
     DtArena *memory = dt_arena_new();
     DtTokenizer *t = open_fixture(memory, "gpt2", NULL);
-    Text text;
+    DtMemoryText text = {.name = "the text"};
     DtIds ids = {0};
     uint8_t *bytes = random_text(20000, 3, &text.len);
     size_t at = 0;
@@ -333,7 +299,7 @@ Test(tokenizer, text_that_is_not_utf8_is_an_error_with_its_place)
     DtArena *memory = dt_arena_new();
     DtTokenizer *t = open_fixture(memory, "gpt2", NULL);
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
-        Text text = {(const uint8_t *)bad[i].text, bad[i].len};
+        DtMemoryText text = {(const uint8_t *)bad[i].text, bad[i].len, "the text"};
         DtIds ids = {0};
         expect_failure(encode(t, &text, 1, 1, &ids), bad[i].said);
         free(ids.at);
@@ -460,7 +426,7 @@ Test(tokenizer, a_pattern_stops_at_its_limits)
     cr_assert(dt_status_ok(&status), "%s", status.message);
     char *many = dt_arena_alloc(memory, 3001);
     memset(many, 'a', 3000);
-    Text document = {(const uint8_t *)many, 3000};
+    DtMemoryText document = {(const uint8_t *)many, 3000, "the text"};
     expect_failure(encode(t, &document, 1, 1, &ids), "take more steps or memory than they may");
     free(ids.at);
     dt_tokenizer_close(t);
@@ -494,7 +460,7 @@ static void expect_ids(const char *json, const char *text, const char *wanted)
     DtTokenizer *t = NULL;
     DtIds ids = {0};
     DtText said = {0};
-    Text document = {(const uint8_t *)text, strlen(text)};
+    DtMemoryText document = {(const uint8_t *)text, strlen(text), "the text"};
     DtStatus status = dt_tokenizer_read(json, strlen(json), "x.json", NULL, &t);
     cr_assert(dt_status_ok(&status), "%s", status.message);
     status = encode(t, &document, 1, 1, &ids);

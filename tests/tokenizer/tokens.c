@@ -19,44 +19,11 @@ static int fail(const DtStatus *status)
     return status->code;
 }
 
-static uint64_t bytes_of(void *context, uint32_t document)
-{
-    (void)document;
-    return ((const DtFileView *)context)->len;
-}
-
-static DtStatus read_file(void *context, uint32_t document, uint64_t at, size_t n, uint8_t *to)
-{
-    (void)document;
-    memcpy(to, ((const DtFileView *)context)->at + at, n);
-    return DT_OK;
-}
-
-static const char *name_of(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return "the file";
-}
-
-static DtStatus take(void *context, const uint32_t *ids, size_t n)
-{
-    DtIds *to = context;
-    dt_ids_room(to, n);
-    memcpy(to->at + to->n, ids, n * sizeof *ids);
-    to->n += n;
-    return DT_OK;
-}
-
-static DtStatus end(void *context, uint32_t document)
-{
-    (void)context, (void)document;
-    return DT_OK;
-}
-
 static DtStatus encode(const DtTokenizer *tokenizer, DtFileView *view, const char *how, DtIds *ids)
 {
-    const DtTextSource source = {view, 1, bytes_of, read_file, name_of, 0};
-    const DtTokenSink sink = {ids, take, end, NULL};
+    DtMemoryText text = {view->at, view->len, "the file"};
+    const DtTextSource source = dt_encode_memory(&text, 1);
+    const DtTokenSink sink = dt_encode_ids(ids);
     if (strcmp(how, "plain") == 0)
         return dt_plain_encode(tokenizer, view->at, view->len, ids);
     return dt_encode_documents(tokenizer, &source, (uint32_t)atoi(how), &sink);

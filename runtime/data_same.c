@@ -30,12 +30,15 @@ DtStatus dt_datasame_refuse(const DtStatus *found)
                           found->message);
 }
 
-static DtStatus check_checkpoint(const DtRank *rank, const DtDataFact *now)
+/* Sets ret_changed if the source is another than that of the checkpoint, and the options permit
+ * it. */
+static DtStatus check_checkpoint(const DtRank *rank, const DtDataFact *now, bool *ret_changed)
 {
     DtStatus status =
         dt_datasame_check(rank->saved_facts, rank->n_saved_facts, now, rank->shared->chosen);
     if (dt_status_ok(&status) || !rank->options->data_changed)
         return dt_status_ok(&status) ? status : dt_datasame_refuse(&status);
+    *ret_changed = true;
     if (rank->rank == 0) {
         fprintf(stderr, "dtrun: note: ");
         dt_text_say(stderr, status.message);
@@ -44,17 +47,19 @@ static DtStatus check_checkpoint(const DtRank *rank, const DtDataFact *now)
 }
 
 /* Computes the facts of all sources. Fails if they differ from those of the checkpoint from which
- * the run continues. */
-static DtStatus find_facts(DtRank *rank)
+ * the run continues. ret_held_out: whether held-out data differ, and the options permit it. */
+static DtStatus find_facts(DtRank *rank, bool *ret_held_out)
 {
     const DtPlan *plan = rank->plan;
     for (uint32_t i = 0; i < plan->n_readers; i++) {
         DtDataFact *fact = &rank->facts[rank->n_facts];
+        bool changed = false;
         if (!rank->readers[i])
             continue;
         DtStatus status = dt_data_fact(rank->memory, rank->readers[i], fact);
         if (dt_status_ok(&status))
-            status = check_checkpoint(rank, fact);
+            status = check_checkpoint(rank, fact, &changed);
+        *ret_held_out = *ret_held_out || (changed && plan->readers[i].is_eval);
         if (!dt_status_ok(&status))
             return status;
         rank->n_facts++;
@@ -106,15 +111,34 @@ static bool compare_nodes(DtRank *rank, bool is_first, DtStatus *ret_status)
     return true;
 }
 
+/* Collective: forgets the lowest loss on held-out data that have changed, on every rank. `changed`
+ * counts on rank 0 only. */
+static bool forget_best(DtRank *rank, bool changed)
+{
+    if (!rank->options->data_changed || !rank->best.any)
+        return true;
+    if (rank->n_ranks > 1 && !dt_algorithms_tell(rank, 0, &changed, sizeof changed))
+        return false;
+    if (changed && rank->rank == 0)
+        fprintf(stderr, "dtrun: note: the lowest loss so far was on other held-out data: this run "
+                        "looks for a new one\n");
+    if (changed)
+        rank->best = (DtBest){0};
+    return true;
+}
+
 bool dt_datasame_know(DtRank *rank, DtStatus *ret_status)
 {
     const bool is_first = rank->rank == dt_cluster_first(rank->options, rank->plan);
+    bool held_out = false;
     *ret_status = DT_OK;
     if (is_first) {
         rank->facts = DT_NEW_ARRAY(rank->memory, DtDataFact, rank->plan->n_readers + 1);
-        *ret_status = find_facts(rank);
+        *ret_status = find_facts(rank, &held_out);
     }
-    if (!dt_status_ok(ret_status) || !dt_cluster_several(rank->options))
+    if (!dt_status_ok(ret_status))
         return true;
-    return compare_nodes(rank, is_first, ret_status);
+    if (dt_cluster_several(rank->options) && !compare_nodes(rank, is_first, ret_status))
+        return false;
+    return forget_best(rank, held_out);
 }

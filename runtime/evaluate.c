@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { LINE_SECONDS = 10 }; /* a long evaluation prints a line after so long */
+
 int64_t dt_evaluate_reader(const DtPlan *plan)
 {
     for (uint32_t i = 0; i < plan->n_readers; i++)
@@ -86,6 +88,18 @@ static bool add_rest(DtRun *run, const Covered *covered)
                                   add_batch(run, covered->whole + 1, rest - batch));
 }
 
+/* Prints a line if none has been printed for a while. said: when the last one was. */
+static void say_how_far(const DtRun *run, int64_t done, int64_t batches, uint64_t *said)
+{
+    const DtRank *rank = &run->rank;
+    const uint64_t now = dt_now_ns();
+    if (rank->rank != 0 || rank->options->quiet || now - *said < LINE_SECONDS * 1000000000ull)
+        return;
+    *said = now;
+    fprintf(stderr, "%sevaluated %lld of %lld batches\n", run->progress.terminal ? "\r\033[K" : "",
+            (long long)done, (long long)batches);
+}
+
 bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
@@ -95,9 +109,12 @@ bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
         return false;
     memset(run->sums, 0, n * sizeof run->sums[0]);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
-    for (int64_t i = 0; i < covered.whole; i++)
+    uint64_t said = dt_now_ns();
+    for (int64_t i = 0; i < covered.whole; i++) {
         if (!add_batch(run, i, (double)rank->meta.batch))
             return false;
+        say_how_far(run, i + 1, covered.whole, &said);
+    }
     if (!add_rest(run, &covered))
         return false;
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);

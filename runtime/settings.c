@@ -153,22 +153,37 @@ DtStatus dt_settings_take_steps(const DtPlan *plan, int64_t steps, DtRunSettings
     return DT_OK;
 }
 
+/* Checks that --steps is no larger than plans allow, and that no --set gives another length. */
+static DtStatus check_length(const DtRunOptions *options)
+{
+    if (options->steps > DT_PLAN_MAX_BYTES)
+        return dt_status_fail(DT_EXIT_USAGE, "--steps can be at most 2^46");
+    for (uint32_t i = 0; i < options->n_settings && options->steps >= 0; i++)
+        if (strncmp(options->settings[i], "train.steps=", 12) == 0 ||
+            strncmp(options->settings[i], "train.epochs=", 13) == 0)
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "--steps and --set %.60s both say how long the run is: give one",
+                                  options->settings[i]);
+    return DT_OK;
+}
+
 DtStatus dt_settings_apply(const DtRunOptions *options, const DtPlan *plan, DtPlanMeta *ret_meta,
                            DtRunSettings *ret_settings)
 {
     DtPlanMeta meta = *plan->meta;
     DtRunSettings *settings = ret_settings;
+    DtStatus status = check_length(options);
+    if (!dt_status_ok(&status))
+        return status;
     settings->n = plan->n_settings;
     for (uint32_t i = 0; i < plan->n_settings; i++)
         settings->at[i] = (DtFormulaSetting){dt_plan_str(plan, plan->settings[i].name),
                                              plan->settings[i].value};
     for (uint32_t i = 0; i < options->n_settings; i++) {
-        DtStatus status = apply(options->settings[i], plan, &meta, settings);
+        status = apply(options->settings[i], plan, &meta, settings);
         if (!dt_status_ok(&status))
             return status;
     }
-    if (options->steps > DT_PLAN_MAX_BYTES)
-        return dt_status_fail(DT_EXIT_USAGE, "--steps can be at most 2^46");
     if (options->steps >= 0) {
         meta.steps = options->steps;
         meta.epochs = 0;

@@ -73,7 +73,9 @@ def test_resumed(tools):
 def test_refused(tools):
     for options, text in ((("--set", "train.epochs=0.1"), "less than a step"), (("--data", "synthetic"), "have none"),
                           (("--set", "train.epochs=0"), "not above 0"), (("--set", "train.epochs=1e300"), "at most 1e9"),
-                          (("--set", "train.epoch=2"), "did you mean `train.epochs`")):
+                          (("--set", "train.epoch=2"), "did you mean `train.epochs`"),
+                          (("--steps", "3", "--set", "train.epochs=2"), "both say how long the run is"),
+                          (("--set", "train.steps=4", "--steps", "3"), "both say how long the run is")):
         said = run([tools[1], "none.plan", *options], wants=2)
         check(text in said, "%s: %s" % (options, said))
 

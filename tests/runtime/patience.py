@@ -117,6 +117,21 @@ def test_resumed(tools, last):
           "the best checkpoint is in another folder: " + said[-600:])
 
 
+def test_changed(tools):
+    """With --data-changed and other held-out data, on every rank the lowest loss is looked for anew."""
+    train(tools, "data", "changed", "--steps", "8")
+    os.rename("held.bin", "first.bin")
+    write_tokens("held.bin", 3, 120)
+    before = manifest("changed", 8)["best"]
+    said, evals, _ = train(tools, "data", "changed", "--resume", "changed", "--data-changed", "--steps", "12", "--overwrite")
+    os.replace("first.bin", "held.bin")
+    after = manifest("changed", 12)["best"]
+    losses = [loss for step, loss in evals if step > 8]
+    check("was on other held-out data" in said, "changed: " + said[:900])
+    check(before["steps"] <= 8 and after["steps"] > 8 and abs(after["loss"] - min(losses)) < 1e-6,
+          "changed: the best is %s, was %s, of %s" % (after, before, evals))
+
+
 def test_overwritten(tools):
     """--overwrite removes the file `best`, too, whose name may become that of a checkpoint that is not the best."""
     run([tools[0], "program.dsl", "--parallel", "none", "-o", "any.plan", "--set", "train.eval.keep_best=false"])
@@ -143,6 +158,7 @@ def main(tools):
         last = test_layouts(tools)
         test_resumed(tools, last)
         test_alone(tools)
+        test_changed(tools)
         test_overwritten(tools)
     print("patience: %d failed" % len(failures))
     return 1 if failures else 0

@@ -237,12 +237,12 @@ static bool read_option(CommandLine *line, int id, const char *value)
         return read_count(line, "tokens", value, &run->tokens);
     case OPTION_TEMPERATURE:
         line->of_generate = "temperature";
-        return read_real(line, "temperature", value, &run->temperature);
+        return read_real(line, "temperature", value, &run->sampling.temperature);
     case OPTION_SEED:
         line->of_generate = "seed";
         if (!read_count(line, "seed", value, &seed))
             return false;
-        run->seed = (uint64_t)seed;
+        run->sampling.seed = (uint64_t)seed;
         return true;
     case OPTION_LOG: run->log = value; return true;
     case OPTION_TRACE: run->trace = value; return true;
@@ -477,7 +477,7 @@ static int supervise(const CommandLine *line, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static CommandLine line = {
-        .run = {.steps = -1, .tokens = 200, .temperature = 0.8, .export_dtype = -1},
+        .run = {.steps = -1, .tokens = 200, .sampling = {.temperature = 0.8}, .export_dtype = -1},
         .rank = -1,
         .shared = -1,
         .samples = -1};

@@ -44,8 +44,7 @@ typedef struct Piece {
 
 /* ---- the parts of results ---- */
 
-/* Whether no rank with smaller coordinates has the same elements. */
-static bool is_first(const DtRank *rank, const DtPlanMetric *metric)
+bool dt_predict_gives(const DtRank *rank, const DtPlanMetric *metric)
 {
     const DtPlan *plan = rank->plan;
     bool first = dt_plan_on_stage(metric->stage, rank->stage);
@@ -65,7 +64,7 @@ static void find_part(const DtRank *rank, const DtResult *result, Part *ret_part
     Part *p = ret_part;
     int64_t stride = 1, logical = 1;
     *p = (Part){.axes = rank->plan->axes + metric->first_axis, .n_axes = metric->n_axes,
-                .batch = result->batch, .gives = is_first(rank, metric)};
+                .batch = result->batch, .gives = dt_predict_gives(rank, metric)};
     for (uint32_t a = p->n_axes; a-- > 0; stride *= p->axes[a].local) {
         const DtPlanAxis *axis = &p->axes[a];
         p->start[a] = dt_rank_axis_start(rank->plan, rank->coord, axis);

@@ -41,8 +41,7 @@ static bool entry_touches(const DtPlan *plan, const DtPlanEntry *entry, const Dt
     return false;
 }
 
-/* Whether the model reads the input, on any stage. */
-static bool is_read(const DtPlan *plan, const DtPlanInput *input)
+bool dt_predictfiles_reads(const DtPlan *plan, const DtPlanInput *input)
 {
     int64_t bytes = dt_kinds_size(input->dtype);
     for (uint32_t a = 0; a < input->n_axes; a++)
@@ -61,7 +60,7 @@ static void find_inputs(DtArena *memory, DtPredict *p)
     const DtPlan *plan = p->plan;
     p->columns = DT_NEW_ARRAY(memory, DtColumn, plan->n_inputs + 1);
     for (uint32_t i = 0; i < plan->n_inputs; i++) {
-        bool is_new = is_read(plan, &plan->inputs[i]);
+        bool is_new = dt_predictfiles_reads(plan, &plan->inputs[i]);
         for (uint32_t c = 0; c < p->n_columns; c++)
             is_new &= plan->inputs[i].name != p->columns[c].input->name;
         if (is_new)
@@ -136,8 +135,7 @@ static DtStatus open_inputs(DtPredict *p)
     return DT_OK;
 }
 
-/* The samples that the inputs of all ranks hold. */
-static int64_t pass_of(const DtPlan *plan, const DtPlanInput *input)
+int64_t dt_predictfiles_pass(const DtPlan *plan, const DtPlanInput *input)
 {
     const DtPlanAxis *axis = &plan->axes[input->first_axis];
     int64_t pass = axis->local;
@@ -238,7 +236,7 @@ DtStatus dt_predictfiles_open(DtArena *memory, const DtRunOptions *options, cons
         status = take_option(p, options->predict[i]);
     if (dt_status_ok(&status))
         status = find_results(memory, options, p);
-    p->pass = pass_of(plan, p->columns[0].input);
+    p->pass = dt_predictfiles_pass(plan, p->columns[0].input);
     return dt_status_ok(&status) ? open_inputs(p) : status;
 }
 

@@ -36,6 +36,11 @@ typedef struct DtPredict {
     int64_t *piece;  /* of a result, while the ranks add it */
 } DtPredict;
 
+/* Whether the model reads the input, on any stage. */
+bool dt_predictfiles_reads(const DtPlan *plan, const DtPlanInput *input);
+/* The samples that the inputs of all ranks hold. */
+int64_t dt_predictfiles_pass(const DtPlan *plan, const DtPlanInput *input);
+
 /* Opens the inputs and finds the results. Fails if the files do not fit them. The caller closes it
  * in any case. */
 DtStatus dt_predictfiles_open(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,

@@ -37,6 +37,12 @@ typedef struct DtRedirect {
     const char *from, *to;
 } DtRedirect; /* --data OLD=NEW */
 
+/* How a token is chosen of the model's logits (generate_sample.c). */
+typedef struct DtSampling {
+    double temperature;
+    uint64_t seed;
+} DtSampling;
+
 /* The command line of dtrun (runtime/options.def). Folders and files as the user wrote them. */
 typedef struct DtRunOptions {
     const char *plan_path;
@@ -82,9 +88,8 @@ typedef struct DtRunOptions {
     const char *reference; /* file of tokens and logits to compare with, or NULL */
     const char *predict[16], *out[16]; /* [INPUT=]FILE, [NUMBER=]FILE */
     uint32_t n_predict, n_out;
-    int64_t tokens;
-    double temperature;
-    uint64_t seed; /* options of --generate */
+    int64_t tokens; /* of --generate */
+    DtSampling sampling;
     DtGemmKind gemm;
     DtAttention attention; /* options of device "cuda" */
     DtEpilogueWish epilogues;

@@ -34,7 +34,7 @@
  *   import.c       parameters of other programs' files, with import_names.c and foreign.c;
  *                  export.c: the way back, with export_list.c, export_merge.c and export_files.c
  *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
- *   generate.c     --generate
+ *   generate.c     --generate, with generate_*.c
  *   compare.c      compares the results of instructions between devices
  *   trial.c        a run for dtc --verify
  *   progress.c     lines of progress; banner.c: the first and last lines; log.c, trace.c,
@@ -571,7 +571,7 @@ void dt_supervisor_bind(int shared_fd);
 DtStatus dt_show_samples(const DtRunOptions *options, const DtPlan *plan, int64_t n,
                          DtText *ret_notes);
 
-/* generate.c: runs entry "predict" again and again, and writes the text to stdout. */
+/* generate.c: runs the model again and again, and writes the text to stdout. */
 bool dt_generate_text(DtRank *rank);
 /* Whether the plan can continue the prompt of the options. */
 DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan);

@@ -351,7 +351,7 @@ void tiny_open(Tiny *tiny, DtPlanBuilder *builder)
     tiny->options.steps = -1;
     tiny->options.quiet = true;
     tiny->options.gemm = DT_GEMM_PLAIN;
-    tiny->options.temperature = 1;
+    tiny->options.sampling.temperature = 1;
     tiny->fd = -1;
     tiny_saves = 0;
     tiny_saved_step = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtc explain: the long form of a diagnostic (E0501), or the manual of a block, directive or
- * function of the configuration (adamw). Without a word the list of all diagnostics; `settings`
+ * function of the configuration (adamw), or of a function or layer of the library (lora). Without a word the list of all diagnostics; `settings`
  * prints the whole manual. */
 #include "cli/cli.h"
 #include "frontend/config.h"
@@ -57,11 +57,12 @@ static bool find_code(const char *word, DtDiagCode *ret_code)
 
 static int unknown_word(DtArena *arena, const char *word)
 {
-    const char *names[DT_DIAG_COUNT + 128];
+    const char *names[DT_DIAG_COUNT + 64 + 32 + 64];
     for (int i = 0; i < DT_DIAG_COUNT; i++)
         names[i] = dt_diag_name((DtDiagCode)i);
     uint32_t n = DT_DIAG_COUNT + dt_configexplain_names(names + DT_DIAG_COUNT, 64);
-    n += dt_library_names(arena, dt_cli_library(arena), "training.dsl", names + n, 64);
+    n += dt_library_names(arena, dt_cli_library(arena), "training.dsl", names + n, 32);
+    n += dt_library_names(arena, dt_cli_library(arena), "std.dsl", names + n, 64);
     const char *nearest = dt_text_nearest(word, names, n);
     if (nearest)
         return dt_cli_fail(DT_EXIT_USAGE, "nothing is known about %s; did you mean %s?", word,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads from the library's text which names its files define, and the manual of functions in
- * training.dsl: the comment above a definition, and its head. */
+/* Reads from the library's text which names its files define, and the manual of its functions and
+ * layers: the comment above a definition, and its head. */
 #include "frontend/config.h"
 
 #include "base/file.h"
@@ -35,10 +35,13 @@ static size_t definition(const char *line, const char **ret_name)
     return word ? strcspn(*ret_name, "[(") : 0;
 }
 
-static void print(const char *comment, const char *line, const char *name, size_t len, DtText *text)
+/* comment: its first line; NULL: the definition has none. */
+static void print(const char *file, const char *comment, const char *line, const char *name,
+                  size_t len, DtText *text)
 {
-    dt_text_printf(text, "%.*s (function of training.dsl)\n", (int)len, name);
-    for (; comment < line; comment = next_line(comment)) {
+    dt_text_printf(text, "%.*s (%s of %s)\n", (int)len, name,
+                   strncmp(line, "fn", 2) == 0 ? "function" : "layer", file);
+    for (; comment && comment < line; comment = next_line(comment)) {
         const char *said = comment + strspn(comment, "#");
         said += *said == ' ';
         dt_text_add_n(text, said, (size_t)(next_line(comment) - said));
@@ -48,17 +51,19 @@ static void print(const char *comment, const char *line, const char *name, size_
     dt_text_add(text, "\n");
 }
 
-bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text)
+/* Prints the definition with that name; wanted NULL: all those with a comment. */
+static bool explain_file(DtArena *arena, const char *folder, const char *file, const char *wanted,
+                         DtText *ret_text)
 {
-    const char *at = read_library(arena, folder, "training.dsl"), *comment = NULL, *name = NULL;
+    const char *at = read_library(arena, folder, file), *comment = NULL, *name = NULL;
     bool found = false;
     for (; at && *at; at = next_line(at)) {
         const size_t len = definition(at, &name);
-        if (len && comment &&
-            (!wanted || (strlen(wanted) == len && memcmp(wanted, name, len) == 0))) {
+        if (len && (wanted ? strlen(wanted) == len && memcmp(wanted, name, len) == 0
+                           : comment != NULL)) {
             if (found || !wanted)
                 dt_text_add(ret_text, "\n");
-            print(comment, at, name, len, ret_text);
+            print(file, comment, at, name, len, ret_text);
             found = true;
         }
         if (*at != '#')
@@ -67,6 +72,12 @@ bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, 
             comment = at;
     }
     return found;
+}
+
+bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text)
+{
+    return explain_file(arena, folder, "training.dsl", wanted, ret_text) ||
+           (wanted && explain_file(arena, folder, "std.dsl", wanted, ret_text));
 }
 
 /* Returns the length of the name if the line begins `WORD "NAME" {`, as blocks of devices do; else

@@ -262,6 +262,7 @@ done
 
 run explain adamw; exits 0; prints 'betas'; prints 'must be given'
 run explain shard; exits 0; prints 'zigzag'
+run explain lora attend; exits 0; prints 'lora (layer of std.dsl)'; prints 'rank = 8'; prints 'attend (function of std.dsl)'
 run explain adam; exits 2; says 'did you mean adamw?'
 run explain settings; exits 0
 for name in $(sed -n 's/^DT_CONFIG_KEY([A-Z_]*, \([a-z_]*\),.*/\1/p' "$root/frontend/config.def" | sort -u); do

@@ -3,6 +3,7 @@
  * program again once per rank. */
 #include "base/options.h"
 #include "base/stack.h"
+#include "runtime/prune.h"
 #include "runtime/runtime.h"
 #include "runtime/trial.h"
 #include "verify/file.h"
@@ -195,6 +196,18 @@ static bool print_table(CommandLine *line, int id)
     return true;
 }
 
+static bool read_prune(CommandLine *line, const char *value)
+{
+    DtRunOptions *run = &line->run;
+    const DtStatus status = dt_prune_check(value);
+    if (!dt_status_ok(&status))
+        return wrong(line, "%s", status.message);
+    if (run->n_prune == DT_COUNT(run->prune))
+        return wrong(line, "--prune occurs more than %zu times", DT_COUNT(run->prune));
+    run->prune[run->n_prune++] = value;
+    return true;
+}
+
 static bool read_option(CommandLine *line, int id, const char *value)
 {
     DtRunOptions *run = &line->run;
@@ -216,6 +229,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
             return wrong(line, "--only occurs more than %zu times", DT_COUNT(run->only));
         run->only[run->n_only++] = value;
         return true;
+    case OPTION_PRUNE: return read_prune(line, value);
     case OPTION_OR_START: run->or_start = true; return true;
     case OPTION_DATA_CHANGED: run->data_changed = true; return true;
     case OPTION_OVERWRITE: run->overwrite = true; return true;
@@ -322,6 +336,9 @@ static bool check_combination(CommandLine *line)
                                  : "dtype");
     if (run->n_only && !run->weights)
         return wrong(line, "--only belongs to --weights");
+    if (run->n_prune && !run->weights && !run->resume)
+        return wrong(line, "--prune belongs to --resume and --weights: save what is imported first "
+                           "(--import DIR --steps 0 --save NEW)");
     if (run->trial && (run->import || run->weights || run->adapters))
         return wrong(line, "--trial begins with the values of its file");
     if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))

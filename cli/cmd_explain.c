@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dtc explain: the long form of a diagnostic (E0501), or the manual of a block, directive or
- * function of the configuration (adamw), or of a function or layer of the library (lora). Without a word the list of all diagnostics; `settings`
- * prints the whole manual. */
+ * function of the configuration (adamw), or of a function or layer of the library (lora). Without a
+ * word the list of all diagnostics; `settings` prints the whole manual. */
 #include "cli/cli.h"
 #include "frontend/config.h"
 #include "plan/report/summary.h"

@@ -114,7 +114,8 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
  * that name. */
 bool dt_configexplain_print(const char *name, DtText *ret_text);
 /* Prints the same for a function of training.dsl (optimizers, schedules) or a function or layer of
- * std.dsl of the library in folder; wanted NULL: for all of training.dsl. False if there is none. */
+ * std.dsl of the library in folder; wanted NULL: for all of training.dsl. False if there is
+ * none. */
 bool dt_library_explain(DtArena *arena, const char *folder, const char *wanted, DtText *ret_text);
 /* Prints the devices and stacks of the library: a list for `device`, `stack` and `cluster`, or the
  * block of that name. False if there is none. */

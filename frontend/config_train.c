@@ -112,8 +112,8 @@ static void unknown_setting(const DtConfigHost *host, const DtEntry *entry)
         dt_diag_fix(d, name.span, nearest, "did you mean `%s`?", nearest);
     else
         dt_diag_note(d, "`train` takes `optimizer`, `precision`, `steps`, `epochs`, `seed`, "
-                        "`metrics`, `frozen`, `trained`, `eval` and `save`; other names are "
-                        "values");
+                        "`metrics`, `frozen`, `trained`, `keep_zeros`, `eval` and `save`; other "
+                        "names are values");
 }
 
 /* Reports an entry of a train block that means nothing: a directive, or a name that is no setting
@@ -366,6 +366,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_trained], &train->trained);
+    dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_keep_zeros], &train->keep_zeros);
     train->trains_some = v.at[DT_KEY_TRAIN_trained].given;
     read_metrics(host, &v.at[DT_KEY_TRAIN_metrics], train);
     return train;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters by path: which are frozen, and to which group each other one belongs. A loop's
+/* Parameters by path: which are frozen, which keep their zeros, and to which group each other one
+ * belongs. A loop's
  * parameters are called by their pattern (h.#.up.w), as --params and checkpoints do, or without the
  * number. */
 #include "frontend/lower_train.h"
@@ -194,6 +195,44 @@ static void set_frozen(DtLower *l, const DtPatterns *patterns, bool frozen)
     }
 }
 
+/* ---- `keep_zeros` ---- */
+
+bool dt_groups_keeps_zeros(const DtLower *l, const DtStore *store)
+{
+    const DtPatterns *patterns = &l->program->train->keep_zeros;
+    for (uint32_t i = 0; i < patterns->n; i++)
+        if (is_called(store, patterns->at[i].text))
+            return true;
+    return false;
+}
+
+/* Reports patterns that match no parameter, or one that begins with zeros and is trained: it would
+ * never change. */
+static void check_zeros(DtLower *l)
+{
+    const DtPatterns *patterns = &l->program->train->keep_zeros;
+    for (uint32_t i = 0; i < patterns->n; i++) {
+        bool any = false;
+        for (uint32_t k = 0; k < l->module->stores.n; k++) {
+            const DtStore *store = l->module->stores.at[k];
+            if (store->kind != DT_STORE_PARAM || !is_called(store, patterns->at[i].text))
+                continue;
+            any = true;
+            if (store->frozen || store->init.kind != DT_INIT_CONST || store->init.a != 0)
+                continue;
+            DtDiag *d = dt_diag_report(l->diags, E0477, patterns->at[i].span,
+                                       "`%s` begins with zeros, and `keep_zeros` names it",
+                                       store->pattern);
+            dt_diag_note(d, "no step would change it");
+            dt_diag_help(
+                d, "name the matrices only, such as \"*.w\"; `dtc --params` lists the paths");
+            return;
+        }
+        if (!any)
+            unknown_path(l, &patterns->at[i], "a loop's iterations (#) are named together");
+    }
+}
+
 void dt_groups_freeze(DtLower *l)
 {
     const DtTrainConfig *train = l->program->train;
@@ -204,6 +243,7 @@ void dt_groups_freeze(DtLower *l)
     }
     set_frozen(l, &train->trained, false);
     set_frozen(l, &train->frozen, true);
+    check_zeros(l);
     if (check_any_trained(l))
         lint_states(l);
 }

@@ -35,6 +35,7 @@ typedef struct Rule {
     DtScope scope;
     DtBound *bound;
     DtValue *norm;
+    bool keeps_zeros; /* elements of the parameter that are zero have no gradient, and stay zero */
 } Rule;
 
 static bool is_norm(const DtFormal *formal)
@@ -188,6 +189,15 @@ static bool bind_settings(DtLower *l, Rule *r)
 
 /* ---- one parameter ---- */
 
+/* Returns value where the parameter is not zero, else zero. */
+static DtValue *where_not_zero(const Rule *r, DtValue *value)
+{
+    DtBuilder *b = &r->frame->b;
+    DtValue *zero = dt_graph_constant(b, DT_F32, 0);
+    DtValue *kept = dt_graph_binary(b, DT_OP_NE, r->bound[0].val.tensor.value, zero);
+    return dt_graph_where(b, kept, value, zero);
+}
+
 static void begin(DtLower *l, Rule *r)
 {
     const DtType *type = dt_type_with_dtype(r->store->type, DT_F32);
@@ -205,6 +215,8 @@ static void begin(DtLower *l, Rule *r)
         r->bound[i] = (DtBound){.val = {.kind = DT_VAL_TENSOR, .tensor = {value, r->frame}},
                                 .given = true};
     }
+    if (r->keeps_zeros)
+        r->bound[1].val.tensor.value = where_not_zero(r, r->bound[1].val.tensor.value);
     r->norm = dt_frame_arg(l, r->frame, dt_type_scalar(DT_F32), "grad_norm");
     l->now = &r->act;
 }
@@ -241,7 +253,8 @@ static bool give_result(DtLower *l, Rule *r, DtVal *v)
         dt_diag_label(d, r->def->head, "it returns what the parameter becomes");
         return false;
     }
-    dt_graph_return(r->frame->func, dt_graph_reorder(&r->frame->b, value, type));
+    value = dt_graph_reorder(&r->frame->b, value, type);
+    dt_graph_return(r->frame->func, r->keeps_zeros ? where_not_zero(r, value) : value);
     return true;
 }
 
@@ -349,7 +362,8 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtSto
     const DtFunction function = {
         .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0,
         .span = call->span};
-    *r = (Rule){.call = call, .def = def, .store = store};
+    *r = (Rule){.call = call, .def = def, .store = store,
+                .keeps_zeros = dt_groups_keeps_zeros(l, store)};
     r->rate = strcmp(name, "optimizer") == 0 ? "lr" : dt_intern_printf("%s.lr", name);
     begin(l, r);
     l->rank = &rank;

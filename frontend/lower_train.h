@@ -50,6 +50,8 @@ void dt_shown_make(DtLower *l, DtTrainConfig *train);
 
 /* Marks the stores of the parameters that `frozen` names as frozen. */
 void dt_groups_freeze(DtLower *l);
+/* Whether `keep_zeros` names the parameter. */
+bool dt_groups_keeps_zeros(const DtLower *l, const DtStore *store);
 /* Returns, by index of its store, the group of each trained parameter; NULL after a report. */
 const uint32_t *dt_groups_find(DtLower *l);
 

@@ -148,6 +148,7 @@ typedef struct DtTrainConfig {
     DtSpan metric_spans[DT_MAX_METRICS];
     DT_VEC(DtShownValue) shown; /* by entry: losses, then metrics */
     DtPatterns frozen, trained;
+    DtPatterns keep_zeros; /* of parameters whose elements that are zero no step changes */
     bool trains_some; /* there is `trained`: what it does not match is frozen, but for adapters */
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     int64_t eval_patience; /* evaluations without a lower loss that end the run; 0: none do */

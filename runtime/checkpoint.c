@@ -14,6 +14,7 @@
 #include "runtime/checkpoint.h"
 
 #include "runtime/forms.h"
+#include "runtime/prune.h"
 #include "runtime/rank.h"
 
 #include "base/hash.h"
@@ -349,9 +350,10 @@ static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
     return NULL;
 }
 
-/* Allocates memory for a piece of the largest tensor that has another dtype in the file than here:
- * at most half of DT_SAVE_BYTES. */
-static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensorFile *file)
+/* Allocates memory for a piece of the largest tensor that has another dtype in the file than here,
+ * or is pruned: at most half of DT_SAVE_BYTES. */
+static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensorFile *file,
+                               DtPrune *const *prunes)
 {
     const DtPlan *plan = wanted->rank->plan;
     int64_t most = 0;
@@ -361,7 +363,8 @@ static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensor
         int64_t n = there->bytes / dt_kinds_size(there->dtype);
         bool rounds =
             store->kind == DT_PLAN_MASTER && plan->stores[store->of].dtype != there->dtype;
-        if ((store->dtype != there->dtype || rounds) && n * (int64_t)sizeof(float) > most)
+        const bool converts = store->dtype != there->dtype || rounds || prunes[i];
+        if (converts && n * (int64_t)sizeof(float) > most)
             most = n * (int64_t)sizeof(float);
     }
     wanted->most = wanted->rank->save_piece ? wanted->rank->save_piece : DT_SAVE_BYTES / 2;
@@ -378,6 +381,7 @@ typedef struct Reading {
     DtPiece piece;   /* run_conversion: which elements, and where they go in another dtype */
     void *to;
     uint32_t to_dtype;
+    DtPrune *prune;  /* run_conversion, run_measure: what becomes zero; NULL: nothing */
 } Reading;
 
 static void run_digest(void *context)
@@ -392,12 +396,20 @@ static void run_conversion(void *context)
     const int64_t first = r->piece.first * dt_kinds_size(r->tensor->dtype);
     dt_reduce_convert(r->to, r->to_dtype, (const char *)r->tensor->at + first, r->tensor->dtype,
                       r->piece.n);
+    if (r->prune)
+        dt_prune_piece(r->prune, r->tensor, r->piece, r->to, r->to_dtype);
+}
+
+static void run_measure(void *context)
+{
+    const Reading *r = context;
+    dt_prune_measure(r->prune, r->tensor);
 }
 
 /* Converts and takes the tensor piece by piece. */
 static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *store,
                                      int64_t iteration, const DtTensor *tensor,
-                                     const DtFileView *view)
+                                     const DtFileView *view, DtPrune *prune)
 {
     const int64_t n = tensor->bytes / dt_kinds_size(tensor->dtype),
                   most = wanted->most / (int64_t)sizeof(float);
@@ -406,7 +418,7 @@ static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *
         if (dt_pack_held(wanted->rank, store, piece).n == 0)
             continue;
         Reading conversion = {.tensor = tensor, .piece = piece, .to = wanted->converted,
-                              .to_dtype = store->dtype};
+                              .to_dtype = store->dtype, .prune = prune};
         const uint8_t *missing = dt_tryread(view, run_conversion, &conversion);
         if (missing)
             return missing;
@@ -419,30 +431,33 @@ static const uint8_t *take_converted(const DtWanted *wanted, const DtPlanStore *
 /* Copies the tensor to one iteration of the store, in its dtype. Returns NULL, or the address that
  * could not be read. `take` returns the same. */
 static const uint8_t *take_as(const DtWanted *wanted, const DtPlanStore *store, int64_t iteration,
-                              const DtTensor *tensor, const DtFileView *view)
+                              const DtTensor *tensor, const DtFileView *view, DtPrune *prune)
 {
     const DtRank *rank = wanted->rank;
     if (!dt_plan_on_stage(store->stage, rank->stage))
         return NULL;
-    if (store->dtype == tensor->dtype)
+    if (store->dtype == tensor->dtype && !prune)
         return dt_pack_take(rank, store, iteration, (const char *)tensor->at, view);
-    return take_converted(wanted, store, iteration, tensor, view);
+    return take_converted(wanted, store, iteration, tensor, view, prune);
 }
 
 /* Copies a saved value to its store. If the store is a master copy, also writes the rounded value
  * to the parameter. */
 static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtTensor *tensor,
-                           const DtFileView *view)
+                           const DtFileView *view, DtPrune *prune)
 {
     const DtPlanStore *store = home->store;
-    const uint8_t *missing = take_as(wanted, store, home->iteration, tensor, view);
+    Reading measure = {.tensor = tensor, .prune = prune};
+    const uint8_t *missing = prune ? dt_tryread(view, run_measure, &measure) : NULL;
+    missing = missing ? missing : take_as(wanted, store, home->iteration, tensor, view, prune);
     if (missing || store->kind != DT_PLAN_MASTER)
         return missing;
-    return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, tensor, view);
+    return take_as(wanted, &wanted->rank->plan->stores[store->of], home->iteration, tensor, view,
+                   prune);
 }
 
 static DtStatus copy_tensors(const char *path, const DtWanted *wanted, const DtTensorFile *file,
-                             const DtManifestFile *said)
+                             const DtManifestFile *said, DtPrune *const *prunes)
 {
     const DtRank *rank = wanted->rank;
     for (uint32_t i = 0; i < wanted->n; i++) {
@@ -459,7 +474,7 @@ static DtStatus copy_tensors(const char *path, const DtWanted *wanted, const DtT
                 "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
                 "says",
                 path, tensor->name);
-        missing = missing ? missing : take(wanted, home, tensor, &file->view);
+        missing = missing ? missing : take(wanted, home, tensor, &file->view, prunes[i]);
         if (missing)
             return dt_safetensors_cut(path, file, missing);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
@@ -529,10 +544,15 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
         leave_adapters(&wanted, &file);
     if (dt_status_ok(&status))
         status = check_fit(memory, path, &wanted, &file, partial);
+    /* what the run itself has saved is pruned already */
+    const bool prunes = number == DT_SAVED_MODEL && !atomic_load(&rank->shared->has_saved);
+    DtPrune **pruned;
     if (dt_status_ok(&status))
-        prepare_to_convert(&wanted, memory, &file);
+        status = dt_prune_list(memory, prunes ? rank->options : NULL, &wanted, &pruned);
     if (dt_status_ok(&status))
-        status = copy_tensors(path, &wanted, &file, said);
+        prepare_to_convert(&wanted, memory, &file, pruned);
+    if (dt_status_ok(&status))
+        status = copy_tensors(path, &wanted, &file, said, pruned);
     dt_safetensors_close(&file);
     return status;
 }

@@ -258,7 +258,9 @@ static bool load(DtRank *rank, DtArena *memory, Chooser *chooser, int64_t *ret_s
             return false;
         *ret_steps = -1;
         if (atomic_load(&rank->shared->chosen_serial) < 0)
-            return true;
+            return !rank->options || rank->options->n_prune == 0 ||
+                   dt_rank_fail(rank, DT_EXIT_USAGE, "--prune: there is no checkpoint in %.300s",
+                                chooser->from->folders[chooser->from->n - 1]);
         if (round == 0)
             dt_file_be_late(rank->rank);
         if (!load_chosen(rank, memory, chooser, &manifest, &loaded))

@@ -69,6 +69,8 @@ typedef struct DtRunOptions {
     const char *weights;       /* folder of checkpoints whose weights are the initial values */
     const char *only[16];      /* with `weights`: patterns of paths */
     uint32_t n_only;
+    const char *prune[16];     /* with `weights` or `resume`: what becomes zero (prune.h) */
+    uint32_t n_prune;
     bool overwrite;            /* remove files of other runs in `save` and `log` */
     const char *log, *trace;   /* files, or NULL */
     bool profile, json;        /* --profile, and as JSON */

@@ -3,6 +3,7 @@
  * program again once per rank. */
 #include "base/options.h"
 #include "base/stack.h"
+#include "runtime/generate.h"
 #include "runtime/prune.h"
 #include "runtime/runtime.h"
 #include "runtime/trial.h"
@@ -98,6 +99,24 @@ static bool read_real(CommandLine *line, const char *name, const char *text, dou
         return wrong(line, "--%s wants a number of at least 0, not `%.60s`", name, text);
     *ret_value = value;
     return true;
+}
+
+/* Reads a number of DtSampling. */
+static bool read_sampling(CommandLine *line, const char *name, const char *text)
+{
+    char *end, *end_of_real;
+    DtGivenNumber given = {.is_whole = true};
+    line->of_generate = name;
+    errno = 0;
+    given.whole = strtoll(text, &end, 10);
+    if (end == text || *end || errno) {
+        given.is_whole = false;
+        given.real = strtod(text, &end_of_real);
+        if (end_of_real == text || *end_of_real)
+            return wrong(line, "--%s wants a number, not `%.60s`", name, text);
+    }
+    const DtStatus status = dt_generatesample_set(&line->run.sampling, name, given);
+    return dt_status_ok(&status) || wrong(line, "--%s, not `%.60s`", status.message, text);
 }
 
 static bool read_redirect(CommandLine *line, const char *text)
@@ -211,7 +230,6 @@ static bool read_prune(CommandLine *line, const char *value)
 static bool read_option(CommandLine *line, int id, const char *value)
 {
     DtRunOptions *run = &line->run;
-    int64_t seed = 0;
     switch (id) {
     case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
     case OPTION_SAVE: run->save = value; return true;
@@ -246,18 +264,13 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_PREDICT:
         return add_file(line, "predict", value, run->predict, &run->n_predict);
     case OPTION_OUT: return add_file(line, "out", value, run->out, &run->n_out);
-    case OPTION_TOKENS:
-        line->of_generate = "tokens";
-        return read_count(line, "tokens", value, &run->tokens);
-    case OPTION_TEMPERATURE:
-        line->of_generate = "temperature";
-        return read_real(line, "temperature", value, &run->sampling.temperature);
-    case OPTION_SEED:
-        line->of_generate = "seed";
-        if (!read_count(line, "seed", value, &seed))
-            return false;
-        run->sampling.seed = (uint64_t)seed;
-        return true;
+    case OPTION_TOKENS: return read_sampling(line, "tokens", value);
+    case OPTION_TEMPERATURE: return read_sampling(line, "temperature", value);
+    case OPTION_TOP_K: return read_sampling(line, "top-k", value);
+    case OPTION_TOP_P: return read_sampling(line, "top-p", value);
+    case OPTION_MIN_P: return read_sampling(line, "min-p", value);
+    case OPTION_REPETITION_PENALTY: return read_sampling(line, "repetition-penalty", value);
+    case OPTION_SEED: return read_sampling(line, "seed", value);
     case OPTION_LOG: run->log = value; return true;
     case OPTION_TRACE: run->trace = value; return true;
     case OPTION_PROFILE: run->profile = true; return true;
@@ -494,7 +507,8 @@ static int supervise(const CommandLine *line, int argc, char **argv)
 int main(int argc, char **argv)
 {
     static CommandLine line = {
-        .run = {.steps = -1, .tokens = 200, .sampling = {.temperature = 0.8}, .export_dtype = -1},
+        .run = {.steps = -1, .export_dtype = -1,
+                .sampling = DT_SAMPLING_DEFAULTS},
         .rank = -1,
         .shared = -1,
         .samples = -1};

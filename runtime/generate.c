@@ -15,9 +15,17 @@ typedef struct Completion {
     int64_t number; /* of the prompt in its file */
     DtIds ids;      /* the prompt's tokens, then those chosen */
     size_t n_prompt;
-    DtText bytes; /* of the tokens that were chosen */
-    size_t shown; /* how many of these bytes were written */
+    DtSampling sampling;
+    double logprob; /* of all tokens that were chosen */
+    DtText bytes;   /* of the tokens that were chosen */
+    size_t shown;   /* how many of these bytes were written */
 } Completion;
+
+/* A token that a rank chose; zeros on all other ranks, so that they can be added. */
+typedef struct Chosen {
+    int64_t token;
+    int64_t logprob; /* the bits of the double */
+} Chosen;
 
 typedef struct Generator {
     const DtRunOptions *options;
@@ -27,8 +35,9 @@ typedef struct Generator {
     DtNextRow *rows;
     Completion **of_row; /* NULL: the row is idle */
     double *weights;     /* room for choosing */
-    int64_t *chosen;     /* of each row: the token of this step */
-    DtText text;         /* characters about to be written */
+    uint32_t *order;
+    Chosen *chosen; /* of each row, in this step */
+    DtText text;    /* characters about to be written */
 } Generator;
 
 /* Finds what the plan has for generation. */
@@ -58,6 +67,7 @@ static DtStatus read_prompt(const Generator *g, Completion *ret_completion)
 {
     DtStatus status = dt_generatetext_read(&g->words, g->options->generate, &ret_completion->ids);
     ret_completion->n_prompt = ret_completion->ids.n;
+    ret_completion->sampling = g->options->sampling;
     return status;
 }
 
@@ -98,9 +108,9 @@ static bool show(Generator *g, Completion *c, bool ends)
 
 /* ---- rows ---- */
 
-static bool has_ended(const Generator *g, const Completion *c)
+static bool has_ended(const Completion *c)
 {
-    return (int64_t)(c->ids.n - c->n_prompt) >= g->options->tokens;
+    return (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens;
 }
 
 /* Gives idle rows completions of the queue, from number *next on. Returns whether any row has
@@ -113,7 +123,7 @@ static bool fill_rows(Generator *g, Completion **queue, size_t n, size_t *next)
     if (!idle && !g->next.ops->joins)
         return false;
     for (int64_t r = 0; r < g->next.n_rows; r++) {
-        while (*next < n && has_ended(g, queue[*next]))
+        while (*next < n && has_ended(queue[*next]))
             ++*next;
         if (g->of_row[r] == NULL && *next < n) {
             g->of_row[r] = queue[(*next)++];
@@ -132,24 +142,50 @@ static bool tell_rows(Generator *g)
     return g->next.ops->begin(&g->next, g->rows);
 }
 
+/* Chooses the token of a row that this rank has. */
+static bool choose_token(Generator *g, int64_t r)
+{
+    const Completion *c = g->of_row[r];
+    const DtNextChoice choice = {.logits = g->rows[r].logits,
+                                 .vocab = g->next.vocab,
+                                 .number = c->number,
+                                 .n = (int64_t)(c->ids.n - c->n_prompt),
+                                 .ids = c->ids.at,
+                                 .n_ids = c->ids.n,
+                                 .weights = g->weights,
+                                 .order = g->order};
+    double logprob = 0;
+    g->chosen[r].token = dt_generatesample_choose(&c->sampling, &choice, &logprob);
+    memcpy(&g->chosen[r].logprob, &logprob, sizeof logprob);
+    return g->chosen[r].token >= 0 ||
+           dt_rank_fail(g->rank, DT_EXIT_FAILED,
+                        "the logits after token %zu of the text are not finite numbers: are the "
+                        "parameters those of the model?",
+                        c->ids.n);
+}
+
 /* Sets the token of each row that is ready to the one that its rank chooses, on all ranks. */
 static bool choose(Generator *g)
 {
     DtRank *rank = g->rank;
-    for (int64_t r = 0; r < g->next.n_rows; r++) {
-        const Completion *c = g->of_row[r];
-        g->chosen[r] = 0;
-        if (!g->rows[r].ready || !g->rows[r].logits)
-            continue;
-        const DtNextChoice choice = {g->rows[r].logits, g->next.vocab, c->number,
-                                     (int64_t)(c->ids.n - c->n_prompt), g->weights};
-        g->chosen[r] = dt_generatesample_choose(&g->options->sampling, &choice);
-    }
-    const DtPlaceAt place =
-        dt_device_of_host(g->chosen, g->next.n_rows * (int64_t)sizeof *g->chosen);
-    return rank->n_ranks == 1 ||
-           rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place, g->next.n_rows,
-                                      DT_PLAN_I64, DT_PLAN_SUM);
+    memset(g->chosen, 0, (size_t)g->next.n_rows * sizeof *g->chosen);
+    for (int64_t r = 0; r < g->next.n_rows; r++)
+        if (g->rows[r].ready && g->rows[r].logits && !choose_token(g, r))
+            return false;
+    const int64_t words = g->next.n_rows * (int64_t)(sizeof *g->chosen / sizeof(int64_t));
+    const DtPlaceAt place = dt_device_of_host(g->chosen, words * (int64_t)sizeof(int64_t));
+    return rank->n_ranks == 1 || rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place,
+                                                            words, DT_PLAN_I64, DT_PLAN_SUM);
+}
+
+static void add_token(const Generator *g, Completion *c, const Chosen *chosen)
+{
+    double logprob;
+    memcpy(&logprob, &chosen->logprob, sizeof logprob);
+    c->logprob += logprob;
+    dt_ids_room(&c->ids, 1);
+    c->ids.at[c->ids.n++] = (uint32_t)chosen->token;
+    dt_generatetext_add(&g->words, (uint32_t)chosen->token, &c->bytes);
 }
 
 /* Appends the tokens of a step. ret_ended: a text has ended. */
@@ -160,12 +196,10 @@ static bool append(Generator *g, bool *ret_ended)
         Completion *c = g->of_row[r];
         if (!g->rows[r].ready)
             continue;
-        dt_ids_room(&c->ids, 1);
-        c->ids.at[c->ids.n++] = (uint32_t)g->chosen[r];
-        dt_generatetext_add(&g->words, (uint32_t)g->chosen[r], &c->bytes);
+        add_token(g, c, &g->chosen[r]);
         g->rows[r].tokens = c->ids.at;
         g->rows[r].n = (int64_t)c->ids.n;
-        const bool ends = has_ended(g, c);
+        const bool ends = has_ended(c);
         if (!show(g, c, ends))
             return false;
         if (ends)
@@ -199,8 +233,9 @@ static void load(Generator *g, DtRank *rank)
     g->rank = g->next.rank = rank;
     g->rows = DT_NEW_ARRAY(rank->memory, DtNextRow, g->next.n_rows);
     g->of_row = DT_NEW_ARRAY(rank->memory, Completion *, g->next.n_rows);
-    g->chosen = DT_NEW_ARRAY(rank->memory, int64_t, g->next.n_rows);
+    g->chosen = DT_NEW_ARRAY(rank->memory, Chosen, g->next.n_rows);
     g->weights = DT_NEW_ARRAY(rank->memory, double, g->next.vocab);
+    g->order = DT_NEW_ARRAY(rank->memory, uint32_t, g->next.vocab);
 }
 
 /* Writes the prompt of the options and the text that follows it. */

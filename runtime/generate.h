@@ -60,14 +60,38 @@ DtStatus dt_generatepredict_input(const DtPlan *plan, DtNext *ret_next);
 
 /* ---- choosing tokens ---- */
 
-/* Chooses the token after n tokens. number: of the prompt in its file, which has random numbers of
- * its own. weights: room for `vocab` numbers. */
+/* A number that a user gives: of the command line, or of JSON. */
+typedef struct DtGivenNumber {
+    bool is_whole;
+    int64_t whole;
+    double real; /* if it is not whole */
+} DtGivenNumber;
+
+/* Sets the number of that name, of the command line ("top-k") or of JSON ("top_k"). Fails for a
+ * value outside its range. */
+DtStatus dt_generatesample_set(DtSampling *sampling, const char *name, DtGivenNumber given);
+/* The names in JSON; NULL: there is no name of that number. */
+const char *dt_generatesample_key(size_t number);
+
+/* What the choice of a token depends on. */
 typedef struct DtNextChoice {
     const float *logits;
-    int64_t vocab, number, n;
-    double *weights;
+    int64_t vocab;
+    int64_t number;      /* of the prompt in its file, which has random numbers of its own */
+    int64_t n;           /* tokens that were chosen after it */
+    const uint32_t *ids; /* of the text so far, prompt included; each below vocab */
+    size_t n_ids;
+    double *weights; /* room for `vocab` numbers each */
+    uint32_t *order;
 } DtNextChoice;
-uint32_t dt_generatesample_choose(const DtSampling *sampling, const DtNextChoice *choice);
+
+/* Sets weights[] to what the probabilities of all tokens are proportional to. Returns the token
+ * with the largest one (of equals the first); -1: a logit is not a number, or none is finite. */
+int64_t dt_generatesample_weights(const DtSampling *sampling, const DtNextChoice *choice);
+/* Chooses the next token; -1 as above. ret_logprob: the logarithm of its probability in
+ * softmax(logits), whatever the settings. */
+int64_t dt_generatesample_choose(const DtSampling *sampling, const DtNextChoice *choice,
+                                 double *ret_logprob);
 
 /* ---- text ---- */
 

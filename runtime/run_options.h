@@ -37,11 +37,16 @@ typedef struct DtRedirect {
     const char *from, *to;
 } DtRedirect; /* --data OLD=NEW */
 
-/* How a token is chosen of the model's logits (generate_sample.c). */
+/* How a text is continued. generate_sample.c has the names and ranges of these numbers. */
 typedef struct DtSampling {
-    double temperature;
-    uint64_t seed;
+    int64_t tokens;     /* the most that are chosen */
+    double temperature; /* 0: the largest logit */
+    int64_t top_k;      /* 0: all */
+    double top_p, min_p, repetition_penalty;
+    int64_t seed;
 } DtSampling;
+#define DT_SAMPLING_DEFAULTS \
+    {.tokens = 200, .temperature = 0.8, .top_p = 1, .repetition_penalty = 1}
 
 /* The command line of dtrun (runtime/options.def). Folders and files as the user wrote them. */
 typedef struct DtRunOptions {
@@ -90,8 +95,7 @@ typedef struct DtRunOptions {
     const char *reference; /* file of tokens and logits to compare with, or NULL */
     const char *predict[16], *out[16]; /* [INPUT=]FILE, [NUMBER=]FILE */
     uint32_t n_predict, n_out;
-    int64_t tokens; /* of --generate */
-    DtSampling sampling;
+    DtSampling sampling; /* of --generate */
     DtGemmKind gemm;
     DtAttention attention; /* options of device "cuda" */
     DtEpilogueWish epilogues;

@@ -299,7 +299,7 @@ Test(rank, generates)
 {
     cr_redirect_stdout();
     tiny.options.generate = "abc";
-    tiny.options.tokens = 8;
+    tiny.options.sampling.tokens = 8;
     tiny.options.sampling.temperature = 0;
     load();
     cr_assert_eq(dt_train_loaded(&tiny.run), DT_EXIT_OK);
@@ -310,7 +310,7 @@ Test(rank, temperature_samples_alike_for_equal_seeds)
 {
     cr_redirect_stdout();
     tiny.options.generate = "a";
-    tiny.options.tokens = 30;
+    tiny.options.sampling.tokens = 30;
     tiny.options.sampling.temperature = 3;
     for (int i = 0; i < 2; i++) {
         load();

@@ -351,6 +351,7 @@ void tiny_open(Tiny *tiny, DtPlanBuilder *builder)
     tiny->options.steps = -1;
     tiny->options.quiet = true;
     tiny->options.gemm = DT_GEMM_PLAIN;
+    tiny->options.sampling = (DtSampling)DT_SAMPLING_DEFAULTS;
     tiny->options.sampling.temperature = 1;
     tiny->fd = -1;
     tiny_saves = 0;

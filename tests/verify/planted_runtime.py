@@ -227,7 +227,7 @@ BUGS = [
      "runtime/generate_predict.c", "(row->n < next->window ? row->n : next->window) - 1;",
      "(row->n < next->window ? row->n : next->window - 1) - 1;", "runtime_generate"),
     ("the temperature is turned over", "runtime/generate_sample.c",
-     "(logits[v] - top) / sampling->temperature", "(logits[v] - top) * sampling->temperature",
+     "(c->weights[v] - top) / s->temperature", "(c->weights[v] - top) * s->temperature",
      "runtime_generate"),
     ("every token takes the same random number", "runtime/generate_sample.c",
      "(uint64_t)choice->n,", "0 * (uint64_t)choice->n,", "runtime_generate"),

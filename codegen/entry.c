@@ -156,11 +156,12 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
                           .arena = arena_of(store),
                           .init_a = store->init.a,
                           .init_b = store->init.b,
-                          .key = dt_hash_text(store->path, e->seed),
+                          .key = dt_hash_text(store->path + store->copy, e->seed),
                           .offset = e->buffers.at[buffer].offset,
                           .bytes = e->buffers.at[buffer].bytes,
                           .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT,
-                          .adapter = store->in_adapter};
+                          .adapter = store->in_adapter,
+                          .copy = store->copy};
     if (store->bucket)
         record.pack = plan_pack(e, store);
     record.span = dt_finish_span(e, store->span, NULL, store->path);
@@ -281,7 +282,8 @@ static void plan_values(DtEmit *e, const DtInputRange *range, DtPlanInput *input
 }
 
 _Static_assert((int)DT_CHAT_PACK == DT_PLAN_CHAT_PACK && (int)DT_CHAT_ALL == DT_PLAN_CHAT_ALL &&
-                   (int)DT_CHAT_DROP == DT_PLAN_CHAT_DROP,
+                   (int)DT_CHAT_DROP == DT_PLAN_CHAT_DROP &&
+                   (int)DT_CHAT_PAIRS == DT_PLAN_CHAT_PAIRS,
                "one meaning of the bits");
 
 static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)

@@ -180,7 +180,8 @@ DtVal dt_builtin_call(DtLower *l, const DtFunction *function, const DtExpr *expr
                          .expr = expr,
                          .span = function->span,
                          .axes = function->axes,
-                         .call = expr};
+                         .call = expr,
+                         .label = function->label};
     if (!c->builtin->formals) {
         dt_report_error(l, E0205, expr->span, "`%s` is a value and takes no arguments",
                         c->builtin->name);

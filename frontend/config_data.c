@@ -28,6 +28,8 @@ static void fill_types(const DtProgram *program, DtReader *reader)
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         if (!reader->types[i] && reader->inputs[i])
             reader->types[i] = input_type(program, reader->inputs[i]);
+        if (reader->kind == DT_SAMPLE_CHAT && reader->types[0] && reader->types[0]->rank > 2)
+            reader->source.chat |= DT_CHAT_PAIRS;
         reader->ranges[i] = (DtInputRange){.allowed = dt_intset_all};
         if (reader->types[i] && reader->types[i]->dtype == DT_I32)
             reader->ranges[i] = dt_ranges_input(program->module, reader->inputs[i]);
@@ -61,6 +63,30 @@ static bool letter_holds(char letter, DtDtype dtype)
                            : dt_dtype_is_float(dtype);
 }
 
+/* Checks the axes of an input. Inputs of preferences have an axis of two elements between samples
+ * and tokens: the chosen document and the rejected one. */
+static void check_rank(const DtConfigHost *host, const DtReader *r, const Filling *f, uint32_t i)
+{
+    const DtType *type = r->types[i];
+    const bool pairs = r->kind == DT_SAMPLE_CHAT && (r->source.chat & DT_CHAT_PAIRS);
+    const uint32_t wants = (uint32_t)(f->ranks[i] - '0') + pairs;
+    DtDiag *d = NULL;
+    if (type->rank != wants)
+        d = dt_diag_report(host->diags, E0803, r->span,
+                           "`%s` has %u axes; `%s` fills an input of %u", r->inputs[i], type->rank,
+                           f->sampler, wants);
+    else if (pairs && type->axes[1].extent != 2)
+        d = dt_diag_report(host->diags, E0803, r->span,
+                           "axis `%s` of `%s` is %lld; the second of three axes is 2",
+                           type->axes[1].name, r->inputs[i], (long long)type->axes[1].extent);
+    if (!d)
+        return;
+    dt_diag_note(d, "the first axis is the sample");
+    if (r->kind == DT_SAMPLE_CHAT)
+        dt_diag_note(d, "with `dim pair = 2`, inputs [batch, pair, seq] have the chosen document "
+                        "of a preference at 0 and the rejected one at 1");
+}
+
 static void check_filling(const DtConfigHost *host, const DtReader *r, const Filling *f)
 {
     const size_t wants = strlen(f->dtypes);
@@ -86,11 +112,8 @@ static void check_filling(const DtConfigHost *host, const DtReader *r, const Fil
                 host->diags, E0803, r->span, "`%s` is %s; `%s` fills it with %s", r->inputs[i],
                 dt_dtype_name(type->dtype), f->sampler, letter_name(f->dtypes[i]));
             dt_diag_note(d, "in order: %s", f->names);
-        } else if (type->rank != f->ranks[i] - '0') {
-            DtDiag *d = dt_diag_report(host->diags, E0803, r->span,
-                                       "`%s` has %u axes; `%s` fills an input of %c", r->inputs[i],
-                                       type->rank, f->sampler, f->ranks[i]);
-            dt_diag_note(d, "the first axis is the sample");
+        } else {
+            check_rank(host, r, f, i);
         }
     }
 }
@@ -162,8 +185,16 @@ static void check_numbers(const DtConfigHost *host, const DtReader *reader)
 /* Packed documents need the input by which a program tells them apart. */
 static void check_packed(const DtConfigHost *host, const DtReader *reader)
 {
-    if (reader->kind != DT_SAMPLE_CHAT || !(reader->source.chat & DT_CHAT_PACK) ||
-        reader->n_inputs != 2)
+    if (reader->kind != DT_SAMPLE_CHAT || !(reader->source.chat & DT_CHAT_PACK))
+        return;
+    if (reader->source.chat & DT_CHAT_PAIRS) {
+        DtDiag *d = dt_diag_report(host->diags, E0802, reader->span,
+                                   "`pack` puts several documents into a row, and preferences have "
+                                   "a row for each");
+        dt_diag_help(d, "leave out `pack = true`");
+        return;
+    }
+    if (reader->n_inputs != 2)
         return;
     DtDiag *d = dt_diag_report(host->diags, E0802, reader->span,
                                "`pack` puts several documents into a sample, and no input says "

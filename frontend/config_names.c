@@ -599,7 +599,7 @@ static void check_complete(DtMapping *m)
     for (uint32_t i = 0; i < m->program->module->stores.n; i++) {
         const DtStore *store = m->program->module->stores.at[i];
         if (!dt_configsides_is_parameter(store) || dt_map_find_pointer(&m->seen, store) ||
-            keeps_initial(m, store))
+            keeps_initial(m, store) || store->copy)
             continue;
         if (store->in_adapter) {
             DtFileRule rule = {DT_FILE_INITIAL, store->path, "", m->item->span};

@@ -155,7 +155,7 @@ static const DtAdapter *adapter_for(const DtLower *l, const char *called,
 /* Returns an instance's path in the program and its layer: `h.#.attention.wq:linear`. */
 static const char *called_in_program(const DtInstance *instance)
 {
-    return dt_intern_printf("%s%s:%s", instance->home->where, instance->path,
+    return dt_intern_printf("%s%s:%s", instance->home->where, dt_call_known(instance),
                             instance->def->name.text);
 }
 
@@ -210,6 +210,7 @@ void dt_adapt_instance(DtLower *l, DtInstance *instance)
                          .label = f->label.text ? f->label : f->def->name,
                          .home = instance->home,
                          .span = adapter->span,
+                         .copy = instance->copy,
                          .adapter_of = adapter,
                          .merge = merge};
     made->path = dt_intern_printf("%s.%s", instance->path, made->label.text);
@@ -336,11 +337,11 @@ static bool is_in_adapter(const DtLower *l, const DtStore *store)
     for (uint32_t i = 0; i < l->sites.n; i++) {
         const DtSite *site = &l->sites.at[i];
         const size_t len = strcspn(site->called, ":");
-        if (!site->adapter || strncmp(store->pattern, site->called, len) ||
-            store->pattern[len] != '.')
+        const char *pattern = store->pattern + store->copy;
+        if (!site->adapter || strncmp(pattern, site->called, len) || pattern[len] != '.')
             continue;
         const char *label = label_of(site->adapter);
-        const char *rest = store->pattern + len + 1;
+        const char *rest = pattern + len + 1;
         if (!strncmp(rest, label, strlen(label)) && rest[strlen(label)] == '.')
             return true;
     }

@@ -162,7 +162,9 @@ static DtVal with_axes(DtLower *l, const DtExpr *subs, const DtVal *base)
 
 static bool check_label(DtLower *l, const DtFunction *f)
 {
-    if (!f->label.text || (f->def && f->def->kind != DT_DEF_FN))
+    const bool has_params = f->def ? f->def->kind != DT_DEF_FN
+                                   : f->builtin && f->builtin->run == dt_builtin_copy;
+    if (!f->label.text || has_params)
         return true;
     DtDiag *d =
         dt_report_error(l, E0204, f->label.span, "`%s` has no parameters, so it takes no label",
@@ -255,7 +257,7 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
     *instance = (DtInstance){
         .def = f.def, .axes = f.axes, .has_axes = f.has_axes, .home = frame, .span = f.span};
     instance->label = f.label.text ? f.label : (DtName){f.def->name.text, f.span};
-    if (f.def->kind == DT_DEF_MODEL) {
+    if (f.def->kind == DT_DEF_MODEL && !f.label.text) {
         size_t len = strlen(frame->prefix);
         instance->path = len ? dt_intern_n(frame->prefix, len - 1) : "";
     } else {
@@ -268,6 +270,38 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
     return (DtVal){.kind = DT_VAL_INSTANCE, .instance = instance};
 }
 
+DtVal dt_builtin_copy(DtLower *l, DtBuiltinCall *c)
+{
+    const bool is_instance = c->val[0].kind == DT_VAL_INSTANCE;
+    const DtInstance *original = is_instance ? c->val[0].instance : NULL;
+    const char *wrong = !original ? "this is no instance of a layer or model"
+                        : original->original ? "this is a copy already"
+                        : !l->now->frame->is_entry || original->home != l->now->frame
+                            ? "a copy is made in the train block, of an instance that is made there"
+                            : NULL;
+    if (wrong) {
+        DtDiag *d = dt_report_error(l, E0478, c->arg[0]->span, "%s", wrong);
+        dt_diag_help(d, "name the instance first: `policy = net`, then `reference = copy(policy)`");
+        return dt_val_error();
+    }
+    DtInstance *copy = DT_NEW(l->arena, DtInstance);
+    *copy = *original;
+    copy->label = c->label.text ? c->label : (DtName){dt_intern("copy"), c->span};
+    copy->path = *original->path
+                     ? dt_intern_printf("%s.%s", copy->label.text, original->path)
+                     : copy->label.text;
+    copy->copy = (uint32_t)strlen(copy->label.text) + 1;
+    copy->span = c->span;
+    copy->original = original;
+    copy->adapter = NULL;
+    if (!dt_frame_label(l, copy->home, copy->label.text, copy->label,
+                        c->label.text ? DT_LABEL_WRITTEN : DT_LABEL_DEFAULT))
+        return dt_val_error();
+    dt_adapt_instance(l, copy);
+    DT_PUSH(l->arena, l->copies, copy);
+    return (DtVal){.kind = DT_VAL_INSTANCE, .instance = copy};
+}
+
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr)
 {
     if (callee.kind != DT_VAL_FUNCTION)
@@ -275,7 +309,8 @@ DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr)
     const DtFunction *f = callee.function;
     if (f->builtin && !f->builtin->formals)
         return check_label(l, f) ? dt_builtin_value(l, f, expr) : dt_val_error();
-    if (f->def && f->def->kind != DT_DEF_FN && (f->has_axes || f->label.text))
+    const bool is_whole = f->def && f->def->kind == DT_DEF_MODEL && f->def->axes.n == 0;
+    if (f->def && f->def->kind != DT_DEF_FN && (f->has_axes || f->label.text || is_whole))
         return dt_call_instance(l, f);
     return callee;
 }
@@ -604,8 +639,14 @@ static DtVal call_def(DtLower *l, DtVal callee, const DtExpr *call, const DtVal 
     l->now->frame->b.span = call->span;
     if (!ok)
         return dt_memo_recover(l, &f, call);
-    const DtVal result = dt_memo_call(l, &f, instance, call, bound);
-    return instance && instance->adapter ? dt_adapt_call(l, instance, bound, result) : result;
+    const bool training = l->training;
+    if (instance && instance->original) /* a copy computes as in evaluation */
+        l->training = false;
+    DtVal result = dt_memo_call(l, &f, instance, call, bound);
+    if (instance && instance->adapter)
+        result = dt_adapt_call(l, instance, bound, result);
+    l->training = training;
+    return result;
 }
 
 static DtVal not_callable(DtLower *l, const DtExpr *callee)

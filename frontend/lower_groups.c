@@ -243,6 +243,7 @@ void dt_groups_freeze(DtLower *l)
     }
     set_frozen(l, &train->trained, false);
     set_frozen(l, &train->frozen, true);
+    dt_copies_finish(l);
     check_zeros(l);
     if (check_any_trained(l))
         lint_states(l);

@@ -14,6 +14,7 @@
  *   lower_axes.c    axis names and lists, declared types, extents
  *   lower_value.c   dtypes: weak literals, joins, casts, broadcasting maps
  *   lower_expr.c    expressions
+ *   lower_copies.c  copies of instances
  *   lower_const.c   arithmetic on constants, powers
  *   lower_index.c   square brackets after a value
  *   lower_train.h   the same for train blocks: schedules, metrics, adapters, optimizers
@@ -216,7 +217,12 @@ struct DtInstance {
     bool has_axes;
     DtName label;
     DtFrame *home;    /* the frame that has its parameters */
-    const char *path; /* path within home: "" for a model, else "t.0.wq" */
+    const char *path; /* path within home: "" for a model without label, else "t.0.wq" */
+    /* of `copy(policy)`: the instance of which this is a copy, with parameters of its own that
+     * never change; else NULL. copy: bytes of its label and the dot after it, with which its path
+     * and those of its adapter begin; 0: it is no copy */
+    const DtInstance *original;
+    uint32_t copy;
     DtSpan span;
     DtInstance *adapter;         /* wraps the calls of this instance; NULL: none */
     const DtAdapter *adapter_of; /* of an adapter: the line that made it; else NULL */
@@ -327,6 +333,7 @@ struct DtLower {
     DT_VEC(DtMemo *) memos;
     DT_VEC(DtAdapter *) adapters; /* the `adapt` lines of the chosen train block */
     DtSites sites; /* instances in the order in which they were met, if there are adapters */
+    DT_VEC(const DtInstance *) copies; /* the calls of `copy`, of all entries */
     DtActivation *now;
     bool training;
     bool in_init; /* an initialiser is being evaluated */
@@ -586,6 +593,11 @@ DtVal dt_call_eval(DtLower *l, const DtExpr *expr, const DtVal *first, const DtE
 DtVal dt_call_value(DtLower *l, DtVal callee, const DtExpr *expr);
 /* Makes an instance of a layer, with parameters of its own, in the current frame. */
 DtVal dt_call_instance(DtLower *l, const DtFunction *function);
+/* The path by which `adapt` lines know an instance: of a copy, that of the original. */
+static inline const char *dt_call_known(const DtInstance *instance)
+{
+    return instance->original ? instance->original->path : instance->path;
+}
 
 /* Adds a fix that leaves out argument number i of the call. */
 void dt_call_fix_without(DtLower *l, DtDiag *d, const DtExpr *call, uint32_t i, const char *text);
@@ -707,6 +719,7 @@ typedef struct DtBuiltinCall {
     DtVal val[16];
     const DtExpr *arg[16];
     const DtExpr *call; /* the call, for rows that read named arguments themselves */
+    DtName label;       /* of the instance that the call makes; text NULL: none is written */
 } DtBuiltinCall;
 
 typedef DtVal DtBuiltinRun(DtLower *l, DtBuiltinCall *c);

@@ -247,8 +247,8 @@ static const char *where_of(const Call *c)
         return c->act.caller->frame->where;
     if (instance->adapter_of || !instance->home->where)
         return NULL;
-    const char *dot = *instance->path ? "." : "";
-    return dt_intern_printf("%s%s%s", instance->home->where, instance->path, dot);
+    const char *path = dt_call_known(instance);
+    return dt_intern_printf("%s%s%s", instance->home->where, path, *path ? "." : "");
 }
 
 static DtFrame *make_function(DtLower *l, Call *c, DtMemo *memo, DtFrame *parent)
@@ -311,6 +311,8 @@ static uint32_t *pass_params(DtLower *l, const Call *c, const DtFunc *func)
         if (index < 0)
             return NULL;
         map[i] = (uint32_t)index;
+        if (c->instance->copy > 0)
+            c->instance->home->params.at[index].store->copy = c->instance->copy;
     }
     return map;
 }
@@ -555,6 +557,7 @@ DtVal dt_memo_call(DtLower *l, const DtFunction *function, DtInstance *instance,
     if (bound_all && dt_val_is_error(&result) && dt_diag_errors(l->diags) && !l->gave_up)
         result = dt_memo_recover(l, function, call);
     if (function->def->kind == DT_DEF_MODEL && l->wants_model && !l->has_model &&
+        !(instance && instance->original) &&
         caller->def == NULL) {
         l->has_model = true;
         l->stop_at_model = function->def;

@@ -46,6 +46,12 @@ DtVal dt_scalars_choose(DtLower *l, const DtVal *condition, const DtExpr *expr);
  * sums in its place, and the runtime evaluates the expression once they are added up. */
 void dt_shown_make(DtLower *l, DtTrainConfig *train);
 
+/* ---- lower_copies.c ---- */
+
+/* Freezes the parameters of copies, and shares those that no step could tell from their originals.
+ * Reports a copy of an instance that nothing calls. */
+void dt_copies_finish(DtLower *l);
+
 /* ---- lower_groups.c ---- */
 
 /* Marks the stores of the parameters that `frozen` names as frozen. */

@@ -35,8 +35,8 @@ typedef struct DtSource {
 } DtSource;
 
 /* How documents of conversations fill samples: several in one, masked prompts are trained as well,
- * those that are too long are left out, not cut. */
-enum { DT_CHAT_PACK = 1, DT_CHAT_ALL = 2, DT_CHAT_DROP = 4 };
+ * those that are too long are left out, not cut; the two documents of a preference are one. */
+enum { DT_CHAT_PACK = 1, DT_CHAT_ALL = 2, DT_CHAT_DROP = 4, DT_CHAT_PAIRS = 8 };
 
 typedef enum DtSampleKind {
     DT_SAMPLE_NEXT_TOKEN,

@@ -239,7 +239,7 @@ void dt_interp_init(const DtStore *store, uint64_t seed, DtTensor *ret_tensor)
     const DtType *type = store->type;
     if (ret_tensor->type != type || store->n_loops > type->rank)
         DT_BUG("initial value of `%s`: the tensor is not of its type", store->path);
-    uint64_t key = dt_hash_text(store->path, seed);
+    uint64_t key = dt_hash_text(store->path + store->copy, seed);
     DtWalk walk = {0};
     dt_walk_add(&walk, type);
     double *to = ret_tensor->at;

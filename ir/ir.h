@@ -509,6 +509,10 @@ struct DtStore {
     bool frozen;          /* a parameter without gradient and moments, which no step changes */
     bool in_adapter;      /* the parameter, or state, of an adapter: a model that was trained
                            * without it does not have it, and it begins with its initial value */
+    /* of a parameter or state of `copy(model)`: length of the label and dot with which path and
+     * pattern begin. After them is the path of the original, with whose value it begins. 0: no
+     * copy */
+    uint32_t copy;
     DtInit init;
     DtStore *of;          /* of a gradient or moment: its parameter (of a bucket of gradients: its
                            * first parameter); of a CHANNEL store: the store that it receives */

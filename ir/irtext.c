@@ -682,6 +682,7 @@ static void print_store(Printer *p, const DtModule *module, const DtStore *store
     print_count(p, "rank", store->written_rank);
     print_flag(p, "frozen", store->frozen);
     print_flag(p, "adapter", store->in_adapter);
+    print_count(p, "copy", store->copy);
     print_init(p, &store->init);
     if (store->of)
         dt_text_printf(p->text, " of=%u", store->of->index);

@@ -298,6 +298,18 @@ static bool parse_crossing(DtIrReader *p)
     return true;
 }
 
+/* Reads how long the label of a copy is, which the path and the pattern must begin with. */
+static void parse_copy(DtIrReader *p, DtStore *store)
+{
+    int64_t n = 0;
+    if (!dt_irlex_key(&p->lex, "copy") || !dt_irlex_integer(&p->lex, 1, UINT32_MAX, &n))
+        return;
+    if (!store->path || !store->pattern || strlen(store->path) <= (size_t)n ||
+        strncmp(store->path, store->pattern, (size_t)n) != 0 || store->path[n - 1] != '.')
+        dt_irlex_fail(&p->lex, "the path of a copy begins with its label");
+    store->copy = (uint32_t)n;
+}
+
 static bool parse_store(DtIrReader *p)
 {
     DtStore *store = DT_NEW(p->module->arena, DtStore);
@@ -321,6 +333,7 @@ static bool parse_store(DtIrReader *p)
     parse_u8_key(p, "rank", &store->written_rank);
     store->frozen = dt_irlex_take_word(&p->lex, "frozen");
     store->in_adapter = dt_irlex_take_word(&p->lex, "adapter");
+    parse_copy(p, store);
     dt_irread_init(&p->lex, &store->init);
     if (dt_irlex_key(&p->lex, "of"))
         dt_irlex_integer(&p->lex, 0, UINT32_MAX, &of);

@@ -376,6 +376,16 @@ static bool check_more(Check *check, uint32_t index, const DtPlanStore *store)
     return true;
 }
 
+/* Whether the store is no copy, or one whose path and pattern begin with the same label. */
+static bool is_labelled(const DtPlan *plan, const DtPlanStore *store)
+{
+    const char *path = dt_plan_str(plan, store->path), *pattern = dt_plan_str(plan, store->pattern);
+    return store->copy == 0 ||
+           ((store->kind == DT_PLAN_PARAM || store->kind == DT_PLAN_STATE) &&
+            store->copy < strlen(path) && path[store->copy - 1] == '.' &&
+            strncmp(path, pattern, store->copy) == 0 && pattern[store->copy] != '\0');
+}
+
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -407,6 +417,8 @@ static bool check_stores(Check *check)
                                  DT_CHECK_MAX_COPIES);
         if (dt_plan_str(plan, store->path)[0] == '\0')
             return dt_check_fail(check, "STOR", i, "has no path");
+        if (!is_labelled(plan, store))
+            return dt_check_fail(check, "STOR", i, "is a copy without a label");
     }
     return true;
 }

@@ -59,12 +59,14 @@ typedef enum DtPlanSource {
 } DtPlanSource;
 
 /* DtPlanReader.chat: several documents in a sample; prompts are trained as well; documents that are
- * longer than a sample are left out. */
+ * longer than a sample are left out; a sample is the chosen and the rejected document of a
+ * preference. */
 enum {
     DT_PLAN_CHAT_PACK = 1,
     DT_PLAN_CHAT_ALL = 2,
     DT_PLAN_CHAT_DROP = 4,
-    DT_PLAN_CHAT_BITS = 7
+    DT_PLAN_CHAT_PAIRS = 8,
+    DT_PLAN_CHAT_BITS = 15
 };
 
 /* RAW: the source itself, element for element. */

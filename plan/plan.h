@@ -30,7 +30,7 @@
 #define DT_PLAN_MAX_BYTES ((int64_t)1 << 46) /* the most bytes of all arenas of a rank; also the
                                               * most elements, and the largest extent */
 
-enum { DT_PLAN_VERSION = 29, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
+enum { DT_PLAN_VERSION = 30, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_REGS = 8,
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
@@ -197,6 +197,10 @@ typedef struct DtPlanStore {
     /* number of stages after `stage` with such a store at the same offset; its axes give the
      * iterations of each */
     uint32_t more;
+    /* of a copy: bytes with which path and pattern begin. After them is the path of the original,
+     * with whose value it begins: --import and --weights read that. 0: it is no copy */
+    uint32_t copy;
+    uint32_t reserved;
 } DtPlanStore;
 
 /* CODE: one compiled unit (a shared object in BLOB) and its source text in BLOB. */

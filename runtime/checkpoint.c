@@ -309,11 +309,30 @@ static void add_other_types(DtText *text, const DtWanted *wanted, const DtTensor
     dt_text_free(&shown);
 }
 
-/* Whether the file holds exactly the wanted tensors. partial: it may have others, too. */
-static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
-                          const DtTensorFile *file, bool partial)
+/* Returns the sorted names that the file may have: those that are wanted and, if `renamed`, also
+ * those of the copies, which take the tensors of their originals. */
+static const char **known_names(DtArena *memory, const DtWanted *wanted, bool renamed,
+                                uint32_t *ret_n)
 {
-    bool equal = partial || wanted->n == file->n;
+    const char **names = DT_NEW_ARRAY(memory, const char *, 2 * wanted->n + 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const uint32_t copy = renamed ? wanted->homes[i].store->copy : 0;
+        names[n++] = wanted->tensors[i].name;
+        if (copy > 0)
+            names[n++] = wanted->tensors[i].name - copy;
+    }
+    qsort(names, n, sizeof *names, by_bytes);
+    *ret_n = n;
+    return names;
+}
+
+/* Whether the file holds exactly the wanted tensors. partial: it may have others, too; renamed: it
+ * may have the copies, too. */
+static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
+                          const DtTensorFile *file, bool partial, bool renamed)
+{
+    bool equal = !renamed && (partial || wanted->n == file->n);
     for (uint32_t i = 0; i < wanted->n && equal; i++) {
         const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
         equal = there != NULL && same_type(there, &wanted->tensors[i]);
@@ -321,15 +340,17 @@ static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wan
     if (equal)
         return DT_OK;
     DtText text = {0};
-    uint32_t wrong = 0;
-    const char **here = names_of(memory, wanted->tensors, wanted->n),
+    uint32_t wrong = 0, n_here;
+    const char **here = known_names(memory, wanted, renamed, &n_here),
                **there = names_of(memory, file->tensors, file->n);
     add_absent(&text, "missing", wanted->tensors, wanted->n, there, file->n, &wrong);
     if (!partial)
-        add_absent(&text, "not in the plan", file->tensors, file->n, here, wanted->n, &wrong);
+        add_absent(&text, "not in the plan", file->tensors, file->n, here, n_here, &wrong);
     add_other_types(&text, wanted, file, &wrong);
     DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s", path,
                                      wrong ? text.at : ": it names a tensor twice");
+    if (renamed && wrong == 0)
+        status = DT_OK;
     dt_text_free(&text);
     return status;
 }
@@ -507,6 +528,18 @@ static DtStatus keep_matching(const DtRunOptions *options, DtWanted *wanted)
     return DT_OK;
 }
 
+/* Gives copies the tensors of their originals, with whose weights a run with --weights begins.
+ * Whether there are copies. */
+static bool name_originals(DtWanted *wanted)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        wanted->tensors[i].name += wanted->homes[i].store->copy;
+        any = any || wanted->homes[i].store->copy > 0;
+    }
+    return any;
+}
+
 /* Removes the tensors of adapters that the file does not have: they keep their initial values. */
 static void leave_adapters(DtWanted *wanted, const DtTensorFile *file)
 {
@@ -529,7 +562,9 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
     const DtManifestFile *said = &manifest->files[number];
     const bool partial = weights_only && rank->options && rank->options->n_only;
+    const bool begins = weights_only && rank->options && rank->options->weights;
     DtStatus status = dt_wanted_list(rank, memory, number, &wanted);
+    const bool renamed = dt_status_ok(&status) && begins && name_originals(&wanted);
     if (dt_status_ok(&status) && partial)
         status = keep_matching(rank->options, &wanted);
     if (dt_status_ok(&status))
@@ -539,11 +574,10 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     if (file.id.bytes != said->id.bytes || file.id.header != said->id.header)
         status = dt_status_fail(
             DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
-    if (dt_status_ok(&status) && !partial && weights_only && rank->options &&
-        rank->options->weights)
+    if (dt_status_ok(&status) && !partial && begins)
         leave_adapters(&wanted, &file);
     if (dt_status_ok(&status))
-        status = check_fit(memory, path, &wanted, &file, partial);
+        status = check_fit(memory, path, &wanted, &file, partial, renamed);
     /* what the run itself has saved is pruned already */
     const bool prunes = number == DT_SAVED_MODEL && !atomic_load(&rank->shared->has_saved);
     DtPrune **pruned;

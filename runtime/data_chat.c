@@ -151,6 +151,8 @@ static DtStatus check_values(const DtData *data)
 static void note_samples(const DtData *data, DtText *ret_notes)
 {
     const uint64_t *c = data->counts;
+    const DtChatForm form = {NULL, data->reader->chat, data->row};
+    const long long longest = dt_chat_longest(&form);
     const int64_t samples = data->tokens.total / data->row;
     dt_text_printf(ret_notes,
                    "%llu documents in %lld samples: %llu tokens (%.1f %% of the positions), %llu "
@@ -161,10 +163,10 @@ static void note_samples(const DtData *data, DtText *ret_notes)
                    (unsigned long long)c[DT_CHAT_LABELS]);
     if (c[DT_CHAT_CUT])
         dt_text_printf(ret_notes, "; cut after %lld tokens: %llu of the documents",
-                       (long long)data->row, (unsigned long long)c[DT_CHAT_CUT]);
+                       longest, (unsigned long long)c[DT_CHAT_CUT]);
     if (c[DT_CHAT_DROPPED])
         dt_text_printf(ret_notes, "; left out as longer than %lld tokens: %llu others",
-                       (long long)data->row, (unsigned long long)c[DT_CHAT_DROPPED]);
+                       longest, (unsigned long long)c[DT_CHAT_DROPPED]);
     if (c[DT_CHAT_UNTRAINED])
         dt_text_printf(ret_notes, "; left out as nothing in them is trained: %llu others",
                        (unsigned long long)c[DT_CHAT_UNTRAINED]);

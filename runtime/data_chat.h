@@ -43,12 +43,24 @@ typedef struct DtChatForm {
     int64_t row;          /* tokens of a sample */
 } DtChatForm;
 
+/* Samples are pairs of documents, of a preference: a half of the row for each. */
+static inline bool dt_chat_has_pairs(const DtChatForm *form)
+{
+    return form->flags & DT_PLAN_CHAT_PAIRS;
+}
+/* The most tokens of a document. */
+static inline int64_t dt_chat_longest(const DtChatForm *form)
+{
+    return dt_chat_has_pairs(form) ? form->row / 2 : form->row;
+}
+
 /* ---- documents (data_chat_line.c, data_chat_template.c) ---- */
 
 typedef enum DtChatSpanKind {
     DT_CHAT_TEXT,
-    DT_CHAT_FRONT, /* the tokens in front of a document, as the tokenizer says */
-    DT_CHAT_BACK   /* those after it */
+    DT_CHAT_FRONT,  /* the tokens in front of a document, as the tokenizer says */
+    DT_CHAT_BACK,   /* those after it */
+    DT_CHAT_BETWEEN /* the same after a turn of a prompt, where they are not trained */
 } DtChatSpanKind;
 
 /* A part of a document that is turned into tokens by itself. */
@@ -75,8 +87,8 @@ typedef struct DtChatBatch {
 /* Appends text to the document; parts that are trained alike are joined. */
 void dt_datachatline_text(DtChatBatch *batch, const char *text, size_t len, bool trained);
 void dt_datachatline_around(DtChatBatch *batch, DtChatSpanKind kind);
-/* Appends the document of a line of JSON. Fails if it is none; the message says why, but not where.
- * file, line: where it is. */
+/* Appends the document of a line of JSON, or the two of a preference. Fails if it is none; the
+ * message says why, but not where. file, line: where it is. */
 DtStatus dt_datachatline_read(DtChatBatch *batch, const DtChatForm *form, const char *text,
                               size_t len, uint32_t file, uint64_t line);
 void dt_datachatline_free(DtChatBatch *batch);
@@ -104,9 +116,10 @@ const char *const *dt_datachattemplate_tokens(const DtChatTemplate *template);
 bool dt_datachattemplate_ends(const DtChatTemplate *template);
 /* The name of the template that text in Jinja seems to be, by its tokens; NULL: not known. */
 const char *dt_datachattemplate_guess(const char *jinja);
-/* Appends a document of n turns; fails for an order of turns that the template does not have. */
+/* Appends a document of n turns, of which the assistant's are trained from number `trained` on;
+ * fails for an order of turns that the template does not have. */
 DtStatus dt_datachattemplate_write(DtChatBatch *batch, const DtChatTemplate *template,
-                                   const DtChatTurn *turns, size_t n);
+                                   const DtChatTurn *turns, size_t n, size_t trained);
 
 /* ---- samples (data_chat_rows.c) ---- */
 
@@ -124,6 +137,8 @@ DtChatRows *dt_datachatrows_new(const DtChatForm *form, uint32_t padding, uint64
                                 const DtChatRowSink *sink);
 /* Adds a document of n words, of which those that are trained are marked. */
 DtStatus dt_datachatrows_add(DtChatRows *rows, const uint32_t *words, size_t n);
+/* Adds a sample of two documents, the first one of `first` words. */
+DtStatus dt_datachatrows_pair(DtChatRows *rows, const uint32_t *words, size_t first, size_t n);
 /* Gives all rows that are left to the sink. */
 DtStatus dt_datachatrows_end(DtChatRows *rows);
 void dt_datachatrows_free(DtChatRows *rows);

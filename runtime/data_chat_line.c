@@ -7,6 +7,12 @@
  *   {"messages": [{"role": R, "content": T}, ..]}    a conversation
  *   {"conversations": [{"from": R, "value": T}, ..]} the same
  *
+ * A preference is two documents, the first one chosen, the second one rejected:
+ *
+ *   {"prompt": P, "chosen": C, "rejected": D}        P is a text, C and D follow it
+ *   {"prompt": [T, ..], "chosen": [..], "rejected": [..]}   the same of turns, as in `messages`
+ *   {"chosen": [T, ..], "rejected": [T, ..]}         two conversations that begin alike
+ *
  * Other fields are left alone. */
 #include "runtime/data_chat.h"
 
@@ -107,31 +113,69 @@ static DtStatus read_turn(const json_t *message, const char *role, const char *c
 
 /* ---- documents ---- */
 
-static DtStatus add_conversation(DtChatBatch *batch, const DtChatTemplate *template,
-                                 const json_t *messages, bool shared)
+/* Turns of a conversation, which begin with those of a prompt. Free `at`. */
+typedef struct Turns {
+    DtChatTurn *at;
+    size_t n;
+} Turns;
+
+/* Adds the turns of a list. what: its field. */
+static DtStatus add_turns(Turns *turns, const json_t *list, const char *what, bool shared)
 {
-    const size_t n = json_array_size(messages);
-    if (!json_is_array(messages) || n == 0)
-        return dt_status_fail(DT_EXIT_IO, "\"%s\" is no list of turns",
-                              shared ? "conversations" : "messages");
-    if (!template)
-        return dt_status_fail(DT_EXIT_IO,
-                              "a conversation needs a template: say `template = chatml`, or "
-                              "another one, in the call of `chat`");
-    DtChatTurn *turns = calloc(n, sizeof *turns);
-    if (!turns)
-        dt_arena_exhausted(n * sizeof *turns);
+    const size_t n = json_array_size(list);
     DtStatus status = DT_OK;
+    if (!json_is_array(list) || n == 0)
+        return dt_status_fail(DT_EXIT_IO, "\"%s\" is no list of turns", what);
+    DtChatTurn *more = realloc(turns->at, (turns->n + n) * sizeof *more);
+    if (!more)
+        dt_arena_exhausted((turns->n + n) * sizeof *more);
+    memset(more + turns->n, 0, n * sizeof *more);
+    turns->at = more;
     for (size_t i = 0; i < n && dt_status_ok(&status); i++) {
-        status = read_turn(json_array_get(messages, i), shared ? "from" : "role",
-                           shared ? "value" : "content", &turns[i]);
+        status = read_turn(json_array_get(list, i), shared ? "from" : "role",
+                           shared ? "value" : "content", &turns->at[turns->n++]);
         if (!dt_status_ok(&status))
             status = dt_status_fail(DT_EXIT_IO, "turn %zu: %.300s", i + 1, status.message);
     }
-    if (dt_status_ok(&status))
-        status = dt_datachattemplate_write(batch, template, turns, n);
-    free(turns);
     return status;
+}
+
+static DtStatus check_template(const DtChatTemplate *template)
+{
+    return template ? DT_OK
+                    : dt_status_fail(DT_EXIT_IO,
+                                     "a conversation needs a template: say `template = chatml`, or "
+                                     "another one, in the call of `chat`");
+}
+
+static DtStatus add_conversation(DtChatBatch *batch, const DtChatTemplate *template,
+                                 const json_t *messages, bool shared)
+{
+    Turns turns = {NULL, 0};
+    DtStatus status = add_turns(&turns, messages, shared ? "conversations" : "messages", shared);
+    if (dt_status_ok(&status))
+        status = check_template(template);
+    if (dt_status_ok(&status))
+        status = dt_datachattemplate_write(batch, template, turns.at, turns.n, 0);
+    free(turns.at);
+    return status;
+}
+
+/* Adds a prompt and what follows it, both of one turn. */
+static DtStatus add_answer(DtChatBatch *batch, const DtChatTemplate *template,
+                           const DtChatTurn turns[2])
+{
+    if (template)
+        return dt_datachattemplate_write(batch, template, turns, 2, 0);
+    dt_datachatline_around(batch, DT_CHAT_FRONT);
+    dt_datachatline_text(batch, turns[0].text, turns[0].len, false);
+    if (turns[0].input_len > 0) {
+        dt_datachatline_text(batch, "\n", 1, false);
+        dt_datachatline_text(batch, turns[0].input, turns[0].input_len, false);
+    }
+    dt_datachatline_text(batch, turns[1].text, turns[1].len, true);
+    dt_datachatline_around(batch, DT_CHAT_BACK);
+    return DT_OK;
 }
 
 /* Adds a prompt and its completion, or an instruction and its output. */
@@ -149,17 +193,7 @@ static DtStatus add_pair(DtChatBatch *batch, const DtChatTemplate *template, con
         status = read_field(object, "input", &turns[0].input, &turns[0].input_len);
     if (!dt_status_ok(&status))
         return status;
-    if (template)
-        return dt_datachattemplate_write(batch, template, turns, 2);
-    dt_datachatline_around(batch, DT_CHAT_FRONT);
-    dt_datachatline_text(batch, turns[0].text, turns[0].len, false);
-    if (turns[0].input_len > 0) {
-        dt_datachatline_text(batch, "\n", 1, false);
-        dt_datachatline_text(batch, turns[0].input, turns[0].input_len, false);
-    }
-    dt_datachatline_text(batch, turns[1].text, turns[1].len, true);
-    dt_datachatline_around(batch, DT_CHAT_BACK);
-    return DT_OK;
+    return add_answer(batch, template, turns);
 }
 
 static DtStatus add_text(DtChatBatch *batch, const json_t *object)
@@ -175,6 +209,78 @@ static DtStatus add_text(DtChatBatch *batch, const json_t *object)
     return DT_OK;
 }
 
+/* Ends the document whose spans were added last. */
+static void end_document(DtChatBatch *batch, uint32_t file, uint64_t line)
+{
+    batch->documents = grown(batch->documents, batch->n_documents, &batch->cap_documents,
+                             sizeof *batch->documents);
+    batch->documents[batch->n_documents++] = (DtChatDocument){batch->n_spans, file, line};
+}
+
+/* ---- preferences ---- */
+
+/* Returns how many turns two conversations have in common at their beginning. */
+static size_t alike(const json_t *x, const json_t *y)
+{
+    size_t n = 0;
+    while (n < json_array_size(x) && n < json_array_size(y) &&
+           json_equal(json_array_get(x, n), json_array_get(y, n)))
+        n++;
+    return n;
+}
+
+/* Adds one of the two conversations of a preference; what follows the prompt is trained. */
+static DtStatus add_side(DtChatBatch *batch, const DtChatTemplate *template, const json_t *object,
+                         const char *side)
+{
+    const json_t *prompt = json_object_get(object, "prompt"), *of = json_object_get(object, side);
+    Turns turns = {NULL, 0};
+    DtStatus status = check_template(template);
+    size_t trained =
+        alike(json_object_get(object, "chosen"), json_object_get(object, "rejected"));
+    if (dt_status_ok(&status) && prompt) {
+        status = add_turns(&turns, prompt, "prompt", false);
+        trained = turns.n;
+    }
+    if (dt_status_ok(&status))
+        status = add_turns(&turns, of, side, false);
+    if (dt_status_ok(&status))
+        status = dt_datachattemplate_write(batch, template, turns.at, turns.n, trained);
+    free(turns.at);
+    return status;
+}
+
+/* Adds one of the two texts that may follow a prompt. */
+static DtStatus add_text_side(DtChatBatch *batch, const DtChatTemplate *template,
+                              const json_t *object, const char *side)
+{
+    DtChatTurn turns[2] = {{.role = DT_CHAT_USER}, {.role = DT_CHAT_ASSISTANT}};
+    DtStatus status = read_field(object, "prompt", &turns[0].text, &turns[0].len);
+    if (dt_status_ok(&status))
+        status = read_field(object, side, &turns[1].text, &turns[1].len);
+    return dt_status_ok(&status) ? add_answer(batch, template, turns) : status;
+}
+
+/* Adds the two documents of a preference; the caller ends the second one. */
+static DtStatus add_preference(DtChatBatch *batch, const DtChatForm *form, const json_t *object,
+                               uint32_t file, uint64_t line)
+{
+    const DtChatTemplate *template =
+        form->template ? dt_datachattemplate_find(form->template) : NULL;
+    if (!json_is_object(object) || !json_object_get(object, "chosen") ||
+        !json_object_get(object, "rejected"))
+        return dt_status_fail(DT_EXIT_IO, "it is no preference: an object with \"prompt\", "
+                                          "\"chosen\" and \"rejected\"");
+    const bool turns = json_is_array(json_object_get(object, "chosen"));
+    DtStatus status = turns ? add_side(batch, template, object, "chosen")
+                            : add_text_side(batch, template, object, "chosen");
+    end_document(batch, file, line);
+    if (dt_status_ok(&status))
+        status = turns ? add_side(batch, template, object, "rejected")
+                       : add_text_side(batch, template, object, "rejected");
+    return status;
+}
+
 static DtStatus add_document(DtChatBatch *batch, const DtChatForm *form, const json_t *object)
 {
     const DtChatTemplate *template =
@@ -184,6 +290,9 @@ static DtStatus add_document(DtChatBatch *batch, const DtChatForm *form, const j
                                               ? "it is a list: write one object a line (jq -c "
                                                 "'.[]' FILE)"
                                               : "it is no object");
+    if (json_object_get(object, "chosen") && json_object_get(object, "rejected"))
+        return dt_status_fail(DT_EXIT_IO, "it is a preference, whose two documents need inputs "
+                                          "[batch, pair, seq] with `dim pair = 2`");
     const json_t *messages = json_object_get(object, "messages"),
                  *shared = json_object_get(object, "conversations");
     if (messages || shared)
@@ -206,10 +315,9 @@ DtStatus dt_datachatline_read(DtChatBatch *batch, const DtChatForm *form, const 
     json_t *object = json_loadb(text, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
     if (!object)
         return dt_status_fail(DT_EXIT_IO, "no JSON at column %d: %.160s", error.column, error.text);
-    DtStatus status = add_document(batch, form, object);
+    DtStatus status = dt_chat_has_pairs(form) ? add_preference(batch, form, object, file, line)
+                                              : add_document(batch, form, object);
     json_decref(object);
-    batch->documents = grown(batch->documents, batch->n_documents, &batch->cap_documents,
-                             sizeof *batch->documents);
-    batch->documents[batch->n_documents++] = (DtChatDocument){batch->n_spans, file, line};
+    end_document(batch, file, line);
     return status;
 }

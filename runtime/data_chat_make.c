@@ -162,11 +162,20 @@ static DtStatus end_batch(Making *m)
 {
     size_t span = 0, text = 0, id = 0;
     DtStatus status = encode_batch(m);
+    const bool pairs = dt_chat_has_pairs(m->source->chat);
+    size_t first = 0;
     for (size_t d = 0; d < m->batch.n_documents && dt_status_ok(&status); d++) {
-        m->words.n = 0;
+        const bool is_first = !pairs || d % 2 == 0;
+        if (is_first)
+            m->words.n = 0;
+        else
+            first = m->words.n;
         for (; span < m->batch.documents[d].end; span++)
             add_span(m, &m->batch.spans[span], &text, &id);
-        status = dt_datachatrows_add(m->rows, m->words.at, m->words.n);
+        if (!pairs)
+            status = dt_datachatrows_add(m->rows, m->words.at, m->words.n);
+        else if (!is_first)
+            status = dt_datachatrows_pair(m->rows, m->words.at, first, m->words.n);
     }
     m->batch.n_spans = m->batch.n_documents = m->batch.text.len = 0;
     return status;

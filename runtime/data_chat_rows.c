@@ -108,32 +108,59 @@ static uint64_t count_labels(const uint32_t *words, size_t n)
     return labels;
 }
 
-DtStatus dt_datachatrows_add(DtChatRows *rows, const uint32_t *words, size_t n)
+/* Returns how many words of a document are in a row; 0: it is left out, since it is too long, or
+ * nothing of it is trained. Counts it then. */
+static size_t words_kept(DtChatRows *rows, const uint32_t *words, size_t n)
 {
-    const size_t most = (size_t)rows->form.row;
-    const bool is_long = n > most;
-    if (is_long && (rows->form.flags & DT_PLAN_CHAT_DROP)) {
+    const size_t most = (size_t)dt_chat_longest(&rows->form);
+    if (n > most && (rows->form.flags & DT_PLAN_CHAT_DROP)) {
         rows->counts[DT_CHAT_DROPPED]++;
-        return DT_OK;
+        return 0;
     }
-    n = is_long ? most : n;
-    const uint64_t labels = count_labels(words, n);
-    if (labels == 0) {
-        rows->counts[DT_CHAT_UNTRAINED]++;
-        return DT_OK;
-    }
-    uint32_t i;
-    DtStatus status = choose_row(rows, n, &i);
-    if (!dt_status_ok(&status))
-        return status;
+    n = n > most ? most : n;
+    if (count_labels(words, n) > 0)
+        return n;
+    rows->counts[DT_CHAT_UNTRAINED]++;
+    return 0;
+}
+
+/* Puts a document into row i. */
+static void put(DtChatRows *rows, uint32_t i, const uint32_t *words, size_t n, bool is_long)
+{
     uint32_t *to = row_at(rows, i) + rows->used[i];
     memcpy(to, words, n * sizeof *to);
     to[0] |= DT_CHAT_FIRST;
     rows->used[i] += n;
     rows->counts[DT_CHAT_DOCUMENTS]++;
     rows->counts[DT_CHAT_TOKENS] += n;
-    rows->counts[DT_CHAT_LABELS] += labels;
+    rows->counts[DT_CHAT_LABELS] += count_labels(words, n);
     rows->counts[DT_CHAT_CUT] += is_long;
+}
+
+DtStatus dt_datachatrows_add(DtChatRows *rows, const uint32_t *words, size_t n)
+{
+    uint32_t i;
+    const size_t kept = words_kept(rows, words, n);
+    DtStatus status = kept > 0 ? choose_row(rows, kept, &i) : DT_OK;
+    if (kept > 0 && dt_status_ok(&status))
+        put(rows, i, words, kept, kept < n);
+    return status;
+}
+
+DtStatus dt_datachatrows_pair(DtChatRows *rows, const uint32_t *words, size_t first, size_t n)
+{
+    uint32_t i;
+    const size_t half = (size_t)dt_chat_longest(&rows->form);
+    const size_t one = words_kept(rows, words, first),
+                 other = one > 0 ? words_kept(rows, words + first, n - first) : 0;
+    DtStatus status = other > 0 ? choose_row(rows, 2 * half, &i) : DT_OK;
+    if (other == 0 || !dt_status_ok(&status))
+        return status;
+    put(rows, i, words, one, one < first);
+    uint32_t *row = row_at(rows, i);
+    for (; rows->used[i] < half; rows->used[i]++)
+        row[rows->used[i]] = rows->padding | DT_CHAT_PADDING;
+    put(rows, i, words + first, other, other < n - first);
     return DT_OK;
 }
 

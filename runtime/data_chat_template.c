@@ -135,9 +135,9 @@ static void add_user(DtChatBatch *batch, const DtChatTemplate *t, const DtChatTu
 }
 
 static void add_turn(DtChatBatch *batch, const DtChatTemplate *t, const DtChatTurn *turn,
-                     const DtChatTurn *system)
+                     const DtChatTurn *system, bool trained)
 {
-    const bool answers = turn->role == DT_CHAT_ASSISTANT;
+    const bool answers = turn->role == DT_CHAT_ASSISTANT && trained;
     const Around *around = &t->around[turn->role];
     add(batch, around->before, false);
     if (system) {
@@ -149,8 +149,8 @@ static void add_turn(DtChatBatch *batch, const DtChatTemplate *t, const DtChatTu
     else
         add_text(batch, t, turn->text, turn->len, answers);
     add(batch, around->end, answers);
-    if (answers && t->ends)
-        dt_datachatline_around(batch, DT_CHAT_BACK);
+    if (turn->role == DT_CHAT_ASSISTANT && t->ends)
+        dt_datachatline_around(batch, answers ? DT_CHAT_BACK : DT_CHAT_BETWEEN);
     add(batch, around->after, false);
 }
 
@@ -175,7 +175,7 @@ static DtStatus check_order(const DtChatTemplate *t, const DtChatTurn *turns, si
 }
 
 DtStatus dt_datachattemplate_write(DtChatBatch *batch, const DtChatTemplate *template,
-                                   const DtChatTurn *turns, size_t n)
+                                   const DtChatTurn *turns, size_t n, size_t trained)
 {
     const DtChatTemplate *t = template;
     DtStatus status = check_order(t, turns, n);
@@ -195,7 +195,7 @@ DtStatus dt_datachattemplate_write(DtChatBatch *batch, const DtChatTemplate *tem
     for (size_t i = joins ? 1 : 0; i < n; i++) {
         if (i > 0 && turns[i - 1].role == DT_CHAT_ASSISTANT)
             add(batch, t->again, false);
-        add_turn(batch, t, &turns[i], joins);
+        add_turn(batch, t, &turns[i], joins, i >= trained);
         joins = NULL;
     }
     return DT_OK;

@@ -302,6 +302,7 @@ static DtStatus check_adapters(const DtPlan *plan, DtExport *export)
     const DtPlanNames *names = export->names;
     for (uint32_t s = 0; s < plan->n_stores; s++)
         if (plan->stores[s].kind == DT_PLAN_PARAM && plan->stores[s].adapter &&
+            plan->stores[s].copy == 0 &&
             !dt_exportlist_has(plan, names, plan->stores[s].path) &&
             !merged_into(plan, names, &plan->stores[s]))
             return dt_status_fail(
@@ -384,7 +385,8 @@ void dt_exportlist_note(const DtPlan *plan, const DtExport *export, DtText *ret_
         const DtPlanStore *store = &plan->stores[s];
         const bool counts =
             store->kind == DT_PLAN_PARAM || (store->kind == DT_PLAN_STATE && store->saved);
-        if (!counts || dt_exportlist_has(plan, export->names, store->path) || is_seen(plan, s) ||
+        if (!counts || store->copy > 0 || is_seen(plan, s) ||
+            dt_exportlist_has(plan, export->names, store->path) ||
             merged_into(plan, export->names, store))
             continue;
         if (n == 0)

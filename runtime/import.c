@@ -172,6 +172,12 @@ static bool keeps_initial(const DtPlan *plan, const DtPlanNames *names, const ch
     return false;
 }
 
+/* The path under which files have the parameter: of a copy, that of the original. */
+static const char *path_in_files(const DtPlan *plan, const DtPlanStore *param)
+{
+    return dt_plan_str(plan, param->path) + param->copy;
+}
+
 /* What a rank found about one tensor of its parameters. */
 static DtStatus judge(const Feed *feed, const DtTensor *first, const char *name)
 {
@@ -205,7 +211,7 @@ static bool next_source(const DtPlan *plan, const DtImport *import, const DtPlan
         while (import->of[*tensor] && *part < of->n_parts) {
             const DtPlanFilePart *here = &plan->parts[of->first_part + (*part)++];
             *ret_source = (Source){of, here, import->of[*tensor]};
-            if (strcmp(dt_plan_str(plan, here->path), dt_plan_str(plan, param->path)) == 0)
+            if (strcmp(dt_plan_str(plan, here->path), path_in_files(plan, param)) == 0)
                 return true;
         }
     }
@@ -278,7 +284,7 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
 {
     const DtPlan *plan = rank->plan;
     const DtPlanStore *param = param_of(plan, home->store);
-    const char *path = dt_plan_str(plan, param->path);
+    const char *path = path_in_files(plan, param);
     const Source largest = largest_source(plan, import, param);
     Source source = largest;
     Feed feed = {.rank = rank,

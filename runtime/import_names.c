@@ -405,7 +405,7 @@ DtStatus dt_importnames_adapters(const DtPlan *plan, const DtPlanNames *base, co
     for (uint32_t s = 0; s < plan->n_stores; s++) {
         const DtPlanStore *store = &plan->stores[s];
         const char *path = dt_plan_str(plan, store->path);
-        if (store->kind != DT_PLAN_PARAM || !store->adapter)
+        if (store->kind != DT_PLAN_PARAM || !store->adapter || store->copy > 0)
             continue;
         any = true;
         if (!can_be_added(plan, store->path))

@@ -133,7 +133,8 @@ static bool begins_alike(CertProof *final, const CertProof *serial)
             continue;
         const CertStore *found = dt_certsource_find(serial, store->key);
         if (!found || found->init != store->init || found->pattern != store->pattern ||
-            found->loops != store->loops || found->adapter != store->adapter)
+            found->loops != store->loops || found->adapter != store->adapter ||
+            found->copy != store->copy)
             return dt_cert_fail(&final->state, NULL,
                                 "`%s` begins otherwise than in the serial program", store->key);
     }

@@ -375,6 +375,7 @@ static const Field store_fields[] = {FIELD(CertStore, path, NAME),
                                      FIELD(CertStore, at, INTEGER),
                                      FIELD(CertStore, terms, FLAG),
                                      FIELD(CertStore, adapter, FLAG),
+                                     FIELD(CertStore, copy, INTEGER),
                                      {0}};
 static const Field entry_fields[] = {
     FIELD(CertEntry, stage, INTEGER), FIELD(CertEntry, to, INTEGER), {0}};

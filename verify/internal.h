@@ -147,6 +147,7 @@ typedef struct CertStore {
      * its terms before they are summed over ranks */
     bool terms;
     bool adapter; /* part of an adapter: a checkpoint may lack it (--weights) */
+    int64_t copy; /* bytes of the path before that of the original; 0: it is no copy */
     /* of a source: the node that was made when it was first read; NULL: not read yet */
     CertNode *node;
     /* cache of CertState.total: the accumulated node that was last compared, and the serial node

@@ -10,6 +10,7 @@
 #include "plan/kinds.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
@@ -55,15 +56,23 @@ static bool has_owner(const PlanWalk *walk, const CertStore *store, const DtPlan
            dt_certplan_first(walk, owner) == dt_cert_first(of, walk->stage);
 }
 
+/* Whether the record has the random numbers of the store or, of a copy, of the original. */
+static bool has_key(const PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
+{
+    return store->copy >= 0 && (size_t)store->copy < strlen(store->path) &&
+           record->key == dt_hash_text(store->path + store->copy, walk->plan->meta->seed);
+}
+
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const DtPlan *plan = walk->plan;
     const bool saved = !is(store->kind, "grad") && !is(store->kind, "next");
     const char *what =
         !has_init(record, store->init)                               ? "initial value"
-        : record->key != dt_hash_text(store->path, plan->meta->seed) ? "random numbers"
+        : !has_key(walk, store, record)                              ? "random numbers"
         : record->saved != saved                                     ? "place in checkpoints"
         : record->adapter != store->adapter                          ? "mark of adapters"
+        : record->copy != store->copy                                ? "original"
         : !is(dt_plan_str(plan, record->pattern), store->pattern ? store->pattern : "") ? "name"
         : !has_owner(walk, store, record)                                               ? "owner"
                                                                                         : NULL;

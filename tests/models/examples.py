@@ -24,6 +24,7 @@ TABLE = (
     # a linear probe on random features reaches 0.6
     ("byol", ("two",), 200, "accuracy", lambda x: x > 0.9),
     ("diffusion", ("four",), 400, "loss", lambda x: x < 0.55),
+    ("dpo", ("two",), 60, "accuracy", lambda x: x > 0.95),
     ("gan", ("two",), 1600, "near", lambda x: x > 0.6),
 )
 

@@ -156,6 +156,8 @@ static const Break breaks[] = {
     {"STOR", "bytes", 0, 0, 8, "do not fit its axes"},
     {"STOR", "bytes", 1, 0, 128, "do not fit its bucket"},
     {"STOR", "pack", 1, 0, 2, "pack 2 of 1"},
+    {"STOR", "copy", 0, 0, 1, "is a copy without a label"},
+    {"STOR", "copy", 0, 0, 1000, "is a copy without a label"},
     {"STOR", "more", 0, 0, 1, "stage -1 and 1 more of 2"},
     {"STOR", "more", 1, 0, 1, "of other stages"},
     {"STOR", "more", 1, 0, 2, "stage 0 and 2 more of 2"},

@@ -100,6 +100,14 @@ def turns(document):
 
 
 def write(template, document, end):
+    if "pair" in document:  # turns of the assistant before the answer are not trained
+        said, n = document["pair"], document["prompt"]
+        whole = write(template, {"messages": said}, end)
+        kept, seen = [], 0
+        for i, (text, trained) in enumerate(whole):
+            kept.append((text, trained and seen >= n))
+            seen += trained
+        return kept
     if "text" in document:
         return [(document["text"], True), (end, True)]
     parts, said = [], turns(document)
@@ -238,6 +246,75 @@ def has_expected_samples(bench):
                     and ("cut after 96 tokens: " in said) == ("drop" not in more), said)
 
 
+PAIRS = """include "std.dsl"
+dim batch = 4, pair = 2, seq = 96, vocab = 512, embed = 8
+model net(i32 tokens[batch, pair, seq]) -> [batch, pair, seq, vocab] {
+  param wte[vocab, embed] = normal(0.5)
+  return wte[vocab = tokens] |> out:linear[embed, vocab]
+}
+train {
+  i32 tokens[batch, pair, seq], i32 labels[batch, pair, seq], i32 document[batch, pair, seq],
+    i32 position[batch, pair, seq] = chat(SOURCE)
+  loss = mean[batch, pair, seq](xent[vocab](net(tokens), labels)) + 0 * mean[batch, pair, seq](f32(document + position))
+  optimizer = sgd(lr = 0.0)
+  steps = 1
+}
+"""
+
+
+def says(role, text):
+    return {"role": role, "content": text}
+
+
+def has_both_of_a_preference(bench):
+    """Chosen and rejected documents, of texts, of turns after a prompt, and of conversations that begin alike."""
+    ask, first, more = says("user", "What is 2+2?"), says("assistant", "Four."), says("user", "Sure?")
+    good, bad = says("assistant", "Yes, I am."), says("assistant", "No")
+    lines = [{"prompt": "Say hi", "chosen": "hi there", "rejected": "go away " * 40, "score": 3},
+             {"prompt": [ask, first, more], "chosen": [good], "rejected": [bad]},
+             {"chosen": [ask, first, more, good], "rejected": [ask, first, more, bad]}]
+    bench.write("d.jsonl", "\n".join(map(json.dumps, lines)))
+    simple = [[says("user", "Say hi"), says("assistant", text)] for text in ("hi there", "go away " * 40)]
+    talks = [[ask, first, more, last] for last in (good, bad)]
+    both = [(simple, 0), (talks, 1), (talks, 1)]
+    for template, more_options in (("chatml", ""), ("alpaca", ""), ("llama3", ", long = drop")):
+        code, said = bench.compile(', template = %s, end = "<|endoftext|>"%s' % (template, more_options), PAIRS)
+        bench.check("compiles pairs", code == 0, said)
+        code, said = bench.run(bench.dtrun, "p.plan", "--show-samples", "100")
+        wanted = []
+        for sides, n in both[1 if "drop" in more_options else 0:]:
+            line = []
+            for number, side in enumerate(sides):
+                made = words(bench.encoding, write(template, {"pair": side, "prompt": n}, "<|endoftext|>"))[:SEQ]
+                targets = [i if trained else -1 for i, trained in made[1:]] + [-1]
+                line += [(number, at, i, target) for at, ((i, _), target) in enumerate(zip(made, targets))]
+            if all(any(number == side and target >= 0 for number, _, _, target in line) for side in range(2)):
+                wanted.append(line)
+        bench.check("pairs of " + template, code == 0 and shown_rows(said) == sorted(wanted),
+                    "%s\n%s\n%s" % (said, shown_rows(said), sorted(wanted)))
+    for line, wanted in (({"prompt": "a", "completion": "b"}, "d.jsonl:1: it is no preference"),
+                         ({"prompt": "a", "chosen": "b"}, "it is no preference"),
+                         ({"prompt": "a", "chosen": "b", "rejected": 3}, '"rejected" is no text'),
+                         ({"prompt": "a", "chosen": [good], "rejected": [bad]}, '"prompt" is no list of turns'),
+                         ({"chosen": [ask, good], "rejected": "b"}, '"rejected" is no list of turns'),
+                         ({"chosen": [ask, 3], "rejected": [ask, bad]}, "turn 2: it is no object")):
+        bench.write("d.jsonl", json.dumps(line))
+        code, said = bench.run(bench.dtrun, "p.plan")
+        bench.check("refuses %s" % line, code == 5 and wanted in said, said)
+    bench.write("d.jsonl", json.dumps(lines[1]))
+    bench.compile(', end = "<|endoftext|>"', PAIRS)
+    code, said = bench.run(bench.dtrun, "p.plan")
+    bench.check("turns need a template", code == 5 and "a conversation needs a template" in said, said)
+    bench.compile(', end = "<|endoftext|>"')
+    code, said = bench.run(bench.dtrun, "p.plan")
+    bench.check("pairs need an axis", code == 5 and "whose two documents need inputs [batch, pair, seq]" in said, said)
+    for program, wanted in ((PAIRS.replace("pair = 2", "pair = 3"), "axis `pair` of `tokens` is 3"),
+                            (PAIRS.replace("chat(SOURCE)", 'chat("d.jsonl", tokenizer = "tok", pack = true)'),
+                             "preferences have a row for each")):
+        code, said = bench.compile("", program)
+        bench.check(wanted, code != 0 and wanted in said, said)
+
+
 def loss_of(bench, options, program=PROGRAM):
     code, said = bench.compile(options, program)
     bench.check("compiles" + options, code == 0, said)
@@ -368,7 +445,7 @@ def shows_other_sources(bench):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(*sys.argv[1:3], folder)
-        for part in (has_expected_samples, keeps_documents_apart, checks_the_program, refuses_lines,
+        for part in (has_expected_samples, has_both_of_a_preference, keeps_documents_apart, checks_the_program, refuses_lines,
                      looks_at_the_tokenizer, is_one_data_source, shows_other_sources):
             part(bench)
         print("%d passed, %d failed, 0 skipped" % (bench.passed, bench.failed))

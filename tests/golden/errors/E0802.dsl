@@ -33,3 +33,12 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- pairs
+include "std.dsl"
+dim batch = 4, pair = 2, seq = 8, vocab = 16
+train {
+  i32 tokens[batch, pair, seq], i32 labels[batch, pair, seq] = chat("a.jsonl", tokenizer = "none", pack = true)
+  loss = mean[batch, pair, seq](f32(tokens + labels))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

@@ -29,3 +29,21 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- triple
+include "std.dsl"
+dim batch = 4, pair = 3, seq = 8, vocab = 16
+train {
+  i32 tokens[batch, pair, seq], i32 labels[batch, pair, seq] = chat("a.jsonl", tokenizer = "none")
+  loss = mean[batch, pair, seq](f32(tokens + labels))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+# ---- four_axes
+include "std.dsl"
+dim batch = 4, pair = 2, two = 2, seq = 8, vocab = 16
+train {
+  i32 tokens[batch, pair, two, seq], i32 labels[batch, pair, two, seq] = chat("a.jsonl", tokenizer = "none")
+  loss = mean[batch, pair, two, seq](f32(tokens + labels))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

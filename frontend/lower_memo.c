@@ -49,6 +49,24 @@ static void bind(DtLower *l, DtScope *scope, const char *name, DtVal val, DtSpan
     DT_PUSH(l->arena, scope->names, binding);
 }
 
+/* Fills the axes of an argument whose default is a number, as in `bool valid[batch, seq] = true`.
+ * An axis without an extent of its own is left to the check of the argument. False after a
+ * report. */
+static bool fill_default(DtLower *l, const DtFormal *formal, DtVal *val)
+{
+    DtDeclared want;
+    if (!formal->type.has_axes || !dt_val_is_constant(val))
+        return true;
+    if (!dt_axes_declared(l, &formal->type, false, &want))
+        return false;
+    for (uint32_t i = 0; i < want.n; i++)
+        if (want.axes[i].extent == 0)
+            return true;
+    if (!want.open)
+        *val = dt_val_expand(l, *val, want.n, want.axes);
+    return !dt_val_is_error(val);
+}
+
 /* Binds all formals: arguments that are given are checked, others get their defaults, in the order
  * of formals, since a default may use the formals before it. False after a report. */
 static bool bind_formals(DtLower *l, Call *c)
@@ -60,6 +78,7 @@ static bool bind_formals(DtLower *l, Call *c)
         DtBound *bound = &c->bound[i];
         if (!bound->given)
             *bound = (DtBound){.val = dt_expr_eval(l, formal->init), .expr = NULL, .given = false};
+        ok = (bound->given || fill_default(l, formal, &bound->val)) && ok;
         ok = !dt_val_is_error(&bound->val) && ok && dt_bind_argument(l, &c->s, formal, bound);
         if (!formal->name.text)
             continue;

@@ -210,7 +210,7 @@ Test(laws, sums) { check_laws("sums", 8); }
 Test(laws, arithmetic) { check_laws("arithmetic", 10); }
 Test(laws, library) { check_laws("library", 7); }
 Test(laws, numbers) { check_laws("numbers", 9); }
-Test(laws, structure) { check_laws("structure", 8); }
+Test(laws, structure) { check_laws("structure", 10); }
 
 /* An operand that lacks axes is given the order of axes of the operand that has all of them. So a
  * class token before the patches of a ViT does not reorder the patches. */

@@ -18,6 +18,9 @@ layer scaled(x[batch, seq, embed], by) -> [batch, seq, embed] {
   param g[embed] = ones
   return x * g * by
 }
+layer filling(x[batch, seq, embed], i32 kind[batch, seq] = 2, bool valid[batch, seq] = true, weight[embed] = 0.5) -> [batch, seq, embed] {
+  return where(valid, x * weight * kind, 0) + sum[seq](kind) + sum[embed](weight)
+}
 layer applied(f, x[batch, seq, embed]) -> [batch, seq, embed] { return f(x) + f(x) }
 
 model indexing(x[batch, seq, embed], i32 ids[batch, seq]) {
@@ -149,6 +152,8 @@ model structure(x[batch, seq, embed]) {
   f32 filled[batch] = 0.5
   bool odd[batch] = false
   repeat m in layers { whole = whole + m; odd = not odd; filled = filled + 0.5 }
-  return gap(f32(whole) + filled + f32(odd), f32(whole) * 0 + 8.5), gap(y, z), mark(layers, 4) + abs(total - 6), gap(n, f32(4)), gap(tied, 9 * x), gap(twice, 4 * x), gap(d, x - 1), gap(k, x)
+  half = fill:filling(x, valid = iota[seq] >= 3 and iota[batch] >= 0)
+  return gap(f32(whole) + filled + f32(odd), f32(whole) * 0 + 8.5), gap(filling(x), x + 12 + 4), gap(half, where(iota[seq] >= 3, x, 0) + 16),
+         gap(y, z), mark(layers, 4) + abs(total - 6), gap(n, f32(4)), gap(tied, 9 * x), gap(twice, 4 * x), gap(d, x - 1), gap(k, x)
 }
 fn h2(x[...]) -> [...] { return 2 * x }

@@ -4,6 +4,11 @@ dim batch = 4, seq = 8, embed = 16
 model m(x[batch, seq, embed]) -> [batch, seq, embed] {
   return softmax[embed](3.0)
 }
+# ---- default
+dim batch = 4
+axis part
+layer pool(x[batch], y[part] = 0.5) -> [batch] { return x * sum[part](y) }
+model m(x[batch]) -> [batch] { return pool(x) }
 # ---- keys
 include "std.dsl"
 dim batch = 4, seq = 8, kseq = seq, embed = 16, heads = 4, head = 4

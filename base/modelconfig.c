@@ -73,12 +73,26 @@ const json_t *dt_modelconfig_find(DtArena *arena, const json_t *config, const ch
     return NULL;
 }
 
+int64_t dt_modelconfig_numbered(const json_t *object)
+{
+    const int64_t n = (int64_t)json_object_size(object);
+    for (int64_t i = 0; i < n; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%lld", (long long)i);
+        if (!json_object_get(object, key))
+            return -1;
+    }
+    return n > 0 ? n : -1;
+}
+
 static bool is_value(const json_t *found, const json_t *wanted)
 {
     if (json_is_null(wanted))
         return found == NULL || json_is_null(found);
     if (json_is_array(found) && json_array_size(found) == 1)
         found = json_array_get(found, 0);
+    if (json_is_object(found) && json_is_number(wanted))
+        return json_number_value(wanted) == (double)dt_modelconfig_numbered(found);
     if (json_is_number(found) && json_is_number(wanted))
         return fabs(json_number_value(found) - json_number_value(wanted)) <=
                1.2e-7 * fabs(json_number_value(wanted));

@@ -18,10 +18,14 @@ DtStatus dt_modelconfig_read(DtArena *arena, const char *path, json_t **ret_json
  * member `a`, or member `c` of member `b`, or the third element of the list `d`. */
 const json_t *dt_modelconfig_find(DtArena *arena, const json_t *config, const char *keys);
 
+/* Returns the number of members of an object that are called "0", "1" and so on, as those of
+ * `id2label`; -1: it is no such object. */
+int64_t dt_modelconfig_numbered(const json_t *object);
+
 /* Compares the member that dt_modelconfig_find finds with the values that a program allows, a JSON
- * array; null allows that the member is not there. Numbers are equal if they are the same f32, and
- * a list of one value counts as the value. Returns NULL if one is equal, else what differs: "`KEY`
- * is 4, and the program says 8". */
+ * array; null allows that the member is not there. Numbers are equal if they are the same f32. A
+ * list of one value counts as the value, an object of numbered members as their number. Returns
+ * NULL if one is equal, else what differs: "`KEY` is 4, and the program says 8". */
 const char *dt_modelconfig_differs(DtArena *arena, const json_t *config, const char *keys,
                                    const char *values);
 

@@ -148,6 +148,11 @@ static void report(const DtInitCommand *init)
                                         dt_people_count(count, init->parameters), init->layouts,
                                         init->cli->device ? init->cli->device : "cpu",
                                         init->cli->device ? "" : " (--device: for GPUs)"));
+    if (!dt_initarrays_are_tokens(init->def))
+        dt_text_say(stderr, dt_arena_printf(arena,
+                                            "dtc: the program reads arrays of NumPy, an element of "
+                                            "the first axis for each sample: %s",
+                                            dt_initarrays_files(init)));
     if (*init->lacks)
         dt_text_say(stderr, dt_arena_printf(arena,
                                             "dtc: %s: needs more memory than the devices have; "

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of `dtc init`: cmd_init.c (the command), init_library.c (which program of the
- * library has the model, and with which numbers), init_program.c (the text of the new program). */
+ * library has the model, and with which numbers), init_program.c (the text of the new program),
+ * init_arrays.c (its data, for a model that does not only read tokens). */
 #ifndef DT_CLI_INIT_H
 #define DT_CLI_INIT_H
 
 #include "cli/cli.h"
+#include "frontend/ast.h"
 
 #include <jansson.h>
 
@@ -28,6 +30,7 @@ typedef struct DtInitCommand {
     const char *type;     /* "qwen3": what config.json calls the kind of model */
     const char *file;     /* "models/qwen3.dsl": for an include */
     const char *model;    /* the name of the model in it */
+    const DtDef *def;     /* its definition */
     DtInitValues values;  /* in the order of the library's names block */
     DtProgram *program;   /* the model with these values, without a train block */
     double parameters;
@@ -46,9 +49,26 @@ void dt_initlibrary_lines(DtArena *arena, const DtInitValues *values, DtText *re
 /* Writes the program that trains the model. Returns an exit code, after a message if it fails. */
 int dt_initprogram_write(DtInitCommand *init, DtText *ret_text);
 
-/* Returns the longest samples that the program takes: as many positions as the model has, at most
- * 1024. */
-int64_t dt_initprogram_positions(const DtInitCommand *init);
+/* Returns the number of positions that config.json gives the model, at most most; 0: it gives
+ * none. */
+int64_t dt_initprogram_positions(const DtInitCommand *init, int64_t most);
+
+/* Returns whether the model reads tokens [batch, seq] only, and gives numbers for the next one. */
+bool dt_initarrays_are_tokens(const DtDef *model);
+
+/* Checks that arrays can be written for the model's arguments. Returns DT_EXIT_OK, or the exit code
+ * after a message. */
+int dt_initarrays_check(const DtInitCommand *init);
+
+/* Returns the lines of the `train` block that read each argument and the labels, up to the part
+ * `to`, and compute the loss. */
+const char *dt_initarrays_train(const DtInitCommand *init, double to);
+
+/* Returns the same sources from the part `from` on, as held-out data. */
+const char *dt_initarrays_held(const DtInitCommand *init, double from);
+
+/* Returns the names of the files: "mine/image.npy, mine/labels.npy". */
+const char *dt_initarrays_files(const DtInitCommand *init);
 
 /* Lowers a text as if it stood in the file of the new program. parallel: the layout; NULL: none is
  * named. Returns NULL after errors in diags. */

@@ -27,6 +27,7 @@ enum {
     MAX_SOURCE = 1 << 20,
     MOST_FILES = 1024,
     MOST_DEEP = 16,   /* files that include each other */
+    MOST_POSITIONS = 1024,
     MOST_CHOICES = 5, /* constants that are tried with both values */
     SHOWN = 12,
     COLUMNS = 96
@@ -46,6 +47,7 @@ typedef struct Family {
     const DtInitCommand *init;
     const char *file;
     const DtItem *names;
+    const DtDef *def; /* of the model */
     DT_VEC(Declared) declared;
     DtInitValues values;
     DT_VEC(const char *) wrong; /* lines about what contradicts config.json */
@@ -85,7 +87,7 @@ static bool is_declared(const Family *f, const char *name)
 }
 
 /* Adds the dims and constants of a file, then those of the files that it includes, whose lines of
- * the same name do not count. */
+ * the same name do not count. Finds the definition of the model. */
 static void declare(Family *f, const DtAst *ast, const char *path, uint32_t depth)
 {
     for (uint32_t i = 0; i < ast->items.n; i++) {
@@ -96,6 +98,9 @@ static void declare(Family *f, const DtAst *ast, const char *path, uint32_t dept
             if (!is_declared(f, line.name))
                 DT_PUSH(arena_of(f), f->declared, line);
         }
+        if (!f->def && item->kind == DT_ITEM_DEF && item->def &&
+            item->def->name.text == f->names->on.text)
+            f->def = item->def;
     }
     for (uint32_t i = 0; i < ast->items.n && depth < MOST_DEEP; i++) {
         const DtItem *item = ast->items.at[i];
@@ -218,9 +223,10 @@ static const char *read_value(DtArena *arena, const Declared *line, const json_t
     }
     if (line->is_constant && is_truth)
         return "is true or false";
-    if (!json_is_number(found))
+    const int64_t numbered = dt_modelconfig_numbered(found);
+    if (!json_is_number(found) && numbered < 0)
         return "is a number";
-    const double number = json_number_value(found);
+    const double number = numbered < 0 ? json_number_value(found) : (double)numbered;
     const bool is_whole = number == floor(number) && fabs(number) < 1e15;
     if (!line->is_constant && (!is_whole || number < 1 || number > INT32_MAX))
         return "is a whole number from 1 to 2,147,483,647";
@@ -404,8 +410,10 @@ static void evaluate(Family *f)
     DtArena *arena = arena_of(f);
     DtDiags *diags = dt_diag_new(arena);
     DtText text = {0};
-    dt_text_printf(&text, "include \"%s\"\ndim seq = %" PRId64 "\n", f->file,
-                   dt_initprogram_positions(f->init));
+    const int64_t positions = dt_initprogram_positions(f->init, MOST_POSITIONS);
+    dt_text_printf(&text, "include \"%s\"\n", f->file);
+    if (positions && is_declared(f, dt_intern("seq")))
+        dt_text_printf(&text, "dim seq = %" PRId64 "\n", positions);
     dt_initlibrary_lines(arena, &f->values, &text);
     f->program = dt_initprogram_lower(f->init, arena, diags,
                                       dt_arena_strndup(arena, text.at, text.len), NULL);
@@ -608,6 +616,7 @@ int dt_initlibrary_choose(DtInitCommand *init)
         return refuse(init, &families, best, fitting);
     init->file = best->file;
     init->model = best->names->on.text;
+    init->def = best->def;
     init->values = best->values;
     init->program = best->program;
     init->parameters = count_parameters(best->program->module);

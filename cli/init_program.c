@@ -39,7 +39,8 @@ static const double held_out = 0.1; /* part of the text that is not trained on *
 typedef struct Run {
     DtInitCommand *init;
     DtArena *arena;
-    const char *source; /* text("a.txt", tokenizer = "qwen3", to which from or to is added */
+    const char *source; /* text("a.txt", tokenizer = "qwen3", to which from or to is added; NULL:
+                         * arrays */
     const char *model;  /* the model's folder as the program names it */
     const char *about;  /* what the text is, for the comment */
     bool is_bytes;      /* each byte is a token */
@@ -215,13 +216,22 @@ static int64_t round_up(double number)
     return (int64_t)(ceil(number / unit) * unit);
 }
 
-int64_t dt_initprogram_positions(const DtInitCommand *init)
+int64_t dt_initprogram_positions(const DtInitCommand *init, int64_t most)
 {
-    const json_t *found = dt_modelconfig_find(
-        init->cli->arena, init->config,
-        "max_position_embeddings, n_positions, text_config.max_position_embeddings");
+    const json_t *found = dt_modelconfig_find(init->cli->arena, init->config,
+                                              "max_position_embeddings, n_positions, "
+                                              "max_target_positions, "
+                                              "text_config.max_position_embeddings");
     const double positions = json_is_number(found) ? json_number_value(found) : 0;
-    return positions >= 1 && positions < MOST_SEQ ? (int64_t)positions : MOST_SEQ;
+    return positions < 1 ? 0 : positions < (double)most ? (int64_t)positions : most;
+}
+
+/* Returns the longest samples that the program takes: as many positions as config.json, or else the
+ * library, gives the model, at most MOST_SEQ; 0: it has no dim `seq`. */
+static int64_t most_positions(const DtInitCommand *init)
+{
+    const int64_t seq = dim_of(init->program, "seq");
+    return seq < MOST_SEQ ? seq : MOST_SEQ;
 }
 
 /* Sets the length of samples and how often the run evaluates, from the size of the text if there is
@@ -241,7 +251,7 @@ static int choose_length(Run *run)
                            "pattern, such as 'mine/*.txt'",
                            init->cli->text);
     run->tokens = bytes / (run->is_bytes ? 1 : BYTES_PER_TOKEN);
-    run->seq = dt_initprogram_positions(init);
+    run->seq = most_positions(init);
     while (init->cli->text && run->seq / 2 >= LEAST_SEQ &&
            run->tokens * held_out < 4 * (double)run->seq)
         run->seq /= 2;
@@ -306,21 +316,33 @@ static void add_head(const Run *run, DtText *text)
     add_comment(text, "  dtc %s -o %s", word(run->arena, name), plan);
     add_comment(text, "  dtrun %s --import %s --save %s --export %s", plan,
                 word(run->arena, run->model), word(run->arena, save), tuned);
-    dt_text_printf(text, "include \"%s\"\n", init->file);
-    dt_text_printf(text, "dim batch = %d, seq = %lld\n", BATCH, (long long)run->seq);
+    dt_text_printf(text, "include \"%s\"\ndim batch = %d", init->file, BATCH);
+    if (run->seq)
+        dt_text_printf(text, ", seq = %lld", (long long)run->seq);
+    dt_text_add(text, "\n");
     dt_initlibrary_lines(run->arena, &init->values, text);
 }
 
-static void add_train(const Run *run, DtText *text)
+/* Adds the data and the loss. */
+static void add_loss(const Run *run, DtText *text)
 {
-    const bool is_small = run->init->parameters < 2e9;
-    const double windows = run->tokens * held_out / (double)run->seq;
-    dt_text_add(text, "\ntrain {\n");
+    if (!run->source) {
+        dt_text_add(text, dt_initarrays_train(run->init, 1 - held_out));
+        return;
+    }
     dt_text_printf(text,
                    "  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(%s, to = %g))\n",
                    run->source, 1 - held_out);
     dt_text_printf(text, "  loss = mean[batch, seq](xent[vocab](%s(tokens), labels))\n",
                    run->init->model);
+}
+
+static void add_train(const Run *run, DtText *text)
+{
+    const bool is_small = run->init->parameters < 2e9;
+    const double windows = run->seq ? run->tokens * held_out / (double)run->seq : 0;
+    dt_text_add(text, "\ntrain {\n");
+    add_loss(run, text);
     dt_text_printf(
         text,
         "  optimizer = adamw(lr = warmup_cosine(%s, warmup = steps // 20, total = steps, "
@@ -333,7 +355,10 @@ static void add_train(const Run *run, DtText *text)
     dt_text_printf(text, "  epochs = %d\n  eval = every(%lld, ", EPOCHS, (long long)run->often);
     if (run->tokens == 0 || windows > EVAL_BATCHES * BATCH)
         dt_text_printf(text, "steps = %d, ", EVAL_BATCHES);
-    dt_text_printf(text, "data = next_token(%s, from = %g)))\n", run->source, 1 - held_out);
+    if (run->source)
+        dt_text_printf(text, "data = next_token(%s, from = %g)))\n", run->source, 1 - held_out);
+    else
+        dt_text_printf(text, "data = %s)\n", dt_initarrays_held(run->init, 1 - held_out));
     dt_text_printf(text, "  save = every(%lld, keep = 2)\n  seed = 1\n}\n\n",
                    (long long)run->often);
 }
@@ -351,7 +376,7 @@ typedef enum Saving { SAVE_NONE, SAVE_REMAT, SAVE_MICRO, SAVE_ZERO, SAVINGS } Sa
 /* Returns the bytes of the logits of a sequence and of their gradient. */
 static double logits_of(const Run *run)
 {
-    return 2.0 * 4.0 * (double)run->seq * (double)dim_of(run->init->program, "vocab");
+    return 2.0 * 4.0 * fmax((double)run->seq, 1) * (double)dim_of(run->init->program, "vocab");
 }
 
 static const char *block_of(const Run *run, const Layout *l, Saving saving, const char *more)
@@ -498,11 +523,14 @@ int dt_initprogram_write(DtInitCommand *init, DtText *ret_text)
     DtText raw = {0};
     run.model = seen_folder(&run, init->folder);
     run.is_gpu = is_gpu(&run);
-    int code = choose_source(&run);
+    const bool reads_tokens = dt_initarrays_are_tokens(init->def);
+    int code = reads_tokens ? choose_source(&run) : dt_initarrays_check(init);
     if (code == DT_EXIT_OK)
         code = choose_length(&run);
     if (code != DT_EXIT_OK)
         return code;
+    if (!reads_tokens)
+        run.about = dt_initarrays_files(init);
     add_head(&run, &raw);
     add_train(&run, &raw);
     add_layouts(&run, &raw);

@@ -6,6 +6,7 @@
 #include "runtime/generate.h"
 #include "runtime/prune.h"
 #include "runtime/runtime.h"
+#include "runtime/tasks.h"
 #include "runtime/trial.h"
 #include "verify/file.h"
 
@@ -66,6 +67,7 @@ typedef struct CommandLine {
     const char *of_generate; /* an option that only --generate uses, or NULL */
     bool gpus;               /* --gpus */
     bool done;               /* --help and the like */
+    DtLaunch by;             /* who started this process */
     DtStatus status;
 } CommandLine;
 
@@ -292,6 +294,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_NODES: return read_count(line, "nodes", value, &run->nodes);
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;
+    case OPTION_LAUNCH: run->launch = value; return true;
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_UNPROVED: line->run.unproved = true; return true;
     case OPTION_REBUILD: run->rebuild = true; return true;
@@ -431,6 +434,12 @@ static int show_samples(const CommandLine *line)
     return status.code;
 }
 
+/* The words of the command line. */
+typedef struct Words {
+    int n;
+    char **at;
+} Words;
+
 typedef struct Proof {
     const DtPlan *plan;
     bool good;
@@ -467,11 +476,47 @@ static DtStatus check_proof(const CommandLine *line, const DtPlan *plan)
     return status;
 }
 
+/* Several tasks of a launcher are one run. In the first task of a host: sets the options, waits for
+ * the host's other tasks, and adds to the words of the command line, which ranks get, at which of
+ * several hosts they are. In another task: waits for the end of the run, whose exit code is in
+ * ret_code then (else -1). */
+static DtStatus launch(DtRunOptions *run, const DtLaunch *by, const DtPlan *plan, Words *words,
+                       DtTasks **ret_tasks, int *ret_code)
+{
+    static char numbers[2][24];
+    *ret_code = -1;
+    const uint64_t hash = dt_supervisor_hash(run, words->n, words->at);
+    DtStatus status = dt_launch_apply(by, plan->meta->n_ranks, run);
+    if (!dt_status_ok(&status))
+        return status;
+    if (by->here > 0) {
+        *ret_code = dt_tasks_follow(by, hash);
+        return DT_OK;
+    }
+    if (by->on_host > 1)
+        status = dt_tasks_gather(by, hash, ret_tasks);
+    if (!dt_status_ok(&status) || by->hosts == 1)
+        return status;
+    char *const more[] = {"--nodes", numbers[0], "--node", numbers[1], "--meet", (char *)run->meet};
+    snprintf(numbers[0], sizeof numbers[0], "%lld", (long long)run->nodes);
+    snprintf(numbers[1], sizeof numbers[1], "%lld", (long long)run->node);
+    char **all = calloc((size_t)words->n + DT_COUNT(more) + 1, sizeof *all);
+    if (!all)
+        return dt_status_fail(DT_EXIT_RETRY, "no memory for the command line");
+    memcpy(all, words->at, (size_t)words->n * sizeof *all);
+    memcpy(all + words->n, more, sizeof more);
+    words->at = all; /* kept to the end of the process */
+    words->n += (int)DT_COUNT(more);
+    return DT_OK;
+}
+
 /* The supervisor reads the plan too, so that a damaged one is reported once and not by every rank.
  */
-static int supervise(const CommandLine *line, int argc, char **argv)
+static int supervise(CommandLine *line, int argc, char **argv)
 {
-    const DtRunOptions *run = &line->run;
+    DtRunOptions *run = &line->run;
+    Words words = {argc, argv};
+    DtTasks *tasks = NULL;
     DtPlanFile file;
     DtPlanMeta meta;
     DtRunSettings settings;
@@ -482,8 +527,14 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     DtStatus status = dt_read_file(run->plan_path, &file);
     const bool is_read = dt_status_ok(&status);
     bool is_here = true; /* what is wrong is a fact of this machine's files */
-    int code = DT_EXIT_OK;
+    int code = -1;
     if (is_read)
+        status = launch(run, &line->by, &file.plan, &words, &tasks, &code);
+    if (code >= 0) {
+        dt_read_close(&file);
+        return code;
+    }
+    if (dt_status_ok(&status))
         status = check_proof(line, &file.plan);
     if (dt_status_ok(&status)) {
         status = dt_settings_apply(run, &file.plan, &meta, &settings);
@@ -492,16 +543,29 @@ static int supervise(const CommandLine *line, int argc, char **argv)
     if (dt_status_ok(&status))
         status = look_ahead(run, &file.plan, &meta);
     if (dt_status_ok(&status)) {
-        code = dt_supervisor_run(run, &file.plan, argc, argv);
+        code = dt_supervisor_run(run, &file.plan, words.n, words.at, tasks);
     } else {
         code = status.code;
         say(status.message);
         if (is_here || code != DT_EXIT_USAGE) /* the others have a wrong command line, too */
-            dt_supervisor_refuse(run, is_read ? &file.plan : NULL, argc, argv, &status);
+            dt_supervisor_refuse(run, is_read ? &file.plan : NULL, words.n, words.at, &status);
     }
+    dt_tasks_end(tasks, code);
     if (is_read)
         dt_read_close(&file);
     return code;
+}
+
+/* Finds out who started this process; --nodes and --trial say it themselves. */
+static bool find_launcher(CommandLine *line)
+{
+    DtRunOptions *run = &line->run;
+    const bool says = run->nodes > 0 || run->trial || line->samples >= 0;
+    if (says && run->launch && strcmp(run->launch, "local") != 0)
+        return wrong(line, "--launch and --nodes exclude each other");
+    line->status = dt_launch_find(says ? "local" : run->launch, &line->by);
+    run->launched = line->by.by != NULL;
+    return dt_status_ok(&line->status);
 }
 
 int main(int argc, char **argv)
@@ -518,6 +582,10 @@ int main(int argc, char **argv)
     }
     if (line.done)
         return fflush(stdout) == 0 ? DT_EXIT_OK : DT_EXIT_IO;
+    if (line.rank < 0 && !find_launcher(&line)) {
+        say(line.status.message);
+        return line.status.code;
+    }
     if (line.rank >= 0)
         return dt_train_rank(&line.run, (uint32_t)line.rank, (int)line.shared);
     return line.samples >= 0 ? show_samples(&line) : supervise(&line, argc, argv);

@@ -88,6 +88,8 @@ typedef struct DtRunOptions {
     int64_t restarts;
     int64_t nodes, node;  /* number of machines, 0: one; number of this machine */
     const char *meet;     /* "host:port" where they meet */
+    const char *launch;   /* which launcher's variables count (launch.h); NULL: any one's */
+    bool launched;        /* a launcher has started this process */
     int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
     bool unproved;        /* starts a plan that was not proved (dtrun.c) */
     double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */

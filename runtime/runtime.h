@@ -556,8 +556,14 @@ bool dt_checkpoint_above(const char *path, char ret_folder[4096]);
 int dt_train_rank(const DtRunOptions *options, uint32_t rank, int shared_fd);
 
 /* supervisor.c: starts all ranks by spawn and exec of /proc/self/exe with argv and the hidden
- * options --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. */
-int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv);
+ * options --rank R --shared FD, watches them, restarts; returns the exit code of dtrun. tasks: a
+ * launcher's other tasks on this host, or NULL (tasks.h). */
+struct DtTasks;
+int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv,
+                      struct DtTasks *tasks);
+/* Hashes all words of the command line except the plan's path, which may differ between nodes, and
+ * this node's number. */
+uint64_t dt_supervisor_hash(const DtRunOptions *options, int argc, char *const *argv);
 /* Of several nodes, this one cannot start: ends those that wait for it. plan: NULL if it cannot be
  * read. */
 void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int argc,

@@ -12,14 +12,15 @@
  * seconds later is killed. Each rank asks the kernel to be killed when the supervisor dies, so
  * nothing is left behind in any case.
  *
- * SIGINT, SIGTERM and SIGHUP are blocked here and in the ranks: a terminal sends them to all
- * processes, but the supervisor alone decides. */
+ * SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning) are blocked here and in the ranks: a
+ * terminal sends them to all processes, but the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/position.h"
 #include "runtime/cluster.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
+#include "runtime/tasks.h"
 #include "runtime/train.h"
 #include "runtime/watch.h"
 
@@ -35,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const uint64_t GRACE_NS = 2000000000u;
+static const uint64_t GRACE_NS = 2000000000u, ECHO_NS = 10000000000u;
 enum { LOOK_NS = 100000000 };
 
 typedef struct Supervisor {
@@ -46,6 +47,7 @@ typedef struct Supervisor {
     uint32_t n_ranks;
     uint32_t first, n_local; /* ranks that it starts: with several nodes only those of this node */
     DtCluster *cluster;        /* connections to the other nodes; NULL: there are none */
+    DtTasks *tasks;            /* a launcher's other tasks on this host; NULL: there are none */
     bool is_apart;             /* the nodes did not start together, so they need not agree on the
                                 * end */
     sigset_t signals; /* signals that are waited for; they are blocked otherwise */
@@ -58,6 +60,7 @@ typedef struct Supervisor {
     DtOutputs outputs;
     bool has_saved; /* an earlier attempt has saved a checkpoint */
     uint32_t stops; /* number of requests to stop, in all attempts */
+    uint64_t stop_ns; /* dt_now_ns() at the first of them */
     int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
     bool failed;
     uint64_t failed_ns; /* dt_now_ns() when it failed */
@@ -370,7 +373,11 @@ static void stop(Supervisor *all, int signal)
 {
     const bool predicts = all->options->n_predict > 0;
     const bool finishes = predicts || (!all->options->eval && !dt_run_predicts(all->options));
-    all->stops++;
+    /* a launcher sends its signal to all tasks, each of which hands it on */
+    if (all->stops && all->options->launched && dt_now_ns() - all->stop_ns < ECHO_NS)
+        return;
+    if (all->stops++ == 0)
+        all->stop_ns = dt_now_ns();
     if (all->cluster)
         dt_cluster_tell(all->cluster, DT_CLUSTER_STOP, 0, "");
     if (all->stops == 1 && finishes && !all->failed) {
@@ -407,6 +414,27 @@ static void hear(Supervisor *all)
             say("node %u: %s", note.node, note.text);
             dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
         }
+    }
+}
+
+/* Handles signals that other tasks of this host have received, and their end. */
+static void hear_tasks(Supervisor *all)
+{
+    int64_t task = 0;
+    for (int news; (news = dt_tasks_hear(all->tasks, &task)) != 0;) {
+        if (news > 0) {
+            stop(all, news);
+            continue;
+        }
+        if (all->failed || all->stops)
+            continue;
+        all->failed = true;
+        all->failed_ns = dt_now_ns();
+        all->code = DT_EXIT_RETRY;
+        say("task %lld of this host has ended before the run", (long long)task);
+        if (all->cluster)
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, "one of its tasks has ended");
+        dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
     }
 }
 
@@ -463,7 +491,9 @@ static DtStatus spawn_ranks(Supervisor *all)
     snprintf(shared, sizeof shared, "%d", all->fd);
     for (uint32_t r = all->first; r < all->first + all->n_local; r++) {
         snprintf(rank, sizeof rank, "%u", r);
+        dt_tasks_enter(all->tasks, r - all->first);
         int error = spawn_with(all, argv, r == 0, &all->pids[r]);
+        dt_tasks_leave(all->tasks);
         if (error != 0) {
             all->pids[r] = 0;
             free(argv);
@@ -482,6 +512,7 @@ static void watch_ranks(Supervisor *all)
         take_signals(all);
         reap(all); /* so that a failure of this node is not reported as one of another node */
         hear(all);
+        hear_tasks(all);
         if (all->failed) {
             if (dt_now_ns() - all->failed_ns > GRACE_NS)
                 kill_all(all);
@@ -593,7 +624,7 @@ static bool is_signalled(void *context)
     sigset_t come;
     return sigpending(&come) == 0 &&
            ((sigismember(&all->signals, SIGINT) && sigismember(&come, SIGINT)) ||
-            sigismember(&come, SIGTERM) ||
+            sigismember(&come, SIGTERM) || sigismember(&come, SIGUSR1) ||
             (sigismember(&all->signals, SIGHUP) && sigismember(&come, SIGHUP)));
 }
 
@@ -634,21 +665,20 @@ static void choose_signals(sigset_t *ret_signals)
     sigemptyset(ret_signals);
     sigaddset(ret_signals, SIGINT);
     sigaddset(ret_signals, SIGTERM);
+    sigaddset(ret_signals, SIGUSR1);
     sigaddset(ret_signals, SIGCHLD);
     if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN)
         sigaddset(ret_signals, SIGHUP);
 }
 
-/* Hashes all words of the command line except the plan's path, which may differ between nodes, and
- * this node's number. */
-static uint64_t hash_words(const Supervisor *all)
+uint64_t dt_supervisor_hash(const DtRunOptions *options, int argc, char *const *argv)
 {
     uint64_t hash = 0;
-    for (int i = 1; i < all->argc; i++) {
-        const char *word = all->argv[i];
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
         if (strcmp(word, "--node") == 0)
             i++;
-        else if (strncmp(word, "--node=", 7) != 0 && word != all->options->plan_path)
+        else if (strncmp(word, "--node=", 7) != 0 && word != options->plan_path)
             hash = dt_hash_text(word, hash + 1);
     }
     return hash;
@@ -657,9 +687,8 @@ static uint64_t hash_words(const Supervisor *all)
 void dt_supervisor_refuse(const DtRunOptions *options, const DtPlan *plan, int argc,
                           char *const *argv, const DtStatus *why)
 {
-    const Supervisor all = {.options = options, .argc = argc, .argv = argv};
     if (dt_cluster_several(options))
-        dt_cluster_refuse(options, plan, hash_words(&all), why);
+        dt_cluster_refuse(options, plan, dt_supervisor_hash(options, argc, argv), why);
 }
 
 static bool meet_cluster(Supervisor *all)
@@ -667,7 +696,9 @@ static bool meet_cluster(Supervisor *all)
     if (!dt_cluster_several(all->options))
         return true;
     const DtStatus status =
-        dt_cluster_meet(all->options, all->plan, hash_words(all), is_signalled, all, &all->cluster);
+        dt_cluster_meet(all->options, all->plan,
+                        dt_supervisor_hash(all->options, all->argc, all->argv), is_signalled, all,
+                        &all->cluster);
     if (!dt_status_ok(&status)) {
         say("%s", status.message);
         all->code = status.code;
@@ -695,11 +726,13 @@ static void write_page(Supervisor *all)
     all->code = all->code != DT_EXIT_OK ? all->code : status.code;
 }
 
-int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv)
+int dt_supervisor_run(const DtRunOptions *options, const DtPlan *plan, int argc, char *const *argv,
+                      DtTasks *tasks)
 {
     sigset_t before;
     Supervisor all = {.options = options,
                       .plan = plan,
+                      .tasks = tasks,
                       .argc = argc,
                       .argv = argv,
                       .n_ranks = plan->meta->n_ranks,

@@ -173,5 +173,5 @@ int main(int argc, char **argv)
     make_plan((uint32_t)atoi(argv[at + 2]), argc > at + 5 ? atoi(argv[at + 5]) : 10);
     if (at > 0)
         return be_rank((uint32_t)atoi(argv[2]), atoi(argv[4]));
-    return dt_supervisor_run(&all.options, &all.plan, argc, argv);
+    return dt_supervisor_run(&all.options, &all.plan, argc, argv, NULL);
 }

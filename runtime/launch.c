@@ -55,8 +55,8 @@ static DtStatus read_count(const char *name, int64_t *ret_count)
 static DtStatus contradiction(const char *a, int64_t x, const char *b, int64_t y, const char *why)
 {
     return dt_status_fail(DT_EXIT_USAGE,
-                          "%s=%lld and %s=%lld contradict each other: %s; --launch local starts all "
-                          "ranks here",
+                          "%s=%lld and %s=%lld contradict each other: %s; --launch local starts "
+                          "all ranks here",
                           a, (long long)x, b, (long long)y, why);
 }
 
@@ -260,8 +260,8 @@ DtStatus dt_launch_apply(const DtLaunch *launch, int64_t n_ranks, DtRunOptions *
         return DT_OK;
     if (!options->meet && !*launch->meet)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "%s has started tasks on %lld hosts, and no variable says where these "
-                              "meet: set MASTER_ADDR and MASTER_PORT to the first host and a free "
+                              "%s has started tasks on %lld hosts, and no variable says where "
+                              "these meet: set MASTER_ADDR and MASTER_PORT to the first host and a free "
                               "port there (mpirun -x, srun --export), or give --meet HOST:PORT",
                               launch->by, hosts);
     options->nodes = launch->hosts;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who started this process, and how many others of the same run: srun, mpirun, torchrun and their
- * like leave that in the environment (launch.c). Such a process is a task. A run has a task for each
- * rank of its plan, or one for each host. The first task of a host starts the ranks there, as
+ * like leave that in the environment (launch.c). Such a process is a task. A run has a task for
+ * each rank of its plan, or one for each host. The first task of a host starts the ranks there, as
  * `dtrun --nodes` does; the others wait for it (tasks.c). */
 #ifndef DT_RUNTIME_LAUNCH_H
 #define DT_RUNTIME_LAUNCH_H
@@ -22,8 +22,8 @@ typedef struct DtLaunch {
 } DtLaunch;
 
 /* Reads the environment. The innermost launcher counts: RANK and WORLD_SIZE (torchrun, or set by
- * hand), then MPI's (Open MPI, PMI of MPICH and others), then Slurm's for a step, since the script of
- * a batch job has some of them, too. wish: "local", "env", "mpi", "slurm", or NULL. Fails with
+ * hand), then MPI's (Open MPI, PMI of MPICH and others), then Slurm's for a step, since the script
+ * of a batch job has some of them, too. wish: "local", "env", "mpi", "slurm", or NULL. Fails with
  * DT_EXIT_USAGE, and quotes the variables, if they contradict each other. */
 DtStatus dt_launch_find(const char *wish, DtLaunch *ret_launch);
 

@@ -12,8 +12,8 @@
  * seconds later is killed. Each rank asks the kernel to be killed when the supervisor dies, so
  * nothing is left behind in any case.
  *
- * SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning) are blocked here and in the ranks: a
- * terminal sends them to all processes, but the supervisor alone decides. */
+ * SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning) are blocked here and in the ranks:
+ * a terminal sends them to all processes, but the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
 #include "runtime/position.h"
@@ -433,7 +433,8 @@ static void hear_tasks(Supervisor *all)
         all->code = DT_EXIT_RETRY;
         say("task %lld of this host has ended before the run", (long long)task);
         if (all->cluster)
-            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code, "one of its tasks has ended");
+            dt_cluster_tell(all->cluster, DT_CLUSTER_FAILED, all->code,
+                            "one of its tasks has ended");
         dt_shared_abort(all->shared, DT_BY_SUPERVISOR);
     }
 }

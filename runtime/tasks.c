@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tasks of a host find each other by a Unix socket in the abstract name space. Its name contains
- * the process that started them, which is the nearest ancestor without the variable that numbers
- * tasks, so that two runs on a host are apart. Only processes of the same user are heard. */
+/* The tasks of a host find each other by a Unix socket in the abstract name space. Its name
+ * contains the process that started them, which is the nearest ancestor without the variable that
+ * numbers tasks, so that two runs on a host are apart. Only processes of the same user are heard.
+ */
 #include "runtime/tasks.h"
 
 #include "runtime/runtime.h"
@@ -25,7 +26,7 @@ static const char devices_name[] = "CUDA_VISIBLE_DEVICES";
 typedef struct Message {
     uint64_t magic, words;
     uint32_t kind;
-    int32_t number; /* HELLO: the task's number on the host; SIGNAL: the signal; END: the exit code */
+    int32_t number; /* HELLO: number of the task on the host; SIGNAL: the signal; END: exit code */
     cpu_set_t processors;
     char text[512]; /* HELLO: CUDA_VISIBLE_DEVICES; REFUSED: why */
 } Message;

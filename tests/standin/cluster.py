@@ -102,6 +102,46 @@ def check(dtc, dtrun, name, ranks, nodes, layout):
     print("ok", name, flush=True)
 
 
+def kubernetes_command():
+    """The command of the example's job, with the variables that it sets; Kubernetes adds JOB_COMPLETION_INDEX."""
+    with open(os.path.join(ROOT, "examples/kubernetes/job.yaml")) as file:
+        text = file.read()
+    assert len(text.splitlines()) <= 25, "examples/kubernetes/job.yaml has more than 25 lines"
+    command = re.search(r'command: \[sh, -c, "(.*)"\]', text).group(1)
+    return command, dict(re.findall(r'\{name: (\w+), value: "?([^}"]+)"?\}', text))
+
+
+def check_tasks(dtc, dtrun):
+    """Tasks of launchers on two hosts: one for each rank, one for each host, and those of the example for Kubernetes."""
+    ranks, hosts, layout = LAYOUTS["tensor"]
+    plan = compile_plan(dtc, PROGRAM + ONE_BY_ONE % (ranks, "tasks", layout), "tasks")
+    subprocess.run([dtrun, plan, *options("one", STEPS)], env=dict(os.environ, DT_STANDIN="gpus=%d" % ranks), check=True)
+    for share, numbers_of in ((ranks // hosts, lambda task, here: {"RANK": task, "LOCAL_RANK": here, "WORLD_SIZE": ranks,
+                                                                   "LOCAL_WORLD_SIZE": ranks // hosts}),
+                              (1, lambda task, here: {"RANK": task, "WORLD_SIZE": hosts}),
+                              (ranks // hosts, lambda task, here: {
+                                  "SLURM_PROCID": task, "SLURM_STEP_NUM_TASKS": ranks, "SLURM_LOCALID": here, "SLURM_NODEID": task // 2,
+                                  "SLURM_STEP_NUM_NODES": hosts, "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_ID": 1})):
+        port, started = free_port(), []
+        for task in range(share * hosts):
+            env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **numbers_of(task, task % share),
+                   "DT_STANDIN": "gpus=%d host=%d" % (ranks // hosts, task // share)}
+            started.append(subprocess.Popen([dtrun, plan, *options("all", STEPS)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                            text=True, env=dict(os.environ, **{name: str(value) for name, value in env.items()})))
+        end(started, [0] * len(started))
+        assert saved("all", STEPS) == saved("one", STEPS), "tasks: checkpoints differ"
+        shutil.rmtree("all")
+    command, variables = kubernetes_command()
+    variables.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    command = command.replace("dtrun my.plan", "%s %s --quiet --steps %d" % (dtrun, plan, STEPS)).replace(" run", " all")
+    started = [subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env=dict(os.environ, **variables, JOB_COMPLETION_INDEX=str(i), DT_STANDIN="gpus=2 host=%d" % i))
+               for i in range(hosts)]
+    end(started, [0] * hosts)
+    assert saved("all", STEPS) == saved("one", STEPS), "Kubernetes: checkpoints differ"
+    print("ok tasks of launchers", flush=True)
+
+
 def wait_for(path, steps):
     for _ in range(2000):
         if os.path.exists(path):
@@ -279,6 +319,9 @@ def main():
         os.chdir(folder)
         for name in LAYOUTS if "layouts" in kinds else ("data", "pipes") if "few" in kinds else ():
             check(dtc, dtrun, name, *LAYOUTS[name])
+            n += 1
+        if "few" in kinds:
+            check_tasks(dtc, dtrun)
             n += 1
         if "failures" in kinds:
             n += check_failures(dtc, dtrun)

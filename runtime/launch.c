@@ -261,8 +261,9 @@ DtStatus dt_launch_apply(const DtLaunch *launch, int64_t n_ranks, DtRunOptions *
     if (!options->meet && !*launch->meet)
         return dt_status_fail(DT_EXIT_USAGE,
                               "%s has started tasks on %lld hosts, and no variable says where "
-                              "these meet: set MASTER_ADDR and MASTER_PORT to the first host and a free "
-                              "port there (mpirun -x, srun --export), or give --meet HOST:PORT",
+                              "these meet: set MASTER_ADDR and MASTER_PORT to the first host and a "
+                              "free port there (mpirun -x, srun --export), or give --meet "
+                              "HOST:PORT",
                               launch->by, hosts);
     options->nodes = launch->hosts;
     options->node = launch->host;

@@ -102,6 +102,12 @@ class Cluster:
         sys.exit("slurm: waited %d s for %s\n%s" % (seconds, what, logs))
 
     def end(self):
+        self.ask("scancel", "--signal=KILL", "--full", "--user=root")
+        self.ask("scancel", "--user=root")
+        for _ in range(100):
+            if self.ask("squeue", "-h") == "":
+                break
+            time.sleep(0.1)
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)
         for daemon in self.daemons:

@@ -11,6 +11,7 @@
 #include "runtime/reference.h"
 
 #include "runtime/device.h"
+#include "runtime/predict_files.h"
 #include "runtime/rank.h"
 #include "runtime/reduce.h"
 #include "runtime/safetensors.h"
@@ -87,6 +88,21 @@ static DtStatus find_input(Reference *r)
     return DT_OK;
 }
 
+/* Fails if the model reads more than the tokens, which FILE does not have. */
+static DtStatus check_others(const Reference *r)
+{
+    for (uint32_t i = 0; i < r->plan->n_inputs; i++) {
+        const DtPlanInput *input = &r->plan->inputs[i];
+        if (input->name != r->input->name && dt_predictfiles_reads(r->plan, input))
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "--reference gives the model `%.60s` only, and it also reads "
+                                  "`%.60s`: compare with what --predict writes",
+                                  dt_plan_str(r->plan, r->input->name),
+                                  dt_plan_str(r->plan, input->name));
+    }
+    return DT_OK;
+}
+
 static DtStatus find_output(Reference *r)
 {
     const DtPlan *plan = r->plan;
@@ -120,6 +136,8 @@ static DtStatus prepare(DtArena *memory, Reference *r)
     DtStatus status = read_file(memory, r);
     if (dt_status_ok(&status))
         status = find_input(r);
+    if (dt_status_ok(&status))
+        status = check_others(r);
     return dt_status_ok(&status) ? find_output(r) : status;
 }
 

@@ -28,7 +28,8 @@ model bert(i32 tokens[batch, seq], i32 kind[batch, seq] = 0, bool valid[batch, s
   param wpe[positions, embed] = normal(0.02)
   param wke[kinds, embed] = normal(0.02)
   place = if seq <= positions then iota[seq] else refuse("`seq` is longer than the table of `positions`")
-  x = wte[vocab = tokens] + wpe[positions = place] + wke[kinds = kind]
+  which = f32(onehot[kinds](iota[kinds][kinds = kind]))     # a product, since two rows would be slow to scatter into
+  x = wte[vocab = tokens] + wpe[positions = place] + which @kinds wke
   x = ln:layernorm[embed](x, eps = norm_eps) |> dropout(drop)
   repeat h in layers {
     x = ln1:layernorm[embed](x + attention(x, valid), eps = norm_eps)

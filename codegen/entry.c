@@ -283,7 +283,8 @@ static void plan_values(DtEmit *e, const DtInputRange *range, DtPlanInput *input
 
 _Static_assert((int)DT_CHAT_PACK == DT_PLAN_CHAT_PACK && (int)DT_CHAT_ALL == DT_PLAN_CHAT_ALL &&
                    (int)DT_CHAT_DROP == DT_PLAN_CHAT_DROP &&
-                   (int)DT_CHAT_PAIRS == DT_PLAN_CHAT_PAIRS,
+                   (int)DT_CHAT_PAIRS == DT_PLAN_CHAT_PAIRS &&
+                   (int)DT_SPECIALS == (int)DT_PLAN_SPECIALS,
                "one meaning of the bits");
 
 static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
@@ -307,6 +308,11 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .rate = reader->rate,
                            .mean_span = reader->mean_span,
                            .mask_id = reader->mask_id,
+                           .start_id = reader->start_id,
+                           .end_id = reader->end_id,
+                           .weight = reader->weight,
+                           .n_special = reader->n_special,
+                           .part = reader->part,
                            .raw = source->raw,
                            .unpaired = source->unpaired,
                            .tokenizer = dt_write_str(e->plan, tokenizer),
@@ -314,6 +320,7 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .template = dt_write_str(e->plan, template),
                            .chat = source->chat,
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
+    memcpy(record.special, reader->special, sizeof record.special);
     for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtEInput *in = find_input(e, reader->inputs[i]);
         const DtBuffer *buffer = &e->buffers.at[in->place.view.buffer];

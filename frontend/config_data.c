@@ -249,14 +249,15 @@ static int64_t whole_bound(double number)
 }
 
 /* Returns values that certainly occur in the source: text has ASCII letters, random numbers have
- * their range, labels of conversations are -1 where nothing is trained. Other files, and ids of
- * tokenizers, are examined when they are read. */
+ * their range, labels of conversations and of masked text are -1 where nothing is trained. Other
+ * files, and ids of tokenizers, are examined when they are read. */
 static DtIntSet sure_values(const DtReader *reader, uint32_t input)
 {
     const DtSource *source = &reader->source;
-    if (source->kind == DT_SOURCE_CHAT && input == 1)
+    if ((source->kind == DT_SOURCE_CHAT && input == 1) ||
+        (reader->kind == DT_SAMPLE_MLM && input == 3))
         return dt_intset_range(-1, 0);
-    if (source->tokenizer)
+    if (source->tokenizer || !dt_configsamplers_has_tokens(reader, input))
         return dt_intset_none;
     if (source->kind == DT_SOURCE_TEXT)
         return dt_intset_range(0, 128);
@@ -293,14 +294,14 @@ static void check_range(const DtConfigHost *host, const DtReader *reader)
     if (!first_fault(reader, &input, &value))
         return;
     const DtInputRange *range = &reader->ranges[input];
-    bool text = reader->source.kind == DT_SOURCE_TEXT;
+    bool text = reader->source.kind == DT_SOURCE_TEXT && value >= 0;
     DtDiag *d = dt_diag_report(host->diags, E0811, reader->source.span,
                                "%s, such as %lld, are outside `%s` of %lld",
                                text ? "bytes of text" : "values of this source", (long long)value,
                                range->axis, (long long)range->extent);
     dt_diag_label(d, range->span, "`%s` is the index here", reader->inputs[input]);
     dt_diag_note(d, "an index outside the axis reads 0, and nothing would be learned from it");
-    if (reader->source.kind == DT_SOURCE_CHAT)
+    if (value == -1 && reader->source.kind != DT_SOURCE_SYNTHETIC)
         dt_diag_help(d, "labels are -1 where nothing is trained; `xent` ignores them");
     else if (text)
         dt_diag_help(
@@ -441,7 +442,8 @@ static DtInputRange common_range(const DtReader *reader)
 /* Whether the reader draws random numbers that the program allows; these are kept. */
 static bool usable(const DtReader *reader)
 {
-    bool good = reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL);
+    bool good = reader->source.kind == DT_SOURCE_SYNTHETIC && !first_fault(reader, NULL, NULL) &&
+                (reader->kind == DT_SAMPLE_RAW || reader->kind == DT_SAMPLE_NEXT_TOKEN);
     for (uint32_t i = 0; good && i < reader->n_inputs; i++)
         good = has_drawn(reader->types[i], &reader->source);
     return good;
@@ -493,10 +495,14 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
     for (uint32_t i = 0; i < train->readers.n; i++) {
         fill_types(program, &train->readers.at[i]);
         check_reader(host, &train->readers.at[i]);
+        if (!host->options->synthetic)
+            dt_configsamplers_check(host, &train->readers.at[i]);
     }
     for (uint32_t i = 0; i < train->eval_readers.n; i++) {
         fill_types(program, &train->eval_readers.at[i]);
         check_numbers(host, &train->eval_readers.at[i]);
+        if (!host->options->synthetic)
+            dt_configsamplers_check(host, &train->eval_readers.at[i]);
     }
     check_samples(host, train);
     if (host->options->synthetic)

@@ -14,6 +14,7 @@ static const char *const kind_names[] = {
     [DT_KIND_NUMBER] = "number",
     [DT_KIND_NONNEGATIVE] = "number >= 0",
     [DT_KIND_POSITIVE] = "number > 0",
+    [DT_KIND_NATURALS] = "integers from 0 on",
     [DT_KIND_FRACTION] = "number from 0 to 1",
     [DT_KIND_BOOLEAN] = "true or false",
     [DT_KIND_STRING] = "text",

@@ -22,6 +22,7 @@ typedef enum DtConfigClass {
 /* The kinds of values. Kinds that are calls carry the name of their class. */
 typedef enum DtConfigKind {
     DT_KIND_NATURAL,
+    DT_KIND_NATURALS,
     DT_KIND_AHEAD,
     DT_KIND_COUNT,
     DT_KIND_NODES,
@@ -128,6 +129,10 @@ typedef struct DtConfigReading {
     const DtExpr *expr;
     DtConfigValue *value;
 } DtConfigReading;
+/* The integers of a value of kind NATURALS that was read without errors, at most cap of them;
+ * returns their number. */
+uint32_t dt_configkinds_naturals(const DtConfigHost *host, const DtExpr *expr, int64_t *ret_numbers,
+                                 uint32_t cap);
 bool dt_configkinds_read(
     const DtConfigReading *r); /* reports and returns false if it is not of the kind */
 
@@ -234,6 +239,14 @@ void dt_configpipeline_check(const DtConfigHost *host, DtConfigItems items,
 void dt_configextents_check(const DtConfigHost *host, DtConfigItems items,
                             const DtProgram *program);
 void dt_configdata_check(const DtConfigHost *host, DtProgram *program);
+/* Reads what a call of a sampler says of its samples. */
+void dt_configsamplers_read(const DtConfigHost *host, DtSchemaId schema, const DtConfigValues *v,
+                            DtReader *ret_reader);
+/* Checks that the inputs have room for the samples of `mlm` or `span_corruption`, and the axes that
+ * they index its tokens; fills in the sentinel. */
+void dt_configsamplers_check(const DtConfigHost *host, DtReader *reader);
+/* Whether tokens of the source come to the input of that number. */
+bool dt_configsamplers_has_tokens(const DtReader *reader, uint32_t input);
 /* Reports tokenizers whose files are there and do not fit the inputs. */
 void dt_configtokens_check(const DtConfigHost *host, const DtTrainConfig *train);
 void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program);

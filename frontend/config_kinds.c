@@ -328,6 +328,37 @@ static bool read_texts(const DtConfigReading *r)
     return true;
 }
 
+/* Checks one integer or a list of them; dt_configkinds_naturals reads it again. */
+static bool read_naturals(const DtConfigReading *r)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    bool good = true;
+    dt_configargs_items(r->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        const DtConfigReading one = {r->host, r->key, items[i], r->value};
+        good = read_integer(&one, 0) && good;
+    }
+    return good;
+}
+
+uint32_t dt_configkinds_naturals(const DtConfigHost *host, const DtExpr *expr, int64_t *ret_numbers,
+                                 uint32_t cap)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    if (expr)
+        dt_configargs_items(expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n && i < cap; i++) {
+        DtConfigNumber number = {0};
+        host->constant(host->context, items[i], &number);
+        ret_numbers[i] = number.whole;
+    }
+    return n;
+}
+
 /* Checks one value, or a list with one for each kind of node; the reader of the block reads the
  * list again and keeps the values. */
 static bool read_kinds(const DtConfigReading *r)
@@ -385,6 +416,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
         return false;
     switch (r->key->kind) {
     case DT_KIND_NATURAL: return read_integer(r, 0);
+    case DT_KIND_NATURALS: return read_naturals(r);
     case DT_KIND_AHEAD: return read_ahead(r);
     case DT_KIND_COUNT: return read_integer(r, 1);
     case DT_KIND_NUMBER: return read_real(r, -HUGE_VAL, false, HUGE_VAL, "a number");

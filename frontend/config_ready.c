@@ -11,16 +11,14 @@ static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const DtReader *r = &readers[i];
         bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW ||
-                      r->kind == DT_SAMPLE_CHAT;
+                      r->kind == DT_SAMPLE_CHAT || r->kind == DT_SAMPLE_MLM ||
+                      r->kind == DT_SAMPLE_SPAN_CORRUPTION;
         bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
                       r->source.kind == DT_SOURCE_NPY || r->source.kind == DT_SOURCE_SYNTHETIC ||
                       r->source.kind == DT_SOURCE_CHAT;
         if (sample && source)
             continue;
-        const char *what = r->kind == DT_SAMPLE_MLM               ? "mlm"
-                           : r->kind == DT_SAMPLE_SPAN_CORRUPTION ? "span_corruption"
-                                                                  : "images";
-        DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`%s` cannot be read yet", what);
+        DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`images` cannot be read yet");
         dt_diag_help(d, "`--data=synthetic` replaces every source by random numbers");
         ok = false;
     }

@@ -207,18 +207,8 @@ bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan 
     DtKeyId source = schema == DT_SCHEMA_MLM               ? DT_KEY_MLM_source
                      : schema == DT_SCHEMA_SPAN_CORRUPTION ? DT_KEY_SPAN_CORRUPTION_source
                                                            : DT_KEY_NEXT_TOKEN_source;
-    if (schema == DT_SCHEMA_NEXT_TOKEN)
-        ret_reader->kind = DT_SAMPLE_NEXT_TOKEN;
-    if (schema == DT_SCHEMA_MLM) {
-        ret_reader->kind = DT_SAMPLE_MLM;
-        ret_reader->rate = v.at[DT_KEY_MLM_rate].number;
-        ret_reader->mask_id = v.at[DT_KEY_MLM_mask_id].whole;
-    }
-    if (schema == DT_SCHEMA_SPAN_CORRUPTION) {
-        ret_reader->kind = DT_SAMPLE_SPAN_CORRUPTION;
-        ret_reader->rate = v.at[DT_KEY_SPAN_CORRUPTION_rate].number;
-        ret_reader->mean_span = v.at[DT_KEY_SPAN_CORRUPTION_mean_span].number;
-    }
+    if (ok)
+        dt_configsamplers_read(host, schema, &v, ret_reader);
     if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source))
         return false;
     const DtSourceKind kind = ret_reader->source.kind;

@@ -11,13 +11,12 @@
 /* Reports an id of the tokenizer that an input must not have. */
 static void check_ids(const DtConfigHost *host, const DtReader *reader, uint32_t n_ids)
 {
-    /* of a conversation: tokens and labels, but not document and position */
-    const uint32_t n = reader->kind == DT_SAMPLE_RAW || reader->n_inputs < 2 ? reader->n_inputs : 2;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < reader->n_inputs; i++) {
         const DtInputRange *range = &reader->ranges[i];
         DtIntSet ids = dt_intset_range(0, n_ids), outside = dt_intset_others(&range->allowed);
         outside = dt_intset_common(&ids, &outside);
-        if (!reader->types[i] || reader->types[i]->dtype != DT_I32 || !outside.n)
+        if (!reader->types[i] || reader->types[i]->dtype != DT_I32 || !outside.n ||
+            !dt_configsamplers_has_tokens(reader, i))
             continue;
         DtDiag *d = dt_diag_report(host->diags, E0813, reader->source.span,
                                    "ids of the tokenizer, such as %lld, are outside `%s` of %lld",

@@ -179,6 +179,12 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
     number(text, "rate", reader->rate);
     number(text, "mean_span", reader->mean_span);
     integer(text, "mask_id", reader->mask_id);
+    integer(text, "start_id", reader->start_id);
+    integer(text, "end_id", reader->end_id);
+    list(text, "special", reader->special, reader->n_special, DT_SPECIALS);
+    number(text, "weight", reader->weight);
+    integer(text, "n_special", reader->n_special);
+    integer(text, "part", reader->part);
     integer(text, "raw", source->raw);
     integer(text, "unpaired", source->unpaired);
     string(text, "tokenizer", source->tokenizer);

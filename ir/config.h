@@ -47,12 +47,22 @@ typedef enum DtSampleKind {
     DT_SAMPLE_CHAT
 } DtSampleKind;
 
+enum { DT_SPECIALS = 8 };
+
 /* One source assignment: the inputs it fills, in order. All have the sample axis first. */
 typedef struct DtReader {
     DtSampleKind kind;
     DtSource source;
-    double rate, mean_span; /* for tasks mlm and span_corruption */
-    int64_t mask_id;
+    double rate, mean_span; /* of mlm and span_corruption */
+    /* mlm: the mask token. span_corruption: the first sentinel, -1: none is said yet; what stands
+     * in front of the target, and at its end. */
+    int64_t mask_id, start_id, end_id;
+    int64_t special[DT_SPECIALS]; /* mlm: tokens that are never masked */
+    uint32_t n_special;
+    /* Sources that are mixed are readers in a row, which fill the same inputs: parts 1, 2, ... of a
+     * mixture, each with its weight. 0: a source that is not mixed. */
+    uint32_t part;
+    double weight;
     uint32_t n_inputs;
     const char *inputs[8];  /* names of `input` ops */
     const DtType *types[8];

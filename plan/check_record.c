@@ -467,6 +467,29 @@ static bool check_inputs(Check *check)
     return true;
 }
 
+/* Whether the reader is alone, the first of a mixture, or follows the part before it and fills the
+ * same inputs. */
+static bool check_part(const DtPlan *plan, uint32_t i)
+{
+    const DtPlanReader *reader = &plan->readers[i], *before = i > 0 ? reader - 1 : NULL;
+    if (reader->part == 0)
+        return true;
+    if (!(reader->weight > 0 && reader->weight < 1e30))
+        return false;
+    if (reader->part == 1)
+        return true;
+    if (!before || before->part != reader->part - 1 || before->is_eval != reader->is_eval ||
+        before->sample != reader->sample || before->n_inputs != reader->n_inputs)
+        return false;
+    for (uint32_t k = 0; k < reader->n_inputs; k++) {
+        const DtPlanInput *a = &plan->inputs[before->first_input + k],
+                          *b = &plan->inputs[reader->first_input + k];
+        if (a->dtype != b->dtype || a->row_elements != b->row_elements)
+            return false;
+    }
+    return true;
+}
+
 static bool check_readers(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -481,6 +504,9 @@ static bool check_readers(Check *check)
             return dt_check_fail(
                 check, "READ", i, "%u inputs, is_eval %u, raw %u, unpaired %u, chat %u",
                 reader->n_inputs, reader->is_eval, reader->raw, reader->unpaired, reader->chat);
+        if (reader->n_special > DT_PLAN_SPECIALS || !check_part(plan, i))
+            return dt_check_fail(check, "READ", i, "%u special tokens, part %u of a mixture",
+                                 reader->n_special, reader->part);
         if (reader->from < 0 || reader->to > 1 || reader->from >= reader->to)
             return dt_check_fail(check, "READ", i, "part %g to %g", reader->from, reader->to);
     }

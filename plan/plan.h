@@ -34,6 +34,7 @@ enum { DT_PLAN_VERSION = 30, DT_PLAN_ALIGN = 64, DT_PLAN_REGS = 10, DT_PLAN_ARG_
        DT_PLAN_COORDS = 5, DT_PLAN_MAX_RANK = 16, DT_PLAN_MAX_BATCH = 4, DT_PLAN_SPLITS = 4,
        DT_PLAN_BLOCK_DIMS = 6, DT_PLAN_RANGES = 4, DT_PLAN_MAX_DEPTH = 8, DT_PLAN_MAX_STAGES = 1024,
        DT_PLAN_MAX_SLOTS = 4096, DT_PLAN_MAX_SETTINGS = 128, DT_PLAN_MAX_OBJECTIVES = 8,
+       DT_PLAN_SPECIALS = 8,
        DT_PLAN_MAX_EVENTS = 1 << 16, DT_PLAN_NONE = -1 };
 
 typedef struct DtPlanHeader {
@@ -429,7 +430,14 @@ typedef struct DtPlanReader {
     uint32_t dtype, is_eval;
     uint32_t first_input, n_inputs;
     double from, to, lo, hi, rate, mean_span;
-    int64_t mask_id;
+    /* Of mlm: the mask token, and tokens that are never masked. Of span_corruption: the first
+     * sentinel; the token in front of the target, and at its end. */
+    int64_t mask_id, start_id, end_id, special[DT_PLAN_SPECIALS];
+    /* Readers that are mixed follow each other and fill the same inputs. part: 1, 2, ...; 0: it is
+     * not mixed. Instructions read the first. The samples come from all of them, in proportion to
+     * their weights. */
+    double weight;
+    uint32_t n_special, part;
     /* raw 1: the bytes of any file. unpaired 1: the source has its own number of samples and its
      * own order; all other sources of a block share theirs. */
     uint32_t raw, unpaired;

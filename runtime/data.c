@@ -9,6 +9,7 @@
  * Each epoch has its own keyed offset and order. Other sources are cut without overlap and
  * offset. Held-out data is read in the order of the file. */
 #include "runtime/data_chat.h"
+#include "runtime/data_sampler.h"
 
 #include "base/half.h"
 #include "base/hash.h"
@@ -19,37 +20,26 @@
 
 enum { SYNTHETIC_BATCHES = 100 }; /* samples of a whole evaluation on random numbers */
 
-DtStatus dt_data_located(const DtData *data, DtStatus status)
-{
-    if (data->reader->span >= data->plan->n_spans)
-        return status;
-    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
-    return dt_status_fail(status.code, "%.100s:%u:%u: %.380s", dt_plan_str(data->plan, span->file),
-                          span->line, span->column, status.message);
-}
-
 /* ---- opening ---- */
 
-static DtStatus check_inputs(const DtData *data)
+/* Checks that the reader can fill its inputs. tokenizer: that of its text, or NULL. */
+static DtStatus check_inputs(DtData *data, const char *tokenizer)
 {
-    static const char *const names[] = {"next_token", "mlm", "span_corruption", "images",
-                                        "a source by itself"};
     const DtPlanReader *reader = data->reader;
-    uint32_t wanted = reader->sample == DT_PLAN_NEXT_TOKEN ? 2 : 1;
-    if (reader->sample != DT_PLAN_NEXT_TOKEN && reader->sample != DT_PLAN_RAW)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "`%s` cannot be read yet; --data=synthetic runs the plan with random "
-                              "numbers",
-                              reader->sample < DT_PLAN_SAMPLES ? names[reader->sample]
-                                                               : "this source");
-    if (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN &&
-        reader->source != DT_PLAN_NPY)
+    const bool windows = reader->sample == DT_PLAN_NEXT_TOKEN;
+    const uint32_t wanted = windows ? 2 : 1;
+    const char *name = windows ? "next_token" : "a source by itself";
+    if ((!windows && reader->sample != DT_PLAN_RAW && !data->sampler) ||
+        (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN &&
+         reader->source != DT_PLAN_NPY))
         return dt_status_fail(DT_EXIT_FAILED,
                               "`images` cannot be read yet; --data=synthetic runs the plan with "
                               "random numbers");
+    if (data->sampler)
+        return dt_datasampler_open(data, tokenizer);
     if (reader->n_inputs != wanted)
-        return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", names[reader->sample],
-                              wanted, reader->n_inputs);
+        return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", name, wanted,
+                              reader->n_inputs);
     const bool is_array = reader->source == DT_PLAN_NPY && reader->sample == DT_PLAN_RAW;
     const bool floats = is_array ? dt_kinds_is_float(data->inputs[0].dtype)
                                  : reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
@@ -64,7 +54,7 @@ static DtStatus check_inputs(const DtData *data)
             return dt_status_fail(DT_EXIT_FAILED,
                                   "input `%s` must be %s and as long as the other for %s",
                                   dt_plan_str(data->plan, data->inputs[i].name),
-                                  dt_kinds_name(dtype), names[reader->sample]);
+                                  dt_kinds_name(dtype), name);
     return DT_OK;
 }
 
@@ -90,7 +80,8 @@ DtStatus dt_data_cut(DtData *data)
 {
     const DtPlanReader *reader = data->reader;
     int64_t n = data->tokens.n;
-    data->row = data->inputs[0].row_elements;
+    if (!data->sampler)
+        data->row = data->inputs[0].row_elements;
     data->more = reader->sample == DT_PLAN_NEXT_TOKEN;
     if (n < data->row + data->more) {
         char part[80] = "";
@@ -103,9 +94,9 @@ DtStatus dt_data_cut(DtData *data)
     }
     data->offsets = 1;
     data->windows = (n - data->more) / data->row;
-    if (data->more && !reader->is_eval) {
+    if ((data->more || data->sampler) && !reader->is_eval) {
         data->windows = n / data->row > 2 ? n / data->row - 1 : 1;
-        int64_t room = n - data->windows * data->row;
+        const int64_t room = n - data->windows * data->row + 1 - data->more;
         data->offsets = room < data->row ? room : data->row;
     }
     return DT_OK;
@@ -169,7 +160,8 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place, const char *t
     DtDataFiles files;
     if (reader->source == DT_PLAN_CHAT && reader->sample == DT_PLAN_SAMPLE_CHAT)
         return open_chat(data, place, tokenizer);
-    DtStatus status = check_inputs(data);
+    DtStatus status =
+        check_inputs(data, tokenizer ? dt_tokenizer_path(data->memory, tokenizer) : NULL);
     if (dt_status_ok(&status))
         status = check_whole_rows(data);
     const DtTokenFormat format = format_of(data);
@@ -187,8 +179,8 @@ static DtStatus open_files(DtData *data, const DtDataPlace *place, const char *t
 }
 
 /* Returns the range of random numbers that replace the data of files: numbers that the program can
- * use as an index. For an input that is no index: bytes for token ids, two values for segments, ten
- * classes for images, and floats in -1 .. 1. */
+ * use as an index. For an input that is no index: bytes for token ids, ten classes for images, and
+ * floats in -1 .. 1. */
 static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
                                const DtPlanInput *input)
 {
@@ -197,9 +189,7 @@ static DtSynthetic usual_range(const DtPlanReader *reader, uint32_t number,
     if (input->draw_lo < input->draw_hi)
         return (DtSynthetic){.lo = (double)input->draw_lo, .hi = (double)input->draw_hi};
     bool classes = reader->sample == DT_PLAN_SAMPLE_IMAGES && number == 1;
-    bool segments = reader->sample == DT_PLAN_MLM && number == 1;
-    return (DtSynthetic){.lo = 0,
-                         .hi = classes ? 10 : segments || input->dtype == DT_PLAN_BOOL ? 2 : 256};
+    return (DtSynthetic){.lo = 0, .hi = classes ? 10 : input->dtype == DT_PLAN_BOOL ? 2 : 256};
 }
 
 /* Returns the range of a stream that fills all inputs: only numbers that every input can use as an
@@ -219,10 +209,21 @@ static DtSynthetic stream_range(const DtData *data)
     return range;
 }
 
+/* Leaves sentinels out of random tokens, which a sampler makes samples of. */
+static void leave_marks(const DtData *data, DtSynthetic *made)
+{
+    if (data->marks.lo < data->marks.hi && made->hi > (double)data->marks.lo)
+        made->hi = (double)data->marks.lo;
+}
+
 static DtStatus open_synthetic(DtData *data)
 {
     const DtPlanReader *reader = data->reader;
     DtStatus status = check_whole_rows(data);
+    if (!dt_status_ok(&status))
+        return status;
+    if (data->sampler)
+        status = dt_datasampler_open(data, NULL);
     if (!dt_status_ok(&status))
         return status;
     data->synthetic = DT_NEW_ARRAY(data->memory, DtSynthetic, reader->n_inputs);
@@ -236,7 +237,8 @@ static DtStatus open_synthetic(DtData *data)
         const char *site = dt_arena_printf(data->memory, "%s.%s", reader->is_eval ? "eval" : "data",
                                            dt_plan_str(data->plan, input->name));
         made->key = dt_hash_text(site, data->plan->meta->seed);
-        if (!dt_synthetic_fill(made, input->dtype, 0, 0, 0, NULL))
+        leave_marks(data, made);
+        if (!dt_synthetic_fill(made, data->sampler ? DT_PLAN_I32 : input->dtype, 0, 0, 0, NULL))
             return dt_status_fail(DT_EXIT_FAILED,
                                   "input `%s`: no random %s between %g and %g can be made",
                                   dt_plan_str(data->plan, input->name), dt_kinds_name(input->dtype),
@@ -261,6 +263,7 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
                      .plan = plan,
                      .reader = &plan->readers[reader],
                      .inputs = &plan->inputs[plan->readers[reader].first_input],
+                     .sampler = dt_datasampler_of(&plan->readers[reader]),
                      .key = dt_hash_text("data", plan->meta->seed)};
     if (data->reader->unpaired)
         data->key = dt_hash_text(dt_plan_str(plan, data->inputs[0].name), data->key);
@@ -293,7 +296,7 @@ DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const 
                              .n_inputs = 1, .to = 1, .span = UINT32_MAX};
     *data = (DtData){
         .memory = memory, .plan = plan, .reader = reader, .inputs = input, .name = path};
-    DtStatus status = check_inputs(data);
+    DtStatus status = check_inputs(data, NULL);
     if (dt_status_ok(&status))
         status = check_whole_rows(data);
     const DtTokenFormat format = format_of(data);
@@ -357,47 +360,6 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
     }
 }
 
-int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n)
-{
-    for (int64_t i = 0; input->dtype == DT_PLAN_BOOL && i < n; i++)
-        if (values[i] != 0 && values[i] != 1)
-            return i;
-    int64_t lo = input->lo[0] > INT32_MIN ? input->lo[0] : INT32_MIN;
-    int64_t last = input->hi[0] - 1 < INT32_MAX ? input->hi[0] - 1 : INT32_MAX;
-    if (input->n_ranges == 0)
-        return -1;
-    bool outside = false;
-    for (int64_t i = 0; i < n; i++)
-        outside |= values[i] < lo || values[i] > last;
-    for (int64_t i = 0; outside && i < n; i++) {
-        bool good = false;
-        for (uint32_t r = 0; r < input->n_ranges; r++)
-            good |= values[i] >= input->lo[r] && values[i] < input->hi[r];
-        if (!good)
-            return i;
-    }
-    return -1;
-}
-
-DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value)
-{
-    const DtPlan *plan = data->plan;
-    char place[140] = "", where[400];
-    dt_datatext_say(&data->tokens, at, "token", where);
-    if (input->dtype == DT_PLAN_BOOL)
-        return dt_status_fail(DT_EXIT_IO, "%.300s is %d, and `%.60s` is an input of bool: 0 or 1",
-                              where, value, dt_plan_str(plan, input->name));
-    if (input->span < plan->n_spans && plan->spans[input->span].line > 0)
-        snprintf(place, sizeof place, " at %.100s:%u:%u",
-                 dt_plan_str(plan, plan->spans[input->span].file), plan->spans[input->span].line,
-                 plan->spans[input->span].column);
-    return dt_status_fail(
-        DT_EXIT_IO,
-        "%.170s is %d: outside `%.40s` of %lld, which `%.40s` indexes%s", where, value,
-        dt_plan_str(plan, input->indexed), (long long)input->extent,
-        dt_plan_str(plan, input->name), place);
-}
-
 /* Converts n numbers, which were read as f32 or i32, for an input of f16, bf16 or bool. */
 static void narrow(const DtPlanInput *input, const int32_t *values, int64_t n, char *to)
 {
@@ -442,16 +404,20 @@ static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, char *to
     return DT_OK;
 }
 
-static DtStatus read_row(const DtData *data, int64_t sample, int64_t row, char *const *inputs)
+static DtStatus read_row(DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
     if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
         sample = data->samples - 1; /* after the end of the data the last sample is repeated */
-    if (data->synthetic) {
+    if (data->synthetic && !data->sampler) {
         read_synthetic(data, sample, row, inputs);
         return DT_OK;
     }
-    int64_t start = sample_start(data, sample);
+    int64_t start = data->synthetic ? 0 : sample_start(data, sample);
     DtStatus status = DT_OK;
+    if (data->sampler) {
+        status = dt_datasampler_read(data, sample, start, row, inputs);
+        return dt_status_ok(&status) ? status : dt_data_located(data, status);
+    }
     if (data->reader->source == DT_PLAN_CHAT) {
         status = dt_datachat_read(data, start, row, inputs);
         return dt_status_ok(&status) ? status : dt_data_located(data, status);

@@ -7,6 +7,7 @@
  *   data_tokens.c  ids of text, which a tokenizer makes once
  *   data_numbers.c numbers of a file as i32 or f32
  *   data_chat*.c   conversations
+ *   data_sampler.c samples that are made of a window of tokens (data_mask.c, data_spans.c)
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
  *   data_npy.c     files of NumPy
@@ -14,6 +15,7 @@
  *   data_known.c   files that hold no plain numbers
  *   data_pair.c    sources that are read in one order
  *   data_look.c    what is checked before the run
+ *   data_refuse.c  values that an input may not have
  *   data_facts.c   what a checkpoint says of the data
  *   data_same.c    that it is the same data
  *   permutation.c  order of the windows
@@ -22,6 +24,8 @@
 #define DT_RUNTIME_DATA_H
 
 #include "runtime/runtime.h"
+
+#include "base/spans.h"
 
 #include <sys/types.h>
 
@@ -218,6 +222,19 @@ bool dt_synthetic_fill(const DtSynthetic *synthetic, uint32_t dtype, int64_t sam
 
 enum { DT_TOKENS_COUNTS = 8 }; /* of data_tokens.h */
 
+typedef struct DtSampler DtSampler; /* data_sampler.h */
+enum { DT_DATA_SAMPLER_INPUTS = 8 };
+
+/* What mlm puts in place of tokens: the mask token; a random one of the n_drawn from `lo` on that
+ * are not special. */
+typedef struct DtMasking {
+    int32_t mask;
+    int32_t *special; /* ascending */
+    uint32_t n_special;
+    int64_t lo, n_drawn;
+} DtMasking;
+typedef struct DtMarks { int64_t lo, hi; } DtMarks; /* tokens that the source must not have */
+
 struct DtData {
     DtArena *memory;
     const DtPlan *plan;
@@ -226,10 +243,16 @@ struct DtData {
     const char *name;       /* the name of the file or pattern that it reads */
     DtTokens tokens;        /* n_files 0: synthetic */
     DtTokens texts;         /* what a tokenizer made them from; n_files 0: it did not */
-    const char *tokenizer;  /* of conversations: its file */
+    const char *tokenizer;  /* of conversations and samplers: its file; NULL: none */
     uint64_t counts[DT_TOKENS_COUNTS]; /* of conversations (data_chat.h) */
-    DtSynthetic *synthetic; /* per input, NULL if there are files */
-    int64_t row;            /* distance from one window to the next, in numbers */
+    DtSynthetic *synthetic; /* per input, NULL if there are files; of a sampler: of its tokens */
+    const DtSampler *sampler; /* NULL: samples are windows of the source as they are */
+    uint64_t draws;           /* its key of the generator */
+    int32_t *window;          /* its tokens */
+    DtMasking masking;        /* of mlm */
+    DtSpanNumbers spans;      /* of span_corruption */
+    DtMarks marks;            /* its sentinels */
+    int64_t row;            /* distance from one window to the next, in numbers of the source */
     int64_t more;           /* 1: a window has one more number, which is the last label */
     int64_t windows;        /* samples in the files; synthetic data: INT64_MAX */
     int64_t offsets;        /* an epoch begins at a random offset below this */
@@ -239,17 +262,24 @@ struct DtData {
     uint64_t key;
 };
 
-/* Puts the place in the source text before the message. */
-DtStatus dt_data_located(const DtData *data, DtStatus status);
-/* Begins a line of notes with the place in the source text (data_look.c). */
-void dt_data_begin_note(const DtData *data, DtText *ret_notes);
 /* Cuts the part of the stream (tokens.first, tokens.n) into windows; fails if the part is shorter
  * than one window. */
 DtStatus dt_data_cut(DtData *data);
+
+/* ---- values and places (data_refuse.c) ---- */
+
+/* Puts the place in the source text before the message. */
+DtStatus dt_data_located(const DtData *data, DtStatus status);
+/* Begins a line of notes with the place in the source text. */
+void dt_data_begin_note(const DtData *data, DtText *ret_notes);
 /* dt_data_outside returns the index of the first of n values that the input may not have, or -1.
  * dt_data_refuse returns the failure that names it. at: the value's number in the part. */
 int64_t dt_data_outside(const DtPlanInput *input, const int32_t *values, int64_t n);
 DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at, int32_t value);
+/* The failure for a value that a sampler made. place: in the sample. */
+DtStatus dt_data_refuse_made(const DtData *data, const DtPlanInput *input, int64_t sample,
+                             int64_t place, int32_t value);
+
 /* data_pair.c: gives n sources of one block the same number of samples. Fails, naming two of them,
  * if their numbers differ. */
 DtStatus dt_datapair_samples(DtData *const *data, uint32_t n);

@@ -98,17 +98,6 @@ static void fill(uint32_t input, const uint32_t *words, int64_t n, int32_t *ret_
     }
 }
 
-static DtStatus refuse(const DtData *data, const DtPlanInput *input, int64_t at, int64_t place,
-                       int32_t value)
-{
-    return dt_status_fail(DT_EXIT_IO,
-                          "position %lld of sample %lld of %.200s: `%.40s` is %d, outside `%.40s` "
-                          "of %lld, which it indexes",
-                          (long long)place, (long long)((data->tokens.first + at) / data->row),
-                          data->name, dt_plan_str(data->plan, input->name), value,
-                          dt_plan_str(data->plan, input->indexed), (long long)input->extent);
-}
-
 DtStatus dt_datachat_read(const DtData *data, int64_t at, int64_t row, char *const *inputs)
 {
     const int64_t n = data->row;
@@ -121,7 +110,8 @@ DtStatus dt_datachat_read(const DtData *data, int64_t at, int64_t row, char *con
         fill(i, words, n, values);
         const int64_t bad = dt_data_outside(&data->inputs[i], values, n);
         if (bad >= 0)
-            status = refuse(data, &data->inputs[i], at, bad, values[bad]);
+            status = dt_data_refuse_made(data, &data->inputs[i],
+                                         (data->tokens.first + at) / n, bad, values[bad]);
     }
     free(words);
     return status;

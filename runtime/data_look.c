@@ -3,6 +3,7 @@
  * use, and whether its files are what the program takes them for, as far as their first bytes tell.
  * Only the former is an error. */
 #include "runtime/data_chat.h"
+#include "runtime/data_sampler.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -14,16 +15,6 @@ enum {
                            * takes a fifth of a second */
     LOOK_BLOCK = 4096     /* how many numbers are read at a time */
 };
-
-void dt_data_begin_note(const DtData *data, DtText *ret_notes)
-{
-    const DtPlanSpan *span = &data->plan->spans[data->reader->span];
-    if (ret_notes->len > 0)
-        dt_text_add(ret_notes, "\ndtrun: ");
-    if (data->reader->span < data->plan->n_spans)
-        dt_text_printf(ret_notes, "%s:%u:%u: ", dt_plan_str(data->plan, span->file), span->line,
-                       span->column);
-}
 
 /* ---- files that are probably something else ---- */
 
@@ -284,8 +275,11 @@ static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_no
 
 DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
 {
+    if (data->sampler && data->sampler->note)
+        data->sampler->note(data, ret_notes);
     if (data->synthetic)
         return DT_OK;
+    const uint32_t read = data->sampler ? 1 : data->reader->n_inputs; /* inputs with its tokens */
     DtStatus status = data->reader->source == DT_PLAN_CHAT ? dt_datachat_look(data, ret_notes)
                                                            : note_files(data, ret_notes);
     if (!dt_status_ok(&status))
@@ -298,7 +292,7 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
     if (dt_data_is_float(data))
         status = look_at_floats(data, reach, ret_notes);
     for (uint32_t i = 0;
-         i < data->reader->n_inputs && !dt_data_is_float(data) && dt_status_ok(&status); i++) {
+         i < read && !dt_data_is_float(data) && dt_status_ok(&status); i++) {
         Aside aside = {0};
         status = look_at_input(data, i, reach, &aside);
         if (dt_status_ok(&status) && aside.n > 0)

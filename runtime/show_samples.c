@@ -2,7 +2,7 @@
 /* --show-samples: prints the first samples that a run trains on, in its order: for each position
  * the token, its word, whether the model learns to predict the target there, and the target. No
  * rank starts. Positions at the end that are all alike, as padding is, are one line. */
-#include "runtime/data.h"
+#include "runtime/data_sampler.h"
 
 #include "tokenizer/tokenizer.h"
 
@@ -31,6 +31,7 @@ static void add_word(Show *show, int64_t id, int width)
     DtText word = {0};
     const char byte = (char)id;
     DtTokenBytes bytes = {NULL, 0};
+    char mark[32];
     dt_text_add(&word, "");
     if (show->tokenizer && id >= 0)
         bytes = dt_tokenizer_bytes(show->tokenizer, (uint32_t)id);
@@ -48,6 +49,8 @@ static void add_word(Show *show, int64_t id, int width)
             i += n + 1;
         }
         dt_text_add(&word, "\"");
+    } else if (show->data->sampler && show->data->sampler->word(show->data, (int32_t)id, mark)) {
+        dt_text_add(&word, mark);
     }
     dt_text_printf(&show->text, " %*s", -width, word.at);
     dt_text_free(&word);
@@ -55,70 +58,110 @@ static void add_word(Show *show, int64_t id, int width)
 
 /* ---- a row of tokens ---- */
 
-/* Whether the reader fills inputs that are rows of one length, of which the first two are tokens
- * and their targets. */
-static bool has_targets(const Show *show)
+/* Inputs that are rows of one length: tokens, their targets, and others. */
+typedef struct Table {
+    uint32_t token, target; /* target NO_TARGET: there is none */
+    uint32_t first, end;    /* the others are among inputs first .. end - 1 */
+    bool pads;              /* samples may end with padding */
+} Table;
+enum { NO_TARGET = UINT8_MAX, MOST_TABLES = 2 };
+
+/* The tables that the sampler of the reader fills; returns their number. */
+static uint32_t tables_of(const Show *show, Table ret_tables[MOST_TABLES])
 {
-    return show->reader->n_inputs > 1 && (show->reader->sample == DT_PLAN_NEXT_TOKEN ||
-                                          show->reader->sample == DT_PLAN_SAMPLE_CHAT);
+    const uint32_t n = show->reader->n_inputs;
+    switch (show->reader->sample) {
+    case DT_PLAN_NEXT_TOKEN:
+    case DT_PLAN_SAMPLE_CHAT: ret_tables[0] = (Table){0, 1, 2, n, true}; return n > 1;
+    case DT_PLAN_MLM: ret_tables[0] = (Table){0, 3, 1, n, false}; return n > 3;
+    case DT_PLAN_SPAN_CORRUPTION:
+        ret_tables[0] = (Table){0, NO_TARGET, 0, 0, false};
+        ret_tables[1] = (Table){1, 2, 3, n, true};
+        return n > 2 ? 2 : 0;
+    default: return 0;
+    }
 }
+
+/* Whether input number i is one of the others. */
+static bool is_other(const Table *table, uint32_t i) { return i != table->target; }
 
 static int32_t value_at(const Show *show, uint32_t input, int64_t at)
 {
     int32_t value;
+    if (show->inputs[input].dtype == DT_PLAN_BOOL)
+        return show->values[input][at] != 0;
     memcpy(&value, show->values[input] + at * (int64_t)sizeof value, sizeof value);
     return value;
 }
 
-/* The model learns this target. */
-static bool is_trained(const Show *show, int32_t target)
+/* The model learns the target at this position. */
+static bool is_trained(const Show *show, const Table *table, int64_t at)
 {
-    const DtPlanInput *labels = &show->inputs[1];
+    if (table->target == NO_TARGET)
+        return false;
+    const DtPlanInput *labels = &show->inputs[table->target];
+    const int32_t target = value_at(show, table->target, at);
     return target >= 0 && (labels->draw_lo >= labels->draw_hi ||
                            (target >= labels->draw_lo && target < labels->draw_hi));
 }
 
 /* Where the positions begin that are all like the last one, but for their numbers. */
-static int64_t end_of_row(const Show *show)
+static int64_t end_of_row(const Show *show, const Table *table)
 {
     enum { LEAST = 3 };
-    const int64_t n = show->inputs[0].row_elements;
-    const uint32_t last = show->reader->n_inputs < 3 ? show->reader->n_inputs : 3;
+    const int64_t n = show->inputs[table->token].row_elements;
+    const uint32_t last = table->end < table->first + 1 ? table->end : table->first + 1;
     int64_t at = n - 1;
-    for (bool same = true; at > 0 && same; at -= same)
-        for (uint32_t i = 0; i < last; i++)
+    if (!table->pads)
+        return n;
+    for (bool same = true; at > 0 && same; at -= same) {
+        same = value_at(show, table->token, at - 1) == value_at(show, table->token, n - 1) &&
+               value_at(show, table->target, at - 1) == value_at(show, table->target, n - 1);
+        for (uint32_t i = table->first; i < last; i++)
             same = same && value_at(show, i, at - 1) == value_at(show, i, n - 1);
-    return n - at < LEAST || is_trained(show, value_at(show, 1, n - 1)) ? n : at;
+    }
+    return n - at < LEAST || is_trained(show, table, n - 1) ? n : at;
 }
 
-static void show_position(Show *show, int64_t at)
+static void show_position(Show *show, const Table *table, int64_t at)
 {
     enum { WIDTH = 20 };
-    const int32_t token = value_at(show, 0, at), target = value_at(show, 1, at);
-    const bool trained = is_trained(show, target);
+    const int32_t token = value_at(show, table->token, at);
     dt_text_printf(&show->text, "%8lld", (long long)at);
-    for (uint32_t i = 2; i < show->reader->n_inputs; i++)
-        dt_text_printf(&show->text, " %8d", value_at(show, i, at));
+    for (uint32_t i = table->first; i < table->end; i++)
+        if (is_other(table, i))
+            dt_text_printf(&show->text, " %8d", value_at(show, i, at));
     dt_text_printf(&show->text, " %8d", token);
-    add_word(show, token, WIDTH);
-    dt_text_printf(&show->text, " %s %8d", trained ? "train" : "-    ", target);
-    if (trained)
-        add_word(show, target, 0);
+    add_word(show, token, table->target == NO_TARGET ? 0 : WIDTH);
+    if (table->target != NO_TARGET) {
+        const int32_t target = value_at(show, table->target, at);
+        const bool trained = is_trained(show, table, at);
+        dt_text_printf(&show->text, " %s %8d", trained ? "train" : "-    ", target);
+        if (trained)
+            add_word(show, target, 0);
+    }
     dt_text_add(&show->text, "\n");
 }
 
-static void show_tokens(Show *show)
+static void show_table(Show *show, const Table *table)
 {
-    const int64_t n = show->inputs[0].row_elements, end = end_of_row(show);
+    const int64_t n = show->inputs[table->token].row_elements, end = end_of_row(show, table);
+    if (table->token > 0 || table->target == NO_TARGET)
+        dt_text_printf(&show->text, "%s:\n",
+                       dt_plan_str(show->plan, show->inputs[table->token].name));
     dt_text_add(&show->text, "position");
-    for (uint32_t i = 2; i < show->reader->n_inputs; i++)
-        dt_text_printf(&show->text, " %8.8s", dt_plan_str(show->plan, show->inputs[i].name));
-    dt_text_printf(&show->text, " %8s %-20s %-5s %8s\n", "token", "word", "mask", "target");
+    for (uint32_t i = table->first; i < table->end; i++)
+        if (is_other(table, i))
+            dt_text_printf(&show->text, " %8.8s", dt_plan_str(show->plan, show->inputs[i].name));
+    if (table->target == NO_TARGET)
+        dt_text_printf(&show->text, " %8s word\n", "token");
+    else
+        dt_text_printf(&show->text, " %8s %-20s %-5s %8s\n", "token", "word", "mask", "target");
     for (int64_t at = 0; at < end; at++)
-        show_position(show, at);
+        show_position(show, table, at);
     if (end < n)
         dt_text_printf(&show->text, "%8lld to %lld: token %d, without a target\n", (long long)end,
-                       (long long)n - 1, value_at(show, 0, n - 1));
+                       (long long)n - 1, value_at(show, table->token, n - 1));
 }
 
 /* ---- other inputs ---- */
@@ -157,9 +200,11 @@ static DtStatus show_sample(Show *show, int64_t number)
     dt_text_printf(&show->text, "sample %lld of %s\n", (long long)number + 1, show->data->name
                                                           ? show->data->name
                                                           : "random numbers");
-    if (has_targets(show))
-        show_tokens(show);
-    for (uint32_t i = 0; i < show->reader->n_inputs && !has_targets(show); i++)
+    Table tables[MOST_TABLES];
+    const uint32_t n_tables = tables_of(show, tables);
+    for (uint32_t i = 0; i < n_tables; i++)
+        show_table(show, &tables[i]);
+    for (uint32_t i = 0; i < show->reader->n_inputs && n_tables == 0; i++)
         show_values(show, i);
     dt_text_add(&show->text, "\n");
     if (fwrite(show->text.at, 1, show->text.len, stdout) != show->text.len || fflush(stdout) != 0)

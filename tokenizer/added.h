@@ -10,6 +10,7 @@ typedef struct DtAddedToken {
     DtTokenBytes text;
     uint32_t id;
     bool lstrip, rstrip; /* it takes the white space before it, after it */
+    bool special;        /* no text: the file says so */
 } DtAddedToken;
 
 /* A node of a trie: the byte that leads to it. */

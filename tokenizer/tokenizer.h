@@ -38,6 +38,8 @@ enum { DT_TOKENIZER_MOST = 128 << 20 }; /* bytes of that file that can be read *
 
 /* 1 + the largest id. */
 uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer);
+/* Whether the file calls the added token special, as those that stand for no text. */
+bool dt_tokenizer_is_special(const DtTokenizer *tokenizer, uint32_t id);
 /* The bytes that a token stands for; at NULL: there is no such token. */
 DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id);
 

@@ -118,7 +118,8 @@ static DtStatus add_token(DtTokenizer *t, const json_t *vocab, const json_t *ent
         .text = {(const uint8_t *)t->written[id], (uint32_t)strlen(written)},
         .id = id,
         .lstrip = json_is_true(json_object_get(entry, "lstrip")),
-        .rstrip = json_is_true(json_object_get(entry, "rstrip"))};
+        .rstrip = json_is_true(json_object_get(entry, "rstrip")),
+        .special = json_is_true(json_object_get(entry, "special"))};
     if (!dt_added_add(t->memory, normalized ? &t->normalized : &t->verbatim, &token))
         return dt_json_fail(t, "added token `%.60s` is there twice", written);
     return DT_OK;
@@ -241,6 +242,16 @@ void dt_tokenizer_close(DtTokenizer *tokenizer)
 }
 
 uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer) { return tokenizer->n_ids; }
+
+bool dt_tokenizer_is_special(const DtTokenizer *tokenizer, uint32_t id)
+{
+    const DtAdded *const kinds[] = {&tokenizer->verbatim, &tokenizer->normalized};
+    for (size_t k = 0; k < DT_COUNT(kinds); k++)
+        for (uint32_t i = 0; i < kinds[k]->tokens.n; i++)
+            if (kinds[k]->tokens.at[i].id == id && kinds[k]->tokens.at[i].special)
+                return true;
+    return false;
+}
 
 DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id)
 {

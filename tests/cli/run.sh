@@ -340,7 +340,7 @@ run program.dsl --parallel two --report --tokens many; exits 2; says '--tokens t
 # the message says why there is no time; a report reads no data, and gives no warnings about a run
 run "$root/examples/shakespeare.dsl" --report; exits 0; prints 'not known: there is no device'; prints 'cluster pod {'
 run "$root/examples/bert.dsl" --parallel none --report; exits 0; prints 'tokens/s'
-run "$root/examples/bert.dsl" --parallel none --no-kernels -o unread; exits 3; says 'error[E0810]'
+run "$root/examples/vit.dsl" --parallel none --no-kernels -o unread; exits 3; says 'error[E0810]'
 run "$root/examples/vit.dsl" --parallel none --report --tokens 1M; exits 4; prints 'samples/s'; lacks 'tokens'; prints '1.00 M samples are'
 run "$root/examples/vit.dsl" --parallel none --report=json; prints '"tokens_per_second": null'; prints '"samples_per_second"'
 run "$root/examples/llama3_8b.dsl" --parallel d3 --report --details; exits 0; silent err

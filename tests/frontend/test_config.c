@@ -298,7 +298,7 @@ Test(config, synthetic)
     p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none",
                                       .synthetic = true});
     cr_assert(dt_configready_check(diags, p, true, false, true));
-    p = read_program((DtLowerOptions){.path = "examples/t5.dsl", .parallel = "none"});
+    p = read_program((DtLowerOptions){.path = "examples/vit.dsl", .parallel = "none"});
     cr_assert_not(dt_configready_check(diags, p, true, false, true));
 }
 

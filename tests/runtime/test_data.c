@@ -520,14 +520,9 @@ Test(data, missing_empty_and_short_files_name_the_line)
 
 Test(data, readers_that_do_not_exist_yet_say_so)
 {
-    static const char *const said[] = {NULL, "`mlm` cannot be read yet",
-                                       "`span_corruption` cannot be read yet",
-                                       "`images` cannot be read yet"};
     file("data.bin", "something long enough");
-    for (uint32_t sample = DT_PLAN_MLM; sample <= DT_PLAN_SAMPLE_IMAGES; sample++) {
-        f.reader.sample = sample;
-        fixture_refused(&f, said[sample]);
-    }
+    f.reader.sample = DT_PLAN_SAMPLE_IMAGES;
+    fixture_refused(&f, "`images` cannot be read yet");
     f.reader.sample = DT_PLAN_RAW;
     f.reader.n_inputs = 1;
     f.reader.source = DT_PLAN_IMAGES;
@@ -538,6 +533,44 @@ Test(data, readers_that_do_not_exist_yet_say_so)
     f.inputs[0].dtype = DT_PLAN_I32;
     f.axes[1].local = 2;
     fixture_refused(&f, "a row that is split over ranks (axis `seq`)");
+}
+
+/* A plan is a file, too: its numbers are checked before they are used. */
+Test(data, samplers_check_their_numbers)
+{
+    file("data.bin", "something long enough");
+    f.reader.sample = DT_PLAN_MLM;
+    fixture_refused(&f, "mlm fills 5 inputs, not 2");
+    f.reader.n_inputs = 5;
+    fixture_refused(&f, "input `more` must be bool for mlm");
+    f.inputs[2].dtype = f.inputs[4].dtype = DT_PLAN_BOOL;
+    fixture_refused(&f, "draws random tokens from 0 to -1");
+    f.inputs[0].draw_hi = 300;
+    fixture_refused(&f, "masks a part of 0 with token 0");
+    f.reader.rate = 0.15;
+    f.reader.mask_id = INT64_MAX;
+    fixture_refused(&f, "with token 9223372036854775807");
+    f.inputs[0].draw_hi = 1;
+    f.reader.mask_id = 0;
+    fixture_refused(&f, "no random token to draw");
+    f.inputs[0].draw_hi = 300;
+    dt_data_close(fixture_data(&f));
+    f.inputs[3].row_elements = 7;
+    fixture_refused(&f, "must be as long as `tokens`");
+    f.reader.sample = DT_PLAN_SPAN_CORRUPTION;
+    f.reader.n_inputs = 4;
+    f.inputs[2].dtype = DT_PLAN_I32;
+    f.inputs[3].dtype = DT_PLAN_BOOL;
+    fixture_refused(&f, "labels and valid alike");
+    f.inputs[3].row_elements = f.inputs[2].row_elements;
+    fixture_refused(&f, "no window of tokens leaves 4");
+    f.reader.mean_span = 1;
+    f.reader.mask_id = -3;
+    fixture_refused(&f, "sentinels from token -3 down");
+    f.reader.mask_id = 299;
+    dt_data_close(fixture_data(&f));
+    f.inputs[1].row_elements = f.inputs[2].row_elements = f.inputs[3].row_elements = 2;
+    fixture_refused(&f, "a target takes 3 tokens, and `labels` has 2");
 }
 
 Test(data, steps_out_of_reach_are_an_error)
@@ -630,14 +663,22 @@ Test(data, synthetic_fills_every_dtype_in_range)
 Test(data, synthetic_stands_in_for_every_sampler)
 {
     static const uint32_t n_inputs[] = {2, 5, 4, 2};
+    static const char *const dtypes[] = {NULL, "iibib", "iiib", NULL};
     static char room[5][64];
     char *inputs[] = {room[0], room[1], room[2], room[3], room[4]};
     f.options.data_synthetic = true;
     f.meta.batch = 1;
+    f.inputs[0].draw_hi = 256; /* mlm draws tokens */
+    f.reader.rate = 0.3;
+    f.reader.mean_span = 1;
+    f.reader.mask_id = 255;
     for (uint32_t sample = 0; sample < 4; sample++) {
         f.reader.sample = sample;
         f.reader.n_inputs = n_inputs[sample];
         f.reader.source = sample == DT_PLAN_SAMPLE_IMAGES ? DT_PLAN_IMAGES : DT_PLAN_TEXT;
+        for (uint32_t i = 0; i < n_inputs[sample]; i++)
+            f.inputs[i].dtype =
+                dtypes[sample] && dtypes[sample][i] == 'b' ? DT_PLAN_BOOL : DT_PLAN_I32;
         DtData *data = fixture_data(&f);
         read_more(data, 1, inputs);
         for (int i = 0; i < 4; i++)
@@ -646,6 +687,7 @@ Test(data, synthetic_stands_in_for_every_sampler)
         dt_data_close(data);
     }
     f.options.data_synthetic = false;
+    f.inputs[3].dtype = DT_PLAN_I32;
     f.reader.sample = DT_PLAN_NEXT_TOKEN, f.reader.n_inputs = 2, f.reader.source = DT_PLAN_TEXT;
     f.options.n_redirects = 1;
     f.options.redirects[0] = (DtRedirect){"data.bin", "synthetic"};

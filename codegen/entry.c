@@ -351,7 +351,7 @@ void dt_entry_reads(DtEmit *e, const DtFunc *func, bool eval)
         DtEArg args[10];
         uint32_t n = 0;
         const DtType *type = NULL;
-        if (reader->is_eval != eval)
+        if (reader->is_eval != eval || reader->part > 1)
             continue;
         const DtTrainConfig *train = e->program->train;
         const DtReader *from =

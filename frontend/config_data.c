@@ -160,7 +160,9 @@ static void check_numbers(const DtConfigHost *host, const DtReader *reader)
 {
     const DtSource *source = &reader->source;
     const DtType *type = reader->n_inputs ? reader->types[0] : NULL;
-    if ((source->kind != DT_SOURCE_TEXT && source->kind != DT_SOURCE_BIN) || !type)
+    if ((source->kind != DT_SOURCE_TEXT && source->kind != DT_SOURCE_BIN &&
+         source->kind != DT_SOURCE_MEGATRON) ||
+        !type)
         return;
     const DtDtype wants = dt_dtype_is_float(source->dtype) ? DT_F32 : DT_I32;
     if (reader->kind != DT_SAMPLE_RAW && wants == DT_F32) {
@@ -175,7 +177,10 @@ static void check_numbers(const DtConfigHost *host, const DtReader *reader)
                                                 : dt_dtype_name(source->dtype);
         DtDiag *d = dt_diag_report(
             host->diags, E0803, reader->span, "`%s` is %s; `%s` of %s fills it with %s",
-            reader->inputs[0], dt_dtype_name(type->dtype), text ? "text" : "bin",
+            reader->inputs[0], dt_dtype_name(type->dtype),
+            text                                 ? "text"
+            : source->kind == DT_SOURCE_MEGATRON ? "megatron"
+                                                 : "bin",
             numbers, dt_dtype_name(wants));
         dt_diag_help(d, "declare it as `%s %s[...]`; `f32(%s)` makes floats of integers",
                      dt_dtype_name(wants), reader->inputs[0], reader->inputs[0]);
@@ -449,12 +454,17 @@ static bool usable(const DtReader *reader)
     return good;
 }
 
-typedef DT_VEC(DtReader) Readers;
 
 /* Appends readers of random numbers in place of `old`: one for the tokens of a stream, otherwise
  * one per input. A reader that draws allowed random numbers already is kept. */
-static void add_synthetic(DtArena *arena, const DtReader *old, Readers *readers)
+static void add_synthetic(DtArena *arena, const DtReader *from, DtReaders *readers)
 {
+    DtReader alone = *from; /* random numbers of several sources are those of one */
+    const DtReader *old = &alone;
+    alone.part = 0;
+    alone.weight = 0;
+    if (from->part > 1)
+        return;
     if (usable(old)) {
         DT_PUSH(arena, *readers, *old);
         return;
@@ -478,7 +488,7 @@ static void add_synthetic(DtArena *arena, const DtReader *old, Readers *readers)
 
 static void make_synthetic(DtArena *arena, DtTrainConfig *train)
 {
-    Readers readers = {0}, eval_readers = {0};
+    DtReaders readers = {0}, eval_readers = {0};
     for (uint32_t i = 0; i < train->readers.n; i++)
         add_synthetic(arena, &train->readers.at[i], &readers);
     for (uint32_t i = 0; i < train->eval_readers.n; i++)
@@ -505,6 +515,7 @@ void dt_configdata_check(const DtConfigHost *host, DtProgram *program)
             dt_configsamplers_check(host, &train->eval_readers.at[i]);
     }
     check_samples(host, train);
+    dt_configmix_check_train(host, train);
     if (host->options->synthetic)
         make_synthetic(host->arena, train);
     for (uint32_t i = 0; i < train->readers.n; i++)

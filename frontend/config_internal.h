@@ -203,10 +203,21 @@ DtParallelConfig *dt_configparallel_read(const DtConfigHost *host, const DtItem 
  * machine. */
 void dt_configparallel_check(const DtConfigHost *host, const DtParallelConfig *parallel,
                              const DtClusterConfig *cluster);
-/* Reads the right side of an assignment of a source; types of its inputs are left NULL. False after
- * a report. */
+typedef DT_VEC(DtReader) DtReaders;
+/* Reads the right side of an assignment of a source: one reader, or those of a mixture. Types of
+ * their inputs are left NULL. False after a report. */
 bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
-                          DtReader *ret_reader);
+                          DtReaders *ret_readers);
+/* Whether it is a call of `mix`. */
+bool dt_configmix_is(const DtExpr *expr);
+/* Reads an argument of `mix`: a source, times its weight (1 if there is none). */
+bool dt_configmix_part(const DtConfigHost *host, const DtArg *arg, double *ret_weight,
+                       const DtExpr **ret_source);
+/* Checks that n sources can be mixed. */
+bool dt_configmix_check(const DtConfigHost *host, const DtExpr *mix, const DtReader *parts,
+                        uint32_t n);
+/* Reports mixtures where a block can have none. */
+void dt_configmix_check_train(const DtConfigHost *host, const DtTrainConfig *train);
 
 /* ---- checks against the lowered module ---- */
 

@@ -15,7 +15,8 @@ static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
                       r->kind == DT_SAMPLE_SPAN_CORRUPTION;
         bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
                       r->source.kind == DT_SOURCE_NPY || r->source.kind == DT_SOURCE_SYNTHETIC ||
-                      r->source.kind == DT_SOURCE_CHAT;
+                      r->source.kind == DT_SOURCE_CHAT ||
+                      r->source.kind == DT_SOURCE_MEGATRON;
         if (sample && source)
             continue;
         DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`images` cannot be read yet");

@@ -146,6 +146,10 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
     case DT_SCHEMA_NPY:
         return read_files(host, DT_SOURCE_NPY, &v, DT_KEY_NPY_glob, DT_KEY_NPY_from, DT_KEY_NPY_to,
                           DT_KEY_NPY_unpaired, ret_source);
+    case DT_SCHEMA_MEGATRON:
+        ret_source->dtype = DT_I32;
+        return read_files(host, DT_SOURCE_MEGATRON, &v, DT_KEY_MEGATRON_glob, DT_KEY_MEGATRON_from,
+                          DT_KEY_MEGATRON_to, DT_KEY_MEGATRON_unpaired, ret_source);
     case DT_SCHEMA_IMAGES:
         if (v.at[DT_KEY_IMAGES_augment].expr) {
             check_augment(host, v.at[DT_KEY_IMAGES_augment].expr);
@@ -183,40 +187,76 @@ static bool unknown_reader(const DtConfigHost *host, const DtExpr *value)
     return false;
 }
 
+/* Reads a source, alone or inside of a sampler, whose name is `sampler`. */
+static bool read_one(const DtConfigHost *host, const DtExpr *expr, const char *sampler,
+                     DtReader *ret_reader)
+{
+    if (!read_source(host, expr, &ret_reader->source))
+        return false;
+    const DtSourceKind kind = ret_reader->source.kind;
+    if (!sampler) {
+        ret_reader->kind = kind == DT_SOURCE_IMAGES ? DT_SAMPLE_IMAGES
+                           : kind == DT_SOURCE_CHAT ? DT_SAMPLE_CHAT
+                                                    : DT_SAMPLE_RAW;
+        return true;
+    }
+    if (kind != DT_SOURCE_IMAGES && kind != DT_SOURCE_CHAT)
+        return true;
+    DtDiag *d = dt_diag_report(host->diags, E0806, expr->span,
+                               "`%s` reads tokens, and this is not a token stream", sampler);
+    dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)` or `synthetic(...)`");
+    return false;
+}
+
+static bool read_mix(const DtConfigHost *host, const DtExpr *expr, const char *sampler,
+                     const DtReader *base, DtReaders *ret_readers)
+{
+    const DtExpr *call = dt_configargs_bare(expr);
+    bool ok = true;
+    for (uint32_t i = 0; i < call->args.n; i++) {
+        DtReader reader = *base;
+        const DtExpr *source;
+        reader.part = i + 1;
+        if (!dt_configmix_part(host, &call->args.at[i], &reader.weight, &source) ||
+            !read_one(host, source, sampler, &reader)) {
+            ok = false;
+            continue;
+        }
+        reader.source.unpaired = true; /* it has its own number of samples */
+        DT_PUSH(host->arena, *ret_readers, reader);
+    }
+    return ok && dt_configmix_check(host, call, ret_readers->at, ret_readers->n);
+}
+
 /* Reads the right side of an assignment: a sampler around a source, or a source alone. span: of the
  * whole assignment. */
 bool dt_configsource_read(const DtConfigHost *host, const DtExpr *value, DtSpan span,
-                          DtReader *ret_reader)
+                          DtReaders *ret_readers)
 {
     DtConfigValues v;
     DtSchemaId schema;
-    const char *callee = dt_configargs_callee(value);
-    *ret_reader = (DtReader){.kind = DT_SAMPLE_RAW, .span = span};
+    DtReader reader = {.kind = DT_SAMPLE_RAW, .span = span};
+    const char *callee = dt_configargs_callee(value), *sampler = NULL;
+    bool ok = true;
+    *ret_readers = (DtReaders){0};
     if (!callee || !dt_config_is_reader(callee))
         return unknown_reader(host, value);
-    if (dt_configargs_find(DT_CONFIG_SOURCE, callee) != DT_SCHEMA_COUNT) {
-        if (!read_source(host, value, &ret_reader->source))
-            return false;
-        if (ret_reader->source.kind == DT_SOURCE_IMAGES)
-            ret_reader->kind = DT_SAMPLE_IMAGES;
-        if (ret_reader->source.kind == DT_SOURCE_CHAT)
-            ret_reader->kind = DT_SAMPLE_CHAT;
-        return true;
-    }
-    bool ok = dt_configargs_call(host, DT_CONFIG_SAMPLER, value, &schema, &v);
-    DtKeyId source = schema == DT_SCHEMA_MLM               ? DT_KEY_MLM_source
+    if (dt_configargs_find(DT_CONFIG_SOURCE, callee) == DT_SCHEMA_COUNT) {
+        sampler = callee;
+        ok = dt_configargs_call(host, DT_CONFIG_SAMPLER, value, &schema, &v);
+        value = v.at[schema == DT_SCHEMA_MLM               ? DT_KEY_MLM_source
                      : schema == DT_SCHEMA_SPAN_CORRUPTION ? DT_KEY_SPAN_CORRUPTION_source
-                                                           : DT_KEY_NEXT_TOKEN_source;
-    if (ok)
-        dt_configsamplers_read(host, schema, &v, ret_reader);
-    if (!v.at[source].expr || !read_source(host, v.at[source].expr, &ret_reader->source))
-        return false;
-    const DtSourceKind kind = ret_reader->source.kind;
-    if (kind == DT_SOURCE_IMAGES || kind == DT_SOURCE_CHAT) {
-        DtDiag *d = dt_diag_report(host->diags, E0806, v.at[source].expr->span,
-                                   "`%s` reads tokens, and this is not a token stream", callee);
-        dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)` or `synthetic(...)`");
-        return false;
+                                                           : DT_KEY_NEXT_TOKEN_source]
+                    .expr;
+        if (ok)
+            dt_configsamplers_read(host, schema, &v, &reader);
+        if (!value)
+            return false;
     }
+    if (dt_configmix_is(value))
+        return read_mix(host, value, sampler, &reader, ret_readers) && ok;
+    ok = read_one(host, value, sampler, &reader) && ok;
+    if (ok)
+        DT_PUSH(host->arena, *ret_readers, reader);
     return ok;
 }

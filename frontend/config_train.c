@@ -218,6 +218,16 @@ static void read_precision(const DtConfigHost *host, const DtConfigValue *value,
 
 /* ---- data, evaluation, checkpoints ---- */
 
+/* The reader of source assignment number i of the block, the first of a mixture; NULL: there are
+ * not so many. */
+static const DtReader *assignment(const DtTrainConfig *train, uint32_t i)
+{
+    for (uint32_t r = 0; r < train->readers.n; r++)
+        if (train->readers.at[r].part < 2 && i-- == 0)
+            return &train->readers.at[r];
+    return NULL;
+}
+
 static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTrainConfig *train)
 {
     DtConfigValues v;
@@ -233,25 +243,31 @@ static void read_eval(const DtConfigHost *host, const DtConfigValue *value, DtTr
     uint32_t n;
     dt_configargs_items(v.at[DT_KEY_EVAL_data].expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
-        DtReader reader = {0};
-        if (!dt_configsource_read(host, items[i], items[i]->span, &reader))
+        DtReaders read;
+        if (!dt_configsource_read(host, items[i], items[i]->span, &read))
             continue;
-        if (i < train->readers.n) {
-            const DtReader *twin = &train->readers.at[i];
-            reader.n_inputs = twin->n_inputs;
-            memcpy(reader.inputs, twin->inputs, sizeof reader.inputs);
-            if (twin->kind != reader.kind) {
-                DtDiag *d = dt_diag_report(host->diags, E0808, items[i]->span,
-                                           "evaluation reads other samples than training");
-                dt_diag_label(d, twin->span, "the training data has another sampler");
+        const DtReader *twin = assignment(train, i);
+        for (uint32_t k = 0; k < read.n; k++) {
+            DtReader *reader = &read.at[k];
+            if (twin) {
+                reader->n_inputs = twin->n_inputs;
+                memcpy(reader->inputs, twin->inputs, sizeof reader->inputs);
             }
+            DT_PUSH(host->arena, train->eval_readers, *reader);
         }
-        DT_PUSH(host->arena, train->eval_readers, reader);
+        if (twin && twin->kind != read.at[0].kind) {
+            DtDiag *d = dt_diag_report(host->diags, E0808, items[i]->span,
+                                       "evaluation reads other samples than training");
+            dt_diag_label(d, twin->span, "the training data has another sampler");
+        }
     }
-    if (n != train->readers.n) {
+    uint32_t wants = 0;
+    while (assignment(train, wants))
+        wants++;
+    if (n != wants) {
         DtDiag *d = dt_diag_report(host->diags, E0808, v.at[DT_KEY_EVAL_data].span,
                                    "evaluation has %u data source%s, training has %u", n,
-                                   n == 1 ? "" : "s", train->readers.n);
+                                   n == 1 ? "" : "s", wants);
         dt_diag_note(
             d,
             "`data` gives one source for each source assignment of the block, in the same order");
@@ -303,19 +319,20 @@ static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainCo
         const DtEntry *entry = item->entries.at[i];
         if (!dt_config_is_source(entry))
             continue;
-        DtReader reader = {0};
-        bool ok = dt_configsource_read(host, entry->value, entry->span, &reader);
-        uint32_t room = (uint32_t)DT_COUNT(reader.inputs);
+        DtReaders read;
+        const bool ok = dt_configsource_read(host, entry->value, entry->span, &read);
+        const uint32_t room = (uint32_t)DT_COUNT(read.at->inputs);
         if (entry->targets.n > room) {
             dt_diag_report(host->diags, E0802, entry->span, "a source fills at most %u inputs",
                            room);
             continue;
         }
-        for (uint32_t t = 0; t < entry->targets.n; t++)
-            reader.inputs[t] = entry->targets.at[t].name.text;
-        reader.n_inputs = entry->targets.n;
-        if (ok)
-            DT_PUSH(host->arena, train->readers, reader);
+        for (uint32_t r = 0; ok && r < read.n; r++) {
+            for (uint32_t t = 0; t < entry->targets.n; t++)
+                read.at[r].inputs[t] = entry->targets.at[t].name.text;
+            read.at[r].n_inputs = entry->targets.n;
+            DT_PUSH(host->arena, train->readers, read.at[r]);
+        }
     }
 }
 

@@ -30,7 +30,8 @@ static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
                                       [DT_SOURCE_NPY] = "npy",
                                       [DT_SOURCE_IMAGES] = "images",
                                       [DT_SOURCE_SYNTHETIC] = "synthetic",
-                                      [DT_SOURCE_CHAT] = "chat"};
+                                      [DT_SOURCE_CHAT] = "chat",
+                                      [DT_SOURCE_MEGATRON] = "megatron"};
 static void word(DtText *text, const char *key, const char *value)
 {
     dt_text_printf(text, " %s=%s", key, value);

@@ -15,7 +15,8 @@ typedef enum DtSourceKind {
     DT_SOURCE_NPY,
     DT_SOURCE_IMAGES,
     DT_SOURCE_SYNTHETIC,
-    DT_SOURCE_CHAT
+    DT_SOURCE_CHAT,
+    DT_SOURCE_MEGATRON
 } DtSourceKind;
 typedef struct DtSource {
     DtSourceKind kind;

@@ -233,6 +233,9 @@ static bool check_read(const CheckInst *at)
                              plan->n_readers);
     const DtPlanReader *reader = &plan->readers[at->inst->ref];
     CheckWide first, rows;
+    if (reader->part > 1)
+        return dt_check_fail(at->check, "INST", at->index, "reads part %u of a mixture alone",
+                             reader->part);
     if (!wants(at, reader->n_inputs + 2, 0, 1) || !check_integer(at, reader->n_inputs, &first) ||
         !check_integer(at, reader->n_inputs + 1, &rows))
         return false;

@@ -30,7 +30,7 @@ static const char *const sample_names[] = {"next_token", "mlm", "span_corruption
                                            "chat"};
 static const char *const rule_names[] = {"ignore", "initial", "config"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic",
-                                           "chat"};
+                                           "chat", "megatron"};
 
 static const char *const epilogue_names[] = {
 #define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) text,

@@ -55,6 +55,7 @@ typedef enum DtPlanSource {
     DT_PLAN_IMAGES,
     DT_PLAN_SYNTHETIC,
     DT_PLAN_CHAT,
+    DT_PLAN_MEGATRON,
     DT_PLAN_SOURCES
 } DtPlanSource;
 

@@ -95,12 +95,18 @@ static bool show_reader(DtRank *rank, DtProgress *progress, uint32_t reader)
     if (!dt_status_ok(&status))
         return dt_rank_fail_status(rank, &status);
     dt_text_add(&text, place.synthetic ? "random numbers" : place.literal);
+    const double mixed = rank->readers[reader]->mixed; /* the part that comes from this source */
+    const double each = mixed > 0 ? mixed * (double)batch : (double)batch; /* samples of a step */
+    if (mixed > 0)
+        dt_text_printf(&text, ", %.4g %% of the samples", 100 * mixed);
     if (samples > 0) {
         dt_text_add(&text, ": ");
         add_grouped(&text, samples);
         dt_text_printf(&text, " sample%s", samples == 1 ? "" : "s");
     }
-    if (samples > 0 && !rank->plan->readers[reader].is_eval) {
+    if (samples > 0 && mixed > 0) {
+        dt_text_printf(&text, ", an epoch of %.4g steps", (double)samples / each);
+    } else if (samples > 0 && !rank->plan->readers[reader].is_eval) {
         dt_text_add(&text, ", ");
         if (samples < batch) {
             dt_text_printf(&text, "%.3g epochs a step, ", (double)batch / (double)samples);

@@ -31,7 +31,7 @@ static DtStatus check_inputs(DtData *data, const char *tokenizer)
     const char *name = windows ? "next_token" : "a source by itself";
     if ((!windows && reader->sample != DT_PLAN_RAW && !data->sampler) ||
         (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN &&
-         reader->source != DT_PLAN_NPY))
+         reader->source != DT_PLAN_NPY && reader->source != DT_PLAN_MEGATRON))
         return dt_status_fail(DT_EXIT_FAILED,
                               "`images` cannot be read yet; --data=synthetic runs the plan with "
                               "random numbers");
@@ -115,9 +115,13 @@ static DtTokenFormat format_of(const DtData *data)
                             .stream = reader->sample != DT_PLAN_RAW,
                             .input = dt_plan_str(data->plan, input->name)};
     format.npy = reader->source == DT_PLAN_NPY;
+    format.megatron = reader->source == DT_PLAN_MEGATRON;
     format.wants_bools = input->dtype == DT_PLAN_BOOL;
     if (format.npy) {
         format.dtype = dt_kinds_is_float(input->dtype) ? DT_PLAN_F64 : DT_PLAN_I64;
+        format.width = (int)dt_kinds_size(format.dtype);
+    } else if (format.megatron) {
+        format.dtype = DT_PLAN_I64;
         format.width = (int)dt_kinds_size(format.dtype);
     } else if (!format.text) {
         const bool known = reader->dtype > DT_PLAN_BOOL && reader->dtype < DT_PLAN_F64;
@@ -237,6 +241,8 @@ static DtStatus open_synthetic(DtData *data)
         const char *site = dt_arena_printf(data->memory, "%s.%s", reader->is_eval ? "eval" : "data",
                                            dt_plan_str(data->plan, input->name));
         made->key = dt_hash_text(site, data->plan->meta->seed);
+        if (reader->part > 1)
+            made->key = dt_hash_text("part", made->key + reader->part);
         leave_marks(data, made);
         if (!dt_synthetic_fill(made, data->sampler ? DT_PLAN_I32 : input->dtype, 0, 0, 0, NULL))
             return dt_status_fail(DT_EXIT_FAILED,
@@ -267,6 +273,8 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
                      .key = dt_hash_text("data", plan->meta->seed)};
     if (data->reader->unpaired)
         data->key = dt_hash_text(dt_plan_str(plan, data->inputs[0].name), data->key);
+    if (data->reader->part > 0)
+        data->key = dt_hash_text(dt_arena_printf(memory, "part %u", data->reader->part), data->key);
     DtStatus status = dt_datapaths_place(memory, options, plan, reader, &place);
     if (dt_status_ok(&status) && !place.synthetic)
         status = dt_datapaths_tokenizer(memory, options, plan, reader, &tokenizer);
@@ -406,6 +414,8 @@ static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, char *to
 
 static DtStatus read_row(DtData *data, int64_t sample, int64_t row, char *const *inputs)
 {
+    if (data->n_parts > 0)
+        data = dt_datamix_find(data, sample, &sample);
     if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
         sample = data->samples - 1; /* after the end of the data the last sample is repeated */
     if (data->synthetic && !data->sampler) {

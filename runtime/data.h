@@ -10,9 +10,11 @@
  *   data_sampler.c samples that are made of a window of tokens (data_mask.c, data_spans.c)
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
+ *   data_megatron.c pairs of files of Megatron-LM
  *   data_npy.c     files of NumPy
  *   data_shape.c   the axes of such files against those of the input
  *   data_known.c   files that hold no plain numbers
+ *   data_mix.c     sources that are mixed
  *   data_pair.c    sources that are read in one order
  *   data_look.c    what is checked before the run
  *   data_refuse.c  values that an input may not have
@@ -98,6 +100,7 @@ typedef struct DtTokenFormat {
     bool npy;          /* each file has a header that says how its numbers are written */
     bool wants_bools;  /* for an input of bool */
     bool text;         /* bytes of text */
+    bool megatron;     /* each file has an index that says so */
     bool raw;          /* files may begin with bytes that another format would begin with */
     bool stream;       /* a sampler cuts samples out of the stream, so the shape of a file means
                         * nothing */
@@ -182,6 +185,11 @@ DtStatus dt_datashape_check(const DtTokenFormat *format, const char *path,
  * the format asks for. */
 DtStatus dt_datanpy_layout(const DtTokenFormat *format, DtTokenFile *file);
 
+/* The index of a pair of Megatron-LM's: fills skip, n and number; fails if there is none, or if it
+ * does not fit the file. dt_datamegatron_look notes documents without an end token. */
+DtStatus dt_datamegatron_layout(DtTokenFile *file);
+DtStatus dt_datamegatron_look(const DtData *data, DtText *ret_notes);
+
 /* The header of MNIST's files, if there is one: bytes 0, 0, type, number of axes, then their
  * extents, big-endian, the first that of the samples. Fills skip and n; fails if the file is not
  * what the format asks for. ret_is: whether the file has such a header. */
@@ -236,6 +244,10 @@ typedef struct DtMasking {
 typedef struct DtMarks { int64_t lo, hi; } DtMarks; /* tokens that the source must not have */
 
 struct DtData {
+    struct DtData **parts; /* of the first source of a mixture: all of them (data_mix.c) */
+    uint64_t *shares;
+    uint32_t n_parts;      /* 0: it is no such source */
+    double mixed;          /* the part of the samples that come from this source; 0: all */
     DtArena *memory;
     const DtPlan *plan;
     const DtPlanReader *reader;
@@ -280,6 +292,10 @@ DtStatus dt_data_refuse(const DtData *data, const DtPlanInput *input, int64_t at
 DtStatus dt_data_refuse_made(const DtData *data, const DtPlanInput *input, int64_t sample,
                              int64_t place, int32_t value);
 
+/* data_mix.c: connects the sources of mixtures, which are open. dt_datamix_find returns the source
+ * of a sample of a mixture, and the number that the sample has there. */
+void dt_datamix_join(const DtPlan *plan, DtData **readers);
+DtData *dt_datamix_find(const DtData *first, int64_t sample, int64_t *ret_sample);
 /* data_pair.c: gives n sources of one block the same number of samples. Fails, naming two of them,
  * if their numbers differ. */
 DtStatus dt_datapair_samples(DtData *const *data, uint32_t n);

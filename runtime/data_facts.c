@@ -6,7 +6,10 @@
 
 #include "base/hash.h"
 
+#include <math.h>
 #include <string.h>
+
+enum { SHARES = 1000000000 };
 
 /* Of a stream at most this many pieces of this size are hashed, spread evenly over it: 1 MiB, which
  * takes less than a millisecond once the data is in memory. */
@@ -68,7 +71,10 @@ DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)
     *fact =
         (DtDataFact){.input = dt_arena_printf(memory, "%s%s", data->reader->is_eval ? "eval." : "",
                                               dt_plan_str(data->plan, data->inputs[0].name)),
-                     .source = data->synthetic ? "random numbers" : data->name};
+                     .source = data->synthetic ? "random numbers" : data->name,
+                     .share = llround(data->mixed * SHARES)};
+    if (data->reader->part > 1)
+        fact->input = dt_arena_printf(memory, "%s.%u", fact->input, data->reader->part);
     if (data->synthetic)
         return DT_OK;
     fact->samples = data->windows;
@@ -91,12 +97,16 @@ static bool add_change(DtText *text, const char *what, int64_t before, int64_t n
 
 bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text)
 {
-    if ((before->bytes == 0) != (now->bytes == 0)) {
+    if ((before->bytes == 0) != (now->bytes == 0) && before->share == now->share) {
         dt_text_add(ret_text,
                     before->bytes ? "files, now random numbers" : "random numbers, now files");
         return true;
     }
-    bool changed = add_change(ret_text, "bytes", before->bytes, now->bytes);
+    bool changed = before->share != now->share;
+    if (changed)
+        dt_text_printf(ret_text, "%.6g of the mixture's samples, now %.6g",
+                       (double)before->share / SHARES, (double)now->share / SHARES);
+    changed |= add_change(ret_text, "bytes", before->bytes, now->bytes);
     changed |= add_change(ret_text, "samples", before->samples, now->samples);
     changed |= add_change(ret_text, "values in a sample", before->values, now->values);
     changed |=

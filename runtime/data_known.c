@@ -95,6 +95,8 @@ static bool has_its_length(const DtFileView *view)
     }
 static const Known known[] = {
     ROW("\x93NUMPY", 0, ANY, NULL, "a NumPy array (.npy)", ARRAY),
+    ROW("MMIDIDX\0\0", 0, ANY, NULL, "the index of a pair that Megatron-LM wrote",
+        "read the pair as `megatron(\"NAME.bin\")`"),
     ROW("{\"", 8, ANY, header_fits, "a safetensors file",
         "it holds parameters, or write one tensor's numbers alone"),
     ROW("", 0, ANY, is_record, "a TFRecord file",

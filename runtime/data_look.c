@@ -282,6 +282,8 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
     const uint32_t read = data->sampler ? 1 : data->reader->n_inputs; /* inputs with its tokens */
     DtStatus status = data->reader->source == DT_PLAN_CHAT ? dt_datachat_look(data, ret_notes)
                                                            : note_files(data, ret_notes);
+    if (dt_status_ok(&status) && data->reader->source == DT_PLAN_MEGATRON)
+        status = dt_datamegatron_look(data, ret_notes);
     if (!dt_status_ok(&status))
         return dt_data_located(data, status);
     if (data->reader->source == DT_PLAN_CHAT)

@@ -81,7 +81,8 @@ DtStatus dt_datapair_samples(DtData *const *data, uint32_t n)
             samples = data[i]->windows;
     }
     for (uint32_t i = 0; i < n; i++)
-        data[i]->samples = first ? first->windows : samples;
+        if (data[i]->reader->part == 0)
+            data[i]->samples = first ? first->windows : samples;
     return DT_OK;
 }
 
@@ -102,6 +103,8 @@ DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, boo
     }
     if (dt_status_ok(&status))
         status = dt_datapair_samples(block, n);
+    if (dt_status_ok(&status))
+        dt_datamix_join(plan, readers);
     free(block);
     return status;
 }

@@ -71,13 +71,14 @@ static DtStatus find_facts(DtRank *rank, bool *ret_held_out)
 
 /* The facts of a source as numbers, which node 0 sends. */
 typedef struct Numbers {
-    int64_t samples, values, first, bytes;
+    int64_t samples, values, first, bytes, share;
     uint64_t digest;
 } Numbers;
 
 static Numbers numbers_of(const DtDataFact *fact)
 {
-    return (Numbers){fact->samples, fact->values, fact->first, fact->bytes, fact->digest};
+    return (Numbers){fact->samples, fact->values, fact->first, fact->bytes, fact->share,
+                     fact->digest};
 }
 
 static DtStatus check_node(const DtRank *rank, const DtDataFact *here, const Numbers *there)

@@ -136,6 +136,8 @@ static DtStatus map_file(const DtTokens *tokens, DtTokenFile *file)
         file->device = stat_of.st_dev;
         file->inode = stat_of.st_ino;
     }
+    if (tokens->format.megatron)
+        return dt_datamegatron_layout(file); /* it reads the index alone */
     status = dt_datatext_try(tokens, file, find_layout, &layout);
     return dt_status_ok(&status) ? layout.status : status;
 }

@@ -114,11 +114,11 @@ void dt_idle_inputs(DtRank *rank, bool is_eval, int64_t first, int64_t n, DtText
         snprintf(where, sizeof where, "the held-out data");
     n = n < MOST_SAMPLES ? n : MOST_SAMPLES;
     for (uint32_t i = 0; i < plan->n_readers && n > 0; i++) {
-        if ((bool)plan->readers[i].is_eval != is_eval)
+        if ((bool)plan->readers[i].is_eval != is_eval || plan->readers[i].part > 1)
             continue;
         DtStatus status = DT_OK;
         if (!rank->readers[i])
-            status = dt_data_open(rank->options, plan, i, &rank->readers[i]);
+            status = dt_data_open_block(rank->options, plan, is_eval, rank->readers);
         if (dt_status_ok(&status))
             look_through(rank, i, where, first, n, ret_why);
     }

@@ -113,10 +113,11 @@ static json_t *data_json(const DtManifest *m)
     for (uint32_t i = 0; i < m->n_data; i++) {
         const DtDataFact *fact = &m->data[i];
         json_object_set_new(object, fact->input,
-                            json_pack("{s:I, s:I, s:I, s:I, s:o}", "samples",
+                            json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "samples",
                                       (json_int_t)fact->samples, "values", (json_int_t)fact->values,
                                       "first", (json_int_t)fact->first, "bytes",
-                                      (json_int_t)fact->bytes, "digest", hex(fact->digest)));
+                                      (json_int_t)fact->bytes, "share", (json_int_t)fact->share,
+                                      "digest", hex(fact->digest)));
     }
     return object;
 }
@@ -390,6 +391,7 @@ static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
             !read_count(value, "values", &fact->values) ||
             !read_count(value, "first", &fact->first) ||
             !read_count(value, "bytes", &fact->bytes) ||
+            (json_object_get(value, "share") && !read_count(value, "share", &fact->share)) ||
             !read_hex(json_object_get(value, "digest"), &fact->digest))
             return false;
     }

@@ -78,6 +78,7 @@ typedef struct DtDataFact {
     int64_t first;           /* index, among all values of the files, of the first one that this
                               * source reads */
     int64_t bytes;           /* values of all files */
+    int64_t share;           /* of a mixture: billionths of the samples; 0: of none */
     uint64_t digest;         /* a hash of the files' sizes and of at most 1 MiB of their bytes */
 } DtDataFact;
 

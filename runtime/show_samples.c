@@ -18,7 +18,8 @@ typedef struct Show {
     const DtPlanReader *reader;
     const DtPlanInput *inputs;
     DtData *data;
-    DtTokenizer *tokenizer; /* NULL: there is none */
+    DtTokenizer **words;    /* by reader; NULL: it has no tokenizer */
+    DtTokenizer *tokenizer; /* of the present sample */
     char **values;          /* a row of each input */
     DtText text;
 } Show;
@@ -190,16 +191,20 @@ static void show_values(Show *show, uint32_t input)
 
 /* ---- samples ---- */
 
-static DtStatus show_sample(Show *show, int64_t number)
+static DtStatus show_sample(Show *show, DtData *first, int64_t number)
 {
     const int64_t batch = show->plan->meta->batch;
     DtStatus status =
-        dt_data_read(show->data, number / batch, number % batch, 1, show->values);
+        dt_data_read(first, number / batch, number % batch, 1, show->values);
     if (!dt_status_ok(&status))
         return status;
-    dt_text_printf(&show->text, "sample %lld of %s\n", (long long)number + 1, show->data->name
-                                                          ? show->data->name
-                                                          : "random numbers");
+    int64_t inside;
+    if (first->n_parts > 0)
+        show->data = dt_datamix_find(first, number, &inside);
+    show->reader = show->data->reader;
+    show->tokenizer = show->words[show->reader - show->plan->readers];
+    dt_text_printf(&show->text, "sample %lld of %s\n", (long long)number + 1,
+                   show->data->name ? show->data->name : "random numbers");
     Table tables[MOST_TABLES];
     const uint32_t n_tables = tables_of(show, tables);
     for (uint32_t i = 0; i < n_tables; i++)
@@ -213,33 +218,39 @@ static DtStatus show_sample(Show *show, int64_t number)
     return DT_OK;
 }
 
-/* Opens the tokenizer of the source, if it has one. */
+/* Opens the tokenizers of the source, and of those that it is mixed with. */
 static DtStatus open_words(DtArena *memory, Show *show, uint32_t reader)
 {
-    const char *path;
-    DtStatus status =
-        dt_datapaths_tokenizer(memory, show->options, show->plan, reader, &path);
-    if (!dt_status_ok(&status) || !path || show->data->synthetic)
-        return status;
-    return dt_tokenizer_open(path, NULL, &show->tokenizer);
+    DtStatus status = DT_OK;
+    const uint32_t n = show->data->n_parts > 0 ? show->data->n_parts : 1;
+    for (uint32_t i = reader; i < reader + n && dt_status_ok(&status); i++) {
+        const DtData *data = show->data->n_parts > 0 ? show->data->parts[i - reader] : show->data;
+        const char *path;
+        status = dt_datapaths_tokenizer(memory, show->options, show->plan, i, &path);
+        if (dt_status_ok(&status) && path && !data->synthetic)
+            status = dt_tokenizer_open(path, NULL, &show->words[i]);
+    }
+    return status;
 }
 
 static DtStatus show_reader(DtArena *memory, Show *show, uint32_t reader, int64_t n)
 {
     show->reader = &show->plan->readers[reader];
     show->inputs = &show->plan->inputs[show->reader->first_input];
-    show->tokenizer = NULL;
+    show->words = DT_NEW_ARRAY(memory, DtTokenizer *, show->plan->n_readers + 1);
     show->values = DT_NEW_ARRAY(memory, char *, show->reader->n_inputs + 1);
     for (uint32_t i = 0; i < show->reader->n_inputs; i++)
         show->values[i] =
             dt_arena_alloc(memory, (size_t)(show->inputs[i].row_elements *
                                             dt_kinds_size(show->inputs[i].dtype)));
     DtStatus status = open_words(memory, show, reader);
-    if (dt_status_ok(&status) && show->data->samples > 0 && n > show->data->samples)
-        n = show->data->samples;
+    DtData *data = show->data;
+    if (dt_status_ok(&status) && data->n_parts == 0 && data->samples > 0 && n > data->samples)
+        n = data->samples;
     for (int64_t i = 0; i < n && dt_status_ok(&status); i++)
-        status = show_sample(show, i);
-    dt_tokenizer_close(show->tokenizer);
+        status = show_sample(show, data, i);
+    for (uint32_t i = 0; i < show->plan->n_readers; i++)
+        dt_tokenizer_close(show->words[i]);
     return status;
 }
 
@@ -255,7 +266,7 @@ DtStatus dt_show_samples(const DtRunOptions *options, const DtPlan *plan, int64_
             status = dt_data_look(readers[i], ret_notes);
     for (uint32_t i = 0; i < plan->n_readers && dt_status_ok(&status); i++) {
         show.data = readers[i];
-        if (readers[i])
+        if (readers[i] && plan->readers[i].part < 2)
             status = show_reader(memory, &show, i, n);
     }
     for (uint32_t i = 0; i < plan->n_readers; i++)

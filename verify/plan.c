@@ -64,8 +64,10 @@ static bool hold_scalars(PlanWalk *walk)
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
-    for (uint32_t r = 0; r < plan->n_readers; r++)
-        for (uint32_t i = 0; !plan->readers[r].is_eval && i < plan->readers[r].n_inputs; i++) {
+    for (uint32_t r = 0; r < plan->n_readers; r++) {
+        if (plan->readers[r].is_eval || plan->readers[r].part > 1)
+            continue; /* sources that are mixed fill the same inputs */
+        for (uint32_t i = 0; i < plan->readers[r].n_inputs; i++) {
             const DtPlanInput *input = &plan->inputs[plan->readers[r].first_input + i];
             const char *name = dt_intern(dt_plan_str(plan, input->name));
             const CertType *type = dt_certplan_input(walk, name);
@@ -76,6 +78,7 @@ static bool hold_inputs(PlanWalk *walk)
             if (!hold_apart(walk, name, &place))
                 return false;
         }
+    }
     return true;
 }
 

@@ -219,7 +219,7 @@ bool dt_certplan_read(PlanWalk *walk, const DtPlanInst *inst)
     const DtPlan *plan = walk->plan;
     const DtPlanReader *reader = &plan->readers[inst->ref];
     const bool eval = dt_certplan_at(walk).run == DT_PLAN_EVAL;
-    if (reader->is_eval != eval || inst->n_args != reader->n_inputs + 2)
+    if (reader->is_eval != eval || reader->part > 1 || inst->n_args != reader->n_inputs + 2)
         return dt_certplan_fail(walk, "the reader is not of this entry");
     /* the same rows for all of them */
     if (walk->first_device && !walk->taken[0] && !walk->count[0])

@@ -138,3 +138,30 @@ def corrupted(window, sample, key, numbers, sentinel, end):
         labels += [sentinel - i] + window[at:at + removed[i]]
         at += removed[i]
     return source + [end], labels + [end]
+
+
+# ---- mixtures
+
+
+def shares(weights):
+    """Of what the sources before it leave, in 2^-64."""
+    rest = [0.0]
+    for weight in reversed(weights):
+        rest.append(rest[-1] + weight)
+    rest.reverse()
+    return [min(int(math.ldexp(weight / all_of, 64)), MASK64) for weight, all_of in zip(weights, rest)]
+
+
+def mixed(weights, n):
+    """The source of each of n samples, and the sample's number there: what is due to a source adds up, from a half on; the
+    first source to which a whole sample is due gets it."""
+    part, due, found, count = shares(weights), [1 << 63] * len(weights), [], [0] * len(weights)
+    for _ in range(n):
+        for i in range(len(weights)):
+            due[i] += part[i]
+            if i + 1 == len(weights) or due[i] > MASK64:
+                due[i] &= MASK64
+                break
+        found.append((i, count[i]))
+        count[i] += 1
+    return found

@@ -295,6 +295,8 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_NODE: return read_count(line, "node", value, &run->node);
     case OPTION_MEET: run->meet = value; return true;
     case OPTION_LAUNCH: run->launch = value; return true;
+    case OPTION_CHECK_REPLICAS:
+        return read_count(line, "check-replicas", value, &run->check_replicas);
     case OPTION_MAX_RANKS: return read_count(line, "max-ranks", value, &run->max_ranks);
     case OPTION_UNPROVED: line->run.unproved = true; return true;
     case OPTION_REBUILD: run->rebuild = true; return true;

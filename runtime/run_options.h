@@ -91,6 +91,7 @@ typedef struct DtRunOptions {
     const char *launch;   /* which launcher's variables count (launch.h); NULL: any one's */
     bool launched;        /* a launcher has started this process */
     int64_t max_ranks;    /* a plan with more ranks is not started; 0: the default limit */
+    int64_t check_replicas; /* compare copies of parameters every so many steps; 0: at saves only */
     bool unproved;        /* starts a plan that was not proved (dtrun.c) */
     double timeout;       /* seconds without progress of a rank that end the run; 0: no limit */
     const char *generate; /* prompt, or NULL */

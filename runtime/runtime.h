@@ -545,6 +545,8 @@ typedef struct DtCheckpointFrom {
 /* Collective over all ranks: loads it. ret_steps: number of finished steps; -1: nothing is loaded,
  * and the run begins at step 0. */
 bool dt_checkpoint_load(DtRank *rank, const DtCheckpointFrom *from, int64_t *ret_steps);
+/* replicas.c: fails if ranks that should hold the same bits after so many steps do not. */
+bool dt_replicas_check(DtRank *rank, int64_t steps);
 /* Whether the path ends in step-N. */
 bool dt_checkpoint_is_name(const char *path);
 /* True if path is a checkpoint itself; then ret_folder is the folder above it. */

@@ -30,6 +30,8 @@ typedef struct DtSyncWord {
     _Atomic uint32_t sleepers;
 } DtSyncWord;
 
+enum { DT_REPLICA_SETS = 8 };
+
 /* Data that one rank publishes for the others, in cache lines of its own. Only that rank writes
  * them. */
 typedef struct DtSlot {
@@ -52,6 +54,10 @@ typedef struct DtSlot {
     _Atomic uint64_t kind;
     _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
                                  * computes */
+    /* 1 + the number of the step whose loss or norm is not finite on this rank; 0: none is */
+    _Atomic int64_t spoilt;
+    /* digests of what the rank holds; see replicas.c */
+    _Atomic uint64_t replicas[DT_REPLICA_SETS];
     _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];

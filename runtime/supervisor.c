@@ -310,6 +310,32 @@ static void kill_all(Supervisor *all)
 
 /* ---- watching ---- */
 
+/* Explains ranks that wait for each other by a loss that is not finite on some of them only: these
+ * end the run, and the others go on. Returns whether there is one; only an error in the memory or
+ * the device of a rank does that. */
+static bool fail_by_spoilt(Supervisor *all)
+{
+    char what[300];
+    uint32_t spoilt = 0, first = UINT32_MAX;
+    int64_t step = 0;
+    for (uint32_t r = all->first; r < all->first + all->n_local; r++) {
+        const int64_t here = atomic_load(&dt_shared_slot(all->plan, all->shared, r)->spoilt);
+        if (here == 0)
+            continue;
+        spoilt++;
+        first = first == UINT32_MAX ? r : first;
+        step = here;
+    }
+    if (spoilt == 0 || spoilt == all->n_ranks)
+        return false;
+    snprintf(what, sizeof what,
+             "the loss or the norm of step %lld is not finite on rank %u, and it is on others: a "
+             "bit has flipped in memory, or a device computes wrongly. Nothing is saved",
+             (long long)step, first);
+    fail_at(all, first, DT_EXIT_RETRY, what, true);
+    return true;
+}
+
 static void name_rank(Supervisor *all, const DtWatchEvent *event)
 {
     char what[300], waiter[48] = "";
@@ -317,6 +343,9 @@ static void name_rank(Supervisor *all, const DtWatchEvent *event)
     double usual = (double)all->samples[rank].usual_ns * 1e-9;
     if (event->waiter != UINT32_MAX)
         snprintf(waiter, sizeof waiter, " while rank %u waits for it", event->waiter);
+    const bool waits = event->kind == DT_WATCH_IDLE || event->kind == DT_WATCH_CYCLE;
+    if (waits && fail_by_spoilt(all))
+        return;
     switch (event->kind) {
     case DT_WATCH_OUTSIDE:
         snprintf(what, sizeof what,

@@ -122,6 +122,8 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     DtRank *rank = &run->rank;
     const char *folder = dt_outputs_folder(rank->options);
     DtStatus status;
+    if (!dt_replicas_check(rank, steps))
+        return false;
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
     if (!dt_checkpoint_save(rank, folder, steps, &status))
         return false;
@@ -152,6 +154,7 @@ static bool end_before_update(DtRun *run, bool began, const char *what, double v
                               const char *more)
 {
     DtRank *rank = &run->rank;
+    atomic_store(&rank->slot->spoilt, rank->step + 1);
     if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
         rank->step > run->first_step) {
         if (!save(run, rank->step, "the run ends"))
@@ -322,6 +325,8 @@ static bool after_step(DtRun *run, const DtStepReport *report)
         if (run->log)
             dt_log_step(run->log, report, rank->plan);
     }
+    if (every(rank->options->check_replicas, steps) && !dt_replicas_check(rank, steps))
+        return false;
     bool last = steps == rank->meta.steps;
     bool is_lowest = false;
     if ((every(rank->meta.eval_every, steps) || (last && rank->meta.eval_every > 0)) &&

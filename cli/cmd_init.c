@@ -148,7 +148,7 @@ static void report(const DtInitCommand *init)
                                         dt_people_count(count, init->parameters), init->layouts,
                                         init->cli->device ? init->cli->device : "cpu",
                                         init->cli->device ? "" : " (--device: for GPUs)"));
-    if (!dt_initarrays_are_tokens(init->def))
+    if (init->data == DT_INIT_ARRAYS)
         dt_text_say(stderr, dt_arena_printf(arena,
                                             "dtc: the program reads arrays of NumPy, an element of "
                                             "the first axis for each sample: %s",

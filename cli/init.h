@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of `dtc init`: cmd_init.c (the command), init_library.c (which program of the
  * library has the model, and with which numbers), init_program.c (the text of the new program),
- * init_arrays.c (its data, for a model that does not only read tokens). */
+ * init_samplers.c (its data, if that is made of text), init_arrays.c (its data otherwise). */
 #ifndef DT_CLI_INIT_H
 #define DT_CLI_INIT_H
 
@@ -19,6 +19,14 @@ typedef struct DtInitValue {
 } DtInitValue;
 typedef DT_VEC(DtInitValue) DtInitValues;
 
+/* The data of the program: arrays of NumPy, or samples of a token stream. */
+typedef enum DtInitData {
+    DT_INIT_ARRAYS,
+    DT_INIT_NEXT,   /* next_token */
+    DT_INIT_MASKED, /* mlm */
+    DT_INIT_SPANS   /* span_corruption */
+} DtInitData;
+
 typedef struct DtInitCommand {
     DtCli *cli;
     const char *folder;  /* of the model, as the command line names it */
@@ -34,6 +42,11 @@ typedef struct DtInitCommand {
     DtInitValues values;  /* in the order of the library's names block */
     DtProgram *program;   /* the model with these values, without a train block */
     double parameters;
+    /* set by dt_initsamplers_choose */
+    DtInitData data;
+    int64_t token;       /* the mask token of MASKED, the first sentinel of SPANS */
+    bool lacks_token;    /* ARRAYS, since tokenizer.json has no such token */
+    const char *special; /* "0, 100, 101": other special tokens, if they are few; or "" */
     /* set by dt_initprogram_write */
     const char *layouts; /* "one, two, eight" */
     const char *lacks;   /* layouts that need more memory than their devices have; "": none */
@@ -53,8 +66,18 @@ int dt_initprogram_write(DtInitCommand *init, DtText *ret_text);
  * none. */
 int64_t dt_initprogram_positions(const DtInitCommand *init, int64_t most);
 
-/* Returns whether the model reads tokens [batch, seq] only, and gives numbers for the next one. */
-bool dt_initarrays_are_tokens(const DtDef *model);
+/* Finds which data suits the model and the tokens of tokenizer.json. */
+void dt_initsamplers_choose(DtInitCommand *init);
+
+/* Returns the call of the sampler on a source of tokens. is_text: whose tokenizer knows the special
+ * tokens. */
+const char *dt_initsamplers_call(const DtInitCommand *init, const char *source, bool is_text);
+
+/* Returns the lines of the `train` block for that call: the samples and the loss. */
+const char *dt_initsamplers_train(const DtInitCommand *init, const char *call);
+
+/* Returns the positions that the target of a source has, for SPANS; 0: it has none of its own. */
+int64_t dt_initsamplers_target(const DtInitCommand *init, int64_t source);
 
 /* Checks that arrays can be written for the model's arguments. Returns DT_EXIT_OK, or the exit code
  * after a message. */

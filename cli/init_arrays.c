@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data of a program that `dtc init` writes for a model that does not only read tokens and give
- * those that follow, such as one of images or of source and target: an array of NumPy for each
- * argument of the model, and one of labels.
+/* Data of a program that `dtc init` writes for a model whose samples are not made of text, such as
+ * one of images: an array of NumPy for each argument of the model, and one of labels.
  *
  *   model vit(pixel_values[batch, rgb, height = image, width = image]) -> [batch, classes]
  *
@@ -13,13 +12,6 @@
 #include <string.h>
 
 #define LABELS "labels"
-
-bool dt_initarrays_are_tokens(const DtDef *model)
-{
-    const DtFormal *first = model->formals.n ? model->formals.at : NULL;
-    return model->formals.n == 1 && first->type.dtype && !strcmp(first->type.dtype, "i32") &&
-           first->type.axes.n == 2 && model->results.n == 1 && model->results.at[0].axes.n == 3;
-}
 
 /* Returns the entry that computes the model's results; NULL: the program has none. */
 static const DtFunc *find_entry(const DtProgram *program)
@@ -136,8 +128,12 @@ int dt_initarrays_check(const DtInitCommand *init)
                            init->model, init->file);
     if (init->cli->text)
         return dt_cli_fail(DT_EXIT_USAGE,
-                           "--text: `%s` of %s does not only read tokens. Without --text init "
-                           "writes a program that reads arrays of NumPy: %s",
-                           init->model, init->file, dt_initarrays_files(init));
+                           "--text: no samples of text are known for `%s` of %s%s. Without --text "
+                           "init writes a program that reads arrays of NumPy: %s",
+                           init->model, init->file,
+                           init->lacks_token ? " without a tokenizer.json that has a mask token or "
+                                               "sentinels"
+                                             : "",
+                           dt_initarrays_files(init));
     return DT_EXIT_OK;
 }

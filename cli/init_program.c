@@ -317,24 +317,20 @@ static void add_head(const Run *run, DtText *text)
     add_comment(text, "  dtrun %s --import %s --save %s --export %s", plan,
                 word(run->arena, run->model), word(run->arena, save), tuned);
     dt_text_printf(text, "include \"%s\"\ndim batch = %d", init->file, BATCH);
+    const int64_t target = dt_initsamplers_target(init, run->seq);
+    if (target)
+        dt_text_printf(text, ", src = %lld", (long long)run->seq);
     if (run->seq)
-        dt_text_printf(text, ", seq = %lld", (long long)run->seq);
+        dt_text_printf(text, ", seq = %lld", (long long)(target ? target : run->seq));
     dt_text_add(text, "\n");
     dt_initlibrary_lines(run->arena, &init->values, text);
 }
 
-/* Adds the data and the loss. */
-static void add_loss(const Run *run, DtText *text)
+/* Returns the source of a part of the data, "to = 0.9" or "from = 0.9". */
+static const char *source_of(const Run *run, const char *side, double part)
 {
-    if (!run->source) {
-        dt_text_add(text, dt_initarrays_train(run->init, 1 - held_out));
-        return;
-    }
-    dt_text_printf(text,
-                   "  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(%s, to = %g))\n",
-                   run->source, 1 - held_out);
-    dt_text_printf(text, "  loss = mean[batch, seq](xent[vocab](%s(tokens), labels))\n",
-                   run->init->model);
+    const char *source = dt_arena_printf(run->arena, "%s, %s = %g)", run->source, side, part);
+    return dt_initsamplers_call(run->init, source, !strncmp(source, "text", strlen("text")));
 }
 
 static void add_train(const Run *run, DtText *text)
@@ -342,7 +338,9 @@ static void add_train(const Run *run, DtText *text)
     const bool is_small = run->init->parameters < 2e9;
     const double windows = run->seq ? run->tokens * held_out / (double)run->seq : 0;
     dt_text_add(text, "\ntrain {\n");
-    add_loss(run, text);
+    dt_text_add(text, run->source
+                          ? dt_initsamplers_train(run->init, source_of(run, "to", 1 - held_out))
+                          : dt_initarrays_train(run->init, 1 - held_out));
     dt_text_printf(
         text,
         "  optimizer = adamw(lr = warmup_cosine(%s, warmup = steps // 20, total = steps, "
@@ -355,10 +353,9 @@ static void add_train(const Run *run, DtText *text)
     dt_text_printf(text, "  epochs = %d\n  eval = every(%lld, ", EPOCHS, (long long)run->often);
     if (run->tokens == 0 || windows > EVAL_BATCHES * BATCH)
         dt_text_printf(text, "steps = %d, ", EVAL_BATCHES);
-    if (run->source)
-        dt_text_printf(text, "data = next_token(%s, from = %g)))\n", run->source, 1 - held_out);
-    else
-        dt_text_printf(text, "data = %s)\n", dt_initarrays_held(run->init, 1 - held_out));
+    dt_text_printf(text, "data = %s)\n",
+                   run->source ? source_of(run, "from", 1 - held_out)
+                               : dt_initarrays_held(run->init, 1 - held_out));
     dt_text_printf(text, "  save = every(%lld, keep = 2)\n  seed = 1\n}\n\n",
                    (long long)run->often);
 }
@@ -523,13 +520,13 @@ int dt_initprogram_write(DtInitCommand *init, DtText *ret_text)
     DtText raw = {0};
     run.model = seen_folder(&run, init->folder);
     run.is_gpu = is_gpu(&run);
-    const bool reads_tokens = dt_initarrays_are_tokens(init->def);
-    int code = reads_tokens ? choose_source(&run) : dt_initarrays_check(init);
+    dt_initsamplers_choose(init);
+    int code = init->data == DT_INIT_ARRAYS ? dt_initarrays_check(init) : choose_source(&run);
     if (code == DT_EXIT_OK)
         code = choose_length(&run);
     if (code != DT_EXIT_OK)
         return code;
-    if (!reads_tokens)
+    if (init->data == DT_INIT_ARRAYS)
         run.about = dt_initarrays_files(init);
     add_head(&run, &raw);
     add_train(&run, &raw);

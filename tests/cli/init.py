@@ -233,6 +233,45 @@ def tokenizer():
     check('text("mine/*.txt", tokenizer = "tiny", to' in dtc("init", "tiny"), "text is what a tokenizer is for")
 
 
+def samplers():
+    """Masked tokens and spans, with the tokens of tokenizer.json, read by us or turned into ids by another program."""
+    def folder(name, tokenizer, **changes):
+        config_of(name, **changes)
+        with open("changed/tokenizer.json", "w") as file:
+            json.dump(tokenizer, file)
+
+    def program(*lines):
+        text = dtc("init", "changed", *lines)
+        with open("odd.dsl", "w") as file:
+            file.write(text)
+        dtc("odd.dsl", "--check")
+        return text
+
+    with open("tiny/tokenizer.json") as file:
+        tokenizer = json.load(file)
+    vocab = len(tokenizer["model"]["vocab"]) + len(tokenizer.get("added_tokens", []))
+    mask = {"id": vocab, "content": "[MASK]", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    folder("modernbert", {**tokenizer, "added_tokens": [*tokenizer.get("added_tokens", []), mask]}, vocab_size=vocab + 3, max_position_embeddings=32)
+    text = program("--text", 'mi"ne/*.txt')
+    check(f'mlm(text("mi\\"ne/*.txt", tokenizer = "changed", to = 0.9), mask_id = {vocab})' in text, text)
+    check("i32 _kind[batch, seq]" in text and "modernbert(tokens, valid = valid)" in text and "where(masked, " in text, text)
+    pieces = {"model": {"type": "WordPiece"}, "added_tokens": [{"id": i, "content": c, "special": True} for i, c in ((0, "[PAD]"), (7, "[MASK]"), (9, "[SEP]"))]}
+    folder("bert", pieces)
+    text = program()
+    check('mlm(bin("mine/*.bin", u16, to = 0.9), mask_id = 7, special = (0, 9))' in text and "bert(tokens, kind = kind, valid = valid)" in text, text)
+    check(number_of(text, "seq") == 20, text)
+    dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["WordPiece", "python3 -c"])
+    folder("t5", {"model": {"type": "Unigram"}, "added_tokens": [{"id": 39 - i, "content": f"<extra_id_{i}>"} for i in range(9)]}, n_positions=30)
+    text = program()
+    check('span_corruption(bin("mine/*.bin", u16, to = 0.9), sentinel = 39, start_id = 0, end_id = 1)' in text, text)
+    check(number_of(text, "src") == 30 and number_of(text, "seq") == 8 and "t5(source, target)" in text, text)
+    for wrong in ([], {"a": 1}, [{"id": -1, "content": "<extra_id_0>"}], [{"id": "39", "content": "<extra_id_0>"}], [3, None, {"content": "<extra_id_0>"}]):
+        folder("t5", {"added_tokens": wrong})
+        check("mine/source.npy" in program(), f"{wrong}: no arrays")
+    dtc("init", "changed", "--text", 'mi"ne/*.txt', code=2, says=["without a tokenizer.json that has a mask token or sentinels", "mine/source.npy"])
+    os.remove("changed/tokenizer.json")
+
+
 def memory():
     """On GPUs layouts get the lines with which they fit, and the smallest that fits is compiled."""
     config_of("llama_2", hidden_size=4096, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8, num_hidden_layers=32,
@@ -350,7 +389,7 @@ def main():
         os.chdir(top)
         for name in families.CASES:
             family(name)
-        for part in (contradictions, folders, command_line, texts, tokenizer, memory, library):
+        for part in (contradictions, folders, command_line, texts, tokenizer, samplers, memory, library):
             part()
         os.chdir("/")
     print(f"{passed} passed, {len(failures)} failed")

@@ -239,6 +239,11 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_IMPORT: run->import = value; return true;
     case OPTION_ADAPTERS: run->adapters = value; return true;
     case OPTION_PEFT: run->peft = true; return true;
+    case OPTION_AVERAGE:
+        run->no_average = true;
+        return strcmp(value, "none") == 0 ||
+               wrong(line, "--average takes `none`: by default averages are used where the program "
+                           "keeps them");
     case OPTION_NAMES: run->names = value; return true;
     case OPTION_EXPORT: run->export = value; return true;
     case OPTION_DTYPE: return read_dtype(line, value);
@@ -352,6 +357,9 @@ static bool check_combination(CommandLine *line)
                      run->like   ? "like"
                      : run->peft ? "peft"
                                  : "dtype");
+    if (run->no_average && !run->export && !run->eval && !dt_run_predicts(run))
+        return wrong(line, "--average belongs to --eval, --generate, --predict, --reference and "
+                           "--export");
     if (run->n_only && !run->weights)
         return wrong(line, "--only belongs to --weights");
     if (run->n_prune && !run->weights && !run->resume)

@@ -38,7 +38,7 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     switch (store->kind) {
     case DT_STORE_GRAD: return DT_ARENA_GRADS;
     case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: case DT_STORE_MOMENT3: case DT_STORE_MOMENT4:
-    case DT_STORE_MASTER: case DT_STORE_NEXT:
+    case DT_STORE_MASTER: case DT_STORE_AVERAGE: case DT_STORE_NEXT:
         return DT_ARENA_OPTIMIZER;
     default: return DT_ARENA_PARAMS;
     }

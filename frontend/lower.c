@@ -572,9 +572,22 @@ static void check_training(DtLower *l, const DtDef *model)
     module->entries.n = entries;
 }
 
+/* Returns the value of `average = ...` in the block; NULL: it has none. */
+static const DtExpr *average_of(const DtItem *train)
+{
+    for (uint32_t i = 0; i < train->entries.n; i++) {
+        const DtEntry *entry = train->entries.at[i];
+        if (!entry->is_directive && entry->targets.n == 1 && entry->targets.at[0].name.text &&
+            !strcmp(entry->targets.at[0].name.text, "average"))
+            return entry->value;
+    }
+    return NULL;
+}
+
 static void lower_entries(DtLower *l, const DtItem *train)
 {
     if (train) {
+        l->average = average_of(train);
         uint32_t before = dt_diag_errors(l->diags);
         const DtTrainConfig *config = l->program->train;
         dt_adapt_read(l, train);

@@ -346,6 +346,7 @@ struct DtLower {
     const DtStore *updated; /* the parameter for which the optimizer is evaluated */
     bool rank_counts;       /* the optimizer has used `rank` */
     DtOptimizerCalls optimizers; /* of the chosen train block, one per group */
+    const DtExpr *average;       /* its call of a rule of averages; NULL: there is none */
     uint32_t depth, steps;
     uint64_t called; /* how many ops the callees of entries have once they are inlined */
     /* while numbers of the step are read: their frame; else NULL */

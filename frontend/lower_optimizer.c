@@ -48,10 +48,22 @@ bool dt_optimizer_is_setting(const DtFormal *formal)
     return !formal->type.has_axes && !dt_scalars_fill(formal) && !is_norm(formal);
 }
 
-bool dt_optimizer_may_be(const DtDef *def)
+/* Whether the function is a rule of averages: its first argument is `average`. */
+static bool is_average(const DtDef *def)
+{
+    const char *first = def->formals.n > 0 ? def->formals.at[0].name.text : NULL;
+    return first && !strcmp(first, "average");
+}
+
+static bool may_be_rule(const DtDef *def)
 {
     return def->kind == DT_DEF_FN && def->formals.n >= 2 && def->formals.at[0].type.has_axes &&
            def->formals.at[1].type.has_axes;
+}
+
+bool dt_optimizer_may_be(const DtDef *def)
+{
+    return may_be_rule(def) && !is_average(def);
 }
 
 static const DtDef *definition(const DtLower *l, const DtExpr *call)
@@ -96,6 +108,31 @@ static const DtDef *callee(DtLower *l, const DtExpr *expr)
         if (l->globals.at[i]->kind == DT_GLOBAL_DEF && dt_optimizer_may_be(l->globals.at[i]->def))
             names[n++] = l->globals.at[i]->name;
     if (name && !dt_foreign_help(d, DT_FOREIGN_OPTIMIZER, span, name))
+        dt_report_nearest(l, d, span, name, names, n);
+    return NULL;
+}
+
+/* Returns the function that `average = ...` calls; NULL after a report. */
+static const DtDef *average_callee(DtLower *l, const DtExpr *expr)
+{
+    const DtExpr *call = dt_report_bare(expr);
+    const DtDef *def = definition(l, call);
+    if (def && may_be_rule(def) && is_average(def))
+        return def;
+    const char *name =
+        call->kind == DT_EXPR_CALL && call->a->kind == DT_EXPR_NAME ? call->a->name.text : NULL;
+    const DtSpan span = name ? call->a->span : expr->span;
+    DtDiag *d = name ? dt_report_error(l, E0479, span, "`%s` is no rule of an average", name)
+                     : dt_report_error(l, E0479, span, "`average` takes a call: `ema(0.999)`");
+    dt_diag_note(d, "such a rule is an `fn` whose first arguments are the average so far and the "
+                    "new parameter: `average[...], p[...]`; `dtc explain ema` shows one");
+    const char **names = DT_NEW_ARRAY(l->arena, const char *, l->globals.n + 1);
+    size_t n = 0;
+    for (uint32_t i = 0; i < l->globals.n; i++)
+        if (l->globals.at[i]->kind == DT_GLOBAL_DEF && may_be_rule(l->globals.at[i]->def) &&
+            is_average(l->globals.at[i]->def))
+            names[n++] = l->globals.at[i]->name;
+    if (name)
         dt_report_nearest(l, d, span, name, names, n);
     return NULL;
 }
@@ -223,6 +260,11 @@ static void begin(DtLower *l, Rule *r)
 
 static bool check_states(DtLower *l, const Rule *r)
 {
+    if (r->frame->params.n > 0 && is_average(r->def)) {
+        dt_report_error(l, E0479, r->frame->params.at[0].formal.span,
+                        "the rule of an average has no states: the average is the only one");
+        return false;
+    }
     for (uint32_t i = 0; i < r->frame->params.n; i++) {
         const DtFrameParam *p = &r->frame->params.at[i];
         if (p->new_value)
@@ -353,11 +395,14 @@ static DtAxisLists axes_of(DtLower *l, const DtDef *def, const DtStore *store, D
     return lists;
 }
 
-static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtStore *store)
+/* Lowers a call of a rule for one parameter of a group. */
+static bool lower_rule(DtLower *l, uint32_t group, const DtExpr *call, const DtDef *def,
+                       const DtStore *store)
 {
     Rule *r = DT_NEW(l->arena, Rule);
-    const DtExpr *call = l->optimizers.at[group];
-    const char *name = l->program->train->groups.at[group].name;
+    DtOptimizer *optimizer = &l->program->train->optimizer;
+    const char *name =
+        is_average(def) ? "average" : l->program->train->groups.at[group].name;
     const int64_t rank = store->written_rank;
     const DtFunction function = {
         .def = def, .axes = axes_of(l, def, store, call->span), .has_axes = def->axes.n > 0,
@@ -385,17 +430,26 @@ static bool lower_rule(DtLower *l, uint32_t group, const DtDef *def, const DtSto
         return false;
     dt_frame_finish(l, r->frame);
     dt_graph_renumber(rule.func);
-    DT_PUSH(l->arena, l->program->train->optimizer.rules, rule);
+    if (is_average(def))
+        DT_PUSH(l->arena, optimizer->averages, rule);
+    else
+        DT_PUSH(l->arena, optimizer->rules, rule);
     return true;
 }
 
-static bool lower_rules(DtLower *l, const DtDef *const *defs)
+/* average: the rule of averages; NULL: the program has none. */
+static bool lower_rules(DtLower *l, const DtDef *const *defs, const DtDef *average)
 {
     const uint32_t *group_of = dt_groups_find(l);
     bool ok = group_of != NULL;
     for (uint32_t i = 0; ok && i < l->module->stores.n; i++)
-        if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen)
-            ok = lower_rule(l, group_of[i], defs[group_of[i]], l->module->stores.at[i]);
+        if (l->module->stores.at[i]->kind == DT_STORE_PARAM && !l->module->stores.at[i]->frozen) {
+            const uint32_t group = group_of[i];
+            ok = lower_rule(l, group, l->optimizers.at[group], defs[group],
+                            l->module->stores.at[i]) &&
+                 (!average ||
+                  lower_rule(l, group, l->average, average, l->module->stores.at[i]));
+        }
     return ok;
 }
 
@@ -420,10 +474,12 @@ void dt_optimizer_lower(DtLower *l)
         defs[i] = callee(l, l->optimizers.at[i]);
         ok = defs[i] && check_names(l, l->optimizers.at[i], defs[i]) && ok;
     }
+    const DtDef *average = l->average ? average_callee(l, l->average) : NULL;
+    ok = ok && (!l->average || average);
     dt_scalars_begin(l, l->program->train, l->program->train->optimizer.span);
     l->training = true;
     if (ok)
-        lower_rules(l, defs);
+        lower_rules(l, defs, average);
     show_rates(l->program->train);
     l->now = NULL;
     dt_scalars_end(l);

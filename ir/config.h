@@ -96,6 +96,10 @@ enum {
 
 typedef struct DtOptimizer {
     DT_VEC(DtUpdateRule) rules; /* of every parameter that is not frozen */
+    /* the rules of averages, in the order of `rules`; none if the program keeps no averages. Their
+     * arguments are the average (store AVERAGE) and the new parameter, in place of parameter and
+     * gradient; they have no states. */
+    DT_VEC(DtUpdateRule) averages;
     DtSpan span;
 } DtOptimizer;
 

@@ -494,6 +494,7 @@ typedef enum DtStoreKind {
     DT_STORE_CHANNEL, /* pipeline.h */
     DT_STORE_MASTER,  /* the wide copy of a parameter, which the optimizer
                                              * works on */
+    DT_STORE_AVERAGE, /* the average of a parameter over updates, which evaluation reads */
     DT_STORE_NEXT,    /* the value of a state after the step's update */
     /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
     DT_STORE_RINGBUF

@@ -285,3 +285,20 @@ fn muon[rows, cols](p[..., rows, cols], g[..., rows, cols], grad_norm, lr, momen
   kept = if shrink > 0 then p * (1 - lr * shrink) else p
   return kept - lr * sqrt(max(size[cols] / size[rows], 1)) * way
 }
+
+# Averages of parameters over updates, which evaluation reads in their place (`average = ema(0.999)`). The average begins as
+# the parameter; p is what the parameter has become in an update.
+
+# Exponential moving average (Polyak and Juditsky, 1992).
+#   decay   what the average keeps in each update, in [0, 1)
+fn ema(average[...], p[...], decay = 0.999) -> [...] {
+  kept = if decay >= 0 and decay < 1 then decay else refuse("`decay` is in [0, 1)")
+  return kept * average + (1 - kept) * p
+}
+
+# The mean over all updates after number `from`; until then the parameter itself (Izmailov et al., SWA, 2018).
+#   from   updates that are left out
+fn swa(average[...], p[...], updates, from = 0) -> [...] {
+  part = 1 / max(updates - from, 1)
+  return (1 - part) * average + part * p
+}

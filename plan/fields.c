@@ -18,7 +18,8 @@ static const char *const arena_names[] = {"params", "grads",   "optimizer", "act
                                           "inputs", "scalars", "workspace", "predict", "predicted",
                                           "instead"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3",
-                                          "moment4", "saved", "channel", "master", "next"};
+                                          "moment4", "saved", "channel", "master", "average",
+                                          "next"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {

@@ -37,6 +37,7 @@ typedef enum DtPlanStoreKind {
     DT_PLAN_SAVED,
     DT_PLAN_CHANNEL,
     DT_PLAN_MASTER,
+    DT_PLAN_AVERAGE,
     DT_PLAN_NEXT,
     DT_PLAN_STORES
 } DtPlanStoreKind;

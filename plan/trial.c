@@ -12,7 +12,7 @@ static bool is_shown(const DtPlanStore *store)
 {
     const uint32_t kinds = 1u << DT_PLAN_PARAM | 1u << DT_PLAN_STATE | 1u << DT_PLAN_MASTER |
                            1u << DT_PLAN_MOMENT1 | 1u << DT_PLAN_MOMENT2 | 1u << DT_PLAN_MOMENT3 |
-                           1u << DT_PLAN_MOMENT4;
+                           1u << DT_PLAN_MOMENT4 | 1u << DT_PLAN_AVERAGE;
     return store->saved && store->kind < DT_PLAN_STORES && (kinds >> store->kind & 1);
 }
 

@@ -328,11 +328,11 @@ static const char **known_names(DtArena *memory, const DtWanted *wanted, bool re
 }
 
 /* Whether the file holds exactly the wanted tensors. partial: it may have others, too; renamed: it
- * may have the copies, too. */
+ * may have the copies, too; doubled: a tensor may be wanted twice. */
 static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
-                          const DtTensorFile *file, bool partial, bool renamed)
+                          const DtTensorFile *file, bool partial, bool renamed, bool doubled)
 {
-    bool equal = !renamed && (partial || wanted->n == file->n);
+    bool equal = !renamed && !doubled && (partial || wanted->n == file->n);
     for (uint32_t i = 0; i < wanted->n && equal; i++) {
         const DtTensor *there = dt_safetensors_find(file, wanted->tensors[i].name);
         equal = there != NULL && same_type(there, &wanted->tensors[i]);
@@ -349,7 +349,7 @@ static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wan
     add_other_types(&text, wanted, file, &wrong);
     DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s", path,
                                      wrong ? text.at : ": it names a tensor twice");
-    if (renamed && wrong == 0)
+    if ((renamed || doubled) && wrong == 0)
         status = DT_OK;
     dt_text_free(&text);
     return status;
@@ -554,6 +554,35 @@ static void leave_adapters(DtWanted *wanted, const DtTensorFile *file)
     wanted->n = n;
 }
 
+/* Refuses to prune parameters whose averages the checkpoint has: evaluation would read these as
+ * they were. */
+static DtStatus check_pruned(const DtRank *rank, const DtWanted *wanted)
+{
+    const bool prunes =
+        rank->options && rank->options->n_prune > 0 && !atomic_load(&rank->shared->has_saved);
+    for (uint32_t i = 0; prunes && i < wanted->n; i++)
+        if (wanted->homes[i].store->kind == DT_PLAN_AVERAGE)
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "--prune and --resume: the checkpoint has averages of parameters "
+                                  "(`%.100s`), which are not pruned; --weights begins anew, with "
+                                  "averages of what is left",
+                                  wanted->tensors[i].name);
+    return DT_OK;
+}
+
+/* Removes everything but averages from the tensors of the optimizer's file. */
+static void keep_averages(DtWanted *wanted)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        if (wanted->homes[i].store->kind != DT_PLAN_AVERAGE)
+            continue;
+        wanted->tensors[n] = wanted->tensors[i];
+        wanted->homes[n++] = wanted->homes[i];
+    }
+    wanted->n = n;
+}
+
 static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtSavedFile number,
                           const DtManifest *manifest, bool weights_only)
 {
@@ -561,11 +590,25 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     DtTensorFile file;
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
     const DtManifestFile *said = &manifest->files[number];
-    const bool partial = weights_only && rank->options && rank->options->n_only;
+    const bool only = weights_only && rank->options && rank->options->n_only;
+    /* evaluation reads averages, which are in the file with the moments */
+    const bool averages = weights_only && number == DT_SAVED_OPTIMIZER;
+    const bool partial = only || averages;
     const bool begins = weights_only && rank->options && rank->options->weights;
+    /* averages begin as their parameters, or are left for these */
+    const bool as_averages = begins || (weights_only && rank->options && rank->options->no_average);
     DtStatus status = dt_wanted_list(rank, memory, number, &wanted);
     const bool renamed = dt_status_ok(&status) && begins && name_originals(&wanted);
-    if (dt_status_ok(&status) && partial)
+    if (dt_status_ok(&status) && as_averages)
+        status = dt_wanted_averages(rank, memory, &wanted);
+    if (dt_status_ok(&status) && averages) {
+        keep_averages(&wanted);
+        if (as_averages || wanted.n == 0)
+            return DT_OK;
+    }
+    if (dt_status_ok(&status) && number == DT_SAVED_OPTIMIZER)
+        status = check_pruned(rank, &wanted);
+    if (dt_status_ok(&status) && only)
         status = keep_matching(rank->options, &wanted);
     if (dt_status_ok(&status))
         status = dt_safetensors_open(memory, path, &file);
@@ -577,7 +620,7 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     if (dt_status_ok(&status) && !partial && begins)
         leave_adapters(&wanted, &file);
     if (dt_status_ok(&status))
-        status = check_fit(memory, path, &wanted, &file, partial, renamed);
+        status = check_fit(memory, path, &wanted, &file, partial, renamed, as_averages);
     /* what the run itself has saved is pruned already */
     const bool prunes = number == DT_SAVED_MODEL && !atomic_load(&rank->shared->has_saved);
     DtPrune **pruned;
@@ -598,8 +641,7 @@ DtStatus dt_checkpoint_read(DtRank *rank, DtArena *memory, const char *path, int
         memory, dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, path), ret_manifest);
     if (dt_status_ok(&status) && ret_manifest->serial != serial)
         status = dt_status_fail(DT_EXIT_IO, "%.300s was replaced while it was read", path);
-    for (int f = 0;
-         f < (weights_only ? DT_SAVED_OPTIMIZER : DT_SAVED_FILES) && dt_status_ok(&status); f++)
+    for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++)
         status = load_file(rank, memory, path, f, ret_manifest, weights_only);
     return status;
 }

@@ -31,6 +31,11 @@ typedef struct DtWanted {
 
 /* wanted.c: the tensors that this rank's plan has in that file. */
 DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted);
+/* What names of averages of parameters begin with in checkpoints. */
+#define DT_AVERAGE_PREFIX "average."
+/* Adds the averages of parameters, with the names of the parameters: what these begin with, they
+ * begin with, too. */
+DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted);
 /* Whether one of n floats is infinite or no number. */
 bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);
 

@@ -63,6 +63,8 @@ void dt_command_export(const DtRunOptions *options, DtText *text)
     add_word(text, " --export ", options->export);
     if (options->peft)
         dt_text_add(text, " --peft");
+    if (options->no_average)
+        dt_text_add(text, " --average none");
     if (options->names)
         add_word(text, " --names ", options->names);
     if (options->like)

@@ -332,12 +332,12 @@ static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
     return dt_status_ok(ret_status) ? writer->piece : NULL;
 }
 
-/* Whether the wanted tensor is the parameter of the part, or its master copy. */
+/* Whether the wanted tensor is the parameter of the part, its master copy, or its average. */
 static bool is_home(const Writer *writer, const DtPlanFilePart *part, uint32_t wanted)
 {
     const DtPlan *plan = writer->rank->plan;
     const DtPlanStore *store = writer->wanted.homes[wanted].store;
-    if (store->kind == DT_PLAN_MASTER)
+    if (store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_AVERAGE)
         store = &plan->stores[store->of];
     return strcmp(dt_plan_str(plan, store->path), dt_plan_str(plan, part->path)) == 0;
 }
@@ -389,11 +389,32 @@ static void prepare(Writer *writer, DtArena *memory)
                               .most = writer->most};
 }
 
+/* Puts averages in the place of the parameters, or master copies, that have them. */
+static DtStatus take_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
+{
+    const uint32_t n = wanted->n;
+    DtStatus status = dt_wanted_averages(rank, memory, wanted);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < wanted->n && dt_status_ok(&status); i++) {
+        bool has_average = false;
+        for (uint32_t k = n; i < n && k < wanted->n && !has_average; k++)
+            has_average = strcmp(wanted->tensors[k].name, wanted->tensors[i].name) == 0;
+        if (has_average)
+            continue;
+        wanted->tensors[kept] = wanted->tensors[i];
+        wanted->homes[kept++] = wanted->homes[i];
+    }
+    wanted->n = dt_status_ok(&status) ? kept : wanted->n;
+    return status;
+}
+
 static DtStatus write_tensors(DtRank *rank, DtArena *memory, const DtExport *export,
                               const char *folder)
 {
     Writer writer = {.rank = rank, .export = export};
     DtStatus status = dt_wanted_list(rank, memory, DT_SAVED_MODEL, &writer.wanted);
+    if (dt_status_ok(&status) && !rank->options->no_average)
+        status = take_averages(rank, memory, &writer.wanted);
     if (!dt_status_ok(&status))
         return status;
     find_homes(&writer, memory);

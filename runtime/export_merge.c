@@ -11,10 +11,12 @@
 
 #include <string.h>
 
-/* The parameter of a store, which may be its master copy. */
+/* The parameter of a store, which may be its master copy or its average. */
 static const DtPlanStore *param_of(const DtPlan *plan, const DtPlanStore *store)
 {
-    return store->kind == DT_PLAN_MASTER ? &plan->stores[store->of] : store;
+    return store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_AVERAGE
+               ? &plan->stores[store->of]
+               : store;
 }
 
 /* Numbers of the iteration in each loop of the store. */

@@ -155,10 +155,12 @@ static DtStatus feed_store(Feed *feed, const DtForeign *foreign)
     return missing ? cut_short(foreign, missing) : DT_OK;
 }
 
-/* The parameter that a master copy belongs to, or the store itself. */
+/* The parameter that a master copy or an average belongs to, or the store itself. */
 static const DtPlanStore *param_of(const DtPlan *plan, const DtPlanStore *store)
 {
-    return store->kind == DT_PLAN_MASTER ? &plan->stores[store->of] : store;
+    return store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_AVERAGE
+               ? &plan->stores[store->of]
+               : store;
 }
 
 static bool keeps_initial(const DtPlan *plan, const DtPlanNames *names, const char *path)
@@ -296,7 +298,7 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
                    ? DT_OK
                    : dt_status_fail(DT_EXIT_FAILED, "the names block does not have `%.200s`", path);
     DtStatus status = DT_OK;
-    if (param != home->store)
+    if (home->store->kind == DT_PLAN_MASTER)
         status = feed_copies(&feed, import, param, &largest, name);
     feed.store = home->store;
     if (dt_status_ok(&status))
@@ -317,6 +319,8 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
 {
     DtWanted wanted;
     DtStatus status = dt_wanted_list(rank, memory, DT_SAVED_MODEL, &wanted);
+    if (dt_status_ok(&status))
+        status = dt_wanted_averages(rank, memory, &wanted);
     for (uint32_t i = 0; i < wanted.n && dt_status_ok(&status); i++) {
         const DtPlanStore *store = wanted.homes[i].store;
         if (!dt_plan_on_stage(store->stage, rank->stage) ||

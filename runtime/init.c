@@ -190,7 +190,7 @@ bool dt_init_others(DtRank *rank, DtInitSkips skips, const void *context)
     for (uint32_t i = 0; i < plan->n_stores; i++) {
         const DtPlanStore *store = &plan->stores[i];
         if ((store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE &&
-             store->kind != DT_PLAN_MASTER) ||
+             store->kind != DT_PLAN_MASTER && store->kind != DT_PLAN_AVERAGE) ||
             !dt_plan_on_stage(store->stage, rank->stage))
             continue; /* the memory of arenas is zeroed at start */
         if (skips && skips(context, rank, store))

@@ -67,6 +67,7 @@ typedef struct DtRunOptions {
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
     const char *import, *names; /* folder of another program's tensors, names block; or NULL */
     const char *adapters;      /* folder of adapters that peft wrote, or NULL */
+    bool no_average;           /* evaluate and export parameters, not their averages */
     bool peft;                 /* the export has adapters alone, as files of peft */
     const char *export;        /* folder for another program's tensors, or NULL */
     int export_dtype;          /* DtPlanDtype of all its floats; -1: none is named */

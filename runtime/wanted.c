@@ -28,7 +28,9 @@ static bool belongs(const DtPlan *plan, const DtPlanStore *store, DtSavedFile fi
 {
     bool model = (store->kind == DT_PLAN_PARAM && master_of(plan, store) == NULL) ||
                  store->kind == DT_PLAN_MASTER || store->kind == DT_PLAN_STATE;
-    return store->saved && (file == DT_SAVED_MODEL ? model : is_moment(store));
+    return store->saved && (file == DT_SAVED_MODEL ? model
+                                                   : is_moment(store) ||
+                                                         store->kind == DT_PLAN_AVERAGE);
 }
 
 static int64_t iterations_of(const DtPlan *plan, const DtPlanStore *store)
@@ -54,6 +56,8 @@ static const char *tensor_name(DtArena *memory, const DtPlan *plan, const DtPlan
     }
     if (is_moment(store))
         dt_text_printf(&name, "moment%d.", 1 + (int)store->kind - DT_PLAN_MOMENT1);
+    if (store->kind == DT_PLAN_AVERAGE)
+        dt_text_add(&name, DT_AVERAGE_PREFIX);
     for (const char *at = dt_plan_str(plan, store->pattern); *at; at++)
         if (*at != '#')
             dt_text_add_n(&name, at, 1);
@@ -140,6 +144,30 @@ DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWante
             return status;
     }
     return DT_OK;
+}
+
+DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
+{
+    const DtPlan *plan = rank->plan;
+    const uint32_t first = wanted->n;
+    int64_t n = first;
+    DtStatus status = DT_OK;
+    for (uint32_t s = 0; s < plan->n_stores; s++)
+        n += plan->stores[s].kind == DT_PLAN_AVERAGE ? iterations_of(plan, &plan->stores[s]) : 0;
+    DtTensor *tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1);
+    DtHome *homes = DT_NEW_ARRAY(memory, DtHome, n + 1);
+    if (first > 0) {
+        memcpy(tensors, wanted->tensors, first * sizeof *tensors);
+        memcpy(homes, wanted->homes, first * sizeof *homes);
+    }
+    wanted->tensors = tensors;
+    wanted->homes = homes;
+    for (uint32_t s = 0; s < plan->n_stores && dt_status_ok(&status); s++)
+        if (plan->stores[s].kind == DT_PLAN_AVERAGE && !is_copy(rank, s))
+            status = add_store(wanted, memory, &plan->stores[s]);
+    for (uint32_t i = first; i < wanted->n; i++)
+        wanted->tensors[i].name += strlen(DT_AVERAGE_PREFIX);
+    return status;
 }
 
 /* Whether one of n floats is infinite or no number: all bits of its exponent are set. */

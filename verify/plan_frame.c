@@ -195,8 +195,15 @@ void dt_certplan_say_there(PlanWalk *walk, const PlanPlace *place, DtText *text)
 
 bool dt_certplan_is_ahead(const CertOp *op) { return op && op->ahead > 0; }
 
-/* Whether a value is the same in all micro-batches: it is a stored parameter, or a gather or part
- * of one. */
+/* Whether only updates change the store. */
+static bool is_kept(const PlanWalk *walk, int64_t store)
+{
+    const char *kind = store < 0 ? "" : walk->program->stores.at[store].kind;
+    return strcmp(kind, "param") == 0 || strcmp(kind, "average") == 0;
+}
+
+/* Whether a value is the same in all micro-batches: it is a stored parameter or its average, or a
+ * gather or part of one. */
 static bool is_still(const PlanWalk *walk, const PlanFrame *frame, uint32_t value)
 {
     static const char *const views[] = {"relabel", "slice", "stop", "unpack"};
@@ -205,7 +212,7 @@ static bool is_still(const PlanWalk *walk, const PlanFrame *frame, uint32_t valu
         return frame->kind == PLAN_BODY && value > frame->op->loop->carried &&
                is_still(walk, frame->outer, frame->op->in[value - 1]);
     if (strcmp(op->kind, "param") == 0)
-        return op->store >= 0 && strcmp(walk->program->stores.at[op->store].kind, "param") == 0;
+        return is_kept(walk, op->store);
     bool view = dt_certplan_is_ahead(op);
     for (size_t i = 0; i < DT_COUNT(views); i++)
         view = view || strcmp(op->kind, views[i]) == 0;

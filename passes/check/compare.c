@@ -290,6 +290,7 @@ const char *dt_judge_describe(DtArena *arena, const DtStore *store)
                                         [DT_STORE_MOMENT3] = "third moment of",
                                         [DT_STORE_MOMENT4] = "fourth moment of",
                                         [DT_STORE_MASTER] = "master copy of",
+                                        [DT_STORE_AVERAGE] = "average of",
                                         [DT_STORE_NEXT] = "next value of"};
     return dt_arena_printf(arena, "%s `%s`", kinds[store->kind], store->path);
 }

@@ -447,6 +447,32 @@ static double norm_of(const Reference *r, const DtParamGroup *group)
     return sqrt(squares);
 }
 
+/* Runs the rule of averages on the average before the step and the new parameter, and compares its
+ * result with the one that the update left. */
+static bool update_average(Reference *r, const DtStore *param, DtTensor *new)
+{
+    const DtOptimizer *optimizer = &r->j->of->train->optimizer;
+    const DtUpdateRule *rule = NULL;
+    for (uint32_t i = 0; i < optimizer->averages.n; i++)
+        if (strcmp(optimizer->averages.at[i].param->path, param->path) == 0)
+            rule = &optimizer->averages.at[i];
+    if (!rule)
+        return true;
+    const DtStore *average = find_store(r->j->of->serial, DT_STORE_AVERAGE, param);
+    if (!average)
+        return dt_judge_problem(r->j, "the average of %s is missing",
+                                dt_judge_describe(r->j->arena, param));
+    DtInterp interp = {.arena = r->j->arena};
+    DtTensor **in = DT_NEW_ARRAY(r->j->arena, DtTensor *, rule->func->inputs.n + 1), *out;
+    in[0] = times(r, held(r, average), 1);
+    in[1] = new;
+    in[2] = number(r, r->norm);
+    for (uint32_t i = 0; i < rule->n_scalars; i++)
+        in[3 + i] = number(r, dt_judge_scalar(r->j->of->train, rule->scalars[i], r->j->step));
+    dt_interp_run(&interp, rule->func, in, &out);
+    return check_store(r, average, out->at);
+}
+
 /* Runs the optimizer's function, as it was lowered, on the values before the step, and compares its
  * results with what the update left in the parameter, its master copy and its moments. False after
  * a problem. */
@@ -478,7 +504,8 @@ static bool update_param(Reference *r, const DtStore *param, const DtStore *grad
         in[n++] = times(r, held(r, moments[i]), 1);
     }
     dt_interp_run(&interp, func, in, out);
-    bool ok = check_store(r, param, out[0]->at) && (!master || check_store(r, master, out[0]->at));
+    bool ok = check_store(r, param, out[0]->at) &&
+              (!master || check_store(r, master, out[0]->at)) && update_average(r, param, out[0]);
     for (uint32_t i = 0; ok && i < func->writes.n; i++)
         ok = check_store(r, moments[func->writes.at[i]], out[1 + i]->at);
     return ok;

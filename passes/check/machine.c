@@ -78,7 +78,7 @@ typedef struct Left {
 static bool is_kept(const DtStore *store)
 {
     return store->kind == DT_STORE_PARAM || store->kind == DT_STORE_STATE ||
-           store->kind == DT_STORE_MASTER ||
+           store->kind == DT_STORE_MASTER || store->kind == DT_STORE_AVERAGE ||
            (store->kind >= DT_STORE_MOMENT1 && store->kind <= DT_STORE_MOMENT4);
 }
 

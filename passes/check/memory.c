@@ -114,7 +114,8 @@ static DtTensor *initial_bucket(DtJudge *j, const DtStore *bucket)
 static bool is_remembered(DtStoreKind kind)
 {
     return kind == DT_STORE_PARAM || kind == DT_STORE_STATE ||
-           (kind >= DT_STORE_MOMENT1 && kind <= DT_STORE_MOMENT4) || kind == DT_STORE_MASTER;
+           (kind >= DT_STORE_MOMENT1 && kind <= DT_STORE_MOMENT4) || kind == DT_STORE_MASTER ||
+           kind == DT_STORE_AVERAGE;
 }
 
 void dt_judge_begin(DtJudge *j)

@@ -22,6 +22,7 @@ static double noise(DtStoreKind kind, double u)
     case DT_STORE_PARAM: return 0.4 * u - 0.2;
     case DT_STORE_MOMENT1: return 2e-2 * u - 1e-2;
     case DT_STORE_MOMENT2: case DT_STORE_MOMENT3: case DT_STORE_MOMENT4: return 1e-2 * u + 1e-4;
+    case DT_STORE_AVERAGE: return 0.2 * u - 0.1;
     default: return 0;
     }
 }

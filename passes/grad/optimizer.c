@@ -44,6 +44,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One parameter with its gradient, its optimizer states and their values, while its update is
  * built. */
@@ -53,6 +54,9 @@ typedef struct Updated {
     DtValue *master_value, *grad_value, *moment_value[DT_MAX_MOMENTS];
     DtValue *squares; /* sum of the gradient's squares */
     const DtUpdateRule *rule;
+    const DtUpdateRule *average_rule; /* NULL: the program keeps no averages */
+    DtStore *average;
+    DtValue *average_value;
 } Updated;
 
 typedef struct Update {
@@ -71,11 +75,12 @@ typedef struct Update {
     DtValue *applies; /* whether the norm is finite: the step is not skipped */
 } Update;
 
-static const DtUpdateRule *rule_of(const DtOptimizer *optimizer, const DtStore *param)
+/* Returns the number of the parameter's rules. */
+static uint32_t number_of(const DtOptimizer *optimizer, const DtStore *param)
 {
     for (uint32_t i = 0; i < optimizer->rules.n; i++)
         if (optimizer->rules.at[i].param->path == param->path)
-            return &optimizer->rules.at[i];
+            return i;
     DT_BUG("the optimizer has no rule for `%s`", param->path);
 }
 
@@ -232,20 +237,20 @@ static DtValue *copy_op(Update *u, const DtOp *op, DtValue *const *in)
     return value;
 }
 
-/* Copies the ops of the parameter's update rule into the entry, with the parameter's values as
- * inputs; the values of its results go to ret_results. */
-static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
+/* Copies the ops of a rule of the parameter into the entry. two: its first two inputs, in f32;
+ * the values of its results go to ret_results. */
+static void run_rule(Update *u, const DtUpdateRule *rule, const Updated *one,
+                     DtValue *const two[2], DtValue **ret_results)
 {
-    const DtFunc *func = one->rule->func;
+    const DtFunc *func = rule->func;
     DtValue **now = DT_NEW_ARRAY(u->module->arena, DtValue *, func->n_values + 1),
             *in[DT_UPDATE_OPERANDS];
     uint32_t n = 0;
-    DtValue *wide = dt_graph_cast(&u->b, one->master_value, DT_F32);
-    DtValue *first[] = {wide, one->grad_value, u->norms[one->rule->group]};
+    DtValue *first[] = {two[0], two[1], u->norms[rule->group]};
     for (; n < DT_COUNT(first); n++)
         now[func->inputs.at[n]->id] = first[n];
-    for (uint32_t i = 0; i < one->rule->n_scalars; i++)
-        now[func->inputs.at[n++]->id] = scalar(u, one->rule->scalars[i]);
+    for (uint32_t i = 0; i < rule->n_scalars; i++)
+        now[func->inputs.at[n++]->id] = scalar(u, rule->scalars[i]);
     for (uint32_t i = 0; i < func->params.n; i++)
         now[func->inputs.at[n++]->id] = one->moment_value[i];
     for (uint32_t i = 0; i < func->ops.n; i++) {
@@ -260,15 +265,25 @@ static void run_rule(Update *u, const Updated *one, DtValue **ret_results)
         ret_results[i] = now[func->results.at[i]->id];
 }
 
+/* Stores the new average of the parameter, whose new value is `new`. */
+static void average_one(Update *u, const Updated *one, DtValue *new)
+{
+    DtValue *two[2] = {one->average_value, dt_graph_cast(&u->b, new, DT_F32)}, *result;
+    dt_inline_calls(one->average_rule->func, NULL);
+    run_rule(u, one->average_rule, one, two, &result);
+    give(u, unless_skipped(u, result, one->average_value), one->average, NULL);
+}
+
 static void update_one(Update *u, const Updated *one)
 {
     const DtFunc *func = one->rule->func;
     DtValue *results[1 + DT_MAX_MOMENTS];
     u->b.span = one->param->span;
     dt_inline_calls(one->rule->func, NULL);
-    run_rule(u, one, results);
-    DtValue *new = dt_graph_cast(&u->b, results[0], one->master->type->dtype);
-    new = unless_skipped(u, new, one->master_value);
+    DtValue *two[2] = {dt_graph_cast(&u->b, one->master_value, DT_F32), one->grad_value};
+    run_rule(u, one->rule, one, two, results);
+    DtValue *next = dt_graph_cast(&u->b, results[0], one->master->type->dtype);
+    DtValue *new = unless_skipped(u, next, one->master_value);
     give(u, new, one->master, NULL);
     if (one->master != one->param)
         give(u, dt_graph_cast(&u->b, new, one->param->type->dtype), one->param, NULL);
@@ -277,6 +292,54 @@ static void update_one(Update *u, const Updated *one)
         give(u, unless_skipped(u, results[1 + i], one->moment_value[which]), one->moment[which],
              NULL);
     }
+    if (one->average_rule)
+        average_one(u, one, next);
+}
+
+/* ---- averages ---- */
+
+/* Returns the store of the parameter's average; it begins as the parameter does. */
+static DtStore *average_store(DtModule *module, DtStore *param)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == DT_STORE_AVERAGE && module->stores.at[i]->of == param)
+            return module->stores.at[i];
+    return beside(module, param, DT_STORE_AVERAGE, DT_F32);
+}
+
+/* Makes an entry that evaluates read averages in place of the parameters that have them. */
+static void read_averages(DtModule *module, DtFunc *func)
+{
+    DtBuilder b = {.func = func};
+    const uint32_t n = func->ops.n;
+    uint32_t made, kept = 0;
+    bool *gone = DT_NEW_ARRAY(module->arena, bool, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        DtOp *op = func->ops.at[i];
+        DtStore *average = NULL;
+        for (uint32_t s = 0; op->kind == DT_OP_PARAM && s < module->stores.n; s++)
+            if (module->stores.at[s]->kind == DT_STORE_AVERAGE &&
+                module->stores.at[s]->of == op->store)
+                average = module->stores.at[s];
+        if (!average)
+            continue;
+        b.span = op->span;
+        DtValue *value = dt_graph_source(&b, DT_OP_PARAM, average->type, average->path, average);
+        value->name = dt_intern_printf("average_%s", average->path);
+        dt_graph_replace(func, op->out[0],
+                         dt_graph_cast(&b, value, op->out[0]->type->dtype));
+        gone[i] = true;
+    }
+    /* the new ops come first, since others read their results */
+    made = func->ops.n - n;
+    DtOp **ops = DT_NEW_ARRAY(module->arena, DtOp *, func->ops.n + 1);
+    memcpy(ops, func->ops.at + n, made * sizeof *ops);
+    for (uint32_t i = 0; i < n; i++)
+        if (!gone[i])
+            ops[made + kept++] = func->ops.at[i];
+    memcpy(func->ops.at, ops, (made + kept) * sizeof *ops);
+    func->ops.n = made + kept;
+    dt_graph_renumber(func);
 }
 
 /* ---- loss scale ---- */
@@ -329,11 +392,17 @@ static Updated *list_updated(Update *u, uint32_t *ret_n)
         one->master = master_store(u, one->param);
         one->master_value = read_store(u, one->master, "");
         one->grad_value = read_store(u, one->grad, "d_");
-        one->rule = rule_of(u->optimizer, one->param);
+        const uint32_t number = number_of(u->optimizer, one->param);
+        one->rule = &u->optimizer->rules.at[number];
         for (uint32_t k = 0; k < one->rule->func->params.n; k++) {
             one->moment[k] = moment_store(module, one->param, one->rule, k);
             one->moment_value[k] = read_store(u, one->moment[k], k == 0 ? "m_" : "v_");
         }
+        if (u->optimizer->averages.n == 0)
+            continue;
+        one->average_rule = &u->optimizer->averages.at[number];
+        one->average = average_store(module, one->param);
+        one->average_value = read_store(u, one->average, "average_");
     }
     *ret_n = n;
     return all;
@@ -380,6 +449,11 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
         const DtEntryPoint grad = module->entries.at[i];
         if (grad.kind == DT_ENTRY_GRAD && grad.part == DT_PART_WHOLE)
             add_update(module, train, &grad);
+    }
+    for (uint32_t i = 0; train->optimizer.averages.n && i < n_entries; i++) {
+        const DtEntryKind kind = module->entries.at[i].kind;
+        if (kind == DT_ENTRY_EVAL || kind == DT_ENTRY_PREDICT)
+            read_averages(module, module->entries.at[i].func);
     }
     return true;
 }

@@ -25,9 +25,10 @@
 
 #include <string.h>
 
-/* A bucket of parameters in one function. */
+/* A bucket of parameters, or of their averages, in one function. */
 typedef struct Held {
     DtBucket *bucket;
+    const DtStore *store; /* of the bucket */
     DtValue *run;   /* the bucket as stored: a `param` op of the entry, or an input of a body */
     DtValue *whole; /* the gathered bucket; NULL: not gathered yet */
 } Held;
@@ -71,13 +72,25 @@ static Scope new_scope(DtBuckets *z, const DtFunc *from, uint32_t depth)
 
 /* ---- parameters ---- */
 
-static Held *held_of(Scope *s, DtBucket *bucket)
+/* The store of the bucket in which a member's store is. */
+static DtStore *bucket_store(const Scope *s, const DtStore *member)
+{
+    return s->z->of[member->index]->stores[member->kind];
+}
+
+/* Over how many of its mesh axes the bucket's store is split. */
+static uint32_t splits_of(const DtBucket *bucket, const DtStore *store)
+{
+    return bucket->n_split[dt_zero_level(store->kind)];
+}
+
+static Held *held_of(Scope *s, DtBucket *bucket, DtStore *store)
 {
     for (uint32_t i = 0; i < s->held.n; i++)
-        if (s->held.at[i].bucket == bucket)
+        if (s->held.at[i].store == store)
             return &s->held.at[i];
-    DtStore *store = bucket->stores[DT_STORE_PARAM];
     Held held = {.bucket = bucket,
+                 .store = store,
                  .run = dt_graph_source(&s->b, DT_OP_PARAM, store->type, NULL, store)};
     held.run->name = store->path;
     DT_PUSH(s->z->arena, s->held, held);
@@ -104,10 +117,12 @@ static DtValue *unpacked(Scope *s, const DtStore *store)
 {
     DtBucket *bucket = s->z->of[store->index];
     uint32_t kept = bucket->n_loops - s->depth;
-    Held *held = held_of(s, bucket);
+    Held *held = held_of(s, bucket, bucket_store(s, store));
     if (!held->whole) {
-        held->whole = dt_zero_move(&s->b, bucket, held->run, bucket->n_split[3], 0,
-                                   dt_intern("parameters of `zero 3`"));
+        held->whole = dt_zero_move(&s->b, bucket, held->run, splits_of(bucket, store), 0,
+                                   dt_intern(store->kind == DT_STORE_PARAM
+                                                 ? "parameters of `zero 3`"
+                                                 : "averages of `zero`"));
         mark_ahead(s, held);
     }
     DtValue *value = dt_graph_unpack(&s->b, kept, held->whole, store->bucket_offset,
@@ -130,7 +145,7 @@ static bool is_sliced(const Scope *s, const DtValue *value)
     if (!store || s->map[value->id])
         return false;
     const DtBucket *bucket = s->z->of[store->index];
-    return bucket->n_split[3] > 0 && bucket->n_loops > s->depth;
+    return splits_of(bucket, store) > 0 && bucket->n_loops > s->depth;
 }
 
 /* ---- gradients ---- */
@@ -192,7 +207,9 @@ typedef struct NewLoop {
     Jobs jobs;                 /* jobs whose gradients the body packs */
     bool *is_slice; /* by operand of the loop: whether the slice of a bucket replaces it */
     DT_VEC(DtValue *) in;      /* by operand and result of the new loop */
-    DT_VEC(DtBucket *) sliced; /* buckets that the new loop takes as its last stacked operands */
+    /* stores of members, one of each bucket's store that the new loop takes as one of its last
+     * stacked operands */
+    DT_VEC(const DtStore *) sliced;
 } NewLoop;
 
 static bool packs(const NewLoop *loop, uint32_t result)
@@ -204,12 +221,12 @@ static bool packs(const NewLoop *loop, uint32_t result)
     return false;
 }
 
-static void add_sliced(Scope *s, NewLoop *loop, DtBucket *bucket)
+static void add_sliced(Scope *s, NewLoop *loop, const DtStore *member)
 {
     for (uint32_t i = 0; i < loop->sliced.n; i++)
-        if (loop->sliced.at[i] == bucket)
+        if (bucket_store(s, loop->sliced.at[i]) == bucket_store(s, member))
             return;
-    DT_PUSH(s->z->arena, loop->sliced, bucket);
+    DT_PUSH(s->z->arena, loop->sliced, member);
 }
 
 /* Builds the body of the new loop. Its arguments: those that remain, then a slice of each bucket;
@@ -228,9 +245,9 @@ static DtFunc *new_body(Scope *outer, NewLoop *loop)
             s.map[input->id] = dt_graph_arg_like(s.b.func, input->type, input);
     }
     for (uint32_t i = 0; i < loop->sliced.n; i++) {
-        DtBucket *bucket = loop->sliced.at[i];
-        const DtStore *store = bucket->stores[DT_STORE_PARAM];
-        Held held = {.bucket = bucket,
+        const DtStore *store = bucket_store(&s, loop->sliced.at[i]);
+        Held held = {.bucket = s.z->of[loop->sliced.at[i]->index],
+                     .store = store,
                      .run = dt_graph_arg(s.b.func, slice_type(store->type, s.depth), store->path)};
         DT_PUSH(arena, s.held, held);
     }
@@ -335,7 +352,7 @@ static void copy_loop(Scope *s, const DtOp *op)
     for (uint32_t i = 0; i < op->n_in; i++) {
         loop.is_slice[i] = i >= old->n_carried + old->n_invariant && is_sliced(s, op->in[i]);
         if (loop.is_slice[i])
-            add_sliced(s, &loop, s->z->of[s->lazy[op->in[i]->id]->index]);
+            add_sliced(s, &loop, s->lazy[op->in[i]->id]);
         else
             DT_PUSH(s->z->arena, loop.in, value_of(s, op->in[i]));
     }
@@ -347,8 +364,11 @@ static void copy_loop(Scope *s, const DtOp *op)
     made.n_stacked = loop.in.n + loop.sliced.n - old->n_carried - old->n_invariant;
     DtFunc *body = body_of(s, &loop);
     made.n_stacked_out = body->results.n - old->n_carried;
-    for (uint32_t i = 0; i < loop.sliced.n; i++)
-        DT_PUSH(s->z->arena, loop.in, held_of(s, loop.sliced.at[i])->run);
+    for (uint32_t i = 0; i < loop.sliced.n; i++) {
+        const DtStore *member = loop.sliced.at[i];
+        DtBucket *bucket = s->z->of[member->index];
+        DT_PUSH(s->z->arena, loop.in, held_of(s, bucket, bucket_store(s, member))->run);
+    }
     DtOp *copy = dt_graph_loop(&s->b, body, made, loop.in.at);
     uint32_t at = 0;
     for (uint32_t i = 0; i < op->n_out; i++) {

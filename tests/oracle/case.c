@@ -116,6 +116,7 @@ const char *case_kind(const DtStore *store)
                                         [DT_STORE_MOMENT3] = "moment3",
                                         [DT_STORE_MOMENT4] = "moment4",
                                         [DT_STORE_MASTER] = "master",
+                                        [DT_STORE_AVERAGE] = "average",
                                         [DT_STORE_NEXT] = "next"};
     return kinds[store->kind];
 }

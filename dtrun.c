@@ -38,7 +38,8 @@ static const DtOptionTable table = {
                 "PLAN --resume DIR [--steps N]\n"
                 "PLAN --import DIR [--steps N] [--save DIR] [--export DIR]\n"
                 "PLAN --resume DIR --eval\n"
-                "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]",
+                "PLAN --resume DIR --generate TEXT [--tokens N] [--temperature T]\n"
+                "PLAN --resume DIR --prompts FILE [--out FILE]",
     .epilogue =
         "All ranks of the plan run on this machine, one process each. Ctrl-C finishes the step, "
         "saves if "
@@ -149,6 +150,18 @@ static bool add_file(CommandLine *line, const char *name, const char *value,
     if (*n == 16)
         return wrong(line, "--%s occurs more than 16 times", name);
     files[(*n)++] = value;
+    return true;
+}
+
+static bool add_stop(CommandLine *line, const char *text)
+{
+    DtRunOptions *run = &line->run;
+    line->of_generate = "stop";
+    if (!*text)
+        return wrong(line, "--stop wants a text");
+    if (run->n_stop == DT_MOST_STOPS)
+        return wrong(line, "--stop occurs more than %d times", DT_MOST_STOPS);
+    run->stop[run->n_stop++] = text;
     return true;
 }
 
@@ -267,6 +280,16 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_SHOW_SAMPLES: return read_count(line, "show-samples", value, &line->samples);
     case OPTION_EVAL: run->eval = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
+    case OPTION_PROMPTS: run->prompts = value; return true;
+    case OPTION_STOP: return add_stop(line, value);
+    case OPTION_IGNORE_END:
+        run->ignore_end = true;
+        line->of_generate = "ignore-end";
+        return true;
+    case OPTION_RAW:
+        run->raw = true;
+        line->of_generate = "raw";
+        return true;
     case OPTION_REFERENCE: run->reference = value; return true;
     case OPTION_PREDICT:
         return add_file(line, "predict", value, run->predict, &run->n_predict);
@@ -328,16 +351,20 @@ static bool check_combination(CommandLine *line)
     const DtRunOptions *run = &line->run;
     if (run->plan_path == NULL)
         return wrong(line, "which plan? (dtrun PLAN; `dtrun --help` says more)");
-    if (run->eval + (run->generate != NULL) + (run->reference != NULL) + (run->n_predict > 0) > 1)
-        return wrong(line, "--eval, --generate, --reference and --predict exclude each other");
-    if ((run->n_predict > 0) != (run->n_out > 0))
+    if (run->eval + (run->generate != NULL) + (run->prompts != NULL) + (run->reference != NULL) +
+            (run->n_predict > 0) > 1)
+        return wrong(line, "--eval, --generate, --prompts, --reference and --predict exclude each "
+                           "other");
+    if (run->prompts && run->n_out > 1)
+        return wrong(line, "--prompts writes one file: --out occurs twice");
+    if ((run->n_predict > 0) != (run->n_out > 0) && !run->prompts)
         return wrong(line, "--predict [NAME=]FILE and --out FILE belong together");
     if (line->samples >= 0 && (run->eval || dt_run_predicts(run)))
         return wrong(line, "--show-samples is a run of its own, without --eval, --generate, "
-                           "--reference and --predict");
+                           "--prompts, --reference and --predict");
     if ((run->eval || dt_run_predicts(run)) && run->save)
-        return wrong(line, "--save belongs to training, not to --eval, --generate, --reference or "
-                           "--predict");
+        return wrong(line, "--save belongs to training, not to --eval, --generate, --prompts, "
+                           "--reference or --predict");
     if (run->or_start && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--or-start belongs to --resume and training");
     if (run->import && run->weights)
@@ -370,15 +397,15 @@ static bool check_combination(CommandLine *line)
     if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--data-changed belongs to --resume and training");
     if ((run->profile || run->record || run->compare) && (run->eval || dt_run_predicts(run)))
-        return wrong(line, "--%s belongs to training, not to --eval, --generate, --reference or "
-                           "--predict",
+        return wrong(line, "--%s belongs to training, not to --eval, --generate, --prompts, "
+                           "--reference or --predict",
                      run->profile ? "profile" : run->record ? "record" : "compare");
     if (run->record && run->compare)
         return wrong(line, "--record and --compare exclude each other");
-    if (run->json && !run->profile)
-        return wrong(line, "--json belongs to --profile or --gpus");
-    if (line->of_generate && !run->generate)
-        return wrong(line, "--%s belongs to --generate", line->of_generate);
+    if (run->json && !run->profile && !run->generate)
+        return wrong(line, "--json belongs to --profile, --gpus or --generate");
+    if (line->of_generate && !run->generate && !run->prompts)
+        return wrong(line, "--%s belongs to --generate and --prompts", line->of_generate);
     if ((line->rank < 0) != (line->shared < 0))
         return wrong(line, "--rank and --shared belong together");
     if (run->trial && (run->eval || dt_run_predicts(run) || run->restarts))

@@ -214,6 +214,49 @@ DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t l
     return write_all(writer->fd, writer->path, bytes, len);
 }
 
+DtStatus dt_file_writer_open_in_place(DtFileWriter *writer, const char *path, bool replaces)
+{
+    struct stat stat_of;
+    writer->fd = -1;
+    writer->temporary[0] = 0;
+    if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    const int flags = O_WRONLY | O_CREAT | O_CLOEXEC;
+    int fd = fault("open", EACCES) ? -1 : open(path, flags, 0666);
+    if (fd < 0 && errno == ENOENT) {
+        DtStatus status = dt_file_make_folder_of(path);
+        if (!dt_status_ok(&status))
+            return status;
+        fd = open(path, flags, 0666);
+    }
+    if (fd < 0)
+        return failed("create", path);
+    const bool is_file = fstat(fd, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
+    DtStatus status = DT_OK;
+    if (is_file && stat_of.st_size > 0 && !replaces)
+        status = dt_status_fail(DT_EXIT_USAGE,
+                                "%.300s is there and not empty: --overwrite empties it, or name "
+                                "another file",
+                                path);
+    else if (is_file && ftruncate(fd, 0) != 0)
+        status = failed("empty", path);
+    if (dt_status_ok(&status))
+        writer->fd = fd;
+    else
+        close(fd);
+    return status;
+}
+
+DtStatus dt_file_writer_append_whole(DtFileWriter *writer, const void *bytes, size_t len)
+{
+    const off_t before = lseek(writer->fd, 0, SEEK_CUR);
+    DtStatus status = dt_file_writer_append(writer, bytes, len);
+    /* what cannot be taken back was written to a pipe or a device */
+    if (!dt_status_ok(&status) && before >= 0 && ftruncate(writer->fd, before) == 0)
+        lseek(writer->fd, before, SEEK_SET);
+    return status;
+}
+
 /* Gives the file its name: in place of another file, or only if there is none (EEXIST). File
  * systems that cannot rename so can usually link. */
 static bool put_in_place(const DtFileWriter *writer, bool replaces)

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,11 @@ DtStatus dt_file_writer_open(DtFileWriter *writer, const char *path);
 DtStatus dt_file_writer_append(DtFileWriter *writer, const void *bytes, size_t len);
 DtStatus dt_file_writer_commit(DtFileWriter *writer);
 void dt_file_writer_abandon(DtFileWriter *writer);
+/* Opens the path itself, so that what is appended is there at once and stays, whatever follows.
+ * Makes a missing folder. Fails for a file that is not empty, unless `replaces`. */
+DtStatus dt_file_writer_open_in_place(DtFileWriter *writer, const char *path, bool replaces);
+/* Appends all bytes or, after a failure, none. */
+DtStatus dt_file_writer_append_whole(DtFileWriter *writer, const void *bytes, size_t len);
 
 /* Locks a file or folder that exists until ret_fd is closed or the process ends; a failure
  * (DT_EXIT_USAGE) if another process holds it for more than two seconds. ret_fd is -1, and

@@ -90,6 +90,7 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
             "--%s with a pipeline needs all stages on one machine: compile the model without a "
             "pipeline for it",
             options->generate        ? "generate"
+            : options->prompts       ? "prompts"
             : options->n_predict > 0 ? "predict"
                                      : "reference");
     return dt_socket_parse(options->meet, &meet);

@@ -56,6 +56,8 @@ static inline int64_t dt_chat_longest(const DtChatForm *form)
 
 /* ---- documents (data_chat_line.c, data_chat_template.c) ---- */
 
+typedef struct DtChatTemplate DtChatTemplate;
+
 typedef enum DtChatSpanKind {
     DT_CHAT_TEXT,
     DT_CHAT_FRONT,  /* the tokens in front of a document, as the tokenizer says */
@@ -92,6 +94,15 @@ void dt_datachatline_around(DtChatBatch *batch, DtChatSpanKind kind);
 DtStatus dt_datachatline_read(DtChatBatch *batch, const DtChatForm *form, const char *text,
                               size_t len, uint32_t file, uint64_t line);
 void dt_datachatline_free(DtChatBatch *batch);
+/* Appends the spans of a prompt: "prompt", "instruction", "messages" or "conversations" of an
+ * object of JSON, and what stands in front of the answer. template: NULL: none. Other fields, a
+ * completion among them, are left alone. */
+struct json_t;
+DtStatus dt_datachatline_ask(DtChatBatch *batch, const DtChatTemplate *template,
+                             const struct json_t *object);
+/* The same for one turn of the user. */
+DtStatus dt_datachatline_ask_text(DtChatBatch *batch, const DtChatTemplate *template,
+                                  const char *text, size_t len);
 
 typedef enum DtChatRole {
     DT_CHAT_SYSTEM,
@@ -107,19 +118,24 @@ typedef struct DtChatTurn {
     size_t input_len;
 } DtChatTurn;
 
-typedef struct DtChatTemplate DtChatTemplate;
 /* NULL: there is none of that name. */
 const DtChatTemplate *dt_datachattemplate_find(const char *name);
 /* The tokens that a template writes, up to NULL: each must be one of the tokenizer. */
 const char *const *dt_datachattemplate_tokens(const DtChatTemplate *template);
 /* Whether its turns of the assistant end with the tokens after a document. */
 bool dt_datachattemplate_ends(const DtChatTemplate *template);
+/* The text that ends its turns of the assistant; "": none. */
+const char *dt_datachattemplate_end(const DtChatTemplate *template);
 /* The name of the template that text in Jinja seems to be, by its tokens; NULL: not known. */
 const char *dt_datachattemplate_guess(const char *jinja);
 /* Appends a document of n turns, of which the assistant's are trained from number `trained` on;
  * fails for an order of turns that the template does not have. */
 DtStatus dt_datachattemplate_write(DtChatBatch *batch, const DtChatTemplate *template,
                                    const DtChatTurn *turns, size_t n, size_t trained);
+/* The same for turns that the assistant is to answer: what stands in front of the answer follows
+ * them. */
+DtStatus dt_datachattemplate_ask(DtChatBatch *batch, const DtChatTemplate *template,
+                                 const DtChatTurn *turns, size_t n);
 
 /* ---- samples (data_chat_rows.c) ---- */
 

@@ -148,17 +148,44 @@ static DtStatus check_template(const DtChatTemplate *template)
                                      "another one, in the call of `chat`");
 }
 
+/* Adds the turns of a list as a document, or as what the assistant is to answer. what: its
+ * field. */
 static DtStatus add_conversation(DtChatBatch *batch, const DtChatTemplate *template,
-                                 const json_t *messages, bool shared)
+                                 const json_t *messages, const char *what, bool asks)
 {
     Turns turns = {NULL, 0};
-    DtStatus status = add_turns(&turns, messages, shared ? "conversations" : "messages", shared);
+    DtStatus status =
+        add_turns(&turns, messages, what, strcmp(what, "conversations") == 0);
     if (dt_status_ok(&status))
         status = check_template(template);
     if (dt_status_ok(&status))
-        status = dt_datachattemplate_write(batch, template, turns.at, turns.n, 0);
+        status = asks ? dt_datachattemplate_ask(batch, template, turns.at, turns.n)
+                      : dt_datachattemplate_write(batch, template, turns.at, turns.n, 0);
     free(turns.at);
     return status;
+}
+
+/* Reads a prompt, or an instruction and what it is about, as a turn of the user. */
+static DtStatus read_ask(const json_t *object, bool instructs, DtChatTurn *ret_turn)
+{
+    const json_t *input = json_object_get(object, "input");
+    *ret_turn = (DtChatTurn){.role = DT_CHAT_USER};
+    DtStatus status = read_field(object, instructs ? "instruction" : "prompt", &ret_turn->text,
+                                 &ret_turn->len);
+    if (dt_status_ok(&status) && instructs && input && !json_is_null(input))
+        status = read_field(object, "input", &ret_turn->input, &ret_turn->input_len);
+    return status;
+}
+
+/* Adds a prompt without a template. */
+static void add_ask(DtChatBatch *batch, const DtChatTurn *turn)
+{
+    dt_datachatline_around(batch, DT_CHAT_FRONT);
+    dt_datachatline_text(batch, turn->text, turn->len, false);
+    if (turn->input_len == 0)
+        return;
+    dt_datachatline_text(batch, "\n", 1, false);
+    dt_datachatline_text(batch, turn->input, turn->input_len, false);
 }
 
 /* Adds a prompt and what follows it, both of one turn. */
@@ -167,12 +194,7 @@ static DtStatus add_answer(DtChatBatch *batch, const DtChatTemplate *template,
 {
     if (template)
         return dt_datachattemplate_write(batch, template, turns, 2, 0);
-    dt_datachatline_around(batch, DT_CHAT_FRONT);
-    dt_datachatline_text(batch, turns[0].text, turns[0].len, false);
-    if (turns[0].input_len > 0) {
-        dt_datachatline_text(batch, "\n", 1, false);
-        dt_datachatline_text(batch, turns[0].input, turns[0].input_len, false);
-    }
+    add_ask(batch, &turns[0]);
     dt_datachatline_text(batch, turns[1].text, turns[1].len, true);
     dt_datachatline_around(batch, DT_CHAT_BACK);
     return DT_OK;
@@ -183,17 +205,11 @@ static DtStatus add_pair(DtChatBatch *batch, const DtChatTemplate *template, con
                          bool instructs)
 {
     DtChatTurn turns[2] = {{.role = DT_CHAT_USER}, {.role = DT_CHAT_ASSISTANT}};
-    const json_t *input = json_object_get(object, "input");
-    DtStatus status = read_field(object, instructs ? "instruction" : "prompt", &turns[0].text,
-                                 &turns[0].len);
+    DtStatus status = read_ask(object, instructs, &turns[0]);
     if (dt_status_ok(&status))
         status = read_field(object, instructs ? "output" : "completion", &turns[1].text,
                             &turns[1].len);
-    if (dt_status_ok(&status) && instructs && input && !json_is_null(input))
-        status = read_field(object, "input", &turns[0].input, &turns[0].input_len);
-    if (!dt_status_ok(&status))
-        return status;
-    return add_answer(batch, template, turns);
+    return dt_status_ok(&status) ? add_answer(batch, template, turns) : status;
 }
 
 static DtStatus add_text(DtChatBatch *batch, const json_t *object)
@@ -296,7 +312,8 @@ static DtStatus add_document(DtChatBatch *batch, const DtChatForm *form, const j
     const json_t *messages = json_object_get(object, "messages"),
                  *shared = json_object_get(object, "conversations");
     if (messages || shared)
-        return add_conversation(batch, template, messages ? messages : shared, !messages);
+        return add_conversation(batch, template, messages ? messages : shared,
+                                messages ? "messages" : "conversations", false);
     if (json_object_get(object, "prompt") || json_object_get(object, "completion"))
         return add_pair(batch, template, object, false);
     if (json_object_get(object, "instruction"))
@@ -320,4 +337,38 @@ DtStatus dt_datachatline_read(DtChatBatch *batch, const DtChatForm *form, const 
     json_decref(object);
     end_document(batch, file, line);
     return status;
+}
+
+/* ---- prompts ---- */
+
+static DtStatus ask(DtChatBatch *batch, const DtChatTemplate *template, const DtChatTurn *turn)
+{
+    if (template)
+        return dt_datachattemplate_ask(batch, template, turn, 1);
+    add_ask(batch, turn);
+    return DT_OK;
+}
+
+DtStatus dt_datachatline_ask_text(DtChatBatch *batch, const DtChatTemplate *template,
+                                  const char *text, size_t len)
+{
+    return ask(batch, template, &(DtChatTurn){.role = DT_CHAT_USER, .text = text, .len = len});
+}
+
+DtStatus dt_datachatline_ask(DtChatBatch *batch, const DtChatTemplate *template,
+                             const json_t *object)
+{
+    static const char *const lists[] = {"messages", "conversations", "prompt"};
+    DtChatTurn turn;
+    for (size_t i = 0; i < DT_COUNT(lists); i++) {
+        const json_t *list = json_object_get(object, lists[i]);
+        if (list && (i < 2 || json_is_array(list)))
+            return add_conversation(batch, template, list, lists[i], true);
+    }
+    const bool instructs = !json_object_get(object, "prompt");
+    if (instructs && !json_object_get(object, "instruction"))
+        return dt_status_fail(DT_EXIT_IO, "it has none of the fields \"prompt\", \"instruction\", "
+                                          "\"messages\", \"conversations\"");
+    DtStatus status = read_ask(object, instructs, &turn);
+    return dt_status_ok(&status) ? ask(batch, template, &turn) : status;
 }

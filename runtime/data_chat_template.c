@@ -93,6 +93,11 @@ const char *const *dt_datachattemplate_tokens(const DtChatTemplate *template)
 
 bool dt_datachattemplate_ends(const DtChatTemplate *template) { return template->ends; }
 
+const char *dt_datachattemplate_end(const DtChatTemplate *template)
+{
+    return template->around[DT_CHAT_ASSISTANT].end;
+}
+
 const char *dt_datachattemplate_guess(const char *jinja)
 {
     const char *found = NULL;
@@ -199,4 +204,15 @@ DtStatus dt_datachattemplate_write(DtChatBatch *batch, const DtChatTemplate *tem
         joins = NULL;
     }
     return DT_OK;
+}
+
+DtStatus dt_datachattemplate_ask(DtChatBatch *batch, const DtChatTemplate *template,
+                                 const DtChatTurn *turns, size_t n)
+{
+    DtStatus status = dt_datachattemplate_write(batch, template, turns, n, 0);
+    if (dt_status_ok(&status) && turns[n - 1].role == DT_CHAT_ASSISTANT)
+        return dt_status_fail(DT_EXIT_IO, "the last turn is of the assistant, who is to answer");
+    if (dt_status_ok(&status))
+        add(batch, template->around[DT_CHAT_ASSISTANT].before, false);
+    return status;
 }

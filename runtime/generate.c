@@ -1,271 +1,309 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --generate: continues prompts, as many side by side as the batch of the plan has rows. After each
- * step of the model every row that is ready gets one token. A row whose text has ended takes the
- * next prompt. All ranks run the same steps. */
+/* --generate TEXT continues one prompt, and shows its text while it grows. --prompts FILE continues
+ * the prompts of a file: so many are read ahead that prompts of similar length can be in the batch
+ * together, and their completions are written in the order of the file. All ranks read the prompts;
+ * rank 0 writes. */
 #include "runtime/generate.h"
 
-#include "runtime/device.h"
+#include "runtime/rank.h"
+
+#include "base/hash.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A prompt and the text that follows it. */
-typedef struct Completion {
-    int64_t number; /* of the prompt in its file */
-    DtIds ids;      /* the prompt's tokens, then those chosen */
-    size_t n_prompt;
-    DtSampling sampling;
-    double logprob; /* of all tokens that were chosen */
-    DtText bytes;   /* of the tokens that were chosen */
-    size_t shown;   /* how many of these bytes were written */
-} Completion;
+enum {
+    LINE_SECONDS = 10,     /* between lines about how far it is */
+    AHEAD_ROWS = 16,       /* prompts that are read ahead, for each row of the batch */
+    AHEAD_TOKENS = 1 << 22 /* tokens of prompts that are read ahead, and one prompt more */
+};
 
-/* A token that a rank chose; zeros on all other ranks, so that they can be added. */
-typedef struct Chosen {
-    int64_t token;
-    int64_t logprob; /* the bits of the double */
-} Chosen;
+/* The prompts of a file that are continued at a time. */
+typedef struct Many {
+    DtGenerator *g;
+    DtPrompts *prompts;
+    DtLines lines;
+    DtCompletion *at; /* in the order of the file */
+    DtCompletion **queue;
+    size_t n, cap;
+    size_t written;       /* of at[] */
+    int64_t done, total;  /* of the file: prompts whose texts have ended; all */
+    uint64_t began, said; /* when */
+} Many;
 
-typedef struct Generator {
-    const DtRunOptions *options;
-    DtNext next;
-    DtWords words;
-    DtRank *rank; /* NULL: none runs yet */
-    DtNextRow *rows;
-    Completion **of_row; /* NULL: the row is idle */
-    double *weights;     /* room for choosing */
-    uint32_t *order;
-    Chosen *chosen; /* of each row, in this step */
-    DtText text;    /* characters about to be written */
-} Generator;
+void dt_generate_free(DtCompletion *completion)
+{
+    free(completion->ids.at);
+    dt_text_free(&completion->bytes);
+    json_decref(completion->source);
+    *completion = (DtCompletion){0};
+}
 
 /* Finds what the plan has for generation. */
 static DtStatus open(DtArena *memory, const DtRunOptions *options, const DtPlan *plan,
-                     Generator *ret_generator)
+                     DtGenerator *ret_generator)
 {
-    Generator *g = ret_generator;
-    *g = (Generator){.options = options};
+    DtGenerator *g = ret_generator;
+    *g = (DtGenerator){.options = options};
     DtStatus status = dt_generatepredict_ops.open(memory, plan, &g->next);
-    return dt_status_ok(&status) ? dt_generatetext_open(memory, options, &g->next, &g->words)
-                                 : status;
+    if (dt_status_ok(&status))
+        status = dt_generatetext_open(memory, options, &g->next, &g->words);
+    return dt_status_ok(&status) && !options->ignore_end
+               ? dt_generatestop_ends(memory, options, &g->next, &g->words, &g->ends)
+               : status;
 }
 
-static void close(Generator *g)
+static void close(DtGenerator *g)
 {
     dt_generatetext_close(&g->words);
-    dt_text_free(&g->text);
+    free(g->ends.at);
 }
 
-static void free_completion(Completion *c)
-{
-    free(c->ids.at);
-    dt_text_free(&c->bytes);
-}
+/* ---- before ranks start ---- */
 
-static DtStatus read_prompt(const Generator *g, Completion *ret_completion)
+enum { MOST_CHECKED = 64 << 20 }; /* bytes of a file whose lines are all read before the run */
+
+/* Reads all prompts of a file. */
+static DtStatus check_lines(const DtGenerator *g, DtPrompts *prompts, DtText *ret_notes)
 {
-    DtStatus status = dt_generatetext_read(&g->words, g->options->generate, &ret_completion->ids);
-    ret_completion->n_prompt = ret_completion->ids.n;
-    ret_completion->sampling = g->options->sampling;
+    int64_t longer = 0;
+    bool any = true;
+    DtStatus status = DT_OK;
+    while (any && dt_status_ok(&status)) {
+        DtCompletion c;
+        status = dt_generateprompts_next(prompts, &c, &any);
+        longer += (int64_t)c.n_prompt > g->next.window;
+        dt_generate_free(&c);
+    }
+    if (longer > 0)
+        dt_text_printf(ret_notes,
+                       "%s%lld prompt%s more than %lld tokens, the window of the model: only the "
+                       "last ones count",
+                       ret_notes->len ? "\n" : "", (long long)longer,
+                       longer == 1 ? " has" : "s have", (long long)g->next.window);
     return status;
 }
 
-DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan)
+static DtStatus check_file(const DtGenerator *g, DtText *ret_notes)
+{
+    const DtRunOptions *options = g->options;
+    DtPrompts *prompts = NULL;
+    int64_t n = 0;
+    DtStatus status = dt_generateprompts_open(options, &g->words, &prompts);
+    if (dt_status_ok(&status))
+        status = dt_generateprompts_count(prompts, &n);
+    if (dt_status_ok(&status) && n == 0)
+        status = dt_status_fail(
+            DT_EXIT_IO, "%.300s has no prompt: it wants a line of JSON for each", options->prompts);
+    if (dt_status_ok(&status) && dt_generateprompts_bytes(prompts) <= MOST_CHECKED)
+        status = check_lines(g, prompts, ret_notes);
+    dt_generateprompts_close(prompts);
+    if (dt_status_ok(&status) && options->n_out && options->node == 0)
+        status = dt_file_may_make(options->out[0], false);
+    return status;
+}
+
+DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan, DtText *ret_notes)
 {
     DtArena *memory = dt_arena_new();
-    Generator g;
-    Completion c = {0};
+    DtGenerator g;
+    DtCompletion c = {0};
     DtStatus status = open(memory, options, plan, &g);
     if (dt_status_ok(&status))
-        status = read_prompt(&g, &c);
-    free_completion(&c);
+        status = options->prompts ? check_file(&g, ret_notes)
+                                  : dt_generateprompts_of_options(options, &g.words, &c);
+    dt_generate_free(&c);
     close(&g);
     dt_arena_free(memory);
     return status;
 }
 
-/* ---- writing ---- */
+/* ---- one prompt ---- */
 
-static bool flush(DtRank *rank)
+/* Says why the text ended. */
+static void say_end(const DtGenerator *g, const DtCompletion *c)
 {
-    return fflush(stdout) == 0 ||
-           dt_rank_fail(rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
+    DtText text = {0};
+    const size_t n = c->ids.n - c->n_prompt;
+    dt_text_printf(&text, "%zu token%s; ", n, n == 1 ? "" : "s");
+    if (c->stop == DT_STOP_TEXT)
+        dt_text_printf(&text, "ended before `%s`", c->stopped_by);
+    else if (c->stop == DT_STOP_END) {
+        dt_text_add(&text, "ended by ");
+        dt_generatetext_add(&g->words, c->ids.at[c->ids.n - 1], &text);
+    } else
+        dt_text_add(&text, "as many as --tokens allows");
+    dt_text_say(stderr, text.at);
+    dt_text_free(&text);
 }
 
-/* Writes what is new in the text. ends: no more tokens will come. */
-static bool show(Generator *g, Completion *c, bool ends)
+/* Writes what is new in the text and will stay. */
+static bool show(void *context, DtCompletion *c)
 {
-    if (g->rank->rank != 0)
+    const DtGenerator *g = context;
+    DtText text = {0};
+    if (g->rank->rank != 0 || g->options->json)
         return true;
-    g->text.len = 0;
-    c->shown +=
-        dt_generatetext_show(c->bytes.at + c->shown, c->bytes.len - c->shown, ends, &g->text);
-    if (g->text.len > 0)
-        fwrite(g->text.at, 1, g->text.len, stdout);
-    return flush(g->rank);
+    const size_t n = dt_generatestop_safe(c);
+    if (n > c->shown)
+        c->shown += dt_generatetext_show(c->bytes.at + c->shown, n - c->shown, c->stop != 0, &text);
+    if (text.len > 0)
+        fwrite(text.at, 1, text.len, stdout);
+    if (c->stop)
+        putchar('\n');
+    dt_text_free(&text);
+    return fflush(stdout) == 0 ||
+           dt_rank_fail(g->rank, DT_EXIT_IO, "cannot write the text: %s", strerror(errno));
 }
 
-/* ---- rows ---- */
-
-static bool has_ended(const Completion *c)
+/* Writes the line of the completion. */
+static bool write_line(const DtGenerator *g, const DtCompletion *c)
 {
-    return (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens;
+    DtLines lines;
+    DtStatus status = dt_generatelines_open(g->options, false, &lines);
+    if (dt_status_ok(&status))
+        status = dt_generatelines_write(&lines, c);
+    return dt_status_ok(&status) || dt_rank_fail_status(g->rank, &status);
 }
 
-/* Gives idle rows completions of the queue, from number *next on. Returns whether any row has
- * another text. */
-static bool fill_rows(Generator *g, Completion **queue, size_t n, size_t *next)
-{
-    bool idle = true, changes = false;
-    for (int64_t r = 0; r < g->next.n_rows; r++)
-        idle &= g->of_row[r] == NULL;
-    if (!idle && !g->next.ops->joins)
-        return false;
-    for (int64_t r = 0; r < g->next.n_rows; r++) {
-        while (*next < n && has_ended(queue[*next]))
-            ++*next;
-        if (g->of_row[r] == NULL && *next < n) {
-            g->of_row[r] = queue[(*next)++];
-            changes = true;
-        }
-    }
-    return changes;
-}
-
-static bool tell_rows(Generator *g)
-{
-    for (int64_t r = 0; r < g->next.n_rows; r++) {
-        const Completion *c = g->of_row[r];
-        g->rows[r] = c ? (DtNextRow){.tokens = c->ids.at, .n = (int64_t)c->ids.n} : (DtNextRow){0};
-    }
-    return g->next.ops->begin(&g->next, g->rows);
-}
-
-/* Chooses the token of a row that this rank has. */
-static bool choose_token(Generator *g, int64_t r)
-{
-    const Completion *c = g->of_row[r];
-    const DtNextChoice choice = {.logits = g->rows[r].logits,
-                                 .vocab = g->next.vocab,
-                                 .number = c->number,
-                                 .n = (int64_t)(c->ids.n - c->n_prompt),
-                                 .ids = c->ids.at,
-                                 .n_ids = c->ids.n,
-                                 .weights = g->weights,
-                                 .order = g->order};
-    double logprob = 0;
-    g->chosen[r].token = dt_generatesample_choose(&c->sampling, &choice, &logprob);
-    memcpy(&g->chosen[r].logprob, &logprob, sizeof logprob);
-    return g->chosen[r].token >= 0 ||
-           dt_rank_fail(g->rank, DT_EXIT_FAILED,
-                        "the logits after token %zu of the text are not finite numbers: are the "
-                        "parameters those of the model?",
-                        c->ids.n);
-}
-
-/* Sets the token of each row that is ready to the one that its rank chooses, on all ranks. */
-static bool choose(Generator *g)
-{
-    DtRank *rank = g->rank;
-    memset(g->chosen, 0, (size_t)g->next.n_rows * sizeof *g->chosen);
-    for (int64_t r = 0; r < g->next.n_rows; r++)
-        if (g->rows[r].ready && g->rows[r].logits && !choose_token(g, r))
-            return false;
-    const int64_t words = g->next.n_rows * (int64_t)(sizeof *g->chosen / sizeof(int64_t));
-    const DtPlaceAt place = dt_device_of_host(g->chosen, words * (int64_t)sizeof(int64_t));
-    return rank->n_ranks == 1 || rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place,
-                                                            words, DT_PLAN_I64, DT_PLAN_SUM);
-}
-
-static void add_token(const Generator *g, Completion *c, const Chosen *chosen)
-{
-    double logprob;
-    memcpy(&logprob, &chosen->logprob, sizeof logprob);
-    c->logprob += logprob;
-    dt_ids_room(&c->ids, 1);
-    c->ids.at[c->ids.n++] = (uint32_t)chosen->token;
-    dt_generatetext_add(&g->words, (uint32_t)chosen->token, &c->bytes);
-}
-
-/* Appends the tokens of a step. ret_ended: a text has ended. */
-static bool append(Generator *g, bool *ret_ended)
-{
-    *ret_ended = false;
-    for (int64_t r = 0; r < g->next.n_rows; r++) {
-        Completion *c = g->of_row[r];
-        if (!g->rows[r].ready)
-            continue;
-        add_token(g, c, &g->chosen[r]);
-        g->rows[r].tokens = c->ids.at;
-        g->rows[r].n = (int64_t)c->ids.n;
-        const bool ends = has_ended(c);
-        if (!show(g, c, ends))
-            return false;
-        if (ends)
-            g->of_row[r] = NULL;
-        *ret_ended |= ends;
-    }
-    return true;
-}
-
-/* Continues n prompts. */
-static bool run(Generator *g, Completion **queue, size_t n)
-{
-    size_t next = 0;
-    bool changes = false;
-    for (;;) {
-        changes |= fill_rows(g, queue, n, &next);
-        bool idle = true;
-        for (int64_t r = 0; r < g->next.n_rows; r++)
-            idle &= g->of_row[r] == NULL;
-        if (idle)
-            return true;
-        if (changes && !tell_rows(g))
-            return false;
-        if (!g->next.ops->step(&g->next, g->rows) || !choose(g) || !append(g, &changes))
-            return false;
-    }
-}
-
-static void load(Generator *g, DtRank *rank)
-{
-    g->rank = g->next.rank = rank;
-    g->rows = DT_NEW_ARRAY(rank->memory, DtNextRow, g->next.n_rows);
-    g->of_row = DT_NEW_ARRAY(rank->memory, Completion *, g->next.n_rows);
-    g->chosen = DT_NEW_ARRAY(rank->memory, Chosen, g->next.n_rows);
-    g->weights = DT_NEW_ARRAY(rank->memory, double, g->next.vocab);
-    g->order = DT_NEW_ARRAY(rank->memory, uint32_t, g->next.vocab);
-}
-
-/* Writes the prompt of the options and the text that follows it. */
-static bool write_on(Generator *g)
+/* Writes the prompt of the options, unless it is a turn of a conversation, and the text that
+ * follows it. */
+static bool run_one(DtGenerator *g)
 {
     const bool writes = g->rank->rank == 0;
-    Completion c = {0}, *queue = &c;
-    DtStatus status = read_prompt(g, &c);
-    if (writes && dt_status_ok(&status)) {
+    DtCompletion c, *queue = &c;
+    DtStatus status = dt_generateprompts_of_options(g->options, &g->words, &c);
+    if (writes && dt_status_ok(&status) && !g->options->json && !g->words.template) {
         fputs(g->options->generate, stdout);
         if (!g->words.bytes && !g->words.tokenizer)
             putchar(' ');
     }
-    const bool good =
-        dt_status_ok(&status) ? run(g, &queue, 1) : dt_rank_fail_status(g->rank, &status);
-    if (good && writes)
-        putchar('\n');
-    free_completion(&c);
-    return good && flush(g->rank);
+    g->grown = show;
+    g->context = g;
+    bool good = dt_status_ok(&status) ? dt_generaterows_run(g, &queue, 1)
+                                      : dt_rank_fail_status(g->rank, &status);
+    if (good && writes && g->options->json)
+        good = write_line(g, &c);
+    if (good && writes && !g->options->quiet)
+        say_end(g, &c);
+    dt_generate_free(&c);
+    return good;
 }
 
-bool dt_generate_text(DtRank *rank)
+/* ---- prompts of a file ---- */
+
+static void forget(Many *m)
 {
-    Generator g;
+    for (size_t i = 0; i < m->n; i++)
+        dt_generate_free(&m->at[i]);
+    m->n = m->written = 0;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const DtCompletion *x = *(DtCompletion *const *)a, *y = *(DtCompletion *const *)b;
+    if (x->n_prompt != y->n_prompt)
+        return x->n_prompt < y->n_prompt ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Reads the next prompts of the file, and sorts them by length. */
+static bool read_ahead(Many *m)
+{
+    size_t tokens = 0;
+    uint64_t digest = 0;
+    DtRank *rank = m->g->rank;
+    DtStatus status = DT_OK;
+    forget(m);
+    for (bool any = true; m->n < m->cap && tokens < AHEAD_TOKENS;) {
+        DtCompletion *c = &m->at[m->n];
+        status = dt_generateprompts_next(m->prompts, c, &any);
+        m->n += any;
+        if (!any || !dt_status_ok(&status))
+            break;
+        tokens += c->n_prompt;
+        digest = dt_hash_bytes(c->ids.at, c->ids.n * sizeof *c->ids.at, digest + 1);
+    }
+    for (size_t i = 0; i < m->n; i++)
+        m->queue[i] = &m->at[i];
+    qsort(m->queue, m->n, sizeof *m->queue, by_length);
+    return dt_status_ok(&status) ? dt_rank_check_same(rank, digest, m->g->options->prompts)
+                                 : dt_rank_fail_data(rank, &status);
+}
+
+static void say_how_far(Many *m, const char *end)
+{
+    const double seconds = (double)(dt_now_ns() - m->began) * 1e-9;
+    fprintf(stderr, "%lld of %lld prompts, %lld tokens, %.4g tokens/s%s\n", (long long)m->done,
+            (long long)m->total, (long long)m->g->n_tokens,
+            (double)m->g->n_tokens / (seconds > 0 ? seconds : 1), end);
+}
+
+/* Writes the lines that are complete and next in the order of the file. */
+static bool write_lines(void *context, DtCompletion *c)
+{
+    Many *m = context;
+    DtRank *rank = m->g->rank;
+    DtStatus status = DT_OK;
+    m->done += c->stop != 0;
+    for (; rank->rank == 0 && m->written < m->n && m->at[m->written].stop; m->written++)
+        if (dt_status_ok(&status))
+            status = dt_generatelines_write(&m->lines, &m->at[m->written]);
+    if (rank->rank == 0 && !m->g->options->quiet &&
+        dt_now_ns() - m->said >= LINE_SECONDS * 1000000000ull) {
+        m->said = dt_now_ns();
+        say_how_far(m, "");
+    }
+    return dt_status_ok(&status) || dt_rank_fail_data(rank, &status);
+}
+
+static bool continue_all(Many *m)
+{
+    do {
+        if (!read_ahead(m) || !dt_generaterows_run(m->g, m->queue, m->n))
+            return false;
+    } while (m->n > 0 && !m->g->stopped);
+    return true;
+}
+
+static bool run_many(DtGenerator *g)
+{
+    DtRank *rank = g->rank;
+    const bool writes = rank->rank == 0;
+    Many m = {.g = g, .cap = (size_t)g->next.n_rows * AHEAD_ROWS, .began = dt_now_ns()};
+    m.at = DT_NEW_ARRAY(rank->memory, DtCompletion, m.cap);
+    m.queue = DT_NEW_ARRAY(rank->memory, DtCompletion *, m.cap);
+    m.said = m.began;
+    m.lines.writer.fd = -1;
+    g->grown = write_lines;
+    g->context = &m;
+    DtStatus status = dt_generateprompts_open(g->options, &g->words, &m.prompts);
+    if (dt_status_ok(&status))
+        status = dt_generateprompts_count(m.prompts, &m.total);
+    if (dt_status_ok(&status) && writes)
+        status = dt_generatelines_open(g->options, rank->shared->attempt > 0, &m.lines);
+    bool good = dt_status_ok(&status) ? continue_all(&m) : dt_rank_fail_data(rank, &status);
+    status = writes ? dt_generatelines_close(&m.lines) : DT_OK;
+    good = good && (dt_status_ok(&status) || dt_rank_fail_data(rank, &status));
+    if (good && writes && (!g->options->quiet || g->stopped))
+        say_how_far(&m, g->stopped ? "; stopped" : "");
+    forget(&m);
+    dt_generateprompts_close(m.prompts);
+    return good;
+}
+
+bool dt_generate_run(DtRank *rank, bool *ret_stopped)
+{
+    DtGenerator g;
     DtStatus status = open(rank->memory, rank->options, rank->plan, &g);
     bool good = dt_status_ok(&status) || dt_rank_fail_status(rank, &status);
     if (good) {
-        load(&g, rank);
-        good = write_on(&g);
+        dt_generaterows_load(&g, rank);
+        good = rank->options->prompts ? run_many(&g) : run_one(&g);
     }
+    *ret_stopped = g.stopped;
     close(&g);
     return good;
 }

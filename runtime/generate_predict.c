@@ -4,7 +4,10 @@
  * another text at any time. When a text is longer than the window, the window has its last tokens.
  *
  * A row is on the ranks that have its part of the batch. The first of them, on the stage that
- * computes the result, gives its logits. */
+ * computes the result, gives its logits. If ranks have parts of the vocabulary, all parts are
+ * brought together as a sum: of ranks that have the same elements only the first contributes, the
+ * others have zeros. The sum is one of integers, over the bits of the logits, so that it is exact.
+ */
 #include "runtime/data.h"
 #include "runtime/device.h"
 #include "runtime/generate.h"
@@ -16,12 +19,12 @@
 
 typedef struct Predict {
     const DtPlanMetric *output; /* logits: the input's axes and the vocabulary's, in any order */
-    const DtPlanAxis *batch;    /* of the output */
+    const DtPlanAxis *batch, *vocab;                   /* of the output */
     int64_t row_stride, position_stride, vocab_stride; /* elements of the output */
     int64_t steps;
     /* of a rank: */
     int32_t *values; /* of an input */
-    float *logits;   /* [n_rows, vocab] */
+    float *logits;   /* [n_rows, vocab], and one more: pairs of them are added as integers */
 } Predict;
 
 /* ---- what the plan has ---- */
@@ -88,7 +91,7 @@ static DtStatus find_output(DtNext *next, Predict *p)
     int64_t stride = 1;
     for (uint32_t a = 3; a-- > 0; stride *= out[a].local) {
         const bool is_batch = out[a].name == in[0].name;
-        if (!is_batch && out[a].local < out[a].extent)
+        if (out[a].name == in[1].name && out[a].local < out[a].extent)
             return dt_status_fail(DT_EXIT_USAGE,
                                   "--generate needs axis `%s` whole on each rank; this plan splits "
                                   "it",
@@ -100,6 +103,7 @@ static DtStatus find_output(DtNext *next, Predict *p)
             p->position_stride = stride;
         else {
             next->vocab = out[a].extent;
+            p->vocab = &out[a];
             p->vocab_stride = stride;
         }
     }
@@ -131,7 +135,7 @@ static bool begin(DtNext *next, DtNextRow *rows)
         return dt_rank_fail(next->rank, DT_EXIT_USAGE, "the plan has no entry `predict`");
     const int64_t local = next->plan->axes[next->input->first_axis].local;
     p->values = DT_NEW_ARRAY(next->rank->memory, int32_t, local * next->window);
-    p->logits = DT_NEW_ARRAY(next->rank->memory, float, next->n_rows * next->vocab);
+    p->logits = DT_NEW_ARRAY(next->rank->memory, float, next->n_rows * next->vocab + 1);
     return true;
 }
 
@@ -163,20 +167,47 @@ static void write_input(const DtNext *next, const DtNextRow *rows, uint32_t numb
                   bytes);
 }
 
-/* Reads the logits after the last token of a row that this rank has, in order of the vocabulary. */
-static void read_logits(const DtNext *next, DtNextRow *row, int64_t local, float *logits)
+/* Copies the logits after the last token of a row that this rank has: its part of the vocabulary,
+ * to their places among all. local: the row's number here. */
+static void copy_logits(const DtNext *next, const DtNextRow *row, int64_t local, float *logits)
 {
     const Predict *p = next->state;
-    const int64_t e = (int64_t)sizeof *logits, span = ((next->vocab - 1) * p->vocab_stride + 1) * e;
+    const int64_t start = dt_rank_axis_start(next->plan, next->rank->coord, p->vocab);
+    const int64_t left = next->vocab - start, n = left < p->vocab->local ? left : p->vocab->local;
+    const int64_t e = (int64_t)sizeof *logits, span = ((n - 1) * p->vocab_stride + 1) * e;
     const int64_t last = (row->n < next->window ? row->n : next->window) - 1;
     const int64_t first =
         p->output->offset + (local * p->row_stride + last * p->position_stride) * e;
+    if (n <= 0)
+        return;
     DtLent lent =
         dt_device_lend(next->rank, dt_device_place(next->rank, p->output->arena, first, span));
-    for (int64_t v = 0; v < next->vocab; v++)
-        memcpy(&logits[v], lent.at + v * p->vocab_stride * e, sizeof *logits);
+    for (int64_t v = 0; v < n; v++)
+        memcpy(&logits[start + v], lent.at + v * p->vocab_stride * e, sizeof *logits);
     dt_device_back(next->rank, &lent, false);
-    row->logits = logits;
+}
+
+/* Brings the logits of rows that are ready to the ranks that choose. */
+static bool read_logits(DtNext *next, DtNextRow *rows)
+{
+    Predict *p = next->state;
+    DtRank *rank = next->rank;
+    const int64_t start = dt_rank_axis_start(next->plan, rank->coord, p->batch);
+    const bool gives = dt_predict_gives(rank, p->output);
+    const bool is_spread = p->vocab->local < p->vocab->extent;
+    if (is_spread)
+        memset(p->logits, 0, (size_t)(next->n_rows * next->vocab + 1) * sizeof *p->logits);
+    for (int64_t r = 0; r < next->n_rows; r++) {
+        const bool here = gives && rows[r].ready && r >= start && r < start + p->batch->local;
+        float *logits = p->logits + r * next->vocab;
+        if (here)
+            copy_logits(next, &rows[r], r - start, logits);
+        rows[r].logits = is_spread ? (rank->rank == 0 && rows[r].ready ? logits : NULL)
+                         : here    ? logits
+                                   : NULL;
+    }
+    return !is_spread ||
+           dt_rank_add_up(rank, (int64_t *)(void *)p->logits, (next->n_rows * next->vocab + 1) / 2);
 }
 
 static bool step(DtNext *next, DtNextRow *rows)
@@ -191,15 +222,9 @@ static bool step(DtNext *next, DtNextRow *rows)
     rank->eval_batch = p->steps++;
     if (!dt_exec_entry(rank, "predict"))
         return false;
-    const int64_t start = dt_rank_axis_start(next->plan, rank->coord, p->batch);
-    const bool gives = dt_predict_gives(rank, p->output);
-    for (int64_t r = 0; r < next->n_rows; r++) {
-        rows[r].logits = NULL;
+    for (int64_t r = 0; r < next->n_rows; r++)
         rows[r].ready = rows[r].tokens != NULL;
-        if (rows[r].ready && gives && r >= start && r < start + p->batch->local)
-            read_logits(next, &rows[r], r - start, p->logits + r * next->vocab);
-    }
-    return true;
+    return read_logits(next, rows);
 }
 
 const DtNextOps dt_generatepredict_ops = {open, begin, step, .joins = true};

@@ -20,6 +20,9 @@ DtStatus dt_generatetext_open(DtArena *memory, const DtRunOptions *options, cons
     DtStatus status = dt_datapaths_tokenizer(memory, options, plan, next->reader, &path);
     if (dt_status_ok(&status) && path)
         status = dt_tokenizer_open(path, *end ? end : NULL, &ret_words->tokenizer);
+    ret_words->path = path ? dt_tokenizer_path(memory, path) : NULL;
+    if (!options->raw)
+        ret_words->template = dt_datachattemplate_find(dt_plan_str(plan, reader->template));
     return status;
 }
 
@@ -38,18 +41,52 @@ static DtStatus push(const DtWords *words, uint32_t token, const char *word, DtI
     return DT_OK;
 }
 
+static DtStatus check_ids(const DtWords *words, const DtIds *ids)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->at[i] >= words->vocab)
+            return dt_status_fail(DT_EXIT_USAGE,
+                                  "token %u of the prompt is outside the vocabulary of %lld",
+                                  ids->at[i], (long long)words->vocab);
+    return DT_OK;
+}
+
 static DtStatus read_words(const DtWords *words, const char *prompt, DtIds *ret_ids)
 {
     const size_t first = ret_ids->n;
     DtStatus status = dt_encode_prompt(words->tokenizer, prompt, ret_ids);
     if (dt_status_ok(&status) && ret_ids->n == first)
         status = dt_encode_prompt(words->tokenizer, "\n", ret_ids);
-    for (size_t i = first; i < ret_ids->n && dt_status_ok(&status); i++)
-        if (ret_ids->at[i] >= words->vocab)
-            status = dt_status_fail(DT_EXIT_USAGE,
-                                    "token %u of the prompt is outside the vocabulary of %lld",
-                                    ret_ids->at[i], (long long)words->vocab);
-    return status;
+    return dt_status_ok(&status) ? check_ids(words, ret_ids) : status;
+}
+
+static DtStatus add_span(const DtWords *words, const DtChatBatch *batch, const DtChatSpan *span,
+                         DtIds *ret_ids)
+{
+    uint32_t n;
+    if (span->kind == DT_CHAT_TEXT) {
+        DtMemoryText text = {(const uint8_t *)batch->text.at + span->first, span->len,
+                             "the prompt"};
+        const DtTextSource source = dt_encode_memory(&text, 1);
+        const DtTokenSink sink = dt_encode_ids(ret_ids);
+        return dt_encode_bare(words->tokenizer, &source, 1, &sink);
+    }
+    const uint32_t *ids = span->kind == DT_CHAT_FRONT ? dt_tokenizer_front(words->tokenizer, &n)
+                                                      : dt_tokenizer_back(words->tokenizer, &n);
+    dt_ids_room(ret_ids, n);
+    for (uint32_t i = 0; i < n; i++)
+        ret_ids->at[ret_ids->n++] = ids[i];
+    return DT_OK;
+}
+
+DtStatus dt_generatetext_spans(const DtWords *words, const DtChatBatch *batch, DtIds *ret_ids)
+{
+    DtStatus status = DT_OK;
+    for (size_t i = 0; i < batch->n_spans && dt_status_ok(&status); i++)
+        status = add_span(words, batch, &batch->spans[i], ret_ids);
+    if (dt_status_ok(&status) && ret_ids->n == 0)
+        return read_words(words, "", ret_ids);
+    return dt_status_ok(&status) ? check_ids(words, ret_ids) : status;
 }
 
 static DtStatus read_bytes(const DtWords *words, const char *prompt, DtIds *ret_ids)

@@ -154,20 +154,6 @@ static void give(const Part *p, const DtResult *result, const Piece *piece, cons
 
 /* ---- a pass ---- */
 
-static bool file_fails(DtRank *rank, const DtStatus *status)
-{
-    atomic_store(&rank->slot->by_data, 1);
-    return dt_rank_fail_status(rank, status);
-}
-
-/* Adds integers over all ranks. */
-static bool add_up(DtRank *rank, int64_t *numbers, int64_t n)
-{
-    const DtPlaceAt place = dt_device_of_host(numbers, n * (int64_t)sizeof *numbers);
-    return rank->n_ranks == 1 || rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place,
-                                                            n, DT_PLAN_I64, DT_PLAN_SUM);
-}
-
 /* Puts samples first .. into this rank's part of the inputs. */
 static DtStatus write_inputs(const DtPredict *p, DtRank *rank, int64_t first)
 {
@@ -206,10 +192,10 @@ static bool write_result(const DtPredict *p, DtResult *result, DtRank *rank, int
         const int64_t words = (bytes + (int64_t)sizeof *p->piece - 1) / (int64_t)sizeof *p->piece;
         memset(p->piece, 0, (size_t)words * sizeof *p->piece);
         give(&part, result, &piece, lent.at);
-        good = add_up(rank, p->piece, words);
+        good = dt_rank_add_up(rank, p->piece, words);
         if (good && rank->rank == 0)
             status = dt_file_writer_append(&result->writer, piece.to, (size_t)bytes);
-        good = good && (dt_status_ok(&status) || file_fails(rank, &status));
+        good = good && (dt_status_ok(&status) || dt_rank_fail_data(rank, &status));
     }
     if (part.gives)
         dt_device_back(rank, &lent, false);
@@ -222,7 +208,7 @@ static bool run_pass(const DtPredict *p, DtRank *rank, int64_t first)
     const int64_t rows = p->samples - first < p->pass ? p->samples - first : p->pass;
     DtStatus status = write_inputs(p, rank, first);
     if (!dt_status_ok(&status))
-        return file_fails(rank, &status);
+        return dt_rank_fail_data(rank, &status);
     if (!dt_exec_entry(rank, "predict"))
         return false;
     for (uint32_t i = 0; i < p->n_results; i++)
@@ -233,36 +219,25 @@ static bool run_pass(const DtPredict *p, DtRank *rank, int64_t first)
 
 /* ---- all of it ---- */
 
-/* Fails unless all ranks have mapped the same files: those of a path may be others on another
- * machine, or may have been replaced meanwhile. */
+/* Fails unless all ranks have mapped the same files. */
 static bool check_same(const DtPredict *p, DtRank *rank)
 {
-    int64_t *digests = DT_NEW_ARRAY(rank->memory, int64_t, rank->n_ranks);
+    uint64_t digest = 0;
     for (uint32_t i = 0; i < p->n_columns; i++) {
         DtDataFact fact;
         DtStatus status = dt_data_fact(rank->memory, p->columns[i].data, &fact);
         if (!dt_status_ok(&status))
-            return file_fails(rank, &status);
-        digests[rank->rank] = (int64_t)((uint64_t)digests[rank->rank] * 31 + fact.digest);
+            return dt_rank_fail_data(rank, &status);
+        digest = digest * 31 + fact.digest;
     }
-    if (!add_up(rank, digests, rank->n_ranks))
-        return false;
-    for (uint32_t r = 1; r < rank->n_ranks; r++) {
-        if (digests[r] == digests[0])
-            continue;
-        const DtStatus status =
-            dt_status_fail(DT_EXIT_IO, "rank %u reads other contents of %.200s than rank 0", r,
-                           p->columns[0].path);
-        return file_fails(rank, &status);
-    }
-    return true;
+    return dt_rank_check_same(rank, digest, p->columns[0].path);
 }
 
 /* Whether any rank has seen the wish to stop. False also after a failure. */
 static bool goes_on(DtRank *rank, bool *ret_stopped)
 {
     int64_t stops = atomic_load(&rank->shared->stop) != 0;
-    if (!add_up(rank, &stops, 1))
+    if (!dt_rank_add_up(rank, &stops, 1))
         return false;
     *ret_stopped = stops != 0;
     return stops == 0;
@@ -300,7 +275,7 @@ bool dt_predict_run(DtRank *rank, bool *ret_stopped)
     DtStatus status = dt_predictfiles_open(rank->memory, rank->options, rank->plan, &p);
     if (dt_status_ok(&status) && rank->rank == 0)
         status = dt_predictfiles_create(&p);
-    bool good = dt_status_ok(&status) || file_fails(rank, &status);
+    bool good = dt_status_ok(&status) || dt_rank_fail_data(rank, &status);
     p.piece = DT_NEW_ARRAY(rank->memory, int64_t, PIECE);
     for (uint32_t i = 0; i < p.n_columns && good; i++) {
         const DtPlanInput *input = p.columns[i].input;
@@ -311,7 +286,7 @@ bool dt_predict_run(DtRank *rank, bool *ret_stopped)
     *ret_stopped = false;
     good = good && check_same(&p, rank) && run_passes(&p, rank, ret_stopped);
     status = good && rank->rank == 0 && !*ret_stopped ? dt_predictfiles_commit(&p) : DT_OK;
-    good = good && (dt_status_ok(&status) || file_fails(rank, &status));
+    good = good && (dt_status_ok(&status) || dt_rank_fail_data(rank, &status));
     if (good && rank->rank == 0 && !*ret_stopped && !rank->options->quiet)
         dt_predictfiles_say(&p);
     dt_predictfiles_close(&p);

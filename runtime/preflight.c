@@ -127,7 +127,8 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan,
         return dt_reference_check(plan, options->reference);
     if (options->n_predict > 0)
         return dt_predict_check(options, plan, ret_notes);
-    return options->generate ? dt_generate_check(options, plan) : DT_OK;
+    return options->generate || options->prompts ? dt_generate_check(options, plan, ret_notes)
+                                                 : DT_OK;
 }
 
 /* Checks that the folder of --resume can be read. If the run may begin without a checkpoint, the

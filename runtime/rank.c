@@ -4,9 +4,11 @@
 #include "runtime/rank.h"
 
 #include "base/stages.h"
+#include "runtime/device.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -51,6 +53,39 @@ bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
     vsnprintf(status.message, sizeof status.message, format, args);
     va_end(args);
     return dt_rank_fail_status(rank, &status);
+}
+
+bool dt_rank_fail_data(DtRank *rank, const DtStatus *status)
+{
+    atomic_store(&rank->slot->by_data, 1);
+    return dt_rank_fail_status(rank, status);
+}
+
+bool dt_rank_add_up(DtRank *rank, int64_t *numbers, int64_t n)
+{
+    const DtPlaceAt place = dt_device_of_host(numbers, n * (int64_t)sizeof *numbers);
+    return rank->n_ranks == 1 || rank->comm_ops->all_reduce(rank->comm, &rank->world, place, place,
+                                                            n, DT_PLAN_I64, DT_PLAN_SUM);
+}
+
+bool dt_rank_check_same(DtRank *rank, uint64_t digest, const char *path)
+{
+    bool same = true;
+    uint32_t other = 0;
+    int64_t *digests = calloc(rank->n_ranks, sizeof *digests);
+    if (!digests)
+        dt_arena_exhausted(rank->n_ranks * sizeof *digests);
+    digests[rank->rank] = (int64_t)digest;
+    const bool good = dt_rank_add_up(rank, digests, rank->n_ranks);
+    for (uint32_t r = 1; r < rank->n_ranks && good && same; r++) {
+        same = digests[r] == digests[0];
+        other = r;
+    }
+    free(digests);
+    const DtStatus status =
+        dt_status_fail(DT_EXIT_IO, "rank %u reads other contents of %.200s than rank 0", other,
+                       path);
+    return good && (same || dt_rank_fail_data(rank, &status));
 }
 
 void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16])

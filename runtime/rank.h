@@ -6,6 +6,12 @@
 #include "base/file.h"
 #include "runtime/runtime.h"
 
+/* Collective: adds integers of all ranks. */
+bool dt_rank_add_up(DtRank *rank, int64_t *numbers, int64_t n);
+/* Collective: fails unless all ranks have read the same: a path may have other contents on another
+ * machine. digest: of what this rank has read in `path`. */
+bool dt_rank_check_same(DtRank *rank, uint64_t digest, const char *path);
+
 /* Coordinates of a rank: ranks are numbered row-major over the mesh, the first axis slowest. */
 void dt_rank_coordinates(const DtPlan *plan, uint32_t rank, int64_t ret_coord[16]);
 

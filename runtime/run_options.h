@@ -45,6 +45,7 @@ typedef struct DtSampling {
     double top_p, min_p, repetition_penalty;
     int64_t seed;
 } DtSampling;
+enum { DT_MOST_STOPS = 16 }; /* texts before which a text ends */
 #define DT_SAMPLING_DEFAULTS \
     {.tokens = 200, .temperature = 0.8, .top_p = 1, .repetition_penalty = 1}
 
@@ -99,7 +100,12 @@ typedef struct DtRunOptions {
     const char *reference; /* file of tokens and logits to compare with, or NULL */
     const char *predict[16], *out[16]; /* [INPUT=]FILE, [NUMBER=]FILE */
     uint32_t n_predict, n_out;
-    DtSampling sampling; /* of --generate */
+    const char *prompts; /* file of prompts, or NULL */
+    const char *stop[DT_MOST_STOPS];
+    uint32_t n_stop;
+    bool ignore_end; /* end tokens end no text */
+    bool raw; /* prompts are no turns of a conversation */
+    DtSampling sampling; /* of --generate and --prompts */
     DtGemmKind gemm;
     DtAttention attention; /* options of device "cuda" */
     DtEpilogueWish epilogues;
@@ -113,7 +119,8 @@ typedef struct DtRunOptions {
 /* Whether the run has results of the model instead of training. */
 static inline bool dt_run_predicts(const DtRunOptions *options)
 {
-    return options->generate != NULL || options->reference != NULL || options->n_predict > 0;
+    return options->generate != NULL || options->prompts != NULL || options->reference != NULL ||
+           options->n_predict > 0;
 }
 
 #endif

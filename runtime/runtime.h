@@ -417,6 +417,8 @@ struct DtRank {
 bool dt_rank_fail(DtRank *rank, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status);
+/* The same for what is wrong with a file, which is no fault of this rank. */
+bool dt_rank_fail_data(DtRank *rank, const DtStatus *status);
 /* Whether another rank, or the supervisor, has set the abort word, which asks all ranks to stop. */
 static inline bool dt_rank_aborted(const DtRank *rank)
 {
@@ -580,10 +582,11 @@ void dt_supervisor_bind(int shared_fd);
 DtStatus dt_show_samples(const DtRunOptions *options, const DtPlan *plan, int64_t n,
                          DtText *ret_notes);
 
-/* generate.c: runs the model again and again, and writes the text to stdout. */
-bool dt_generate_text(DtRank *rank);
-/* Whether the plan can continue the prompt of the options. */
-DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan);
+/* generate.c: runs the model again and again, and writes the texts. ret_stopped: a signal ended it
+ * before. */
+bool dt_generate_run(DtRank *rank, bool *ret_stopped);
+/* Whether the plan can continue the prompts of the options. ret_notes: warnings, as lines. */
+DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan, DtText *ret_notes);
 
 /* progress.c */
 typedef struct DtProgress {

@@ -400,7 +400,7 @@ static void watch(Supervisor *all)
 
 static void stop(Supervisor *all, int signal)
 {
-    const bool predicts = all->options->n_predict > 0;
+    const bool predicts = all->options->n_predict > 0 || all->options->prompts;
     const bool finishes = predicts || (!all->options->eval && !dt_run_predicts(all->options));
     /* a launcher sends its signal to all tasks, each of which hands it on */
     if (all->stops && all->options->launched && dt_now_ns() - all->stop_ns < ECHO_NS)
@@ -412,7 +412,8 @@ static void stop(Supervisor *all, int signal)
     if (all->stops == 1 && finishes && !all->failed) {
         atomic_store(&all->shared->stop, 1);
         say("%s: the ranks finish their %s%s; once more ends them at once",
-            signal == SIGINT ? "Ctrl-C" : strsignal(signal), predicts ? "batch" : "step",
+            signal == SIGINT ? "Ctrl-C" : strsignal(signal),
+            all->options->n_predict > 0 ? "batch" : "step",
             !predicts && (all->options->save || all->options->resume) ? " and save" : "");
         return;
     }

@@ -427,10 +427,8 @@ static bool open_readers(DtRun *run)
         return false;
     if (dt_status_ok(&status) && trains)
         status = dt_epochs_resolve(rank);
-    if (!dt_status_ok(&status)) {
-        atomic_store(&rank->slot->by_data, 1); /* an error in the data, not of this rank */
-        return dt_rank_fail_status(rank, &status);
-    }
+    if (!dt_status_ok(&status))
+        return dt_rank_fail_data(rank, &status);
     begin_readers(rank);
     for (uint32_t i = 0; run->trial && i < rank->plan->n_readers; i++)
         if (rank->readers[i] && rank->plan->readers[i].is_eval)
@@ -597,15 +595,16 @@ static bool run_all(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
     if (run->trial)
         return run_trial(run);
-    if ((options->generate || options->n_predict > 0) && run->saved < 0 && !options->import &&
+    const bool writes_text = options->generate || options->prompts;
+    if ((writes_text || options->n_predict > 0) && run->saved < 0 && !options->import &&
         !options->weights && rank->rank == 0)
-        dt_text_say(stderr, options->generate
+        dt_text_say(stderr, writes_text
                                 ? "dtrun: no --resume: the parameters have their initial values, "
                                   "so this is the text of a model that has learnt nothing"
                                 : "dtrun: no --resume: the parameters have their initial values, "
                                   "so these are the results of a model that has learnt nothing");
-    if (options->generate)
-        return dt_generate_text(rank);
+    if (writes_text)
+        return dt_generate_run(rank, &run->interrupted);
     if (options->reference)
         return dt_reference_run(rank);
     if (options->n_predict > 0)
@@ -633,7 +632,7 @@ static void say_how_to_go_on(DtRun *run)
 {
     const DtRunOptions *options = run->rank.options;
     const char *folder = dt_outputs_folder(options);
-    if (run->rank.rank != 0 || !run->interrupted)
+    if (run->rank.rank != 0 || !run->interrupted || options->prompts)
         return;
     if (options->n_predict > 0) {
         dt_text_say(stderr, "dtrun: stopped; no results are written");
@@ -685,8 +684,7 @@ static bool close_outputs(DtRun *run, bool good)
     if (run->log) {
         DtStatus status = dt_log_close(run->log);
         if (!dt_status_ok(&status)) {
-            atomic_store(&rank->slot->by_data, 1); /* the exit code of a disk error */
-            good = dt_rank_fail_status(rank, &status);
+            good = dt_rank_fail_data(rank, &status); /* the exit code of a disk error */
         }
     }
     return good;

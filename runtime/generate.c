@@ -233,12 +233,15 @@ static bool read_ahead(Many *m)
                                  : dt_rank_fail_data(rank, &status);
 }
 
-static void say_how_far(Many *m, const char *end)
+static void say_how_far(const Many *m)
 {
     const double seconds = (double)(dt_now_ns() - m->began) * 1e-9;
-    fprintf(stderr, "%lld of %lld prompts, %lld tokens, %.4g tokens/s%s\n", (long long)m->done,
+    fprintf(stderr, "%lld of %lld prompts, %lld tokens, %.4g tokens/s", (long long)m->done,
             (long long)m->total, (long long)m->g->n_tokens,
-            (double)m->g->n_tokens / (seconds > 0 ? seconds : 1), end);
+            (double)m->g->n_tokens / (seconds > 0 ? seconds : 1));
+    if (m->g->stopped)
+        fprintf(stderr, "; stopped: %lld lines are written", (long long)m->lines.n);
+    fputc('\n', stderr);
 }
 
 /* Writes the lines that are complete and next in the order of the file. */
@@ -254,7 +257,7 @@ static bool write_lines(void *context, DtCompletion *c)
     if (rank->rank == 0 && !m->g->options->quiet &&
         dt_now_ns() - m->said >= LINE_SECONDS * 1000000000ull) {
         m->said = dt_now_ns();
-        say_how_far(m, "");
+        say_how_far(m);
     }
     return dt_status_ok(&status) || dt_rank_fail_data(rank, &status);
 }
@@ -288,7 +291,7 @@ static bool run_many(DtGenerator *g)
     status = writes ? dt_generatelines_close(&m.lines) : DT_OK;
     good = good && (dt_status_ok(&status) || dt_rank_fail_data(rank, &status));
     if (good && writes && (!g->options->quiet || g->stopped))
-        say_how_far(&m, g->stopped ? "; stopped" : "");
+        say_how_far(&m);
     forget(&m);
     dt_generateprompts_close(m.prompts);
     return good;

@@ -328,8 +328,9 @@ static bool read_texts(const DtConfigReading *r)
     return true;
 }
 
-/* Checks one integer or a list of them; dt_configkinds_naturals reads it again. */
-static bool read_naturals(const DtConfigReading *r)
+/* Checks one value, or a list: one for each kind of node, integers. The reader of the block reads
+ * the list again and keeps the values. */
+static bool read_kinds(const DtConfigReading *r)
 {
     DtExpr *const *items;
     DtExpr *single;
@@ -338,7 +339,9 @@ static bool read_naturals(const DtConfigReading *r)
     dt_configargs_items(r->expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         const DtConfigReading one = {r->host, r->key, items[i], r->value};
-        good = read_integer(&one, 0) && good;
+        const bool integers = r->key->kind != DT_KIND_GPU;
+        good = (integers ? read_integer(&one, r->key->kind == DT_KIND_NODES) : read_known(&one)) &&
+               good;
     }
     return good;
 }
@@ -357,22 +360,6 @@ uint32_t dt_configkinds_naturals(const DtConfigHost *host, const DtExpr *expr, i
         ret_numbers[i] = number.whole;
     }
     return n;
-}
-
-/* Checks one value, or a list with one for each kind of node; the reader of the block reads the
- * list again and keeps the values. */
-static bool read_kinds(const DtConfigReading *r)
-{
-    DtExpr *const *items;
-    DtExpr *single;
-    uint32_t n;
-    bool good = true;
-    dt_configargs_items(r->expr, &items, &n, &single);
-    for (uint32_t i = 0; i < n; i++) {
-        const DtConfigReading one = {r->host, r->key, items[i], r->value};
-        good = (r->key->kind == DT_KIND_NODES ? read_integer(&one, 1) : read_known(&one)) && good;
-    }
-    return good;
 }
 
 /* Checks that a value is a call of one of a class of functions; the reader of the block reads the
@@ -416,7 +403,6 @@ bool dt_configkinds_read(const DtConfigReading *r)
         return false;
     switch (r->key->kind) {
     case DT_KIND_NATURAL: return read_integer(r, 0);
-    case DT_KIND_NATURALS: return read_naturals(r);
     case DT_KIND_AHEAD: return read_ahead(r);
     case DT_KIND_COUNT: return read_integer(r, 1);
     case DT_KIND_NUMBER: return read_real(r, -HUGE_VAL, false, HUGE_VAL, "a number");
@@ -445,6 +431,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
         return dt_configargs_callee(r->expr) ? read_class(r, DT_CONFIG_ESTIMATE) : read_measure(r);
     case DT_KIND_FLAG: return read_flag(r);
     case DT_KIND_STACK: return read_known(r);
+    case DT_KIND_NATURALS:
     case DT_KIND_NODES:
     case DT_KIND_GPU: return read_kinds(r);
     case DT_KIND_OPTIMIZER: /* read where it is used, by the language */

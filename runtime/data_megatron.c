@@ -263,31 +263,36 @@ static bool are_alike(const DtTokenFile *file, const Ends *ends, int32_t *ret_en
     return alike;
 }
 
+/* Notes that the documents of a file end with different tokens; *said: it does. */
+static DtStatus look_at(const DtData *data, const DtTokenFile *of, DtText *ret_notes, bool *said)
+{
+    DtTokenFile file = *of;
+    DtText path = {0};
+    Index index;
+    Ends ends = {&index, &file, {0}, 0};
+    int32_t end = 0;
+    DtStatus status = open_index(&file, &path, &index);
+    if (dt_status_ok(&status) && dt_tryread(&index.view, find_ends, &ends))
+        status = cut_short(&index);
+    *said = dt_status_ok(&status) && ends.n > 1 && !are_alike(&file, &ends, &end);
+    if (*said) {
+        dt_data_begin_note(data, ret_notes);
+        dt_text_printf(ret_notes,
+                       "warning: the %llu documents of %s end with different tokens, so a model "
+                       "cannot see where one ends: preprocess_data.py --append-eod puts an end "
+                       "token after each",
+                       (unsigned long long)index.documents - 1, file.path);
+    }
+    dt_file_unmap(&index.view);
+    dt_text_free(&path);
+    return status;
+}
+
 DtStatus dt_datamegatron_look(const DtData *data, DtText *ret_notes)
 {
-    const DtTokens *tokens = &data->tokens;
-    for (uint32_t i = 0; i < tokens->n_files; i++) {
-        DtTokenFile file = tokens->files[i];
-        DtText path = {0};
-        Index index;
-        Ends ends = {&index, &file, {0}, 0};
-        int32_t end = 0;
-        DtStatus status = open_index(&file, &path, &index);
-        if (dt_status_ok(&status) && dt_tryread(&index.view, find_ends, &ends))
-            status = cut_short(&index);
-        if (dt_status_ok(&status) && ends.n > 1 && !are_alike(&file, &ends, &end)) {
-            dt_data_begin_note(data, ret_notes);
-            dt_text_printf(ret_notes,
-                           "warning: the %llu documents of %s end with different tokens, so a "
-                           "model cannot see where one ends: preprocess_data.py --append-eod puts "
-                           "an end token after each",
-                           (unsigned long long)index.documents - 1, file.path);
-            i = tokens->n_files;
-        }
-        dt_file_unmap(&index.view);
-        dt_text_free(&path);
-        if (!dt_status_ok(&status))
-            return status;
-    }
-    return DT_OK;
+    bool said = false;
+    DtStatus status = DT_OK;
+    for (uint32_t i = 0; i < data->tokens.n_files && dt_status_ok(&status) && !said; i++)
+        status = look_at(data, &data->tokens.files[i], ret_notes, &said);
+    return status;
 }

@@ -148,6 +148,31 @@ def test_masks(tools, tokens):
     check(not set(drawn) & (set(SPECIAL) | {MASK}), "mlm: a random token is special")
 
 
+def test_special(tools):
+    """Tokens that the tokenizer's file calls special are never chosen, nor drawn; the reference is told which they are."""
+    with open(os.path.join(ROOT, "tests", "golden", "errors", "mini", "bytes.json"), "rb") as file, open("t.json", "wb") as to:
+        to.write(file.read())
+    os.mkdir("few")
+    tokens = []
+    for i in range(60):
+        words = bytes(range(97 + i % 3, 97 + i % 7 + 4)) * 3
+        with open("few/%02d.txt" % i, "wb") as file:
+            file.write(words)
+        with open("t.json") as file:
+            vocabulary = json.load(file)["model"]["vocab"]
+        tokens += [vocabulary[chr(byte)] for byte in words] + [256]
+    about = {**MASKS, "vocab": 258, "mask": 257, "more": "",
+             "source": 'text("few/*.txt", tokenizer = "t.json", end = "<end>")'}
+    compile_to(tools, "special", MLM % about, "--parallel", "none")
+    key = samples.hash_text("data", SEED)
+    stream, n = samples.Stream(tokens, SEQ, 0, key), 60
+    draws = samples.hash_text("mlm.data.tokens", key)
+    want = [samples.masked(stream.window(s), s, draws, 0.15, 257, (256,), 258) for s in range(n)]
+    got = [(table["token"], table["target"]) for (table,) in shown(tools, "special", n)]
+    check(got == want[:len(got)] and len(got) >= min(n, stream.n), "special tokens of a tokenizer")
+    check(any(256 in tokens for tokens, _ in got) and not any(256 in labels for _, labels in got), "<end> is masked")
+
+
 def weighed(rows):
     at = iter(range(1, 1 << 30))
     return sum(next(at) * value for row in rows for value in row)
@@ -247,6 +272,7 @@ def main(tools):
             file.write(bytes(tokens))
         test_masks(tools, tokens)
         test_spans(tools, tokens)
+        test_special(tools)
         test_layouts(tools, "mlm", MLM % MASKS, mlm_reference(tokens, 48))
         test_layouts(tools, "spans", SPANS % CORRUPT, spans_reference(tokens, 48))
         test_held_out(tools, tokens)

@@ -242,6 +242,24 @@ static bool read_prune(CommandLine *line, const char *value)
     return true;
 }
 
+/* DIR, or LABEL=DIR for the instance of a model with that label. */
+static bool read_import(CommandLine *line, const char *value)
+{
+    DtRunOptions *run = &line->run;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_";
+    const size_t n = strspn(value, letters);
+    if (n == 0 || value[n] != '=' || value[n + 1] == '\0') {
+        run->import = value;
+        return true;
+    }
+    if (run->n_imports == DT_COUNT(run->imports))
+        return wrong(line, "--import LABEL=DIR occurs more than %zu times",
+                     DT_COUNT(run->imports));
+    run->imports[run->n_imports++] = value;
+    return true;
+}
+
 static bool read_option(CommandLine *line, int id, const char *value)
 {
     DtRunOptions *run = &line->run;
@@ -249,7 +267,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
     case OPTION_STEPS: return read_count(line, "steps", value, &run->steps);
     case OPTION_SAVE: run->save = value; return true;
     case OPTION_RESUME: run->resume = value; return true;
-    case OPTION_IMPORT: run->import = value; return true;
+    case OPTION_IMPORT: return read_import(line, value);
     case OPTION_ADAPTERS: run->adapters = value; return true;
     case OPTION_PEFT: run->peft = true; return true;
     case OPTION_AVERAGE:
@@ -367,10 +385,11 @@ static bool check_combination(CommandLine *line)
                            "--reference or --predict");
     if (run->or_start && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--or-start belongs to --resume and training");
-    if (run->import && run->weights)
+    if ((run->import || run->n_imports) && run->weights)
         return wrong(line, "--import and --weights exclude each other");
-    const char *begins = run->import ? "import" : run->weights ? "weights" : "adapters";
-    if ((run->import || run->weights || run->adapters) && run->resume && !run->or_start &&
+    const bool imports = run->import || run->n_imports;
+    const char *begins = imports ? "import" : run->weights ? "weights" : "adapters";
+    if ((imports || run->weights || run->adapters) && run->resume && !run->or_start &&
         !run->restarts)
         return wrong(line, "--%s and --resume exclude each other, except with --or-start, which "
                            "uses --%s if there is no checkpoint yet",
@@ -392,7 +411,7 @@ static bool check_combination(CommandLine *line)
     if (run->n_prune && !run->weights && !run->resume)
         return wrong(line, "--prune belongs to --resume and --weights: save what is imported first "
                            "(--import DIR --steps 0 --save NEW)");
-    if (run->trial && (run->import || run->weights || run->adapters))
+    if (run->trial && (imports || run->weights || run->adapters))
         return wrong(line, "--trial begins with the values of its file");
     if (run->data_changed && (!run->resume || run->eval || dt_run_predicts(run)))
         return wrong(line, "--data-changed belongs to --resume and training");

@@ -64,7 +64,8 @@ void dt_names_emit(DtEmit *e)
                              .first_rule = e->plan->rules.n,
                              .n_rules = from->rules.n,
                              .span = dt_finish_span(e, from->span, NULL, from->name),
-                             .adapters = from->adapters};
+                             .adapters = from->adapters,
+                             .label = dt_write_str(e->plan, from->label)};
         for (uint32_t k = 0; k < from->tensors.n; k++)
             add_tensor(e, &from->tensors.at[k]);
         for (uint32_t k = 0; k < from->rules.n; k++) {

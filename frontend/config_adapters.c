@@ -195,7 +195,8 @@ static void add_rules(const DtConfigHost *host, const DtAdapted *adapted, bool i
 static void derive(const DtConfigHost *host, DtProgram *program, uint32_t number)
 {
     const DtFileNames *names = &program->names.at[number];
-    DtFileNames made = {.name = names->name, .span = names->span, .adapters = true};
+    DtFileNames made = {.name = names->name, .span = names->span, .adapters = true,
+                        .label = names->label};
     bool is_turned = false;
     for (uint32_t i = 0; i < program->adapted.n; i++) {
         const DtAdapted *adapted = &program->adapted.at[i], *first = &program->adapted.at[0];

@@ -515,12 +515,24 @@ static void read_tensor(DtMapping *m, const DtEntry *entry)
         DT_PUSH(m->host->arena, m->made.tensors, tensor);
 }
 
+/* Whether the pattern matches the path of the parameter within the instance of the model. */
+static bool is_matched(const DtMapping *m, const DtStore *store, const char *pattern)
+{
+    const char *own = dt_configsides_path(m, store);
+    return own && fnmatch(pattern, own, FNM_NOESCAPE) == 0;
+}
+
+/* Returns a pattern for paths of the instance as one for those of the whole program. */
+static const char *of_program(const DtMapping *m, const char *pattern)
+{
+    return *m->label ? dt_intern_printf("%s.%s", m->label, pattern) : pattern;
+}
+
 /* Whether the pattern matches the path of some parameter. */
 static bool matches_some(const DtMapping *m, const char *pattern)
 {
     for (uint32_t i = 0; i < m->program->module->stores.n; i++)
-        if (dt_configsides_is_parameter(m->program->module->stores.at[i]) &&
-            fnmatch(pattern, m->program->module->stores.at[i]->path, FNM_NOESCAPE) == 0)
+        if (is_matched(m, m->program->module->stores.at[i], pattern))
             return true;
     return false;
 }
@@ -548,6 +560,8 @@ static void read_directive(DtMapping *m, const DtEntry *entry)
             DtDiag *d = reject(m, target->name.span, "no parameter has a path that matches this");
             dt_diag_help(d, "`dtc --params` lists them");
         }
+        if (keeps)
+            rule.key = of_program(m, rule.key);
         DT_PUSH(m->host->arena, m->made.rules, rule);
     }
 }
@@ -598,8 +612,8 @@ static void check_complete(DtMapping *m)
     uint32_t missing = 0;
     for (uint32_t i = 0; i < m->program->module->stores.n; i++) {
         const DtStore *store = m->program->module->stores.at[i];
-        if (!dt_configsides_is_parameter(store) || dt_map_find_pointer(&m->seen, store) ||
-            keeps_initial(m, store) || store->copy)
+        if (!dt_configsides_path(m, store) || dt_map_find_pointer(&m->seen, store) ||
+            keeps_initial(m, store))
             continue;
         if (store->in_adapter) {
             DtFileRule rule = {DT_FILE_INITIAL, store->path, "", m->item->span};
@@ -618,6 +632,17 @@ static void check_complete(DtMapping *m)
         dt_diag_help(d, "`initial \"PATH\"` says that the file does not have a parameter");
 }
 
+/* Whether the program defines the model, which another train block may use. */
+static bool is_defined(const DtMapping *m)
+{
+    for (uint32_t i = 0; i < m->host->n_items; i++) {
+        const DtDef *def = m->host->items[i]->kind == DT_ITEM_DEF ? m->host->items[i]->def : NULL;
+        if (def && def->kind == DT_DEF_MODEL && !strcmp(def->name.text, m->item->on.text))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the program uses the block's model. A block of the library is for the library's model: it
  * is passed over where the program has one of its own or uses only layers of the file. */
 static bool model_exists(const DtMapping *m)
@@ -634,7 +659,7 @@ static bool model_exists(const DtMapping *m)
         if (n < DT_COUNT(names))
             names[n++] = dt_graph_source_name(func);
     }
-    if (is_library)
+    if (is_library || is_defined(m))
         return false;
     DtDiag *d =
         reject(m, m->item->on.span,
@@ -643,16 +668,17 @@ static bool model_exists(const DtMapping *m)
     return false;
 }
 
-void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program)
+/* Reads the block for the instance of its model with this label. */
+static void read_block(const DtConfigHost *host, const DtItem *item, DtProgram *program,
+                       const char *label)
 {
     DtMapping m = {.host = host,
                    .program = program,
                    .item = item,
                    .known.arena = host->arena,
                    .seen.arena = host->arena,
-                   .made = {.name = item->name.text, .span = item->span}};
-    if (!item->on.text || !model_exists(&m))
-        return;
+                   .label = label,
+                   .made = {.name = item->name.text, .span = item->span, .label = label}};
     uint32_t errors = dt_diag_errors(host->diags);
     for (uint32_t i = 0; i < item->entries.n; i++)
         read_entry(&m, item->entries.at[i]);
@@ -660,4 +686,21 @@ void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgra
         check_complete(&m);
     if (dt_diag_errors(host->diags) == errors)
         DT_PUSH(host->arena, program->names, m.made);
+}
+
+void dt_confignames_check(const DtConfigHost *host, const DtItem *item, DtProgram *program)
+{
+    const DtMapping m = {.host = host, .program = program, .item = item};
+    const uint32_t errors = dt_diag_errors(host->diags);
+    bool any = false;
+    if (!item->on.text || !model_exists(&m))
+        return;
+    for (uint32_t i = 0; i < program->labelled.n && dt_diag_errors(host->diags) == errors; i++) {
+        if (strcmp(program->labelled.at[i].model, item->on.text) != 0)
+            continue;
+        read_block(host, item, program, program->labelled.at[i].label);
+        any = true;
+    }
+    if (!any && dt_diag_errors(host->diags) == errors)
+        read_block(host, item, program, "");
 }

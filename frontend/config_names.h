@@ -20,6 +20,7 @@ typedef struct DtMapping {
     DtMap known;           /* names of tensors: the target that has them */
     DtMap seen;            /* stores that occur */
     DtSideNumbers numbers; /* of the paths of the entry that is read */
+    const char *label;     /* of the instance of the model; "": it has none */
     DtFileNames made;
 } DtMapping;
 
@@ -59,6 +60,9 @@ void dt_configsides_instances(const DtMapping *m, const DtExpr *expr,
  * error. */
 bool dt_configsides_read(DtMapping *m, const DtExpr *expr, DtSide *ret_side);
 bool dt_configsides_is_parameter(const DtStore *store);
+/* Returns the path of a parameter or state within the instance of the model that the block is read
+ * for; NULL if it is of another instance, or a copy. */
+const char *dt_configsides_path(const DtMapping *m, const DtStore *store);
 /* Returns the number of iterations of the loop with that label (interned); 0 if no parameter is in
  * such a loop. */
 int64_t dt_configsides_iterations(const DtMapping *m, const char *label);

@@ -48,17 +48,36 @@ bool dt_configsides_is_none(const DtExpr *expr)
 
 /* ---- parameters ---- */
 
+/* Whether the path is that of a parameter of the instance with this label. */
+static bool is_below(const char *path, const char *label)
+{
+    const size_t len = strlen(label);
+    return strncmp(path, label, len) == 0 && path[len] == '.';
+}
+
+const char *dt_configsides_path(const DtMapping *m, const DtStore *store)
+{
+    bool other = !dt_configsides_is_parameter(store) || store->copy > 0;
+    for (uint32_t i = 0; !*m->label && i < m->program->labelled.n; i++)
+        other = other || (*m->program->labelled.at[i].label &&
+                          is_below(store->path, m->program->labelled.at[i].label));
+    if (other || (*m->label && !is_below(store->path, m->label)))
+        return NULL;
+    return *m->label ? store->path + strlen(m->label) + 1 : store->path;
+}
+
 static const DtStore *find_store(const DtMapping *m, const DtExpr *expr, const char *path)
 {
     const DtModule *module = m->program->module;
     const char **names = DT_NEW_ARRAY(m->host->arena, const char *, module->stores.n + 1);
     size_t n = 0;
     for (uint32_t i = 0; i < module->stores.n; i++) {
-        if (!dt_configsides_is_parameter(module->stores.at[i]))
+        const char *own = dt_configsides_path(m, module->stores.at[i]);
+        if (!own)
             continue;
-        if (!strcmp(module->stores.at[i]->path, path))
+        if (!strcmp(own, path))
             return module->stores.at[i];
-        names[n++] = module->stores.at[i]->path;
+        names[n++] = own;
     }
     DtDiag *d =
         dt_diag_report(m->host->diags, E0467, expr->span, "the model has no parameter `%s`", path);
@@ -87,7 +106,7 @@ int64_t dt_configsides_iterations(const DtMapping *m, const char *label)
     const DtModule *module = m->program->module;
     for (uint32_t i = 0; i < module->stores.n; i++) {
         const DtStore *store = module->stores.at[i];
-        for (uint32_t a = 0; dt_configsides_is_parameter(store) && a < store->n_loops; a++)
+        for (uint32_t a = 0; dt_configsides_path(m, store) && a < store->n_loops; a++)
             if (loop_label(store, a) == label)
                 return store->type->axes[a].extent;
     }
@@ -139,8 +158,8 @@ static void add_instances(const DtMapping *m, const char *path, DtSideInstances 
     const DtModule *module = m->program->module;
     for (uint32_t i = 0; i < module->stores.n; i++) {
         DtSideNumbers numbers = {0};
-        if (!dt_configsides_is_parameter(module->stores.at[i]) ||
-            !leaves_out(m, module->stores.at[i]->path, path, &numbers) || numbers.n == 0)
+        const char *own = dt_configsides_path(m, module->stores.at[i]);
+        if (!own || !leaves_out(m, own, path, &numbers) || numbers.n == 0)
             continue;
         bool known = false;
         for (uint32_t k = 0; k < ret_instances->n; k++)

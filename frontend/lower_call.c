@@ -239,6 +239,19 @@ DtVal dt_call_callee(DtLower *l, const DtExpr *expr)
 
 /* ---- instances ---- */
 
+/* Records an instance of a model, for names blocks. Entries make the same ones. */
+static void note_model(DtLower *l, const DtInstance *instance)
+{
+    DtProgram *program = l->program;
+    bool known = false;
+    for (uint32_t i = 0; i < program->labelled.n; i++)
+        known = known || (!strcmp(program->labelled.at[i].label, instance->path) &&
+                          program->labelled.at[i].model == instance->def->name.text);
+    if (!known)
+        DT_PUSH(l->arena, program->labelled,
+                ((DtLabelled){instance->path, instance->def->name.text}));
+}
+
 DtVal dt_call_instance(DtLower *l, const DtFunction *function)
 {
     DtFunction f = *function;
@@ -266,6 +279,8 @@ DtVal dt_call_instance(DtLower *l, const DtFunction *function)
                             f.label.text ? DT_LABEL_WRITTEN : DT_LABEL_DEFAULT))
             return dt_val_error();
     }
+    if (f.def->kind == DT_DEF_MODEL && frame->is_entry)
+        note_model(l, instance);
     dt_adapt_instance(l, instance);
     return (DtVal){.kind = DT_VAL_INSTANCE, .instance = instance};
 }

@@ -326,7 +326,14 @@ typedef struct DtFileNames {
     DT_VEC(DtFileRule) rules;
     DtSpan span;
     bool adapters; /* the program's adapters as peft's files have them (config_adapters.c) */
+    const char *label; /* of the instance of the model whose parameters it has; "": it has none */
 } DtFileNames;
+
+/* An instance of a model: `teacher:net(x)`, whose parameters' paths begin with its label; "" for
+ * `net(x)`. */
+typedef struct DtLabelled {
+    const char *label, *model;
+} DtLabelled;
 
 /* A weight to which an adapter can be added (frontend/lower_merge.c): the result is that of the
  * program without the adapter and with the weight w + scale a b. Each is a matrix, row-major: the
@@ -360,7 +367,8 @@ typedef struct DtProgram {
     DT_VEC(const DtDevice *) devices;
     DT_VEC(const DtStack *) stacks;
     DT_VEC(DtDim) dims;            /* the dims that have an extent */
-    DT_VEC(DtFileNames) names;     /* the names blocks */
+    DT_VEC(DtFileNames) names;     /* the names blocks, once for each instance of their model */
+    DT_VEC(DtLabelled) labelled;   /* the instances of models in the train block */
     DT_VEC(DtAdapted) adapted;     /* weights to which adapters can be added */
 } DtProgram;
 

@@ -561,6 +561,7 @@ typedef struct DtPlanNames {
     uint32_t first_tensor, n_tensors, first_rule, n_rules, span;
     uint32_t adapters; /* 1: no block of the program, but the adapters of the block of this name as
                         * peft's files have them; its rules are of adapter_config.json */
+    DtPlanStr label;   /* of the instance of the model, with which the paths begin; "": none does */
 } DtPlanNames;
 typedef struct DtPlanFileTensor {
     DtPlanStr pattern;

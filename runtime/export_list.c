@@ -56,7 +56,8 @@ static DtStatus choose_names(const DtRunOptions *options, const DtPlan *plan,
     *ret_names = NULL;
     for (uint32_t i = 0; i < plan->n_names; i++) {
         const char *name = dt_plan_str(plan, plan->names[i].name);
-        if (plan->names[i].adapters || (options->names && strcmp(name, options->names) != 0))
+        if (plan->names[i].adapters || *dt_plan_str(plan, plan->names[i].label) ||
+            (options->names && strcmp(name, options->names) != 0))
             continue;
         if (*ret_names)
             return dt_status_fail(
@@ -322,7 +323,7 @@ DtStatus dt_exportlist_open(DtArena *memory, const DtRunOptions *options, const 
 {
     const char *folder;
     List list = {.memory = memory, .options = options, .plan = plan, .export = ret_export};
-    *ret_export = (DtExport){.n = 0};
+    *ret_export = (DtExport){.n = 0, .like.label = ""};
     DtStatus status = find_folder(options, imported, &folder);
     if (!dt_status_ok(&status))
         return status;

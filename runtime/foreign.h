@@ -43,6 +43,7 @@ bool dt_foreign_is(const char *folder);
 typedef struct DtImport {
     DtForeign foreign;
     bool adapters; /* the folder has adapters alone, in peft's files */
+    const char *label; /* of the instance of a model whose parameters are read; "": it has none */
     const DtPlanNames *names;
     /* of each FTEN record of the block: the tensors of its names, in the order of the indices;
      * NULL: the file has none of them */

@@ -315,6 +315,24 @@ static DtStatus import_one(DtRank *rank, const DtImport *import, const DtHome *h
     return status;
 }
 
+static bool is_below(const char *path, const char *label)
+{
+    const size_t len = strlen(label);
+    return len > 0 && strncmp(path, label, len) == 0 && path[len] == '.';
+}
+
+/* Whether the import is for the instance of a model that has the store. */
+static bool is_of(const DtPlan *plan, const DtImport *import, const DtPlanStore *store)
+{
+    const char *path = path_in_files(plan, param_of(plan, store));
+    bool other = false;
+    if (*import->label)
+        return is_below(path, import->label);
+    for (uint32_t i = 0; i < plan->n_names; i++)
+        other = other || is_below(path, dt_plan_str(plan, plan->names[i].label));
+    return !other;
+}
+
 static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import)
 {
     DtWanted wanted;
@@ -323,7 +341,7 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
         status = dt_wanted_averages(rank, memory, &wanted);
     for (uint32_t i = 0; i < wanted.n && dt_status_ok(&status); i++) {
         const DtPlanStore *store = wanted.homes[i].store;
-        if (!dt_plan_on_stage(store->stage, rank->stage) ||
+        if (!dt_plan_on_stage(store->stage, rank->stage) || !is_of(rank->plan, import, store) ||
             (import->adapters && !param_of(rank->plan, store)->adapter))
             continue;
         status = import_one(rank, import, &wanted.homes[i], wanted.tensors[i].name);
@@ -332,22 +350,35 @@ static DtStatus import_all(DtRank *rank, DtArena *memory, const DtImport *import
     return status;
 }
 
-/* Whether the import replaces every element of the store. */
+/* What a run imports: without a label, then with labels. */
+typedef struct Imports {
+    DtImport at[1 + DT_COUNT(((DtRunOptions *)0)->imports)];
+    const char *folders[1 + DT_COUNT(((DtRunOptions *)0)->imports)];
+    uint32_t n;
+} Imports;
+
+/* Whether an import replaces every element of the store. */
 static bool fills(const void *context, const DtRank *rank, const DtPlanStore *store)
 {
+    const Imports *imports = context;
     const DtPlan *plan = rank->plan;
     const DtPlanStore *param = param_of(plan, store);
-    const DtPlanFilePart *part = largest_source(plan, context, param).part;
-    bool whole = part != NULL && part->n_axes == param->n_axes;
-    for (uint32_t a = 0; whole && a < part->n_axes; a++)
-        whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
-    return whole;
+    bool any = false;
+    for (uint32_t i = 0; i < imports->n && !any; i++) {
+        const DtPlanFilePart *part = largest_source(plan, &imports->at[i], param).part;
+        bool whole = part != NULL && part->n_axes == param->n_axes;
+        for (uint32_t a = 0; whole && a < part->n_axes; a++)
+            whole = part->count[a] >= plan->axes[param->first_axis + a].extent;
+        any = whole;
+    }
+    return any;
 }
 
 /* Ends an import; an error is one of the files, not of a rank. */
-static bool finish(DtRank *rank, DtArena *memory, DtImport *import, DtText *list, DtStatus *status)
+static bool finish(DtRank *rank, DtArena *memory, Imports *imports, DtText *list, DtStatus *status)
 {
-    dt_foreign_close(&import->foreign);
+    for (uint32_t i = 0; i < imports->n; i++)
+        dt_foreign_close(&imports->at[i].foreign);
     dt_text_free(list);
     dt_arena_free(memory);
     if (!dt_status_ok(status))
@@ -355,36 +386,62 @@ static bool finish(DtRank *rank, DtArena *memory, DtImport *import, DtText *list
     return dt_status_ok(status) || dt_rank_fail_status(rank, status);
 }
 
+const char *dt_import_label(DtArena *memory, const char *import, const char **ret_folder)
+{
+    const char *equals = strchr(import, '=');
+    *ret_folder = equals + 1;
+    return dt_arena_strndup(memory, import, (size_t)(equals - import));
+}
+
+/* Opens a folder, and chooses the names block that fits it. */
+static DtStatus open_one(DtRank *rank, DtArena *memory, Imports *imports, const char *folder,
+                         const char *label, DtText *list)
+{
+    const char *names = *label ? NULL : rank->options->names;
+    DtImport *import = &imports->at[imports->n];
+    *import = (DtImport){.label = label};
+    imports->folders[imports->n++] = folder;
+    DtStatus status = dt_foreign_open(memory, folder, &import->foreign);
+    return dt_status_ok(&status) ? dt_importnames_choose(memory, rank->plan, names, import, list)
+                                 : status;
+}
+
 bool dt_import_load(DtRank *rank, bool initialises)
 {
     const DtRunOptions *options = rank->options;
     DtArena *memory = dt_arena_new();
-    DtImport import = {0};
+    Imports imports = {.n = 0};
     DtText list = {0};
-    DtStatus status = dt_foreign_open(memory, options->import, &import.foreign);
-    if (dt_status_ok(&status))
-        status = dt_importnames_choose(memory, rank->plan, options->names, &import, &list);
+    DtStatus status = DT_OK;
+    if (options->import)
+        status = open_one(rank, memory, &imports, options->import, "", &list);
+    for (uint32_t i = 0; i < options->n_imports && dt_status_ok(&status); i++) {
+        const char *folder, *label = dt_import_label(memory, options->imports[i], &folder);
+        status = open_one(rank, memory, &imports, folder, label, &list);
+    }
     if (dt_status_ok(&status) && initialises)
-        dt_init_others(rank, fills, &import);
-    if (dt_status_ok(&status))
-        status = import_all(rank, memory, &import);
-    char *path = dt_status_ok(&status) ? realpath(options->import, NULL) : NULL;
+        dt_init_others(rank, fills, &imports);
+    for (uint32_t i = 0; i < imports.n && dt_status_ok(&status); i++)
+        status = import_all(rank, memory, &imports.at[i]);
+    char *path =
+        dt_status_ok(&status) && options->import ? realpath(options->import, NULL) : NULL;
     if (path)
         rank->imported = dt_arena_printf(rank->memory, "%s", path);
     free(path);
-    return finish(rank, memory, &import, &list, &status);
+    return finish(rank, memory, &imports, &list, &status);
 }
 
 bool dt_import_adapters(DtRank *rank)
 {
     const DtRunOptions *options = rank->options;
     DtArena *memory = dt_arena_new();
-    DtImport import = {.adapters = true};
+    Imports imports = {.at = {{.adapters = true, .label = ""}}, .n = 1};
     DtText list = {0};
-    DtStatus status = dt_foreign_open_adapters(memory, options->adapters, &import.foreign);
+    DtImport *import = &imports.at[0];
+    DtStatus status = dt_foreign_open_adapters(memory, options->adapters, &import->foreign);
     if (dt_status_ok(&status))
-        status = dt_importnames_choose(memory, rank->plan, options->names, &import, &list);
+        status = dt_importnames_choose(memory, rank->plan, options->names, import, &list);
     if (dt_status_ok(&status))
-        status = import_all(rank, memory, &import);
-    return finish(rank, memory, &import, &list, &status);
+        status = import_all(rank, memory, import);
+    return finish(rank, memory, &imports, &list, &status);
 }

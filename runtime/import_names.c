@@ -321,6 +321,7 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
     Fit *fits = DT_NEW_ARRAY(memory, Fit, plan->n_names + 1), *best = NULL, *other = NULL;
     for (uint32_t i = 0; i < plan->n_names; i++) {
         if (plan->names[i].adapters != import->adapters ||
+            strcmp(dt_plan_str(plan, plan->names[i].label), import->label) != 0 ||
             (name && strcmp(dt_plan_str(plan, plan->names[i].name), name) != 0))
             continue;
         fits[i] = (Fit){
@@ -332,7 +333,12 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
             best = &fits[i];
     }
     DtStatus status = DT_OK;
-    if (!best && name)
+    if (!best && *import->label)
+        status = dt_status_fail(DT_EXIT_USAGE,
+                                "--import %.100s=%.200s: no names block is for an instance "
+                                "`%.100s:MODEL(..)` of the program",
+                                import->label, import->foreign.folder, import->label);
+    else if (!best && name)
         status = dt_status_fail(DT_EXIT_USAGE, "the plan has no names block `%.100s`", name);
     else if (!best)
         status = dt_status_fail(
@@ -358,11 +364,11 @@ DtStatus dt_importnames_choose(DtArena *memory, const DtPlan *plan, const char *
     return status;
 }
 
-DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *names,
-                              bool adapters, DtText *ret_list)
+DtStatus dt_importnames_check(const DtPlan *plan, const char *folder, const char *label,
+                              const char *names, bool adapters, DtText *ret_list)
 {
     DtArena *memory = dt_arena_new();
-    DtImport import = {.adapters = adapters};
+    DtImport import = {.adapters = adapters, .label = label};
     DtStatus status = adapters ? dt_foreign_open_adapters(memory, folder, &import.foreign)
                                : dt_foreign_open(memory, folder, &import.foreign);
     if (dt_status_ok(&status))

@@ -188,11 +188,17 @@ static DtStatus check_initial(const DtRunOptions *options, const DtPlan *plan)
     DtStatus status = DT_OK;
     const DtPlanNames *names;
     if (options->import)
-        status = dt_importnames_check(plan, options->import, options->names, false, &list);
+        status = dt_importnames_check(plan, options->import, "", options->names, false, &list);
+    DtArena *memory = dt_arena_new();
+    for (uint32_t i = 0; i < options->n_imports && dt_status_ok(&status); i++) {
+        const char *folder, *label = dt_import_label(memory, options->imports[i], &folder);
+        status = dt_importnames_check(plan, folder, label, NULL, false, &list);
+    }
+    dt_arena_free(memory);
     if (dt_status_ok(&status) && options->adapters)
         status = dt_importnames_adapters(plan, NULL, "--adapters", &names);
     if (dt_status_ok(&status) && options->adapters)
-        status = dt_importnames_check(plan, options->adapters, options->names, true, &list);
+        status = dt_importnames_check(plan, options->adapters, "", options->names, true, &list);
     say_list(&list);
     return status;
 }

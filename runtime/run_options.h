@@ -67,6 +67,8 @@ typedef struct DtRunOptions {
     const char *save, *resume; /* folders, or NULL */
     bool or_start;             /* start at step 0 if there is no checkpoint to resume */
     const char *import, *names; /* folder of another program's tensors, names block; or NULL */
+    const char *imports[8];    /* LABEL=DIR: the same for instances of models that have labels */
+    uint32_t n_imports;
     const char *adapters;      /* folder of adapters that peft wrote, or NULL */
     bool no_average;           /* evaluate and export parameters, not their averages */
     bool peft;                 /* the export has adapters alone, as files of peft */

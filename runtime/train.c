@@ -460,7 +460,7 @@ static bool begin_anew(DtRank *rank, bool has_values)
     const DtCheckpointFrom weights = {
         .folders = {options->weights}, .n = 1, .weights_only = true, .begins = true};
     int64_t steps;
-    if (options->import && !dt_import_load(rank, !has_values))
+    if ((options->import || options->n_imports) && !dt_import_load(rank, !has_values))
         return false;
     if (options->weights && !dt_checkpoint_load(rank, &weights, &steps))
         return false;
@@ -475,7 +475,7 @@ static bool load_parameters(DtRun *run)
     int64_t steps = -1;
     run->saved = -1;
     dt_scale_begin(rank->plan, &rank->scale);
-    const bool has_values = from.n > 0 || !rank->options->import;
+    const bool has_values = from.n > 0 || !(rank->options->import || rank->options->n_imports);
     if (has_values && !dt_init_stores(rank))
         return false;
     if (from.n > 0 && !dt_checkpoint_load(rank, &from, &steps))

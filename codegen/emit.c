@@ -114,9 +114,11 @@ static void emit_loop(DtEmit *e, const DtOp *op)
         DtValue *out = op->out[loop->n_carried + i];
         const DtOp *done = dt_op_is_started(out) ? dt_scope_done(e, out) : NULL;
         stacked[i] = dt_output_of(e, done ? done->out[0] : out);
+        const uint32_t slot = dt_op_slot(op, loop->n_carried + i);
         wanted[loop->n_carried + i] =
             (DtWanted){.set = true,
                        .accumulate = stacked[i].accumulate,
+                       .old = slot ? body->inputs.at[slot] : NULL,
                        .place = dt_place_slice(e, op, stacked[i].place, inner->reg)};
     }
     push_loop(e, op, inner->reg);

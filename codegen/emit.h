@@ -466,7 +466,7 @@ void dt_entry_begin(DtEmit *e, DtEntryKind kind);
  * a run that only trains does not allocate. */
 static inline DtPlanArenaKind dt_entry_temporaries(DtEntryKind kind)
 {
-    return kind == DT_ENTRY_PREDICT ? DT_ARENA_PREDICT : DT_ARENA_ACTIVATIONS;
+    return dt_entry_predicts(kind) ? DT_ARENA_PREDICT : DT_ARENA_ACTIVATIONS;
 }
 /* Finds the memory in which each result of the entry is wanted. name: the name of the entry in the
  * plan. */

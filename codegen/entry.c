@@ -40,6 +40,7 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     case DT_STORE_MOMENT1: case DT_STORE_MOMENT2: case DT_STORE_MOMENT3: case DT_STORE_MOMENT4:
     case DT_STORE_MASTER: case DT_STORE_AVERAGE: case DT_STORE_NEXT:
         return DT_ARENA_OPTIMIZER;
+    case DT_STORE_CACHE: return DT_ARENA_CACHE;
     default: return DT_ARENA_PARAMS;
     }
 }
@@ -159,7 +160,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
                           .key = dt_hash_text(store->path + store->copy, e->seed),
                           .offset = e->buffers.at[buffer].offset,
                           .bytes = e->buffers.at[buffer].bytes,
-                          .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT,
+                          .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT &&
+                                   store->kind != DT_STORE_CACHE,
                           .adapter = store->in_adapter,
                           .copy = store->copy};
     if (store->bucket)
@@ -287,6 +289,20 @@ _Static_assert((int)DT_CHAT_PACK == DT_PLAN_CHAT_PACK && (int)DT_CHAT_ALL == DT_
                    (int)DT_SPECIALS == (int)DT_PLAN_SPECIALS,
                "one meaning of the bits");
 
+/* range: the values that the input may have; NULL: nothing is known of them. */
+static void plan_input(DtEmit *e, const char *name, const DtInputRange *range)
+{
+    const DtEInput *in = find_input(e, name);
+    const DtBuffer *buffer = &e->buffers.at[in->place.view.buffer];
+    DtPlanInput input = {.name = dt_write_str(e->plan, in->name), .dtype = in->type->dtype,
+                         .row_elements = dt_type_elements(in->type) / in->type->axes[0].extent,
+                         .arena = buffer->arena, .offset = buffer->offset};
+    plan_axes(e, in->type, &input.first_axis, &input.n_axes);
+    if (range)
+        plan_values(e, range, &input);
+    DT_PUSH(e->plan->arena, e->plan->inputs, input);
+}
+
 static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
 {
     const DtSource *source = &reader->source;
@@ -321,17 +337,20 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .chat = source->chat,
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
     memcpy(record.special, reader->special, sizeof record.special);
-    for (uint32_t i = 0; i < reader->n_inputs; i++) {
-        const DtEInput *in = find_input(e, reader->inputs[i]);
-        const DtBuffer *buffer = &e->buffers.at[in->place.view.buffer];
-        DtPlanInput input = {.name = dt_write_str(e->plan, in->name), .dtype = in->type->dtype,
-                             .row_elements = dt_type_elements(in->type) / in->type->axes[0].extent,
-                             .arena = buffer->arena, .offset = buffer->offset};
-        plan_axes(e, in->type, &input.first_axis, &input.n_axes);
-        plan_values(e, &reader->ranges[i], &input);
-        DT_PUSH(e->plan->arena, e->plan->inputs, input);
-    }
+    for (uint32_t i = 0; i < reader->n_inputs; i++)
+        plan_input(e, reader->inputs[i], &reader->ranges[i]);
     DT_PUSH(e->plan->arena, e->plan->readers, record);
+}
+
+/* Records the inputs of entries that go on with a text, which the runtime writes. */
+static void plan_text_inputs(DtEmit *e, const DtEntryPoint *entry)
+{
+    const bool writes = entry->kind == DT_ENTRY_PREFILL || entry->kind == DT_ENTRY_DECODE;
+    for (uint32_t i = 0; writes && i < entry->func->ops.n; i++) {
+        const DtOp *op = entry->func->ops.at[i];
+        if (op->kind == DT_OP_INPUT && op->text[0] != '@')
+            plan_input(e, op->text, NULL);
+    }
 }
 
 /* Whether the function has an input that the reader fills; func NULL: any has. */
@@ -422,7 +441,7 @@ void dt_entry_wanted(DtEmit *e, const DtEntryPoint *entry, const char *name, DtW
             }
             const DtValue *value = func->results.at[i];
             /* tensors that `predict` returns are among the temporaries */
-            bool predicts = entry->kind == DT_ENTRY_PREDICT;
+            bool predicts = dt_entry_predicts(entry->kind);
             uint32_t buffer = predicts && type->rank
                                   ? dt_place_framed(e, value, result->name, 0, bytes)
                                   : dt_place_fixed(e, result->name, DT_ARENA_SCALARS, bytes);
@@ -595,6 +614,8 @@ void dt_entry_emit_all(DtEmit *e)
         plan_reader(e, &train->readers.at[i], false);
     for (uint32_t i = 0; train && i < train->eval_readers.n; i++)
         plan_reader(e, &train->eval_readers.at[i], true);
+    for (uint32_t i = 0; i < e->module->entries.n; i++)
+        plan_text_inputs(e, &e->module->entries.at[i]);
     if (e->module->pipeline) {
         dt_pipeline_emit(e);
         return;
@@ -609,7 +630,7 @@ void dt_entry_emit_all(DtEmit *e)
             dt_entry_update(e, entry);
         else if (entry->kind == DT_ENTRY_EVAL && train && train->eval_readers.n)
             emit_batch(e, entry, true);
-        else if (entry->kind == DT_ENTRY_PREDICT)
+        else if (dt_entry_predicts(entry->kind))
             emit_predict(e, entry);
     }
 }

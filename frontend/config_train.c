@@ -313,6 +313,18 @@ static void read_save(const DtConfigHost *host, const DtConfigValue *value, DtTr
     train->save_keep = v.at[DT_KEY_SAVE_keep].whole;
 }
 
+static void read_generate(const DtConfigHost *host, const DtConfigValue *value,
+                          DtTrainConfig *train)
+{
+    DtConfigValues v;
+    DtSchemaId schema;
+    if (!value->expr || !dt_configargs_call(host, DT_CONFIG_GENERATE, value->expr, &schema, &v))
+        return;
+    train->cached_rows = v.at[DT_KEY_GENERATE_rows].whole;
+    train->cached_chunk = v.at[DT_KEY_GENERATE_chunk].whole;
+    train->cached_span = value->span;
+}
+
 static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
@@ -381,6 +393,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
         v.at[DT_KEY_TRAIN_draws].word && !strcmp(v.at[DT_KEY_TRAIN_draws].word, "one");
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
+    read_generate(host, &v.at[DT_KEY_TRAIN_generate], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_trained], &train->trained);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_keep_zeros], &train->keep_zeros);

@@ -177,6 +177,10 @@ typedef struct DtTrainConfig {
     /* an evaluation also counts the samples after the last whole batch: see dt_samples_add_up */
     bool eval_rest;
     int64_t save_every, save_keep;       /* save_every 0: only at the end; keep 0: keeps all */
+    /* `generate`: texts that are generated at once, positions of a prompt that are computed at once
+     * (passes/decode.c); 0: there is no such line */
+    int64_t cached_rows, cached_chunk;
+    DtSpan cached_span;
     DtSpan span;
 } DtTrainConfig;
 

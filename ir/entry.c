@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[DT_ENTRY_KINDS] = {"loss", "grad", "update", "eval", "predict"};
+static const char *const kind_names[DT_ENTRY_KINDS] = {"loss", "grad", "update", "eval", "predict",
+                                                      "prefill", "decode"};
 
 const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
 

@@ -203,6 +203,11 @@ const DtValue *dt_op_made(const DtValue *value);
 /* The value whose memory this one may share: itself, or the value that it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
 
+/* Of a loop whose stacked result `out` takes the memory of a stacked operand (DtValue.over), so that
+ * each iteration writes over its own slice: the number of the body's input that is this slice; 0: it
+ * does not. */
+uint32_t dt_op_slot(const DtOp *loop, uint32_t out);
+
 /* The memory layout of a value with memory of its own, where it is not row-major in the order of
  * its type (pass `memory`). */
 typedef struct DtLies {
@@ -496,6 +501,7 @@ typedef enum DtStoreKind {
                                              * works on */
     DT_STORE_AVERAGE, /* the average of a parameter over updates, which evaluation reads */
     DT_STORE_NEXT,    /* the value of a state after the step's update */
+    DT_STORE_CACHE,   /* what generated text keeps of earlier positions (passes/decode) */
     /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
     DT_STORE_RINGBUF
 } DtStoreKind;
@@ -554,6 +560,8 @@ typedef enum DtEntryKind {
     DT_ENTRY_UPDATE,
     DT_ENTRY_EVAL,
     DT_ENTRY_PREDICT,
+    DT_ENTRY_PREFILL, /* "predict" at new positions of a text (passes/decode) */
+    DT_ENTRY_DECODE,  /* .. at one new position */
     DT_ENTRY_KINDS
 } DtEntryKind;
 typedef enum DtEntryPart {
@@ -756,6 +764,11 @@ DtEntryPoint dt_entry_new(DtEntryKind kind, const char *objective, DtEntryPart p
                           int32_t number);
 bool dt_entry_read(const char *name, DtEntryPoint *ret_entry);
 const char *dt_entry_kind_name(DtEntryKind kind);
+/* Whether entries of the kind compute results for what the runtime writes into their inputs. */
+static inline bool dt_entry_predicts(DtEntryKind kind)
+{
+    return kind == DT_ENTRY_PREDICT || kind == DT_ENTRY_PREFILL || kind == DT_ENTRY_DECODE;
+}
 /* the name in plans of all entries of this kind and objective */
 const char *dt_entry_run(const DtEntryPoint *entry);
 /* NULL: there is none. An entry is whole if it is no part, and not cut by stages. */

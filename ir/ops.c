@@ -100,6 +100,15 @@ const DtValue *dt_op_viewed(const DtValue *value)
     return value;
 }
 
+uint32_t dt_op_slot(const DtOp *op, uint32_t out)
+{
+    const DtValue *over = op->out[out]->over;
+    for (uint32_t i = op->loop->n_carried + op->loop->n_invariant; over && i < op->n_in; i++)
+        if (op->in[i] == over)
+            return 1 + i;
+    return 0;
+}
+
 /* Returns the op that makes the value or, if a loop stacks it, the op that makes its slice in each
  * iteration; NULL: there is none. */
 static const DtOp *stacked_by(const DtValue *value)

@@ -42,7 +42,8 @@ static void check_owner(DtVerify *v, const DtStore *store)
 {
     bool received = store->kind == DT_STORE_CHANNEL;
     bool needs = store->kind != DT_STORE_PARAM && store->kind != DT_STORE_STATE &&
-                 store->kind != DT_STORE_SAVED && store->kind != DT_STORE_RINGBUF;
+                 store->kind != DT_STORE_SAVED && store->kind != DT_STORE_RINGBUF &&
+                 store->kind != DT_STORE_CACHE;
     const DtStore *of = store->of;
     if (needs != (of != NULL)) {
         dt_verify_fail(v, store->span, "store `%s` %s", store->path,

@@ -235,7 +235,7 @@ static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t 
 
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
 {
-    return dt_plan_name(dt_plan_str(plan, name)).run == DT_PLAN_PREDICT;
+    return dt_plan_run_predicts(dt_plan_name(dt_plan_str(plan, name)).run);
 }
 
 /* Checks that every run allocates the memory, not only one that predicts or that takes second
@@ -386,6 +386,18 @@ static bool is_labelled(const DtPlan *plan, const DtPlanStore *store)
             strncmp(path, pattern, store->copy) == 0 && pattern[store->copy] != '\0');
 }
 
+/* Checks that a run has the store's memory whenever it uses the store: caches, which no checkpoint
+ * has, exist in runs that predict. */
+static bool has_its_arena(Check *check, uint32_t index, const DtPlanStore *store)
+{
+    if (store->kind != DT_PLAN_CACHE)
+        return is_always(check, "STOR", index, store->arena);
+    return (check->plan->arenas[store->arena].kind == DT_ARENA_CACHE && !store->saved &&
+            !store->adapter && !store->pack) ||
+           dt_check_fail(check, "STOR", index, "a cache in arena %u, saved %u", store->arena,
+                         store->saved);
+}
+
 static bool check_stores(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -396,7 +408,7 @@ static bool check_stores(Check *check)
                   ? check_packed(check, i, store)
                   : check_tensor(check, "STOR", i, store->first_axis, store->n_axes, store->dtype,
                                  store->arena, store->stage, store->offset, store->bytes)) ||
-            !is_always(check, "STOR", i, store->arena) ||
+            !has_its_arena(check, i, store) ||
             !dt_check_span(check, "STOR", i, store->span))
             return false;
         if (store->n_loops > store->n_axes || store->saved > 1 || store->adapter > 1)
@@ -404,7 +416,8 @@ static bool check_stores(Check *check)
                                  store->n_loops, store->saved, store->adapter);
         if (isinf(store->init_a) && store->init != DT_PLAN_CONST)
             return dt_check_fail(check, "STOR", i, "draws from an infinite range");
-        bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE;
+        bool owned = store->kind != DT_PLAN_PARAM && store->kind != DT_PLAN_STATE &&
+                     store->kind != DT_PLAN_CACHE;
         if (owned ? store->of < 0 || (uint32_t)store->of >= plan->n_stores
                   : store->of != DT_PLAN_NONE)
             return dt_check_fail(check, "STOR", i, "belongs to store %d", store->of);
@@ -568,7 +581,7 @@ static bool check_metrics(Check *check)
         const DtPlanMetric *metric = &plan->metrics[i];
         if (!check_tensor(check, "METR", i, metric->first_axis, metric->n_axes, metric->dtype,
                           metric->arena, metric->stage, metric->offset, metric->bytes) ||
-            ((strcmp(dt_plan_str(plan, metric->entry), "predict") != 0 ||
+            ((!dt_check_predicts(plan, metric->entry) ||
               plan->arenas[metric->arena].kind == DT_ARENA_INSTEAD) &&
              !is_always(check, "METR", i, metric->arena)))
             return false;

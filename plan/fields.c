@@ -16,10 +16,10 @@ static const char *const dtype_names[] = {"bool", "u8",  "u16",  "u32", "i32",
                                           "i64",  "f16", "bf16", "f32", "f64"};
 static const char *const arena_names[] = {"params", "grads",   "optimizer", "activations",
                                           "inputs", "scalars", "workspace", "predict", "predicted",
-                                          "instead"};
+                                          "instead", "cache"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3",
                                           "moment4", "saved", "channel", "master", "average",
-                                          "next"};
+                                          "next", "cache"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {

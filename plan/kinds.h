@@ -39,6 +39,7 @@ typedef enum DtPlanStoreKind {
     DT_PLAN_MASTER,
     DT_PLAN_AVERAGE,
     DT_PLAN_NEXT,
+    DT_PLAN_CACHE,
     DT_PLAN_STORES
 } DtPlanStoreKind;
 

@@ -2,7 +2,7 @@
 /* Parses the name of an entry, of a plan or of the program that it was made from: the run that
  * it belongs to, and its part of that run.
  *
- *   step  grad  update  eval  predict          all of a run; with several losses step@critic,
+ *   step  grad  update  eval  predict  prefill  decode   all of a run; with several losses step@critic,
  *         update@critic
  *   grad.prologue                              the part that depends on the data alone
  *   update.2  grad.prologue.2                  of stage 2
@@ -21,6 +21,8 @@ typedef enum DtPlanRun {
     DT_PLAN_UPDATE,
     DT_PLAN_EVAL,
     DT_PLAN_PREDICT,
+    DT_PLAN_PREFILL,
+    DT_PLAN_DECODE,
     DT_PLAN_NO_RUN
 } DtPlanRun;
 typedef enum DtPlanPart {
@@ -41,6 +43,11 @@ typedef struct DtPlanName {
 } DtPlanName;
 
 DtPlanName dt_plan_name(const char *name);
+/* Whether the run computes results for what the runtime writes into its inputs. */
+static inline bool dt_plan_run_predicts(DtPlanRun run)
+{
+    return run == DT_PLAN_PREDICT || run == DT_PLAN_PREFILL || run == DT_PLAN_DECODE;
+}
 /* Whether both belong to the same run, of one loss. */
 bool dt_plan_name_same_run(const DtPlanName *a, const DtPlanName *b);
 /* Whether the entry is only a part of a run. */

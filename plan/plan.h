@@ -127,7 +127,8 @@ typedef struct DtPlanChannel {
 
 /* AREN: memory of one rank, zeroed at start. shared: in the mapping that other ranks read.
  * bytes: of the stage that has most. PREDICT, PREDICTED: temporaries and tensors that only entry
- * "predict" uses; a training run does not allocate them. INSTEAD: values passed between the
+ * "predict", "prefill" and "decode" use, and CACHE what the last two keep of earlier positions;
+ * a training run does not allocate them. INSTEAD: values passed between the
  * instructions of products' second forms (INST); allocated only in runs that chose such a form.
  * ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: equal on all stages. */
 typedef enum DtPlanArenaKind {
@@ -141,6 +142,7 @@ typedef enum DtPlanArenaKind {
     DT_ARENA_PREDICT,
     DT_ARENA_PREDICTED,
     DT_ARENA_INSTEAD,
+    DT_ARENA_CACHE,
     DT_ARENA_KINDS
 } DtPlanArenaKind;
 typedef struct DtPlanArena {
@@ -419,7 +421,8 @@ typedef struct DtPlanSchedule {
 
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer,
  * grad_norm); with several losses "step@NAME", "update@NAME" for each; "eval" (losses of one
- * batch), "predict" (outputs of one batch). Each exists once per stage, or once for all. Other
+ * batch), "predict" (outputs of one batch), "prefill", "decode" (outputs at new positions of texts,
+ * whose earlier positions are in the stores of kind CACHE). Each exists once per stage, or once for all. Other
  * entries are parts that these call. */
 typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 
@@ -676,7 +679,7 @@ static inline int64_t dt_plan_arena_bytes(const DtPlan *plan, uint32_t arena, ui
 /* Whether an arena of this kind exists only in runs that predict. */
 static inline int dt_plan_predicts(uint32_t kind)
 {
-    return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED;
+    return kind == DT_ARENA_PREDICT || kind == DT_ARENA_PREDICTED || kind == DT_ARENA_CACHE;
 }
 
 /* Whether every run allocates arenas of this kind. */

@@ -8,6 +8,14 @@
 
 static bool is(const char *a, const char *b) { return dt_cert_is(a, b); }
 
+/* Whether no other op of the step reads the store after this entry: results of an update, and what
+ * a text keeps of its earlier positions. */
+static bool is_final(const CertProof *p, const CertStore *store)
+{
+    return dt_certproof_is_update(p->base) ||
+           (is(store->kind, "cache") && dt_plan_run_predicts(dt_plan_name(p->base).run));
+}
+
 /* Whether a result may be stored in its place. Micro-batches must accumulate it if and only if it
  * is pending over time. It must belong to the entry's stage, have the iterations and the layout of
  * its store, and have zero padding where others read that. */
@@ -27,7 +35,7 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
     else if (result->accumulate && store && !dt_certproof_is_total(store))
         why = "is added to what its store holds, which it should replace";
     else if ((type->split & p->program.time) && !passes &&
-             (store || dt_plan_name(p->base).run != DT_PLAN_PREDICT))
+             (store || !dt_plan_run_predicts(dt_plan_name(p->base).run)))
         why = "is split over micro-batches, and only the last one's part would be left";
     else if (!time && p->program.time && result->accumulate)
         why = "is added up by micro-batches of which each holds it whole";
@@ -37,7 +45,7 @@ static bool settle(CertProof *p, const CertEntry *entry, const CertResult *resul
         why = "gets other iterations than its store holds";
     else if (store && !dt_certrule_same(type, 0, partial, store->type))
         why = "lies otherwise than its store says";
-    else if (store && !passes && !dt_certproof_is_total(store) && !dt_certproof_is_update(p->base))
+    else if (store && !passes && !dt_certproof_is_total(store) && !is_final(p, store))
         why = "is stored before all of the step have read it";
     else if (store ? !passes && !dt_certpad_is_zero(&p->state, value)
                    : type->padded && dt_plan_name(entry->name).part != DT_PLAN_PROLOGUE)

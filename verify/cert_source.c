@@ -125,16 +125,15 @@ bool dt_certsource_add(CertProof *p, const CertResult *result, CertValue value)
 }
 
 /* Whether several entries may leave results in one store: pieces of one entry add to a gradient,
- * and each loss's update may store a state. */
+ * each loss's update may store a state, and several entries go on with a text. */
 static bool may_leave(const CertProof *p, const CertStore *store, const char *base, int32_t others)
 {
     bool may = true;
     for (int32_t i = others; i >= 0; i = p->parts.at[i].next) {
         const char *other = p->parts.at[i].base;
-        may =
-            may && (dt_certproof_is_total(store) ? other == base
-                                                 : other != base && dt_certproof_is_update(base) &&
-                                                       dt_certproof_is_update(other));
+        const bool updates = (dt_certproof_is_update(base) && dt_certproof_is_update(other)) ||
+                             is(store->kind, "cache");
+        may = may && (dt_certproof_is_total(store) ? other == base : other != base && updates);
     }
     return may;
 }

@@ -59,25 +59,30 @@ static bool hold_scalars(PlanWalk *walk)
     return true;
 }
 
-/* For a prediction: marks the inputs of training's readers as filled, since the runtime has written
- * the samples there. */
+/* Whether an input before it has the name of the input with this number, and so its memory: those
+ * of held-out data, and of sources that are mixed. */
+static bool is_listed(const DtPlan *plan, uint32_t input)
+{
+    for (uint32_t i = 0; i < input; i++)
+        if (is(dt_plan_str(plan, plan->inputs[i].name), dt_plan_str(plan, plan->inputs[input].name)))
+            return true;
+    return false;
+}
+
+/* For a prediction: marks inputs as filled, since the runtime has written samples there. */
 static bool hold_inputs(PlanWalk *walk)
 {
     const DtPlan *plan = walk->plan;
-    for (uint32_t r = 0; r < plan->n_readers; r++) {
-        if (plan->readers[r].is_eval || plan->readers[r].part > 1)
-            continue; /* sources that are mixed fill the same inputs */
-        for (uint32_t i = 0; i < plan->readers[r].n_inputs; i++) {
-            const DtPlanInput *input = &plan->inputs[plan->readers[r].first_input + i];
-            const char *name = dt_intern(dt_plan_str(plan, input->name));
-            const CertType *type = dt_certplan_input(walk, name);
-            PlanPlace place = {.arena = input->arena, .base = input->offset};
-            if (!type)
-                continue;
-            dt_certplan_dense(walk, type, &place);
-            if (!hold_apart(walk, name, &place))
-                return false;
-        }
+    for (uint32_t i = 0; i < plan->n_inputs; i++) {
+        const DtPlanInput *input = &plan->inputs[i];
+        const char *name = dt_intern(dt_plan_str(plan, input->name));
+        const CertType *type = is_listed(plan, i) ? NULL : dt_certplan_input(walk, name);
+        PlanPlace place = {.arena = input->arena, .base = input->offset};
+        if (!type)
+            continue;
+        dt_certplan_dense(walk, type, &place);
+        if (!hold_apart(walk, name, &place))
+            return false;
     }
     return true;
 }
@@ -93,7 +98,7 @@ static bool keeps_stores(PlanWalk *walk)
                                     region->name ? region->name : "a result of another entry");
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         const PlanRegion *region = walk->kept[i];
-        if (!region->alive && !walk->is_result[region->id])
+        if ((!region->alive || region->holes) && !walk->is_result[region->id])
             return dt_certplan_fail(walk, "store %s is overwritten",
                                     walk->program->stores.at[region->id].path);
     }
@@ -128,12 +133,13 @@ static bool begin_entry(PlanWalk *walk, uint32_t number)
     walk->inputs = NULL;
     for (uint32_t i = 0; i < walk->n_kept; i++) {
         walk->kept[i]->alive = true;
+        walk->kept[i]->holes = NULL;
         walk->kept[i]->stamp = ++walk->clock;
         walk->kept[i]->next = NULL;
         walk->of_store[walk->kept[i]->id] = walk->kept[i];
         dt_certplan_push_region(walk, walk->kept[i]);
     }
-    return hold_scalars(walk) && (dt_certplan_at(walk).run != DT_PLAN_PREDICT || hold_inputs(walk));
+    return hold_scalars(walk) && (!dt_plan_run_predicts(dt_certplan_at(walk).run) || hold_inputs(walk));
 }
 
 /* Whether all stages of a class have the result at the same place: stores and scalar results do

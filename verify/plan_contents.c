@@ -50,30 +50,30 @@ void dt_certplan_define_by(PlanWalk *walk, PlanFrame *frame, uint32_t value, con
         walk->added[arg - walk->plan->args] = region->stamp;
 }
 
-/* Adds a hole to zeroed memory, unless it has that hole: the bytes around the written ones are
- * still zeros. */
-static void add_hole(PlanWalk *walk, PlanRegion *zeros, const PlanPlace *written)
+/* Adds a hole to zeroed memory or to a store, unless it has that hole: the bytes around the written
+ * ones are as before. */
+static void add_hole(PlanWalk *walk, PlanRegion *region, const PlanPlace *written)
 {
-    for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
+    for (const PlanHole *hole = region->holes; hole; hole = hole->next)
         if (dt_certplan_same(&hole->place, written))
             return;
     PlanHole *hole = DT_NEW(walk->scratch, PlanHole);
-    *hole = (PlanHole){*written, zeros->holes};
-    zeros->holes = hole;
+    *hole = (PlanHole){*written, region->holes};
+    region->holes = hole;
     if (walk->depth)
         DT_PUSH(walk->arena, walk->holes, hole);
 }
 
-static bool in_hole(const PlanWalk *walk, const PlanRegion *zeros, const PlanPlace *place)
+bool dt_certplan_in_hole(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place)
 {
-    for (const PlanHole *hole = zeros->holes; hole; hole = hole->next)
+    for (const PlanHole *hole = region->holes; hole; hole = hole->next)
         if (dt_certplan_meets(walk, &hole->place, place))
             return true;
     return false;
 }
 
 /* Forgets what regions contain that were written before the time `before` and that the write may
- * overlap; zeroed regions around it get a hole. ahead: it is a write of a loop over blocks that is
+ * overlap; zeroed regions and stores around it get a hole. ahead: it is a write of a loop over blocks that is
  * about to be walked; then zeros and sums stay, since each instruction that adds checks them
  * again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
@@ -84,7 +84,7 @@ static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t
         if (region->alive && region->stamp < before &&
             !(ahead && (region->kind == PLAN_ZERO || region->kind == PLAN_ADDED)) &&
             dt_certplan_meets(walk, &region->place, written)) {
-            region->alive = region->kind == PLAN_ZERO &&
+            region->alive = (region->kind == PLAN_ZERO || region->kind == PLAN_STORE) &&
                             dt_certplan_contains(walk, &region->place, written) &&
                             !dt_certplan_same(&region->place, written);
             if (region->alive)
@@ -127,7 +127,7 @@ bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth,
     for (uint32_t i = 0; i < near->n; i++) {
         const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
-            dt_certplan_contains(walk, &region->place, place) && !in_hole(walk, region, place) &&
+            dt_certplan_contains(walk, &region->place, place) && !dt_certplan_in_hole(walk, region, place) &&
             (!fresh || has_iterations(walk, place, region->depth, depth))) {
             dt_certplan_log(walk, region->stamp);
             dt_certmemo_zero(walk, region->stamp);

@@ -66,7 +66,8 @@ static bool has_key(const PlanWalk *walk, const CertStore *store, const DtPlanSt
 bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStore *record)
 {
     const DtPlan *plan = walk->plan;
-    const bool saved = !is(store->kind, "grad") && !is(store->kind, "next");
+    const bool saved = !is(store->kind, "grad") && !is(store->kind, "next") &&
+                       !is(store->kind, "cache");
     const char *what =
         !has_init(record, store->init)                               ? "initial value"
         : !has_key(walk, store, record)                              ? "random numbers"

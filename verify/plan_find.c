@@ -359,7 +359,8 @@ static void find_source(PlanWalk *walk, const CertOp *op, PlanFinds *found)
         dt_certplan_dense(walk, all ? all : op->types[0], &place);
         if (place.bytes == region->place.bytes &&
             (!all || dt_certplan_run(walk, all, op->types[0], &place)))
-            *another(walk, found) = (PlanFound){.place = place, .stamp = region->stamp};
+            *another(walk, found) = (PlanFound){
+                .place = place, .stamp = region->stamp, .of = op->store >= 0 ? region : NULL};
     }
 }
 
@@ -474,7 +475,7 @@ static void add_region(PlanWalk *walk, const PlanRegion *region, const PlanPlace
         (!at || (region->place.arena == at->arena && region->place.base == at->base)))
         *another(walk, found) =
             (PlanFound){region->place, region->kind == PLAN_ADDED, region->summed, region->stamp,
-                        region->arg};
+                        region->arg, NULL};
 }
 
 /* Appends all places of a value. A copy adds a place; the old one stays until another value is
@@ -515,5 +516,11 @@ uint32_t dt_certplan_find(PlanWalk *walk, const PlanFrame *frame, uint32_t value
     ret_found->cap = DT_COUNT(ret_found->few);
     ret_found->at = ret_found->few;
     find_all(walk, frame, value, at, ret_found);
-    return ret_found->n;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ret_found->n; i++) {
+        const PlanFound *found = &ret_found->at[i];
+        if (!found->of || !dt_certplan_in_hole(walk, found->of, &found->place))
+            ret_found->at[n++] = *found;
+    }
+    return ret_found->n = n;
 }

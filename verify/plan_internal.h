@@ -78,7 +78,7 @@ typedef enum PlanRegionKind {
     PLAN_INPUT
 } PlanRegionKind;
 
-/* A hole in zeroed memory: a part that was written after the memory was zeroed. */
+/* A hole in zeroed memory, or in a store: a part that was written since. */
 typedef struct PlanHole {
     PlanPlace place;
     struct PlanHole *next;
@@ -102,7 +102,7 @@ typedef struct PlanRegion {
     const DtPlanArg *arg;    /* the argument through which it was written; NULL: none */
     int64_t id;              /* of a STORE: its number in the text */
     const char *name;        /* of an INPUT: its name */
-    PlanHole *holes;         /* of a ZERO: the parts that were written since */
+    PlanHole *holes;         /* of a ZERO or STORE: the parts that were written since */
     struct PlanRegion *next; /* the next region of the same value or store, or of another input */
     struct PlanRegion *const *of; /* the list of regions of the value that it holds; NULL: none */
 } PlanRegion;
@@ -159,6 +159,7 @@ typedef struct PlanFound {
     uint32_t summed;
     uint64_t stamp;       /* time at which the contents were written */
     const DtPlanArg *arg; /* the argument through which they were written */
+    const PlanRegion *of; /* the store that it is a part of; NULL: none */
 } PlanFound;
 
 /* Places of one value, as dt_certplan_find returns them. More than a few of them are in the walk's
@@ -560,6 +561,8 @@ void dt_certplan_spoil_old(PlanWalk *walk, const PlanPlace *written, uint64_t be
 /* Whether the place is zero, and was zeroed when at most `depth` loops over blocks were open.
  * fresh: each iteration of the loops opened since then finds zeros, since the place is another
  * one. */
+/* Whether a part of the region was written since that the place may overlap. */
+bool dt_certplan_in_hole(const PlanWalk *walk, const PlanRegion *region, const PlanPlace *place);
 bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth, bool fresh);
 /* Whether a sum overlaps the place to which something was added when at most `depth` loops over
  * blocks were open. */

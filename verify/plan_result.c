@@ -20,7 +20,9 @@ const char *const dt_certplan_names[DT_PLAN_NO_RUN] = {[DT_PLAN_LOSS] = "loss",
                                                       [DT_PLAN_STEP] = "step",
                                                       [DT_PLAN_UPDATE] = "update",
                                                       [DT_PLAN_EVAL] = "eval",
-                                                      [DT_PLAN_PREDICT] = "predict"};
+                                                      [DT_PLAN_PREDICT] = "predict",
+                                                      [DT_PLAN_PREFILL] = "prefill",
+                                                      [DT_PLAN_DECODE] = "decode"};
 
 DtPlanName dt_certplan_at(const PlanWalk *walk)
 {
@@ -202,7 +204,7 @@ static bool is_later(const PlanWalk *walk, const PlanFrame *frame)
 static bool is_whole(PlanWalk *walk, const PlanFrame *frame, uint32_t i, const PlanPlace *place)
 {
     /* it has the terms of one micro-batch only */
-    const bool predicts = frame->entry->is.run == DT_PLAN_PREDICT;
+    const bool predicts = dt_plan_run_predicts(frame->entry->is.run);
     return frame->terms[i] == (predicts ? 1 : dt_certplan_n_micro(walk)) &&
            dt_certplan_is_zero(walk, place, walk->depth, false) &&
            !dt_certplan_is_added(walk, place, walk->depth);

@@ -79,6 +79,8 @@ static void list_wishes(DtMemory *m)
         wish->adds = entry ? wish->accumulate && dt_order_adds(m->func->module) : m->call->adds[i];
         if (loop && i < loop->n_carried)
             wish->old = m->func->inputs.at[1 + i];
+        else if (loop && m->call->slots[i])
+            wish->old = m->func->inputs.at[m->call->slots[i]];
         else if (entry && !wish->accumulate)
             wish->old = dt_memory_param(m->func, entry->results.at[i].store);
         const DtOp *late = dt_memory_late(value);

@@ -40,6 +40,9 @@ typedef struct DtMemoryCall {
     bool framed;
     bool inside;               /* the function has no frame: its values are in its caller's frame */
     const int64_t **inputs, **results;
+    /* by result of a loop's body: 1 + number of the loop's operand over whose slice it goes; 0:
+     * none */
+    uint32_t *slots;
 } DtMemoryCall;
 
 /* The function being processed. */

@@ -96,7 +96,7 @@ static bool has_memory(const DtMemory *m, const DtOp *op, uint32_t i, const DtVa
 static void mark_predicted(DtMemory *m)
 {
     const DtEntryPoint *entry = m->call->entry;
-    for (uint32_t i = 0; entry && entry->kind == DT_ENTRY_PREDICT && i < entry->results.n; i++) {
+    for (uint32_t i = 0; entry && dt_entry_predicts(entry->kind) && i < entry->results.n; i++) {
         const DtEntryResult *result = &entry->results.at[i];
         DtValue *value = m->func->results.at[i];
         if (!result->store && result->name[0] != '@' && value->type->rank &&

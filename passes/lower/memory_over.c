@@ -119,6 +119,29 @@ DtValue *dt_memory_result(const DtMemory *m, const DtOp *op, uint32_t out)
 
 /* ---- overwriting the old value of a store or carried value ---- */
 
+/* Whether no other op of the module runs the function. */
+static bool is_run_once(const DtFunc *func)
+{
+    uint32_t n = 0;
+    for (uint32_t f = 0; f < func->module->funcs.n; f++)
+        for (uint32_t i = 0; i < func->module->funcs.at[f]->ops.n; i++)
+            n += func->module->funcs.at[f]->ops.at[i]->func == func;
+    return n == 1;
+}
+
+/* Whether each iteration of the loop may write its slice of the result over that of the old value:
+ * of all operands, one stacked one is the old value. (The body decides when it is overwritten.) */
+static bool slides(const DtOp *op, const DtValue *old)
+{
+    const uint32_t first = op->loop->n_carried + op->loop->n_invariant;
+    uint32_t n = 0, n_stacked = 0;
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        n += dt_op_viewed(op->in[i]) == old;
+        n_stacked += i >= first && op->in[i] == old;
+    }
+    return n == 1 && n_stacked == 1 && is_run_once(op->func);
+}
+
 bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, uint32_t out,
                         const DtValue *old)
 {
@@ -127,7 +150,8 @@ bool dt_memory_replaces(const DtMemory *m, uint32_t position, const DtOp *op, ui
     if (dt_op_is_inline(value) || (op->kind == DT_OP_LOOP && out < op->loop->n_carried))
         return false;
     if (last == position && old->type == value->type)
-        return is_kernel(op) && may_write_over(m, op, out, old);
+        return op->kind == DT_OP_LOOP ? slides(op, old)
+                                      : is_kernel(op) && may_write_over(m, op, out, old);
     switch (dt_op_info[op->kind].op_class) {
     case DT_CLASS_SOURCE:
         return op->kind != DT_OP_PARAM && op->kind != DT_OP_INPUT && last < position;

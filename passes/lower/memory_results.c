@@ -88,8 +88,10 @@ static DtValue *copy_of(DtMemory *m, DtValue *value, DtValue *over)
 static DtValue *old_of(const DtMemory *m, uint32_t i)
 {
     const DtEntryPoint *entry = m->call->entry;
+    if (m->call->loop && i >= m->call->loop->n_carried)
+        return m->call->slots[i] ? m->func->inputs.at[m->call->slots[i]] : NULL;
     if (m->call->loop)
-        return i < m->call->loop->n_carried ? m->func->inputs.at[1 + i] : NULL;
+        return m->func->inputs.at[1 + i];
     return entry && !entry->results.at[i].accumulate
                ? dt_memory_param(m->func, entry->results.at[i].store)
                : NULL;

@@ -19,6 +19,7 @@ DtMemoryCall *dt_memory_call(DtMap *calls, DtArena *kept, const DtFunc *func)
     call->inputs = DT_NEW_ARRAY(kept, const int64_t *, func->inputs.n + 1);
     call->results = DT_NEW_ARRAY(kept, const int64_t *, func->results.n + 1);
     call->adds = DT_NEW_ARRAY(kept, bool, func->results.n + 1);
+    call->slots = DT_NEW_ARRAY(kept, uint32_t, func->results.n + 1);
     dt_map_add_pointer(calls, func, call);
     return call;
 }
@@ -77,6 +78,7 @@ static void say_loop(const DtMemory *m, const DtOp *op)
         const DtValue *out = dt_memory_result(m, op, i);
         say(call, &call->results[i], type, slice_of(m, loop, out, type));
         call->adds[i] = call->adds[i] || adds(m, out);
+        call->slots[i] = dt_op_slot(op, i);
     }
     call->loop = loop;
     call->called = true;

@@ -628,7 +628,8 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     DtEntryResult *result = &entry->results.at[i];
     DtValue *value = w->map[w->func->results.at[i]->id];
     bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
-    bool is_update = entry->kind == DT_ENTRY_UPDATE;
+    /* its sums are completed before the entry ends */
+    bool is_update = entry->kind == DT_ENTRY_UPDATE || dt_entry_predicts(entry->kind);
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
@@ -643,7 +644,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
         keep &= (uint16_t)~dt_placerule_bits(result->store->type);
         value = dt_placeconvert_to(&w->s, value,
                                    settled(&w->s, value, result->store->type, keep | p->time));
-    } else if (entry->kind == DT_ENTRY_PREDICT) {
+    } else if (dt_entry_predicts(entry->kind)) {
         value = dt_placeconvert_to(&w->s, value, output_type(&w->s, w->func, value));
     }
     if (is_grad && p->time && !(value->type->partial & p->time))
@@ -660,7 +661,7 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     const DtFunc *func = entry->func;
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
-        waits[i] = entry->kind != DT_ENTRY_PREDICT && entry->kind != DT_ENTRY_UPDATE;
+        waits[i] = !dt_entry_predicts(entry->kind) && entry->kind != DT_ENTRY_UPDATE;
     /* sums in an update are small; an optimizer marks the tensors that it needs whole */
     p->lazy = entry->kind == DT_ENTRY_UPDATE;
     Work w;

@@ -281,7 +281,7 @@ void dt_placelazy_finish(DtPlacer *p, const DtEntryPoint *of)
 {
     if (!p->prologue)
         return;
-    if (of->kind == DT_ENTRY_PREDICT)
+    if (dt_entry_predicts(of->kind))
         refuse_prediction(p, p->completed.at[0].from->op);
     DtEntryPoint point = dt_entry_new(of->kind, of->objective, DT_PART_PROLOGUE, -1);
     point.func = p->prologue;

@@ -413,6 +413,6 @@ void dt_placelint_check(const DtPlacer *p)
     Lint lint = {.p = p};
     for (uint32_t i = 0; i < p->module->entries.n; i++)
         /* results of predictions are whole in any case */
-        if (p->module->entries.at[i].kind != DT_ENTRY_PREDICT)
+        if (!dt_entry_predicts(p->module->entries.at[i].kind))
             check_func(&lint, p->module->entries.at[i].func, NULL);
 }

@@ -19,6 +19,7 @@ const char *const dt_memory_kinds[DT_ARENA_KINDS] = {
     [DT_ARENA_INPUTS] = "inputs",       [DT_ARENA_SCALARS] = "scalars",
     [DT_ARENA_WORKSPACE] = "workspace", [DT_ARENA_PREDICT] = "predict",
     [DT_ARENA_PREDICTED] = "predicted", [DT_ARENA_INSTEAD] = "instead",
+    [DT_ARENA_CACHE] = "cache",
 };
 
 /* ---- sizes ---- */

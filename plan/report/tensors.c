@@ -70,7 +70,7 @@ DtTensor *dt_tensors_of(const DtPlan *plan, uint32_t stage, uint32_t *ret_n)
                           *of = store->of >= 0 ? &plan->stores[store->of] : store;
         uint32_t k = 0;
         if (!dt_plan_store_on(store, stage) || store->kind == DT_PLAN_SAVED ||
-            store->kind == DT_PLAN_CHANNEL)
+            store->kind == DT_PLAN_CHANNEL || store->kind == DT_PLAN_CACHE)
             continue;
         while (k < n && tensors[k].store->pattern != of->pattern)
             k++;

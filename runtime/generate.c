@@ -47,7 +47,9 @@ static DtStatus open(DtArena *memory, const DtRunOptions *options, const DtPlan 
 {
     DtGenerator *g = ret_generator;
     *g = (DtGenerator){.options = options};
-    DtStatus status = dt_generatepredict_ops.open(memory, plan, &g->next);
+    const bool is_cached = dt_generatecached_has(plan);
+    const DtNextOps *ops = is_cached ? &dt_generatecached_ops : &dt_generatepredict_ops;
+    DtStatus status = ops->open(memory, plan, &g->next);
     if (dt_status_ok(&status))
         status = dt_generatetext_open(memory, options, &g->next, &g->words);
     return dt_status_ok(&status) && !options->ignore_end

@@ -4,6 +4,7 @@
  *   generate.c          one prompt, or those of a file
  *   generate_rows.c     completions in rows of the batch
  *   generate_predict.c  logits of the next tokens, by the entry "predict" over whole windows
+ *   generate_cached.c   the same by entries that keep a cache, where the plan has them
  *   generate_sample.c   logits -> a token
  *   generate_text.c     text <-> tokens
  *   generate_stop.c     where a text ends
@@ -60,7 +61,9 @@ typedef struct DtNextOps {
     bool joins;
 } DtNextOps;
 
-extern const DtNextOps dt_generatepredict_ops;
+extern const DtNextOps dt_generatepredict_ops, dt_generatecached_ops;
+/* Whether the plan has entries that keep a cache. */
+bool dt_generatecached_has(const DtPlan *plan);
 /* Finds the input of token ids, of which each rank has whole rows. option: for messages. */
 DtStatus dt_generatepredict_input(const DtPlan *plan, DtNext *ret_next);
 

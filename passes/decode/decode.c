@@ -404,6 +404,7 @@ static void walk_call(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal
 {
     DtFunc *func = op->func->meant ? op->func->meant : op->func;
     const char *prefix = s->prefix, *place = s->place;
+    const DtOp *caller = d->call;
     const bool bound = dt_bound_is_wanted(d->context, op);
     DtDecodeVal **inner = DT_NEW_ARRAY(arena_of(d), DtDecodeVal *, func->n_values + 1);
     DtDecodeVal **results = DT_NEW_ARRAY(arena_of(d), DtDecodeVal *, func->results.n + 1);
@@ -412,7 +413,9 @@ static void walk_call(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal
             bound && dt_bound_input(op, i) ? bind(d, s, op, in[i]) : in[i];
     s->prefix = dt_decode_join(dt_decode_join(prefix, op->path), op->text);
     s->place = bound ? dt_decode_join(place, dt_bound_place(op)) : place;
+    d->call = op;
     walk(d, s, func, inner, results);
+    d->call = caller;
     s->prefix = prefix;
     s->place = place;
     for (uint32_t i = 0; i < op->n_out && !d->failed; i++) {
@@ -557,6 +560,18 @@ static bool find_axes(DtDecode *d)
     return false;
 }
 
+/* Whether the layout allows the entries. */
+static bool may_derive(const DtModule *module, const DtPassContext *context)
+{
+    if (!context->parallel || !context->parallel->pipelines.n)
+        return true;
+    DtDiag *diag = dt_diag_report(module->diags, E0592, context->train->cached_span,
+                                  "generating with a cache in a `pipeline` is not implemented yet");
+    dt_diag_help(diag, "leave the line out; a plan for another layout, or for one rank "
+                       "(`--parallel none`), may have it, and resumes the same checkpoints");
+    return false;
+}
+
 bool dt_pass_decode(DtModule *module, const DtPassContext *context)
 {
     const DtEntryPoint *predict = dt_entry_whole(module, DT_ENTRY_PREDICT, NULL);
@@ -567,7 +582,7 @@ bool dt_pass_decode(DtModule *module, const DtPassContext *context)
                   .n_rows = context->train->cached_rows};
     const uint32_t n_funcs = module->funcs.n, n_stores = module->stores.n,
                    n_entries = module->entries.n;
-    if (!find_axes(&d))
+    if (!may_derive(module, context) || !find_axes(&d))
         return false;
     const int64_t chunk = context->train->cached_chunk;
     derive(&d, DT_ENTRY_PREFILL, chunk < d.seq ? chunk : d.seq);

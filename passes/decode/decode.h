@@ -76,6 +76,7 @@ typedef struct DtDecode {
     DtMap taken;                /* by DtValue in a body: the value outside that it is in every
                                  * iteration */
     DtMap queries;              /* values `query` and `start` of all scopes */
+    const DtOp *call;           /* the call whose ops are being built; NULL: none */
     bool failed;
 } DtDecode;
 

@@ -20,6 +20,8 @@ void dt_decode_refuse(DtDecode *d, DtSpan span, const char *what)
     d->failed = true;
     DtDiag *diag = dt_diag_report(d->module->diags, E0528, span,
                                   "this cannot be computed position by position: %s", what);
+    if (d->call)
+        dt_diag_label(diag, d->call->span, "in this call");
     if (d->context->train)
         dt_diag_label(diag, d->context->train->cached_span, "which this line asks for");
     dt_diag_help(diag, "without the line `generate` every token runs the whole model");

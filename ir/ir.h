@@ -203,9 +203,9 @@ const DtValue *dt_op_made(const DtValue *value);
 /* The value whose memory this one may share: itself, or the value that it is a view of. */
 const DtValue *dt_op_viewed(const DtValue *value);
 
-/* Of a loop whose stacked result `out` takes the memory of a stacked operand (DtValue.over), so that
- * each iteration writes over its own slice: the number of the body's input that is this slice; 0: it
- * does not. */
+/* Of a loop whose stacked result `out` takes the memory of a stacked operand (DtValue.over), so
+ * that each iteration writes over its own slice: the number of the body's input that is this slice;
+ * 0: it does not. */
 uint32_t dt_op_slot(const DtOp *loop, uint32_t out);
 
 /* The memory layout of a value with memory of its own, where it is not row-major in the order of

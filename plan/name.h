@@ -2,8 +2,8 @@
 /* Parses the name of an entry, of a plan or of the program that it was made from: the run that
  * it belongs to, and its part of that run.
  *
- *   step  grad  update  eval  predict  prefill  decode   all of a run; with several losses step@critic,
- *         update@critic
+ *   step  grad  update  eval                   all of a run; with several losses step@critic,
+ *         predict  prefill  decode             update@critic
  *   grad.prologue                              the part that depends on the data alone
  *   update.2  grad.prologue.2                  of stage 2
  *   grad.f3  grad.b3  grad.w3  grad.f3.1       of piece 3; another form of it */

@@ -422,8 +422,8 @@ typedef struct DtPlanSchedule {
 /* ENTR: "step" (all micro-batches: loss, gradients complete over ranks), "update" (optimizer,
  * grad_norm); with several losses "step@NAME", "update@NAME" for each; "eval" (losses of one
  * batch), "predict" (outputs of one batch), "prefill", "decode" (outputs at new positions of texts,
- * whose earlier positions are in the stores of kind CACHE). Each exists once per stage, or once for all. Other
- * entries are parts that these call. */
+ * whose earlier positions are in the stores of kind CACHE). Each exists once per stage, or once for
+ * all. Other entries are parts that these call. */
 typedef struct DtPlanEntry { DtPlanStr name; uint32_t first, count; int32_t stage; } DtPlanEntry;
 
 /* READ and INPT: readers of data, and their inputs. rows: samples. */

@@ -84,11 +84,12 @@ static DtStatus find_entry(const DtNext *next, const char *name, Entry *ret_entr
                                   at + len + 1);
         const DtPlanAxis *axes = &plan->axes[input->first_axis];
         const bool is_row = what == START || what == COUNT;
-        const int64_t rows = axes[0].extent, chunk = is_row ? e->chunk : axes[1].extent;
-        if (input->n_axes != (is_row ? 1 : 2) || axes[0].local != rows ||
+        const bool has_axes = input->n_axes == (is_row ? 1 : 2);
+        const int64_t chunk = is_row || !has_axes ? e->chunk : axes[1].extent;
+        if (!has_axes || axes[0].local != axes[0].extent ||
             (!is_row && axes[1].local != chunk) || (e->chunk && chunk != e->chunk))
-            return dt_status_fail(DT_EXIT_FAILED, "the plan is broken: input `%.60s` has other axes",
-                                  at);
+            return dt_status_fail(DT_EXIT_FAILED,
+                                  "the plan is broken: input `%.60s` has other axes", at);
         e->chunk = chunk;
         e->inputs[e->n_inputs] = input;
         e->what[e->n_inputs++] = what;

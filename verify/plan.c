@@ -139,7 +139,8 @@ static bool begin_entry(PlanWalk *walk, uint32_t number)
         walk->of_store[walk->kept[i]->id] = walk->kept[i];
         dt_certplan_push_region(walk, walk->kept[i]);
     }
-    return hold_scalars(walk) && (!dt_plan_run_predicts(dt_certplan_at(walk).run) || hold_inputs(walk));
+    return hold_scalars(walk) &&
+           (!dt_plan_run_predicts(dt_certplan_at(walk).run) || hold_inputs(walk));
 }
 
 /* Whether all stages of a class have the result at the same place: stores and scalar results do

@@ -73,9 +73,9 @@ bool dt_certplan_in_hole(const PlanWalk *walk, const PlanRegion *region, const P
 }
 
 /* Forgets what regions contain that were written before the time `before` and that the write may
- * overlap; zeroed regions and stores around it get a hole. ahead: it is a write of a loop over blocks that is
- * about to be walked; then zeros and sums stay, since each instruction that adds checks them
- * again. */
+ * overlap; zeroed regions and stores around it get a hole. ahead: it is a write of a loop over
+ * blocks that is about to be walked; then zeros and sums stay, since each instruction that adds
+ * checks them again. */
 static void spoil(PlanWalk *walk, const PlanPlace *written, bool ahead, uint64_t before)
 {
     const PlanList *near = dt_certplan_near(walk, written);
@@ -127,7 +127,8 @@ bool dt_certplan_is_zero(PlanWalk *walk, const PlanPlace *place, uint32_t depth,
     for (uint32_t i = 0; i < near->n; i++) {
         const PlanRegion *region = near->at[i];
         if (region->alive && region->kind == PLAN_ZERO && region->depth <= depth &&
-            dt_certplan_contains(walk, &region->place, place) && !dt_certplan_in_hole(walk, region, place) &&
+            dt_certplan_contains(walk, &region->place, place) &&
+            !dt_certplan_in_hole(walk, region, place) &&
             (!fresh || has_iterations(walk, place, region->depth, depth))) {
             dt_certplan_log(walk, region->stamp);
             dt_certmemo_zero(walk, region->stamp);

@@ -495,7 +495,8 @@ static void give(DtDecode *d, DtValue *value, DtEntryResult result)
     DT_PUSH(arena_of(d), d->entry.results, result);
 }
 
-/* Whether the first result of "predict" is a float[samples, positions, classes], as generating needs. */
+/* Whether the first result of "predict" is a float[samples, positions, classes], as generating
+ * needs. */
 static bool has_logits(DtDecode *d, const DtValue *result)
 {
     const DtType *type = result->type;
@@ -541,7 +542,8 @@ static void derive(DtDecode *d, DtEntryKind kind, int64_t n_fresh)
 /* The axes of the model's first input: i32[samples, positions]. */
 static bool find_axes(DtDecode *d)
 {
-    const DtReader *reader = d->context->train->readers.n ? &d->context->train->readers.at[0] : NULL;
+    const DtTrainConfig *train = d->context->train;
+    const DtReader *reader = train->readers.n ? &train->readers.at[0] : NULL;
     const DtFunc *func = d->predict->func;
     for (uint32_t i = 0; reader && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];

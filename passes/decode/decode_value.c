@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of "predict" in the derived entry: their types, the ops that are copied, what the body of a
- * loop reads from outside, states.
+/* Values of "predict" in the derived entry: their types, the ops that are copied, what the body of
+ * a loop reads from outside, states.
  *
  * A value that does not depend on what the model reads (a parameter, a mask of positions) is built
  * when it is read. With the time axis it is needed at the new positions only: ops on single

@@ -628,8 +628,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     DtEntryResult *result = &entry->results.at[i];
     DtValue *value = w->map[w->func->results.at[i]->id];
     bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
-    /* its sums are completed before the entry ends */
-    bool is_update = entry->kind == DT_ENTRY_UPDATE || dt_entry_predicts(entry->kind);
+    bool is_update = entry->kind == DT_ENTRY_UPDATE;
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
@@ -640,7 +639,9 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
                                                         * added up here */
     }
     if (result->store) {
-        uint16_t keep = is_update || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;
+        /* sums that the entry itself completes */
+        const bool whole = is_update || dt_entry_predicts(entry->kind);
+        uint16_t keep = whole || value->type->pending != DT_REDUCE_SUM ? 0 : UINT16_MAX;
         keep &= (uint16_t)~dt_placerule_bits(result->store->type);
         value = dt_placeconvert_to(&w->s, value,
                                    settled(&w->s, value, result->store->type, keep | p->time));

@@ -452,7 +452,7 @@ bool dt_pass_optimizer(DtModule *module, const DtPassContext *context)
     }
     for (uint32_t i = 0; train->optimizer.averages.n && i < n_entries; i++) {
         const DtEntryKind kind = module->entries.at[i].kind;
-        if (kind == DT_ENTRY_EVAL || kind == DT_ENTRY_PREDICT)
+        if (kind == DT_ENTRY_EVAL || dt_entry_predicts(kind))
             read_averages(module, module->entries.at[i].func);
     }
     return true;

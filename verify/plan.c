@@ -63,10 +63,11 @@ static bool hold_scalars(PlanWalk *walk)
  * of held-out data, and of sources that are mixed. */
 static bool is_listed(const DtPlan *plan, uint32_t input)
 {
+    const char *name = dt_plan_str(plan, plan->inputs[input].name);
+    bool listed = false;
     for (uint32_t i = 0; i < input; i++)
-        if (is(dt_plan_str(plan, plan->inputs[i].name), dt_plan_str(plan, plan->inputs[input].name)))
-            return true;
-    return false;
+        listed = listed || is(dt_plan_str(plan, plan->inputs[i].name), name);
+    return listed;
 }
 
 /* For a prediction: marks inputs as filled, since the runtime has written samples there. */

@@ -171,18 +171,84 @@ static void add_rule(const DtConfigHost *host, DtFileNames *made, const char *ke
     DT_PUSH(host->arena, made->rules, rule);
 }
 
-/* The first of the values is written, all of them can be read. */
-static void add_rules(const DtConfigHost *host, const DtAdapted *adapted, bool is_turned,
-                      DtFileNames *made)
+/* An adapter that has tensors in the files, and its module's name there, with # for numbers. */
+typedef struct Module {
+    const DtAdapted *adapted;
+    const char *name;
+} Module;
+typedef DT_VEC(Module) Modules;
+
+static double alpha_of(const DtAdapted *adapted)
 {
     const double alpha = adapted->scale * (double)rank_of(adapted);
+    return fabs(alpha - round(alpha)) < 1e-9 * fabs(alpha) ? round(alpha) : alpha;
+}
+
+static const char *last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
+/* Adds the key by which peft finds the module, to text of JSON: its last name, if all modules of
+ * that name are alike; else an expression for its whole name. */
+static void add_key(const Modules *modules, const Module *module, DtText *text)
+{
+    const char *last = last_part(module->name);
+    bool alike = !strchr(last, '#');
+    for (uint32_t i = 0; i < modules->n; i++) {
+        const Module *other = &modules->at[i];
+        alike = alike && (strcmp(last_part(other->name), last) != 0 ||
+                          (rank_of(other->adapted) == rank_of(module->adapted) &&
+                           other->adapted->scale == module->adapted->scale));
+    }
+    for (const char *at = alike ? last : module->name; *at; at++)
+        if (*at == '#')
+            dt_text_add(text, "\\\\d+");
+        else if (*at == '.')
+            dt_text_add(text, "\\\\.");
+        else
+            dt_text_add_n(text, at, 1);
+}
+
+/* Returns what rank_pattern, or alpha_pattern, says of the modules that differ from the first. */
+static const char *patterns(const Modules *modules, bool ranks)
+{
     DtText text = {0};
-    dt_text_double(&text, fabs(alpha - round(alpha)) < 1e-9 * fabs(alpha) ? round(alpha) : alpha);
+    const DtAdapted *first = modules->at[0].adapted;
+    dt_text_add(&text, "[{");
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < modules->n; i++) {
+        const Module *module = &modules->at[i];
+        const double number = ranks ? (double)rank_of(module->adapted) : alpha_of(module->adapted);
+        if (number == (ranks ? (double)rank_of(first) : alpha_of(first)))
+            continue;
+        DtText key = {0};
+        add_key(modules, module, &key);
+        if (!text.at || !strstr(text.at, dt_intern_printf("\"%s\":", key.at))) {
+            dt_text_printf(&text, "%s\"%s\": ", n++ ? ", " : "", key.at);
+            dt_text_double(&text, number);
+        }
+        dt_text_free(&key);
+    }
+    dt_text_add(&text, n ? "}]" : "}, null]");
+    const char *values = dt_intern_n(text.at, text.len);
+    dt_text_free(&text);
+    return values;
+}
+
+/* The first of the values is written, all of them can be read. */
+static void add_rules(const DtConfigHost *host, const Modules *modules, bool is_turned,
+                      DtFileNames *made)
+{
+    const DtAdapted *adapted = modules->at[0].adapted;
+    DtText text = {0};
+    dt_text_double(&text, alpha_of(adapted));
     add_rule(host, made, "peft_type", "[\"LORA\"]");
     add_rule(host, made, "r", dt_intern_printf("[%lld]", (long long)rank_of(adapted)));
     add_rule(host, made, "lora_alpha", dt_intern_printf("[%s]", text.at));
-    add_rule(host, made, "rank_pattern", "[{}, null]");
-    add_rule(host, made, "alpha_pattern", "[{}, null]");
+    add_rule(host, made, "rank_pattern", patterns(modules, true));
+    add_rule(host, made, "alpha_pattern", patterns(modules, false));
     add_rule(host, made, "fan_in_fan_out",
              is_turned ? "[true, false, null]" : "[false, true, null]");
     add_rule(host, made, "bias", "[\"none\", null]");
@@ -198,19 +264,21 @@ static void derive(const DtConfigHost *host, DtProgram *program, uint32_t number
     DtFileNames made = {.name = names->name, .span = names->span, .adapters = true,
                         .label = names->label};
     bool is_turned = false;
+    Modules modules = {0};
     for (uint32_t i = 0; i < program->adapted.n; i++) {
-        const DtAdapted *adapted = &program->adapted.at[i], *first = &program->adapted.at[0];
+        const DtAdapted *adapted = &program->adapted.at[i];
         Place place;
-        if (rank_of(adapted) != rank_of(first) || adapted->scale != first->scale)
-            return; /* adapter_config.json has one rank and one alpha */
         if (!find_weight(names, adapted, &place))
             continue;
         is_turned = is_turned || place.is_turned;
         add_adapter(host, adapted, &place, &made);
+        const char *pattern = place.tensor->pattern;
+        DT_PUSH(host->arena, modules,
+                ((Module){adapted, dt_intern_n(pattern, strlen(pattern) - strlen(WEIGHT))}));
     }
     if (made.tensors.n == 0)
         return;
-    add_rules(host, &program->adapted.at[0], is_turned, &made);
+    add_rules(host, &modules, is_turned, &made);
     DT_PUSH(host->arena, program->names, made);
 }
 

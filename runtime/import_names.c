@@ -433,7 +433,6 @@ DtStatus dt_importnames_adapters(const DtPlan *plan, const DtPlanNames *base, co
                       : dt_status_fail(
                             DT_EXIT_USAGE,
                             "%s: no names block has the weights that are adapted as matrices "
-                            "`NAME.weight`, or adapters have different ranks or scales, which "
-                            "one adapter_config.json does not say",
+                            "`NAME.weight`",
                             what);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LoRA as peft has it:  adapters_peft.py DTC DTRUN
 
-A small model of transformers with random weights is imported beneath adapters of rank 4 on four of its matrices, and trained
+A small model of transformers with random weights is imported beneath adapters of ranks 4 and 2 on four of its matrices, and trained
 for 50 steps, on one rank, with tensor parallelism and with ZeRO 3. Its losses and adapters are those of peft, which begins with
 the same adapters; those that dtrun draws have the range of peft's. transformers loads the export, to which the adapters are
 added, and peft loads the adapters alone: both give the logits of the program (dtrun --reference), which also reads what peft
@@ -39,7 +39,8 @@ train tune {
   i32 tokens[batch, seq] = bin("tokens.bin", u16)
   i32 labels[batch, seq] = bin("labels.bin", u16)
   loss = mean[batch, seq](xent[vocab](qwen(tokens), labels))
-  adapt "*.wq", "*.wv", "*.wo", "*.down" = lora(rank = %d, alpha = %d)
+  adapt "*.wq", "*.wv", "*.wo" = lora(rank = %d, alpha = %d)
+  adapt "*.down" = lora(rank = 2, alpha = 3)
   optimizer = adamw(lr = %g, decay = 0)
   steps = %d
 }
@@ -83,7 +84,8 @@ def ours(dtrun, plan, folder, top, steps):
 
 
 def theirs(model, begin, inputs, labels):
-    config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=[name.split(".")[1] for name in MODULES.values()])
+    config = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=[name.split(".")[1] for name in MODULES.values()],
+                             rank_pattern={"down_proj": 2}, alpha_pattern={"down_proj": 3})
     model = peft.get_peft_model(model, config)
     of = {}
     for path in begin:
@@ -129,7 +131,7 @@ def exchanged(dtrun, plan, top, inputs, base):
         by_name_off = (by_name.eval()(inputs).logits - apart).norm() / apart.norm()
     other = peft.get_peft_model(load(base), peft.LoraConfig(
         r=RANK, lora_alpha=ALPHA, target_modules=[name.split(".")[1] for name in MODULES.values()], init_lora_weights=False,
-        task_type="CAUSAL_LM"))
+        rank_pattern={"down_proj": 2}, alpha_pattern={"down_proj": 3}, task_type="CAUSAL_LM"))
     other.save_pretrained(f"{top}/saved")
     logits(other, "saved.safetensors")
     for options, reference in ((("--resume", f"{top}/last"), "merged"), (("--resume", f"{top}/last"), "apart"),

@@ -621,7 +621,7 @@ int dt_cli_compile(DtCli *cli, DtProgram *program, const char *path)
     if (code != DT_EXIT_OK)
         return code;
     if (makes_plan && !dt_configready_check(cli->diags, program, cli->parallel != NULL,
-                                            is_for_gpus(cli), !cli->report))
+                                            is_for_gpus(cli)))
         return DT_EXIT_DIAGNOSTICS;
     code = dt_cli_check_clauses(cli, program->module, path);
     if (code == DT_EXIT_OK)

@@ -288,6 +288,9 @@ _Static_assert((int)DT_CHAT_PACK == DT_PLAN_CHAT_PACK && (int)DT_CHAT_ALL == DT_
                    (int)DT_CHAT_PAIRS == DT_PLAN_CHAT_PAIRS &&
                    (int)DT_SPECIALS == (int)DT_PLAN_SPECIALS,
                "one meaning of the bits");
+_Static_assert((int)DT_CROP_ZOOM == DT_PLAN_CROP_ZOOM && (int)DT_IMAGE_FLIP == DT_PLAN_IMAGE_FLIP &&
+                   (int)DT_IMAGE_STRETCH == DT_PLAN_IMAGE_STRETCH,
+               "one meaning of the words");
 
 /* range: the values that the input may have; NULL: nothing is known of them. */
 static void plan_input(DtEmit *e, const char *name, const DtInputRange *range)
@@ -335,8 +338,19 @@ static void plan_reader(DtEmit *e, const DtReader *reader, bool is_eval)
                            .end = dt_write_str(e->plan, source->end ? source->end : ""),
                            .template = dt_write_str(e->plan, template),
                            .chat = source->chat,
+                           .columns = dt_write_str(e->plan, source->columns ? source->columns : ""),
+                           .separator = (uint8_t)source->separator,
+                           .crop = source->image.crop,
+                           .image = source->image.flip * DT_IMAGE_FLIP +
+                                    source->image.stretch * DT_IMAGE_STRETCH,
+                           .resize = source->image.resize,
+                           .pad = source->image.pad,
+                           .pixels = source->image.pixels,
+                           .header = source->header,
                            .span = dt_finish_span(e, reader->span, NULL, "reader")};
     memcpy(record.special, reader->special, sizeof record.special);
+    memcpy(record.mean, source->image.mean, sizeof record.mean);
+    memcpy(record.std, source->image.std, sizeof record.std);
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         plan_input(e, reader->inputs[i], &reader->ranges[i]);
     DT_PUSH(e->plan->arena, e->plan->readers, record);

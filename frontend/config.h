@@ -104,10 +104,10 @@ bool dt_configcheck_concerns(const DtLowerOptions *options, const DtProgram *pro
  * readers that are still NULL from the `input` ops. */
 void dt_configcheck_program(const DtConfigHost *host, DtConfigItems items, DtProgram *program);
 
-/* Checks what a plan needs in addition: an optimizer, steps, a chosen layout, and, if it reads
- * data, sources that can be read. Reports and returns false if something is missing. */
+/* Checks what a plan needs in addition: an optimizer, steps, a chosen layout. Reports and returns
+ * false if something is missing. */
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named,
-                          bool for_gpus, bool reads);
+                          bool for_gpus);
 
 /* The manual of one block, directive, configuration function or key (`train`, `shard`, `gpus`), or
  * of all of them (name NULL): every key with kind, default and purpose. False if there is none of

@@ -37,18 +37,20 @@ static void fill_types(const DtProgram *program, DtReader *reader)
 }
 
 /* The dtypes of the inputs that a sampler fills, a letter for each (i integer, b bool, f float or
- * integer), and their rank. */
+ * integer), and their rank (*: check_image looks). */
 typedef struct Filling {
     DtSampleKind kind;
     const char *sampler, *names, *dtypes, *ranks;
+    uint32_t least; /* inputs */
 } Filling;
 
 static const Filling fillings[] = {
-    {DT_SAMPLE_NEXT_TOKEN, "next_token", "tokens, labels", "ii", "22"},
-    {DT_SAMPLE_MLM, "mlm", "tokens, kind, valid, labels, masked", "iibib", "22222"},
-    {DT_SAMPLE_SPAN_CORRUPTION, "span_corruption", "source, target, labels, valid", "iiib", "2222"},
-    {DT_SAMPLE_IMAGES, "images", "image, label", "fi", "41"},
-    {DT_SAMPLE_CHAT, "chat", "tokens, labels, document, position", "iiii", "2222"},
+    {DT_SAMPLE_NEXT_TOKEN, "next_token", "tokens, labels", "ii", "22", 2},
+    {DT_SAMPLE_MLM, "mlm", "tokens, kind, valid, labels, masked", "iibib", "22222", 5},
+    {DT_SAMPLE_SPAN_CORRUPTION, "span_corruption", "source, target, labels, valid", "iiib", "2222",
+     4},
+    {DT_SAMPLE_IMAGES, "images", "image, label", "fi", "*1", 1},
+    {DT_SAMPLE_CHAT, "chat", "tokens, labels, document, position", "iiii", "2222", 2},
 };
 
 static const char *letter_name(char letter)
@@ -87,17 +89,36 @@ static void check_rank(const DtConfigHost *host, const DtReader *r, const Fillin
                         "of a preference at 0 and the rejected one at 1");
 }
 
+/* Checks that the input is an image: [sample, height, width], or with an axis of 1 or 3 colours as
+ * the last or the second one. */
+static void check_image(const DtConfigHost *host, const DtReader *r)
+{
+    const DtType *type = r->types[0];
+    const uint32_t colours = r->source.image.colours;
+    const int64_t last = type->rank == 4 ? type->axes[3].extent : 1,
+                  second = type->rank == 4 ? type->axes[1].extent : 1;
+    const bool is_last = last == 1 || last == 3, is_second = second == 1 || second == 3;
+    if ((type->rank != 3 && type->rank != 4) || (!is_last && !is_second)) {
+        DtDiag *d = dt_diag_report(host->diags, E0803, r->span, "`%s` is no image", r->inputs[0]);
+        dt_diag_help(d, "images fill [batch, height, width], [batch, height, width, colour] or "
+                        "[batch, colour, height, width], where `colour` has 1 or 3 elements");
+    } else if (colours == 3 && (is_last ? last : second) == 1) {
+        dt_diag_report(host->diags, E0803, r->span,
+                       "`%s` has one colour, and `mean` or `std` three numbers", r->inputs[0]);
+    }
+}
+
 static void check_filling(const DtConfigHost *host, const DtReader *r, const Filling *f)
 {
     const size_t wants = strlen(f->dtypes);
-    if (r->kind == DT_SAMPLE_CHAT && (r->n_inputs < 2 || r->n_inputs > wants)) {
+    if (f->least < wants && (r->n_inputs < f->least || r->n_inputs > wants)) {
         DtDiag *d = dt_diag_report(host->diags, E0802, r->span,
-                                   "`%s` fills 2 to %zu inputs, not %u", f->sampler, wants,
-                                   r->n_inputs);
+                                   "`%s` fills %u to %zu inputs, not %u", f->sampler, f->least,
+                                   wants, r->n_inputs);
         dt_diag_note(d, "in order: %s", f->names);
         return;
     }
-    if (r->kind != DT_SAMPLE_CHAT && r->n_inputs != wants) {
+    if (f->least == wants && r->n_inputs != wants) {
         DtDiag *d = dt_diag_report(host->diags, E0802, r->span, "`%s` fills %zu inputs, not %u",
                                    f->sampler, wants, r->n_inputs);
         dt_diag_note(d, "in order: %s", f->names);
@@ -112,6 +133,8 @@ static void check_filling(const DtConfigHost *host, const DtReader *r, const Fil
                 host->diags, E0803, r->span, "`%s` is %s; `%s` fills it with %s", r->inputs[i],
                 dt_dtype_name(type->dtype), f->sampler, letter_name(f->dtypes[i]));
             dt_diag_note(d, "in order: %s", f->names);
+        } else if (f->ranks[i] == '*') {
+            check_image(host, r);
         } else {
             check_rank(host, r, f, i);
         }

@@ -120,6 +120,17 @@ static bool read_string(const DtConfigReading *r, const char *wants)
     return true;
 }
 
+/* A character that can stand between numbers: a comma, a semicolon, a bar, a blank, "\t". */
+static bool read_letter(const DtConfigReading *r)
+{
+    static const char known[] = ",;|: \t";
+    if (!read_string(r, "a character in quotes"))
+        return false;
+    const char *word = r->value->word;
+    return (strlen(word) == 1 && strchr(known, *word)) ||
+           out_of_range(r, "one of `,`, `;`, `|`, `:`, a blank and `\\t`");
+}
+
 /* Returns the word of which this one is a prefix, as `h100` of `h100-sxm`, or else the one that is
  * spelt most like it. Only the part before `-` is compared: `h101` is near `h100-sxm`, not near
  * `v100`. NULL if none is near. */
@@ -322,7 +333,7 @@ static bool read_texts(const DtConfigReading *r)
     dt_configargs_items(r->expr, &items, &n, &single);
     for (uint32_t i = 0; i < n; i++) {
         const DtExpr *item = dt_configargs_bare(items[i]);
-        if (!item || item->kind != DT_EXPR_STRING)
+        if (!item || item->kind != DT_EXPR_STRING || memchr(item->string, '\n', item->string_len))
             return wrong_kind(r, "a text or a list of texts, such as (\"wte\", \"h.*\")");
     }
     return true;
@@ -419,6 +430,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
         return true;
     }
     case DT_KIND_STRING: return read_string(r, "a text in quotes");
+    case DT_KIND_LETTER: return read_letter(r);
     case DT_KIND_FLOATTYPE: return read_dtype(r, true);
     case DT_KIND_DATATYPE: return read_dtype(r, false);
     case DT_KIND_SCALE: return read_scale(r);
@@ -435,7 +447,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_NODES:
     case DT_KIND_GPU: return read_kinds(r);
     case DT_KIND_OPTIMIZER: /* read where it is used, by the language */
-    case DT_KIND_AUGMENT:
+    case DT_KIND_NUMBERS:
     case DT_KIND_CUTS:
     case DT_KIND_COUNTS:
     case DT_KIND_SAMPLERS: return true;
@@ -449,7 +461,8 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_CHOICE_DRAWS:
     case DT_KIND_CHOICE_TEMPLATE:
     case DT_KIND_CHOICE_TRAINS:
-    case DT_KIND_CHOICE_LONG: return read_choice(r);
+    case DT_KIND_CHOICE_LONG:
+    case DT_KIND_CHOICE_CROP: return read_choice(r);
     case DT_KIND_MIXED: return read_class(r, DT_CONFIG_MIXED);
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);

@@ -59,7 +59,8 @@ bool dt_configmix_check(const DtConfigHost *host, const DtExpr *mix, const DtRea
     for (uint32_t i = 0; i < n; i++) {
         const DtSourceKind kind = parts[i].source.kind;
         chats = chats && kind == DT_SOURCE_CHAT;
-        streams = streams && parts[i].kind != DT_SAMPLE_RAW && kind != DT_SOURCE_CHAT;
+        streams = streams && parts[i].kind != DT_SAMPLE_RAW && kind != DT_SOURCE_CHAT &&
+                  kind != DT_SOURCE_IMAGES;
     }
     if (n > 1 && (streams || chats))
         return true;

@@ -1,30 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program must have before a plan is made of it, and what the language knows but no plan can
- * do yet. A setting that would be ignored is an error here; `--check` and `--params` accept it. */
+/* What a program must have before a plan is made of it. A setting that would be ignored is an error
+ * here; `--check` and `--params` accept it. */
 #include "frontend/config_internal.h"
 
 #include "cost/cost.h"
-
-static bool check_readers(DtDiags *diags, const DtReader *readers, uint32_t n)
-{
-    bool ok = true;
-    for (uint32_t i = 0; i < n; i++) {
-        const DtReader *r = &readers[i];
-        bool sample = r->kind == DT_SAMPLE_NEXT_TOKEN || r->kind == DT_SAMPLE_RAW ||
-                      r->kind == DT_SAMPLE_CHAT || r->kind == DT_SAMPLE_MLM ||
-                      r->kind == DT_SAMPLE_SPAN_CORRUPTION;
-        bool source = r->source.kind == DT_SOURCE_TEXT || r->source.kind == DT_SOURCE_BIN ||
-                      r->source.kind == DT_SOURCE_NPY || r->source.kind == DT_SOURCE_SYNTHETIC ||
-                      r->source.kind == DT_SOURCE_CHAT ||
-                      r->source.kind == DT_SOURCE_MEGATRON;
-        if (sample && source)
-            continue;
-        DtDiag *d = dt_diag_report(diags, E0810, r->source.span, "`images` cannot be read yet");
-        dt_diag_help(d, "`--data=synthetic` replaces every source by random numbers");
-        ok = false;
-    }
-    return ok;
-}
 
 static int64_t mesh_ranks(const DtProgram *program)
 {
@@ -102,7 +81,7 @@ static void help_choose(DtDiag *d, const DtProgram *program)
 }
 
 bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool parallel_was_named,
-                          bool for_gpus, bool reads)
+                          bool for_gpus)
 {
     const DtTrainConfig *train = program->train;
     if (!train) {
@@ -123,8 +102,6 @@ bool dt_configready_check(DtDiags *diags, const DtProgram *program, bool paralle
         ok = false;
     }
     ok &= check_products(diags, &train->precision, for_gpus);
-    ok &= !reads || check_readers(diags, train->readers.at, train->readers.n);
-    ok &= !reads || check_readers(diags, train->eval_readers.at, train->eval_readers.n);
     if (ok)
         lint_cluster(diags, program, for_gpus);
     return ok;

@@ -53,33 +53,6 @@ static const char *folder_of(const DtConfigHost *host, DtSpan span)
     return slash == path ? dt_intern("/") : dt_intern_n(path, (size_t)(slash - path));
 }
 
-static const char *as_written(const DtConfigHost *host, const DtExpr *expr)
-{
-    size_t len;
-    const char *text = dt_diag_source(host->diags, expr->span.file, &len);
-    if (!text || expr->span.hi > len || expr->span.lo >= expr->span.hi)
-        return NULL;
-    return dt_intern_n(text + expr->span.lo, expr->span.hi - expr->span.lo);
-}
-
-static void check_augment(const DtConfigHost *host, const DtExpr *expr)
-{
-    static const char *const known[] = {"crop_flip", "randaug"};
-    const DtExpr *bare = dt_configargs_bare(expr);
-    const char *name = dt_configargs_callee(bare);
-    if (!name && bare->kind == DT_EXPR_NAME)
-        name = bare->name.text;
-    for (size_t i = 0; name && i < DT_COUNT(known); i++)
-        if (!strcmp(known[i], name))
-            return;
-    DtDiag *d = dt_diag_report(host->diags, E0455, expr->span, "there is no augmentation `%s`",
-                               name ? name : "of this form");
-    dt_diag_note(d, "there are `crop_flip` and `randaug(n, m)`");
-    if (name)
-        dt_configargs_suggest(d, bare->kind == DT_EXPR_CALL ? bare->a->span : bare->span, name,
-                              known, DT_COUNT(known));
-}
-
 static void check_part(const DtConfigHost *host, const DtSource *source, const DtConfigValue *from,
                        const DtConfigValue *to)
 {
@@ -119,6 +92,95 @@ static void read_chat(const DtConfigValues *v, DtSource *ret_source)
         ret_source->chat |= DT_CHAT_DROP;
 }
 
+static void read_csv(const DtConfigHost *host, const DtConfigValues *v, DtSource *ret_source)
+{
+    DtPatterns columns = {0};
+    dt_configgroup_patterns(host, &v->at[DT_KEY_CSV_columns], &columns);
+    for (uint32_t i = 0; i < columns.n; i++)
+        ret_source->columns = i ? dt_arena_printf(host->arena, "%s\n%s", ret_source->columns,
+                                                  columns.at[i].text)
+                                : columns.at[i].text;
+    ret_source->separator = v->at[DT_KEY_CSV_separator].word[0];
+    ret_source->header = v->at[DT_KEY_CSV_header].whole;
+    if (columns.n && !ret_source->header) {
+        DtDiag *d = dt_diag_report(host->diags, E0452, v->at[DT_KEY_CSV_columns].span,
+                                   "without `header` no column has a name");
+        dt_diag_help(d, "leave `columns` out: then each sample has all fields of its line");
+    }
+}
+
+/* Reads a number, or three, into three. Returns how many are written. */
+static uint32_t read_three(const DtConfigHost *host, const DtConfigValue *value, DtKeyId id,
+                           DtConfigKind kind, double ret_numbers[3])
+{
+    DtConfigKey key = dt_config_keys[id];
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    key.kind = kind;
+    for (int i = 0; i < 3; i++)
+        ret_numbers[i] = value->number; /* the preset */
+    if (value->expr)
+        dt_configargs_items(value->expr, &items, &n, &single);
+    if (value->expr && n != 1 && n != 3)
+        dt_diag_report(host->diags, E0452, value->span, "`%s` takes one number, or three",
+                       key.name);
+    for (uint32_t i = 0; i < n && i < 3; i++) {
+        DtConfigValue one = {0};
+        const DtConfigReading reading = {host, &key, items[i], &one};
+        if (dt_configkinds_read(&reading))
+            ret_numbers[i] = one.number;
+    }
+    for (int i = 1; i < 3 && n == 1; i++)
+        ret_numbers[i] = ret_numbers[0];
+    return n;
+}
+
+/* Reports two settings that both say how an image is scaled. */
+static void check_scaling(const DtConfigHost *host, const DtConfigValues *v,
+                          const DtImageSource *image)
+{
+    const DtConfigValue *resize = &v->at[DT_KEY_IMAGES_resize],
+                        *stretch = &v->at[DT_KEY_IMAGES_stretch],
+                        *pad = &v->at[DT_KEY_IMAGES_pad];
+    if (image->stretch && resize->given)
+        dt_diag_report(host->diags, E0452, stretch->span,
+                       "`resize` keeps the ratio of the sides, and `stretch` does not");
+    const DtConfigValue *other = resize->given     ? resize
+                                 : image->stretch  ? stretch
+                                 : image->pad != 0 ? pad
+                                                   : NULL;
+    if (image->crop == DT_CROP_ZOOM && other)
+        dt_diag_report(host->diags, E0452, other->span,
+                       "`crop = zoom` scales a part of the image to the input's size by itself");
+}
+
+static void read_images(const DtConfigHost *host, const DtConfigValues *v, DtImageSource *ret_image)
+{
+    enum { MOST_SIDE = 1 << 20 };
+    static const char *const crops[] = {"whole", "centre", "random", "zoom"};
+    const char *crop = v->at[DT_KEY_IMAGES_crop].word;
+    *ret_image = (DtImageSource){.resize = v->at[DT_KEY_IMAGES_resize].whole,
+                                 .stretch = v->at[DT_KEY_IMAGES_stretch].whole,
+                                 .pad = v->at[DT_KEY_IMAGES_pad].whole,
+                                 .flip = v->at[DT_KEY_IMAGES_flip].whole,
+                                 .pixels = v->at[DT_KEY_IMAGES_pixels].whole};
+    for (size_t i = 0; crop && i < DT_COUNT(crops); i++)
+        if (!strcmp(crop, crops[i]))
+            ret_image->crop = (DtImageCrop)i;
+    const uint32_t means = read_three(host, &v->at[DT_KEY_IMAGES_mean], DT_KEY_IMAGES_mean,
+                                      DT_KIND_NUMBER, ret_image->mean),
+                   stds = read_three(host, &v->at[DT_KEY_IMAGES_std], DT_KEY_IMAGES_std,
+                                     DT_KIND_POSITIVE, ret_image->std);
+    ret_image->colours = means > stds ? means : stds;
+    const DtKeyId sides[] = {DT_KEY_IMAGES_resize, DT_KEY_IMAGES_pad};
+    for (size_t i = 0; i < DT_COUNT(sides); i++)
+        if (v->at[sides[i]].whole > MOST_SIDE)
+            dt_diag_report(host->diags, E0452, v->at[sides[i]].span, "`%s` must be at most %d",
+                           dt_config_keys[sides[i]].name, MOST_SIDE);
+    check_scaling(host, v, ret_image);
+}
+
 static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *ret_source)
 {
     DtConfigValues v;
@@ -150,11 +212,12 @@ static bool read_source(const DtConfigHost *host, const DtExpr *expr, DtSource *
         ret_source->dtype = DT_I32;
         return read_files(host, DT_SOURCE_MEGATRON, &v, DT_KEY_MEGATRON_glob, DT_KEY_MEGATRON_from,
                           DT_KEY_MEGATRON_to, DT_KEY_MEGATRON_unpaired, ret_source);
+    case DT_SCHEMA_CSV:
+        read_csv(host, &v, ret_source);
+        return read_files(host, DT_SOURCE_CSV, &v, DT_KEY_CSV_glob, DT_KEY_CSV_from, DT_KEY_CSV_to,
+                          DT_KEY_CSV_unpaired, ret_source);
     case DT_SCHEMA_IMAGES:
-        if (v.at[DT_KEY_IMAGES_augment].expr) {
-            check_augment(host, v.at[DT_KEY_IMAGES_augment].expr);
-            ret_source->augment = as_written(host, v.at[DT_KEY_IMAGES_augment].expr);
-        }
+        read_images(host, &v, &ret_source->image);
         return read_files(host, DT_SOURCE_IMAGES, &v, DT_KEY_IMAGES_glob, DT_KEY_IMAGES_from,
                           DT_KEY_IMAGES_to, DT_KEY_IMAGES_unpaired, ret_source);
     default: break;
@@ -204,7 +267,7 @@ static bool read_one(const DtConfigHost *host, const DtExpr *expr, const char *s
         return true;
     DtDiag *d = dt_diag_report(host->diags, E0806, expr->span,
                                "`%s` reads tokens, and this is not a token stream", sampler);
-    dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)` or `synthetic(...)`");
+    dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)`, `csv(...)` or `synthetic(...)`");
     return false;
 }
 

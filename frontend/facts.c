@@ -31,7 +31,8 @@ static const char *const sources[] = {[DT_SOURCE_TEXT] = "text",
                                       [DT_SOURCE_IMAGES] = "images",
                                       [DT_SOURCE_SYNTHETIC] = "synthetic",
                                       [DT_SOURCE_CHAT] = "chat",
-                                      [DT_SOURCE_MEGATRON] = "megatron"};
+                                      [DT_SOURCE_MEGATRON] = "megatron",
+                                      [DT_SOURCE_CSV] = "csv"};
 static void word(DtText *text, const char *key, const char *value)
 {
     dt_text_printf(text, " %s=%s", key, value);
@@ -162,6 +163,27 @@ static void add_input(const char *name, const DtType *type, const DtInputRange *
     }
 }
 
+static void numbers(DtText *text, const char *key, const double values[3])
+{
+    dt_text_printf(text, " %s=", key);
+    for (int i = 0; i < 3; i++) {
+        dt_text_add(text, i ? "," : "");
+        dt_text_double(text, values[i]);
+    }
+}
+
+static void add_image(const DtImageSource *image, DtText *text)
+{
+    static const char *const crops[] = {"whole", "centre", "random", "zoom"};
+    word(text, "crop", crops[image->crop]);
+    integer(text, "image", image->flip * DT_IMAGE_FLIP + image->stretch * DT_IMAGE_STRETCH);
+    integer(text, "resize", image->resize);
+    integer(text, "pad", image->pad);
+    integer(text, "pixels", image->pixels);
+    numbers(text, "mean", image->mean);
+    numbers(text, "std", image->std);
+}
+
 static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
 {
     const DtSource *source = &reader->source;
@@ -192,6 +214,10 @@ static void add_reader(const DtReader *reader, bool is_eval, DtText *text)
     string(text, "end", source->end);
     string(text, "template", source->template);
     integer(text, "chat", source->chat);
+    string(text, "columns", source->columns);
+    integer(text, "separator", source->separator);
+    integer(text, "header", source->header);
+    add_image(&source->image, text);
     dt_text_add(text, "\n");
     for (uint32_t i = 0; i < reader->n_inputs; i++)
         add_input(reader->inputs[i], reader->types[i], &reader->ranges[i], text);

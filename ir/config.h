@@ -16,8 +16,24 @@ typedef enum DtSourceKind {
     DT_SOURCE_IMAGES,
     DT_SOURCE_SYNTHETIC,
     DT_SOURCE_CHAT,
-    DT_SOURCE_MEGATRON
+    DT_SOURCE_MEGATRON,
+    DT_SOURCE_CSV
 } DtSourceKind;
+typedef enum DtImageCrop {
+    DT_CROP_WHOLE, /* the image must have the input's size */
+    DT_CROP_CENTRE,
+    DT_CROP_RANDOM,
+    DT_CROP_ZOOM /* a random part of random size, scaled to the input's */
+} DtImageCrop;
+/* How images become values: the shorter side's pixels (0: as they are), or the input's size; zeros
+ * around them; the part; mirror images; (value / 255 - mean) / std. */
+typedef struct DtImageSource {
+    int64_t resize, pad, pixels; /* pixels: the most that an image may have */
+    bool stretch, flip;
+    DtImageCrop crop;
+    double mean[3], std[3];
+    uint32_t colours;            /* numbers written for mean or std: 0, 1 or 3 */
+} DtImageSource;
 typedef struct DtSource {
     DtSourceKind kind;
     const char *glob;     /* as written; relative to the folder of the .dsl file that says it */
@@ -27,13 +43,19 @@ typedef struct DtSource {
     bool raw;             /* bin: the bytes of any file, also of a known format */
     bool unpaired;        /* it has a number of samples and an order of its own */
     double lo, hi;        /* synthetic: integers lo..hi-1, or floats lo..hi */
-    const char *augment;  /* images: a setting as written, NULL if there is none */
+    DtImageSource image;
     const char *tokenizer; /* text, chat: as glob; NULL: its bytes are tokens */
     const char *end;       /* text, chat: the token after each file or text; NULL: none */
     const char *template;  /* chat: its name; NULL: there is none */
     uint32_t chat;         /* chat: bits DT_CHAT_ */
+    const char *columns;   /* csv: names of columns, each on a line; NULL: all of them */
+    char separator;        /* csv: between two fields */
+    bool header;           /* csv: the first line has the names of the columns */
     DtSpan span;
 } DtSource;
+
+/* Bits of what becomes of images. */
+enum { DT_IMAGE_FLIP = 1, DT_IMAGE_STRETCH = 2 };
 
 /* How documents of conversations fill samples: several in one, masked prompts are trained as well,
  * those that are too long are left out, not cut; the two documents of a preference are one. */

@@ -487,7 +487,7 @@ static bool check_part(const DtPlan *plan, uint32_t i)
     const DtPlanReader *reader = &plan->readers[i], *before = i > 0 ? reader - 1 : NULL;
     if (reader->part == 0)
         return true;
-    if (!(reader->weight > 0 && reader->weight < 1e30))
+    if (!(reader->weight > 0 && reader->weight < 1e30) || reader->source == DT_PLAN_IMAGES)
         return false;
     if (reader->part == 1)
         return true;
@@ -503,6 +503,21 @@ static bool check_part(const DtPlan *plan, uint32_t i)
     return true;
 }
 
+static bool check_image(Check *check, uint32_t i, const DtPlanReader *reader)
+{
+    enum { MOST_SIDE = 1 << 20 };
+    bool good = reader->resize >= 0 && reader->resize <= MOST_SIDE && reader->pad >= 0 &&
+                reader->pad <= MOST_SIDE && reader->image <= DT_PLAN_IMAGE_BITS;
+    good = good && (reader->pixels > 0 || reader->source != DT_PLAN_IMAGES);
+    for (int c = 0; c < 3; c++)
+        good = good && isfinite(reader->mean[c]) && isfinite(reader->std[c]) &&
+               (reader->std[c] > 0 || reader->source != DT_PLAN_IMAGES);
+    return good || dt_check_fail(check, "READ", i,
+                                 "images: resize %lld, pad %lld, pixels %lld, std %g, image %u",
+                                 (long long)reader->resize, (long long)reader->pad,
+                                 (long long)reader->pixels, reader->std[0], reader->image);
+}
+
 static bool check_readers(Check *check)
 {
     const DtPlan *plan = check->plan;
@@ -513,13 +528,20 @@ static bool check_readers(Check *check)
             !dt_check_span(check, "READ", i, reader->span))
             return false;
         if (reader->n_inputs < 1 || reader->n_inputs > DT_CHECK_MAX_ARGS || reader->is_eval > 1 ||
-            reader->raw > 1 || reader->unpaired > 1 || reader->chat > DT_PLAN_CHAT_BITS)
+            reader->raw > 1 || reader->unpaired > 1 || reader->chat > DT_PLAN_CHAT_BITS ||
+            reader->header > 1)
             return dt_check_fail(
-                check, "READ", i, "%u inputs, is_eval %u, raw %u, unpaired %u, chat %u",
-                reader->n_inputs, reader->is_eval, reader->raw, reader->unpaired, reader->chat);
+                check, "READ", i, "%u inputs, is_eval %u, raw %u, unpaired %u, chat %u, header %u",
+                reader->n_inputs, reader->is_eval, reader->raw, reader->unpaired, reader->chat,
+                reader->header);
         if (reader->n_special > DT_PLAN_SPECIALS || !check_part(plan, i))
             return dt_check_fail(check, "READ", i, "%u special tokens, part %u of a mixture",
                                  reader->n_special, reader->part);
+        if ((reader->source == DT_PLAN_CSV) != (reader->separator != 0) || reader->separator > 127)
+            return dt_check_fail(check, "READ", i, "character %u between fields",
+                                 reader->separator);
+        if (!check_image(check, i, reader))
+            return false;
         if (reader->from < 0 || reader->to > 1 || reader->from >= reader->to)
             return dt_check_fail(check, "READ", i, "part %g to %g", reader->from, reader->to);
     }

@@ -29,9 +29,10 @@ static const char *const reduce_names[] = {"sum", "max", "min"};
 static const char *const schedule_names[] = {"run", "loop", "end", "call", "set", "when"};
 static const char *const sample_names[] = {"next_token", "mlm", "span_corruption", "images", "raw",
                                            "chat"};
+static const char *const crop_names[] = {"whole", "centre", "random", "zoom"};
 static const char *const rule_names[] = {"ignore", "initial", "config"};
 static const char *const source_names[] = {"text", "bin", "npy", "images", "synthetic",
-                                           "chat", "megatron"};
+                                           "chat", "megatron", "csv"};
 
 static const char *const epilogue_names[] = {
 #define DT_PLAN_EPILOGUE(NAME, text, vector, matrix) text,
@@ -53,6 +54,7 @@ _Static_assert(N(inst_names) == DT_INST_KINDS && N(reduce_names) == DT_PLAN_REDU
                    N(schedule_names) == DT_SCHED_KINDS,
                "one name each");
 _Static_assert(N(rule_names) == DT_RULE_KINDS, "one name each");
+_Static_assert(N(crop_names) == DT_PLAN_CROPS, "one name each");
 _Static_assert(N(sample_names) == DT_PLAN_SAMPLES && N(source_names) == DT_PLAN_SOURCES,
                "one name each");
 

@@ -58,6 +58,7 @@ typedef enum DtPlanSource {
     DT_PLAN_SYNTHETIC,
     DT_PLAN_CHAT,
     DT_PLAN_MEGATRON,
+    DT_PLAN_CSV,
     DT_PLAN_SOURCES
 } DtPlanSource;
 
@@ -71,6 +72,16 @@ enum {
     DT_PLAN_CHAT_PAIRS = 8,
     DT_PLAN_CHAT_BITS = 15
 };
+
+/* The part of an image that fills the input; DtPlanReader.image. */
+typedef enum DtPlanCrop {
+    DT_PLAN_CROP_WHOLE,
+    DT_PLAN_CROP_CENTRE,
+    DT_PLAN_CROP_RANDOM,
+    DT_PLAN_CROP_ZOOM,
+    DT_PLAN_CROPS
+} DtPlanCrop;
+enum { DT_PLAN_IMAGE_FLIP = 1, DT_PLAN_IMAGE_STRETCH = 2, DT_PLAN_IMAGE_BITS = 3 };
 
 /* RAW: the source itself, element for element. */
 typedef enum DtPlanSample {

@@ -444,13 +444,23 @@ typedef struct DtPlanReader {
     /* raw 1: the bytes of any file. unpaired 1: the source has its own number of samples and its
      * own order; all other sources of a block share theirs. */
     uint32_t raw, unpaired;
-    uint32_t span, reserved;
+    uint32_t span, header; /* header 1: the first line of a table names its columns */
     /* Of text: tokenizer.json or its folder, and the token after each file; "": its bytes are
      * read; there is none. */
     DtPlanStr tokenizer, end;
     /* Of conversations: the name of their template, or "", and bits DT_PLAN_CHAT_. */
     DtPlanStr template;
     uint32_t chat;
+    /* Of tables: the names of their columns, each on a line, "": all; the character between two
+     * fields. */
+    DtPlanStr columns;
+    uint32_t separator;
+    /* Of images, in the order of what becomes of them: the pixels of the shorter side, 0: as they
+     * are; zeros on each side; the part (DtPlanCrop), bits DT_PLAN_IMAGE_; (value / 255 - mean) /
+     * std of each colour. pixels: the most that one may have. */
+    uint32_t crop, image;
+    int64_t resize, pad, pixels;
+    double mean[3], std[3];
 } DtPlanReader;
 typedef struct DtPlanInput {
     DtPlanStr name;

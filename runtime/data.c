@@ -9,6 +9,7 @@
  * Each epoch has its own keyed offset and order. Other sources are cut without overlap and
  * offset. Held-out data is read in the order of the file. */
 #include "runtime/data_chat.h"
+#include "runtime/data_images.h"
 #include "runtime/data_sampler.h"
 
 #include "base/half.h"
@@ -22,6 +23,12 @@ enum { SYNTHETIC_BATCHES = 100 }; /* samples of a whole evaluation on random num
 
 /* ---- opening ---- */
 
+/* Whether the input says which of the source's numbers it takes: integers, floats or bools. */
+static bool has_any_dtype(const DtPlanReader *reader)
+{
+    return reader->source == DT_PLAN_NPY || reader->source == DT_PLAN_CSV;
+}
+
 /* Checks that the reader can fill its inputs. tokenizer: that of its text, or NULL. */
 static DtStatus check_inputs(DtData *data, const char *tokenizer)
 {
@@ -31,16 +38,14 @@ static DtStatus check_inputs(DtData *data, const char *tokenizer)
     const char *name = windows ? "next_token" : "a source by itself";
     if ((!windows && reader->sample != DT_PLAN_RAW && !data->sampler) ||
         (reader->source != DT_PLAN_TEXT && reader->source != DT_PLAN_BIN &&
-         reader->source != DT_PLAN_NPY && reader->source != DT_PLAN_MEGATRON))
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "`images` cannot be read yet; --data=synthetic runs the plan with "
-                              "random numbers");
+         reader->source != DT_PLAN_MEGATRON && !has_any_dtype(reader)))
+        return dt_status_fail(DT_EXIT_FAILED, "%s cannot read this source", name);
     if (data->sampler)
         return dt_datasampler_open(data, tokenizer);
     if (reader->n_inputs != wanted)
         return dt_status_fail(DT_EXIT_FAILED, "%s fills %u inputs, not %u", name, wanted,
                               reader->n_inputs);
-    const bool is_array = reader->source == DT_PLAN_NPY && reader->sample == DT_PLAN_RAW;
+    const bool is_array = has_any_dtype(reader) && reader->sample == DT_PLAN_RAW;
     const bool floats = is_array ? dt_kinds_is_float(data->inputs[0].dtype)
                                  : reader->source == DT_PLAN_BIN && reader->dtype >= DT_PLAN_F16;
     const bool is_bool = is_array && data->inputs[0].dtype == DT_PLAN_BOOL;
@@ -117,7 +122,12 @@ static DtTokenFormat format_of(const DtData *data)
     format.npy = reader->source == DT_PLAN_NPY;
     format.megatron = reader->source == DT_PLAN_MEGATRON;
     format.wants_bools = input->dtype == DT_PLAN_BOOL;
-    if (format.npy) {
+    if (reader->source == DT_PLAN_CSV) {
+        format.columns = dt_plan_str(data->plan, reader->columns);
+        format.separator = (char)reader->separator;
+        format.header = reader->header;
+    }
+    if (has_any_dtype(reader)) {
         format.dtype = dt_kinds_is_float(input->dtype) ? DT_PLAN_F64 : DT_PLAN_I64;
         format.width = (int)dt_kinds_size(format.dtype);
     } else if (format.megatron) {
@@ -158,10 +168,19 @@ static DtStatus open_chat(DtData *data, const DtDataPlace *place, const char *to
     return dt_status_ok(&status) ? dt_datachat_open(data, &files, tokenizer) : status;
 }
 
-static DtStatus open_files(DtData *data, const DtDataPlace *place, const char *tokenizer)
+static DtStatus open_images(DtData *data, const DtRunOptions *options, const DtDataPlace *place)
+{
+    DtStatus status = check_whole_rows(data);
+    return dt_status_ok(&status) ? dt_dataimages_open(data, options, place) : status;
+}
+
+static DtStatus open_files(DtData *data, const DtRunOptions *options, const DtDataPlace *place,
+                           const char *tokenizer)
 {
     const DtPlanReader *reader = data->reader;
     DtDataFiles files;
+    if (reader->source == DT_PLAN_IMAGES && reader->sample == DT_PLAN_SAMPLE_IMAGES)
+        return open_images(data, options, place);
     if (reader->source == DT_PLAN_CHAT && reader->sample == DT_PLAN_SAMPLE_CHAT)
         return open_chat(data, place, tokenizer);
     DtStatus status =
@@ -280,7 +299,8 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
         status = dt_datapaths_tokenizer(memory, options, plan, reader, &tokenizer);
     if (dt_status_ok(&status)) {
         data->name = place.literal;
-        status = place.synthetic ? open_synthetic(data) : open_files(data, &place, tokenizer);
+        status = place.synthetic ? open_synthetic(data)
+                                 : open_files(data, options, &place, tokenizer);
         if (!dt_status_ok(&status))
             status = dt_data_located(data, status);
     }
@@ -293,9 +313,12 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     return DT_OK;
 }
 
-DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const char *path,
-                            DtData **ret_data)
+DtStatus dt_data_open_file(const DtRunOptions *options, const DtPlan *plan,
+                           const DtPlanInput *input, const char *path, DtData **ret_data)
 {
+    DtStatus images = dt_dataimages_open_input(options, plan, input, path, ret_data);
+    if (!dt_status_ok(&images) || *ret_data)
+        return images;
     DtArena *memory = dt_arena_new();
     DtData *data = DT_NEW(memory, DtData);
     DtPlanReader *reader = DT_NEW(memory, DtPlanReader);
@@ -323,6 +346,7 @@ DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const 
 
 void dt_data_close(DtData *data)
 {
+    dt_dataimages_close(data);
     dt_datatext_close(&data->tokens);
     dt_datatext_close(&data->texts);
     dt_arena_free(data->memory);
@@ -345,9 +369,17 @@ void dt_data_end(DtData *data, int64_t samples)
 
 /* ---- reading ---- */
 
-/* Returns the number of the sample's first value within the source's part of the stream. */
-static int64_t sample_start(const DtData *data, int64_t sample)
+/* After the end of held-out data the last sample is repeated. */
+static int64_t within(const DtData *data, int64_t sample)
 {
+    if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
+        sample = data->samples - 1;
+    return sample;
+}
+
+int64_t dt_data_start(const DtData *data, int64_t sample)
+{
+    sample = within(data, sample);
     int64_t epoch = sample / data->windows, index = sample % data->windows;
     if (data->reader->is_eval)
         return index * data->row;
@@ -368,9 +400,12 @@ static void read_synthetic(const DtData *data, int64_t sample, int64_t row, char
     }
 }
 
-/* Converts n numbers, which were read as f32 or i32, for an input of f16, bf16 or bool. */
-static void narrow(const DtPlanInput *input, const int32_t *values, int64_t n, char *to)
+void dt_data_narrow(const DtPlanInput *input, const int32_t *values, int64_t n, char *to)
 {
+    if (dt_kinds_size(input->dtype) == (int64_t)sizeof *values) {
+        memcpy(to, values, (size_t)n * sizeof *values);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         float value;
         memcpy(&value, &values[i], sizeof value);
@@ -407,7 +442,7 @@ static DtStatus read_values(const DtData *data, uint32_t i, int64_t at, char *to
         DtStatus status = read_checked(data, i, at + done, n, values);
         if (!dt_status_ok(&status))
             return status;
-        narrow(input, values, n, to + done * size);
+        dt_data_narrow(input, values, n, to + done * size);
     }
     return DT_OK;
 }
@@ -416,13 +451,12 @@ static DtStatus read_row(DtData *data, int64_t sample, int64_t row, char *const 
 {
     if (data->n_parts > 0)
         data = dt_datamix_find(data, sample, &sample);
-    if (data->reader->is_eval && data->samples > 0 && sample >= data->samples)
-        sample = data->samples - 1; /* after the end of the data the last sample is repeated */
+    sample = within(data, sample);
     if (data->synthetic && !data->sampler) {
         read_synthetic(data, sample, row, inputs);
         return DT_OK;
     }
-    int64_t start = data->synthetic ? 0 : sample_start(data, sample);
+    int64_t start = data->synthetic ? 0 : dt_data_start(data, sample);
     DtStatus status = DT_OK;
     if (data->sampler) {
         status = dt_datasampler_read(data, sample, start, row, inputs);
@@ -449,6 +483,10 @@ DtStatus dt_data_read(DtData *data, int64_t step, int64_t first, int64_t rows, c
                               "no sample has a number as large as step %lld of %lld samples",
                               (long long)step, (long long)batch);
     sample -= rows;
+    if (data->images) {
+        DtStatus status = dt_dataimages_read(data, sample, rows, inputs);
+        return dt_status_ok(&status) ? status : dt_data_located(data, status);
+    }
     for (int64_t row = 0; row < rows; row++) {
         DtStatus status = read_row(data, sample + row, row, inputs);
         if (!dt_status_ok(&status))

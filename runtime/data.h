@@ -6,8 +6,10 @@
  *   data_text.c    a stream of numbers over many files
  *   data_tokens.c  ids of text, which a tokenizer makes once
  *   data_numbers.c numbers of a file as i32 or f32
+ *   data_csv.c     numbers of a file that are written as text
  *   data_chat*.c   conversations
  *   data_sampler.c samples that are made of a window of tokens (data_mask.c, data_spans.c)
+ *   data_images*.c images (data_images.h)
  *   data_bin.c     where numbers begin in a file
  *   data_idx.c     files of MNIST's format
  *   data_megatron.c pairs of files of Megatron-LM
@@ -98,6 +100,9 @@ typedef struct DtTokenFormat {
                         * for any integers, F64 for any floats */
     int width;         /* bytes of a number */
     bool npy;          /* each file has a header that says how its numbers are written */
+    const char *columns; /* of tables: DtPlanReader.columns, .separator, .header; NULL: no table */
+    char separator;
+    bool header;
     bool wants_bools;  /* for an input of bool */
     bool text;         /* bytes of text */
     bool megatron;     /* each file has an index that says so */
@@ -109,6 +114,16 @@ typedef struct DtTokenFormat {
     int64_t extents[DT_PLAN_MAX_RANK];
 } DtTokenFormat;
 
+/* A table as text (data_csv.c): where its lines are, and which of their fields are read. */
+typedef struct DtTable {
+    uint32_t n_fields;        /* of each line */
+    uint32_t n_columns, *columns; /* the fields that are read, in the order of the sample */
+    uint64_t *marks, *lines;  /* of each 16th row: the byte where it begins, its line from 1 on */
+    struct DtTableField *fields; /* of the line that is being read */
+    int64_t row;              /* where the last read has ended: this row begins at `at` */
+    uint64_t at, line;
+} DtTable;
+
 /* The numbers of one file. */
 typedef struct DtTokenFile {
     DtFileView view;
@@ -117,6 +132,7 @@ typedef struct DtTokenFile {
     int64_t n;
     size_t skip; /* bytes before the first number */
     DtNumber number;
+    DtTable *table; /* NULL: the numbers are no text */
     dev_t device;
     ino_t inode;  /* identity of the file, by which a changed file is recognised */
     bool touched; /* the file has become shorter since dt_datatext_cut was called */
@@ -195,6 +211,16 @@ DtStatus dt_datamegatron_look(const DtData *data, DtText *ret_notes);
  * what the format asks for. ret_is: whether the file has such a header. */
 DtStatus dt_dataidx_layout(const DtTokenFormat *format, DtTokenFile *file, bool *ret_is);
 
+/* Tables as text. dt_datacsv_layout finds the lines and columns: fills table and n, in memory of
+ * the arena. dt_datacsv_read reads numbers at .. at + n - 1 of the file as dt_datatext_read does.
+ * Both read the view only, and fail with the line and the column of what is wrong. */
+DtStatus dt_datacsv_layout(DtArena *memory, const DtTokenFormat *format, DtTokenFile *file);
+DtStatus dt_datacsv_read(const DtTokenFormat *format, const DtTokenFile *file, int64_t at,
+                         int64_t n, void *ret_numbers);
+/* The line of number `at` of the file, and the column of its first character, from 1 on. */
+void dt_datacsv_place(const DtTokenFormat *format, const DtTokenFile *file, int64_t at,
+                      uint64_t *ret_line, uint64_t *ret_column);
+
 /* Refuses a file that begins with the bytes of another format, and says what to use instead
  * (data_known.c). text: the file was to be read as text. */
 DtStatus dt_dataknown_refuse(bool text, const DtTokenFile *file);
@@ -257,6 +283,7 @@ struct DtData {
     DtTokens texts;         /* what a tokenizer made them from; n_files 0: it did not */
     const char *tokenizer;  /* of conversations and samplers: its file; NULL: none */
     uint64_t counts[DT_TOKENS_COUNTS]; /* of conversations (data_chat.h) */
+    struct DtImages *images; /* NULL: the source has none */
     DtSynthetic *synthetic; /* per input, NULL if there are files; of a sampler: of its tokens */
     const DtSampler *sampler; /* NULL: samples are windows of the source as they are */
     uint64_t draws;           /* its key of the generator */
@@ -296,6 +323,11 @@ DtStatus dt_data_refuse_made(const DtData *data, const DtPlanInput *input, int64
  * of a sample of a mixture, and the number that the sample has there. */
 void dt_datamix_join(const DtPlan *plan, DtData **readers);
 DtData *dt_datamix_find(const DtData *first, int64_t sample, int64_t *ret_sample);
+/* Returns the number of the sample's first value within the source's part of the stream; of images
+ * that of the image. */
+int64_t dt_data_start(const DtData *data, int64_t sample);
+/* Converts n numbers, which were read as f32 or i32, to the input's dtype. */
+void dt_data_narrow(const DtPlanInput *input, const int32_t *values, int64_t n, char *to);
 /* data_pair.c: gives n sources of one block the same number of samples. Fails, naming two of them,
  * if their numbers differ. */
 DtStatus dt_datapair_samples(DtData *const *data, uint32_t n);

@@ -2,7 +2,7 @@
 /* A checkpoint's record of the data that the run has read, by which a resumed run recognises
  * other data: the position of a run is a number of samples, which is meaningful only for the
  * same data. */
-#include "runtime/data.h"
+#include "runtime/data_images.h"
 
 #include "base/hash.h"
 
@@ -79,6 +79,10 @@ DtStatus dt_data_fact(DtArena *memory, const DtData *data, DtDataFact *ret_fact)
         return DT_OK;
     fact->samples = data->windows;
     fact->values = data->row + data->more;
+    if (data->images) {
+        DtStatus status = dt_dataimages_fact(data, fact);
+        return dt_status_ok(&status) ? status : dt_data_located(data, status);
+    }
     fact->first = data->tokens.first;
     for (uint32_t i = 0; i < data->tokens.n_files; i++)
         fact->bytes += (int64_t)data->tokens.files[i].view.len;

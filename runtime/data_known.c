@@ -42,13 +42,22 @@ static bool has_at(const DtFileView *view, size_t offset, const char *text)
 static bool is_webp(const DtFileView *view) { return has_at(view, 8, "WEBP"); }
 static bool is_wave(const DtFileView *view) { return has_at(view, 8, "WAVE"); }
 
-/* Whether the name of the first file of the archive is NAME.npy. */
-static bool is_npz(const DtFileView *view)
+/* Whether the name of the first file of the archive ends so. */
+static bool first_ends(const DtFileView *view, const char *end)
 {
+    const size_t n = strlen(end);
     uint16_t len = 0;
     if (view->len >= 30)
         memcpy(&len, view->at + 26, sizeof len);
-    return len >= 4 && has_at(view, 30 + (size_t)len - 4, ".npy");
+    return len >= n && has_at(view, 30 + (size_t)len - n, end);
+}
+
+static bool is_npz(const DtFileView *view) { return first_ends(view, ".npy"); }
+static bool is_torch(const DtFileView *view) { return first_ends(view, "/data.pkl"); }
+static bool is_excel(const DtFileView *view)
+{
+    return first_ends(view, "[Content_Types].xml") || first_ends(view, "_rels/.rels") ||
+           first_ends(view, "docProps/app.xml");
 }
 
 /* Whether the file begins with a record of a TFRecord file: its length, and the masked CRC-32C of
@@ -81,10 +90,15 @@ static bool has_its_length(const DtFileView *view)
 
 #define ARRAY "read it as `npy(...)`"
 #define FETCH "it is what a server answered, or a reference to the file; fetch the file itself"
-#define PIXELS \
-    "write its pixels alone: numpy.asarray(PIL.Image.open(FILE)).tofile(NEW), then `bin(NEW, u8)`"
+#define PIXELS "PIL.Image.open(FILE).convert('RGB').save('NEW.png'), then `images('NEW.png')`"
+#define IMAGE "read it as `images(...)`"
 #define UNPACK(command) "unpack it first (" command ")"
 #define EXPORT "write its text, or its tokens, to plain files first"
+#define SAVE(value) "numpy.save(NEW, " value "), then `npy(NEW)`"
+#define COLUMNS(table)                          \
+    "for numbers " SAVE(table "[NAMES].values") \
+    "; for text open(NEW, 'w').write('\\n'.join(" table "['NAME']))"
+#define UNPICKLE SAVE("numpy.asarray(pickle.load(open(FILE, 'rb')))")
 #define NO_DATA "it holds no text or tokens; check the path"
 #define RECODE "recode it first: iconv -f UTF-16 -t UTF-8"
 #define AS(what) "read it as `bin(..., " what ")`"
@@ -102,18 +116,24 @@ static const Known known[] = {
     ROW("", 0, ANY, is_record, "a TFRecord file",
         "write the numbers of its records alone: numpy.stack([...]).tofile(NEW) of what "
         "tf.data.TFRecordDataset(FILE) and tf.io.parse_single_example give, then `bin(NEW, ...)`"),
-    ROW("PAR1", 0, ANY, ends_as_it_begins, "a Parquet file", EXPORT),
-    ROW("ARROW1\0\0", 0, ANY, NULL, "an Arrow file", EXPORT),
-    ROW("\x89HDF\r\n\x1a\n", 0, ANY, NULL, "an HDF5 file", EXPORT),
-    ROW("SQLite format 3\0", 0, ANY, NULL, "an SQLite database", EXPORT),
+    ROW("PAR1", 0, ANY, ends_as_it_begins, "a Parquet file",
+        COLUMNS("pandas.read_parquet(FILE)")),
+    ROW("ARROW1\0\0", 0, ANY, NULL, "an Arrow file",
+        COLUMNS("pandas.read_feather(FILE)")),
+    ROW("\x89HDF\r\n\x1a\n", 0, ANY, NULL, "an HDF5 file",
+        SAVE("h5py.File(FILE)['NAME'][:]")),
+    ROW("SQLite format 3\0", 0, ANY, NULL, "an SQLite database",
+        COLUMNS("pandas.read_sql(QUERY, sqlite3.connect(FILE))")),
     ROW("%PDF-", 0, ANY, NULL, "a PDF", EXPORT),
-    ROW("\x80\x04\x95", 0, ANY, NULL, "a Python pickle", EXPORT),
-    ROW("\x80\x05\x95", 0, ANY, NULL, "a Python pickle", EXPORT),
-    ROW("\x80\x02}q", 0, ANY, NULL, "a Python pickle", EXPORT),
-    ROW("\x80\x02\x8a\x0a", 0, ANY, NULL, "a Python pickle (torch.save)", EXPORT),
-    ROW("\x80\x03}q", 0, ANY, NULL, "a Python pickle", EXPORT),
+    ROW("\x80\x04\x95", 0, ANY, NULL, "a Python pickle", UNPICKLE),
+    ROW("\x80\x05\x95", 0, ANY, NULL, "a Python pickle", UNPICKLE),
+    ROW("\x80\x02}q", 0, ANY, NULL, "a Python pickle", UNPICKLE),
+    ROW("\x80\x02\x8a\x0a", 0, ANY, NULL, "a Python pickle (torch.save)",
+        SAVE("torch.load(FILE)['NAME'].numpy()")),
+    ROW("\x80\x03}q", 0, ANY, NULL, "a Python pickle", UNPICKLE),
     ROW("Obj\x01", 0, ANY, NULL, "an Avro file", EXPORT),
-    ROW("MATLAB 5.0 MAT-file", 0, BIN_ONLY, NULL, "a MATLAB file", EXPORT),
+    ROW("MATLAB 5.0 MAT-file", 0, BIN_ONLY, NULL, "a MATLAB file",
+        SAVE("scipy.io.loadmat(FILE)['NAME']")),
     ROW("version https://git-lfs.github.com/spec/", 0, ANY, NULL, "a reference of Git LFS",
         "git lfs pull fetches the file"),
     ROW("<!DOCTYPE html", 0, BIN_ONLY, NULL, "an HTML page", FETCH),
@@ -128,13 +148,17 @@ static const Known known[] = {
     ROW("\x04\x22\x4d\x18", 0, ANY, NULL, "compressed (lz4)", UNPACK("unlz4")),
     ROW("PK\x03\x04", 0, ANY, is_npz, "a zip archive of NumPy arrays (.npz)",
         "write one of its arrays, numpy.save(NEW, numpy.load(FILE)['NAME']), then `npy(NEW)`"),
-    ROW("PK\x03\x04", 0, ANY, NULL, "a zip archive (.zip, .pt, .docx)", UNPACK("unzip")),
+    ROW("PK\x03\x04", 0, ANY, is_torch, "a file of PyTorch (.pt)",
+        SAVE("torch.load(FILE)['NAME'].numpy()")),
+    ROW("PK\x03\x04", 0, ANY, is_excel, "a workbook of Excel, or another document",
+        "pandas.read_excel(FILE).to_csv(NEW, index=False), then `csv(NEW)`"),
+    ROW("PK\x03\x04", 0, ANY, NULL, "a zip archive (.zip, .docx)", UNPACK("unzip")),
     ROW("PK\x05\x06", 0, ANY, NULL, "an empty zip archive", NO_DATA),
     ROW("7z\xbc\xaf\x27\x1c", 0, ANY, NULL, "a 7z archive", UNPACK("7z x")),
     ROW("Rar!\x1a\x07", 0, ANY, NULL, "a rar archive", UNPACK("unrar x")),
     ROW("ustar", 257, ANY, NULL, "a tar archive", UNPACK("tar xf")),
-    ROW("\x89PNG\r\n\x1a\n", 0, ANY, NULL, "a PNG image", PIXELS),
-    ROW("\xff\xd8\xff", 0, ANY, NULL, "a JPEG image", PIXELS),
+    ROW("\x89PNG\r\n\x1a\n", 0, ANY, NULL, "a PNG image", IMAGE),
+    ROW("\xff\xd8\xff", 0, ANY, NULL, "a JPEG image", IMAGE),
     ROW("GIF87a", 0, ANY, NULL, "a GIF image", PIXELS),
     ROW("GIF89a", 0, ANY, NULL, "a GIF image", PIXELS),
     ROW("RIFF", 0, ANY, is_webp, "a WebP image", PIXELS),

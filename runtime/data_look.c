@@ -3,6 +3,7 @@
  * use, and whether its files are what the program takes them for, as far as their first bytes tell.
  * Only the former is an error. */
 #include "runtime/data_chat.h"
+#include "runtime/data_images.h"
 #include "runtime/data_sampler.h"
 
 #include <ctype.h>
@@ -259,13 +260,12 @@ static DtStatus look_at_floats(const DtData *data, int64_t reach, DtText *ret_no
         if (!dt_status_ok(&status))
             return status;
         for (int64_t i = 0; i < n; i++) {
-            int64_t number, byte;
+            char where[400];
             if (isfinite(values[i]))
                 continue;
-            const DtTokenFile *file = dt_datatext_find(&data->tokens, at + i, &number, &byte);
+            dt_datatext_say(&data->tokens, at + i, "value", where);
             dt_data_begin_note(data, ret_notes);
-            dt_text_printf(ret_notes, "warning: value %lld (byte %lld) of %s is %s",
-                           (long long)number, (long long)byte, file->path,
+            dt_text_printf(ret_notes, "warning: %s is %s", where,
                            isnan(values[i]) ? "not a number" : "infinite");
             return DT_OK;
         }
@@ -280,13 +280,15 @@ DtStatus dt_data_look(const DtData *data, DtText *ret_notes)
     if (data->synthetic)
         return DT_OK;
     const uint32_t read = data->sampler ? 1 : data->reader->n_inputs; /* inputs with its tokens */
-    DtStatus status = data->reader->source == DT_PLAN_CHAT ? dt_datachat_look(data, ret_notes)
-                                                           : note_files(data, ret_notes);
+    const bool is_chat = data->reader->source == DT_PLAN_CHAT;
+    DtStatus status = is_chat        ? dt_datachat_look(data, ret_notes)
+                      : data->images ? dt_dataimages_look(data, ret_notes)
+                                     : note_files(data, ret_notes);
     if (dt_status_ok(&status) && data->reader->source == DT_PLAN_MEGATRON)
         status = dt_datamegatron_look(data, ret_notes);
     if (!dt_status_ok(&status))
         return dt_data_located(data, status);
-    if (data->reader->source == DT_PLAN_CHAT)
+    if (is_chat || data->images)
         return DT_OK;
     int64_t reach = data->offsets - 1 + data->windows * data->row;
     if (reach > LOOK_BYTES / data->tokens.format.width)

@@ -149,7 +149,10 @@ static DtStatus find_header(const DtTokenFile *file, Scan *ret_text, size_t *ret
         if (view->len > 4 && memcmp(view->at, "PK\x03\x04", 4) == 0)
             return refuse(file, "is an archive (.npz), no array: numpy.save(NEW, "
                                 "numpy.load(FILE)['NAME']) writes one of its arrays");
-        return refuse(file, "is no array of NumPy (.npy): it does not begin with \\x93NUMPY");
+        DtStatus status = dt_dataknown_refuse(true, file);
+        return !dt_status_ok(&status) ? status
+                                      : refuse(file, "is no array of NumPy (.npy): it does not "
+                                                     "begin with \\x93NUMPY");
     }
     const uint8_t version = view->at[MAGIC_BYTES];
     const size_t width = version == 1 ? 2 : 4, first = MAGIC_BYTES + 2 + width;

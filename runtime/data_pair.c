@@ -35,6 +35,14 @@ static DtStatus cut_by_samples(DtData *data)
     return dt_data_cut(data);
 }
 
+/* Rows of arrays and tables are samples, whether there are other sources or not. */
+static bool is_cut_by_samples(const DtData *data, uint32_t n_paired)
+{
+    const uint32_t source = data->reader->source;
+    const bool has_rows = source == DT_PLAN_NPY || source == DT_PLAN_CSV;
+    return !data->synthetic && (has_rows || (is_paired(data) && n_paired > 1));
+}
+
 static DtStatus refuse_numbers(const DtData *data, const DtData *other)
 {
     const char *block = data->reader->is_eval ? "the data of `eval`" : "`train`";
@@ -70,7 +78,7 @@ DtStatus dt_datapair_samples(DtData *const *data, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         n_paired += is_paired(data[i]);
     for (uint32_t i = 0; i < n; i++) {
-        DtStatus status = is_paired(data[i]) && n_paired > 1 ? cut_by_samples(data[i]) : DT_OK;
+        DtStatus status = is_cut_by_samples(data[i], n_paired) ? cut_by_samples(data[i]) : DT_OK;
         if (dt_status_ok(&status) && first && is_paired(data[i]))
             status = pair(first, data[i]);
         if (!dt_status_ok(&status))

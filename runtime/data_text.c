@@ -43,11 +43,33 @@ const DtTokenFile *dt_datatext_find(const DtTokens *tokens, int64_t at, int64_t 
     return file;
 }
 
+typedef struct Place {
+    const DtTokenFormat *format;
+    const DtTokenFile *file;
+    int64_t number;
+    uint64_t line, column;
+} Place;
+
+static void find_place(void *context)
+{
+    Place *place = context;
+    dt_datacsv_place(place->format, place->file, place->number, &place->line, &place->column);
+}
+
 void dt_datatext_say(const DtTokens *tokens, int64_t at, const char *word, char ret_place[400])
 {
     int64_t number, byte;
     const DtTokenFile *file = dt_datatext_find(tokens, at, &number, &byte);
     const DtDataDocuments *texts = tokens->documents;
+    if (file->table) {
+        Place place = {&tokens->format, file, number, 0, 0};
+        DtStatus status = dt_datatext_try(tokens, (DtTokenFile *)file, find_place, &place);
+        if (!dt_status_ok(&status))
+            place.line = place.column = 0;
+        snprintf(ret_place, 400, "%.250s:%llu:%llu", file->path, (unsigned long long)place.line,
+                 (unsigned long long)place.column);
+        return;
+    }
     if (!texts) {
         snprintf(ret_place, 400, "%s %lld (byte %lld) of %.250s", word, (long long)number,
                  (long long)byte, file->path);
@@ -113,6 +135,7 @@ void dt_datatext_part(DtTokens *tokens, double from, double to)
 }
 
 typedef struct Layout {
+    DtArena *memory;
     const DtTokenFormat *format;
     DtTokenFile *file;
     DtStatus status;
@@ -121,14 +144,16 @@ typedef struct Layout {
 static void find_layout(void *context)
 {
     Layout *layout = context;
-    layout->status = layout->format->npy ? dt_datanpy_layout(layout->format, layout->file)
-                                         : dt_databin_layout(layout->format, layout->file);
+    const DtTokenFormat *format = layout->format;
+    layout->status = format->columns ? dt_datacsv_layout(layout->memory, format, layout->file)
+                     : format->npy   ? dt_datanpy_layout(format, layout->file)
+                                     : dt_databin_layout(format, layout->file);
 }
 
-static DtStatus map_file(const DtTokens *tokens, DtTokenFile *file)
+static DtStatus map_file(DtArena *memory, const DtTokens *tokens, DtTokenFile *file)
 {
     struct stat stat_of;
-    Layout layout = {&tokens->format, file, DT_OK};
+    Layout layout = {memory, &tokens->format, file, DT_OK};
     DtStatus status = dt_file_map(file->path, &file->view);
     if (!dt_status_ok(&status))
         return status;
@@ -151,7 +176,7 @@ DtStatus dt_datatext_open(DtArena *memory, const DtDataFiles *files, const DtTok
         DtTokenFile *file = &t->files[t->n_files++];
         *file = (DtTokenFile){.path = files->at[i], .start = t->total,
                               .number = dt_datanumbers_of(format->dtype)};
-        DtStatus status = map_file(t, file);
+        DtStatus status = map_file(memory, t, file);
         if (dt_status_ok(&status) && file->n == 0 && files->n == 1)
             status = dt_status_fail(DT_EXIT_IO, "%.300s is empty", file->path);
         if (!dt_status_ok(&status)) {
@@ -202,15 +227,22 @@ static DtStatus refuse(const DtTokens *tokens, DtTokenFile *file, int64_t at)
 /* Calls dt_datanumbers_convert in the form that dt_tryread needs. */
 typedef struct Conversion {
     const uint8_t *from;
-    const DtNumber *number;
-    int64_t n, good;
+    const DtTokenFormat *format;
+    const DtTokenFile *file;
+    int64_t inside, n, good;
     void *to;
+    DtStatus status;
 } Conversion;
 
 static void run_conversion(void *context)
 {
     Conversion *c = context;
-    c->good = dt_datanumbers_convert(c->from, c->number, c->n, c->to);
+    if (!c->file->table) {
+        c->good = dt_datanumbers_convert(c->from, &c->file->number, c->n, c->to);
+        return;
+    }
+    c->status = dt_datacsv_read(c->format, c->file, c->inside, c->n, c->to);
+    c->good = c->n;
 }
 
 DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *ret_numbers)
@@ -223,9 +255,12 @@ DtStatus dt_datatext_read(const DtTokens *tokens, int64_t at, int64_t n, void *r
         int64_t inside = at - file->start, take = file->n - inside < n ? file->n - inside : n;
         if (take <= 0)
             continue; /* an empty file */
-        const uint8_t *from = file->view.at + file->skip + inside * file->number.width;
-        Conversion conversion = {from, &file->number, take, 0, to};
+        const uint8_t *from =
+            file->table ? NULL : file->view.at + file->skip + inside * file->number.width;
+        Conversion conversion = {from, &tokens->format, file, inside, take, 0, to, DT_OK};
         DtStatus status = dt_datatext_try(tokens, file, run_conversion, &conversion);
+        if (dt_status_ok(&status))
+            status = conversion.status;
         if (!dt_status_ok(&status))
             return status;
         if (conversion.good < take)

@@ -112,7 +112,7 @@ static DtStatus take_option(DtPredict *p, const char *option)
     return refuse_name(p, option);
 }
 
-static DtStatus open_inputs(DtPredict *p)
+static DtStatus open_inputs(const DtRunOptions *options, DtPredict *p)
 {
     for (uint32_t c = 0; c < p->n_columns; c++) {
         DtColumn *column = &p->columns[c];
@@ -120,7 +120,8 @@ static DtStatus open_inputs(DtPredict *p)
             return dt_status_fail(DT_EXIT_USAGE, "the model also reads `%.60s`: --predict "
                                                  "%.60s=FILE.npy",
                                   name_of(p, c), name_of(p, c));
-        DtStatus status = dt_data_open_array(p->plan, column->input, column->path, &column->data);
+        DtStatus status =
+            dt_data_open_file(options, p->plan, column->input, column->path, &column->data);
         if (!dt_status_ok(&status))
             return status;
         const int64_t samples = dt_data_samples(column->data);
@@ -237,7 +238,7 @@ DtStatus dt_predictfiles_open(DtArena *memory, const DtRunOptions *options, cons
     if (dt_status_ok(&status))
         status = find_results(memory, options, p);
     p->pass = dt_predictfiles_pass(plan, p->columns[0].input);
-    return dt_status_ok(&status) ? open_inputs(p) : status;
+    return dt_status_ok(&status) ? open_inputs(options, p) : status;
 }
 
 void dt_predictfiles_close(DtPredict *p)

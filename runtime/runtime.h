@@ -494,10 +494,10 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
  * afterwards, also after a failure. */
 DtStatus dt_data_open_block(const DtRunOptions *options, const DtPlan *plan, bool is_eval,
                             DtData **readers);
-/* Opens the array of NumPy (.npy) in a file for one input of the plan, in the order of the file;
- * samples after its last one repeat that. */
-DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const char *path,
-                            DtData **ret_data);
+/* Opens the array of NumPy (.npy), or the images, at `path` for one input of the plan, in their
+ * order; samples after the last one repeat that. */
+DtStatus dt_data_open_file(const DtRunOptions *options, const DtPlan *plan,
+                           const DtPlanInput *input, const char *path, DtData **ret_data);
 void dt_data_close(DtData *data);
 /* data_facts.c: the facts of the reader's data for a checkpoint, whose name is allocated in
  * `memory`. The other function says whether two facts differ, and how. */

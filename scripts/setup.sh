@@ -16,7 +16,7 @@ purpose=${1:-build}
 
 packages='gcc libc6-dev meson ninja-build pkg-config flex bison
           libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev libsodium-dev libzstd-dev
-          libpcre2-dev'
+          libpcre2-dev libjpeg-dev libpng-dev'
 optional='' # tests that need it are skipped without it; only Debian has it as a package
 case $purpose in
 build) ;;
@@ -39,7 +39,7 @@ elsewhere() {
     for program in cc meson ninja pkg-config flex bison; do
         command -v $program >/dev/null 2>&1 || missing="$missing $program"
     done
-    for module in jansson libxxhash libsodium libzstd libpcre2-8; do
+    for module in jansson libxxhash libsodium libzstd libpcre2-8 libjpeg libpng; do
         pkg-config --exists $module 2>/dev/null || missing="$missing $module"
     done
     header() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 || missing="$missing $2"; }

@@ -30,7 +30,7 @@ search: base cost ir
 cli: base tokenizer cost ir plan plan/report frontend passes passes/check verify codegen search
 '
 # headers of external libraries, which only one file of the tree may include
-single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h pcre2.h'
+single='dnnl.h oneapi/dnnl/dnnl.h cblas.h nvrtc.h cuda.h cublasLt.h cudnn.h nccl.h mpi.h xxhash.h sodium.h zstd.h pcre2.h jpeglib.h png.h'
 
 check() {
     cd "$1"

@@ -35,9 +35,10 @@ DtStatus dt_data_open(const DtRunOptions *options, const DtPlan *plan, uint32_t 
 }
 
 /* No test of these predicts for a file. */
-DtStatus dt_data_open_array(const DtPlan *plan, const DtPlanInput *input, const char *path,
-                            DtData **ret_data)
+DtStatus dt_data_open_file(const DtRunOptions *options, const DtPlan *plan,
+                           const DtPlanInput *input, const char *path, DtData **ret_data)
 {
+    (void)options;
     (void)plan, (void)input, (void)ret_data;
     return dt_status_fail(DT_EXIT_IO, "cannot open %s", path);
 }

@@ -289,11 +289,14 @@ Test(data, files_of_known_formats_are_refused)
         CASE("\x93NUMPY\1\0v\0{'descr': '<u2'}",
              "is a NumPy array (.npy): read it as `npy(...)`", true),
         CASE("\x10\0\0\0\0\0\0\0{\"a\": {\"data\": 0}}", "is a safetensors file", true),
-        CASE("PAR1 columns and PAR1", "is a Parquet file", true),
+        CASE("PAR1 columns and PAR1", 
+             "is a Parquet file: for numbers numpy.save(NEW, pandas.read_parquet(FILE)", true),
         CASE("\x03\0\0\0\0\0\0\0\260\231\111\016abc",
              "is a TFRecord file: write the numbers of its records", true),
-        CASE("ARROW1\0\0some columns", "is an Arrow file", true),
-        CASE("\x89HDF\r\n\x1a\n0123456789", "is an HDF5 file", true),
+        CASE("ARROW1\0\0some columns", "is an Arrow file: for numbers", true),
+        CASE("\x89HDF\r\n\x1a\n0123456789", 
+             "is an HDF5 file: numpy.save(NEW, h5py.File(FILE)['NAME'][:]), then `npy(NEW)`",
+             true),
         CASE("SQLite format 3\0 and pages", "is an SQLite database", true),
         CASE("%PDF-1.7 and more", "is a PDF", true),
         CASE("\x80\x04\x95 and a frame", "is a Python pickle", true),
@@ -307,11 +310,15 @@ Test(data, files_of_known_formats_are_refused)
         CASE("PK\3\4 and more and more", "is a zip archive", true),
         CASE("PK\3\4\x14\0\0\0\0\0\0\0!\0DATA00000000\x05\0\0\0x.npy",
              "is a zip archive of NumPy arrays (.npz)", true),
+        CASE("PK\3\4\x14\0\0\0\0\0\0\0!\0DATA00000000\x0a\0\0\0m/data.pkl",
+             "is a file of PyTorch (.pt): numpy.save(NEW, torch.load(FILE)['NAME'].numpy())", true),
+        CASE("PK\3\4\x14\0\0\0\0\0\0\0!\0DATA00000000\x13\0\0\0[Content_Types].xml",
+             "then `csv(NEW)`", true),
         CASE("version https://git-lfs.github.com/spec/v1\noid",
              "is a reference of Git LFS: git lfs pull", true),
-        CASE("RIFF0000WEBPVP8", "is a WebP image", true),
+        CASE("RIFF0000WEBPVP8", "is a WebP image: PIL.Image.open(FILE)", true),
         CASE("BM\x40\0\0\0\0\0\0\0", "is a BMP image", true),
-        CASE("\x89PNG\r\n\x1a\n and more", "is a PNG image", true),
+        CASE("\x89PNG\r\n\x1a\n and more", "is a PNG image: read it as `images(...)`", true),
         CASE("\xff\xd8\xff\xe0 and more", "is a JPEG image", true),
         CASE("\x7f"
              "ELF and more",
@@ -522,11 +529,11 @@ Test(data, readers_that_do_not_exist_yet_say_so)
 {
     file("data.bin", "something long enough");
     f.reader.sample = DT_PLAN_SAMPLE_IMAGES;
-    fixture_refused(&f, "`images` cannot be read yet");
+    fixture_refused(&f, "a source by itself cannot read this source");
     f.reader.sample = DT_PLAN_RAW;
     f.reader.n_inputs = 1;
     f.reader.source = DT_PLAN_IMAGES;
-    fixture_refused(&f, "`images` cannot be read yet");
+    fixture_refused(&f, "a source by itself cannot read this source");
     f.reader.source = DT_PLAN_TEXT;
     f.inputs[0].dtype = DT_PLAN_F32;
     fixture_refused(&f, "input `tokens` must be i32");

@@ -39,3 +39,43 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- separator
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(csv("a.csv", separator = "; "))
+  loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
+}
+# ---- columns_without_names
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(csv("a.csv", columns = "id", header = false))
+  loss = -sum[batch, seq](tiny(tokens)[vocab = labels])
+}
+# ---- image_scaled_twice
+include "std.dsl"
+dim batch = 2, side = 8, rgb = 3
+train {
+  image[batch, height = side, width = side, rgb] = images("a", resize = 10, stretch)
+  loss = mean[batch, height, width, rgb](image)
+}
+# ---- image_zoom
+include "std.dsl"
+dim batch = 2, side = 8, rgb = 3
+train {
+  image[batch, height = side, width = side, rgb] = images("a", pad = 2, crop = zoom)
+  loss = mean[batch, height, width, rgb](image)
+}
+# ---- image_numbers
+include "std.dsl"
+dim batch = 2, side = 8, rgb = 3
+train {
+  image[batch, height = side, width = side, rgb] = images("a", mean = (0.5, 0.5), std = 0)
+  loss = mean[batch, height, width, rgb](image)
+}
+# ---- image_pad
+include "std.dsl"
+dim batch = 2, side = 8, rgb = 3
+train {
+  image[batch, height = side, width = side, rgb] = images("a", pad = 2_000_000, crop = random)
+  loss = mean[batch, height, width, rgb](image)
+}

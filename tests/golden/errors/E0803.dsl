@@ -47,3 +47,17 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- no_image
+include "std.dsl"
+dim batch = 2, side = 8, many = 4
+train {
+  image[batch, height = side, width = side, many] = images("a")
+  loss = mean[batch, height, width, many](image)
+}
+# ---- one_colour
+include "std.dsl"
+dim batch = 2, side = 8
+train {
+  image[batch, height = side, width = side] = images("a", mean = (0.1, 0.2, 0.3))
+  loss = mean[batch, height, width](image)
+}

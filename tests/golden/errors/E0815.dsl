@@ -70,3 +70,10 @@ train {
   optimizer = sgd(lr = 0.1)
   steps = 10
 }
+# ---- images
+include "std.dsl"
+dim batch = 2, side = 8
+train {
+  image[batch, height = side, width = side] = mix(0.5 * images("a"), 0.5 * images("b"))
+  loss = mean[batch, height, width](image)
+}

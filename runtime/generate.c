@@ -36,6 +36,7 @@ typedef struct Many {
 void dt_generate_free(DtCompletion *completion)
 {
     free(completion->ids.at);
+    dt_decode_free(completion->decoding);
     dt_text_free(&completion->bytes);
     json_decref(completion->source);
     *completion = (DtCompletion){0};
@@ -134,7 +135,7 @@ static void say_end(const DtGenerator *g, const DtCompletion *c)
         dt_text_printf(&text, "ended before `%s`", c->stopped_by);
     else if (c->stop == DT_STOP_END) {
         dt_text_add(&text, "ended by ");
-        dt_generatetext_add(&g->words, c->ids.at[c->ids.n - 1], &text);
+        dt_generatetext_add(&g->words, NULL, c->ids.at[c->ids.n - 1], &text);
     } else
         dt_text_add(&text, "as many as --tokens allows");
     dt_text_say(stderr, text.at);

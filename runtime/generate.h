@@ -123,8 +123,9 @@ typedef struct DtCompletion {
     DtSampling sampling;
     const char *stops[DT_MOST_STOPS];
     uint32_t n_stops;
-    DtText bytes; /* the text, without an end token or stop text */
-    size_t shown; /* how many of these bytes were written */
+    DtDecoding *decoding; /* turns tokens into text, after those of the prompt; NULL: none yet */
+    DtText bytes;         /* the text, without an end token or stop text */
+    size_t shown;         /* how many of these bytes were written */
     DtStop stop;
     const char *stopped_by; /* the stop text */
     double logprob;         /* of all tokens that were chosen */
@@ -152,9 +153,13 @@ void dt_generatetext_close(DtWords *words);
 DtStatus dt_generatetext_read(const DtWords *words, const char *prompt, DtIds *ret_ids);
 /* Appends the tokens of the spans of a prompt (data_chat.h). */
 DtStatus dt_generatetext_spans(const DtWords *words, const DtChatBatch *batch, DtIds *ret_ids);
-/* Appends the bytes that a token stands for. One that is no text (the vocabulary is larger than
- * that of the tokenizer, or than 256) is its number in brackets. */
-void dt_generatetext_add(const DtWords *words, uint32_t token, DtText *ret_bytes);
+/* Begins the text after the prompt's tokens; what a token stands for may depend on those before it.
+ * NULL: there is no tokenizer. */
+DtDecoding *dt_generatetext_begin(const DtWords *words, const uint32_t *prompt, size_t n);
+/* Appends the bytes that a token stands for, by itself if decoding is NULL. One that is no text
+ * (the vocabulary is larger than that of the tokenizer, or than 256) is its number in brackets. */
+void dt_generatetext_add(const DtWords *words, DtDecoding *decoding, uint32_t token,
+                         DtText *ret_bytes);
 /* Appends the complete characters among n bytes; a byte that belongs to no character becomes \xHH.
  * ends: no more bytes will come. Returns how many bytes it took. */
 size_t dt_generatetext_show(const char *bytes, size_t n, bool ends, DtText *ret_text);

@@ -160,9 +160,14 @@ void dt_generatestop_look(const DtWords *words, const DtIds *ends, DtCompletion 
             return;
         }
     const size_t before = c->bytes.len;
-    dt_generatetext_add(words, token, &c->bytes);
+    const bool is_last = (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens;
+    if (!c->decoding)
+        c->decoding = dt_generatetext_begin(words, c->ids.at, c->n_prompt);
+    dt_generatetext_add(words, c->decoding, token, &c->bytes);
+    if (is_last && c->decoding)
+        dt_decode_end(c->decoding, &c->bytes);
     look_for_texts(c, c->bytes.len - before);
-    if (!c->stop && (int64_t)(c->ids.n - c->n_prompt) >= c->sampling.tokens)
+    if (!c->stop && is_last)
         c->stop = DT_STOP_TOKENS;
 }
 

@@ -126,10 +126,25 @@ DtStatus dt_generatetext_read(const DtWords *words, const char *prompt, DtIds *r
 
 /* ---- text ---- */
 
-void dt_generatetext_add(const DtWords *words, uint32_t token, DtText *ret_bytes)
+DtDecoding *dt_generatetext_begin(const DtWords *words, const uint32_t *prompt, size_t n)
+{
+    DtText text = {0};
+    if (!words->tokenizer)
+        return NULL;
+    DtDecoding *decoding = dt_decode_begin(words->tokenizer);
+    for (size_t i = 0; i < n; i++)
+        dt_decode_add(decoding, prompt[i], &text);
+    dt_text_free(&text);
+    return decoding;
+}
+
+void dt_generatetext_add(const DtWords *words, DtDecoding *decoding, uint32_t token,
+                         DtText *ret_bytes)
 {
     const uint8_t byte = (uint8_t)token;
     DtTokenBytes text = {.at = words->bytes && token < 256 ? &byte : NULL, .len = 1};
+    if (decoding && dt_decode_add(decoding, token, ret_bytes))
+        return;
     if (words->tokenizer)
         text = dt_tokenizer_bytes(words->tokenizer, token);
     if (text.at)

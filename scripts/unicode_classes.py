@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tokenizer/unicode.def and tokenizer/nfc.def: what the classes of a pattern (\\p{L}, \\s, \\w) contain, and how
-text is composed (NFC), as the Python package `tokenizers` sees it.
+"""Writes tokenizer/unicode.def, nfc.def and forms.def: what the classes of a pattern (\\p{L}, \\s, \\w) and of steps
+(punctuation, accents) contain, how text is composed (NFC), its compatibility forms (NFKC) and its lower case, as the
+Python package `tokenizers` sees them.
 
-    pip install tokenizers && scripts/unicode_classes.py          # writes both files
+    pip install tokenizers && scripts/unicode_classes.py          # writes the files
     scripts/unicode_classes.py --check                            # only says whether they differ
 
 The package is asked for every code point, so the tables are those of the Unicode version of its regular expressions
@@ -69,9 +70,91 @@ def classes(tokenizers):
         rows += [(first, last, name) for first, last in ranges(members(tokenizers, r"\p{%s}" % name))]
     out += lines("DT_CATEGORY(%s, 0x%X, 0x%X)" % (name, first, last) for first, last, name in sorted(rows))
     out += ["#undef DT_CATEGORY", "/* DT_MEMBER(set, first, last): the same for other sets. */"]
-    for name, pattern in SETS:
-        out += lines("DT_MEMBER(%s, 0x%X, 0x%X)" % (name, *row) for row in ranges(members(tokenizers, pattern)))
+    sets = [(name, members(tokenizers, pattern)) for name, pattern in SETS] + step_sets(tokenizers)
+    for name, points in sets + grapheme_sets(tokenizers):
+        out += lines("DT_MEMBER(%s, 0x%X, 0x%X)" % (name, *row) for row in ranges(points))
     return "\n".join(out + ["#undef DT_MEMBER", ""])
+
+
+def pieces(step, form="a%sa"):
+    """How many pieces a pre-tokenizer makes of each code point in a text."""
+    return {c: len(step.pre_tokenize_str(form % chr(c))) for c in POINTS}
+
+
+def becomes(normalizer, text):
+    """The code points that a normalizer turns into this text."""
+    return {c for c in POINTS if chr(c) != text and normalizer.normalize_str(chr(c)) == text}
+
+
+def step_sets(tokenizers):
+    """What steps of tokenizers call a space, a word, punctuation, a number, an accent, a control character. Each follows
+    a library of its own, so they differ from the classes of patterns in new code points."""
+    pre, norm = tokenizers.pre_tokenizers, tokenizers.normalizers
+    bert = {name: norm.BertNormalizer(**{key: key == name for key in
+                                         ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase")})
+            for name in ("clean_text", "handle_chinese_chars", "strip_accents")}
+    space = {c for c, n in pieces(pre.WhitespaceSplit()).items() if n == 2}
+    words = {c for c, n in pieces(pre.Whitespace()).items() if n == 1}
+    punctuation = {c for c, n in pieces(pre.Punctuation()).items() if n == 3}
+    assert space == members(tokenizers, r"\s")
+    assert punctuation == {c for c, n in pieces(pre.BertPreTokenizer()).items() if n == 3}
+    gone = becomes(bert["clean_text"], "")
+    assert becomes(bert["clean_text"], " ") == space - gone - {0x20}
+    chinese = {c for c in POINTS if bert["handle_chinese_chars"].normalize_str(chr(c)) == " %s " % chr(c)}
+    return [("STEP_WORD", words), ("STEP_PUNCTUATION", punctuation),
+            ("STEP_NUMBER", {c for c, n in pieces(pre.Digits(True)).items() if n == 3}),
+            ("STEP_MARK", becomes(norm.StripAccents(), "")), ("BERT_MARK", becomes(bert["strip_accents"], "")),
+            ("BERT_CONTROL", gone), ("BERT_CHINESE", chinese),
+            ("NMT_CONTROL", becomes(norm.Nmt(), "")), ("NMT_SPACE", becomes(norm.Nmt(), " "))]
+
+
+def lead_bytes():
+    """A charsmap (a double array of Darts) in which each first byte of UTF-8 becomes `z`: text of graphemes of at most 5
+    bytes becomes one z for each, and longer ones one for each code point."""
+    leads = [*range(1, 0x80), *range(0xC2, 0xF5)]
+    units = [0] * 1024
+    units[0] = 256 << 10
+    for c in leads:
+        units[256 + c] = (512 ^ (256 + c)) << 10 | 1 << 8 | c
+    units[512] = 1 << 31
+    array = b"".join(u.to_bytes(4, "little") for u in units)
+    return len(array).to_bytes(4, "little") + array + b"z\0"
+
+
+def grapheme_sets(tokenizers):
+    """What decides where graphemes end (Unicode Standard Annex 29), as far as those of at most 5 bytes depend on it."""
+    count = tokenizers.normalizers.Precompiled(lead_bytes()).normalize_str
+
+    def those(form, n):
+        return {c for c in POINTS if c and len(count(form % chr(c))) == n}
+    extends, prepends = those("a%s", 1), those("%sa", 1)
+    controls = those("%s\u0301", 2) - {c for c in POINTS if c > 0xFFFF}
+    pictographs = those("\u00a9\u200d%s", 3) - extends
+    consonants = those("\u0915\u094d%s\u0301", 4) - extends - controls
+    linkers = those("\u0915%s\u0937\u0301", 4) & extends
+    long_ones = {c for c in POINTS if c > 0xFFFF and len(count("%s\u094d\u0937\u0301" % chr(c))) == 4} - extends
+    return [("GRAPHEME_EXTEND", extends), ("GRAPHEME_PREPEND", prepends), ("GRAPHEME_CONTROL", controls),
+            ("GRAPHEME_PICTOGRAPH", pictographs), ("GRAPHEME_CONSONANT", consonants | long_ones - prepends),
+            ("GRAPHEME_LINKER", linkers)]
+
+
+def forms(tokenizers):
+    """The text of tokenizer/forms.def."""
+    norm = tokenizers.normalizers
+    nfd, nfkd, lower = norm.NFD().normalize_str, norm.NFKD().normalize_str, norm.Lowercase().normalize_str
+    out = ["/* SPDX-License-Identifier: Apache-2.0 */",
+           "/* Written by scripts/unicode_classes.py, which asks the Python package tokenizers %s. */" %
+           tokenizers.__version__,
+           "/* DT_COMPATIBLE(point, n, ...): compatibility decomposition in full, n code points, where the canonical one is",
+           " * another. */"]
+    out += lines("DT_COMPATIBLE(0x%X, %d, %s)" % (c, len(nfkd(chr(c))), ", ".join("0x%X" % ord(p) for p in nfkd(chr(c))))
+                 for c in POINTS if nfkd(chr(c)) != nfd(chr(c)))
+    out += ["#undef DT_COMPATIBLE", "/* DT_LOWER(point, n, a, b): lower case, n code points. */"]
+    small = [(c, lower(chr(c))) for c in POINTS if lower(chr(c)) != chr(c)]
+    assert max(len(text) for _, text in small) <= 2
+    out += lines("DT_LOWER(0x%X, %d, 0x%X, 0x%X)" % (c, len(t), ord(t[0]), ord(t[1]) if len(t) > 1 else 0)
+                 for c, t in small)
+    return "\n".join(out + ["#undef DT_LOWER", ""])
 
 
 def composition(tokenizers):
@@ -126,7 +209,8 @@ def combining(nfd, mark, known):
 def main():
     import tokenizers
     differ = False
-    for name, text in (("unicode.def", classes(tokenizers)), ("nfc.def", composition(tokenizers))):
+    tables = (("unicode.def", classes), ("nfc.def", composition), ("forms.def", forms))
+    for name, text in ((name, table(tokenizers)) for name, table in tables):
         path = os.path.join(ROOT, "tokenizer", name)
         old = open(path, encoding="ascii").read() if os.path.exists(path) else ""
         differ |= old.split("\n", 2)[2:] != text.split("\n", 2)[2:]

@@ -3,8 +3,9 @@
 #ifndef DT_TOKENIZER_ADDED_H
 #define DT_TOKENIZER_ADDED_H
 
-#include "tokenizer/bpe.h"
+#include "base/arena.h"
 #include "tokenizer/charset.h"
+#include "tokenizer/ids.h"
 
 typedef struct DtAddedToken {
     DtTokenBytes text;

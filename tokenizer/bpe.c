@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Most pieces of a text have been met before: a table keeps their tokens. It holds the last piece
- * of each hash value, so it needs no other bound. Other pieces are merged: short ones in an array,
- * in which the first merge is searched anew each time, long ones with a heap of pairs. */
+/* Short pieces are merged in an array, in which the first merge is searched anew each time, long
+ * ones with a heap of pairs. */
 #include "tokenizer/bpe.h"
-
-#include "base/hash.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEPT_BITS = 16, /* pieces whose tokens are kept, as a power of 2: 8 MiB */
-    KEPT_BYTES = 46,
-    KEPT_TOKENS = 18,
-    SHORT = 128 /* longer pieces are merged with a heap */
-};
-
-typedef struct Kept {
-    uint64_t hash;
-    uint8_t len, n; /* len 0: none */
-    uint8_t bytes[KEPT_BYTES];
-    uint32_t ids[KEPT_TOKENS];
-} Kept;
-_Static_assert(sizeof(Kept) == 128, "two lines of the cache");
+enum { SHORT = 128 }; /* tokens; more are merged with a heap */
 
 /* A token of a long piece in a list. */
 typedef struct Node {
@@ -31,7 +15,7 @@ typedef struct Node {
 } Node;
 
 struct DtBpeWork {
-    Kept *kept;
+    uint32_t *tokens;
     Node *nodes;
     uint64_t *heap; /* rank << 32 | index of the left node, smallest first */
     size_t n_heap, cap_heap, cap_nodes;
@@ -43,14 +27,6 @@ static void *allocate(void *old, size_t n, size_t size)
     if (!at)
         dt_arena_exhausted(n * size);
     return at;
-}
-
-void dt_ids_room(DtIds *ids, size_t n)
-{
-    if (ids->cap - ids->n >= n)
-        return;
-    ids->cap = 2 * ids->cap + n + 64;
-    ids->at = allocate(ids->at, ids->cap, sizeof *ids->at);
 }
 
 /* ---- tables ---- */
@@ -76,7 +52,7 @@ void dt_bpe_begin(DtArena *memory, DtBpe *bpe, size_t n_merges)
     for (size_t i = 0; i < n; i++)
         bpe->merges[i].pair = UINT64_MAX;
     for (int i = 0; i < 256; i++)
-        bpe->of_byte[i] = DT_BPE_NONE;
+        bpe->of_byte[i] = DT_NO_TOKEN;
 }
 
 /* The slot of the pair, or the free one where it would be. */
@@ -101,35 +77,106 @@ void dt_bpe_add(DtBpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32
     *find(bpe, left, right) = (DtMerge){(uint64_t)left << 32 | right, rank, token};
 }
 
-void dt_bpe_look_up(DtArena *memory, DtBpe *bpe, const DtTokenBytes *tokens, uint32_t n_tokens)
+/* ---- the first tokens ---- */
+
+bool dt_bpe_falls_back(const DtBpe *bpe)
 {
-    bpe->tokens = tokens;
-    bpe->whole_bits = bits_for(n_tokens);
-    const size_t n = (size_t)1 << bpe->whole_bits;
-    bpe->whole = DT_NEW_ARRAY(memory, uint32_t, n);
-    for (size_t i = 0; i < n; i++)
-        bpe->whole[i] = DT_BPE_NONE;
-    for (uint32_t id = 0; id < n_tokens; id++) {
-        size_t at;
-        if (!tokens[id].at)
-            continue;
-        at = (size_t)dt_hash_bytes(tokens[id].at, tokens[id].len, 0) & (n - 1);
-        while (bpe->whole[at] != DT_BPE_NONE)
-            at = (at + 1) & (n - 1);
-        bpe->whole[at] = id;
-    }
+    return bpe->over_points && bpe->of_byte[0x80] != DT_NO_TOKEN;
 }
 
-static uint32_t find_whole(const DtBpe *bpe, const uint8_t *piece, size_t len)
+/* Writes the tokens of a code point without a token; returns how many. *unknown: the last one was
+ * unknown, too. */
+static size_t replace_point(const DtBpe *bpe, const uint8_t *at, size_t len, bool *unknown,
+                            uint32_t *tokens)
 {
-    const size_t mask = ((size_t)1 << bpe->whole_bits) - 1;
-    size_t at = (size_t)dt_hash_bytes(piece, len, 0) & mask;
-    for (; bpe->whole[at] != DT_BPE_NONE; at = (at + 1) & mask) {
-        const DtTokenBytes *token = &bpe->tokens[bpe->whole[at]];
-        if (token->len == len && memcmp(token->at, piece, len) == 0)
-            return bpe->whole[at];
+    const bool fuses = bpe->fuses_unknown && *unknown;
+    *unknown = false;
+    if (dt_bpe_falls_back(bpe)) {
+        for (size_t i = 0; i < len; i++)
+            tokens[i] = bpe->of_byte[at[i]];
+        return len;
     }
-    return DT_BPE_NONE;
+    *unknown = true;
+    if (fuses || bpe->unknown == DT_NO_TOKEN)
+        return 0;
+    tokens[0] = bpe->unknown;
+    return 1;
+}
+
+/* Writes the tokens that a piece begins as, at most one for each byte; returns how many. */
+static size_t begin_tokens(const DtBpe *bpe, const uint8_t *piece, size_t len, uint32_t *tokens)
+{
+    size_t n = 0;
+    bool unknown = false;
+    if (!bpe->over_points) {
+        for (size_t i = 0; i < len; i++)
+            tokens[i] = bpe->of_byte[piece[i]];
+        return len;
+    }
+    for (size_t at = 0, step; at < len; at += step) {
+        step = dt_utf8_step(piece[at]);
+        const uint32_t token = dt_points_at(bpe->of_point, dt_utf8_point(piece + at));
+        if (token) {
+            tokens[n++] = token - 1;
+            unknown = false;
+        } else {
+            n += replace_point(bpe, piece + at, step, &unknown, tokens + n);
+        }
+    }
+    return n;
+}
+
+/* ---- places to cut ---- */
+
+void dt_bpe_begin_joins(DtArena *memory, DtBpe *bpe, size_t n_pairs)
+{
+    bpe->join_bits = bits_for(n_pairs);
+    bpe->joins = DT_NEW_ARRAY(memory, uint64_t, (size_t)1 << bpe->join_bits);
+    memset(bpe->joins, 0xff, sizeof *bpe->joins << bpe->join_bits);
+}
+
+/* The slot of the pair, or the free one where it would be. */
+static uint64_t *join_of(const DtBpe *bpe, uint32_t before, uint32_t after)
+{
+    const uint64_t pair = (uint64_t)before << 32 | after;
+    const size_t mask = ((size_t)1 << bpe->join_bits) - 1;
+    size_t at = slot_of(pair, bpe->join_bits);
+    while (bpe->joins[at] != pair && bpe->joins[at] != UINT64_MAX)
+        at = (at + 1) & mask;
+    return &bpe->joins[at];
+}
+
+void dt_bpe_add_join(DtBpe *bpe, uint32_t before, uint32_t after)
+{
+    *join_of(bpe, before, after) = (uint64_t)before << 32 | after;
+    if (before < 0x80 && after < 0x80)
+        bpe->ascii_joins[before][after / 64] |= UINT64_C(1) << after % 64;
+}
+
+static bool is_joined(const DtBpe *bpe, uint32_t before, uint32_t after)
+{
+    if (before < 0x80 && after < 0x80 ? bpe->ascii_joins[before][after / 64] >> after % 64 & 1
+                                      : *join_of(bpe, before, after) != UINT64_MAX)
+        return true;
+    return bpe->fuses_unknown && !dt_points_at(bpe->of_point, before) &&
+           !dt_points_at(bpe->of_point, after);
+}
+
+static uint32_t point_of(const DtBpe *bpe, const uint8_t *at)
+{
+    return *at == ' ' ? bpe->space : dt_utf8_point(at);
+}
+
+size_t dt_bpe_cut(const DtBpe *bpe, const uint8_t *text, size_t at, size_t end)
+{
+    uint32_t before = point_of(bpe, text + at);
+    for (at += dt_utf8_step(text[at]); at < end; at += dt_utf8_step(text[at])) {
+        const uint32_t after = point_of(bpe, text + at);
+        if (!is_joined(bpe, before, after))
+            break;
+        before = after;
+    }
+    return at;
 }
 
 /* ---- short pieces ---- */
@@ -137,17 +184,16 @@ static uint32_t find_whole(const DtBpe *bpe, const uint8_t *piece, size_t len)
 static uint32_t rank_of(const DtBpe *bpe, const uint32_t *tokens, size_t at, uint32_t *ret_merged)
 {
     const DtMerge *merge = dt_bpe_find(bpe, tokens[at], tokens[at + 1]);
-    *ret_merged = merge ? merge->token : DT_BPE_NONE;
+    *ret_merged = merge ? merge->token : DT_NO_TOKEN;
     return merge ? merge->rank : UINT32_MAX;
 }
 
 /* ranks[i], merged[i]: of the pair that begins at token i. */
-static size_t merge_short(const DtBpe *bpe, const uint8_t *piece, size_t len, uint32_t *tokens)
+static size_t merge_short(const DtBpe *bpe, uint32_t *tokens, size_t n)
 {
     uint32_t ranks[SHORT], merged[SHORT];
-    size_t n = len;
-    for (size_t i = 0; i < len; i++)
-        tokens[i] = bpe->of_byte[piece[i]];
+    if (n == 0)
+        return 0;
     for (size_t i = 0; i + 1 < n; i++)
         ranks[i] = rank_of(bpe, tokens, i, &merged[i]);
     ranks[n - 1] = merged[n - 1] = UINT32_MAX; /* no pair begins at the last one */
@@ -209,7 +255,7 @@ static uint64_t pop(DtBpeWork *work)
 static void push_pair(const DtBpe *bpe, DtBpeWork *work, uint32_t left)
 {
     const Node *node = &work->nodes[left];
-    const DtMerge *merge = node->after == DT_BPE_NONE
+    const DtMerge *merge = node->after == DT_NO_TOKEN
                                ? NULL
                                : dt_bpe_find(bpe, node->token, work->nodes[node->after].token);
     if (merge)
@@ -221,7 +267,7 @@ static void merge_pair(const DtBpe *bpe, DtBpeWork *work, uint64_t entry)
 {
     const uint32_t left = (uint32_t)entry;
     Node *node = &work->nodes[left];
-    if (node->token == DT_BPE_NONE || node->after == DT_BPE_NONE)
+    if (node->token == DT_NO_TOKEN || node->after == DT_NO_TOKEN)
         return;
     Node *right = &work->nodes[node->after];
     const DtMerge *merge = dt_bpe_find(bpe, node->token, right->token);
@@ -229,33 +275,26 @@ static void merge_pair(const DtBpe *bpe, DtBpeWork *work, uint64_t entry)
         return;
     node->token = merge->token;
     node->after = right->after;
-    right->token = DT_BPE_NONE;
-    if (node->after != DT_BPE_NONE)
+    right->token = DT_NO_TOKEN;
+    if (node->after != DT_NO_TOKEN)
         work->nodes[node->after].before = left;
-    if (node->before != DT_BPE_NONE)
+    if (node->before != DT_NO_TOKEN)
         push_pair(bpe, work, node->before);
     push_pair(bpe, work, left);
 }
 
-static void merge_long(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len,
-                       DtIds *ids)
+static void merge_long(const DtBpe *bpe, DtBpeWork *work, size_t n, DtIds *ids)
 {
-    if (len > work->cap_nodes) {
-        work->cap_nodes = len + len / 2;
-        work->nodes = allocate(work->nodes, work->cap_nodes, sizeof *work->nodes);
-    }
-    for (size_t i = 0; i < len; i++)
-        work->nodes[i] = (Node){bpe->of_byte[piece[i]], i ? (uint32_t)i - 1 : DT_BPE_NONE,
-                                i + 1 < len ? (uint32_t)i + 1 : DT_BPE_NONE};
+    for (size_t i = 0; i < n; i++)
+        work->nodes[i] = (Node){work->tokens[i], i ? (uint32_t)i - 1 : DT_NO_TOKEN,
+                                i + 1 < n ? (uint32_t)i + 1 : DT_NO_TOKEN};
     work->n_heap = 0;
-    for (size_t i = 0; i + 1 < len; i++)
+    for (size_t i = 0; i + 1 < n; i++)
         push_pair(bpe, work, (uint32_t)i);
     while (work->n_heap > 0)
         merge_pair(bpe, work, pop(work));
-    for (uint32_t i = 0; i != DT_BPE_NONE; i = work->nodes[i].after) {
-        dt_ids_room(ids, 1);
-        ids->at[ids->n++] = work->nodes[i].token;
-    }
+    for (uint32_t i = 0; i != DT_NO_TOKEN; i = work->nodes[i].after)
+        dt_ids_add(ids, work->nodes[i].token);
 }
 
 /* ---- any piece ---- */
@@ -263,10 +302,8 @@ static void merge_long(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, 
 DtBpeWork *dt_bpe_work_new(void)
 {
     DtBpeWork *work = calloc(1, sizeof *work);
-    Kept *kept = calloc((size_t)1 << KEPT_BITS, sizeof *kept);
-    if (!work || !kept)
-        dt_arena_exhausted(sizeof *kept << KEPT_BITS);
-    work->kept = kept;
+    if (!work)
+        dt_arena_exhausted(sizeof *work);
     return work;
 }
 
@@ -274,67 +311,50 @@ void dt_bpe_work_free(DtBpeWork *work)
 {
     if (!work)
         return;
-    free(work->kept);
+    free(work->tokens);
     free(work->nodes);
     free(work->heap);
     free(work);
 }
 
-static void encode_new(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len,
-                       DtIds *ids)
+/* Returns whether the piece is one token that is not merged. */
+static bool take_whole(const DtBpe *bpe, const uint8_t *piece, size_t len, DtIds *ids)
 {
-    const uint32_t whole = bpe->whole ? find_whole(bpe, piece, len) : DT_BPE_NONE;
-    if (whole != DT_BPE_NONE)
-        ids->at[ids->n++] = whole;
-    else if (len <= SHORT)
-        ids->n += merge_short(bpe, piece, len, ids->at + ids->n);
-    else
-        merge_long(bpe, work, piece, len, ids);
+    const uint32_t whole = bpe->whole ? dt_vocab_find(bpe->whole, piece, len) : DT_NO_TOKEN;
+    if (whole != DT_NO_TOKEN)
+        dt_ids_add(ids, whole);
+    return whole != DT_NO_TOKEN;
 }
 
 void dt_bpe_encode(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len, DtIds *ids)
 {
-    dt_ids_room(ids, len <= SHORT ? SHORT : 1);
-    if (len == 0 || len > KEPT_BYTES) {
-        if (len > 0)
-            encode_new(bpe, work, piece, len, ids);
+    if (take_whole(bpe, piece, len, ids))
+        return;
+    if (len <= SHORT) {
+        dt_ids_room(ids, SHORT);
+        uint32_t *tokens = ids->at + ids->n;
+        ids->n += merge_short(bpe, tokens, begin_tokens(bpe, piece, len, tokens));
         return;
     }
-    const uint64_t hash = dt_hash_bytes(piece, len, 0);
-    Kept *kept = &work->kept[hash >> (64 - KEPT_BITS)];
-    if (kept->hash == hash && kept->len == len && memcmp(kept->bytes, piece, len) == 0) {
-        memcpy(ids->at + ids->n, kept->ids, kept->n * sizeof kept->ids[0]);
-        ids->n += kept->n;
-        return;
+    if (len > work->cap_nodes) {
+        work->cap_nodes = len + len / 2;
+        work->nodes = allocate(work->nodes, work->cap_nodes, sizeof *work->nodes);
+        work->tokens = allocate(work->tokens, work->cap_nodes, sizeof *work->tokens);
     }
-    const size_t before = ids->n;
-    encode_new(bpe, work, piece, len, ids);
-    if (ids->n - before > KEPT_TOKENS)
-        return;
-    kept->hash = hash;
-    kept->len = (uint8_t)len;
-    kept->n = (uint8_t)(ids->n - before);
-    memcpy(kept->bytes, piece, len);
-    memcpy(kept->ids, ids->at + before, kept->n * sizeof kept->ids[0]);
+    const size_t n = begin_tokens(bpe, piece, len, work->tokens);
+    if (n > 0)
+        merge_long(bpe, work, n, ids);
 }
 
 /* ---- the reference ---- */
 
 void dt_bpe_plain(const DtBpe *bpe, const uint8_t *piece, size_t len, DtIds *ids)
 {
+    if (take_whole(bpe, piece, len, ids))
+        return;
     dt_ids_room(ids, len);
     uint32_t *tokens = ids->at + ids->n;
-    size_t n = len;
-    for (uint32_t id = 0; bpe->whole && id < (1u << bpe->whole_bits); id++) {
-        const uint32_t whole = bpe->whole[id];
-        if (whole != DT_BPE_NONE && bpe->tokens[whole].len == len &&
-            memcmp(bpe->tokens[whole].at, piece, len) == 0) {
-            ids->at[ids->n++] = whole;
-            return;
-        }
-    }
-    for (size_t i = 0; i < len; i++)
-        tokens[i] = bpe->of_byte[piece[i]];
+    size_t n = begin_tokens(bpe, piece, len, tokens);
     for (;;) {
         const DtMerge *best = NULL;
         size_t where = 0;

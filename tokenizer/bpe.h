@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte-pair encoding (Sennrich et al., 2016) over bytes: the piece begins as the tokens of its
- * bytes; of all neighbours that a merge names those of the first merge, leftmost first, become one
- * token, until none is left. */
+/* Byte-pair encoding (Sennrich et al., 2016): the piece begins as the tokens of its bytes, or of
+ * its code points; of all neighbours that a merge names those of the first merge, leftmost first,
+ * become one token, until none is left.
+ *
+ * A file may leave whole documents in one piece (Llama 2, Gemma). No token reaches across two code
+ * points that follow each other in no token, so such text is cut there: `dt_bpe_cut`. */
 #ifndef DT_TOKENIZER_BPE_H
 #define DT_TOKENIZER_BPE_H
 
 #include "base/arena.h"
-
-#define DT_BPE_NONE UINT32_MAX
-
-/* Bytes that a token stands for. */
-typedef struct DtTokenBytes {
-    const uint8_t *at;
-    uint32_t len;
-} DtTokenBytes;
+#include "tokenizer/ids.h"
+#include "tokenizer/points.h"
+#include "tokenizer/vocab.h"
 
 typedef struct DtMerge {
     uint64_t pair; /* left token << 32 | right token; UINT64_MAX: a free slot */
@@ -21,38 +19,44 @@ typedef struct DtMerge {
 } DtMerge;
 
 typedef struct DtBpe {
-    uint32_t of_byte[256]; /* DT_BPE_NONE: no text has that byte */
+    bool over_points;      /* pieces begin as code points; else as bytes */
+    uint32_t of_byte[256]; /* DT_NO_TOKEN: no text has that byte, or, over code points, bytes do not
+                            * stand for those without a token (byte_fallback) */
+    DtPoints *of_point;    /* 1 + token; 0: none */
+    uint32_t unknown;      /* the token of other code points; DT_NO_TOKEN: they are dropped */
+    bool fuses_unknown;    /* one for several of them in a row */
     DtMerge *merges;       /* a hash table of 1 << bits slots */
     uint32_t bits;
-    uint32_t *whole; /* a hash table of tokens by their bytes, in which pieces are looked up before
-                      * merges (ignore_merges); NULL: they are not */
-    uint32_t whole_bits;
-    const DtTokenBytes *tokens;
+    const DtVocab *whole; /* pieces are looked up here before merges (ignore_merges); NULL: not */
+    /* pairs of code points that follow each other in a token: those of ASCII as bits, all in a hash
+     * table, whose free slots are UINT64_MAX; NULL: text cannot be cut */
+    uint64_t *joins, ascii_joins[128][2];
+    uint32_t join_bits;
+    uint32_t space; /* the code point that a space stands for */
 } DtBpe;
-
-/* A growing list of token ids. */
-typedef struct DtIds {
-    uint32_t *at;
-    size_t n, cap;
-} DtIds;
-/* Makes room for n more ids. */
-void dt_ids_room(DtIds *ids, size_t n);
 
 void dt_bpe_begin(DtArena *memory, DtBpe *bpe, size_t n_merges);
 /* Of two merges of one pair the later one counts, as in `tokenizers`. */
 void dt_bpe_add(DtBpe *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t token);
-/* Looks pieces up among these tokens first. at NULL: no piece is that token. */
-void dt_bpe_look_up(DtArena *memory, DtBpe *bpe, const DtTokenBytes *tokens, uint32_t n_tokens);
 /* The merge of a pair, or NULL. */
 const DtMerge *dt_bpe_find(const DtBpe *bpe, uint32_t left, uint32_t right);
 
-/* What a thread keeps: results of pieces that it has met, and room for long ones. */
+/* Whether the byte tokens stand for code points that have no token. */
+bool dt_bpe_falls_back(const DtBpe *bpe);
+
+/* Begins the table of pairs that cannot be cut, of at most n_pairs. */
+void dt_bpe_begin_joins(DtArena *memory, DtBpe *bpe, size_t n_pairs);
+void dt_bpe_add_join(DtBpe *bpe, uint32_t before, uint32_t after);
+/* The first place after `at` where text[..end) can be cut, or `end`. */
+size_t dt_bpe_cut(const DtBpe *bpe, const uint8_t *text, size_t at, size_t end);
+
+/* What a thread needs to merge long pieces. */
 typedef struct DtBpeWork DtBpeWork;
 DtBpeWork *dt_bpe_work_new(void);
 void dt_bpe_work_free(DtBpeWork *work);
 /* Appends the tokens of a piece. */
 void dt_bpe_encode(const DtBpe *bpe, DtBpeWork *work, const uint8_t *piece, size_t len, DtIds *ids);
-/* The same without tables of results, in quadratic time: the plain reference. */
+/* The same in quadratic time: the plain reference. */
 void dt_bpe_plain(const DtBpe *bpe, const uint8_t *piece, size_t len, DtIds *ids);
 
 #endif

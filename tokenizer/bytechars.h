@@ -4,7 +4,8 @@
 #ifndef DT_TOKENIZER_BYTECHARS_H
 #define DT_TOKENIZER_BYTECHARS_H
 
-#include "tokenizer/bpe.h"
+#include "base/arena.h"
+#include "tokenizer/ids.h"
 
 #include <stdbool.h>
 

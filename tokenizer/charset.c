@@ -24,7 +24,22 @@ enum {
     ARABIC,
     HEBREW,
     THAI,
-    DEVANAGARI
+    DEVANAGARI,
+    STEP_WORD,
+    STEP_PUNCTUATION,
+    STEP_NUMBER,
+    STEP_MARK,
+    BERT_MARK,
+    BERT_CONTROL,
+    BERT_CHINESE,
+    NMT_CONTROL,
+    NMT_SPACE,
+    GRAPHEME_EXTEND,
+    GRAPHEME_PREPEND,
+    GRAPHEME_CONTROL,
+    GRAPHEME_PICTOGRAPH,
+    GRAPHEME_CONSONANT,
+    GRAPHEME_LINKER
 };
 
 typedef struct Member {
@@ -44,14 +59,34 @@ static const Member members[] = {
 #include "tokenizer/unicode.def"
 };
 
-static const struct {
+typedef struct Name {
     const char *name;
     int set;
-} names[] = {
+} Name;
+
+static const Name names[] = {
     {"White_Space", SPACE},     {"Word", WORD},     {"Han", HAN},       {"Hiragana", HIRAGANA},
     {"Katakana", KATAKANA},     {"Hangul", HANGUL}, {"Latin", LATIN},   {"Cyrillic", CYRILLIC},
     {"Greek", GREEK},           {"Arabic", ARABIC}, {"Hebrew", HEBREW}, {"Thai", THAI},
     {"Devanagari", DEVANAGARI},
+};
+
+static const Name own_names[] = {
+    {"Step_Word", STEP_WORD},
+    {"Step_Punctuation", STEP_PUNCTUATION},
+    {"Step_Number", STEP_NUMBER},
+    {"Step_Mark", STEP_MARK},
+    {"Bert_Mark", BERT_MARK},
+    {"Bert_Control", BERT_CONTROL},
+    {"Bert_Chinese", BERT_CHINESE},
+    {"Nmt_Control", NMT_CONTROL},
+    {"Nmt_Space", NMT_SPACE},
+    {"Grapheme_Extend", GRAPHEME_EXTEND},
+    {"Grapheme_Prepend", GRAPHEME_PREPEND},
+    {"Grapheme_Control", GRAPHEME_CONTROL},
+    {"Grapheme_Pictograph", GRAPHEME_PICTOGRAPH},
+    {"Grapheme_Consonant", GRAPHEME_CONSONANT},
+    {"Grapheme_Linker", GRAPHEME_LINKER},
 };
 
 void dt_charset_add(DtArena *memory, DtCharset *set, uint32_t first, uint32_t last)
@@ -146,18 +181,30 @@ static bool add_category(DtArena *memory, const char *name, size_t len, DtCharse
     return known;
 }
 
+/* Adds the set that the table calls so. */
+static bool add_set(DtArena *memory, const Name *table, size_t n, const char *name, size_t len,
+                    DtCharset *set)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strlen(table[i].name) != len || memcmp(table[i].name, name, len) != 0)
+            continue;
+        for (size_t k = 0; k < DT_COUNT(members); k++)
+            if (members[k].set == table[i].set)
+                dt_charset_add(memory, set, members[k].first, members[k].last);
+        return true;
+    }
+    return false;
+}
+
 bool dt_charset_named(DtArena *memory, const char *name, size_t len, DtCharset *set)
 {
     if (len == 1 || len == 2)
         return !(len == 2 && name[0] == 'C' && name[1] == 's') &&
                add_category(memory, name, len, set);
-    for (size_t i = 0; i < DT_COUNT(names); i++) {
-        if (strlen(names[i].name) != len || memcmp(names[i].name, name, len) != 0)
-            continue;
-        for (size_t k = 0; k < DT_COUNT(members); k++)
-            if (members[k].set == names[i].set)
-                dt_charset_add(memory, set, members[k].first, members[k].last);
-        return true;
-    }
-    return false;
+    return add_set(memory, names, DT_COUNT(names), name, len, set);
+}
+
+bool dt_charset_own(DtArena *memory, const char *name, size_t len, DtCharset *set)
+{
+    return add_set(memory, own_names, DT_COUNT(own_names), name, len, set);
 }

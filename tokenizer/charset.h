@@ -26,5 +26,9 @@ bool dt_charset_has(const DtCharset *set, uint32_t point);
 /* Adds a general category ("Lu", or "L" for all that begin so) or a script ("Han") to a set, and
  * "White_Space", which is \s, and "Word", which is \w. False: there is no such name. */
 bool dt_charset_named(DtArena *memory, const char *name, size_t len, DtCharset *set);
+/* The same of sets that steps of tokenizers have of their own: what they call punctuation, a
+ * number, a control character ("Step_Punctuation", .., see charset.c), and the classes of
+ * graphemes. */
+bool dt_charset_own(DtArena *memory, const char *name, size_t len, DtCharset *set);
 
 #endif

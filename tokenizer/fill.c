@@ -25,10 +25,13 @@ void dt_fill_begin(DtFill *fill, const DtTokenizer *tokenizer, const DtTextSourc
                    DtFillAround around)
 {
     *fill = (DtFill){.tokenizer = tokenizer, .source = source, .around = around};
+    fill->norm = tokenizer->norms.n > 0 ? dt_norm_begin(&tokenizer->norms) : NULL;
 }
 
 void dt_fill_end(DtFill *fill)
 {
+    dt_norm_end(fill->norm);
+    free(fill->made.at);
     free(fill->raw);
     free(fill->text);
     free(fill->items);
@@ -54,30 +57,35 @@ static DtFillItem *add_item(DtFill *fill, DtFillKind kind)
 static void add_token(DtFill *fill, uint32_t token)
 {
     add_item(fill, DT_FILL_TOKEN)->token = token;
+    fill->fresh = false;
 }
 
-/* Appends raw[first, end) to the open text, or begins one. closes: it ends there. */
-static void add_text(DtFill *fill, size_t first, size_t end, bool closes)
+/* Begins a text item, with what the tokenizer puts in front of it. */
+static void begin_text(DtFill *fill, const uint8_t *text, size_t len)
 {
     const DtTokenizer *t = fill->tokenizer;
-    const size_t len = end - first;
-    const bool as_is = !t->nfc || dt_nfc_is(fill->raw + first, len);
-    if (len > 0 && !fill->open) {
-        DtFillItem *item = add_item(fill, DT_FILL_TEXT);
-        item->first = item->end = fill->n_text;
-        item->from = fill->raw_at + first;
-    }
+    DtFillItem *item = add_item(fill, DT_FILL_TEXT);
+    item->first = item->end = fill->n_text;
+    item->from = fill->raw_at;
+    if (!t->front.at || (t->front_first && !fill->fresh) || dt_tokenizer_fronted(t, text, len))
+        return;
+    make_room(&fill->text, &fill->cap_text, fill->n_text + t->front.len);
+    memcpy(fill->text + fill->n_text, t->front.at, t->front.len);
+    fill->n_text += t->front.len;
+}
+
+/* Appends normalised text to the open one, or begins one. closes: it ends there. */
+static void add_text(DtFill *fill, const uint8_t *text, size_t len, bool closes)
+{
     if (len > 0) {
-        make_room(&fill->text, &fill->cap_text,
-                  fill->n_text + (as_is ? 1 : DT_NFC_GROWTH) * len + DT_UTF8_MOST);
-        if (!fill->open && t->space_in_front && fill->raw[first] != ' ')
-            fill->text[fill->n_text++] = ' ';
-        if (as_is)
-            memcpy(fill->text + fill->n_text, fill->raw + first, len);
-        fill->n_text +=
-            as_is ? len : dt_nfc_write(fill->raw + first, len, fill->text + fill->n_text);
+        if (!fill->open)
+            begin_text(fill, text, len);
+        make_room(&fill->text, &fill->cap_text, fill->n_text + len);
+        memcpy(fill->text + fill->n_text, text, len);
+        fill->n_text += len;
         fill->items[fill->n_items - 1].end = fill->n_text;
         fill->open = true;
+        fill->fresh = false;
     }
     if (closes && fill->open) {
         fill->items[fill->n_items - 1].closed = true;
@@ -87,66 +95,76 @@ static void add_text(DtFill *fill, size_t first, size_t end, bool closes)
 
 /* ---- added tokens ---- */
 
-/* The end of the places in raw[first, end) where all added tokens, if one begins there, are seen as
- * a whole. closed: the text ends there. */
-static size_t sure_end(const DtFill *fill, const DtAdded *added, size_t first, size_t end,
+/* The end of the places in text[first, end) where all added tokens, if one begins there, are seen
+ * as a whole. closed: the text ends there. */
+static size_t sure_end(const DtAdded *added, const uint8_t *text, size_t first, size_t end,
                        bool closed)
 {
     if (closed || added->longest == 0)
         return end;
     size_t to = end - first + 1 > added->longest ? end + 1 - added->longest : first;
-    while (to > first && to < end && (fill->raw[to] & 0xc0) == 0x80)
+    while (to > first && to < end && (text[to] & 0xc0) == 0x80)
         to--;
     return to;
 }
 
-/* Finds a token that begins in [first, to), in text that is known up to `end`, with the white space
+/* Finds a token that begins in text[first, to), which is known up to `end`, with the white space
  * that it takes. *ret_waits: only more text would tell how much it takes. */
-static bool find_token(const DtFill *fill, const DtAdded *added, size_t first, size_t to,
+static bool find_token(const DtAdded *added, const uint8_t *text, size_t first, size_t to,
                        size_t end, bool closed, DtAddedMatch *ret_match, bool *ret_waits)
 {
     DtAddedMatch *match = ret_match;
     *ret_waits = false;
-    if (!dt_added_find(added, fill->raw, end, first, to, match))
+    if (!dt_added_find(added, text, end, first, to, match))
         return false;
     if (match->token->rstrip) {
-        match->end = dt_added_space_after(added, fill->raw, match->end, end);
+        match->end = dt_added_space_after(added, text, match->end, end);
         *ret_waits = match->end == end && !closed;
     }
     if (match->token->lstrip)
-        match->first = dt_added_space_before(added, fill->raw, first, match->first);
+        match->first = dt_added_space_before(added, text, first, match->first);
     return true;
 }
 
-/* Where an open text may end: a later token may take the white space before it, and the next code
- * point may change the last one. */
-static size_t open_end(const DtFill *fill, size_t first, size_t end)
+/* Adds normalised text, in which tokens are looked for that are found after normalisation. Returns
+ * how far it came; all of it, if it is closed. */
+static size_t add_normalized(DtFill *fill, const uint8_t *text, size_t len, bool closed)
 {
-    const DtTokenizer *t = fill->tokenizer;
-    if (t->verbatim.lstrips || t->normalized.lstrips)
-        end = dt_added_space_before(&t->verbatim, fill->raw, first, end);
-    return t->nfc ? first + dt_nfc_cut(fill->raw + first, end - first) : end;
+    const DtAdded *added = &fill->tokenizer->normalized;
+    size_t first = 0;
+    for (;;) {
+        DtAddedMatch match;
+        bool waits;
+        size_t to = sure_end(added, text, first, len, closed);
+        const bool found = find_token(added, text, first, to, len, closed, &match, &waits);
+        if (!found || waits) {
+            to = closed ? len : found ? match.first : to;
+            if (!closed && added->lstrips) /* a later token may take the white space before it */
+                to = dt_added_space_before(added, text, first, to);
+            add_text(fill, text + first, to - first, closed);
+            return to;
+        }
+        add_text(fill, text + first, match.first - first, true);
+        add_token(fill, match.token->id);
+        first = match.end;
+    }
 }
 
 /* Adds raw[first, end), in which no token is that is found before normalisation. Returns how far it
  * came; all of it, if it is closed. */
 static size_t add_between(DtFill *fill, size_t first, size_t end, bool closed)
 {
-    const DtAdded *added = &fill->tokenizer->normalized;
-    for (;;) {
-        DtAddedMatch match;
-        bool waits;
-        size_t to = sure_end(fill, added, first, end, closed);
-        const bool found = find_token(fill, added, first, to, end, closed, &match, &waits);
-        if (!found || waits) {
-            to = closed ? end : open_end(fill, first, found ? match.first : to);
-            add_text(fill, first, to, closed);
-            return to;
-        }
-        add_text(fill, first, match.first, true);
-        add_token(fill, match.token->id);
-        first = match.end;
-    }
+    const DtAdded *verbatim = &fill->tokenizer->verbatim;
+    if (!closed && verbatim->lstrips)
+        end = dt_added_space_before(verbatim, fill->raw, first, end);
+    if (!fill->norm)
+        return first + add_normalized(fill, fill->raw + first, end - first, closed);
+    fill->limited |= !dt_norm_push(fill->norm, fill->raw + first, end - first, closed, &fill->made);
+    const size_t used = add_normalized(fill, fill->made.at, fill->made.n, closed);
+    if (used > 0)
+        memmove(fill->made.at, fill->made.at + used, fill->made.n - used);
+    fill->made.n -= used;
+    return end;
 }
 
 /* Turns what has been read into items, as far as it is decided. ends: the document does. */
@@ -157,8 +175,8 @@ static size_t add_raw(DtFill *fill, size_t end, bool ends)
     for (;;) {
         DtAddedMatch match;
         bool waits;
-        const size_t to = sure_end(fill, added, first, end, ends);
-        const bool found = find_token(fill, added, first, to, end, ends, &match, &waits);
+        const size_t to = sure_end(added, fill->raw, first, end, ends);
+        const bool found = find_token(added, fill->raw, first, to, end, ends, &match, &waits);
         if (!found || waits)
             return add_between(fill, first, found ? match.first : to, ends);
         add_between(fill, first, match.first, true);
@@ -199,9 +217,10 @@ static void begin_document(DtFill *fill)
     fill->n_raw = 0;
     const bool has_front = fill->around == DT_FILL_FRONT ||
                            (fill->around == DT_FILL_BOTH && fill->size > 0);
-    for (uint32_t i = 0; i < fill->tokenizer->n_front && has_front; i++)
-        add_token(fill, fill->tokenizer->front[i]);
+    for (uint32_t i = 0; i < fill->tokenizer->n_before && has_front; i++)
+        add_token(fill, fill->tokenizer->before[i]);
     fill->inside = fill->size > 0;
+    fill->fresh = true;
     if (fill->inside)
         return;
     add_item(fill, DT_FILL_END);
@@ -229,9 +248,16 @@ static DtStatus read_block(DtFill *fill)
     memmove(fill->raw, fill->raw + used, fill->n_raw - used);
     fill->n_raw -= used;
     fill->raw_at += used;
+    if (fill->limited)
+        return dt_status_fail(DT_EXIT_IO,
+                              "%.150s: near byte %llu the normalizer of %.150s makes more than %d "
+                              "MiB of a block, or its patterns take more steps than they may",
+                              fill->source->name(fill->source->context, fill->document),
+                              (unsigned long long)fill->raw_at, fill->tokenizer->name,
+                              DT_NORM_MOST >> 20);
     if (ends)
         end_document(fill);
-    else if (fill->n_raw > MOST_RAW)
+    else if (fill->n_raw > MOST_RAW || (fill->norm && dt_norm_held(fill->norm) > MOST_RAW))
         return dt_status_fail(
             DT_EXIT_IO, "%.200s: more than %d MiB of white space or marks in a row",
             fill->source->name(fill->source->context, fill->document), MOST_RAW >> 20);

@@ -30,6 +30,10 @@ typedef struct DtFill {
     uint8_t *raw;
     size_t n_raw, cap_raw;
     uint64_t raw_at; /* where in the document they begin */
+    DtNormRun *norm; /* NULL: texts stay as they are */
+    DtNormText made; /* what it has made of a text, while added tokens are looked for in it */
+    bool limited;    /* normalisation reached its limits */
+    bool fresh;      /* nothing of the document's text has become an item */
     /* the normalised text of all items */
     uint8_t *text;
     size_t n_text, cap_text;

@@ -4,12 +4,14 @@
 #define DT_TOKENIZER_INTERNAL_H
 
 #include "tokenizer/added.h"
-#include "tokenizer/bpe.h"
-#include "tokenizer/pattern.h"
-#include "tokenizer/regex.h"
+#include "tokenizer/decode.h"
+#include "tokenizer/model.h"
+#include "tokenizer/norm.h"
+#include "tokenizer/split.h"
 #include "tokenizer/tokenizer.h"
 
 #include <jansson.h>
+#include <string.h>
 
 enum {
     DT_MAX_SPLITS = 8,
@@ -17,60 +19,67 @@ enum {
     DT_MAX_TOKENS = 1 << 22 /* ids are below it */
 };
 
-/* A step that cuts pieces into matches of a pattern and what is between them. */
-typedef struct DtSplit {
-    DtPattern pattern;
-    DtAlphabet alphabet;
-    DtRegex *regex;  /* over the alphabet */
-    bool drops_rest; /* what is between matches is no piece */
-} DtSplit;
-
-#define DT_NO_TOKEN UINT32_MAX
-
 struct DtTokenizer {
     DtArena *memory;
-    const char *name;     /* of the file */
-    DtTokenBytes *tokens; /* what each id stands for in texts; at NULL: no token */
-    const char **written; /* each token as the file writes it */
+    const char *name;      /* of the file */
+    DtTokenBytes *written; /* each token as the file writes it; at NULL: no token */
+    DtTokenBytes *pieces;  /* the text that becomes it: over bytes these, else as it is written */
+    DtTokenBytes *tokens;  /* what each stands for in texts, after other tokens */
     uint32_t n_ids;
+    DtVocab vocab; /* of `written`, while the file is read only the model's */
+    bool over_bytes;
     DtAdded verbatim, normalized; /* found before, and after normalisation */
-    bool nfc, space_in_front;
+    DtNorms norms;
+    DtTokenBytes front; /* in front of a text between added tokens; at NULL: none */
+    bool front_first;   /* only of one that begins the document */
     DtSplit splits[DT_MAX_SPLITS];
     uint32_t n_splits;
-    DtBpe bpe;
-    uint32_t front[DT_MAX_AROUND], back[DT_MAX_AROUND];
-    uint32_t n_front, n_back;
+    DtModel model;
+    DtDecoders decoders;
+    uint32_t before[DT_MAX_AROUND], back[DT_MAX_AROUND];
+    uint32_t n_before, n_back;
 };
+
+/* Whether a text begins as one with the tokenizer's text in front of it: with a space or what
+ * stands for it. */
+static inline bool dt_tokenizer_fronted(const DtTokenizer *t, const uint8_t *text, size_t len)
+{
+    const DtTokenBytes *space = &t->model.space;
+    return (len > 0 && text[0] == ' ') ||
+           (space->at && len >= space->len && memcmp(text, space->at, space->len) == 0);
+}
 
 /* ---- reading the file ---- */
 
-/* json_model.c: `model`, with its vocabulary and merges. */
+/* Each part of the file is read by a file of its own: `model`; `normalizer`; `pre_tokenizer`;
+ * `post_processor` and `decoder`. */
 DtStatus dt_jsonmodel_read(DtTokenizer *t, const json_t *model);
-/* The id of a token as the file writes it, or DT_NO_TOKEN. */
-uint32_t dt_jsonmodel_find(const json_t *model, const char *written);
-/* Whether the model looks pieces up before it merges them. */
-bool dt_jsonmodel_looks_up(const json_t *model);
-
-/* json_steps.c: `normalizer`, `pre_tokenizer`, `post_processor`, `decoder`. */
+DtStatus dt_jsonnorm_read(DtTokenizer *t, const json_t *file);
+DtStatus dt_jsonsplit_read(DtTokenizer *t, const json_t *file);
 DtStatus dt_jsonsteps_read(DtTokenizer *t, const json_t *file);
+
+/* A step of the file is a row of a table, which reads it. */
+typedef struct DtJsonStep {
+    const char *type;
+    DtStatus (*read)(DtTokenizer *t, const json_t *step);
+} DtJsonStep;
+/* Reads the part of the file that is called `kind`: a step, or each of a Sequence, whose members
+ * are called `list`. A step that has no row is refused by its name. */
+DtStatus dt_json_steps(DtTokenizer *t, const json_t *file, const char *kind, const char *list,
+                       const DtJsonStep *table, size_t n);
+/* A text of the file, kept; at NULL: it has none. */
+DtTokenBytes dt_json_text(DtTokenizer *t, const json_t *object, const char *name);
+/* Reads `pattern` of a step: {"String": ..} or {"Regex": ..}. *ret_text: what the former says. */
+DtStatus dt_json_pattern(DtTokenizer *t, const json_t *step, DtPattern *ret_pattern,
+                         DtTokenBytes *ret_text);
+
+/* decode.c: finds what each token stands for. */
+void dt_decode_all(DtTokenizer *t);
 
 /* The type of a step, or "?". */
 const char *dt_json_type(const json_t *step);
 /* Fails with the name of the file in front of the message. */
 DtStatus dt_json_fail(const DtTokenizer *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* ---- parts of encoding ---- */
-
-/* nfc.c: whether text of valid UTF-8 is certainly in NFC. */
-bool dt_nfc_is(const uint8_t *text, size_t len);
-/* Writes the text in NFC; it needs at most DT_NFC_GROWTH times the room. */
-enum { DT_NFC_GROWTH = 3 };
-size_t dt_nfc_write(const uint8_t *text, size_t len, uint8_t *ret_text);
-/* The same without a look at what is in that form already: the plain reference. */
-size_t dt_nfc_plain(const uint8_t *text, size_t len, uint8_t *ret_text);
-/* The last place, at most len and at least 1 if there is any, at which valid text may be cut
- * without changing its NFC; 0: there is none. */
-size_t dt_nfc_cut(const uint8_t *text, size_t len);
 
 #endif

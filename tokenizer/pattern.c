@@ -18,6 +18,7 @@ typedef struct Reader {
     bool repeatable; /* the last item may be repeated */
     char letter;     /* the last item, if it is an ASCII letter that was read caseless */
     bool at_begin;   /* nothing was read in this group */
+    bool own;        /* sets that steps have of their own have names, too */
     DtStatus status;
 } Reader;
 
@@ -172,7 +173,9 @@ static bool take_property(Reader *r, bool negated, DtCharset *ret_set)
         name++;
     }
     r->at = close + 1;
-    if (!dt_charset_named(r->memory, name, (size_t)(close - name), ret_set))
+    const size_t len = (size_t)(close - name);
+    if (!(r->own && dt_charset_own(r->memory, name, len, ret_set)) &&
+        !dt_charset_named(r->memory, name, len, ret_set))
         return refuse(r, "is a property that is not supported");
     if (r->caseless[r->depth])
         return refuse(r, "is a property where case does not count (?i), which is not supported");
@@ -418,7 +421,7 @@ static bool read_one(Reader *r)
     }
 }
 
-DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_pattern)
+static DtStatus read_pattern(DtArena *memory, const char *text, bool own, DtPattern *ret_pattern)
 {
     *ret_pattern = (DtPattern){.written = text};
     Reader r = {.memory = memory,
@@ -427,6 +430,7 @@ DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_patte
                 .at = text,
                 .begin = text,
                 .at_begin = true,
+                .own = own,
                 .status = DT_OK};
     if (strlen(text) > MAX_PATTERN)
         return dt_status_fail(DT_EXIT_IO, "a pattern has %zu bytes; %d can be read", strlen(text),
@@ -437,7 +441,17 @@ DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_patte
     return r.status;
 }
 
-void dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_pattern)
+DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_pattern)
+{
+    return read_pattern(memory, text, false, ret_pattern);
+}
+
+DtStatus dt_pattern_own(DtArena *memory, const char *text, DtPattern *ret_pattern)
+{
+    return read_pattern(memory, text, true, ret_pattern);
+}
+
+DtStatus dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_pattern)
 {
     *ret_pattern = (DtPattern){.written = text};
     Reader r = {.memory = memory,
@@ -446,5 +460,53 @@ void dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_patter
                 .at = text,
                 .begin = text,
                 .status = DT_OK};
+    if (strlen(text) > MAX_PATTERN || !*text)
+        return dt_status_fail(DT_EXIT_IO, "a text to split by has %zu bytes; 1 to %d can be read",
+                              strlen(text), MAX_PATTERN);
     while (*r.at && add_point(&r, take_point(&r))) {}
+    return r.status;
+}
+
+/* ---- patterns of patterns ---- */
+
+DtStatus dt_pattern_wrap(DtArena *memory, const char *form, DtPattern *pattern)
+{
+    const DtPattern inner = *pattern;
+    Reader r = {.memory = memory,
+                .pattern = pattern,
+                .text = inner.written,
+                .at = inner.written,
+                .begin = inner.written,
+                .status = DT_OK};
+    DtCharset any = all_points(&r);
+    pattern->items.at = NULL;
+    pattern->items.n = pattern->items.cap = 0;
+    for (; *form && dt_status_ok(&r.status); form++) {
+        if (*form == '.') {
+            add_set(&r, &any);
+        } else if (*form != '%') {
+            add_text(&r, dt_arena_strndup(memory, form, 1));
+        } else {
+            add_text(&r, "(?>");
+            for (uint32_t i = 0; i < inner.items.n; i++)
+                DT_PUSH(memory, pattern->items, inner.items.at[i]);
+            add_text(&r, ")");
+        }
+    }
+    return r.status;
+}
+
+void dt_pattern_same(DtArena *memory, uint32_t point, uint32_t as, DtPattern *pattern)
+{
+    for (uint32_t i = 0; i < pattern->sets.n; i++) {
+        DtCharset *set = &pattern->sets.at[i], one = {0};
+        const bool wanted = dt_charset_has(set, as);
+        if (dt_charset_has(set, point) == wanted)
+            continue;
+        dt_charset_add(memory, &one, point, point);
+        DtCharset others = wanted ? *set : dt_charset_others(memory, set);
+        dt_charset_join(memory, &one, &others);
+        dt_charset_sort(&one);
+        *set = wanted ? one : dt_charset_others(memory, &one);
+    }
 }

@@ -34,8 +34,16 @@ typedef struct DtPattern {
 /* Reads a pattern of valid UTF-8. What has another meaning in PCRE2, depends on the text before a
  * match, or is not known, is refused by name. */
 DtStatus dt_pattern_read(DtArena *memory, const char *text, DtPattern *ret_pattern);
+/* The same of a pattern of this program, which may name the sets of dt_charset_own. */
+DtStatus dt_pattern_own(DtArena *memory, const char *text, DtPattern *ret_pattern);
 /* A pattern that matches this text. */
-void dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_pattern);
+DtStatus dt_pattern_literal(DtArena *memory, const char *text, DtPattern *ret_pattern);
+
+/* Puts the pattern into another one: each % of the form stands for it, as an atomic group, each dot
+ * for any code point. */
+DtStatus dt_pattern_wrap(DtArena *memory, const char *form, DtPattern *pattern);
+/* Makes the pattern see a code point as if it were another one. */
+void dt_pattern_same(DtArena *memory, uint32_t point, uint32_t as, DtPattern *pattern);
 
 typedef struct DtAlphabet {
     uint8_t *of; /* the number of each code point */

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text to token ids and back, as the file tokenizer.json of a published model says.
  *
- *   tokenizer_json.c, json_model.c, json_steps.c   the file -> DtTokenizer
+ *   tokenizer_json.c, json_*.c   the file -> DtTokenizer
  *   added.c      added and special tokens, which are cut out of a text first
- *   nfc.c        normalisation
+ *   norm.c       normalisation: steps, each of which is one of a few kinds
  *   pattern.c, pattern_write.c, regex.c, split.c   what is left -> pieces
- *   bpe.c        a piece -> tokens
- *   encode.c, units.c   documents -> tokens, on several threads, in bounded memory
- *   plain.c      the same, plainly, for tests
+ *   model.c      a piece -> tokens: bpe.c, unigram.c, wordpiece.c
+ *   encode.c, fill.c, units.c   documents -> tokens, on several threads, in bounded memory
+ *   decode.c     tokens -> text
+ *   plain.c      encoding, plainly, for tests
  *
- * One kind of model can be read so far: byte-pair encoding over bytes (GPT-2, Llama 3, Qwen). All
- * others, and steps that are not known, are refused by name. */
+ * The file lists normalisers, steps that split, a model, steps that add tokens, and decoders. Each
+ * kind is a row of a table (json_*.c); a kind or a setting that has none is refused by name. */
 #ifndef DT_TOKENIZER_TOKENIZER_H
 #define DT_TOKENIZER_TOKENIZER_H
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "tokenizer/bpe.h"
+#include "base/text.h"
+#include "tokenizer/ids.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,8 +42,19 @@ enum { DT_TOKENIZER_MOST = 128 << 20 }; /* bytes of that file that can be read *
 uint32_t dt_tokenizer_ids(const DtTokenizer *tokenizer);
 /* Whether the file calls the added token special, as those that stand for no text. */
 bool dt_tokenizer_is_special(const DtTokenizer *tokenizer, uint32_t id);
-/* The bytes that a token stands for; at NULL: there is no such token. */
+/* The bytes that a token stands for after other tokens; at NULL: there is no such token. */
 DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id);
+
+/* Text of tokens, one after the other: what one of them stands for may depend on whether it is the
+ * first, and the end of the text may be known only with the last. */
+typedef struct DtDecoding DtDecoding;
+DtDecoding *dt_decode_begin(const DtTokenizer *tokenizer);
+void dt_decode_free(DtDecoding *decoding);
+/* Adds what a token adds to the text; false: there is no such token. Bytes of a character that has
+ * several tokens come one by one. */
+bool dt_decode_add(DtDecoding *decoding, uint32_t id, DtText *to);
+/* Adds what is left. */
+void dt_decode_end(DtDecoding *decoding, DtText *to);
 
 /* The tokens that the post-processor puts in front of a document, and those after it, which the end
  * token is one of. */

@@ -3,29 +3,11 @@
 #include "tokenizer/internal.h"
 
 #include "base/file.h"
-#include "tokenizer/bytechars.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_BRACKETS = 1 << 21, MAX_ADDED_BYTES = 1 << 12 };
-
-const char *dt_json_type(const json_t *step)
-{
-    const char *type = json_string_value(json_object_get(step, "type"));
-    return type ? type : "?";
-}
-
-DtStatus dt_json_fail(const DtTokenizer *t, const char *format, ...)
-{
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return dt_status_fail(DT_EXIT_IO, "%.150s: %s", t->name, message);
-}
 
 /* ---- the text ---- */
 
@@ -59,11 +41,15 @@ static DtStatus know_id(DtTokenizer *t, const json_t *id, const char *written)
     return DT_OK;
 }
 
+/* A vocabulary is an object of ids, or a list in their order. */
 static DtStatus know_ids(DtTokenizer *t, json_t *vocab, const json_t *added)
 {
     const char *written;
     json_t *value;
     DtStatus status = DT_OK;
+    if (json_array_size(vocab) > DT_MAX_TOKENS)
+        return dt_json_fail(t, "its vocabulary has more than %d tokens", DT_MAX_TOKENS);
+    t->n_ids = (uint32_t)json_array_size(vocab);
     json_object_foreach(vocab, written, value)
     {
         status = know_id(t, value, written);
@@ -79,53 +65,65 @@ static DtStatus know_ids(DtTokenizer *t, json_t *vocab, const json_t *added)
         status = know_id(t, json_object_get(entry, "id"), written);
     }
     t->tokens = DT_NEW_ARRAY(t->memory, DtTokenBytes, t->n_ids + 1);
-    t->written = DT_NEW_ARRAY(t->memory, const char *, t->n_ids + 1);
+    t->written = DT_NEW_ARRAY(t->memory, DtTokenBytes, t->n_ids + 1);
+    t->pieces = DT_NEW_ARRAY(t->memory, DtTokenBytes, t->n_ids + 1);
     return status;
 }
 
 /* ---- added tokens ---- */
 
-/* The bytes that a token has in a text: those that its characters stand for, if all of them stand
- * for one, else its own. */
-static DtTokenBytes bytes_of(DtArena *memory, const char *written)
+static bool is_written(const DtTokenBytes *token, const char *text)
 {
-    DtTokenBytes bytes;
-    const size_t len = strlen(written);
-    if (!dt_bytechars_read(memory, written, &bytes))
-        bytes =
-            (DtTokenBytes){(const uint8_t *)dt_arena_strndup(memory, written, len), (uint32_t)len};
-    return bytes;
+    return token->at && token->len == strlen(text) && memcmp(token->at, text, token->len) == 0;
 }
 
-static DtStatus add_token(DtTokenizer *t, const json_t *vocab, const json_t *entry)
+/* What is looked for: a token that is found after normalisation is normalised itself. */
+static DtTokenBytes sought(DtTokenizer *t, const DtTokenBytes *written)
+{
+    DtNormText made = {0};
+    DtNormRun *run = dt_norm_begin(&t->norms);
+    DtTokenBytes text = {NULL, 0};
+    if (dt_norm_push(run, written->at, written->len, true, &made) && made.n > 0 &&
+        made.n <= MAX_ADDED_BYTES)
+        text = (DtTokenBytes){
+            (const uint8_t *)dt_arena_strndup(t->memory, (const char *)made.at, made.n),
+            (uint32_t)made.n};
+    dt_norm_end(run);
+    free(made.at);
+    return text;
+}
+
+static DtStatus add_token(DtTokenizer *t, const json_t *entry)
 {
     const char *written = json_string_value(json_object_get(entry, "content"));
     const uint32_t id = (uint32_t)json_integer_value(json_object_get(entry, "id"));
-    const json_t *known = json_object_get(vocab, written);
-    if (known && json_integer_value(known) != id)
-        return dt_json_fail(t, "added token `%.60s` has id %u, and the vocabulary gives it %lld",
-                            written, id, (long long)json_integer_value(known));
-    if (t->written[id] && strcmp(t->written[id], written) != 0)
-        return dt_json_fail(t, "tokens `%.60s` and `%.60s` have one id, %u", t->written[id],
-                            written, id);
+    const uint32_t known = dt_vocab_find(&t->vocab, written, strlen(written));
+    if (known != DT_NO_TOKEN && known != id)
+        return dt_json_fail(t, "added token `%.60s` has id %u, and the vocabulary gives it %u",
+                            written, id, known);
+    if (t->written[id].at && !is_written(&t->written[id], written))
+        return dt_json_fail(t, "tokens `%.60s` and `%.60s` have one id, %u",
+                            (const char *)t->written[id].at, written, id);
     if (json_is_true(json_object_get(entry, "single_word")))
         return dt_json_fail(t, "added token `%.60s` has single_word, which is not supported yet",
                             written);
-    t->written[id] = dt_arena_strndup(t->memory, written, strlen(written));
-    t->tokens[id] = bytes_of(t->memory, written);
+    if (!t->written[id].at)
+        t->written[id] = dt_json_text(t, entry, "content");
     const bool normalized = json_is_true(json_object_get(entry, "normalized"));
-    const DtAddedToken token = {
-        .text = {(const uint8_t *)t->written[id], (uint32_t)strlen(written)},
-        .id = id,
-        .lstrip = json_is_true(json_object_get(entry, "lstrip")),
-        .rstrip = json_is_true(json_object_get(entry, "rstrip")),
-        .special = json_is_true(json_object_get(entry, "special"))};
+    const DtAddedToken token = {.text = normalized ? sought(t, &t->written[id]) : t->written[id],
+                                .id = id,
+                                .lstrip = json_is_true(json_object_get(entry, "lstrip")),
+                                .rstrip = json_is_true(json_object_get(entry, "rstrip")),
+                                .special = json_is_true(json_object_get(entry, "special"))};
+    if (!token.text.at)
+        return dt_json_fail(t, "the normalizer makes added token `%.60s` nothing, or too long",
+                            written);
     if (!dt_added_add(t->memory, normalized ? &t->normalized : &t->verbatim, &token))
         return dt_json_fail(t, "added token `%.60s` is there twice", written);
     return DT_OK;
 }
 
-static DtStatus read_added(DtTokenizer *t, const json_t *vocab, const json_t *added)
+static DtStatus read_added(DtTokenizer *t, const json_t *added)
 {
     DtStatus status = DT_OK;
     dt_added_begin(t->memory, &t->verbatim);
@@ -133,7 +131,7 @@ static DtStatus read_added(DtTokenizer *t, const json_t *vocab, const json_t *ad
     if (added && !json_is_array(added) && !json_is_null(added))
         return dt_json_fail(t, "its added_tokens are no array");
     for (size_t i = 0; i < json_array_size(added) && dt_status_ok(&status); i++)
-        status = add_token(t, vocab, json_array_get(added, i));
+        status = add_token(t, json_array_get(added, i));
     return status;
 }
 
@@ -144,7 +142,7 @@ static DtStatus read_added(DtTokenizer *t, const json_t *vocab, const json_t *ad
 static DtStatus set_end(DtTokenizer *t, const char *end)
 {
     for (uint32_t id = 0; id < t->n_ids; id++) {
-        if (!t->written[id] || strcmp(t->written[id], end) != 0)
+        if (!is_written(&t->written[id], end))
             continue;
         if (t->n_back == 0 || t->back[t->n_back - 1] != id)
             t->back[t->n_back++] = id;
@@ -173,20 +171,23 @@ static DtStatus read_file(DtTokenizer *t, const json_t *file, const char *end)
     json_t *model = json_object_get(file, "model"), *vocab = json_object_get(model, "vocab");
     const json_t *added = json_object_get(file, "added_tokens");
     DtStatus status = check_rest(t, file);
-    if (dt_status_ok(&status) && json_is_object(vocab))
+    if (dt_status_ok(&status))
         status = know_ids(t, vocab, added);
+    if (dt_status_ok(&status))
+        status = dt_jsonnorm_read(t, file);
+    if (dt_status_ok(&status))
+        status = dt_jsonsplit_read(t, file);
     if (dt_status_ok(&status))
         status = dt_jsonmodel_read(t, model);
     if (dt_status_ok(&status))
-        status = read_added(t, vocab, added);
+        status = read_added(t, added);
     if (dt_status_ok(&status))
         status = dt_jsonsteps_read(t, file);
-    if (dt_status_ok(&status) && t->nfc && t->normalized.tokens.n > 0)
-        status = dt_json_fail(t,
-                              "added token `%s` is normalized, which is not supported together "
-                              "with the normalizer NFC",
-                              t->written[t->normalized.tokens.at[0].id]);
-    return dt_status_ok(&status) && end ? set_end(t, end) : status;
+    if (dt_status_ok(&status) && end)
+        status = set_end(t, end);
+    if (dt_status_ok(&status))
+        dt_decode_all(t);
+    return status;
 }
 
 DtStatus dt_tokenizer_read(const char *text, size_t len, const char *name, const char *end,
@@ -238,6 +239,8 @@ void dt_tokenizer_close(DtTokenizer *tokenizer)
         return;
     for (uint32_t i = 0; i < tokenizer->n_splits; i++)
         dt_regex_free(tokenizer->splits[i].regex);
+    for (uint32_t i = 0; i < tokenizer->norms.n; i++)
+        dt_regex_free(tokenizer->norms.at[i].split.regex);
     dt_arena_free(tokenizer->memory);
 }
 
@@ -260,8 +263,8 @@ DtTokenBytes dt_tokenizer_bytes(const DtTokenizer *tokenizer, uint32_t id)
 
 const uint32_t *dt_tokenizer_front(const DtTokenizer *tokenizer, uint32_t *ret_n)
 {
-    *ret_n = tokenizer->n_front;
-    return tokenizer->front;
+    *ret_n = tokenizer->n_before;
+    return tokenizer->before;
 }
 
 const uint32_t *dt_tokenizer_back(const DtTokenizer *tokenizer, uint32_t *ret_n)

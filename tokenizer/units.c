@@ -14,18 +14,12 @@
 
 enum { MARGIN = 4096 };
 
-/* Text as numbers of an alphabet. */
-typedef struct Numbers {
-    uint8_t *at;
-    size_t n, cap;
-    size_t first, end; /* of the text */
-} Numbers;
-
 typedef struct Worker {
     const DtTokenizer *tokenizer;
     DtRegexRun *runs[DT_MAX_SPLITS];
-    Numbers numbers[DT_MAX_SPLITS];
-    DtBpeWork *bpe;
+    DtNumbers numbers[DT_MAX_SPLITS];
+    DtNormText fronts[DT_MAX_SPLITS]; /* pieces with text in front of them */
+    DtModelWork *model;
     const uint8_t *text;
     DtUnit *unit;
 } Worker;
@@ -47,55 +41,17 @@ static void *allocate(size_t n, size_t size)
     return at;
 }
 
-/* ---- numbers ---- */
-
-/* Writes text[first, end) as numbers. */
-static void write_numbers(const DtAlphabet *alphabet, const uint8_t *text, size_t first, size_t end,
-                          Numbers *numbers)
-{
-    if (numbers->cap < end - first) {
-        free(numbers->at);
-        numbers->cap = 2 * (end - first);
-        numbers->at = allocate(numbers->cap, 1);
-    }
-    uint8_t *to = numbers->at;
-    for (size_t at = first; at < end;) {
-        if (text[at] < 0x80) {
-            *to++ = alphabet->of[text[at++]];
-            continue;
-        }
-        *to++ = alphabet->of[dt_utf8_point(text + at)];
-        at += dt_utf8_step(text[at]);
-    }
-    numbers->n = (size_t)(to - numbers->at);
-    numbers->first = first;
-    numbers->end = end;
-}
-
-/* Returns the byte that is n code points after byte `at` of the numbers' text. */
-static size_t advance(const Numbers *numbers, const uint8_t *text, size_t at, size_t n)
-{
-    if (numbers->n == numbers->end - numbers->first)
-        return at + n; /* ASCII */
-    for (; n > 0; n--)
-        at += dt_utf8_step(text[at]);
-    return at;
-}
-
 /* ---- pieces ---- */
 
-/* Splits text[first, end) by the steps from `step` on, and encodes what is left. */
-static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end)
+static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end);
+
+/* Splits text[first, end) by the pattern of a step. */
+static void split_piece(Worker *worker, uint32_t step, size_t first, size_t end)
 {
-    const DtTokenizer *t = worker->tokenizer;
-    if (step == t->n_splits) {
-        dt_bpe_encode(&t->bpe, worker->bpe, worker->text + first, end - first, &worker->unit->ids);
-        return;
-    }
-    const DtSplit *split = &t->splits[step];
-    Numbers *numbers = &worker->numbers[step];
+    const DtSplit *split = &worker->tokenizer->splits[step];
+    DtNumbers *numbers = &worker->numbers[step];
     size_t from = 0, to, number = 0;
-    write_numbers(&split->alphabet, worker->text, first, end, numbers);
+    dt_split_numbers(&split->alphabet, worker->text, first, end, numbers);
     while (number < numbers->n) {
         const DtRegexResult found =
             dt_regex_find(worker->runs[step], numbers->at, numbers->n, number, true, &from, &to);
@@ -103,8 +59,8 @@ static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end
             worker->unit->limited |= found == DT_REGEX_LIMITED;
             break;
         }
-        const size_t middle = advance(numbers, worker->text, first, from - number);
-        const size_t next = advance(numbers, worker->text, middle, to - from);
+        const size_t middle = dt_split_advance(numbers, worker->text, first, from - number);
+        const size_t next = dt_split_advance(numbers, worker->text, middle, to - from);
         if (middle > first && !split->drops_rest)
             encode_piece(worker, step + 1, first, middle);
         encode_piece(worker, step + 1, middle, next);
@@ -112,6 +68,52 @@ static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end
         number = to;
     }
     if (first < end && !split->drops_rest && !worker->unit->limited)
+        encode_piece(worker, step + 1, first, end);
+}
+
+static void cut_piece(Worker *worker, uint32_t step, size_t first, size_t end)
+{
+    const DtBpe *bpe = &worker->tokenizer->model.bpe;
+    for (size_t next; first < end; first = next) {
+        next = dt_bpe_cut(bpe, worker->text, first, end);
+        encode_piece(worker, step + 1, first, next);
+    }
+}
+
+/* Goes on with a copy of a piece that has the step's text in front. */
+static void front_piece(Worker *worker, uint32_t step, size_t first, size_t end)
+{
+    const DtSplit *split = &worker->tokenizer->splits[step];
+    const uint8_t *text = worker->text;
+    DtNormText *copy = &worker->fronts[step];
+    copy->n = 0;
+    dt_normtext_add(copy, split->front.at, split->front.len);
+    dt_normtext_add(copy, text + first, end - first);
+    worker->text = copy->at;
+    if (split->regex)
+        split_piece(worker, step, 0, copy->n);
+    else
+        encode_piece(worker, step + 1, 0, copy->n);
+    worker->text = text;
+}
+
+/* Splits text[first, end) by the steps from `step` on, and encodes what is left. */
+static void encode_piece(Worker *worker, uint32_t step, size_t first, size_t end)
+{
+    const DtTokenizer *t = worker->tokenizer;
+    if (step == t->n_splits) {
+        dt_model_encode(&t->model, worker->model, worker->text + first, end - first,
+                        &worker->unit->ids);
+        return;
+    }
+    const DtSplit *split = &t->splits[step];
+    if (split->cuts)
+        cut_piece(worker, step, first, end);
+    else if (split->front.at && !dt_tokenizer_fronted(t, worker->text + first, end - first))
+        front_piece(worker, step, first, end);
+    else if (split->regex)
+        split_piece(worker, step, first, end);
+    else
         encode_piece(worker, step + 1, first, end);
 }
 
@@ -126,14 +128,14 @@ static void mark(DtUnit *unit, size_t at)
 static bool see_more(Worker *worker, size_t at)
 {
     const DtUnit *unit = worker->unit;
-    Numbers *numbers = &worker->numbers[0];
+    DtNumbers *numbers = &worker->numbers[0];
     if (numbers->end == unit->visible)
         return false;
     size_t end = numbers->end + MARGIN + 4 * (numbers->end - at);
     end = end < unit->visible ? end : unit->visible;
     while (end < unit->visible && (worker->text[end] & 0xc0) == 0x80)
         end++;
-    write_numbers(&worker->tokenizer->splits[0].alphabet, worker->text, at, end, numbers);
+    dt_split_numbers(&worker->tokenizer->splits[0].alphabet, worker->text, at, end, numbers);
     return true;
 }
 
@@ -143,7 +145,7 @@ static bool encode_next(Worker *worker, size_t *at, size_t *number)
 {
     DtUnit *unit = worker->unit;
     const DtSplit *split = &worker->tokenizer->splits[0];
-    Numbers *numbers = &worker->numbers[0];
+    DtNumbers *numbers = &worker->numbers[0];
     const bool ends = unit->closed && numbers->end == unit->visible;
     size_t from, to;
     const DtRegexResult found =
@@ -158,7 +160,7 @@ static bool encode_next(Worker *worker, size_t *at, size_t *number)
         return !unit->undecided;
     }
     from = found == DT_REGEX_FOUND ? from : numbers->n;
-    const size_t middle = advance(numbers, worker->text, *at, from - *number);
+    const size_t middle = dt_split_advance(numbers, worker->text, *at, from - *number);
     mark(unit, *at);
     if (middle > *at) { /* what is before the match is a piece; the match is the next one */
         if (!split->drops_rest)
@@ -167,11 +169,25 @@ static bool encode_next(Worker *worker, size_t *at, size_t *number)
         *number = from;
         return !unit->limited;
     }
-    const size_t next = advance(numbers, worker->text, middle, to - from);
+    const size_t next = dt_split_advance(numbers, worker->text, middle, to - from);
     encode_piece(worker, 1, middle, next);
     *at = next;
     *number = to;
     return !unit->limited;
+}
+
+/* The same where pieces end where no token reaches across. */
+static bool cut_next(Worker *worker, size_t *at)
+{
+    DtUnit *unit = worker->unit;
+    const size_t next = dt_bpe_cut(&worker->tokenizer->model.bpe, worker->text, *at, unit->visible);
+    unit->undecided = next == unit->visible && !unit->closed;
+    if (unit->undecided)
+        return false;
+    mark(unit, *at);
+    encode_piece(worker, 1, *at, next);
+    *at = next;
+    return true;
 }
 
 static void encode_unit(Worker *worker, const uint8_t *text, DtUnit *unit)
@@ -188,11 +204,16 @@ static void encode_unit(Worker *worker, const uint8_t *text, DtUnit *unit)
         unit->reached = unit->closed ? unit->visible : at;
         return;
     }
+    if (worker->tokenizer->splits[0].cuts) {
+        while (at < unit->limit && cut_next(worker, &at)) {}
+        unit->reached = at;
+        return;
+    }
     worker->numbers[0].first = worker->numbers[0].end = unit->first;
     size_t end = unit->limit + MARGIN < unit->visible ? unit->limit + MARGIN : unit->visible;
     while (end < unit->visible && (text[end] & 0xc0) == 0x80)
         end++;
-    write_numbers(&worker->tokenizer->splits[0].alphabet, text, at, end, &worker->numbers[0]);
+    dt_split_numbers(&worker->tokenizer->splits[0].alphabet, text, at, end, &worker->numbers[0]);
     while (at < unit->limit && encode_next(worker, &at, &number)) {}
     unit->reached = at;
 }
@@ -224,9 +245,10 @@ DtCrew *dt_units_crew(const DtTokenizer *tokenizer, uint32_t threads)
     for (uint32_t i = 0; i < crew->n; i++) {
         Worker *worker = &crew->workers[i];
         worker->tokenizer = tokenizer;
-        worker->bpe = dt_bpe_work_new();
+        worker->model = dt_model_begin();
         for (uint32_t s = 0; s < tokenizer->n_splits; s++)
-            worker->runs[s] = dt_regex_begin(tokenizer->splits[s].regex);
+            if (tokenizer->splits[s].regex)
+                worker->runs[s] = dt_regex_begin(tokenizer->splits[s].regex);
     }
     return crew;
 }
@@ -240,8 +262,9 @@ void dt_units_dismiss(DtCrew *crew)
         for (uint32_t s = 0; s < worker->tokenizer->n_splits; s++) {
             dt_regex_end(worker->runs[s]);
             free(worker->numbers[s].at);
+            free(worker->fronts[s].at);
         }
-        dt_bpe_work_free(worker->bpe);
+        dt_model_end(worker->model);
     }
     free(crew->workers);
     free(crew);

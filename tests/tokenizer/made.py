@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts and tokenizers for tests: text of many scripts, and small tokenizers in the forms in which GPT-2, Llama 3, Qwen
-and others were published. Training needs the Python package `tokenizers`; the texts need nothing."""
+"""Texts and tokenizers for tests: text of many scripts, and small tokenizers in the forms in which GPT-2, Llama 3, Qwen,
+Mistral, Gemma, T5, BERT and others were published. Training needs the Python package `tokenizers`; the texts need nothing."""
 import glob
+import io
+import json
 import os
 import random
 
@@ -104,3 +106,217 @@ def train(tokenizers, name, corpus, size=2000):
         "roberta": post.RobertaProcessing(("</s>", 1), ("<s>", 0)) if name == "roberta" else None,
     }.get(name) or post.ByteLevel(trim_offsets=False)
     return result
+
+
+# ---- forms other than BPE over bytes ----
+
+MARK = "\u2581"
+BYTES = ["<0x%02X>" % b for b in range(256)]
+
+
+def charsmap(rules):
+    """The bytes of `precompiled_charsmap` for {text: text}: a double array of Darts, and the texts."""
+    texts, places = b"", {}
+    for to in rules.values():
+        places.setdefault(to, len(texts))
+        texts += to.encode() + b"\0" if places[to] == len(texts) else b""
+    root = {}
+    for text, to in rules.items():
+        node = root
+        for byte in text.encode():
+            node = node.setdefault(byte, {})
+        node[0] = places[to]
+    units, used, queue = {0: 0}, {0}, [(root, 0)]
+    while queue:
+        node, at = queue.pop(0)
+        base = next(b for b in range(1, 1 << 20) if not any(b ^ byte in used for byte in node))
+        units[at] |= (at ^ base) << 10 | (0x100 if 0 in node else 0)
+        for byte, child in node.items():
+            used.add(base ^ byte)
+            units[base ^ byte] = child | 1 << 31 if byte == 0 else byte
+            if byte:
+                queue.append((child, base ^ byte))
+    array = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range(max(units) + 256))
+    return len(array).to_bytes(4, "little") + array + texts
+
+
+RULES = {"\t": " ", "\r": " ", "\n": " ", "\u3000": " ", "\u00a0": " ", "\u200b": "", "\u0001": "", "\ufb01": "fi",
+         "\u00bd": "1\u20442", "e\u0301": "\u00e9", "a\u0323": "\u1ea1", "\uff21": "A", "\u2460": "1", "\u1112\u1161": "\ud558",
+         "\u0915\u093c": "\u0958", "\u00a9": "(c)", "\u2122": "TM", "\u1100": "\u3131", "\u0600": "#", "\u06dd": "@",
+         "\u0301": "'", "\u00df": "ss"}
+
+
+def nmt_nfkc():
+    """The charsmap of T5, which the Python package `sentencepiece` has; without it, a small one."""
+    try:
+        import sentencepiece
+    except ImportError:
+        return charsmap(RULES)
+    model = io.BytesIO()
+    words = ["".join(chr(97 + (i * k) % 26) for k in range(1, 9)) for i in range(200)]
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(words), model_writer=model, vocab_size=33,
+                                             hard_vocab_limit=False,
+                                             normalization_rule_name="nmt_nfkc", minloglevel=2)
+    return field(field(model.getvalue(), 3), 2)
+
+
+def field(message, wanted):
+    """The first field of that number, of a message of Protocol Buffers."""
+    at = 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+    while at < len(message):
+        key = number()
+        size = {0: 0, 1: 8, 5: 4}.get(key & 7)
+        if size == 0:
+            number()
+            continue
+        size = number() if size is None else size
+        if key >> 3 == wanted:
+            return message[at:at + size]
+        at += size
+    raise ValueError("no field %d" % wanted)
+
+
+def trained(tokenizers, model, trainer, corpus, normalizer=None, pre_tokenizer=None):
+    result = tokenizers.Tokenizer(model)
+    if normalizer:
+        result.normalizer = normalizer
+    if pre_tokenizer:
+        result.pre_tokenizer = pre_tokenizer
+    result.train_from_iterator(corpus, trainer)
+    return result
+
+
+def changed(tokenizers, tokenizer, **parts):
+    """The tokenizer with other parts; byte tokens are no added tokens."""
+    content = json.loads(tokenizer.to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] not in BYTES]
+    for name, part in parts.items():
+        if name == "model":
+            content["model"].update(part)
+        else:
+            content[name] = part
+    return tokenizers.Tokenizer.from_str(json.dumps(content))
+
+
+def step(**more):
+    return {"type": more.pop("type"), **more}
+
+
+def sequence(name, *steps):
+    return {"type": "Sequence", name: list(steps)}
+
+
+TO_MARK = step(type="Replace", pattern={"String": " "}, content=MARK)
+FROM_MARK = step(type="Replace", pattern={"String": MARK}, content=" ")
+FALLBACK = [FROM_MARK, step(type="ByteFallback"), step(type="Fuse")]
+STRIP_ONE = step(type="Strip", content=" ", start=1, stop=0)
+
+
+def around(front, back, ids):
+    """TemplateProcessing with these tokens around a text."""
+    special = {t: {"id": t, "ids": [ids(t)], "tokens": [t]} for t in front + back}
+    tokens = [{"SpecialToken": {"id": t, "type_id": 0}} for t in front]
+    return {"type": "TemplateProcessing", "pair": [], "special_tokens": special,
+            "single": tokens + [{"Sequence": {"id": "A", "type_id": 0}}] +
+            [{"SpecialToken": {"id": t, "type_id": 0}} for t in back]}
+
+
+def character_bpe(tokenizers, name, corpus, size):
+    """BPE over characters, with bytes for those without a token: Llama 2, Mistral, Gemma; `unk`: without bytes."""
+    pre, models = tokenizers.pre_tokenizers, tokenizers.models
+    specials = ["<unk>", "<s>", "</s>"] + (BYTES if name != "unk" else [])
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size + len(specials), show_progress=False, special_tokens=specials,
+                                             limit_alphabet=300)
+    # tokens of Gemma have spaces inside
+    pieces = pre.Split(tokenizers.Regex("[^\n]{1,9}|\n+"), "isolated") if name == "gemma" else pre.Metaspace()
+    normalizer = tokenizers.normalizers.Replace(" ", MARK) if name == "gemma" else None
+    result = trained(tokenizers, models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=name != "unk"), trainer, corpus,
+                     normalizer, pieces)
+    parts = {
+        "llama2": {"normalizer": sequence("normalizers", step(type="Prepend", prepend=MARK), TO_MARK), "pre_tokenizer": None,
+                   "decoder": sequence("decoders", *FALLBACK, STRIP_ONE)},
+        "mistral": {"pre_tokenizer": step(type="Metaspace", replacement=MARK, prepend_scheme="first", split=False),
+                    "decoder": sequence("decoders", *FALLBACK, STRIP_ONE)},
+        "gemma": {"pre_tokenizer": step(type="Split", pattern={"String": " "}, behavior="MergedWithPrevious", invert=False),
+                  "decoder": sequence("decoders", *FALLBACK)},
+        "unk": {"normalizer": step(type="NFKD"), "decoder": step(type="Fuse"), "pre_tokenizer": sequence(
+            "pretokenizers", step(type="Split", pattern={"Regex": "[0-9]{1,2}"}, behavior="MergedWithNext", invert=False),
+            step(type="Digits", individual_digits=False),
+            step(type="Punctuation", behavior="Contiguous"))},
+    }[name]
+    result = changed(tokenizers, result, post_processor=around(["<s>"], [], result.token_to_id), **parts)
+    if name == "unk":
+        result.add_tokens([tokenizers.AddedToken("<mask>", lstrip=True, rstrip=True, normalized=True)])
+    return result
+
+
+def unigram(tokenizers, name, corpus, size):
+    """T5; ALBERT, with its normalisers; `fallback`: with bytes, over whole texts."""
+    pre, models = tokenizers.pre_tokenizers, tokenizers.models
+    specials = ["<pad>", "</s>", "<unk>"] + (BYTES if name == "fallback" else [])
+    trainer = tokenizers.trainers.UnigramTrainer(vocab_size=size + len(specials), show_progress=False, unk_token="<unk>",
+                                                 special_tokens=specials, initial_alphabet=[])
+    result = trained(tokenizers, models.Unigram(), trainer, [line[:400] for line in corpus], None, pre.Metaspace())
+    import base64
+    compiled = step(type="Precompiled", precompiled_charsmap=base64.b64encode(
+        nmt_nfkc() if name == "t5" and size > 1000 else charsmap(RULES)).decode())
+    metaspace = step(type="Metaspace", replacement=MARK, prepend_scheme="always", split=True)
+    decoder = step(type="Metaspace", replacement=MARK, prepend_scheme="always", split=True)
+    parts = {
+        "t5": {"normalizer": compiled, "decoder": decoder,
+               "pre_tokenizer": sequence("pretokenizers", step(type="WhitespaceSplit"), metaspace)},
+        "albert": {"normalizer": sequence(
+            "normalizers", step(type="Replace", pattern={"String": "``"}, content='"'),
+            step(type="Replace", pattern={"String": "''"}, content='"'), step(type="NFKD"), step(type="StripAccents"),
+            step(type="Lowercase"), compiled, step(type="Replace", pattern={"Regex": " {2,}"}, content=" ")),
+            "pre_tokenizer": metaspace, "decoder": decoder},
+        "fallback": {"normalizer": sequence("normalizers", step(type="Nmt"), step(type="NFC"), step(
+            type="Strip", strip_left=True, strip_right=True)), "pre_tokenizer": sequence(
+                "pretokenizers", step(type="Split", pattern={"Regex": "[\\n.]+"}, behavior="MergedWithPrevious", invert=False),
+                step(type="Metaspace", replacement=MARK, prepend_scheme="never", split=False)),
+            "decoder": sequence("decoders", *FALLBACK), "model": {"byte_fallback": True}},
+    }[name]
+    return changed(tokenizers, result, post_processor=around([], ["</s>"], result.token_to_id), **parts)
+
+
+def words(tokenizers, name, corpus, size):
+    """BERT, without and with case; `words`: a vocabulary of whole words."""
+    pre, models, norm = tokenizers.pre_tokenizers, tokenizers.models, tokenizers.normalizers
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    kind = "WordLevel" if name == "words" else "WordPiece"
+    trainer = getattr(tokenizers.trainers, kind + "Trainer")(vocab_size=size, show_progress=False, special_tokens=specials)
+    normalizer = {"bert": norm.BertNormalizer(), "cased": norm.BertNormalizer(lowercase=False)}.get(
+        name, norm.Sequence([norm.NFKC(), norm.Lowercase()]))
+    splits = pre.BertPreTokenizer() if name != "words" else pre.Whitespace()
+    result = trained(tokenizers, getattr(models, kind)(unk_token="[UNK]"), trainer, corpus, normalizer, splits)
+    parts = {"decoder": step(type="WordPiece", prefix="##", cleanup=name == "bert")} if name != "words" else {}
+    if name == "words":
+        parts["pre_tokenizer"] = sequence(
+            "pretokenizers", step(type="Whitespace"), step(type="Split", pattern={"String": "_"}, behavior="Removed",
+                                                           invert=False))
+    result = changed(tokenizers, result, post_processor=around(["[CLS]"], ["[SEP]"], result.token_to_id), **parts)
+    result.add_special_tokens(["<|endoftext|>", "<mask>"])
+    return result
+
+
+BYTE_FORMS = ["gpt2", "llama3", "qwen2", "roberta", "o200k", "deepseek", "starcoder"]
+OTHER_FORMS = {"llama2": character_bpe, "mistral": character_bpe, "gemma": character_bpe, "unk": character_bpe, "t5": unigram,
+               "albert": unigram, "fallback": unigram, "bert": words, "cased": words, "words": words}
+FORMS = BYTE_FORMS + list(OTHER_FORMS)
+
+
+def make(tokenizers, name, corpus, size=2000):
+    """A tokenizer in any of the forms. No token has a byte 0, which keys of JSON objects cannot have."""
+    corpus = [line.replace("\0", "") for line in corpus]
+    return OTHER_FORMS.get(name, train)(tokenizers, name, corpus, size)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""record.py: writes tests/tokenizer/fixtures anew: a small tokenizer in each form of made.py, a text, and the ids that
-the Python package `tokenizers` gives it (pip install tokenizers)."""
+"""record.py [FORM...]: writes tests/tokenizer/fixtures anew: a small tokenizer in each form of made.py (or in those named),
+a text, and the ids that the Python package `tokenizers` gives it (pip install tokenizers)."""
 import json
 import os
+import sys
 
 import made
 import tokenizers
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fixtures")
-NAMES = ["gpt2", "llama3", "qwen2", "roberta", "o200k", "deepseek", "starcoder"]
 
 
 def main():
@@ -19,8 +19,8 @@ def main():
                                               "a  <mask>\n b", "<s>", "<|endoftext|>\u0338", "  "])
     with open(os.path.join(FOLDER, "text"), "w", encoding="utf-8", newline="") as file:
         file.write(text)
-    for name in NAMES:
-        made.train(tokenizers, name, corpus, 450).save(os.path.join(FOLDER, name + ".json"))
+    for name in sys.argv[1:] or made.FORMS:
+        made.make(tokenizers, name, corpus, 450).save(os.path.join(FOLDER, name + ".json"))
         path = os.path.join(FOLDER, name + ".json")
         known = tokenizers.Tokenizer.from_file(path)
         with open(path, encoding="utf-8") as file:

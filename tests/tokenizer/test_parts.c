@@ -176,11 +176,9 @@ Test(bpe, long_and_short_pieces_are_merged_as_plainly)
         for (size_t i = 0; i < len; i++)
             piece[i] = (uint8_t)('a' + rand() % 3);
         dt_bpe_encode(&bpe, work, piece, len, &fast);
-        dt_bpe_encode(&bpe, work, piece, len, &fast); /* from the table, if it is short */
         dt_bpe_plain(&bpe, piece, len, &plain);
-        cr_assert_eq(fast.n, 2 * plain.n);
+        cr_assert_eq(fast.n, plain.n);
         cr_assert_eq(memcmp(fast.at, plain.at, plain.n * 4), 0);
-        cr_assert_eq(memcmp(fast.at + plain.n, plain.at, plain.n * 4), 0);
         free(fast.at);
         free(plain.at);
     }
@@ -190,7 +188,7 @@ Test(bpe, long_and_short_pieces_are_merged_as_plainly)
 
 /* ---- normalisation ---- */
 
-Test(nfc, composes_and_orders)
+Test(forms, composes_and_orders)
 {
     static const struct {
         const char *text, *wanted;
@@ -212,39 +210,44 @@ Test(nfc, composes_and_orders)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         uint8_t said[100];
         const size_t len = strlen(cases[i].text);
-        const size_t n = dt_nfc_write((const uint8_t *)cases[i].text, len, said);
+        const size_t n = dt_forms_write(DT_NFC, (const uint8_t *)cases[i].text, len, said);
         said[n] = 0;
         cr_expect_str_eq((const char *)said, cases[i].wanted);
         const bool same = strcmp(cases[i].text, cases[i].wanted) == 0;
-        cr_expect(same || !dt_nfc_is((const uint8_t *)cases[i].text, len), "%s", cases[i].text);
+        cr_expect(same || !dt_forms_is(DT_NFC, (const uint8_t *)cases[i].text, len), "%s",
+                  cases[i].text);
     }
 }
 
 /* Text that is said to be in that form does not change, and it may be cut where it is said to. */
-Test(nfc, parts_make_the_whole)
+Test(forms, parts_make_the_whole)
 {
-    static const uint32_t points[] = {'a',    'e',   0x301, 0x323, 0x327, 0x1112, 0x1161, 0x11ab,
-                                      0xac00, 0x915, 0x93c, 0xe9,  0xe40, 0xe49,  0x4e00, 0x1100};
+    static const uint32_t points[] = {'a',    'e',    0x301,  0x323,  0x327, 0x1112, 0x1161, 0x11ab,
+                                      0xac00, 0x915,  0x93c,  0xe9,   0xe40, 0xe49,  0x4e00, 0x1100,
+                                      0xfb01, 0xff9e, 0xfdfa, 0x30ab, 0xa0,  0x1e9b};
     srand(9);
-    for (int run = 0; run < 20000; run++) {
-        uint8_t text[64], whole[200], parts[200];
+    for (int run = 0; run < 40000; run++) {
+        const DtForm form = (DtForm)(run % DT_FORMS);
+        uint8_t text[64], whole[800], parts[800];
         size_t len = 0;
         for (int i = rand() % 12; i >= 0; i--)
             len += dt_utf8_write(points[(size_t)rand() % DT_COUNT(points)], text + len);
-        const size_t n = dt_nfc_plain(text, len, whole), cut = dt_nfc_cut(text, len);
-        size_t m = dt_nfc_write(text, cut, parts);
-        m += dt_nfc_write(text + cut, len - cut, parts + m);
+        const size_t n = dt_forms_plain(form, text, len, whole);
+        const size_t cut = dt_forms_cut(form, text, len);
+        size_t m = dt_forms_write(form, text, cut, parts);
+        m += dt_forms_write(form, text + cut, len - cut, parts + m);
         cr_assert(n == m && memcmp(whole, parts, n) == 0);
-        cr_assert(!dt_nfc_is(text, len) || (n == len && memcmp(whole, text, n) == 0));
+        cr_assert(!dt_forms_is(form, text, len) || (n == len && memcmp(whole, text, n) == 0));
     }
 }
 
-Test(nfc, long_texts_are_those_of_the_plain_reference)
+Test(forms, long_texts_are_those_of_the_plain_reference)
 {
     enum { LEN = 3000 };
-    static uint8_t text[LEN + 8], plain[3 * LEN + 24], parts[3 * LEN + 24];
+    static uint8_t text[LEN + 8], plain[11 * LEN + 99], parts[11 * LEN + 99];
     srand(11);
     for (int run = 0; run < 200; run++) {
+        const DtForm form = (DtForm)(run % DT_FORMS);
         size_t len = 0;
         while (len < LEN) { /* runs of letters and of marks */
             const int marks = rand() % 4 == 0;
@@ -252,10 +255,147 @@ Test(nfc, long_texts_are_those_of_the_plain_reference)
                 len += dt_utf8_write(
                     marks ? 0x300 + (uint32_t)rand() % 0x30 : 'a' + (uint32_t)i % 20, text + len);
         }
-        const size_t n = dt_nfc_plain(text, len, plain);
-        cr_assert_eq(dt_nfc_write(text, len, parts), n);
+        const size_t n = dt_forms_plain(form, text, len, plain);
+        cr_assert_eq(dt_forms_write(form, text, len, parts), n);
         cr_assert_eq(memcmp(plain, parts, n), 0);
     }
+}
+
+Test(forms, are_those_of_the_standard)
+{
+    static const struct {
+        DtForm form;
+        const char *text, *wanted;
+    } cases[] = {
+        {DT_NFD, "ệ한", "e\u0323\u0302\u1112\u1161\u11ab"},
+        {DT_NFKC, "\ufb01\u00bd\uff76\uff9e", "fi1\u20442\u30ac"},
+        {DT_NFKD, "\u1e9b\u0323", "s\u0323\u0307"},
+        {DT_NFKC, "\u1e9b\u0323", "\u1e69"},
+        {DT_NFC, "\ufb01\u1e9b\u0323", "\ufb01\u1e9b\u0323"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        uint8_t said[300];
+        const size_t n = dt_forms_write(cases[i].form, (const uint8_t *)cases[i].text,
+                                        strlen(cases[i].text), said);
+        said[n] = 0;
+        cr_expect_str_eq((const char *)said, cases[i].wanted, "case %zu", i);
+    }
+}
+
+/* ---- maps of SentencePiece ---- */
+
+static const char alphabet64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* A map of these units and texts in base64. size: what it says of the units' bytes. */
+static const char *map_of(DtArena *memory, uint32_t size, const uint32_t *units, size_t n_units,
+                          const char *texts, size_t n_texts)
+{
+    const size_t n = 4 + 4 * n_units + n_texts;
+    uint8_t *bytes = dt_arena_alloc(memory, n + 3);
+    for (size_t i = 0; i <= n_units; i++)
+        for (int k = 0; k < 4; k++)
+            bytes[4 * i + (size_t)k] = (uint8_t)((i ? units[i - 1] : size) >> 8 * k);
+    memcpy(bytes + 4 + 4 * n_units, texts, n_texts);
+    char *text = dt_arena_alloc(memory, (n + 2) / 3 * 4 + 1);
+    for (size_t i = 0; i < n; i += 3) {
+        const uint32_t bits = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+        for (size_t k = 0; k < 4; k++)
+            text[i / 3 * 4 + k] = i + k > n ? '=' : alphabet64[bits >> (18 - 6 * k) & 63];
+    }
+    return text;
+}
+
+Test(precompiled, finds_the_shortest_text)
+{
+    DtArena *memory = dt_arena_new();
+    uint32_t units[400] = {256 << 10}; /* a -> "x", ab -> "yz" */
+    DtPrecompiled map;
+    units[256 + 'a'] = (380 ^ (256 + 'a')) << 10 | 'a';
+    units[380 ^ 'b'] = (200u ^ 380u ^ 'b') << 10 | 0x100 | 'b';
+    units[200] = 2u | 1u << 31;
+    const char *text = map_of(memory, sizeof units, units, 400, "x\0yz\0", 5);
+    cr_assert_null(dt_precompiled_read(memory, text, &map));
+    const DtTokenBytes found = dt_precompiled_find(&map, (const uint8_t *)"abc", 3);
+    cr_assert(found.len == 2 && memcmp(found.at, "yz", 2) == 0);
+    cr_assert_null(dt_precompiled_find(&map, (const uint8_t *)"ac", 2).at);
+    cr_assert_null(dt_precompiled_find(&map, (const uint8_t *)"", 0).at);
+    dt_arena_free(memory);
+}
+
+Test(precompiled, maps_that_are_damaged_are_refused_or_find_nothing)
+{
+    DtArena *memory = dt_arena_new();
+    DtPrecompiled map;
+    uint32_t units[2] = {1 << 10, 0};
+    char *many = dt_arena_alloc(memory, 2000);
+    memset(many, 'x', 2000);
+    const struct {
+        const char *text, *said;
+    } bad[] = {
+        {"A", "is not base64"},
+        {"AA!A", "is not base64"},
+        {"AAAA", "is cut short"},
+        {"", "is cut short"},
+        {map_of(memory, 4000, units, 2, "", 0), "is cut short"},
+        {map_of(memory, 6, units, 2, "", 0), "is cut short"},
+        {map_of(memory, 0xfffffff8, units, 2, "", 0), "is cut short"},
+        {map_of(memory, 8, units, 2, "\xff", 1), "texts that are not UTF-8"},
+        {map_of(memory, 8, units, 2, many, 2000), "more than 1024 bytes"},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        const char *wrong = dt_precompiled_read(memory, bad[i].text, &map);
+        cr_expect(wrong && strstr(wrong, bad[i].said), "%zu: %s", i, wrong ? wrong : "read");
+    }
+    srand(3);
+    /* places outside, circles, texts outside and inside of letters */
+    for (int run = 0; run < 60; run++) {
+        uint32_t random[64];
+        for (size_t i = 0; i < 64; i++)
+            random[i] = (uint32_t)rand() << 8 ^ (uint32_t)rand() % 3 << 9 ^ (uint32_t)rand() % 512;
+        cr_assert_null(dt_precompiled_read(
+            memory, map_of(memory, sizeof random, random, 64, "é\0ab", 5), &map));
+        for (int k = 0; k < 500; k++) {
+            uint8_t text[8];
+            for (size_t i = 0; i < 8; i++)
+                text[i] = (uint8_t)rand();
+            const DtTokenBytes found = dt_precompiled_find(&map, text, 8);
+            cr_assert(!found.at ||
+                      (found.at >= map.texts && found.at + found.len <= map.texts + 5));
+        }
+    }
+    dt_arena_free(memory);
+}
+
+/* ---- vocabularies ---- */
+
+Test(vocab, the_trie_has_what_the_table_has)
+{
+    enum { TOKENS = 4000 };
+    DtArena *memory = dt_arena_new();
+    DtTokenBytes *tokens = DT_NEW_ARRAY(memory, DtTokenBytes, TOKENS);
+    DtVocab vocab;
+    DtTrie trie;
+    srand(4);
+    for (int i = 0; i < TOKENS; i++) {
+        const uint32_t len = 1 + (uint32_t)rand() % 6;
+        uint8_t *text = dt_arena_alloc(memory, len);
+        for (uint32_t k = 0; k < len; k++)
+            text[k] = (uint8_t)(rand() % (k ? 4 : 250));
+        if (rand() % 9)
+            tokens[i] = (DtTokenBytes){text, len};
+    }
+    dt_vocab_begin(memory, tokens, TOKENS, &vocab);
+    cr_assert(dt_trie_make(memory, &vocab, TOKENS, &trie));
+    for (int i = 0; i < 100000; i++) {
+        uint8_t text[6];
+        uint32_t node = 0, len = 1 + (uint32_t)rand() % 6;
+        for (uint32_t k = 0; k < len; k++)
+            text[k] = (uint8_t)(rand() % (k ? 4 : 256));
+        for (uint32_t k = 0; k < len && (node || !k); k++)
+            node = dt_trie_step(&trie, node, text[k]);
+        cr_assert_eq(node ? trie.token[node] : DT_NO_TOKEN, dt_vocab_find(&vocab, text, len));
+    }
+    dt_arena_free(memory);
 }
 
 /* ---- sets ---- */

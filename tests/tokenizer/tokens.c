@@ -54,13 +54,17 @@ static DtStatus measure(const DtTokenizer *tokenizer, DtFileView *view)
 
 static void decode(const DtTokenizer *tokenizer, const DtFileView *view)
 {
+    DtDecoding *decoding = dt_decode_begin(tokenizer);
+    DtText text = {0};
     for (size_t at = 0; at + 4 <= view->len; at += 4) {
         uint32_t id;
         memcpy(&id, view->at + at, sizeof id);
-        const DtTokenBytes bytes = dt_tokenizer_bytes(tokenizer, id);
-        if (bytes.at)
-            fwrite(bytes.at, 1, bytes.len, stdout);
+        dt_decode_add(decoding, id, &text);
     }
+    dt_decode_end(decoding, &text);
+    fwrite(text.at, 1, text.len, stdout);
+    dt_decode_free(decoding);
+    dt_text_free(&text);
 }
 
 int main(int argc, char **argv)

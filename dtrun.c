@@ -297,6 +297,7 @@ static bool read_option(CommandLine *line, int id, const char *value)
         return true;
     case OPTION_SHOW_SAMPLES: return read_count(line, "show-samples", value, &line->samples);
     case OPTION_EVAL: run->eval = true; return true;
+    case OPTION_QUANTIZED: run->quantized = true; return true;
     case OPTION_GENERATE: run->generate = value; return true;
     case OPTION_PROMPTS: run->prompts = value; return true;
     case OPTION_STOP: return add_stop(line, value);
@@ -373,6 +374,9 @@ static bool check_combination(CommandLine *line)
             (run->n_predict > 0) > 1)
         return wrong(line, "--eval, --generate, --prompts, --reference and --predict exclude each "
                            "other");
+    if (run->quantized && !run->eval)
+        return wrong(line, "--quantized belongs to --eval; predictions and text read codes if the "
+                           "program has `quantize`");
     if (run->prompts && run->n_out > 1)
         return wrong(line, "--prompts writes one file: --out occurs twice");
     if ((run->n_predict > 0) != (run->n_out > 0) && !run->prompts)

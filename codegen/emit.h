@@ -462,11 +462,12 @@ void dt_entry_emit_all(DtEmit *e);
 void dt_entry_store(DtEmit *e, const DtStore *store);
 /* begins an entry, which lasts until dt_finish_entry */
 void dt_entry_begin(DtEmit *e, DtEntryKind kind);
-/* The arena of the entry's temporaries. Temporaries of "predict" have an arena of their own, which
- * a run that only trains does not allocate. */
+/* The arena of the entry's temporaries. Temporaries of "predict" and "quantize" have an arena of
+ * their own, which a run that only trains does not allocate. */
 static inline DtPlanArenaKind dt_entry_temporaries(DtEntryKind kind)
 {
-    return dt_entry_predicts(kind) ? DT_ARENA_PREDICT : DT_ARENA_ACTIVATIONS;
+    return dt_entry_predicts(kind) || kind == DT_ENTRY_QUANTIZE ? DT_ARENA_PREDICT
+                                                                : DT_ARENA_ACTIVATIONS;
 }
 /* Finds the memory in which each result of the entry is wanted. name: the name of the entry in the
  * plan. */

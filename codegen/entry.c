@@ -5,7 +5,8 @@
  *   step     for each micro-batch: read, loss and gradients; then sums over ranks
  *   update   states take their new values; the optimizer's step
  *   eval     read from the held-out part, loss
- *   predict  the model's results for the batch that lies in the inputs */
+ *   predict  the model's results for the batch that lies in the inputs
+ *   quantize parameters become codes and scales; eval@codes evaluates with these */
 #include "codegen/emit.h"
 
 #include "base/hash.h"
@@ -41,6 +42,7 @@ static DtPlanArenaKind arena_of(const DtStore *store)
     case DT_STORE_MASTER: case DT_STORE_AVERAGE: case DT_STORE_NEXT:
         return DT_ARENA_OPTIMIZER;
     case DT_STORE_CACHE: return DT_ARENA_CACHE;
+    case DT_STORE_CODES: case DT_STORE_SCALES: return DT_ARENA_PREDICTED;
     default: return DT_ARENA_PARAMS;
     }
 }
@@ -161,7 +163,8 @@ void dt_entry_store(DtEmit *e, const DtStore *store)
                           .offset = e->buffers.at[buffer].offset,
                           .bytes = e->buffers.at[buffer].bytes,
                           .saved = store->kind != DT_STORE_GRAD && store->kind != DT_STORE_NEXT &&
-                                   store->kind != DT_STORE_CACHE,
+                                   store->kind != DT_STORE_CACHE && store->kind != DT_STORE_CODES &&
+                                   store->kind != DT_STORE_SCALES,
                           .adapter = store->in_adapter,
                           .copy = store->copy};
     if (store->bucket)
@@ -640,7 +643,7 @@ void dt_entry_emit_all(DtEmit *e)
             continue; /* a prologue is emitted with its entry */
         if (entry->kind == DT_ENTRY_GRAD)
             emit_batch(e, entry, false);
-        else if (entry->kind == DT_ENTRY_UPDATE)
+        else if (entry->kind == DT_ENTRY_UPDATE || entry->kind == DT_ENTRY_QUANTIZE)
             dt_entry_update(e, entry);
         else if (entry->kind == DT_ENTRY_EVAL && train && train->eval_readers.n)
             emit_batch(e, entry, true);

@@ -275,6 +275,9 @@ typedef struct DtKernelInput {
  * attend_parts.c found (NULL: it has a function that no kernel supports). */
 DtKernel *dt_kernel_build(const DtKernelInput *input);
 
+/* Lanes of a reduction along a row: as many as a GPU has; else 64 for rows of 128 elements or more,
+ * or of 64 if the kernel reads bytes, 64 of which fill a register; else 16. */
+uint32_t dt_kernel_row_lanes(const DtKernel *k);
 
 /* The header-free prelude that every unit starts with: exp, log, tanh, erf, Philox, lane
  * reductions. */

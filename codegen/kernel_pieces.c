@@ -92,3 +92,14 @@ void dt_kernel_pieces(DtKernel *k, int64_t unit)
     else if (only_reduces(k))
         cut_axis(k, unit);
 }
+
+uint32_t dt_kernel_row_lanes(const DtKernel *k)
+{
+    int64_t least = 128;
+    if (k->row_threads)
+        return k->row_threads * k->row_each;
+    for (uint32_t i = 0; i < k->nodes.n; i++)
+        if (k->nodes.at[i].kind == DT_KNODE_LOAD && k->nodes.at[i].dtype == DT_U8)
+            least = 64;
+    return k->n_axes && k->extent[k->n_axes - 1] >= least ? 64 : 16;
+}

@@ -15,10 +15,7 @@
 
 #include <stdlib.h>
 
-enum { WIDTH = 8, /* lanes of a reduction along a row: WIDE for LONG elements or more, else
-                   * NARROW */
-       /* lanes of a reduction along a row of LONG elements or more, or fewer */
-       WIDE = 64, NARROW = 16, LONG = 128 };
+enum { WIDTH = 8 };
 
 static const struct { DtOpKind kind; double units; } dear_ops[] = {
 #define DT_PRICE_OP(KIND, value, within) {DT_OP_##KIND, value},
@@ -242,7 +239,7 @@ static void add_rows(DtKernel *k)
 {
     const bool reduces = k->n_outer < k->n_axes;
     const double each =
-        reduces ? of.combine * (k->extent[k->n_axes - 1] >= LONG ? WIDE : NARROW) : 0;
+        reduces ? of.combine * dt_kernel_row_lanes(k) : 0;
     const uint32_t outer = reduces ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     double lanes;
     if (k->pattern == DT_KPATTERN_ROW)

@@ -20,7 +20,7 @@ _Noreturn void dt_print_fail(const DtPrint *c, const char *what)
 const char *dt_print_type(const DtPrint *c, DtDtype dtype)
 {
     switch (dtype) {
-    case DT_BOOL: return "unsigned char";
+    case DT_BOOL: case DT_U8: return "unsigned char";
     case DT_I32: return "int";
     case DT_F32: return "float";
     case DT_F16: case DT_BF16: return "unsigned short";

@@ -51,6 +51,11 @@ static const char *cast_text(DtPrint *c, DtDtype from, DtDtype to, uint32_t arg)
         return dt_arena_printf(c->arena, "n%u != 0", arg);
     if (dt_dtype_is_float(to))
         return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "n%u" : "(float)n%u", arg);
+    if (to == DT_U8) /* from floats to the nearest end, from integers modulo 256 */
+        return dt_arena_printf(c->arena,
+                               dt_dtype_is_float(from) ? "dt_imin(dt_imax(dt_to_int(n%u), 0), 255)"
+                                                       : "n%u & 255",
+                               arg);
     return dt_arena_printf(c->arena, dt_dtype_is_float(from) ? "dt_to_int(n%u)" : "n%u", arg);
 }
 

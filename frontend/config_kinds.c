@@ -373,6 +373,22 @@ uint32_t dt_configkinds_naturals(const DtConfigHost *host, const DtExpr *expr, i
     return n;
 }
 
+static bool read_class(const DtConfigReading *r, DtConfigClass config_class);
+
+/* Checks that a value is a call of one of a class, or a list of such calls. */
+static bool read_calls(const DtConfigReading *r, DtConfigClass config_class)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n;
+    bool good = true;
+    dt_configargs_items(r->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++)
+        good = read_class(&(DtConfigReading){r->host, r->key, items[i], r->value}, config_class) &&
+               good;
+    return good;
+}
+
 /* Checks that a value is a call of one of a class of functions; the reader of the block reads the
  * call. */
 static bool read_class(const DtConfigReading *r, DtConfigClass config_class)
@@ -467,6 +483,7 @@ bool dt_configkinds_read(const DtConfigReading *r)
     case DT_KIND_EVAL: return read_class(r, DT_CONFIG_EVAL);
     case DT_KIND_SAVE: return read_class(r, DT_CONFIG_SAVE);
     case DT_KIND_GENERATE: return read_class(r, DT_CONFIG_GENERATE);
+    case DT_KIND_CODES: return read_calls(r, DT_CONFIG_CODES);
     case DT_KIND_LINK: return read_class(r, DT_CONFIG_LINK);
     case DT_KIND_SOURCE: return read_class(r, DT_CONFIG_SOURCE);
     }

@@ -325,6 +325,34 @@ static void read_generate(const DtConfigHost *host, const DtConfigValue *value,
     train->cached_span = value->span;
 }
 
+/* Reads the calls of `quantize`: patterns, bits and groups. */
+static void read_quantize(const DtConfigHost *host, const DtConfigValue *value,
+                          DtTrainConfig *train)
+{
+    DtExpr *const *items;
+    DtExpr *single;
+    uint32_t n = 0;
+    if (value->expr)
+        dt_configargs_items(value->expr, &items, &n, &single);
+    for (uint32_t i = 0; i < n; i++) {
+        DtConfigValues v;
+        DtSchemaId schema;
+        if (!dt_configargs_call(host, DT_CONFIG_CODES, items[i], &schema, &v))
+            continue;
+        const bool is_8 = schema == DT_SCHEMA_INT8;
+        const DtConfigValue *group = &v.at[is_8 ? DT_KEY_INT8_group : DT_KEY_INT4_group];
+        DtCodedPattern made = {.bits = is_8 ? 8 : 4, .group = group->whole,
+                               .span = items[i]->span};
+        dt_configgroup_patterns(host, &v.at[is_8 ? DT_KEY_INT8_params : DT_KEY_INT4_params],
+                                &made.params);
+        if (!is_8 && made.group % 2 != 0)
+            dt_diag_report(host->diags, E0452, group->span,
+                           "a group of `int4` has two codes in a byte, so `group` is even");
+        else
+            DT_PUSH(host->arena, train->quantize, made);
+    }
+}
+
 static void read_sources(const DtConfigHost *host, const DtItem *item, DtTrainConfig *train)
 {
     for (uint32_t i = 0; i < item->entries.n; i++) {
@@ -394,6 +422,7 @@ DtTrainConfig *dt_configtrain_read(const DtConfigHost *host, const DtItem *item,
     read_eval(host, &v.at[DT_KEY_TRAIN_eval], train);
     read_save(host, &v.at[DT_KEY_TRAIN_save], train);
     read_generate(host, &v.at[DT_KEY_TRAIN_generate], train);
+    read_quantize(host, &v.at[DT_KEY_TRAIN_quantize], train);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_frozen], &train->frozen);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_trained], &train->trained);
     dt_configgroup_patterns(host, &v.at[DT_KEY_TRAIN_keep_zeros], &train->keep_zeros);

@@ -603,6 +603,8 @@ static void lower_entries(DtLower *l, const DtItem *train)
             dt_merge_finish(l);
         if (dt_diag_errors(l->diags) == before)
             dt_groups_freeze(l);
+        if (dt_diag_errors(l->diags) == before)
+            dt_groups_quantize(l);
         if (dt_diag_errors(l->diags) == before && l->optimizers.n)
             dt_optimizer_lower(l);
         return;
@@ -673,6 +675,7 @@ DtProgram *dt_lower(DtArena *arena, DtDiags *diags, const DtLowerOptions *option
     if (l->program->train) {
         l->compute = l->program->train->precision.compute;
         l->params = l->program->train->precision.params;
+        l->program->train->is_smaller = options->smaller;
     }
     lower_entries(l, train);
     if (train && !l->module->entries.n && !dt_diag_errors(diags))

@@ -22,6 +22,7 @@ typedef struct DtLowerOptions {
     const char *train, *parallel, *cluster;/* names of the chosen blocks; NULL: the only one.
                                             * parallel "none": one rank */
     bool synthetic;                        /* --data=synthetic */
+    bool smaller;                          /* dims that --verify has made smaller */
     /* interned axes of products that stream whatever their size, as if the layout had a `stream`
      * line: a smaller version of a program (--verify) streams what the program itself does */
     const char *const *streams; uint32_t n_streams;

@@ -233,6 +233,46 @@ static void check_zeros(DtLower *l)
     }
 }
 
+/* ---- `quantize` ---- */
+
+/* Lists the parameters that the calls of `quantize` name. Reports texts that name none, and
+ * parameters that two calls name. */
+static void find_coded(DtLower *l, const DtCodedPattern *call, const DtPattern *pattern)
+{
+    DtTrainConfig *train = l->program->train;
+    bool any = false;
+    for (uint32_t k = 0; k < l->module->stores.n; k++) {
+        DtStore *store = l->module->stores.at[k];
+        const DtCodedWeight *other = NULL;
+        if (store->kind != DT_STORE_PARAM || !is_called(store, pattern->text))
+            continue;
+        any = true;
+        for (uint32_t i = 0; i < train->coded.n; i++)
+            if (train->coded.at[i].param == store)
+                other = &train->coded.at[i];
+        if (!other) {
+            DT_PUSH(l->arena, train->coded,
+                    ((DtCodedWeight){store, call->bits, call->group, pattern->span}));
+        } else if (other->bits != call->bits || other->group != call->group) {
+            DtDiag *d = dt_diag_report(l->diags, E0480, pattern->span,
+                                       "`%s` has codes of two kinds", store->pattern);
+            dt_diag_label(d, other->span, "this names it, too");
+            dt_diag_help(d, "`dtc --params` lists the paths; a text names all that match it");
+            return;
+        }
+    }
+    if (!any)
+        unknown_path(l, pattern, "a loop's iterations (#) have codes together");
+}
+
+void dt_groups_quantize(DtLower *l)
+{
+    const DtTrainConfig *train = l->program->train;
+    for (uint32_t i = 0; i < train->quantize.n; i++)
+        for (uint32_t k = 0; k < train->quantize.at[i].params.n; k++)
+            find_coded(l, &train->quantize.at[i], &train->quantize.at[i].params.at[k]);
+}
+
 void dt_groups_freeze(DtLower *l)
 {
     const DtTrainConfig *train = l->program->train;

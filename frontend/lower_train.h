@@ -54,6 +54,8 @@ void dt_copies_finish(DtLower *l);
 
 /* ---- lower_groups.c ---- */
 
+/* Lists the parameters that inference reads as codes in the train block's `coded`. */
+void dt_groups_quantize(DtLower *l);
 /* Marks the stores of the parameters that `frozen` names as frozen. */
 void dt_groups_freeze(DtLower *l);
 /* Whether `keep_zeros` names the parameter. */

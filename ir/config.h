@@ -148,6 +148,23 @@ typedef struct DtObjective {
 typedef struct DtPattern { const char *text; DtSpan span; } DtPattern;
 typedef DT_VEC(DtPattern) DtPatterns;
 
+/* A parameter that inference reads as codes of so many bits, with a scale for each group of
+ * neighbours (passes/codes). */
+typedef struct DtCodedWeight {
+    DtStore *param;
+    uint32_t bits; /* 8 or 4 */
+    int64_t group;
+    DtSpan span;
+} DtCodedWeight;
+
+/* A call in `quantize`. */
+typedef struct DtCodedPattern {
+    DtPatterns params;
+    uint32_t bits;
+    int64_t group;
+    DtSpan span;
+} DtCodedPattern;
+
 /* Parameters with an optimizer of their own. name: the name of the group in the program;
  * "optimizer" for parameters in no group. */
 typedef struct DtParamGroup {
@@ -186,6 +203,10 @@ typedef struct DtTrainConfig {
     DT_VEC(DtShownValue) shown; /* by entry: losses, then metrics */
     DtPatterns frozen, trained;
     DtPatterns keep_zeros; /* of parameters whose elements that are zero no step changes */
+    DT_VEC(DtCodedPattern) quantize;
+    /* extents are smaller than the program's, so groups that do not divide them are smaller, too */
+    bool is_smaller;
+    DT_VEC(DtCodedWeight) coded; /* the parameters that `quantize` names */
     bool trains_some; /* there is `trained`: what it does not match is frozen, but for adapters */
     int64_t eval_every, eval_steps;      /* eval_every 0: none; eval_steps 0: the whole split */
     int64_t eval_patience; /* evaluations without a lower loss that end the run; 0: none do */

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kind_names[DT_ENTRY_KINDS] = {"loss", "grad", "update", "eval", "predict",
-                                                      "prefill", "decode"};
+static const char *const kind_names[DT_ENTRY_KINDS] = {
+    "loss", "grad", "update", "eval", "predict", "prefill", "decode", "quantize"};
 
 const char *dt_entry_kind_name(DtEntryKind kind) { return kind_names[kind]; }
 
@@ -124,7 +124,7 @@ DtEntryPoint *dt_entry_next(const DtModule *module, DtEntryKind kind, const DtEn
 
 const char *dt_entry_draws(const DtEntryPoint *entry)
 {
-    return entry->objective ? entry->objective : "";
+    return entry->objective && entry->kind != DT_ENTRY_EVAL ? entry->objective : "";
 }
 
 DtEntryPoint *dt_entry_named(const DtModule *module, const char *name)

@@ -502,6 +502,9 @@ typedef enum DtStoreKind {
     DT_STORE_AVERAGE, /* the average of a parameter over updates, which evaluation reads */
     DT_STORE_NEXT,    /* the value of a state after the step's update */
     DT_STORE_CACHE,   /* what generated text keeps of earlier positions (passes/decode) */
+    /* codes of a parameter and the scales of their groups, which inference reads (passes/codes) */
+    DT_STORE_CODES,
+    DT_STORE_SCALES,
     /* the ring buffer for gathers ahead, from micro-batch to micro-batch */
     DT_STORE_RINGBUF
 } DtStoreKind;
@@ -562,6 +565,7 @@ typedef enum DtEntryKind {
     DT_ENTRY_PREDICT,
     DT_ENTRY_PREFILL, /* "predict" at new positions of a text (passes/decode) */
     DT_ENTRY_DECODE,  /* .. at one new position */
+    DT_ENTRY_QUANTIZE, /* parameters become codes and scales */
     DT_ENTRY_KINDS
 } DtEntryKind;
 typedef enum DtEntryPart {
@@ -572,6 +576,8 @@ typedef enum DtEntryPart {
     DT_PART_B,
     DT_PART_W
 } /* parts of a piece (pipeline.h), numbered as DtActionKind */ DtEntryPart;
+/* In place of an objective: the entry "eval" that reads codes (passes/codes). */
+#define DT_ENTRY_CODES "codes"
 typedef struct DtEntryPoint {
     DtEntryKind kind;
     DtEntryPart part;

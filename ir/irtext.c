@@ -57,7 +57,8 @@ const char *const dt_irtext_func_kinds[] = {"fn", "layer", "model", "body", "ent
                                             "branch"};
 const char *const dt_irtext_store_kinds[] = {"param", "state", "grad", "moment1", "moment2",
                                              "moment3", "moment4", "saved", "channel", "master",
-                                             "average", "next", "cache", "ringbuf"};
+                                             "average", "next", "cache", "codes", "scales",
+                                             "ringbuf"};
 const char *const dt_irtext_reduces[] = {"sum", "max", "min"};
 const char *const dt_irtext_inits[] = {"const", "normal", "uniform"};
 

@@ -8,7 +8,7 @@
 
 /* Names by the number of the enumerator. */
 extern const char *const dt_irtext_func_kinds[7];
-extern const char *const dt_irtext_store_kinds[14];
+extern const char *const dt_irtext_store_kinds[16];
 extern const char *const dt_irtext_reduces[3];
 extern const char *const dt_irtext_inits[3];
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const uint8_t sizes[] = {
-    [KIR_BOOL] = 1, [KIR_I32] = 4, [KIR_F32] = 4, [KIR_F16] = 2, [KIR_BF16] = 2};
+    [KIR_BOOL] = 1, [KIR_U8] = 1, [KIR_I32] = 4, [KIR_F32] = 4, [KIR_F16] = 2, [KIR_BF16] = 2};
 
 bool dt_kir_is_float(KirDtype dtype) { return dtype >= KIR_F32; }
 
@@ -47,7 +47,7 @@ static KirCell take(KirDtype dtype, const char *at)
     KirCell x = {.i = 0};
     uint16_t half;
     switch (dtype) {
-    case KIR_BOOL: x.i = *(const uint8_t *)at; break;
+    case KIR_BOOL: case KIR_U8: x.i = *(const uint8_t *)at; break;
     case KIR_I32: memcpy(&x.i, at, sizeof x.i); break;
     case KIR_F32: memcpy(&x.f, at, sizeof x.f); break;
     default:
@@ -79,7 +79,7 @@ void dt_kir_put(DtKirKernel *k, uint32_t pointer, int64_t at, KirCell x, bool is
                                    : (KirCell){.i = dt_iadd(old.i, x.i)};
     }
     switch (dtype) {
-    case KIR_BOOL: *(uint8_t *)to = (uint8_t)x.i; break;
+    case KIR_BOOL: case KIR_U8: *(uint8_t *)to = (uint8_t)x.i; break;
     case KIR_I32: memcpy(to, &x.i, sizeof x.i); break;
     case KIR_F32: memcpy(to, &x.f, sizeof x.f); break;
     default:
@@ -228,6 +228,9 @@ static void cast(KirNode *node, bool from_float, const KirCell *const x[3], uint
         const KirCell a = x[0][l];
         if (node->dtype == KIR_BOOL)
             node->value[l].i = from_float ? a.f != 0 : a.i != 0;
+        else if (node->dtype == KIR_U8)
+            node->value[l].i =
+                from_float ? dt_imin(dt_imax(dt_to_int(a.f), 0), 255) : (int)((unsigned)a.i & 255);
         else if (to_float)
             node->value[l].f = from_float ? a.f : (float)a.i;
         else

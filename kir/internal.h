@@ -17,7 +17,9 @@ enum {
 };
 #define KIR_NONE UINT32_MAX
 
-typedef enum KirDtype { KIR_BOOL, KIR_I32, KIR_F32, KIR_F16, KIR_BF16, KIR_DTYPES } KirDtype;
+typedef enum KirDtype {
+    KIR_BOOL, KIR_U8, KIR_I32, KIR_F32, KIR_F16, KIR_BF16, KIR_DTYPES
+} KirDtype;
 typedef enum KirPattern {
     KIR_ROW,
     KIR_COLUMN,

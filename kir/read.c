@@ -136,7 +136,7 @@ static void coefficients(Reader *r, int64_t *ret_coef)
 
 static KirDtype dtype(Reader *r)
 {
-    static const char *const names[] = {"bool", "i32", "f32", "f16", "bf16"};
+    static const char *const names[] = {"bool", "u8", "i32", "f32", "f16", "bf16"};
     return (KirDtype)one_of(r, names, KIR_DTYPES);
 }
 

@@ -235,7 +235,9 @@ static bool check_place(Check *check, const char *tag, uint32_t index, uint32_t 
 
 bool dt_check_predicts(const DtPlan *plan, DtPlanStr name)
 {
-    return dt_plan_run_predicts(dt_plan_name(dt_plan_str(plan, name)).run);
+    const DtPlanName is = dt_plan_name(dt_plan_str(plan, name));
+    return dt_plan_run_predicts(is.run) || is.run == DT_PLAN_QUANTIZE ||
+           (is.run == DT_PLAN_EVAL && is.n_objective); /* "eval@codes" */
 }
 
 /* Checks that every run allocates the memory, not only one that predicts or that takes second
@@ -386,16 +388,18 @@ static bool is_labelled(const DtPlan *plan, const DtPlanStore *store)
             strncmp(path, pattern, store->copy) == 0 && pattern[store->copy] != '\0');
 }
 
-/* Checks that a run has the store's memory whenever it uses the store: caches, which no checkpoint
- * has, exist in runs that predict. */
+/* Checks that a run has the store's memory whenever it uses the store: caches and codes, which no
+ * checkpoint has, exist in runs that predict. */
 static bool has_its_arena(Check *check, uint32_t index, const DtPlanStore *store)
 {
-    if (store->kind != DT_PLAN_CACHE)
+    const bool is_cache = store->kind == DT_PLAN_CACHE;
+    if (!is_cache && store->kind != DT_PLAN_CODES && store->kind != DT_PLAN_SCALES)
         return is_always(check, "STOR", index, store->arena);
-    return (check->plan->arenas[store->arena].kind == DT_ARENA_CACHE && !store->saved &&
-            !store->adapter && !store->pack) ||
-           dt_check_fail(check, "STOR", index, "a cache in arena %u, saved %u", store->arena,
-                         store->saved);
+    return (check->plan->arenas[store->arena].kind ==
+                (is_cache ? DT_ARENA_CACHE : DT_ARENA_PREDICTED) &&
+            !store->saved && !store->adapter && !store->pack) ||
+           dt_check_fail(check, "STOR", index, "a cache or codes in arena %u, saved %u",
+                         store->arena, store->saved);
 }
 
 static bool check_stores(Check *check)

@@ -19,7 +19,7 @@ static const char *const arena_names[] = {"params", "grads",   "optimizer", "act
                                           "instead", "cache"};
 static const char *const store_names[] = {"param", "state", "grad", "moment1", "moment2", "moment3",
                                           "moment4", "saved", "channel", "master", "average",
-                                          "next", "cache"};
+                                          "next", "cache", "codes", "scales"};
 static const char *const init_names[] = {"const", "normal", "uniform"};
 static const char *const arg_names[] = {"address", "integer", "step"};
 static const char *const inst_names[] = {

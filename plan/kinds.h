@@ -40,6 +40,8 @@ typedef enum DtPlanStoreKind {
     DT_PLAN_AVERAGE,
     DT_PLAN_NEXT,
     DT_PLAN_CACHE,
+    DT_PLAN_CODES,
+    DT_PLAN_SCALES,
     DT_PLAN_STORES
 } DtPlanStoreKind;
 

@@ -13,7 +13,8 @@ static DtPlanRun run_of(const char *word, size_t len)
         DtPlanRun run;
     } rows[] = {{"loss", DT_PLAN_LOSS},     {"step", DT_PLAN_STEP}, {"grad", DT_PLAN_STEP},
                 {"update", DT_PLAN_UPDATE}, {"eval", DT_PLAN_EVAL}, {"predict", DT_PLAN_PREDICT},
-                {"prefill", DT_PLAN_PREFILL}, {"decode", DT_PLAN_DECODE}};
+                {"prefill", DT_PLAN_PREFILL}, {"decode", DT_PLAN_DECODE},
+                {"quantize", DT_PLAN_QUANTIZE}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i].word) == len && memcmp(rows[i].word, word, len) == 0)
             return rows[i].run;

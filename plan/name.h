@@ -2,8 +2,8 @@
 /* Parses the name of an entry, of a plan or of the program that it was made from: the run that
  * it belongs to, and its part of that run.
  *
- *   step  grad  update  eval                   all of a run; with several losses step@critic,
- *         predict  prefill  decode             update@critic
+ *   step  grad  update  eval  quantize         all of a run; with several losses step@critic,
+ *         predict  prefill  decode             update@critic; eval@codes with weights as codes
  *   grad.prologue                              the part that depends on the data alone
  *   update.2  grad.prologue.2                  of stage 2
  *   grad.f3  grad.b3  grad.w3  grad.f3.1       of piece 3; another form of it */
@@ -23,6 +23,7 @@ typedef enum DtPlanRun {
     DT_PLAN_PREDICT,
     DT_PLAN_PREFILL,
     DT_PLAN_DECODE,
+    DT_PLAN_QUANTIZE,
     DT_PLAN_NO_RUN
 } DtPlanRun;
 typedef enum DtPlanPart {

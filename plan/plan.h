@@ -127,8 +127,9 @@ typedef struct DtPlanChannel {
 
 /* AREN: memory of one rank, zeroed at start. shared: in the mapping that other ranks read.
  * bytes: of the stage that has most. PREDICT, PREDICTED: temporaries and tensors that only entry
- * "predict", "prefill" and "decode" use, and CACHE what the last two keep of earlier positions;
- * a training run does not allocate them. INSTEAD: values passed between the
+ * "predict", "prefill" and "decode" use (codes and scales of weights among them), and CACHE what
+ * the last two keep of earlier positions; a training run does not allocate them. INSTEAD: values
+ * passed between the
  * instructions of products' second forms (INST); allocated only in runs that chose such a form.
  * ASIZ: bytes of arena a on stage s at index s * arenas + a; no records: equal on all stages. */
 typedef enum DtPlanArenaKind {

@@ -7,8 +7,7 @@
 
 #include "plan/show.h"
 #include "runtime/idle_inputs.h"
-
-#include "plan/name.h"
+#include "runtime/quantize.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,30 +23,34 @@ int64_t dt_evaluate_reader(const DtPlan *plan)
     return -1;
 }
 
-static bool run_batch(DtRun *run, int64_t batch)
+static bool run_batch(DtRun *run, const char *entry, int64_t batch)
 {
     run->rank.eval_batch = batch;
     run->rank.evaluates = true;
-    const bool ok = dt_exec_entry(&run->rank, "eval");
+    const bool ok = dt_exec_entry(&run->rank, entry);
     run->rank.evaluates = false;
     return ok;
 }
 
-/* Adds `factor` times the batch's results to the sums. */
-static bool add_batch(DtRun *run, int64_t batch, double factor)
+/* Adds `factor` times the batch's results to the sums. Those of "eval@codes" count as results of
+ * "eval" of the same names, which the SHOW records are about. */
+static bool add_batch(DtRun *run, const char *entry, int64_t batch, double factor)
 {
     const DtPlan *plan = run->rank.plan;
-    if (!run_batch(run, batch))
+    if (!run_batch(run, entry, batch))
         return false;
-    for (uint32_t m = 0; m < plan->n_metrics; m++)
-        if (dt_show_is_number(&plan->metrics[m]) &&
-            dt_plan_name(dt_plan_str(plan, plan->metrics[m].entry)).run == DT_PLAN_EVAL)
-            run->sums[m] += factor * dt_exec_scalar(&run->rank, &plan->metrics[m]);
+    for (uint32_t m = 0; m < plan->n_metrics; m++) {
+        const DtPlanMetric *metric = &plan->metrics[m],
+                           *to = dt_exec_metric(plan, "eval", dt_plan_str(plan, metric->name));
+        if (dt_show_is_number(metric) && to && !strcmp(dt_plan_str(plan, metric->entry), entry))
+            run->sums[to - plan->metrics] += factor * dt_exec_scalar(&run->rank, metric);
+    }
     return true;
 }
 
 /* The extent of an evaluation: whole batches, then the remaining samples. */
 typedef struct Covered {
+    const char *entry;
     int64_t whole, rest, samples;
 } Covered;
 
@@ -64,6 +67,7 @@ static bool cover(DtRun *run, Covered *ret_covered)
             "the plan has no held-out data: write `eval = every(200, data = ...)` in `train`");
     const int64_t samples = dt_data_samples(rank->readers[reader]);
     Covered c = {.whole = dt_data_batches(rank->readers[reader])};
+    c.entry = ret_covered->entry;
     if (rank->meta.eval_steps > 0 && rank->meta.eval_steps <= c.whole)
         c.whole = rank->meta.eval_steps;
     else if (samples > 0 && rank->meta.eval_rest)
@@ -84,8 +88,9 @@ static bool cover(DtRun *run, Covered *ret_covered)
 static bool add_rest(DtRun *run, const Covered *covered)
 {
     const double batch = (double)run->rank.meta.batch, rest = (double)covered->rest;
-    return covered->rest == 0 || (add_batch(run, covered->whole, batch) &&
-                                  add_batch(run, covered->whole + 1, rest - batch));
+    return covered->rest == 0 ||
+           (add_batch(run, covered->entry, covered->whole, batch) &&
+            add_batch(run, covered->entry, covered->whole + 1, rest - batch));
 }
 
 /* Prints a line if none has been printed for a while. said: when the last one was. */
@@ -100,18 +105,18 @@ static void say_how_far(const DtRun *run, int64_t done, int64_t batches, uint64_
             (long long)done, (long long)batches);
 }
 
-bool dt_evaluate(DtRun *run, DtShown *ret_shown, int64_t *ret_samples)
+bool dt_evaluate(DtRun *run, bool coded, DtShown *ret_shown, int64_t *ret_samples)
 {
     DtRank *rank = &run->rank;
     const uint32_t n = rank->plan->n_metrics;
-    Covered covered = {0};
+    Covered covered = {.entry = coded ? DT_QUANTIZE_EVAL : "eval"};
     if (!cover(run, &covered))
         return false;
     memset(run->sums, 0, n * sizeof run->sums[0]);
     atomic_store(&rank->slot->phase, DT_PHASE_EVAL);
     uint64_t said = dt_now_ns();
     for (int64_t i = 0; i < covered.whole; i++) {
-        if (!add_batch(run, i, (double)rank->meta.batch))
+        if (!add_batch(run, covered.entry, i, (double)rank->meta.batch))
             return false;
         say_how_far(run, i + 1, covered.whole, &said);
     }
@@ -153,7 +158,7 @@ bool dt_evaluate_and_show(DtRun *run, int64_t steps, double *ret_loss)
 {
     DtShown shown;
     int64_t samples = 0;
-    if (!dt_evaluate(run, &shown, &samples) || !check_losses(run, &shown, samples, steps))
+    if (!dt_evaluate(run, false, &shown, &samples) || !check_losses(run, &shown, samples, steps))
         return false;
     if (ret_loss)
         *ret_loss = shown.n_losses > 0 ? shown.value[0] : NAN;
@@ -170,4 +175,25 @@ bool dt_evaluate_and_show(DtRun *run, int64_t steps, double *ret_loss)
     if (run->log)
         dt_log_eval(run->log, steps, &shown, samples);
     return true;
+}
+
+bool dt_evaluate_codes(DtRun *run, int64_t steps)
+{
+    DtRank *rank = &run->rank;
+    double full;
+    DtShown shown;
+    int64_t samples;
+    if (!dt_evaluate_and_show(run, steps, &full) || !dt_quantize_run(rank) ||
+        !dt_evaluate(run, true, &shown, &samples) || !check_losses(run, &shown, samples, steps))
+        return false;
+    if (rank->rank != 0)
+        return true;
+    DtText text = {0};
+    dt_progress_shown(&shown, 0, ", ", &text);
+    const double loss = shown.n_losses > 0 ? shown.value[0] : NAN;
+    const bool written =
+        dt_progress_line(&run->progress, "eval of codes: %s over %lld samples, %+.4g (%+.2f %%)",
+                         text.at, (long long)samples, loss - full, 100 * (loss / full - 1));
+    dt_text_free(&text);
+    return written || dt_rank_fail(rank, DT_EXIT_IO, "cannot write the loss: %s", strerror(errno));
 }

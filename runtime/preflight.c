@@ -123,6 +123,13 @@ static DtStatus check_question(const DtRunOptions *options, const DtPlan *plan,
     if (options->eval && (!held_out || !shows))
         return dt_status_fail(DT_EXIT_USAGE, "--eval: the plan has no held-out data: write "
                                              "`eval = every(200, data = ...)` in `train`");
+    bool codes = false;
+    for (uint32_t i = 0; i < plan->n_entries; i++)
+        codes |= !strcmp(dt_plan_str(plan, plan->entries[i].name), "quantize");
+    if (options->quantized && !codes)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--quantized: the plan has no codes of weights: write `quantize = "
+                              "int8(\"h.*.w\")` in `train`");
     if (options->reference)
         return dt_reference_check(plan, options->reference);
     if (options->n_predict > 0)

@@ -18,7 +18,7 @@ uint64_t dt_rank_arena(const DtRunOptions *options, const DtPlan *plan, uint32_t
     const uint32_t kind = plan->arenas[arena].kind;
     const bool is_there = kind == DT_ARENA_INSTEAD
                               ? options->epilogues == DT_EPILOGUES_APART
-                              : dt_run_predicts(options) || !dt_plan_predicts(kind);
+                              : dt_run_reads_codes(options) || !dt_plan_predicts(kind);
     return is_there ? (uint64_t)dt_plan_arena_bytes(plan, arena, stage) : 0;
 }
 

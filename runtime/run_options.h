@@ -85,6 +85,7 @@ typedef struct DtRunOptions {
     bool profile, json;        /* --profile, and as JSON */
     const char *record, *compare; /* files, or NULL */
     bool eval;                 /* only evaluates */
+    bool quantized;            /* with `eval`: also with weights as codes */
     bool data_synthetic;       /* --data=synthetic */
     bool data_changed; /* with `resume`: continue although the data differs from the checkpoint's */
     DtRedirect redirects[16];
@@ -123,6 +124,12 @@ static inline bool dt_run_predicts(const DtRunOptions *options)
 {
     return options->generate != NULL || options->prompts != NULL || options->reference != NULL ||
            options->n_predict > 0;
+}
+
+/* Whether the run reads weights as codes, if the plan has codes. */
+static inline bool dt_run_reads_codes(const DtRunOptions *options)
+{
+    return dt_run_predicts(options) || options->quantized;
 }
 
 #endif

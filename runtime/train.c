@@ -22,6 +22,7 @@
 #include "runtime/import.h"
 #include "runtime/outputs.h"
 #include "runtime/profile.h"
+#include "runtime/quantize.h"
 #include "runtime/reading.h"
 #include "runtime/predict.h"
 #include "runtime/reference.h"
@@ -551,7 +552,7 @@ static bool run_event(DtRun *run, const DtTrialEvent *event, DtTrialPrinted *ret
     case DT_TRIAL_EVALUATE:
         run->rank.meta.eval_steps = event->batches;
         ret_printed->means = run->sums;
-        return dt_evaluate(run, &ret_printed->shown, &samples);
+        return dt_evaluate(run, false, &ret_printed->shown, &samples);
     case DT_TRIAL_SAVE: return save(run, run->rank.step + 1, "the trial goes on");
     default: return resume(run);
     }
@@ -603,6 +604,8 @@ static bool run_all(DtRun *run)
                                   "so this is the text of a model that has learnt nothing"
                                 : "dtrun: no --resume: the parameters have their initial values, "
                                   "so these are the results of a model that has learnt nothing");
+    if (dt_run_predicts(options) && !dt_quantize_run(rank))
+        return false;
     if (writes_text)
         return dt_generate_run(rank, &run->interrupted);
     if (options->reference)
@@ -610,7 +613,8 @@ static bool run_all(DtRun *run)
     if (options->n_predict > 0)
         return dt_predict_run(rank, &run->interrupted);
     if (options->eval)
-        return dt_evaluate_and_show(run, run->first_step, NULL);
+        return options->quantized ? dt_evaluate_codes(run, run->first_step)
+                                  : dt_evaluate_and_show(run, run->first_step, NULL);
     return train(run);
 }
 

@@ -57,7 +57,8 @@ typedef struct CertProof {
 static inline bool dt_certproof_is_update(const char *base)
 {
     const DtPlanName name = dt_plan_name(base);
-    return name.run == DT_PLAN_UPDATE && !dt_plan_name_is_part(&name);
+    return (name.run == DT_PLAN_UPDATE || name.run == DT_PLAN_QUANTIZE) &&
+           !dt_plan_name_is_part(&name);
 }
 
 /* Whether the gradient entry adds up values in the store for the update to use: gradients, and the

@@ -67,7 +67,8 @@ bool dt_certplan_begins(PlanWalk *walk, const CertStore *store, const DtPlanStor
 {
     const DtPlan *plan = walk->plan;
     const bool saved = !is(store->kind, "grad") && !is(store->kind, "next") &&
-                       !is(store->kind, "cache");
+                       !is(store->kind, "cache") && !is(store->kind, "codes") &&
+                       !is(store->kind, "scales");
     const char *what =
         !has_init(record, store->init)                               ? "initial value"
         : !has_key(walk, store, record)                              ? "random numbers"

@@ -35,7 +35,7 @@ static int by_path(const void *a, const void *b)
 const char *const dt_certplan_kinds[DT_PLAN_STORES] = {"param", "state", "grad", "moment1",
                                                        "moment2", "moment3", "moment4", "saved",
                                                        "channel", "master", "average", "next",
-                                                       "cache"};
+                                                       "cache", "codes", "scales"};
 
 static uint32_t kind_of(const CertStore *store)
 {

@@ -396,20 +396,13 @@ static void row_pieces_end(DtPrint *c, uint32_t lanes)
     define_pieces(c, "0");
 }
 
-uint32_t dt_print_c_row_lanes(const DtKernel *k)
-{
-    if (k->row_threads)
-        return k->row_threads * k->row_each;
-    return k->n_axes && k->extent[k->n_axes - 1] >= 128 ? DT_PRINT_LANES : 16;
-}
-
 static void print_row(DtPrint *c)
 {
     const DtKernel *k = c->k;
     const bool has_inner = k->n_outer < k->n_axes, in_pieces = dt_print_in_pieces(c, k->piece_axis);
     uint32_t first_inner = has_inner ? k->n_outer : k->n_axes ? k->n_axes - 1 : 0;
     uint32_t outer = (1u << first_inner) - 1, inner = ((1u << k->n_axes) - 1) & ~outer;
-    const uint32_t lanes = dt_print_c_row_lanes(k);
+    const uint32_t lanes = dt_kernel_row_lanes(k);
     if (has_row_sums(c))
         sums_begin(c);
     for (uint32_t a = 0; a < first_inner; a++) {

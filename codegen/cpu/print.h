@@ -20,8 +20,6 @@ struct DtPrintLoops {
 const char *dt_print_c_extent(DtPrint *c, uint32_t axis);
 int64_t dt_print_c_vector_axis(const DtKernel *k); /* the axis along which vector lanes run; -1:
                                                     * none */
-uint32_t dt_print_c_row_lanes(const DtKernel *k);  /* lanes of a reduction along a row: 16, 64, or
-                                                    * as many as a GPU's kernel has */
 
 /* print_draw.c */
 /* Printed at the head of a kernel, once it is known which nodes are live. */

@@ -77,7 +77,7 @@ static bool is_along(const DtPrint *c, uint32_t k)
 /* Returns the largest number of lanes of a loop in front of which draws are computed. */
 static int64_t most_lanes(const DtKernel *k)
 {
-    const int64_t of_rows = dt_print_c_row_lanes(k);
+    const int64_t of_rows = dt_kernel_row_lanes(k);
     return of_rows > DT_PRINT_LANES ? of_rows : DT_PRINT_LANES;
 }
 

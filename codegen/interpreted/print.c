@@ -7,7 +7,8 @@
 #include <math.h>
 
 static const char *const dtypes[] = {
-    [DT_BOOL] = "bool", [DT_I32] = "i32", [DT_F32] = "f32", [DT_F16] = "f16", [DT_BF16] = "bf16"};
+    [DT_BOOL] = "bool", [DT_U8] = "u8",   [DT_I32] = "i32",
+    [DT_F32] = "f32",   [DT_F16] = "f16", [DT_BF16] = "bf16"};
 static const char *const reduces[] = {
     [DT_REDUCE_SUM] = "sum", [DT_REDUCE_MAX] = "max", [DT_REDUCE_MIN] = "min"};
 
@@ -102,14 +103,6 @@ static void add_node(DtText *t, const DtKernel *k, uint32_t n)
 
 /* ---- a kernel ---- */
 
-/* Lanes of a reduction along a row: as many as a GPU has, or 16 or 64. */
-static uint32_t lanes_of(const DtKernel *k)
-{
-    if (k->row_threads)
-        return k->row_threads * k->row_each;
-    return k->n_axes && k->extent[k->n_axes - 1] >= 128 ? 64 : 16;
-}
-
 static int64_t special_of(const DtKernel *k)
 {
     if (k->pattern == DT_KPATTERN_TOPK)
@@ -132,7 +125,7 @@ static size_t add_head(DtText *t, const DtKernel *k)
     dt_text_printf(t, "\nintegers %u\npieces %s %u %lld %lld\nlanes %u %s\nspecial %lld\n",
                    k->ints.n, pieces[k->pieces_of],
                    k->pieces_of == DT_KPIECES_AXIS ? k->piece_axis : 0, (long long)k->pieces,
-                   (long long)k->piece, lanes_of(k), k->row_threads ? "pairs" : "halves",
+                   (long long)k->piece, dt_kernel_row_lanes(k), k->row_threads ? "pairs" : "halves",
                    (long long)special_of(k));
     return body;
 }

@@ -2,6 +2,7 @@
 /* Steps of training on both sides, and the comparison of everything that an entry leaves. */
 #include "passes/check/internal.h"
 
+#include "base/intern.h"
 #include "ir/round.h"
 
 #include <math.h>
@@ -46,14 +47,8 @@ static DtTensor *shaken(const DtJudge *j, const DtTensor *tensor)
     return made;
 }
 
-static DtTensor *source(void *context, const DtOp *op)
+DtTensor *dt_judge_given(DtJudge *j, const DtOp *op)
 {
-    DtJudge *j = context;
-    if (op->kind == DT_OP_PARAM) {
-        const DtTensor *held = j->serial[op->store->index];
-        const bool changes = j->shakes && held && dt_dtype_is_float(held->type->dtype);
-        return changes ? shaken(j, held) : j->serial[op->store->index];
-    }
     DtTensor *tensor = dt_interp_tensor(j->arena, op->out[0]->type);
     if (op->text[0] == '@') {
         tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
@@ -62,7 +57,21 @@ static DtTensor *source(void *context, const DtOp *op)
     if (!dt_judge_input(j->of->train, op->text, j->step, false, tensor))
         return NULL;
     dt_judge_round(j, tensor);
-    return j->shakes && dt_dtype_is_float(tensor->type->dtype) ? shaken(j, tensor) : tensor;
+    return tensor;
+}
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    DtJudge *j = context;
+    if (op->kind == DT_OP_PARAM) {
+        const DtTensor *held = j->serial[op->store->index];
+        const bool changes = j->shakes && held && dt_dtype_is_float(held->type->dtype);
+        return changes ? shaken(j, held) : j->serial[op->store->index];
+    }
+    DtTensor *tensor = dt_judge_given(j, op);
+    const bool changes =
+        tensor && j->shakes && op->text[0] != '@' && dt_dtype_is_float(tensor->type->dtype);
+    return changes ? shaken(j, tensor) : tensor;
 }
 
 static DtTensor **run_serial(DtJudge *j, const DtEntryPoint *entry)
@@ -291,7 +300,9 @@ const char *dt_judge_describe(DtArena *arena, const DtStore *store)
                                         [DT_STORE_MOMENT4] = "fourth moment of",
                                         [DT_STORE_MASTER] = "master copy of",
                                         [DT_STORE_AVERAGE] = "average of",
-                                        [DT_STORE_NEXT] = "next value of"};
+                                        [DT_STORE_NEXT] = "next value of",
+                                        [DT_STORE_CODES] = "codes of",
+                                        [DT_STORE_SCALES] = "scales of"};
     return dt_arena_printf(arena, "%s `%s`", kinds[store->kind], store->path);
 }
 
@@ -328,7 +339,8 @@ static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
         return true;
     DtTensor **results = run_serial(j, serial);
     if ((kind == DT_ENTRY_GRAD && j->step == 0 && !dt_judge_gradients(j, serial, results)) ||
-        (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)))
+        (kind == DT_ENTRY_UPDATE && !dt_judge_update(j, serial, results)) ||
+        (kind == DT_ENTRY_PREDICT && !dt_judge_codes(j, results)))
         return false;
     j->entry = serial;
     j->reruns = NULL;
@@ -384,7 +396,9 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
     bool good = true;
     for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
         good = run_step(j);
-    return good && run_entry(j, DT_ENTRY_EVAL, NULL) && run_entry(j, DT_ENTRY_PREDICT, NULL);
+    return good && run_entry(j, DT_ENTRY_QUANTIZE, NULL) && run_entry(j, DT_ENTRY_EVAL, NULL) &&
+           run_entry(j, DT_ENTRY_EVAL, dt_intern(DT_ENTRY_CODES)) &&
+           run_entry(j, DT_ENTRY_PREDICT, NULL);
 }
 
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
@@ -409,6 +423,11 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
             "gradients: those of the loss, by forward derivatives along a random direction over %u "
             "parameters, but for %.2g\n",
             judgement->learned, judgement->derivative);
+    if (judgement->coded)
+        dt_text_printf(ret_text,
+                       "codes: of %u parameters, at most half a scale from the weights; predict "
+                       "computes from them what it does from the weights that they stand for\n",
+                       judgement->coded);
     if (judgement->updated)
         dt_text_printf(
             ret_text,

@@ -103,7 +103,16 @@ void dt_judge_begin(DtJudge *j);
  * several stages are added. NULL after a problem. ret_placed: one of those stores. */
 DtTensor *dt_judge_whole(DtJudge *j, const DtStore *serial, const DtStore **ret_placed);
 
+/* ---- codes.c ---- */
+
+/* Checks codes and scales of the serial program, and that `results`, those of entry "predict", are
+ * what "predict" as it was lowered computes from weights that the codes stand for. */
+bool dt_judge_codes(DtJudge *j, DtTensor *const *results);
+
 /* ---- compare.c ---- */
+
+/* Fills an input of the serial program; NULL: the program has no such input. */
+DtTensor *dt_judge_given(DtJudge *j, const DtOp *op);
 
 /* Rounds the tensor like a buffer of its dtype, if the judge rounds. */
 void dt_judge_round(const DtJudge *j, DtTensor *tensor);

@@ -61,6 +61,8 @@ typedef struct DtJudgement {
                         * to the part of one parameter */
     uint32_t updated;  /* values that the update left and that were compared with the optimizer's
                         * formulas */
+    uint32_t coded;    /* parameters whose codes were compared with weights, and "predict" with
+                        * what it computes from the weights that they stand for */
     double update;     /* the largest difference, relative to the largest element of its tensor */
     /* a difference above the bound is no larger than the change of the serial result when
      * parameters are perturbed in digit 13, so it proves nothing */

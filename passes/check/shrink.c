@@ -24,6 +24,7 @@ static DtLowerOptions options_of(const Shrink *s)
     options.n_dims = s->dims.n;
     options.sets = s->sets.at;
     options.n_sets = s->sets.n;
+    options.smaller = true;
     return options;
 }
 

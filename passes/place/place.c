@@ -628,7 +628,7 @@ static DtValue *settle_result(Work *w, DtEntryPoint *entry, uint32_t i)
     DtEntryResult *result = &entry->results.at[i];
     DtValue *value = w->map[w->func->results.at[i]->id];
     bool is_grad = result->store && result->store->kind == DT_STORE_GRAD;
-    bool is_update = entry->kind == DT_ENTRY_UPDATE;
+    bool is_update = entry->kind == DT_ENTRY_UPDATE || entry->kind == DT_ENTRY_QUANTIZE;
     w->s.b.span = value->op ? value->op->span : w->func->span;
     w->s.b.path = NULL;
     w->s.why = result->store ? dt_intern_printf("`%s` is stored", result->store->path) : "result";
@@ -662,7 +662,8 @@ static bool place_entry(DtPlacer *p, DtEntryPoint *entry)
     const DtFunc *func = entry->func;
     bool *waits = DT_NEW_ARRAY(p->module->arena, bool, func->results.n + 1);
     for (uint32_t i = 0; i < func->results.n; i++)
-        waits[i] = !dt_entry_predicts(entry->kind) && entry->kind != DT_ENTRY_UPDATE;
+        waits[i] = entry->kind == DT_ENTRY_GRAD || entry->kind == DT_ENTRY_LOSS ||
+                   entry->kind == DT_ENTRY_EVAL;
     /* sums in an update are small; an optimizer marks the tensors that it needs whole */
     p->lazy = entry->kind == DT_ENTRY_UPDATE;
     Work w;

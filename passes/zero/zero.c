@@ -129,6 +129,7 @@ static DtStore *owner_of(const DtStore *store)
         return (DtStore *)(uintptr_t)store;
     bool belongs = store->of && store->of->kind == DT_STORE_PARAM &&
                    store->kind != DT_STORE_SAVED && store->kind != DT_STORE_CHANNEL &&
+                   store->kind != DT_STORE_CODES && store->kind != DT_STORE_SCALES &&
                    lies_alike(store);
     return belongs ? store->of : NULL;
 }

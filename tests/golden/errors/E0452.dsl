@@ -79,3 +79,13 @@ train {
   image[batch, height = side, width = side, rgb] = images("a", pad = 2_000_000, crop = random)
   loss = mean[batch, height, width, rgb](image)
 }
+# ---- codes_in_a_byte
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1)
+  quantize = int4("*", group = 3)
+  steps = 10
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Codes of weights, judged without pass `codes`: what codes and scales stand for is computed here
+ * from the layout that passes/codes/codes.h documents. It is at most half a scale from the weight,
+ * and "predict" as it was lowered, with such weights, computes what it computes from codes. */
+#include "passes/check/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The serial store of this kind and path; NULL: there is none. */
+static const DtStore *find(const DtModule *module, DtStoreKind kind, const char *path)
+{
+    for (uint32_t i = 0; i < module->stores.n; i++)
+        if (module->stores.at[i]->kind == kind && module->stores.at[i]->path == path)
+            return module->stores.at[i];
+    return NULL;
+}
+
+/* What evaluation reads of a parameter or state: its average, if the program keeps one. */
+static const DtTensor *evaluated(const DtJudge *j, const DtStore *store)
+{
+    const DtStore *average = find(j->of->serial, DT_STORE_AVERAGE, store->path);
+    return j->serial[(average ? average : store)->index];
+}
+
+/* The number of the code that belongs to an element of the weight, with index[] by axis of its
+ * type. The last axis of codes is that of a group's elements. ret_half: of the byte; -1: all of
+ * it. */
+static int64_t code_at(const DtType *codes, const DtType *weight, const int64_t *index,
+                       int *ret_half)
+{
+    const DtAxis *groups = &codes->axes[codes->rank - 2u], *in = &codes->axes[codes->rank - 1u];
+    int64_t at = 0;
+    *ret_half = -1;
+    for (uint32_t i = 0; i + 1 < codes->rank; i++) {
+        const int d = dt_type_find(weight, codes->axes[i].name);
+        const bool is_grouped = &codes->axes[i] == groups;
+        const int64_t size = is_grouped ? weight->axes[d].extent / groups->extent : 1;
+        at = at * codes->axes[i].extent + index[d] / size;
+        if (is_grouped) {
+            const int64_t element = index[d] % size;
+            if (in->extent != size)
+                *ret_half = element >= in->extent;
+            at = at * in->extent + element % in->extent;
+        }
+    }
+    return at;
+}
+
+/* The weights that the codes of this parameter stand for. ret_far: the largest distance from its
+ * own weights, in scales. */
+static DtTensor *restored(DtJudge *j, const DtStore *codes, const DtStore *scales, double *ret_far)
+{
+    const DtTensor *code = j->serial[codes->index], *scale = j->serial[scales->index],
+                   *weight = evaluated(j, codes->of);
+    DtTensor *made = dt_interp_tensor(j->arena, weight->type);
+    const int64_t n = dt_type_elements(weight->type),
+                  in = codes->type->axes[codes->type->rank - 1u].extent;
+    int64_t index[DT_MAX_RANK];
+    *ret_far = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i;
+        int half;
+        for (uint32_t d = weight->type->rank; d-- > 0; rest /= weight->type->axes[d].extent)
+            index[d] = rest % weight->type->axes[d].extent;
+        const int64_t at = code_at(codes->type, weight->type, index, &half);
+        const double value = half < 0    ? code->at[at] - 128
+                             : half == 0 ? fmod(code->at[at], 16) - 8
+                                         : floor(code->at[at] / 16) - 8;
+        made->at[i] = value * scale->at[at / in];
+        const double far = fabs(made->at[i] - weight->at[i]);
+        *ret_far = fmax(*ret_far, far > 0 ? far / scale->at[at / in] : 0);
+    }
+    return made;
+}
+
+typedef struct Restored {
+    DtJudge *j;
+    DtTensor **at; /* by number of the serial store of a parameter */
+} Restored;
+
+static DtTensor *source(void *context, const DtOp *op)
+{
+    const Restored *r = context;
+    if (op->kind != DT_OP_PARAM)
+        return dt_judge_given(r->j, op);
+    const DtStore *store = find(r->j->of->serial, op->store->kind, op->store->path);
+    return !store                ? NULL
+           : r->at[store->index] ? r->at[store->index]
+                                 : (DtTensor *)(uintptr_t)evaluated(r->j, store);
+}
+
+static bool check_weights(DtJudge *j, DtTensor **ret_at)
+{
+    const DtModule *serial = j->of->serial;
+    for (uint32_t i = 0; i < serial->stores.n; i++) {
+        const DtStore *codes = serial->stores.at[i];
+        double far;
+        if (codes->kind != DT_STORE_CODES)
+            continue;
+        ret_at[codes->of->index] =
+            restored(j, codes, find(serial, DT_STORE_SCALES, codes->path), &far);
+        j->out->coded++;
+        if (!(far <= 0.5 + 1e-9))
+            return dt_judge_problem(j, "codes of `%s` stand for weights up to %g scales off%s",
+                                    codes->path, far, dt_judge_line(j, codes->span));
+    }
+    return true;
+}
+
+bool dt_judge_codes(DtJudge *j, DtTensor *const *results)
+{
+    Restored r = {.j = j,
+                  .at = DT_NEW_ARRAY(j->arena, DtTensor *, j->of->serial->stores.n + 1)};
+    const DtEntryPoint *predict =
+        j->of->loss ? dt_entry_whole(j->of->loss, DT_ENTRY_PREDICT, NULL) : NULL;
+    if (!check_weights(j, r.at) || !predict || !j->out->coded)
+        return !j->out->problem.len;
+    DtInterp interp = {.arena = j->arena, .seed = j->seed, .step = j->step, .source = source,
+                       .context = &r, .path = dt_entry_draws(predict)};
+    DtTensor **want = DT_NEW_ARRAY(j->arena, DtTensor *, predict->results.n + 1);
+    dt_interp_run(&interp, predict->func, NULL, want);
+    for (uint32_t i = 0; i < predict->results.n && !j->of->rounds; i++) {
+        double far = 0, norm = 0;
+        for (int64_t k = 0; k < dt_type_elements(want[i]->type); k++) {
+            far += pow(want[i]->at[k] - results[i]->at[k], 2);
+            norm += pow(want[i]->at[k], 2);
+        }
+        if (!(sqrt(far) <= 1e-10 * sqrt(norm)))
+            return dt_judge_problem(
+                j, "entry predict: %s is not what the weights give that the codes stand for: it "
+                   "differs by %.3g of its norm%s",
+                predict->results.at[i].name, sqrt(far / norm),
+                dt_judge_line(j, predict->func->span));
+    }
+    return true;
+}

@@ -622,7 +622,8 @@ static bool find_launcher(CommandLine *line)
     DtRunOptions *run = &line->run;
     const bool says = run->nodes > 0 || run->trial || line->samples >= 0;
     if (says && run->launch && strcmp(run->launch, "local") != 0)
-        return wrong(line, "--launch and --nodes exclude each other");
+        return wrong(line, "--launch and --%s exclude each other",
+                     run->nodes > 0 ? "nodes" : run->trial ? "trial" : "show-samples");
     line->status = dt_launch_find(says ? "local" : run->launch, &line->by);
     run->launched = line->by.by != NULL;
     return dt_status_ok(&line->status);

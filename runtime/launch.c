@@ -18,7 +18,7 @@ typedef struct Names {
 } Names;
 
 static const Names launchers[] = {
-    {"RANK and WORLD_SIZE", "env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    {"torchrun", "env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
      NULL, NULL, NULL},
     {"Open MPI", "mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL, NULL},
@@ -47,7 +47,7 @@ static DtStatus read_count(const char *name, int64_t *ret_count)
     errno = 0;
     const long long count = strtoll(value, &end, 10);
     if (errno || *end || count < 0 || count > INT32_MAX)
-        return dt_status_fail(DT_EXIT_USAGE, "%s=%.60s is no number", name, value);
+        return dt_status_fail(DT_EXIT_USAGE, "%s=%.60s is no count: 0, 1, ...", name, value);
     *ret_count = count;
     return DT_OK;
 }
@@ -90,8 +90,10 @@ static int64_t equal_share(const char *text)
         if (end == text || n <= 0 || (share && n != share))
             return 0;
         share = n;
-        if (*end == '(')
-            end += strcspn(end, ")") + 1;
+        const char *closed = *end == '(' ? strchr(end, ')') : end - 1;
+        if (!closed)
+            return 0;
+        end = (char *)closed + 1;
         text = *end == ',' ? end + 1 : end;
         if (*end && *end != ',')
             return 0;
@@ -253,18 +255,19 @@ DtStatus dt_launch_apply(const DtLaunch *launch, int64_t n_ranks, DtRunOptions *
     if (n_ranks % hosts || (here != 1 && here * hosts != n_ranks))
         return dt_status_fail(
             DT_EXIT_USAGE,
-            "the plan has %lld ranks, and %s has started %lld tasks on %lld host%s: start one for "
-            "each rank, or one for each host; --launch local starts all ranks here",
-            (long long)n_ranks, launch->by, tasks, hosts, hosts == 1 ? "" : "s");
+            "the plan has %lld ranks, and there are %lld tasks on %lld host%s, as the variables of "
+            "%s say: start one task for each rank, or one for each host; --launch local starts all "
+            "ranks here",
+            (long long)n_ranks, tasks, hosts, hosts == 1 ? "" : "s", launch->by);
     if (hosts == 1)
         return DT_OK;
     if (!options->meet && !*launch->meet)
         return dt_status_fail(DT_EXIT_USAGE,
-                              "%s has started tasks on %lld hosts, and no variable says where "
-                              "these meet: set MASTER_ADDR and MASTER_PORT to the first host and a "
-                              "free port there (mpirun -x, srun --export), or give --meet "
-                              "HOST:PORT",
-                              launch->by, hosts);
+                              "there are tasks on %lld hosts, as the variables of %s say, and none "
+                              "says where these meet: set MASTER_ADDR and MASTER_PORT to the first "
+                              "host and a free port there (mpirun -x, srun --export), or give "
+                              "--meet HOST:PORT",
+                              hosts, launch->by);
     options->nodes = launch->hosts;
     options->node = launch->host;
     options->meet = options->meet ? options->meet : launch->meet;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 typedef struct DtLaunch {
-    const char *by;         /* "Slurm"; NULL: nobody, this process is the whole run */
+    const char *by;         /* whose variables count: "Slurm"; NULL: this process is the run */
     const char *rank_name;  /* variable that differs between the tasks: "SLURM_PROCID" */
     int64_t task, tasks;    /* number of this one, and how many there are */
     int64_t here, on_host;  /* the same on this host */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tasks of a host find each other by a Unix socket in the abstract name space. Its name
  * contains the process that started them, which is the nearest ancestor without the variable that
- * numbers tasks, so that two runs on a host are apart. Only processes of the same user are heard.
- */
+ * numbers tasks, and MASTER_PORT, so that two runs on a host are apart. Only processes of the same
+ * user are heard. */
 #include "runtime/tasks.h"
 
 #include "runtime/runtime.h"
@@ -19,9 +19,12 @@
 #include <unistd.h>
 
 enum { HELLO = 1, REFUSED, SIGNAL, END }; /* kinds of messages */
-enum { PATIENCE_S = 60, SAY_S = 5, LOOK_MS = 100 };
+enum { PATIENCE_S = 60, SAY_S = 5, LATE_S = 10, LOOK_MS = 100 };
 static const uint64_t magic = 0x314b534154544400u; /* "\0DTTASK1" */
 static const char devices_name[] = "CUDA_VISIBLE_DEVICES";
+/* The fix, where the tasks may be those of two runs. */
+static const char apart[] =
+    "; two runs that one process starts at once need a MASTER_PORT each";
 
 typedef struct Message {
     uint64_t magic, words;
@@ -87,10 +90,11 @@ static socklen_t address_of(const DtLaunch *launch, struct sockaddr_un *ret_addr
         pid = parent;
     if (!read_process(pid, &parent, &start))
         start = 0;
+    const char *port = getenv("MASTER_PORT");
     *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
     const int n = snprintf(ret_address->sun_path + 1, sizeof ret_address->sun_path - 1,
-                           "dtrun.%u.%d.%llu.%lld", (unsigned)getuid(), (int)pid, start,
-                           (long long)launch->host);
+                           "dtrun.%u.%d.%llu.%lld.%.12s", (unsigned)getuid(), (int)pid, start,
+                           (long long)launch->host, port ? port : "");
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -148,10 +152,11 @@ static DtStatus take_task(DtTasks *tasks, int fd, const Message *hello, uint64_t
         return dt_status_fail(DT_EXIT_USAGE, "a task says that its number on this host is %d",
                               hello->number);
     if (tasks->fds[hello->number] >= 0)
-        snprintf(why, sizeof why, "two tasks have number %d on this host", hello->number);
+        snprintf(why, sizeof why, "two tasks have number %d on this host%s", hello->number, apart);
     else if (hello->words != words)
-        snprintf(why, sizeof why, "task %d of this host has another command line than task 0",
-                 hello->number);
+        snprintf(why, sizeof why,
+                 "task %d of this host has another command line than task 0%s", hello->number,
+                 apart);
     else {
         tasks->fds[hello->number] = fd;
         tasks->processors[hello->number] = hello->processors;
@@ -162,7 +167,7 @@ static DtStatus take_task(DtTasks *tasks, int fd, const Message *hello, uint64_t
     return dt_status_fail(DT_EXIT_USAGE, "%s", why);
 }
 
-/* Accepts one task, waiting a little. */
+/* Accepts one task, waiting a little; counts it in ret_n, also if it is refused. */
 static DtStatus accept_task(DtTasks *tasks, int listener, uint64_t words, int64_t *ret_n)
 {
     struct pollfd look = {.fd = listener, .events = POLLIN};
@@ -176,9 +181,8 @@ static DtStatus accept_task(DtTasks *tasks, int listener, uint64_t words, int64_
                       receive(fd, &hello) == 1;
     if (good)
         status = take_task(tasks, fd, &hello, words);
-    if (good && dt_status_ok(&status))
-        (*ret_n)++;
-    else if (fd >= 0)
+    *ret_n += good;
+    if (fd >= 0 && (!good || !dt_status_ok(&status)))
         close(fd);
     return status;
 }
@@ -226,6 +230,36 @@ static int listen_here(const DtLaunch *launch)
     return fd;
 }
 
+/* Waits until all tasks have come. If one is refused, those that come later must end as well: so it
+ * goes on for a while. */
+static DtStatus wait_for_tasks(DtTasks *tasks, int listener, uint64_t words)
+{
+    DtStatus status = DT_OK;
+    uint64_t began = dt_now_ns();
+    bool said = false;
+    for (int64_t n = 1; n < tasks->n;) {
+        const DtStatus came = accept_task(tasks, listener, words, &n);
+        const long long missing = tasks->n - n;
+        if (dt_status_ok(&status) && !dt_status_ok(&came)) {
+            status = came;
+            began = dt_now_ns();
+        }
+        if (missing == 0 || (!dt_status_ok(&status) && seconds_since(began) > LATE_S))
+            break;
+        if (dt_status_ok(&status) && seconds_since(began) > PATIENCE_S)
+            return dt_status_fail(DT_EXIT_RETRY,
+                                  "%lld of the %lld tasks of this host, as the variables of %s "
+                                  "count them, have not come within %d s",
+                                  missing, (long long)tasks->n, tasks->launch->by, PATIENCE_S);
+        if (!said && dt_status_ok(&status) && seconds_since(began) > SAY_S) {
+            fprintf(stderr, "dtrun: waiting for %lld of the %lld tasks of this host\n", missing,
+                    (long long)tasks->n);
+            said = true;
+        }
+    }
+    return status;
+}
+
 DtStatus dt_tasks_gather(const DtLaunch *launch, uint64_t words, DtTasks **ret_tasks)
 {
     DtStatus status = DT_OK;
@@ -233,8 +267,11 @@ DtStatus dt_tasks_gather(const DtLaunch *launch, uint64_t words, DtTasks **ret_t
     DtTasks *tasks = new_tasks(launch);
     const int listener = tasks ? listen_here(launch) : -1;
     if (listener < 0) {
-        status = dt_status_fail(DT_EXIT_RETRY, "cannot wait for the other tasks of this host: %s",
-                                strerror(errno));
+        const bool taken = errno == EADDRINUSE; /* close keeps errno: it does not fail */
+        status = dt_status_fail(DT_EXIT_RETRY, "cannot wait for the other tasks of this host: %s%s",
+                                taken ? "the first task of another run waits there"
+                                      : strerror(errno),
+                                taken ? apart : "");
         if (tasks)
             dt_tasks_end(tasks, status.code);
         return status;
@@ -242,23 +279,7 @@ DtStatus dt_tasks_gather(const DtLaunch *launch, uint64_t words, DtTasks **ret_t
     sched_getaffinity(0, sizeof tasks->processors[0], &tasks->processors[0]);
     snprintf(tasks->devices[0], sizeof tasks->devices[0], "%s",
              getenv(devices_name) ? getenv(devices_name) : "");
-    const uint64_t began = dt_now_ns();
-    bool said = false;
-    int64_t n = 1;
-    while (n < tasks->n && dt_status_ok(&status)) {
-        status = accept_task(tasks, listener, words, &n);
-        if (!said && n < tasks->n && seconds_since(began) > SAY_S) {
-            fprintf(stderr, "dtrun: waiting for %lld of the %lld tasks of this host\n",
-                    (long long)(tasks->n - n), (long long)tasks->n);
-            said = true;
-        }
-        if (n < tasks->n && seconds_since(began) > PATIENCE_S)
-            status = dt_status_fail(DT_EXIT_RETRY,
-                                    "%lld of the %lld tasks that %s has started on this host have "
-                                    "not come within %d s",
-                                    (long long)(tasks->n - n), (long long)tasks->n, launch->by,
-                                    PATIENCE_S);
-    }
+    status = wait_for_tasks(tasks, listener, words);
     close(listener);
     if (!dt_status_ok(&status)) {
         dt_tasks_end(tasks, status.code);

@@ -89,31 +89,33 @@ def test_refused(tools):
     ompi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
             "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
     cases = [
-        (torch, {"RANK": "x"}, "RANK=x is no number"), (torch, {"RANK": "-1"}, "RANK=-1 is no number"),
-        (torch, {"RANK": "99999999999999999999"}, "is no number"), (torch, {"RANK": "4"}, "RANK=4 and WORLD_SIZE=4"),
+        (torch, {"RANK": "x"}, "RANK=x is no count"), (torch, {"RANK": "-1"}, "RANK=-1 is no count"),
+        (torch, {"RANK": "99999999999999999999"}, "is no count"), (torch, {"RANK": "4"}, "RANK=4 and WORLD_SIZE=4"),
         (torch, {"RANK": None}, "WORLD_SIZE is set and RANK is not"), (torch, {"WORLD_SIZE": None}, "RANK is set and WORLD_SIZE is not"),
         (torch, {"WORLD_SIZE": "0"}, "RANK=1 and WORLD_SIZE=0"), (torch, {"LOCAL_RANK": "4"}, "LOCAL_RANK=4 and LOCAL_WORLD_SIZE=4"),
         (torch, {"LOCAL_WORLD_SIZE": "0"}, "WORLD_SIZE=4 and LOCAL_WORLD_SIZE=0"),
         (torch, {"LOCAL_WORLD_SIZE": "3"}, "WORLD_SIZE=4 and LOCAL_WORLD_SIZE=3"),
         (torch, {"LOCAL_WORLD_SIZE": None}, "LOCAL_RANK=1 without LOCAL_WORLD_SIZE"),
-        (torch, {"LOCAL_RANK": "0"}, "RANK=1 and LOCAL_RANK=0"), (torch, {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "has started 2 tasks"),
-        (torch, {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}, "has started 8 tasks"),
+        (torch, {"LOCAL_RANK": "0"}, "RANK=1 and LOCAL_RANK=0"), (torch, {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, "there are 2 tasks"),
+        (torch, {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8"}, "there are 8 tasks"),
         (torch, {"LOCAL_WORLD_SIZE": "2"}, "MASTER_ADDR"), (torch, {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "0"},
                                                             "MASTER_PORT=0 is no port"),
-        (torch, {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "port"}, "MASTER_PORT=port is no number"),
+        (torch, {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "port"}, "MASTER_PORT=port is no count"),
         (ompi, {"OMPI_COMM_WORLD_SIZE": None}, "OMPI_COMM_WORLD_RANK is set"), (ompi, {"OMPI_COMM_WORLD_LOCAL_RANK": "0"}, "--map-by slot"),
         (ompi, {"OMPI_COMM_WORLD_SIZE": "6"}, "OMPI_COMM_WORLD_SIZE=6 and OMPI_COMM_WORLD_LOCAL_SIZE=4"),
         (step, {"SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}, "SLURM_STEP_TASKS_PER_NODE=2(x2),1: hosts have different"),
+        (step, {"SLURM_STEP_TASKS_PER_NODE": "4(x1"}, "SLURM_STEP_TASKS_PER_NODE=4(x1: hosts have different"),
         (step, {"SLURM_STEP_TASKS_PER_NODE": "many"}, "hosts have different"), (step, {"SLURM_NODEID": "1"}, "SLURM_PROCID=1 and SLURM_NODEID=1"),
         (step, {"SLURM_STEP_NUM_NODES": "2"}, "SLURM_STEP_NUM_TASKS=4 and SLURM_STEP_NUM_NODES=2"),
-        (step, {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "3"}, "has started 3 tasks"),
+        (step, {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_TASKS_PER_NODE": "3"}, "there are 3 tasks"),
     ]
     for base, changes, text in cases:
         env = dict(CLEAN, **{name: value for name, value in dict(base, **changes).items() if value is not None})
         done = subprocess.run([tools[1], "pipe.plan", "--quiet"], env=env, capture_output=True, text=True, timeout=50)
         check(done.returncode == 2 and text in done.stderr, "%s: %d, %s" % (changes, done.returncode, done.stderr))
     for options, text in ((("--launch", "slurm"), "has none of its variables"), (("--launch", "pbs"), "wants local, env, mpi or slurm"),
-                          (("--launch", "env", "--nodes", "2"), "exclude each other")):
+                          (("--launch", "env", "--nodes", "2"), "--launch and --nodes exclude each other"),
+                          (("--launch", "env", "--show-samples", "1"), "--launch and --show-samples exclude each other")):
         said = run(["env", "-i", tools[1], "pipe.plan", *options], wants=2)
         check(text in said, "%s: %s" % (options, said))
 
@@ -174,10 +176,30 @@ def test_killed(tools):
 
 
 def test_differ(tools):
-    started = [subprocess.Popen([tools[1], "pipe.plan", "--quiet", "--steps", str(3 + i // 3)], env=variables("env", i, RANKS),
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for i in range(RANKS)]
-    said = end("other words", started, 2)
+    """A task with other words ends all, also those that come after it."""
+    started = {}
+    for i in (0, 3, 1, 2):
+        started[i] = subprocess.Popen([tools[1], "pipe.plan", "--quiet", "--steps", str(3 + i // 3)], env=variables("env", i, RANKS),
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if i == 3:
+            check(started[3].wait(timeout=50) == 2, "a task with other words: %d" % started[3].returncode)
+    said = end("other words", [started[i] for i in range(RANKS)], 2)
     check("has another command line than task 0" in said, said)
+
+
+def test_two_runs(tools):
+    """Runs that one process starts at once: with a MASTER_PORT each they are apart; else the error says that they need it."""
+    def begin(task, steps, port):
+        return subprocess.Popen([tools[1], "pipe.plan", "--quiet", "--steps", str(steps)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env=dict(variables("env", task, RANKS), MASTER_PORT=str(port)))
+    started = [begin(task, 2 + run_of, 29511 + run_of) for task in range(RANKS) for run_of in (0, 1)]
+    end("two runs", started, 0)
+    first = begin(0, 2, 29511)
+    until("the first task", lambda: "@dtrun.%d.%d." % (os.getuid(), os.getpid()) in open("/proc/net/unix").read())
+    said = end("a second first task", [begin(0, 3, 29511)], 75)
+    check("need a MASTER_PORT each" in said, said)
+    first.kill()
+    first.communicate(timeout=50)
 
 
 def test_processors(tools):
@@ -209,7 +231,8 @@ def main(tools):
         with open("pipe.dsl", "w") as file:
             file.write(text)
         run([tools[0], "pipe.dsl", "--parallel", "pipe", "-o", "pipe.plan"])
-        for test in (test_launchers, test_refused, test_ignored, test_signals, test_killed, test_differ, test_processors):
+        for test in (test_launchers, test_refused, test_ignored, test_signals, test_killed, test_differ, test_two_runs,
+                     test_processors):
             test(tools)
     print("launch: %d failed" % len(failures))
     return 1 if failures else 0

@@ -32,11 +32,18 @@ bool dt_configmix_part(const DtConfigHost *host, const DtArg *arg, double *ret_w
         dt_diag_help(d, "write its sources in this `mix`, each with the product of both weights");
         return false;
     }
-    if (arg->name.text ||
-        !dt_config_is_reader(dt_configargs_callee(*ret_source))) {
+    const char *callee = dt_configargs_callee(*ret_source);
+    if (dt_configargs_find(DT_CONFIG_SAMPLER, callee) != DT_SCHEMA_COUNT) {
+        DtDiag *d = dt_diag_report(host->diags, E0815, (*ret_source)->span,
+                                   "`mix` takes sources, and `%s` is a sampler", callee);
+        dt_diag_help(d, "the sampler stands around the mixture: `%s(mix(...))`", callee);
+        return false;
+    }
+    if (arg->name.text || dt_configargs_find(DT_CONFIG_SOURCE, callee) == DT_SCHEMA_COUNT) {
         DtDiag *d = dt_diag_report(host->diags, E0815, arg->value->span,
                                    "`mix` takes sources with weights, and this is none");
-        dt_diag_note(d, "a source is %s", dt_configargs_list(host->arena, DT_CONFIG_SOURCE));
+        dt_diag_note(d, "a source is `text`, `bin`, `npy`, `megatron`, `csv`, `synthetic` or "
+                        "`chat`, with one constant in front of or after it");
         dt_diag_help(d, "`mix(0.7 * text(\"a.txt\"), 0.3 * text(\"b.txt\"))`");
         return false;
     }
@@ -45,9 +52,10 @@ bool dt_configmix_part(const DtConfigHost *host, const DtArg *arg, double *ret_w
     *ret_weight = number.number;
     if (number.number > 0 && number.number < 1e30)
         return true;
-    DtDiag *d = dt_diag_report(host->diags, E0815, weight->span, "a weight must be above 0, not %g",
-                               number.number);
-    dt_diag_help(d, "leave a source out of which no sample should come");
+    DtDiag *d = dt_diag_report(host->diags, E0815, weight->span,
+                               "a weight must be above 0 and below 1e30, not %g", number.number);
+    if (number.number <= 0)
+        dt_diag_help(d, "leave out a source from which no sample should come");
     return false;
 }
 

@@ -267,7 +267,8 @@ static bool read_one(const DtConfigHost *host, const DtExpr *expr, const char *s
         return true;
     DtDiag *d = dt_diag_report(host->diags, E0806, expr->span,
                                "`%s` reads tokens, and this is not a token stream", sampler);
-    dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)`, `csv(...)` or `synthetic(...)`");
+    dt_diag_help(d, "use `text(...)`, `bin(...)`, `npy(...)`, `megatron(...)`, `csv(...)`, "
+                    "`synthetic(...)` or a `mix(...)` of these");
     return false;
 }
 

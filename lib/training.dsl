@@ -299,6 +299,7 @@ fn ema(average[...], p[...], decay = 0.999) -> [...] {
 # The mean over all updates after number `from`; until then the parameter itself (Izmailov et al., SWA, 2018).
 #   from   updates that are left out
 fn swa(average[...], p[...], updates, from = 0) -> [...] {
-  part = 1 / max(updates - from, 1)
+  first = if from >= 0 then from else refuse("`from` is at least 0")
+  part = 1 / max(updates - first, 1)
   return (1 - part) * average + part * p
 }

@@ -327,6 +327,20 @@ static const char **known_names(DtArena *memory, const DtWanted *wanted, bool re
     return names;
 }
 
+/* What to do if only one of plan and file has averages of parameters; else "". */
+static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *file)
+{
+    bool here = false, there = false;
+    for (uint32_t i = 0; i < wanted->n; i++)
+        here = here || wanted->homes[i].store->kind == DT_PLAN_AVERAGE;
+    for (uint32_t i = 0; i < file->n; i++)
+        there = there || strncmp(file->tensors[i].name, DT_AVERAGE_PREFIX,
+                                 strlen(DT_AVERAGE_PREFIX)) == 0;
+    return here == there ? ""
+           : here        ? ", which keeps averages (--weights begins anew with them)"
+                         : ", which keeps no averages (--weights begins anew without them)";
+}
+
 /* Whether the file holds exactly the wanted tensors. partial: it may have others, too; renamed: it
  * may have the copies, too; doubled: a tensor may be wanted twice. */
 static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wanted,
@@ -347,7 +361,8 @@ static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wan
     if (!partial)
         add_absent(&text, "not in the plan", file->tensors, file->n, here, n_here, &wrong);
     add_other_types(&text, wanted, file, &wrong);
-    DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s", path,
+    DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s%s", path,
+                                     partial ? "" : averages_advice(wanted, file),
                                      wrong ? text.at : ": it names a tensor twice");
     if ((renamed || doubled) && wrong == 0)
         status = DT_OK;

@@ -99,6 +99,15 @@ static bool add_change(DtText *text, const char *what, int64_t before, int64_t n
     return before != now;
 }
 
+/* Appends which of the run's samples come from a source. share: 0 if it is no part of a mixture. */
+static void add_share(DtText *text, int64_t share)
+{
+    if (share > 0)
+        dt_text_printf(text, "%.6g of the mixture's samples", (double)share / SHARES);
+    else
+        dt_text_add(text, "all samples");
+}
+
 bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *ret_text)
 {
     if ((before->bytes == 0) != (now->bytes == 0) && before->share == now->share) {
@@ -107,9 +116,11 @@ bool dt_data_changed(const DtDataFact *before, const DtDataFact *now, DtText *re
         return true;
     }
     bool changed = before->share != now->share;
-    if (changed)
-        dt_text_printf(ret_text, "%.6g of the mixture's samples, now %.6g",
-                       (double)before->share / SHARES, (double)now->share / SHARES);
+    if (changed) {
+        add_share(ret_text, before->share);
+        dt_text_add(ret_text, ", now ");
+        add_share(ret_text, now->share);
+    }
     changed |= add_change(ret_text, "bytes", before->bytes, now->bytes);
     changed |= add_change(ret_text, "samples", before->samples, now->samples);
     changed |= add_change(ret_text, "values in a sample", before->values, now->values);

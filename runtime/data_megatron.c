@@ -201,8 +201,8 @@ static DtStatus open_index(DtTokenFile *file, DtText *path, Index *ret_index)
     DtStatus status = dt_file_map(path->at, &ret_index->view);
     Check check = {ret_index, file, DT_OK};
     if (!dt_status_ok(&status))
-        return dt_status_fail(status.code, "%.250s, which says what %.200s holds", status.message,
-                              file->path);
+        return dt_status_fail(status.code, "%.200s is read by its index: %.250s", file->path,
+                              status.message);
     if (dt_tryread(&ret_index->view, check_index, &check))
         return cut_short(ret_index);
     return check.status;

@@ -138,9 +138,12 @@ def goes_on(tools):
     train(tools, "ema_none.plan", "rest", "--resume", "half")
     check(saved("rest", STEPS) == saved("ema", STEPS), "a resumed run ends with the same bits")
     said = run([tools[1], "ema_none.plan", "--resume", "plain", "--steps", "6"], 1)
-    check("average." in said and "missing" in said, "a checkpoint without averages: " + said)
+    check("which keeps averages (--weights begins anew with them)" in said and "average." in said and "missing" in said,
+          "a checkpoint without averages: " + said)
     said = run([tools[1], "ema_none.plan", "--resume", "ema", "--eval", "--prune", "h.*.w=50%"], 2)
     check("averages of parameters (`average." in said, said)
+    said = run([tools[1], "plain_none.plan", "--resume", "ema", "--steps", "6"], 1)
+    check("which keeps no averages (--weights begins anew without them)" in said, said)
     said = run([tools[1], "ema_none.plan", "--average", "none", "--steps", "1"], 2)
     check("--average belongs to --eval" in said, said)
     said = run([tools[1], "ema_none.plan", "--eval", "--average", "some"], 2)

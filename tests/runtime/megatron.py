@@ -117,7 +117,7 @@ def test_refused(tools):
     q = struct.Struct("<q").pack
     first = 34 + 4 * 3
     for index, data, said in (
-            (None, tokens, "cannot open b.idx"),
+            (None, tokens, "b.bin is read by its index: cannot open b.idx"),
             (b"", tokens, "b.idx is no index of Megatron-LM"),
             (good[:33], tokens, "b.idx is no index of Megatron-LM"),
             (change(good, 0, b"TNTIDX"), tokens, "it begins with other bytes than MMIDIDX"),

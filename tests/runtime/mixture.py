@@ -130,7 +130,7 @@ def test_other_data(tools):
     """A run that goes on with other weights, sources or contents says so."""
     for source, said in ((MIX.replace("0.5 *", "0.6 *"), "0.5 of the mixture's samples, now 0.545455"),
                          ('mix(0.5 * bin("a.bin", u8), 0.3 * bin("b.bin", u16))', "0.5 of the mixture's samples, now 0.625"),
-                         ('bin("a.bin", u8)', "0.5 of the mixture's samples, now 0")):
+                         ('bin("a.bin", u8)', "0.5 of the mixture's samples, now all samples")):
         compile_to(tools, "other", "--parallel", "none", source=source)
         text = run([tools[1], "other", *resume()], 5)
         check("reads other data" in text and said in text, text)

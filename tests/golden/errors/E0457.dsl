@@ -61,3 +61,13 @@ train {
   optimizer = muon(lr = 0.02)
   steps = 10
 }
+# ---- swa
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](z[vocab = labels])
+  optimizer = sgd(lr = 0.1)
+  average = swa(from = -1)
+  steps = 10
+}

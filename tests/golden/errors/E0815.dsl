@@ -77,3 +77,21 @@ train {
   image[batch, height = side, width = side] = mix(0.5 * images("a"), 0.5 * images("b"))
   loss = mean[batch, height, width](image)
 }
+# ---- sampler
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = mix(0.7 * next_token(bin("a.bin", u8)), 0.3 * next_token(bin("b.bin", u8)))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](where(labels >= 0 and labels < size[vocab], z[vocab = labels], 0))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}
+# ---- huge
+include "mini/model.dsl"
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(mix(1e30 * bin("a.bin", u8), bin("b.bin", u8)))
+  z = tiny(tokens)
+  loss = -sum[batch, seq](where(labels >= 0 and labels < size[vocab], z[vocab = labels], 0))
+  optimizer = sgd(lr = 0.1)
+  steps = 10
+}

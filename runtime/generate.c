@@ -66,7 +66,10 @@ static void close(DtGenerator *g)
 
 /* ---- before ranks start ---- */
 
-enum { MOST_CHECKED = 64 << 20 }; /* bytes of a file whose lines are all read before the run */
+enum {
+    MOST_CHECKED = 64 << 20, /* bytes of a file whose lines are all read before the run */
+    LONG_WINDOW = 256        /* positions from which on a cache is worth a line */
+};
 
 /* Reads all prompts of a file. */
 static DtStatus check_lines(const DtGenerator *g, DtPrompts *prompts, DtText *ret_notes)
@@ -114,6 +117,11 @@ DtStatus dt_generate_check(const DtRunOptions *options, const DtPlan *plan, DtTe
     DtGenerator g;
     DtCompletion c = {0};
     DtStatus status = open(memory, options, plan, &g);
+    if (dt_status_ok(&status) && !dt_generatecached_has(plan) && g.next.window >= LONG_WINDOW)
+        dt_text_printf(ret_notes,
+                       "note: each token runs the model over all %lld positions; a line "
+                       "`generate = cached()` in the train block adds a cache (docs/cache.md)",
+                       (long long)g.next.window);
     if (dt_status_ok(&status))
         status = options->prompts ? check_file(&g, ret_notes)
                                   : dt_generateprompts_of_options(options, &g.words, &c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logits of next tokens by the entries "prefill" and "decode", which keep in a cache what earlier
- * positions of each row computed (docs/generation.md). A step reads new tokens only: one of each
+ * positions of each row computed (docs/cache.md). A step reads new tokens only: one of each
  * row (decode), or up to a chunk of each row, as many as it has (prefill). So a prompt takes some
  * steps, and other rows go on meanwhile, a token with each.
  *

@@ -27,6 +27,12 @@ enum { SHAKES = 4 };
  * program magnifies roundings. */
 static const double most_excused = 1e-5;
 
+double dt_judge_tolerance(const DtJudge *j)
+{
+    double least;
+    return tolerance_of(j->of, &least);
+}
+
 void dt_judge_round(const DtJudge *j, DtTensor *tensor)
 {
     const int64_t n = j->of->rounds ? dt_type_elements(tensor->type) : 0;
@@ -49,6 +55,8 @@ static DtTensor *shaken(const DtJudge *j, const DtTensor *tensor)
 
 DtTensor *dt_judge_given(DtJudge *j, const DtOp *op)
 {
+    if (j->start)
+        return dt_judge_fed(j, op);
     DtTensor *tensor = dt_interp_tensor(j->arena, op->out[0]->type);
     if (op->text[0] == '@') {
         tensor->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);
@@ -302,7 +310,8 @@ const char *dt_judge_describe(DtArena *arena, const DtStore *store)
                                         [DT_STORE_AVERAGE] = "average of",
                                         [DT_STORE_NEXT] = "next value of",
                                         [DT_STORE_CODES] = "codes of",
-                                        [DT_STORE_SCALES] = "scales of"};
+                                        [DT_STORE_SCALES] = "scales of",
+                                        [DT_STORE_CACHE] = "cache"};
     return dt_arena_printf(arena, "%s `%s`", kinds[store->kind], store->path);
 }
 
@@ -330,9 +339,7 @@ static bool find_counterpart(DtJudge *j, const char *entry, const DtEntryResult 
                             dt_judge_line(j, pair->span));
 }
 
-/* Runs the entry on both sides and compares the results. Then both sides continue with the results
- * of the ranks, so that later entries begin with equal values. */
-static bool run_entry(DtJudge *j, DtEntryKind kind, const char *objective)
+bool dt_judge_entry(DtJudge *j, DtEntryKind kind, const char *objective)
 {
     const DtEntryPoint *serial = dt_entry_whole(j->of->serial, kind, objective);
     if (!serial)
@@ -375,8 +382,8 @@ static bool run_step(DtJudge *j)
     bool good = true;
     for (const DtEntryPoint *grad = NULL;
          good && (grad = dt_entry_next(j->of->serial, DT_ENTRY_GRAD, grad));)
-        good = run_entry(j, DT_ENTRY_GRAD, grad->objective) &&
-               run_entry(j, DT_ENTRY_UPDATE, grad->objective);
+        good = dt_judge_entry(j, DT_ENTRY_GRAD, grad->objective) &&
+               dt_judge_entry(j, DT_ENTRY_UPDATE, grad->objective);
     return good;
 }
 
@@ -396,9 +403,14 @@ bool dt_judge_compare(const DtJudgeCase *c, DtJudgement *ret_judgement)
     bool good = true;
     for (j->step = 0; good && c->train && j->step < c->steps; j->step++)
         good = run_step(j);
-    return good && run_entry(j, DT_ENTRY_QUANTIZE, NULL) && run_entry(j, DT_ENTRY_EVAL, NULL) &&
-           run_entry(j, DT_ENTRY_EVAL, dt_intern(DT_ENTRY_CODES)) &&
-           run_entry(j, DT_ENTRY_PREDICT, NULL);
+    if (!good || !dt_judge_entry(j, DT_ENTRY_QUANTIZE, NULL) ||
+        !dt_judge_entry(j, DT_ENTRY_EVAL, NULL) ||
+        !dt_judge_entry(j, DT_ENTRY_EVAL, dt_intern(DT_ENTRY_CODES)) ||
+        !dt_judge_entry(j, DT_ENTRY_PREDICT, NULL))
+        return false;
+    const DtEntryPoint *predict = dt_entry_whole(c->serial, DT_ENTRY_PREDICT, NULL);
+    const bool generates = dt_entry_whole(c->serial, DT_ENTRY_DECODE, NULL) != NULL;
+    return !generates || dt_judge_generation(j, run_serial(j, predict));
 }
 
 void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
@@ -428,6 +440,9 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
                        "codes: of %u parameters, at most half a scale from the weights; predict "
                        "computes from them what it does from the weights that they stand for\n",
                        judgement->coded);
+    if (judgement->generated)
+        dt_text_printf(ret_text, "generation: equal to predict at %u positions, but for %.2g\n",
+                       judgement->generated, judgement->generation);
     if (judgement->updated)
         dt_text_printf(
             ret_text,

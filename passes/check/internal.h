@@ -48,6 +48,9 @@ typedef struct DtJudge {
     DtSlot **slots;    /* by number of the placed store: its `depth` slots, or NULL */
     /* by number of the placed store: contents of a ring buffer, by rank of the first micro-batch */
     DtTensor ***rings;
+    /* by row of an entry that generates: where its new positions begin, and how many are meant;
+     * NULL: none runs */
+    int64_t *start, *count;
     int64_t micro;     /* the micro-batch of the action that is evaluated; -1: all at once */
     /* results of prologues, by name of the input that they become */
     DT_VEC(DtSettled) early;
@@ -97,6 +100,8 @@ bool dt_judge_file_input(const DtJudgeFile *files, uint32_t n, const char *name,
 
 /* Gives all stores of both sides their initial values. */
 void dt_judge_begin(DtJudge *j);
+/* The ranks' parts of a serial value in that placed store. */
+DtTensor **dt_judge_parts(DtJudge *j, const DtTensor *serial, const DtStore *placed);
 
 /* The contents of a serial store as one tensor of its type: from all placed stores of its kind
  * and path, taken out of buckets, with the iterations of each pipeline stage; gradients on
@@ -116,6 +121,18 @@ DtTensor *dt_judge_given(DtJudge *j, const DtOp *op);
 
 /* Rounds the tensor like a buffer of its dtype, if the judge rounds. */
 void dt_judge_round(const DtJudge *j, DtTensor *tensor);
+/* The largest difference of equal values, relative to their norm. */
+double dt_judge_tolerance(const DtJudge *j);
+/* Runs an entry on both sides and compares the results; both go on with those of the ranks. */
+bool dt_judge_entry(DtJudge *j, DtEntryKind kind, const char *objective);
+
+/* ---- generation.c ---- */
+
+/* The contents of an input of an entry that generates with a cache; NULL: it is none. */
+DtTensor *dt_judge_fed(DtJudge *j, const DtOp *input);
+/* Compares what such entries compute, position by position, with the results of the serial entry
+ * "predict". */
+bool dt_judge_generation(DtJudge *j, DtTensor *const *predicted);
 
 /* ---- derivative.c ---- */
 

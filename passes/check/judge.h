@@ -64,6 +64,10 @@ typedef struct DtJudgement {
     uint32_t coded;    /* parameters whose codes were compared with weights, and "predict" with
                         * what it computes from the weights that they stand for */
     double update;     /* the largest difference, relative to the largest element of its tensor */
+    /* logits of generated positions that were compared with those of "predict"; the largest
+     * difference of a step, relative to their norm */
+    uint32_t generated;
+    double generation;
     /* a difference above the bound is no larger than the change of the serial result when
      * parameters are perturbed in digit 13, so it proves nothing */
     bool not_stable;

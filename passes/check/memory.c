@@ -118,6 +118,12 @@ static bool is_remembered(DtStoreKind kind)
            kind == DT_STORE_AVERAGE;
 }
 
+DtTensor **dt_judge_parts(DtJudge *j, const DtTensor *serial, const DtStore *placed)
+{
+    const DtType *logical = dt_module_logical_type(j->of->placed, placed->type);
+    return slices(j, logical == placed->type ? serial : resized(j, serial, placed->type), placed);
+}
+
 void dt_judge_begin(DtJudge *j)
 {
     const DtModule *serial = j->of->serial, *placed = j->of->placed;

@@ -115,6 +115,9 @@ static DtTensor *source(void *context, const DtOp *op, uint32_t rank)
         if (strcmp(j->early.at[i].name, op->text) == 0 && j->early.at[i].at[rank])
             return j->early.at[i].at[rank];
     const DtType *type = op->out[0]->type;
+    DtTensor *fed = j->start ? dt_judge_fed(j, op) : NULL;
+    if (fed)
+        return dt_ranks_slice(j->arena, fed, type, j->mesh, rank);
     DtTensor *whole = dt_interp_tensor(j->arena, type);
     if (op->text[0] == '@') {
         whole->at[0] = dt_judge_scalar(j->of->train, op->text, j->step);

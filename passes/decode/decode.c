@@ -139,17 +139,34 @@ static bool check_pasts(DtDecode *d, const DtOp *op, DtValue *const *in)
     return !d->failed;
 }
 
+/* Whether the op works along slots, or reads something that is not made of tokens and differs from
+ * slot to slot. */
+static bool uses_slots(const DtDecode *d, const DtOp *op, DtDecodeVal *const *in)
+{
+    for (uint32_t i = 0; i < d->slots.n; i++) {
+        if (has_axis(op, d->slots.at[i]))
+            return true;
+        for (uint32_t k = 0; k < op->n_in; k++)
+            if (!in[k]->varies && dt_type_find(op->in[k]->type, d->slots.at[i]) >= 0)
+                return true;
+    }
+    return false;
+}
+
 /* An op on values at the new positions, copied. */
 static void copy_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal **in,
                     DtDecodeVal **map)
 {
     DtValue **now = DT_NEW_ARRAY(arena_of(d), DtValue *, op->n_in + 1);
+    const bool moves = dt_map_find_pointer(&d->moves, op) != NULL;
     if (has_axis(op, d->samples))
         dt_decode_refuse(d, op->span, "it mixes samples");
+    if (!moves && uses_slots(d, op, in))
+        dt_decode_refuse(d, op->span, "what experts compute depends on the slot of a token");
     for (uint32_t i = 0; i < op->n_in && !d->failed; i++) {
         const bool is_table = op->kind == DT_OP_GATHER && i == 0 && !in[0]->varies;
         const bool is_index = op->kind == DT_OP_GATHER && i > 0;
-        if (has_axis(op, d->time) && !is_table && !is_index)
+        if (has_axis(op, d->time) && !is_table && !is_index && !moves)
             dt_decode_refuse(d, op->span, "it mixes positions");
         now[i] = is_table && has_axis(op, d->time) ? dt_decode_whole(d, in[i])
                                                    : dt_decode_now(d, in[i]);
@@ -167,7 +184,8 @@ static DtDecodeVal *carry_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDe
     if (!in[0]->varies || !names(op->axes, op->n_axes, d->time) || in[0]->past)
         return NULL;
     switch (op->kind) {
-    case DT_OP_SCAN: return dt_decode_scan(d, s, op, in[0]);
+    case DT_OP_SCAN:
+        return dt_decode_scan(d, s, op, in[0], dt_decode_is_queue(d, d->func, op));
     case DT_OP_WINDOW: return dt_decode_window(d, s, op, in[0]);
     case DT_OP_SLICE: return dt_decode_first(d, s, op, in[0]);
     case DT_OP_GATHER: return op->n_axes == 1 ? dt_decode_shift(d, s, op, in[0], in[1]) : NULL;
@@ -481,8 +499,10 @@ static void walk_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *
 static void walk(DtDecode *d, DtDecodeScope *s, DtFunc *func, DtDecodeVal **map,
                  DtDecodeVal **ret_results)
 {
-    for (uint32_t i = 0; i < func->ops.n && !d->failed; i++)
+    for (uint32_t i = 0; i < func->ops.n && !d->failed; i++) {
+        d->func = func;
         walk_op(d, s, func->ops.at[i], map);
+    }
     for (uint32_t i = 0; i < func->results.n && !d->failed; i++)
         ret_results[i] = map[func->results.at[i]->id];
 }
@@ -517,7 +537,7 @@ static void derive(DtDecode *d, DtEntryKind kind, int64_t n_fresh)
     d->top = &top;
     d->n_fresh = n_fresh;
     d->is_decode = kind == DT_ENTRY_DECODE;
-    d->taken = d->queries = (DtMap){.arena = arena_of(d)};
+    d->taken = d->queries = d->moves = (DtMap){.arena = arena_of(d)};
     top.b.func = dt_graph_func(d->module, d->entry.name, DT_FUNC_ENTRY);
     top.b.func->span = top.b.span = predict->span;
     top.start = row_input(d, "start");

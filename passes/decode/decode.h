@@ -73,9 +73,12 @@ typedef struct DtDecode {
     bool is_decode;             /* one new position in every row; else `count` of n_fresh */
     DtDecodeScope *top;
     DT_VEC(const char *) pasts; /* axes to which the time axis was renamed */
+    DT_VEC(const char *) slots; /* axes of the slots of experts, which have n_fresh places */
+    DtMap moves;                /* ops that move tokens to slots, or back */
     DtMap taken;                /* by DtValue in a body: the value outside that it is in every
                                  * iteration */
     DtMap queries;              /* values `query` and `start` of all scopes */
+    const DtFunc *func;         /* the function of "predict" whose ops are being built */
     const DtOp *call;           /* the call whose ops are being built; NULL: none */
     bool failed;
 } DtDecode;
@@ -110,12 +113,21 @@ const char *dt_decode_join(const char *prefix, const char *name);
 /* ---- decode_carry.c: ops along the time axis ---- */
 
 bool dt_decode_is_timed(const DtDecode *d, const DtOp *loop, DtDecodeVal *const *in);
-DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x);
+/* is_local: it counts the new positions alone. */
+DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
+                            bool is_local);
 DtDecodeVal *dt_decode_window(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x);
 DtDecodeVal *dt_decode_shift(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
                              const DtDecodeVal *index);
 DtDecodeVal *dt_decode_first(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x);
 DtDecodeVal *dt_decode_made(DtDecodeScope *s, DtValue *now, const char *past);
+
+/* ---- decode_queue.c ---- */
+
+/* Whether the running sum numbers the tokens of each expert, as places in slots, and nothing else;
+ * notes the axis of slots and the ops that move tokens. */
+bool dt_decode_is_queue(DtDecode *d, const DtFunc *func, const DtOp *scan);
+bool dt_decode_is_slot(const DtDecode *d, const char *axis);
 
 /* ---- decode_hidden.c ---- */
 

@@ -34,7 +34,8 @@ static DtValue *is_meant(DtDecode *d, DtDecodeScope *s)
     return dt_graph_binary(&s->b, DT_OP_LT, dt_graph_iota(&s->b, fresh), dt_decode_count(d, s));
 }
 
-DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x)
+DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *x,
+                            bool is_local)
 {
     DtBuilder *b = &s->b;
     DtValue *now = dt_decode_now(d, x), *meant = now;
@@ -45,6 +46,8 @@ DtDecodeVal *dt_decode_scan(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDec
         return NULL;
     for (uint32_t i = 0; i < op->n_axes; i++)
         axes[i] = op->axes[i] == d->time ? d->fresh : op->axes[i];
+    if (is_local)
+        return dt_decode_made(s, dt_graph_scan(b, now, op->n_axes, axes, false), NULL);
     DtValue *zero = dt_graph_constant(b, now->type->dtype, 0);
     if (!d->is_decode)
         meant = dt_graph_map(b, DT_OP_WHERE, 3, (DtValue *[]){is_meant(d, s), now, zero},

@@ -54,6 +54,8 @@ const DtType *dt_decode_type(const DtDecode *d, const DtType *type, const char *
             axes[i] = (DtAxis){.name = d->rows, .extent = d->n_rows};
         else if (!is_whole && (name == d->time || name == past))
             axes[i] = (DtAxis){.name = d->fresh, .extent = d->n_fresh};
+        else if (!is_whole && dt_decode_is_slot(d, name))
+            axes[i].extent = d->n_fresh;
     }
     return dt_type_plain(type->dtype, type->rank, axes);
 }
@@ -108,8 +110,14 @@ DtOp *dt_decode_emit(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtValue *con
         out[i] = &outs[i];
     }
     const char *axis = op->n_axes == 1 && op->axes[0] == d->samples ? d->rows : NULL;
+    const char *summed[DT_MAX_RANK];
     if (op->kind == DT_OP_IOTA && axis)
         draft.axes = &axis;
+    if (op->kind == DT_OP_SCATTER_ADD && !is_whole) {
+        for (uint32_t i = 0; i < op->n_axes2; i++)
+            summed[i] = op->axes2[i] == d->time ? d->fresh : op->axes2[i];
+        draft.axes2 = summed;
+    }
     return dt_graph_copy(&s->b, &draft, operands);
 }
 
@@ -349,6 +357,6 @@ static DtDecodeState *state_in(DtDecode *d, DtDecodeScope *s, const DtType *type
 
 DtDecodeState *dt_decode_state(DtDecode *d, DtDecodeScope *s, const DtType *type, const char *name)
 {
-    const char *path = dt_decode_join(s->b.path, name);
+    const char *path = dt_intern(dt_decode_join(s->b.path, name));
     return state_in(d, s, type, path, path, 0);
 }

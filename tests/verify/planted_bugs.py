@@ -176,10 +176,40 @@ def quick(gpus, layout, dims=QUICK + " layers=4", program="quickstart", more="")
     return text.replace("  optimizer =", more + "  optimizer =", 1) if more else text
 
 
+CACHED = """include "std.dsl"
+dim batch = 4, seq = 16, kseq = seq, vocab = 8, embed = 8, layers = 2
+axis tap
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  s[batch, embed] = 0.0
+  repeat t in seq {
+    s = tanh(0.5 * s + x[seq = t])
+    y[seq = t] = s
+  }
+  w = sum[tap](window[seq, tap](x, 3, pad = (2, 0)))
+  return y + w + x[seq = iota[seq] - 2] + cumsum[seq](x) / size[seq] + x[seq = 0]
+}
+layer attention(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 1.0, mask = iota[kseq] <= iota[seq])
+}
+model decoder(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed], wpe[seq, embed] = normal(0.5)
+  x = wte[vocab = tokens] + wpe
+  repeat h in layers { x = x + 0.3 * mix(n:rmsnorm[embed](x)) + attention(m:rmsnorm[embed](x)) }
+  return x @embed wte
+}
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(synthetic(0, vocab))
+  loss = mean[batch, seq](xent[vocab](decoder(tokens), labels))
+  optimizer = sgd(lr = 0.1)
+  steps = 3
+  generate = cached(rows = 2, chunk = 8)
+}
+"""
 CASES = {name: (lambda name=name: mutants.source(*mutants.LAYOUTS[name])) for name in mutants.LAYOUTS}
 CASES.update({
     "owned factors": lambda: zoo("lamb(lr = 0.01)", 3, "mesh data = 3\nshard batch on data\nzero 1 on data").replace(
         "batch = 4", "batch = 6"),
+    "cached": lambda: CACHED,
     "ring form": lambda: forms.program(3, "ring", "heads", "causal", "batch"),
     "zigzag ring form": lambda: forms.program(2, "zigzag ring", "heads", "data and causal", "nothing"),
     "zigzag form": lambda: forms.program(2, "zigzag", "heads", "distances", "batch"),
@@ -625,4 +655,22 @@ BUGS = [
      "    view->extent[d] = part_extent(concat, i, mesh);\n",
      "    view->extent[d] = part_extent(concat, i, mesh);\n"
      "    view->offset -= i ? view->stride[d] : 0;\n", ["experts"], "plan"),
+    ("prefill leaves the first new position out of a cache", "passes/decode/decode_value.c",
+     "dt_graph_binary(b, DT_OP_LE, zero, number)", "dt_graph_binary(b, DT_OP_LT, zero, number)", ["cached"], "verify"),
+    ("decode stores a position at all places up to it", "passes/decode/decode_value.c",
+     "is_new = dt_graph_binary(b, DT_OP_EQ, at, dt_decode_start(d, s));",
+     "is_new = dt_graph_binary(b, DT_OP_LE, at, dt_decode_start(d, s));", ["cached"], "verify"),
+    ("a text goes on with what an earlier one left", "passes/decode/decode_value.c",
+     "DtValue *is = dt_graph_binary(&s->b, DT_OP_EQ, dt_decode_start(d, s), zero);",
+     "DtValue *is = dt_graph_binary(&s->b, DT_OP_LT, dt_decode_start(d, s), zero);", ["cached"], "verify"),
+    ("positions that are not meant change what a loop carries", "passes/decode/decode.c",
+     "if (carried->state[i] && !d->is_decode) {", "if (carried->state[i] && !d->n_fresh) {", ["cached"], "verify"),
+    ("a running sum counts positions that are not meant", "passes/decode/decode_carry.c",
+     "    if (!d->is_decode)\n        meant =", "    if (!d->n_fresh)\n        meant =", ["cached"], "verify"),
+    ("a window forgets nothing", "passes/decode/decode_carry.c",
+     "state->new = dt_graph_slice(b, all, d->fresh, 1, 1, n);", "state->new = dt_graph_slice(b, all, d->fresh, 0, 1, n);",
+     ["cached"], "verify"),
+    ("logits are those of the position after the last one", "passes/decode/decode_last.c",
+     "DtValue *last = dt_graph_binary(b, DT_OP_SUB, dt_decode_count(d, d->top), one);",
+     "DtValue *last = dt_graph_binary(b, DT_OP_MAX, dt_decode_count(d, d->top), one);", ["cached"], "verify"),
 ]

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""--generate with a cache: the same tokens as without one: generate_cached.py DTC DTRUN [NAME...]
+
+Each model is compiled with and without `generate = cached(...)`. Both plans continue prompts of different lengths,
+more of them than rows, past the end of the window, at temperature 0 and 1. Models of the library, and one of each kind
+of layer that a cache knows; heads split over 2 ranks, samples and heads over 4."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+WINDOW, TOKENS = 24, 110
+SIZES = "batch = 4, seq = %d, vocab = 64, layers = 2, embed = 16, ffn = 24" % WINDOW
+TRAIN = """
+train {
+  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u8))
+  loss = mean[batch, seq](xent[vocab](%s(tokens), labels))
+  optimizer = adamw(lr = 0.02)
+  steps = 30%s
+}
+"""
+LAYOUTS = """
+cluster two { nodes = 1; gpus = 2; gpu = "cpu" }
+cluster four { nodes = 1; gpus = 4; gpu = "cpu" }
+parallel heads on two { mesh tensor = 2; shard %s, ffn, vocab on tensor }
+parallel both on four { mesh data = 2, tensor = 2; shard %s, ffn, vocab on tensor; shard batch on data; zero 3 on data }
+"""
+OWN = """include "std.dsl"
+dim %s, kseq = seq
+axis tap
+layer part(x[batch, seq, embed]) -> [batch, seq, embed] {
+%%s
+}
+model own(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed], wpe[seq, embed] = normal(0.3)
+  x = wte[vocab = tokens] + wpe
+  repeat h in layers { x = x + mat(part(n:layernorm[embed](x))) }
+  return x @embed wte
+}
+layer mat(x[..., embed]) -> [..., embed] {
+  param w[embed, ffn], v[ffn, embed] = normal(0.3)
+  return gelu(x @embed w) @ffn v
+}
+""" % SIZES
+
+
+def library(file, dims, lines=""):
+    return 'include "models/%s.dsl"\ndim %s, %s\n%s\n' % (file, SIZES, dims, lines)
+
+
+# name: (program, its model, the axis of heads that ranks split)
+MODELS = {
+    "gpt2": (library("gpt2", "heads = 4, positions = %d" % WINDOW), "gpt2", "heads"),
+    "llama": (library("llama", "heads = 4, kv = 2"), "llama", "kv"),
+    "mistral": (library("mistral", "heads = 4, kv = 2", "constant reach = 7"), "mistral", "kv"),
+    "qwen3": (library("qwen3", "heads = 4, kv = 2, head = 4"), "qwen3", "kv"),
+    "gemma3": (library("gemma3", "heads = 4, kv = 2, head = 4", "constant reach = 7, interval = 2"), "gemma3", "kv"),
+    "mixtral": (library("mixtral", "heads = 4, kv = 2, experts = 4, choice = 2"), "mixtral", "kv"),
+    # the cache has `low` numbers of each position, and heads are made of them
+    "latent": (OWN % """  dim_low = down:linear[embed, low](x, bias = false)
+  k = keys:linear[low, (heads, head)](dim_low[seq -> kseq], bias = false)
+  v = values:linear[low, (heads, head)](dim_low[seq -> kseq], bias = false)
+  q = queries:linear[embed, (heads, head)](x, bias = false)
+  o = attend[seq, kseq, head](q, k, v, scale = 0.5, mask = not (iota[seq] < iota[kseq]))
+  return out:linear[(heads, head), embed](o)""" + "\ndim low = 6, heads = 4, head = 4", "own", "heads"),
+    "steps": (OWN % """  y = x[seq = iota[seq] - 1] + x[seq = iota[seq] - 3]
+  g = cumsum[seq](x) / (1 + iota[seq])
+  w = sum[tap](window[seq, tap](x, 4, pad = (3, 0)))
+  return y + x[seq = 0] + g + w""", "own", None),
+    "carried": (OWN % """  s[batch, embed] = 0.0
+  repeat t in seq {
+    s = tanh(0.5 * s + x[seq = t] * 0.1 * (t + 1))
+    y[seq = t] = s
+  }
+  return y""", "own", None),
+    "blocks": (OWN % """  return remembered[seq, embed](x, -abs(x))
+}
+fn remembered[t, d](x[..., t, d], decay[..., t, d]) -> [..., t, d] {
+  h = x[t = 0] * 0
+  repeat i in size[t] {
+    h = exp(decay[t = i]) * h + x[t = i]
+    y[t = i] = h
+  }
+  return y
+  scan[t = 8] {
+    all, so_far = sum[t](decay), cumsum[t](decay)
+    return all, sum[t](x * exp(all - so_far))
+  }
+  neutral() { return 0, 0 }
+  merge(all, h, more, g) { return all + more, h * exp(more) + g }
+  emit(all, h) {
+    repeat i in size[t] {
+      h = exp(decay[t = i]) * h + x[t = i]
+      y[t = i] = h
+    }
+    return y
+  }""", "own", None),
+}
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, "%s: %s" % (" ".join(command), done.stdout + done.stderr)
+    return done.stdout
+
+
+def ask(file):
+    with open(file, "w") as out:
+        for i, n in enumerate((1, 3, 19, 7, WINDOW + 5, 2, 11)):
+            line = {"prompt": [(5 * k + 11 * i) % 64 for k in range(n)], "seed": i, "temperature": i % 2,
+                    "max_tokens": TOKENS - 10 * i}
+            out.write(json.dumps(line) + "\n")
+
+
+def answers(dtrun, plan):
+    run(dtrun, plan, "--resume", "saved", "--prompts", "ask.jsonl", "--out", plan + ".jsonl")
+    with open(plan + ".jsonl") as lines:
+        return [json.loads(line)["tokens"] for line in lines]
+
+
+def compare(dtc, dtrun, name, layout):
+    program, model, heads = MODELS[name]
+    for kind, line in (("plain", ""), ("cached", "\n  generate = cached(rows = 3, chunk = 5)")):
+        with open(kind + ".dsl", "w") as file:
+            file.write(program + TRAIN % (model, line) + (LAYOUTS % (heads, heads) if heads else ""))
+        run(dtc, kind + ".dsl", "--parallel", layout, "-o", kind)
+    run("rm", "-rf", "saved", "plain.jsonl", "cached.jsonl")
+    run(dtrun, "plain", "--save", "saved", "--quiet")
+    want, got = answers(dtrun, "plain"), answers(dtrun, "cached")
+    assert len(want) == 7 and all(len(set(tokens)) > 3 for tokens in want[1::2]), want
+    return want == got
+
+
+def main():
+    dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
+    names = sys.argv[3:] or list(MODELS)
+    wrong = passed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        ask("ask.jsonl")
+        with open("tokens.bin", "wb") as file:
+            file.write(bytes((i * i // 7 + i) % 64 for i in range(3000)))
+        for name in names:
+            layouts = ["none"] + (["heads"] if name in ("gpt2", "llama", "latent") else [])
+            for layout in layouts + (["both"] if name == "llama" else []):
+                same = compare(dtc, dtrun, name, layout)
+                passed += same
+                wrong += not same
+                if not same:
+                    print("%s, %s: other tokens than without a cache" % (name, layout))
+    print("%d passed, %d failed, 0 skipped" % (passed, wrong))
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -327,8 +327,9 @@ static const char **known_names(DtArena *memory, const DtWanted *wanted, bool re
     return names;
 }
 
-/* What to do if only one of plan and file has averages of parameters; else "". */
-static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *file)
+/* What to do if only one of plan and file has averages of parameters; else "". resumes: the run
+ * trains on, and does not only evaluate. */
+static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *file, bool resumes)
 {
     bool here = false, there = false;
     for (uint32_t i = 0; i < wanted->n; i++)
@@ -337,6 +338,7 @@ static const char *averages_advice(const DtWanted *wanted, const DtTensorFile *f
         there = there || strncmp(file->tensors[i].name, DT_AVERAGE_PREFIX,
                                  strlen(DT_AVERAGE_PREFIX)) == 0;
     return here == there ? ""
+           : !resumes    ? ", which keeps averages (--average none reads the parameters)"
            : here        ? ", which keeps averages (--weights begins anew with them)"
                          : ", which keeps no averages (--weights begins anew without them)";
 }
@@ -362,7 +364,7 @@ static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wan
         add_absent(&text, "not in the plan", file->tensors, file->n, here, n_here, &wrong);
     add_other_types(&text, wanted, file, &wrong);
     DtStatus status = dt_status_fail(DT_EXIT_FAILED, "%.160s does not fit the plan%s%s", path,
-                                     partial ? "" : averages_advice(wanted, file),
+                                     doubled ? "" : averages_advice(wanted, file, !partial),
                                      wrong ? text.at : ": it names a tensor twice");
     if ((renamed || doubled) && wrong == 0)
         status = DT_OK;

@@ -225,20 +225,30 @@ def test_gpt(tools):
             compile_gpt(tools, layout, layout, CODES)
         said = run([tools[1], layout + ".plan", "--resume", "begin", "--eval", "--quantized"])
         losses.append((loss_in(said, "eval after"), loss_in(said, "eval of codes")))
-        texts.append(run([tools[1], layout + ".plan", "--quiet", "--resume", "begin", "--generate", "9 10 11", "--tokens", "12",
+        texts.append(run([tools[1], layout + ".plan", "--quiet", "--resume", "begin", "--generate", "9 10 11", "--tokens", "5",
                           "--temperature", "0"]))
     check(saved("begin", 20) == before, "the checkpoint has changed")
     compile_gpt(tools, "plain", "none", "")
     run([tools[1], "plain.plan", "--quiet", "--weights", "begin", "--steps", "0", "--export", "restored"])
     patch("restored")
     want = loss_in(run([tools[1], "plain.plan", "--import", "restored", "--eval"]), "eval after")
-    text = run([tools[1], "plain.plan", "--quiet", "--import", "restored", "--generate", "9 10 11", "--tokens", "12",
+    text = run([tools[1], "plain.plan", "--quiet", "--import", "restored", "--generate", "9 10 11", "--tokens", "5",
                 "--temperature", "0"])
     for full, codes in losses:
         check(abs(full - losses[0][0]) < 2e-4 and abs(codes - want) < 2e-4 and codes != full,
               "losses %g and with codes %g, want %g" % (full, codes, want))
     for one in texts:
         check(one == text, "codes write %r, restored weights %r" % (one, text))
+    test_cache(tools, text)
+
+
+def test_cache(tools, text):
+    """Generation with a cache reads codes, too: entries "prefill" with several rows of a product, "decode" with few."""
+    for layout in ("none", "tensor", "zero"):
+        compile_gpt(tools, "cached", layout, CODES + "; generate = cached(rows = 2, chunk = 4)")
+        got = run([tools[1], "cached.plan", "--quiet", "--resume", "begin", "--generate", "9 10 11", "--tokens", "5",
+                   "--temperature", "0"])
+        check(got == text, "%s: with a cache codes write %r, restored weights %r" % (layout, got, text))
 
 
 def test_refused(tools):

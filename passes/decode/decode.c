@@ -63,6 +63,10 @@ static bool names(const char *const *at, uint32_t n, const char *name)
 /* A renamed axis that is the time axis again: the new positions of a value that has all. */
 static DtValue *back_to_time(DtDecode *d, DtDecodeScope *s, DtValue *x, const DtRelabel *entry)
 {
+    if (dt_type_find(x->type, d->fresh) >= 0) { /* each position has a row of it */
+        dt_decode_refuse(d, s->b.span, "it exchanges two axes of positions");
+        return NULL;
+    }
     DtValue *query = dt_decode_query(d, s);
     return dt_graph_gather(&s->b, x, 1, &entry->from[0], &query);
 }
@@ -474,6 +478,9 @@ static void walk_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *
     }
     s->b.span = op->span;
     s->b.path = dt_decode_join(s->prefix, op->path);
+    const bool is_source = op->kind == DT_OP_PARAM || op->kind == DT_OP_IOTA;
+    if (is_source && dt_type_find(op->out[0]->type, d->samples) >= 0)
+        dt_decode_refuse(d, op->span, "it depends on the row of the batch that a sample is in");
     if (op->kind == DT_OP_INPUT) {
         map[op->out[0]->id] = input(d, s, op);
     } else if (op->kind == DT_OP_RNG) {

@@ -42,11 +42,25 @@ static const DtValue *source_of(const DtDecode *d, const DtValue *v)
 
 /* ---- positions ---- */
 
-/* keys times the number of the key, queries times that of the query, and a number. */
+/* keys times the number of the key, queries times that of the query, and a number. f32 computes it
+ * without rounding. */
 typedef struct Affine {
     bool is;
     double keys, queries, number;
 } Affine;
+
+/* A number which f32 adds to that of a position exactly. */
+static Affine constant(double x)
+{
+    return (Affine){.is = fabs(x) < 1 << 20 && x * 8 == floor(x * 8), .number = x};
+}
+
+/* Whether a cast keeps whole numbers, and halves, as they are. */
+static bool is_exact(const DtOp *cast)
+{
+    const DtDtype from = cast->in[0]->type->dtype, to = cast->out[0]->type->dtype;
+    return to == DT_F32 || (to == DT_I32 && from == DT_I32);
+}
 
 static Affine affine(Look *look, const DtValue *v, uint32_t depth)
 {
@@ -61,7 +75,7 @@ static Affine affine(Look *look, const DtValue *v, uint32_t depth)
     Affine a = op->n_in > 0 ? affine(look, op->in[0], depth + 1) : none;
     Affine b = op->n_in > 1 ? affine(look, op->in[1], depth + 1) : none;
     switch (op->kind) {
-    case DT_OP_CONST: return (Affine){.is = true, .number = op->number};
+    case DT_OP_CONST: return constant(op->number);
     case DT_OP_IOTA: return (Affine){.is = op->axes[0] == look->axis, .keys = 1};
     case DT_OP_RELABEL:
         if (v->type->rank == 1 && v->type->axes[0].name == look->axis &&
@@ -70,7 +84,7 @@ static Affine affine(Look *look, const DtValue *v, uint32_t depth)
         a.is = a.is && op->n_relabels == 0;
         return a;
     case DT_OP_EXPAND: case DT_OP_BIND: case DT_OP_STOP: return a;
-    case DT_OP_CAST: a.is = a.is && v->type->dtype != DT_BOOL; return a;
+    case DT_OP_CAST: a.is = a.is && is_exact(op); return a;
     case DT_OP_NEG: return (Affine){a.is, -a.keys, -a.queries, -a.number};
     case DT_OP_ADD:
         return (Affine){a.is && b.is, a.keys + b.keys, a.queries + b.queries, a.number + b.number};
@@ -114,6 +128,16 @@ static Fact where(const Fact *f)
     return f[0].clean && f[1].clean && f[2].clean ? clean : dirty;
 }
 
+static Fact cast(const DtOp *op, Fact f)
+{
+    const DtDtype to = op->out[0]->type->dtype;
+    if (f.known && to == DT_BOOL)
+        return is(f.value != 0);
+    if (f.known && to == DT_I32 && f.value != trunc(f.value))
+        return clean;
+    return !f.known || f.value == 0 || fabs(f.value) >= 1 ? f : clean; /* else it may become 0 */
+}
+
 /* The result of a map of single elements. f: of its operands. */
 static Fact map(Look *look, const DtOp *op, const Fact *f)
 {
@@ -140,8 +164,8 @@ static Fact map(Look *look, const DtOp *op, const Fact *f)
     case DT_OP_ADD: return infinite || equals(f[1], -INFINITY) ? is(-INFINITY) : otherwise;
     case DT_OP_SUB: return infinite ? is(-INFINITY) : otherwise;
     case DT_OP_EXP: return infinite ? is(0) : otherwise;
-    case DT_OP_BIND: case DT_OP_STOP: case DT_OP_CAST: case DT_OP_EXPAND:
-        return f[0];
+    case DT_OP_CAST: return cast(op, f[0]);
+    case DT_OP_BIND: case DT_OP_STOP: case DT_OP_EXPAND: return f[0];
     default: return otherwise;
     }
 }

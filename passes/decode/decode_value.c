@@ -109,10 +109,7 @@ DtOp *dt_decode_emit(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtValue *con
             outs[i].type = with_axes_of(outs[i].type, operands[0]->type);
         out[i] = &outs[i];
     }
-    const char *axis = op->n_axes == 1 && op->axes[0] == d->samples ? d->rows : NULL;
     const char *summed[DT_MAX_RANK];
-    if (op->kind == DT_OP_IOTA && axis)
-        draft.axes = &axis;
     if (op->kind == DT_OP_SCATTER_ADD && !is_whole) {
         for (uint32_t i = 0; i < op->n_axes2; i++)
             summed[i] = op->axes2[i] == d->time ? d->fresh : op->axes2[i];

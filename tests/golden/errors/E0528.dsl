@@ -11,6 +11,34 @@ layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
   return attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 1.0,
                                   mask = iota[kseq] <= iota[seq] + 1)
 }
+# ---- rounded_mask
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 1.0,
+                                  mask = i32(iota[kseq] - 0.5) <= iota[seq])
+}
+# ---- bf16_mask
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return attend[seq, kseq, embed](x, x[seq -> kseq], x[seq -> kseq], scale = 1.0,
+                                  mask = bf16(iota[kseq]) <= bf16(iota[seq]))
+}
+# ---- rounded_choice
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  hidden = where(iota[kseq] <= iota[seq], 0, 0.5)
+  return sum[kseq](where(bool(i32(hidden)), 0, x[seq -> kseq])) + x
+}
+# ---- exchanged
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  z = where(iota[kseq] <= iota[seq], x @embed x[seq -> kseq], 0)
+  return z[seq -> kseq, kseq -> seq] @kseq x[seq -> kseq]
+}
 # ---- all_positions
 include "std.dsl"
 include "mini/decoder.dsl"
@@ -42,6 +70,19 @@ include "std.dsl"
 include "mini/decoder.dsl"
 layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
   return x - mean[batch](x) + sum[kseq](x[seq -> kseq]) * 0
+}
+# ---- number_of_sample
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  return x + iota[batch] + sum[kseq](x[seq -> kseq]) * 0
+}
+# ---- parameter_of_sample
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param each[batch, embed] = normal(0.1)
+  return x + each + sum[kseq](x[seq -> kseq]) * 0
 }
 # ---- last_position
 include "std.dsl"

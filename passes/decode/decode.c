@@ -143,16 +143,32 @@ static bool check_pasts(DtDecode *d, const DtOp *op, DtValue *const *in)
     return !d->failed;
 }
 
-/* Whether the op works along slots, or reads something that is not made of tokens and differs from
- * slot to slot. */
+/* Whether the op works along this axis, renames it, or takes an iteration for each element. */
+static bool works_on(const DtOp *op, const char *axis)
+{
+    bool found = has_axis(op, axis) || (op->kind == DT_OP_LOOP && op->loop->axis == axis);
+    for (uint32_t i = 0; i < op->n_relabels; i++) {
+        const DtRelabel *r = &op->relabels[i];
+        found = found || names(r->from, r->n_from, axis) || names(r->to, r->n_to, axis);
+    }
+    return found;
+}
+
+/* Whether the result may depend on the slots that tokens have: the op works along slots, or along
+ * experts, of which others have other tokens in the same slot, or reads something that is not made
+ * of tokens and differs from slot to slot. */
 static bool uses_slots(const DtDecode *d, const DtOp *op, DtDecodeVal *const *in)
 {
     for (uint32_t i = 0; i < d->slots.n; i++) {
-        if (has_axis(op, d->slots.at[i]))
+        const DtDecodeSlots *slots = &d->slots.at[i];
+        bool reads = false, has_other = false;
+        for (uint32_t k = 0; k < op->n_in; k++) {
+            const bool has = dt_type_find(op->in[k]->type, slots->slot) >= 0;
+            reads = reads || has;
+            has_other = has_other || (has && !in[k]->varies);
+        }
+        if (has_other || (reads && (works_on(op, slots->slot) || works_on(op, slots->experts))))
             return true;
-        for (uint32_t k = 0; k < op->n_in; k++)
-            if (!in[k]->varies && dt_type_find(op->in[k]->type, d->slots.at[i]) >= 0)
-                return true;
     }
     return false;
 }
@@ -165,8 +181,6 @@ static void copy_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *
     const bool moves = dt_map_find_pointer(&d->moves, op) != NULL;
     if (has_axis(op, d->samples))
         dt_decode_refuse(d, op->span, "it mixes samples");
-    if (!moves && uses_slots(d, op, in))
-        dt_decode_refuse(d, op->span, "what experts compute depends on the slot of a token");
     for (uint32_t i = 0; i < op->n_in && !d->failed; i++) {
         const bool is_table = op->kind == DT_OP_GATHER && i == 0 && !in[0]->varies;
         const bool is_index = op->kind == DT_OP_GATHER && i > 0;
@@ -481,6 +495,9 @@ static void walk_op(DtDecode *d, DtDecodeScope *s, const DtOp *op, DtDecodeVal *
     const bool is_source = op->kind == DT_OP_PARAM || op->kind == DT_OP_IOTA;
     if (is_source && dt_type_find(op->out[0]->type, d->samples) >= 0)
         dt_decode_refuse(d, op->span, "it depends on the row of the batch that a sample is in");
+    const bool moves = op->kind == DT_OP_CALL || dt_map_find_pointer(&d->moves, op) != NULL;
+    if (varies && !moves && uses_slots(d, op, in))
+        dt_decode_refuse(d, op->span, "what experts compute depends on the slot of a token");
     if (op->kind == DT_OP_INPUT) {
         map[op->out[0]->id] = input(d, s, op);
     } else if (op->kind == DT_OP_RNG) {

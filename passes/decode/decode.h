@@ -62,6 +62,11 @@ struct DtDecodeScope {
     DT_VEC(DtDecodeState *) states;
 };
 
+/* Axes of the slots of experts. `slot` has n_fresh places. */
+typedef struct DtDecodeSlots {
+    const char *experts, *slot;
+} DtDecodeSlots;
+
 typedef struct DtDecode {
     DtModule *module;
     const DtPassContext *context;
@@ -73,7 +78,7 @@ typedef struct DtDecode {
     bool is_decode;             /* one new position in every row; else `count` of n_fresh */
     DtDecodeScope *top;
     DT_VEC(const char *) pasts; /* axes to which the time axis was renamed */
-    DT_VEC(const char *) slots; /* axes of the slots of experts, which have n_fresh places */
+    DT_VEC(DtDecodeSlots) slots;
     DtMap moves;                /* ops that move tokens to slots, or back */
     DtMap taken;                /* by DtValue in a body: the value outside that it is in every
                                  * iteration */

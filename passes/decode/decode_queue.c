@@ -10,7 +10,8 @@
  * What an expert makes of a token does not depend on the slot, so the new positions may be numbered
  * by themselves: no state is needed, and `slot` shrinks to the number of new positions. That holds
  * if no token is ever dropped (an expert has a slot for each position, and a token takes different
- * experts), and if nothing but this scatter and such gathers reads a place. */
+ * experts), if nothing but this scatter and such gathers reads a place, and if nothing mixes slots,
+ * or experts: others have other tokens in the same slot. */
 #include "passes/decode/decode.h"
 
 static const DtOp *made_by(const DtValue *value, DtOpKind kind)
@@ -102,18 +103,18 @@ bool dt_decode_is_queue(DtDecode *d, const DtFunc *func, const DtOp *scan)
     for (uint32_t i = 0; good && slot && i < func->ops.n; i++) {
         const DtOp *op = func->ops.at[i];
         for (uint32_t k = 0; k < op->n_in; k++)
-            if (op->in[k] == place)
+            if (op->in[k] == place) {
                 dt_map_add_pointer(&d->moves, op, (void *)(uintptr_t)op);
+                DT_PUSH(d->module->arena, d->slots, ((DtDecodeSlots){op->axes[0], slot}));
+            }
     }
-    if (good && slot && !dt_decode_is_slot(d, slot))
-        DT_PUSH(d->module->arena, d->slots, slot);
     return good && slot;
 }
 
 bool dt_decode_is_slot(const DtDecode *d, const char *axis)
 {
     for (uint32_t i = 0; i < d->slots.n; i++)
-        if (d->slots.at[i] == axis)
+        if (d->slots.at[i].slot == axis)
             return true;
     return false;
 }

@@ -84,6 +84,47 @@ layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
   param each[batch, embed] = normal(0.1)
   return x + each + sum[kseq](x[seq -> kseq]) * 0
 }
+# ---- sum_of_experts
+include "std.dsl"
+include "mini/decoder.dsl"
+dim experts = 4, route = experts, choice = 2, slot = seq
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param router[embed, route] = normal(0.1)
+  g, e = topk[route, choice](x @embed router)
+  place = cumsum[seq, choice](onehot[route](e))[route = e] - 1
+  y = scatter[seq, choice](x, experts = e, slot = place)
+  y = y - mean[experts](y)
+  return sum[choice](g * y[experts = e, slot = place])
+}
+# ---- renamed_experts
+include "std.dsl"
+include "mini/decoder.dsl"
+dim experts = 4, route = experts, other = experts, choice = 2, slot = seq
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param router[embed, route] = normal(0.1)
+  g, e = topk[route, choice](x @embed router)
+  place = cumsum[seq, choice](onehot[route](e))[route = e] - 1
+  y = scatter[seq, choice](x, experts = e, slot = place)
+  y = y + mean[other](y[experts -> other])
+  return sum[choice](g * y[experts = e, slot = place])
+}
+# ---- loop_over_slots
+include "std.dsl"
+include "mini/decoder.dsl"
+dim experts = 4, route = experts, choice = 2, slot = seq
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  param router[embed, route] = normal(0.1)
+  g, e = topk[route, choice](x @embed router)
+  place = cumsum[seq, choice](onehot[route](e))[route = e] - 1
+  y = scatter[seq, choice](x, experts = e, slot = place)
+  s[batch, experts, embed] = 0.0
+  repeat t in slot {
+    s = s + y[slot = t]
+    z[slot = t] = s
+  }
+  y = z
+  return sum[choice](g * y[experts = e, slot = place])
+}
 # ---- last_position
 include "std.dsl"
 include "mini/decoder.dsl"

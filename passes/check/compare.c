@@ -440,7 +440,7 @@ void dt_judge_print(const DtJudgement *judgement, DtText *ret_text)
                        "codes: of %u parameters, at most half a scale from the weights; predict "
                        "computes from them what it does from the weights that they stand for\n",
                        judgement->coded);
-    if (judgement->generated)
+    if (judgement->generated && !judgement->problem.len)
         dt_text_printf(ret_text, "generation: equal to predict at %u positions, but for %.2g\n",
                        judgement->generated, judgement->generation);
     if (judgement->updated)

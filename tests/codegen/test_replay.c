@@ -11,6 +11,8 @@ typedef struct Layout {
     const char *path, *parallel;
     DtOption sets[3];
     uint32_t n_sets;
+    DtOption dims[1];
+    uint32_t n_dims;
 } Layout;
 
 static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **ret_bytes,
@@ -19,7 +21,8 @@ static void compile(DtArena *arena, const Layout *layout, bool anew, uint8_t **r
     DtDiags *diags = dt_diag_new(arena);
     const DtLowerOptions lower = {.path = layout->path, .library = "lib",
                                   .parallel = layout->parallel, .sets = layout->sets,
-                                  .n_sets = layout->n_sets, .synthetic = true};
+                                  .n_sets = layout->n_sets, .dims = layout->dims,
+                                  .n_dims = layout->n_dims, .synthetic = true};
     DtProgram *program = dt_lower(arena, diags, &lower);
     if (!program)
         dt_diag_print(diags, stderr, false);
@@ -56,17 +59,20 @@ static void compare(const Layout *layout)
 }
 
 /* With causal masks, a ring, grouped queries, and values that backward pieces recompute. */
-Test(replay, rings) { compare(&(Layout){"examples/llama3_8b.dsl", "d3", {{NULL, NULL}}, 0}); }
+Test(replay, rings)
+{
+    compare(&(Layout){.path = "examples/llama3_8b.dsl", .parallel = "d3"});
+}
 
 Test(replay, stages_of_unequal_slots)
 {
-    compare(&(Layout){"examples/gpt_1t.dsl", NULL,
-                      {{"parallel.mesh.pipe", "16"}, {"cluster.nodes", "96"},
-                       {"parallel.pipeline.chunks", "2"}}, 3});
+    compare(&(Layout){.path = "examples/gpt_1t.dsl",
+                      .sets = {{"parallel.mesh.pipe", "16"}, {"cluster.nodes", "96"},
+                               {"parallel.pipeline.chunks", "2"}}, .n_sets = 3});
 }
 
-/* With two loops, and attention from one to the other. */
+/* With two loops, and attention from one to the other, which is in blocks for a longer target. */
 Test(replay, encoder_and_decoder)
 {
-    compare(&(Layout){"examples/t5.dsl", NULL, {{NULL, NULL}}, 0});
+    compare(&(Layout){.path = "examples/t5.dsl", .dims = {{"tgt", "512"}}, .n_dims = 1});
 }

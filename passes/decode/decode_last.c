@@ -31,6 +31,9 @@ static DtValue *choose(DtDecode *d, DtValue *value)
     }
     DtValue *one = dt_graph_constant(b, DT_I32, 1);
     DtValue *last = dt_graph_binary(b, DT_OP_SUB, dt_decode_count(d, d->top), one);
+    /* a kernel gathers from memory only, and makes an iota anew */
+    if (value->op && value->op->kind == DT_OP_IOTA)
+        return last;
     return dt_graph_gather(b, value, 1, &d->fresh, &last);
 }
 

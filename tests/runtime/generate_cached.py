@@ -46,6 +46,24 @@ layer mat(x[..., embed]) -> [..., embed] {
 """ % SIZES
 
 
+# a position's number, and a sum of token numbers, in the kernel that also chooses the last position
+NUMBERS = """include "std.dsl"
+dim %s
+layer pre(x[batch, seq, embed]) -> [batch, seq, embed] { return n:rmsnorm[embed](x) }
+layer waves(x[batch, seq, embed], i32 tokens[batch, seq]) -> [batch, seq, embed] {
+  return x * sin(cumsum[seq](tokens) * 0.1)
+}
+layer means(x[batch, seq, embed]) -> [batch, seq, embed] { return cumsum[seq](x) / (1 + iota[seq]) }
+model own(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
+  param wte[vocab, embed] = normal(0.3)
+  x = wte[vocab = tokens]
+  x = x + waves(p0:pre(x), tokens)
+  x = x + means(p1:pre(x))
+  return p2:pre(x) @embed wte
+}
+""" % SIZES.replace("layers = 2, ", "").replace(", ffn = 24", "")
+
+
 def library(file, dims, lines=""):
     return 'include "models/%s.dsl"\ndim %s, %s\n%s\n' % (file, SIZES, dims, lines)
 
@@ -69,6 +87,7 @@ MODELS = {
   g = cumsum[seq](x) / (1 + iota[seq])
   w = sum[tap](window[seq, tap](x, 4, pad = (3, 0)))
   return y + x[seq = 0] + g + w""", "own", None),
+    "numbers": (NUMBERS, "own", None),
     "carried": (OWN % """  s[batch, embed] = 0.0
   repeat t in seq {
     s = tanh(0.5 * s + x[seq = t] * 0.1 * (t + 1))

@@ -68,8 +68,9 @@ DtStatus dt_json_pattern(DtTokenizer *t, const json_t *step, DtPattern *ret_patt
     const json_t *pattern = json_object_get(step, "pattern");
     const DtTokenBytes regex = dt_json_text(t, pattern, "Regex");
     *ret_text = dt_json_text(t, pattern, "String");
-    if (!regex.at && !ret_text->at)
-        return dt_json_fail(t, "a step %.40s has no pattern", dt_json_type(step));
+    if ((regex.at == NULL) == (ret_text->at == NULL))
+        return dt_json_fail(t, "a step %.40s has %s", dt_json_type(step),
+                            regex.at ? "two patterns, a Regex and a String" : "no pattern");
     DtStatus status = regex.at
                           ? dt_pattern_read(t->memory, (const char *)regex.at, ret_pattern)
                           : dt_pattern_literal(t->memory, (const char *)ret_text->at, ret_pattern);

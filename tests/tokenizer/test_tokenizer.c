@@ -410,6 +410,10 @@ static const Edit fallback_edits[] = {
     {"\"normalizer\":null",
      "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a*\"},\"content\":\"a\"}",
      "matches without taking a character"},
+    {"\"normalizer\":null",
+     "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a\",\"String\":\"\"},"
+     "\"content\":\"b\"}",
+     "two patterns, a Regex and a String"},
     {"\"normalizer\":null", "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"}}",
      "a step Replace has no content"},
     {"\"type\":\"Fuse\"", "\"type\":\"Metaspace\",\"replacement\":\"a\"",

@@ -163,7 +163,8 @@ static const uint32_t *in_window(const DtNext *next, const DtNextRow *row, int64
 }
 
 /* Sets how many tokens of each row are new, and returns the most of any. A row whose text does not
- * continue what its cache has begins anew. */
+ * continue what its cache has begins anew; so does one whose text ends where the cache does, since
+ * the logits after it are those of an earlier step. */
 static int64_t count_new(DtNext *next, const DtNextRow *rows)
 {
     Cached *c = next->state;
@@ -172,8 +173,8 @@ static int64_t count_new(DtNext *next, const DtNextRow *rows)
         int64_t n;
         const uint32_t *tokens = in_window(next, &rows[r], &n);
         const uint32_t *seen = c->seen + r * next->window;
-        if (c->n_seen[r] > n ||
-            (n > 0 && memcmp(seen, tokens, (size_t)c->n_seen[r] * sizeof *seen) != 0))
+        if (c->n_seen[r] >= n ||
+            memcmp(seen, tokens, (size_t)c->n_seen[r] * sizeof *seen) != 0)
             c->n_seen[r] = 0;
         c->n_new[r] = n - c->n_seen[r];
         most = c->n_new[r] > most ? c->n_new[r] : most;

@@ -57,6 +57,9 @@ static DtStatus read_words(const DtWords *words, const char *prompt, DtIds *ret_
     DtStatus status = dt_encode_prompt(words->tokenizer, prompt, ret_ids);
     if (dt_status_ok(&status) && ret_ids->n == first)
         status = dt_encode_prompt(words->tokenizer, "\n", ret_ids);
+    if (dt_status_ok(&status) && ret_ids->n == first)
+        return dt_status_fail(DT_EXIT_USAGE, "the tokenizer makes no token of the prompt, nor of a "
+                                             "newline: a prompt needs other text");
     return dt_status_ok(&status) ? check_ids(words, ret_ids) : status;
 }
 

@@ -290,6 +290,19 @@ def refuses_lines(bench):
     bench.check("keeps the old file", bench.bytes("old.jsonl") == b"something")
 
 
+def needs_a_token(bench):
+    """A prompt of which the tokenizer makes no token, as white space that separates words."""
+    bench.write("words/tokenizer.json", json.dumps({
+        "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "model": {"type": "WordLevel", "vocab": {"?": 0, "some": 1}, "unk_token": "?"}}))
+    bench.write("words.dsl", NET.replace("BATCH", "1").replace("RANKS", "1").replace('"tok"', '"words"'))
+    bench.must("compiles for words", bench.dtc, "words.dsl", "--parallel", "none", "-o", "words.plan")
+    bench.write("w.jsonl", '{"prompt": " "}\n')
+    for words in (("--generate", " "), ("--prompts", "w.jsonl")):
+        code, said = bench.run("timeout", "60", bench.dtrun, "words.plan", *words, "--tokens", "2")
+        bench.check("no token: %s" % (words,), code in (2, 5) and "no token of the prompt" in said, (code, said))
+
+
 def keeps_whole_lines(bench):
     bench.write("many.jsonl", ('{"prompt": "%s"}\n' % ("a b " * 100000)) * 50)
     bench.must("all lines", bench.dtrun, "echo.plan", "--prompts", "many.jsonl", "--out", "all.jsonl", "--tokens", "2")
@@ -324,6 +337,7 @@ def main():
         has_the_tokens_of_training(bench)
         ends_at_end_tokens(bench)
         refuses_lines(bench)
+        needs_a_token(bench)
         keeps_whole_lines(bench)
     print("%d passed, %d failed" % (bench.passed, bench.failed))
     return 1 if bench.failed else 0

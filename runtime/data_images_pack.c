@@ -108,7 +108,7 @@ static const char *labels_path(DtArena *memory, const char *path)
 {
     static const char images[] = "images";
     const char *slash = strrchr(path, '/'), *at = strstr(slash ? slash : path, images);
-    if (!at || strncmp(at + 7, "idx3", 4) != 0)
+    if (!at || !at[6] || strncmp(at + 7, "idx3", 4) != 0)
         return NULL;
     return dt_arena_printf(memory, "%.*slabels%cidx1%s", (int)(at - path), path, at[6], at + 11);
 }

@@ -251,6 +251,8 @@ def check_refused(bench):
     bench.refused("no class of CIFAR-10", "labels.bin is no image", INPUTS + 'images("labels.bin")')
     write("digits-idx3", struct.pack(">4B3I", 0, 0, 8, 3, 2, 8, 8) + bytes(128))
     bench.refused("no labels", "digits-idx3 has no labels", INPUTS + 'images("digits-idx3")')
+    write("images", struct.pack(">4B3I", 0, 0, 8, 3, 2, 8, 8) + bytes(128))
+    bench.refused("no end of the name", "images has no labels", INPUTS + 'images("images")')
 
 
 def main(arguments):

@@ -115,12 +115,21 @@ static Batch *remove_batch(DtAhead *a, uint32_t i)
     return b;
 }
 
-/* Drops the oldest batch, from number `from` on, of which no row is being made; false: there is
- * none. */
-static bool drop_one(DtAhead *a, uint32_t from)
+static bool is_wished(const DtAheadWishes *wishes, int64_t first)
+{
+    for (uint32_t i = 0; i < wishes->n; i++)
+        if (wishes->first[i] == first)
+            return true;
+    return false;
+}
+
+/* Drops the oldest batch, from number `from` on, that nobody wishes for and of which no row is
+ * being made; false: there is none. */
+static bool drop_one(DtAhead *a, uint32_t from, const DtAheadWishes *wishes)
 {
     for (uint32_t i = from; i < a->n; i++)
-        if (a->batches[i]->begun == a->batches[i]->done) {
+        if (a->batches[i]->begun == a->batches[i]->done &&
+            !is_wished(wishes, a->batches[i]->first)) {
             free_batch(remove_batch(a, i));
             return true;
         }
@@ -158,15 +167,18 @@ static Batch *add(DtAhead *a, int64_t first, int64_t rows, Batch *old)
     return b;
 }
 
-/* Wishes for a batch, if there is room for it after the first one, which is needed now. */
-static void wish(DtAhead *a, int64_t first, int64_t rows, Batch *old)
+/* Adds wish number i, if there is room for it besides earlier wishes and the first batch, which is
+ * needed now. */
+static void wish(DtAhead *a, const DtAheadWishes *wishes, uint32_t i, int64_t rows, Batch *old)
 {
+    const int64_t first = wishes->first[i];
     const uint64_t bytes = (uint64_t)rows * a->bytes;
     if (find(a, first, rows) >= 0) {
         free_batch(old);
         return;
     }
-    while ((a->n == MOST_BATCHES || bytes_of(a) + bytes > MOST_BYTES) && drop_one(a, 1)) {}
+    while ((a->n == MOST_BATCHES || bytes_of(a) + bytes > MOST_BYTES) &&
+           drop_one(a, 1, wishes)) {}
     if (a->n == MOST_BATCHES || bytes_of(a) + bytes > MOST_BYTES)
         free_batch(old);
     else
@@ -182,7 +194,7 @@ DtStatus dt_ahead_take(DtAhead *a, int64_t first, int64_t rows, const DtAheadWis
     Batch *old = a->taken;
     a->taken = NULL;
     int at = find(a, first, rows);
-    while (at < 0 && a->n + 1 >= MOST_BATCHES && drop_one(a, 0)) {}
+    while (at < 0 && a->n + 1 >= MOST_BATCHES && drop_one(a, 0, wishes)) {}
     if (at < 0 && a->n < MOST_BATCHES && add(a, first, rows, old)) {
         at = (int)a->n - 1;
         old = NULL;
@@ -196,7 +208,7 @@ DtStatus dt_ahead_take(DtAhead *a, int64_t first, int64_t rows, const DtAheadWis
     memmove(&a->batches[1], &a->batches[0], (size_t)at * sizeof *a->batches);
     a->batches[0] = b;
     for (uint32_t i = 0; i < wishes->n; i++) {
-        wish(a, wishes->first[i], rows, old);
+        wish(a, wishes, i, rows, old);
         old = NULL;
     }
     free_batch(old);

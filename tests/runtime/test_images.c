@@ -357,6 +357,25 @@ Test(images, rows_made_ahead_are_those_asked_for)
     }
 }
 
+/* With more wishes than there is memory for, those that are needed first stay. */
+Test(images, a_large_batch_is_made_once)
+{
+    enum { BATCHES = 20, AHEAD = 12 }; /* of 256 MiB, of which few bytes are touched */
+    Made made = {.fails = INT64_MAX};
+    DtAhead *ahead = dt_ahead_new(1, (size_t)1 << 27, make_row, &made);
+    for (int64_t first = 0; first < 2 * BATCHES; first += 2) {
+        const char *rows;
+        DtAheadWishes wishes = {.n = 0};
+        for (int64_t next = first + 2; next < 2 * BATCHES && wishes.n < AHEAD; next += 2)
+            wishes.first[wishes.n++] = next;
+        DtStatus status = dt_ahead_take(ahead, first, 2, &wishes, &rows);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        cr_assert_eq(*(const int64_t *)(const void *)rows, first);
+    }
+    dt_ahead_free(ahead);
+    cr_assert_eq(made.n, 2 * BATCHES);
+}
+
 Test(images, a_failure_is_that_of_the_first_sample)
 {
     Made made = {.fails = 45};

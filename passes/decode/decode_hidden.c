@@ -160,7 +160,8 @@ static Fact map(Look *look, const DtOp *op, const Fact *f)
                                                     : otherwise;
     case DT_OP_NOT: return f[0].known ? is(!f[0].value) : otherwise;
     case DT_OP_MUL: return equals(f[0], 0) || equals(f[1], 0) ? is(0) : otherwise;
-    case DT_OP_DIV: return equals(f[0], 0) ? is(0) : otherwise;
+    case DT_OP_DIV: /* not by what a cache has at hidden positions: it may be 0 */
+        return equals(f[0], 0) && f[1].clean ? is(0) : otherwise;
     case DT_OP_ADD: return infinite || equals(f[1], -INFINITY) ? is(-INFINITY) : otherwise;
     case DT_OP_SUB: return infinite ? is(-INFINITY) : otherwise;
     case DT_OP_EXP: return infinite ? is(0) : otherwise;

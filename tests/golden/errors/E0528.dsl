@@ -32,6 +32,13 @@ layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
   hidden = where(iota[kseq] <= iota[seq], 0, 0.5)
   return sum[kseq](where(bool(i32(hidden)), 0, x[seq -> kseq])) + x
 }
+# ---- divided_by_later
+include "std.dsl"
+include "mini/decoder.dsl"
+layer mix(x[batch, seq, embed]) -> [batch, seq, embed] {
+  z = where(iota[kseq] <= iota[seq], x @embed x[seq -> kseq], 0)
+  return z / sum[embed](x[seq -> kseq] ** 2) @kseq x[seq -> kseq]
+}
 # ---- exchanged
 include "std.dsl"
 include "mini/decoder.dsl"

@@ -133,7 +133,7 @@ static void rewrite(DtCodes *d)
             entry->func = dt_codesfunc_make(d, entry->func);
         if (entry->kind != DT_ENTRY_EVAL)
             continue;
-        DtEntryPoint made = 
+        DtEntryPoint made =
             dt_entry_new(DT_ENTRY_EVAL, dt_intern(DT_ENTRY_CODES), DT_PART_WHOLE, -1);
         made.func = dt_codesfunc_make(d, entry->func);
         for (uint32_t k = 0; k < entry->results.n; k++)

@@ -292,6 +292,7 @@ def refuses_lines(bench):
 
 def needs_a_token(bench):
     """A prompt of which the tokenizer makes no token, as white space that separates words."""
+    os.makedirs(bench.path("words"))
     bench.write("words/tokenizer.json", json.dumps({
         "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"},
         "model": {"type": "WordLevel", "vocab": {"?": 0, "some": 1}, "unk_token": "?"}}))

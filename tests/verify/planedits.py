@@ -146,11 +146,11 @@ def read_once(plan):
 
 
 def inputs_in_unknown_arena(plan):
-    for n in range(len(plan.all("AREN")), 13):
+    for n in range(len(plan.all("AREN")), 14):
         plan.add(n, Record("AREN", {"name": '"more"', "kind": "inputs", "bytes": "4096"}))
     for one in plan.all("INPT"):
-        plan.move((one["arena"], one["offset"]), (12, 0))
-        one["arena"], one["offset"] = 12, 0
+        plan.move((one["arena"], one["offset"]), (13, 0))
+        one["arena"], one["offset"] = 13, 0
 
 
 def predicts_of_eval(plan):
@@ -273,7 +273,7 @@ EDITS = [(MICRO, two_scalars, "lies where something else does"),
          (MICRO, step_over_rate, "@lr is overwritten, and still needed"),
          (MICRO, norm_over_loss, "a result of another entry is overwritten"),
          (MICRO, read_once, "a batch is read outside of the micro-batches"),
-         (MICRO, inputs_in_unknown_arena, "the plan has 13 arenas"),
+         (MICRO, inputs_in_unknown_arena, "the plan has 14 arenas"),
          (MICRO, predicts_of_eval, "does not hold value"),
          (BLOCKS, over_other_head, "what a block of attention writes overlaps output"),
          (TIED, sum_of_loss, "a scalar is not added over stages"),

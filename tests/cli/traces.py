@@ -22,12 +22,13 @@ READINGS = {
 
 
 def layouts(path):
-    """Arguments that choose each complete layout of the program. Without a cluster no times are
-    predicted."""
+    """Arguments that choose each complete layout of the program, and the last of several train blocks. Without a cluster no times
+    are predicted."""
     text = path.read_text()
+    trains = re.findall(r"^train (\w+) \{", text, re.M)
     for name, body in re.findall(r"^parallel (\w+) on \w+ \{(.*?)\}$", text, re.M | re.S):
         if not re.search(r"\bauto\b", body):
-            yield ["--parallel", name]
+            yield ["--parallel", name, *(["--train", trains[-1]] if trains else [])]
 
 
 def overlaps(slices, read):

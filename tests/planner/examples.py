@@ -20,6 +20,10 @@ LINEAR = {90: 92500, 100: 91801}  # and without the gradients of all scores
 
 
 def compile_one(dtc, path, plan, *layout):
+    """With the last of several train blocks."""
+    with open(path) as file:
+        trains = re.findall(r"^train (\w+) \{", file.read(), re.M)
+    layout += ("--train", trains[-1]) if trains else ()
     return subprocess.run([dtc, path, "--target=sm_90a-interpreted", "--data=synthetic", "-o", plan, *layout],
                           capture_output=True, text=True, timeout=300)
 

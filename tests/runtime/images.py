@@ -11,10 +11,11 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import zlib
+
+import runs
 
 PROGRAM = """include "std.dsl"
 dim batch = 8, side = 8, colours = 3, classes = 3
@@ -53,21 +54,7 @@ def draw(rng, label, side=8):
     return [tuple(rng.randrange(120) + (90 if c == label else 0) for c in range(3)) for _ in range(side * side)]
 
 
-class Bench:
-    def __init__(self, dtc, dtrun):
-        self.dtc, self.dtrun = dtc, dtrun
-        self.passed = self.failed = 0
-
-    def check(self, name, good, shown=""):
-        self.passed += bool(good)
-        self.failed += not good
-        if not good:
-            print("FAIL", name, shown)
-
-    def run(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout + done.stderr
-
+class Bench(runs.Bench):
     def compile(self, images, layout="none", held="", plan="p.plan", options=()):
         text = PROGRAM.replace("IMAGES", images).replace("EVAL", held)
         with open("p.dsl", "w") as file:

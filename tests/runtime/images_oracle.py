@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+import runs
+
 sys.path.pop(0)  # PyTorch wants Python's own profile, not profile.py of this folder
 try:
     import numpy
@@ -37,22 +39,6 @@ train {
 }
 """
 LAST, FIRST = "batch, high, wide, colours", "batch, colours, high, wide"
-
-
-class Bench:
-    def __init__(self, dtc, dtrun):
-        self.dtc, self.dtrun = dtc, dtrun
-        self.passed = self.failed = 0
-
-    def check(self, name, good, shown=""):
-        self.passed += bool(good)
-        self.failed += not good
-        if not good:
-            print("FAIL", name, shown)
-
-    def run(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=250, stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout + done.stderr
 
 
 # ---- values ----
@@ -254,7 +240,8 @@ def check_examples(bench):
 
 
 def main(arguments):
-    bench = Bench(*(os.path.abspath(path) for path in arguments[:2]))
+    bench = runs.Bench(*(os.path.abspath(path) for path in arguments[:2]))
+    bench.limit = 250
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         check_values(bench)

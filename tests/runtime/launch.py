@@ -15,8 +15,7 @@ import sys
 import tempfile
 import time
 
-from prune import KEEP, PROGRAM
-from runs import bytes_of, check, failures, run
+from runs import CLUSTERS, NET, PIPE, bytes_of, check, failures, run, write_tokens
 
 CLEAN = {name: value for name, value in os.environ.items()
          if not name.startswith(("OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_", "LOCAL_", "WORLD_")) and name != "RANK"}
@@ -225,9 +224,8 @@ def test_processors(tools):
 def main(tools):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open("tokens.bin", "wb") as file:
-            file.write(bytes(value for i in range(200) for value in ((7 * i * i + i // 3) % 16, 0)))
-        text = PROGRAM.replace("KEEP", KEEP).replace("PRECISION", "").replace("OPTIMIZER", "adamw(lr = 0.01)")
+        write_tokens()
+        text = NET + "  optimizer = adamw(lr = 0.01)\n  steps = %d\n}\n" % STEPS + CLUSTERS + PIPE
         with open("pipe.dsl", "w") as file:
             file.write(text)
         run([tools[0], "pipe.dsl", "--parallel", "pipe", "-o", "pipe.plan"])

@@ -15,31 +15,15 @@ import struct
 import sys
 import tempfile
 
-from runs import OF_VALUE, bytes_of, check, failures, run
+from runs import CLUSTERS, NET, OF_VALUE, PIPE, bytes_of, check, failures, run
 
-PROGRAM = """include "std.dsl"
-dim batch = 4, seq = 4, vocab = 16, embed = 8, mid = 16, layers = 2
-model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
-  param wte[vocab, embed] = normal(0.3)
-  x = wte[vocab = tokens]
-  repeat h in layers {
-    x = x + (n:rmsnorm[embed](x) |> up:linear[embed, mid](std = 0.3) |> gelu |> down:linear[mid, embed](std = 0.3))
-  }
-  return out:linear[embed, vocab](x, std = 0.3)
-}
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u16))
-  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
-  optimizer = adamw(lr = 0.01)
+PROGRAM = NET + """  optimizer = adamw(lr = 0.01)
   eval = every(2, data = next_token(bin("held.bin", u16)), patience = 3, keep_best = true)
   save = every(4, keep = 1)
   steps = 400
 }
-cluster two { gpus = 2; gpu = "cpu" }
-cluster four { gpus = 4; gpu = "cpu" }
-parallel data on two { mesh data = 2; shard batch on data; zero 1 on data }
-parallel pipe on four { mesh pipe = 2, tensor = 2; shard mid on tensor; pipeline h on pipe; micro batch = 2 }
-"""
+""" + CLUSTERS + """parallel data on two { mesh data = 2; shard batch on data; zero 1 on data }
+""" + PIPE
 
 
 def write_tokens(name, seed, n):

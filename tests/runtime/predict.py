@@ -15,9 +15,10 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
+
+import runs
 
 N, PIX, WIDE, FFN, CLASSES, GROUPS, LAYERS = 21, 6, 8, 12, 5, 3, 2
 PROGRAM = """include "std.dsl"
@@ -87,21 +88,7 @@ def load(name):
     return header["shape"], values
 
 
-class Bench:
-    def __init__(self, dtc, dtrun):
-        self.dtc, self.dtrun = dtc, dtrun
-        self.passed = self.failed = 0
-
-    def check(self, name, good, shown=""):
-        self.passed += bool(good)
-        self.failed += not good
-        if not good:
-            print("FAIL", name, shown)
-
-    def run(self, *command):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
-        return done.returncode, done.stdout + done.stderr
-
+class Bench(runs.Bench):
     def predict(self, plan, *options):
         return self.run(self.dtrun, plan, "--gemm", "plain", *options)
 

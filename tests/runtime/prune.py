@@ -8,35 +8,18 @@ at zero, on one rank, on two with ZeRO 3 and on four with a pipeline and tensor 
 where the layer itself multiplies by a constant mask. Without `keep_zeros` the zeros do not last."""
 
 import os
-import struct
 import sys
 import tempfile
 
-from runs import check, compare_tensors, failures, run, saved
+from runs import CLUSTERS, NET, PIPE, check, compare_tensors, failures, run, saved, write_tokens
 
-PROGRAM = """include "std.dsl"
-dim batch = 4, seq = 4, vocab = 16, embed = 8, mid = 16, layers = 2
-model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
-  param wte[vocab, embed] = normal(0.3)
-  x = wte[vocab = tokens]
-  repeat h in layers {
-    x = x + (n:rmsnorm[embed](x) |> up:linear[embed, mid](std = 0.3) |> gelu |> down:linear[mid, embed](std = 0.3))
-  }
-  return out:linear[embed, vocab](x, std = 0.3)
-}
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u16))
-  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
-  optimizer = OPTIMIZER
+PROGRAM = NET + """  optimizer = OPTIMIZER
   KEEP
   PRECISION
   steps = 8
 }
-cluster two { gpus = 2; gpu = "cpu" }
-cluster four { gpus = 4; gpu = "cpu" }
-parallel data on two { mesh data = 2; shard batch on data; zero 3 on data }
-parallel pipe on four { mesh pipe = 2, tensor = 2; shard mid on tensor; pipeline h on pipe; micro batch = 2 }
-"""
+""" + CLUSTERS + """parallel data on two { mesh data = 2; shard batch on data; zero 3 on data }
+""" + PIPE
 KEEP = "keep_zeros = \"h.*.w\""
 MIXED = "precision = mixed(compute = bf16, params = bf16, master = f32)"
 SHAPES = {"up": (8, 16), "down": (16, 8)}
@@ -155,8 +138,7 @@ def test_refused(tools):
 def main(tools):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open("tokens.bin", "wb") as file:
-            file.write(struct.pack("<200H", *((7 * i * i + i // 3) % 16 for i in range(200))))
+        write_tokens()
         test_prunes(tools)
         test_keeps(tools)
         test_gradient(tools)

@@ -15,27 +15,12 @@ import sys
 import tempfile
 import time
 
-from runs import check, failures, run, saved
+from runs import CLUSTERS, NET, check, failures, run, saved, write_tokens
 
-PROGRAM = """include "std.dsl"
-dim batch = 8, seq = 4, vocab = 16, embed = 8, mid = 16, layers = 2
-model m(i32 tokens[batch, seq]) -> [batch, seq, vocab] {
-  param wte[vocab, embed] = normal(0.3)
-  x = wte[vocab = tokens]
-  repeat h in layers {
-    x = x + (n:rmsnorm[embed](x) |> up:linear[embed, mid](std = 0.3) |> gelu |> down:linear[mid, embed](std = 0.3))
-  }
-  return out:linear[embed, vocab](x, std = 0.3)
-}
-train {
-  i32 tokens[batch, seq], i32 labels[batch, seq] = next_token(bin("tokens.bin", u16))
-  loss = mean[batch, seq](xent[vocab](m(tokens), labels))
-  optimizer = sgd(lr = 0.0)
+PROGRAM = NET.replace("batch = 4", "batch = 8") + """  optimizer = sgd(lr = 0.0)
   steps = 100000000
 }
-cluster two { gpus = 2; gpu = "cpu" }
-cluster four { gpus = 4; gpu = "cpu" }
-parallel pair on two { mesh data = 2; shard batch on data }
+""" + CLUSTERS + """parallel pair on two { mesh data = 2; shard batch on data }
 parallel many on four { mesh data = 4; shard batch on data }
 parallel mixed on four { mesh data = 2, tensor = 2; shard batch on data; shard mid on tensor }
 parallel zero on four { mesh data = 2, tensor = 2; shard batch on data; shard mid on tensor; zero 1 on data }
@@ -168,8 +153,7 @@ def main(tools, n):
     draw = random.Random(7)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open("tokens.bin", "wb") as file:
-            file.write(bytes(value for i in range(200) for value in ((7 * i * i + i // 3) % 16, 0)))
+        write_tokens()
         with open("p.dsl", "w") as file:
             file.write(PROGRAM)
         for layout in (*LAYOUTS, "zero"):

@@ -16,9 +16,8 @@ import sys
 import tempfile
 import time
 
-from launch import CLEAN, RANKS, same
-from prune import KEEP, PROGRAM
-from runs import check, failures, run
+from launch import CLEAN, RANKS, STEPS, same
+from runs import CLUSTERS, NET, PIPE, check, failures, run, write_tokens
 
 CONFIGURATION = """ClusterName=test
 SlurmctldHost=HOST(127.0.0.1)
@@ -183,10 +182,9 @@ def main(tools):
         return 77
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        with open("tokens.bin", "wb") as file:
-            file.write(bytes(value for i in range(200) for value in ((7 * i * i + i // 3) % 16, 0)))
+        write_tokens()
         with open("pipe.dsl", "w") as file:
-            file.write(PROGRAM.replace("KEEP", KEEP).replace("PRECISION", "").replace("OPTIMIZER", "adamw(lr = 0.01)"))
+            file.write(NET + "  optimizer = adamw(lr = 0.01)\n  steps = %d\n}\n" % STEPS + CLUSTERS + PIPE)
         run([tools[0], "pipe.dsl", "--parallel", "pipe", "-o", "pipe.plan"])
         run(["env", "-i", tools[1], "pipe.plan", "--quiet", "--save", "alone"])
         cluster = Cluster(os.path.join(folder, "slurm"))

@@ -16,8 +16,8 @@
  * a terminal sends them to all processes, but the supervisor alone decides. */
 #include "base/hash.h"
 #include "base/hostcc.h"
-#include "runtime/position.h"
 #include "runtime/cluster.h"
+#include "runtime/failed_place.h"
 #include "runtime/outputs.h"
 #include "runtime/page.h"
 #include "runtime/tasks.h"
@@ -84,102 +84,10 @@ static void say(const char *format, ...)
     dt_text_free(&line);
 }
 
-static const char *const inst_names[DT_INST_KINDS] = {
-    [DT_INST_KERNEL] = "kernel",
-    [DT_INST_GEMM] = "matrix product",
-    [DT_INST_COPY] = "copy",
-    [DT_INST_ZERO] = "zero",
-    [DT_INST_READ] = "read of data",
-    [DT_INST_ALL_REDUCE] = "all-reduce",
-    [DT_INST_ALL_GATHER] = "all-gather",
-    [DT_INST_REDUCE_SCATTER] = "reduce-scatter",
-    [DT_INST_ALL_TO_ALL] = "all-to-all",
-    [DT_INST_SHIFT] = "shift",
-    [DT_INST_SHIFT_BACK] = "shift back",
-    [DT_INST_SEND] = "send",
-    [DT_INST_RECV] = "receive",
-    [DT_INST_WAIT] = "wait"};
-
-/* Adds `before`, then a string of the plan, which may contain any bytes. */
-static void add_name(DtText *text, const char *before, const DtPlan *plan, DtPlanStr name)
-{
-    const char *string = dt_plan_str(plan, name);
-    dt_text_add(text, before);
-    dt_text_add_escaped(text, string, strlen(string), false);
-}
-
-static void add_instruction(DtText *text, const DtPlan *plan, uint32_t index)
-{
-    const DtPlanInst *inst = &plan->insts[index];
-    dt_text_printf(text, ", instruction %u (%s", index,
-                   inst->kind < DT_INST_KINDS ? inst_names[inst->kind] : "unknown");
-    if (inst->kind == DT_INST_KERNEL && inst->ref < plan->n_kernels) {
-        add_name(text, " `", plan, plan->kernels[inst->ref].name);
-        dt_text_add(text, "`");
-    }
-    if ((inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV) &&
-        inst->ref < plan->n_channels) {
-        add_name(text, " `", plan, plan->channels[inst->ref].name);
-        dt_text_printf(text, "`, stage %u to %u", plan->channels[inst->ref].from,
-                       plan->channels[inst->ref].to);
-    }
-    dt_text_add(text, ")");
-    if (inst->span >= plan->n_spans)
-        return;
-    const DtPlanSpan *span = &plan->spans[inst->span];
-    if (span->line > 0) {
-        add_name(text, "\n  ", plan, span->file);
-        dt_text_printf(text, ":%u:%u", span->line, span->column);
-        add_name(text, ": ", plan, span->text);
-    }
-    if (*dt_plan_str(plan, span->path)) {
-        add_name(text, "  [", plan, span->path);
-        dt_text_add(text, "]");
-    }
-}
-
-/* Returns the instruction at which the rank is; or that of its device, if the rank waits for its
- * device and not for another rank. */
-static DtPositionAt find_place(const Supervisor *all, const DtSlot *slot, bool is_watched)
-{
-    DtPositionAt marked;
-    if (is_watched && !dt_shared_waits(slot) && dt_position_read(all->plan, slot, &marked))
-        return marked;
-    return (DtPositionAt){.inst = atomic_load(&slot->inst), .n_insts = 1,
-                          .step = atomic_load(&slot->step)};
-}
-
-/* Appends "in step 12, instruction 4 (all-reduce)", line and path of the model; or nothing, if the
- * content of a file ended the run and no step has begun. is_watched: the supervisor found the
- * failure, not the rank. */
 static void add_place(DtText *text, const Supervisor *all, uint32_t rank, bool is_watched)
 {
-    const DtSlot *slot = dt_shared_slot(all->plan, all->shared, rank);
-    const DtPositionAt at = find_place(all, slot, is_watched);
-    long long step = (long long)at.step + 1; /* counted from 1, as progress lines and the log do */
-    const uint32_t phase = atomic_load(&slot->phase);
-    const bool by_data = atomic_load(&slot->by_data) != 0;
-    const bool has_begun = atomic_load(&slot->began_ns) != 0;
-    if (by_data && (!has_begun || dt_run_predicts(all->options)))
-        return;
-    if (phase == DT_PHASE_NONE)
-        dt_text_add(text, "before it had loaded the plan");
-    else if (phase == DT_PHASE_LOADING)
-        dt_text_add(text, "while it loaded the plan");
-    else if (phase == DT_PHASE_SAVING)
-        dt_text_printf(text, "while it saved after step %lld", step);
-    else if (phase == DT_PHASE_EVAL)
-        dt_text_add(text, "in an evaluation");
-    else if (!has_begun) /* the rank has run no instruction yet: while it was loading it may have
-                          * waited for others */
-        dt_text_add(text, "before its first step");
-    else
-        dt_text_printf(text, "in step %lld", step);
-    if (at.inst >= all->plan->n_insts || by_data)
-        return;
-    if (at.n_insts > 1)
-        dt_text_printf(text, ", in one of %u instructions from this one on", at.n_insts);
-    add_instruction(text, all->plan, at.inst);
+    dt_failedplace_add(text, all->plan, dt_shared_slot(all->plan, all->shared, rank),
+                       dt_run_predicts(all->options), is_watched);
 }
 
 static void say_at(const Supervisor *all, uint32_t rank, const char *what, bool is_watched)

@@ -367,7 +367,8 @@ static DtStatus read_ahead(void *context, uint32_t thread, int64_t sample, char 
 static DtStatus begin(DtData *data)
 {
     DtImages *images = data->images;
-    images->works = calloc(1, sizeof *images->works);
+    if (!images->works) /* it stays after a failure to begin threads */
+        images->works = calloc(1, sizeof *images->works);
     if (images->works)
         images->ahead =
             dt_ahead_new(images->threads, (values_of(data) + 1) * sizeof(float), read_ahead, data);

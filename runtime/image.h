@@ -3,6 +3,7 @@
  *
  *   image.c         which format a file has; grey and colour
  *   image_jpeg.c    libjpeg
+ *   image_exif.c    how a photograph is meant to be turned
  *   image_png.c     libpng
  *   image_resize.c  other sizes
  *   image_form.c    sizes, parts, mirror images, floats
@@ -50,6 +51,29 @@ DtStatus dt_image_check(const DtImageFile *file, uint32_t width, uint32_t height
 DtStatus dt_image_decode(const DtImageFile *file, DtImageBuffer *buffer, DtPixels *ret_pixels);
 DtStatus dt_imagejpeg_decode(const DtImageFile *file, DtImageBuffer *buffer, DtPixels *ret_pixels);
 DtStatus dt_imagepng_decode(const DtImageFile *file, DtImageBuffer *buffer, DtPixels *ret_pixels);
+
+/* What becomes of the pixels of a photograph, by the numbers of EXIF. */
+typedef enum DtImageTurn {
+    DT_IMAGE_UPRIGHT = 1,
+    DT_IMAGE_MIRRORED,   /* left to right */
+    DT_IMAGE_HALF,       /* half a turn */
+    DT_IMAGE_FLIPPED,    /* top to bottom */
+    DT_IMAGE_TRANSPOSED, /* rows become columns; so in all that follow */
+    DT_IMAGE_RIGHT,      /* a quarter turn to the right */
+    DT_IMAGE_TRANSVERSE, /* columns and rows from the other end */
+    DT_IMAGE_LEFT        /* a quarter turn to the left */
+} DtImageTurn;
+/* The turn that the TIFF part of EXIF data names; upright if it names none. */
+DtImageTurn dt_imageexif_turn(const uint8_t *tiff, size_t len);
+
+/* Where pixel (x, y) of a file goes: pixel number first + x * step x + y * step y of the turned
+ * image, which has this size. */
+typedef struct DtImageSteps {
+    uint32_t width, height;
+    int64_t first, x, y;
+} DtImageSteps;
+/* width, height: of the file, both above 0. */
+DtImageSteps dt_imageexif_steps(DtImageTurn turn, uint32_t width, uint32_t height);
 
 /* Gives pixels 1 or 3 channels, in the buffer if they have others. The grey of a colour is that of
  * ITU-R 601: 0.299 red + 0.587 green + 0.114 blue. */

@@ -2,7 +2,8 @@
 /* JPEG files by libjpeg (libjpeg-turbo). The library ends a decoding that fails by a longjmp to
  * this file; all that it has allocated belongs to the decoder, which is destroyed on either way.
  * Its warnings of data that are cut short or damaged are failures here: it would go on with grey.
- * A file may promise a large image, or thousands of passes over one: both are bounded. */
+ * The image is turned as EXIF says. A file may promise a large image, or thousands of passes over
+ * one: both are bounded. */
 #include "runtime/image.h"
 
 #include <setjmp.h>
@@ -13,7 +14,10 @@
 
 #include <jerror.h>
 
-enum { MOST_SCANS = 200 }; /* of a progressive file; encoders write about ten */
+enum {
+    MOST_SCANS = 200, /* of a progressive file; encoders write about ten */
+    MOST_SEGMENT = 0xffff
+};
 
 typedef struct Decoder {
     struct jpeg_decompress_struct jpeg;
@@ -61,6 +65,25 @@ static DtStatus check_header(const DtImageFile *file, const struct jpeg_decompre
     return dt_image_check(file, jpeg->image_width, jpeg->image_height);
 }
 
+/* The turn that the first EXIF segment names. */
+static DtImageTurn turn_of(const struct jpeg_decompress_struct *jpeg)
+{
+    static const char mark[6] = "Exif\0";
+    for (jpeg_saved_marker_ptr at = jpeg->marker_list; at; at = at->next)
+        if (at->data_length >= sizeof mark && memcmp(at->data, mark, sizeof mark) == 0)
+            return dt_imageexif_turn(at->data + sizeof mark, at->data_length - sizeof mark);
+    return DT_IMAGE_UPRIGHT;
+}
+
+/* Puts row y of the file where it goes in the turned image. */
+static void put_row(const DtImageSteps *steps, const uint8_t *row, uint32_t width, uint32_t y,
+                    uint32_t channels, uint8_t *image)
+{
+    for (uint32_t x = 0; x < width; x++)
+        memcpy(image + (steps->first + x * steps->x + y * steps->y) * channels,
+               row + (size_t)x * channels, channels);
+}
+
 /* Decodes; false: with a failure in decoder->status. The library's own come by longjmp. */
 static bool decode(Decoder *decoder, const DtImageFile *file, DtImageBuffer *buffer,
                    DtPixels *ret_pixels)
@@ -69,6 +92,7 @@ static bool decode(Decoder *decoder, const DtImageFile *file, DtImageBuffer *buf
     jpeg_create_decompress(jpeg);
     jpeg->progress = &decoder->progress;
     jpeg_mem_src(jpeg, (unsigned char *)file->at, (unsigned long)file->len);
+    jpeg_save_markers(jpeg, JPEG_APP0 + 1, MOST_SEGMENT);
     jpeg_read_header(jpeg, TRUE);
     decoder->status = check_header(file, jpeg);
     if (!dt_status_ok(&decoder->status))
@@ -77,13 +101,20 @@ static bool decode(Decoder *decoder, const DtImageFile *file, DtImageBuffer *buf
     jpeg_start_decompress(jpeg);
     const uint32_t channels = (uint32_t)jpeg->output_components;
     const size_t stride = (size_t)jpeg->output_width * channels;
-    decoder->status = dt_image_room(buffer, (uint64_t)stride * jpeg->output_height);
+    const uint64_t bytes = (uint64_t)stride * jpeg->output_height;
+    const DtImageTurn turn = turn_of(jpeg);
+    const DtImageSteps steps = dt_imageexif_steps(turn, jpeg->output_width, jpeg->output_height);
+    decoder->status = dt_image_room(buffer, bytes + (turn != DT_IMAGE_UPRIGHT ? stride : 0));
     if (!dt_status_ok(&decoder->status))
         return false;
-    *ret_pixels = (DtPixels){buffer->at, stride, jpeg->output_width, jpeg->output_height, channels};
+    *ret_pixels =
+        (DtPixels){buffer->at, (size_t)steps.width * channels, steps.width, steps.height, channels};
     while (jpeg->output_scanline < jpeg->output_height) {
-        JSAMPROW row = buffer->at + jpeg->output_scanline * stride;
+        const uint32_t y = jpeg->output_scanline;
+        JSAMPROW row = buffer->at + (turn == DT_IMAGE_UPRIGHT ? y * stride : bytes);
         jpeg_read_scanlines(jpeg, &row, 1);
+        if (turn != DT_IMAGE_UPRIGHT)
+            put_row(&steps, row, jpeg->output_width, y, channels, buffer->at);
     }
     return true;
 }

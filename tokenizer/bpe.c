@@ -103,11 +103,33 @@ static size_t replace_point(const DtBpe *bpe, const uint8_t *at, size_t len, boo
     return 1;
 }
 
+/* begin_tokens for a file with a prefix or a suffix. */
+static size_t begin_places(const DtBpe *bpe, const uint8_t *piece, size_t len, uint32_t *tokens)
+{
+    size_t n = 0;
+    bool unknown = false;
+    for (size_t at = 0, step; at < len; at += step) {
+        step = bpe->over_points ? dt_utf8_step(piece[at]) : 1;
+        const uint32_t point = bpe->over_points ? dt_utf8_point(piece + at) : piece[at];
+        const int place = (at > 0 ? DT_BPE_INSIDE : 0) | (at + step >= len ? DT_BPE_LAST : 0);
+        const uint32_t token = dt_points_at(bpe->places[place], point);
+        if (token) {
+            tokens[n++] = token - 1;
+            unknown = false;
+        } else {
+            n += replace_point(bpe, piece + at, step, &unknown, tokens + n);
+        }
+    }
+    return n;
+}
+
 /* Writes the tokens that a piece begins as, at most one for each byte; returns how many. */
 static size_t begin_tokens(const DtBpe *bpe, const uint8_t *piece, size_t len, uint32_t *tokens)
 {
     size_t n = 0;
     bool unknown = false;
+    if (bpe->places[0])
+        return begin_places(bpe, piece, len, tokens);
     if (!bpe->over_points) {
         for (size_t i = 0; i < len; i++)
             tokens[i] = bpe->of_byte[piece[i]];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte-pair encoding (Sennrich et al., 2016): the piece begins as the tokens of its bytes, or of
  * its code points; of all neighbours that a merge names those of the first merge, leftmost first,
- * become one token, until none is left.
+ * become one token, until none is left. A file may mark where in a piece they stand: by a prefix of
+ * all but the first one, by a suffix of the last one (GPT-1 and CLIP: `</w>`), which their tokens
+ * then have.
  *
  * A file may leave whole documents in one piece (Llama 2, Gemma). No token reaches across two code
  * points that follow each other in no token, so such text is cut there: `dt_bpe_cut`. */
@@ -18,6 +20,9 @@ typedef struct DtMerge {
     uint32_t rank, token;
 } DtMerge;
 
+/* Bits of a place in a piece: it is not the first; it is the last. */
+enum { DT_BPE_INSIDE = 1, DT_BPE_LAST = 2, DT_BPE_PLACES = 4 };
+
 typedef struct DtBpe {
     bool over_points;      /* pieces begin as code points; else as bytes */
     uint32_t of_byte[256]; /* DT_NO_TOKEN: no text has that byte, or, over code points, bytes do not
@@ -27,6 +32,9 @@ typedef struct DtBpe {
     bool fuses_unknown;    /* one for several of them in a row */
     DtMerge *merges;       /* a hash table of 1 << bits slots */
     uint32_t bits;
+    /* if there is a prefix or a suffix: 1 + the token of a code point, or of a byte, by its place
+     * in the piece (0: it has none); NULL: places make no difference */
+    DtPoints *places[DT_BPE_PLACES];
     const DtVocab *whole; /* pieces are looked up here before merges (ignore_merges); NULL: not */
     /* pairs of code points that follow each other in a token: those of ASCII as bits, all in a hash
      * table, whose free slots are UINT64_MAX; NULL: text cannot be cut */

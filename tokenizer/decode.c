@@ -11,6 +11,7 @@ struct DtDecoding {
     DtNormText token, room; /* the token in work, and what a step makes of it */
     bool begun;             /* a token was met */
     bool whole;             /* joined text is not stripped */
+    bool spaced;            /* the last token had the suffix: the next one gets a space in front */
     uint32_t stripped;      /* at the beginning of joined text; start: no more is */
     DtNormText held;        /* the end of joined text that may be stripped */
 };
@@ -94,6 +95,16 @@ static void decode_strip(DtDecoding *d, const DtDecoder *step)
     dt_normtext_add(&d->room, text + first, len);
 }
 
+static void decode_suffix(DtDecoding *d, const DtDecoder *step)
+{
+    const DtNormText *token = &d->token;
+    const size_t n = count_ends(token->at, token->n, &step->text, 1, true) * (size_t)step->text.len;
+    if (d->spaced)
+        dt_normtext_add(&d->room, (const uint8_t *)" ", 1);
+    d->spaced = n > 0;
+    dt_normtext_add(&d->room, token->at, token->n - n);
+}
+
 static void change_token(DtDecoding *d)
 {
     const DtDecoders *all = &d->t->decoders;
@@ -106,6 +117,8 @@ static void change_token(DtDecoding *d)
             decode_metaspace(d, step);
         else if (step->kind == DT_DECODE_STRIP)
             decode_strip(d, step);
+        else if (step->kind == DT_DECODE_SUFFIX)
+            decode_suffix(d, step);
         else
             dt_norm_push(d->runs[i], d->token.at, d->token.n, true, &d->room);
         const DtNormText made = d->room;
@@ -219,6 +232,7 @@ void dt_decode_all(DtTokenizer *t)
     for (uint32_t id = 0; id < t->n_ids; id++) {
         text.len = 0;
         d->begun = true; /* the text of a token is that after others */
+        d->spaced = false;
         if (t->decoders.n == 0 && !t->decoders.joins)
             d->begun = false;
         if (dt_decode_add(d, id, &text))

@@ -6,6 +6,7 @@
  *   metaspace   _the -> " the", "the" if it is the first
  *   replace     a text becomes another one
  *   strip       a text goes at either end, so many times
+ *   suffix      the</w> -> the, and the next token gets a space in front
  *
  * Then they are joined: tokens of bytes (over_bytes) or some that stand for one byte (falls_back)
  * become bytes, and `strip` may follow. With no step at all there is a space between tokens. */
@@ -20,12 +21,13 @@ typedef enum DtDecodeKind {
     DT_DECODE_WORDPIECE,
     DT_DECODE_METASPACE,
     DT_DECODE_REPLACE,
-    DT_DECODE_STRIP
+    DT_DECODE_STRIP,
+    DT_DECODE_SUFFIX
 } DtDecodeKind;
 
 typedef struct DtDecoder {
     DtDecodeKind kind;
-    DtTokenBytes text;    /* the prefix, the mark, what is stripped */
+    DtTokenBytes text;    /* the prefix, the mark, what is stripped, the suffix */
     bool drops_first;     /* metaspace: the marks of the first token are no spaces */
     DtNorms *norms;       /* of replace, and how wordpiece cleans up */
     uint32_t start, stop; /* strip: how often at most */

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads `model` of tokenizer.json. BPE: {"type": "BPE", "vocab": {"a": 0, ...}, "merges": ["a b",
  * ...]}; newer files write a merge as ["a", "b"]. Over bytes the vocabulary's tokens are written
- * as bytechars.h says. Unigram: its vocabulary is [["a", score], ...]. */
+ * as bytechars.h says. With a continuing_subword_prefix or an end_of_word_suffix ("</w>") tokens
+ * are written with these: a merge ["a", "b</w>"] makes "ab</w>", one ["a", "##b"] makes "ab".
+ * Unigram: its vocabulary is [["a", score], ...]. */
 #include "tokenizer/internal.h"
 
 #include "tokenizer/bytechars.h"
 #include "tokenizer/utf8.h"
 
-enum { MAX_TOKEN_BYTES = 1 << 16, MAX_WORD = 1 << 20 };
+enum { MAX_TOKEN_BYTES = 1 << 16, MAX_WORD = 1 << 20, MAX_AFFIX = 32 };
 
 /* The id of a token as the file writes it, or DT_NO_TOKEN. */
 static uint32_t find(const DtTokenizer *t, const char *written)
 {
     return dt_vocab_find(&t->vocab, written, strlen(written));
-}
-
-/* Refuses a setting of the model that is a text or true. */
-static DtStatus refuse_set(const DtTokenizer *t, const json_t *model, const char *name)
-{
-    const json_t *value = json_object_get(model, name);
-    if (json_is_true(value) || (json_is_string(value) && *json_string_value(value)))
-        return dt_json_fail(t, "its model has a %s, which is not supported", name);
-    return DT_OK;
 }
 
 /* ---- vocabulary ---- */
@@ -125,10 +118,16 @@ static DtStatus read_merge(DtTokenizer *t, const json_t *model, size_t i, char *
 {
     const char *left, *right;
     const json_t *merge = json_array_get(json_object_get(model, "merges"), i);
+    const DtTokenBytes *prefix = &t->model.prefix;
     if (!take_pair(merge, room, &left, &right))
         return dt_json_fail(t, "merge number %zu is no pair of tokens", i);
+    if (prefix->len > 0 && strncmp(right, (const char *)prefix->at, prefix->len) != 0)
+        return dt_json_fail(t,
+                            "the second token of merge number %zu does not begin with the model's "
+                            "continuing_subword_prefix",
+                            i);
     memcpy(whole, left, strlen(left));
-    memcpy(whole + strlen(left), right, strlen(right) + 1);
+    memcpy(whole + strlen(left), right + prefix->len, strlen(right + prefix->len) + 1);
     const char *const names[] = {left, right, whole};
     uint32_t ids[3];
     for (int k = 0; k < 3; k++) {
@@ -155,6 +154,72 @@ static DtStatus read_merges(DtTokenizer *t, const json_t *model)
     return status;
 }
 
+/* ---- places in a piece ---- */
+
+/* Reads the prefix and the suffix of tokens. */
+static DtStatus read_affixes(DtTokenizer *t, const json_t *model)
+{
+    t->model.prefix = dt_json_text(t, model, "continuing_subword_prefix");
+    t->model.suffix = dt_json_text(t, model, "end_of_word_suffix");
+    const bool any = t->model.prefix.len > 0 || t->model.suffix.len > 0;
+    if (t->model.prefix.len > MAX_AFFIX || t->model.suffix.len > MAX_AFFIX)
+        return dt_json_fail(t, "its model has a %s of more than %d bytes",
+                            t->model.prefix.len > MAX_AFFIX ? "continuing_subword_prefix"
+                                                            : "end_of_word_suffix",
+                            MAX_AFFIX);
+    if (any && json_is_true(json_object_get(model, "byte_fallback")))
+        return dt_json_fail(t, "its model has byte_fallback and %s, which is not supported",
+                            t->model.prefix.len > 0 ? "continuing_subword_prefix"
+                                                    : "end_of_word_suffix");
+    for (uint32_t i = 0; any && i < DT_BPE_PLACES; i++)
+        t->model.bpe.places[i] = DT_NEW(t->memory, DtPoints);
+    return DT_OK;
+}
+
+/* The token of a code point at a place, or DT_NO_TOKEN. */
+static uint32_t token_at(const DtTokenizer *t, uint32_t point, uint32_t place)
+{
+    uint8_t text[2 * MAX_AFFIX + DT_UTF8_MOST + 1] = {0};
+    size_t n = 0;
+    if (place & DT_BPE_INSIDE && t->model.prefix.len > 0) {
+        memcpy(text, t->model.prefix.at, t->model.prefix.len);
+        n = t->model.prefix.len;
+    }
+    n += dt_utf8_write(point, text + n);
+    if (place & DT_BPE_LAST && t->model.suffix.len > 0) {
+        memcpy(text + n, t->model.suffix.at, t->model.suffix.len);
+        n += t->model.suffix.len;
+    }
+    return dt_vocab_find(&t->vocab, text, n);
+}
+
+/* Notes the tokens of a byte, or of a code point, by place. */
+static void add_places(DtTokenizer *t, uint32_t number, uint32_t point)
+{
+    for (uint32_t place = 0; place < DT_BPE_PLACES; place++) {
+        const uint32_t token = token_at(t, point, place);
+        if (token != DT_NO_TOKEN)
+            dt_points_set(t->memory, t->model.bpe.places[place], number, token + 1);
+    }
+}
+
+/* Fills the tables of places. Each token's characters are looked up: one of them is the one that
+ * it is of, the others are those of the prefix and the suffix. */
+static void read_places(DtTokenizer *t)
+{
+    for (uint32_t b = 0; t->over_bytes && b < 256; b++)
+        add_places(t, b, dt_bytechars_of((uint8_t)b));
+    for (uint32_t id = 0; !t->over_bytes && id < t->n_ids; id++) {
+        const DtTokenBytes *text = &t->written[id];
+        if (!text->at || text->len > 2 * MAX_AFFIX + DT_UTF8_MOST)
+            continue;
+        for (uint32_t at = 0; at < text->len; at += dt_utf8_step(text->at[at])) {
+            const uint32_t point = dt_utf8_point(text->at + at);
+            add_places(t, point, point);
+        }
+    }
+}
+
 /* ---- byte-pair encoding ---- */
 
 static DtStatus read_bytes(DtTokenizer *t)
@@ -164,7 +229,7 @@ static DtStatus read_bytes(DtTokenizer *t)
         const bool is_utf8 = b != 0xc0 && b != 0xc1 && b < 0xf5;
         dt_utf8_write(dt_bytechars_of((uint8_t)b), written);
         t->model.bpe.of_byte[b] = find(t, (const char *)written);
-        if (t->model.bpe.of_byte[b] == DT_NO_TOKEN && is_utf8)
+        if (t->model.bpe.of_byte[b] == DT_NO_TOKEN && is_utf8 && !t->model.bpe.places[0])
             return dt_json_fail(t,
                                 "its vocabulary lacks the byte 0x%02x (`%s`), which BPE over bytes "
                                 "(ByteLevel) needs",
@@ -218,28 +283,27 @@ static DtStatus read_points(DtTokenizer *t, const json_t *model)
     DtBpe *bpe = &t->model.bpe;
     bpe->over_points = true;
     bpe->of_point = DT_NEW(t->memory, DtPoints);
-    bpe->unknown = t->model.unknown;
-    bpe->fuses_unknown = json_is_true(json_object_get(model, "fuse_unk"));
     for (uint32_t id = 0; id < t->n_ids; id++) {
         const DtTokenBytes *text = &t->written[id];
         if (text->at && text->len == dt_utf8_step(text->at[0]))
             dt_points_set(t->memory, bpe->of_point, dt_utf8_point(text->at), id + 1);
     }
     DtStatus status = read_fallback(t, model, bpe->of_byte);
-    return dt_status_ok(&status) && !bpe->whole ? add_cuts(t) : status;
+    const bool cuts = !bpe->whole && !bpe->places[0]; /* where a piece ends makes no difference */
+    return dt_status_ok(&status) && cuts ? add_cuts(t) : status;
 }
 
 static DtStatus read_bpe(DtTokenizer *t, const json_t *model)
 {
-    static const char *const texts[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const json_t *dropout = json_object_get(model, "dropout");
-    DtStatus status = DT_OK;
-    for (size_t i = 0; i < DT_COUNT(texts) && dt_status_ok(&status); i++)
-        status = refuse_set(t, model, texts[i]);
+    DtStatus status = read_affixes(t, model);
+    const bool places = t->model.bpe.places[0] != NULL;
     if (json_is_number(dropout) && json_number_value(dropout) != 0)
         return dt_json_fail(t, "its model has a dropout: texts would have other tokens each time");
-    if (dt_status_ok(&status) && !t->over_bytes)
+    if (dt_status_ok(&status) && (!t->over_bytes || places))
         status = read_unknown(t, model, false);
+    t->model.bpe.unknown = t->model.unknown;
+    t->model.bpe.fuses_unknown = json_is_true(json_object_get(model, "fuse_unk"));
     if (dt_status_ok(&status))
         status = read_merges(t, model);
     if (!dt_status_ok(&status))
@@ -249,6 +313,8 @@ static DtStatus read_bpe(DtTokenizer *t, const json_t *model)
         dt_vocab_begin(t->memory, t->pieces, t->n_ids, whole);
         t->model.bpe.whole = whole;
     }
+    if (places)
+        read_places(t);
     t->model.form = dt_model_bpe;
     return t->over_bytes ? read_bytes(t) : read_points(t, model);
 }

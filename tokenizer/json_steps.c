@@ -200,6 +200,32 @@ static DtStatus read_decode_strip(DtTokenizer *t, const json_t *step)
     return DT_OK;
 }
 
+/* BPEDecoder: the suffix is a space, but at the end of the text nothing. A token that had the
+ * suffix elsewhere would be known only with the next one. */
+static DtStatus read_decode_suffix(DtTokenizer *t, const json_t *step)
+{
+    DtDecoder decoder = {.kind = DT_DECODE_SUFFIX, .text = dt_json_text(t, step, "suffix")};
+    const DtTokenBytes *suffix = &decoder.text;
+    if (!suffix->at || suffix->len == 0)
+        return dt_json_fail(t, "its decoder BPEDecoder has no suffix");
+    for (uint32_t i = 0; i < t->decoders.n; i++)
+        if (t->decoders.at[i].kind == DT_DECODE_SUFFIX || t->decoders.at[i].norms)
+            return dt_json_fail(t, "its decoder has BPEDecoder after %s, which is not supported",
+                                t->decoders.at[i].norms ? "a step that replaces text"
+                                                        : "BPEDecoder");
+    for (uint32_t id = 0; id < t->n_ids; id++) {
+        const DtTokenBytes *text = &t->written[id];
+        const uint8_t *found =
+            text->at ? memmem(text->at, text->len, suffix->at, suffix->len) : NULL;
+        if (found && found + suffix->len != text->at + text->len)
+            return dt_json_fail(t,
+                                "token `%.60s` has the suffix of its BPEDecoder before its end, "
+                                "which is not supported",
+                                (const char *)text->at);
+    }
+    return add_decoder(t, step, decoder);
+}
+
 /* ---- all ---- */
 
 static const DtJsonStep post_processors[] = {{"ByteLevel", read_nothing},
@@ -210,7 +236,7 @@ static const DtJsonStep decoders[] = {
     {"ByteLevel", read_decode_bytes},     {"ByteFallback", read_decode_fallback},
     {"Fuse", read_decode_fuse},           {"WordPiece", read_decode_wordpiece},
     {"Metaspace", read_decode_metaspace}, {"Replace", read_decode_replace},
-    {"Strip", read_decode_strip}};
+    {"Strip", read_decode_strip},         {"BPEDecoder", read_decode_suffix}};
 
 DtStatus dt_jsonsteps_read(DtTokenizer *t, const json_t *file)
 {

@@ -33,8 +33,9 @@ struct DtModel {
     const double *scores;  /* of each token */
     double unknown_score;  /* of a code point */
     uint32_t of_byte[256]; /* bytes of text without a token, or DT_NO_TOKEN */
+    DtTokenBytes prefix;   /* WordPiece, BPE: of tokens that begin inside of a word */
+    DtTokenBytes suffix;   /* BPE: of tokens that end a word */
     /* WordPiece */
-    DtTokenBytes prefix;  /* of tokens that begin inside of a word */
     uint32_t inside;      /* the node of the trie after it; 0: no token has it */
     bool no_prefix;       /* it is empty */
     uint32_t most_points; /* longer words are unknown */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images against Pillow, and training on them against PyTorch:  images_oracle.py DTC DTRUN [SEEDS]
 
-The values that `images` makes of PNG and JPEG files of many kinds are those of Pillow: decoded, in grey or colour, scaled
+The values that `images` makes of PNG and JPEG files of many kinds are those of Pillow: decoded, turned, in grey or colour, scaled
 with the shorter side or to a size, the middle of them, in either order of the axes. Then examples/digits.dsl learns
 scikit-learn's digits from PNG files, and PyTorch the same model from the same files, with the same optimizer and number of
 steps: over SEEDS seeds (2) both know at least 95 % of the test images, and the means differ by at most 2 points. At last the
@@ -21,7 +21,7 @@ sys.path.pop(0)  # PyTorch wants Python's own profile, not profile.py of this fo
 try:
     import numpy
     import torch
-    from PIL import Image
+    from PIL import Image, ImageOps
     import sklearn.datasets  # noqa: F401
 except ImportError as error:
     print(f"skipped: {error}")
@@ -56,6 +56,11 @@ def write_files(rng):
         else:
             image.save(f"files/{number}_{mode}.jpg", quality=60 + 10 * (number - 6), progressive=number == 8,
                        subsampling=0 if number == 9 else 2)
+    for turn in range(1, 9):  # as cameras write them
+        exif = Image.Exif()
+        exif[0x010F], exif[0x0112], exif[0x8769] = "maker", turn, {0x9003: "2020:01:01 00:00:00"}
+        smooth = Image.fromarray(rng.integers(0, 256, (7, 9, 3), dtype="u1")).resize((70, 44), Image.BICUBIC)
+        smooth.convert("L" if turn == 7 else "RGB").save(f"files/turn{turn}.jpg", exif=exif)
 
 
 def scaled(image, width, height):
@@ -64,7 +69,7 @@ def scaled(image, width, height):
 
 
 def expected(path, mode, resize, stretch, size):
-    image = Image.open(path).convert("RGB")
+    image = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
     if mode == "L":  # the grey of a file is that of its colours
         image = image.convert("L")
     if stretch:

@@ -97,6 +97,87 @@ Test(images, of_every_kind)
         cr_assert(bits.at[i] == 0 || bits.at[i] == 255);
 }
 
+/* ---- EXIF ---- */
+
+/* A TIFF file whose only table has the orientation, after another entry. */
+static size_t tiff_of(uint32_t turn, bool big, uint8_t to[64])
+{
+    static const uint8_t little[] = {'I', 'I', 42, 0, 8, 0,   0,   0,   2, 0,  0x0f, 1, 2,
+                                     0,   4,   0,  0, 0, 'a', 'b', 'c', 0, 18, 1,    3, 0,
+                                     1,   0,   0,  0, 0, 0,   0,   0,   0, 0,  0,    0},
+                         great[] = {'M', 'M', 0, 42, 0, 0,   0,   8,   0, 2, 1,  0x0f, 0,
+                                    2,   0,   0, 0,  4, 'a', 'b', 'c', 0, 1, 18, 0,    3,
+                                    0,   0,   0, 1,  0, 0,   0,   0,   0, 0, 0,  0};
+    memcpy(to, big ? great : little, sizeof little);
+    to[big ? 31 : 30] = (uint8_t)turn;
+    return sizeof little;
+}
+
+/* Where Pillow's exif_transpose takes pixel (x, y) of the result from. */
+static void taken_from(uint32_t turn, int x, int y, int *from_x, int *from_y)
+{
+    const int right = WIDTH - 1, low = HEIGHT - 1;
+    const int all[8][2] = {{x, y}, {right - x, y}, {right - x, low - y}, {x, low - y},
+                           {y, x}, {y, low - x},   {right - y, low - x}, {right - y, x}};
+    *from_x = all[turn - 1][0];
+    *from_y = all[turn - 1][1];
+}
+
+Test(images, are_turned_as_exif_says)
+{
+    const DtImageFile plain = file_of("full.jpg");
+    const DtPixels whole = decode("full.jpg");
+    for (uint32_t turn = 1; turn <= 8; turn++) {
+        uint8_t tiff[64];
+        DtPixels p;
+        DtImageBuffer buffer = {0};
+        const size_t n = tiff_of(turn, turn % 2, tiff), len = n + 6 + 2;
+        uint8_t *bytes = dt_arena_alloc(arena, plain.len + len + 2);
+        memcpy(bytes, plain.at, 2);
+        memcpy(bytes + 2, (uint8_t[]){0xff, 0xe1, (uint8_t)(len >> 8), (uint8_t)len}, 4);
+        memcpy(bytes + 6, "Exif\0", 6);
+        memcpy(bytes + 12, tiff, n);
+        memcpy(bytes + 12 + n, plain.at + 2, plain.len - 2);
+        const DtImageFile file = {bytes, plain.len + len + 2, "turned.jpg", MOST};
+        DtStatus status = dt_image_decode(&file, &buffer, &p);
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        cr_assert_eq(p.width, turn >= 5 ? HEIGHT : WIDTH);
+        cr_assert_eq(p.height, turn >= 5 ? WIDTH : HEIGHT);
+        for (int y = 0; y < (int)p.height; y++)
+            for (int x = 0; x < (int)p.width; x++) {
+                int from_x, from_y;
+                taken_from(turn, x, y, &from_x, &from_y);
+                cr_assert_arr_eq(p.at + (size_t)y * p.stride + 3 * (size_t)x,
+                                 whole.at + (size_t)from_y * whole.stride + 3 * (size_t)from_x, 3,
+                                 "turn %u, pixel %d, %d", turn, x, y);
+            }
+        free(buffer.at);
+    }
+}
+
+Test(images, exif_that_is_damaged_turns_nothing)
+{
+    uint8_t tiff[64];
+    for (int big = 0; big < 2; big++) {
+        const size_t n = tiff_of(6, big, tiff);
+        cr_assert_eq(dt_imageexif_turn(tiff, n), DT_IMAGE_RIGHT);
+        for (size_t len = 0; len < n - 4;
+             len++) { /* of its own size, so that a sanitizer sees its end */
+            uint8_t *cut = malloc(len + 1);
+            memcpy(cut, tiff, len);
+            cr_assert_eq(dt_imageexif_turn(cut, len), DT_IMAGE_UPRIGHT, "%zu bytes", len);
+            free(cut);
+        }
+        for (uint32_t turn = 0; turn < 256; turn += turn == 0 ? 9 : 1) {
+            tiff_of(turn, big, tiff);
+            cr_assert_eq(dt_imageexif_turn(tiff, n), DT_IMAGE_UPRIGHT, "turn %u", turn);
+        }
+        tiff_of(6, big, tiff);
+        memset(tiff + 4, 0xff, 4); /* the table is elsewhere */
+        cr_assert_eq(dt_imageexif_turn(tiff, n), DT_IMAGE_UPRIGHT);
+    }
+}
+
 Test(images, grey_and_colour)
 {
     DtPixels grey = decode("colour.png"), same;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts and tokenizers for tests: text of many scripts, and small tokenizers in the forms in which GPT-2, Llama 3, Qwen,
-Mistral, Gemma, T5, BERT and others were published. Training needs the Python package `tokenizers`; the texts need nothing."""
+Mistral, Gemma, CLIP, T5, BERT and others were published. Training needs the Python package `tokenizers`; the texts need nothing."""
 import glob
 import io
 import json
@@ -261,6 +261,30 @@ def character_bpe(tokenizers, name, corpus, size):
     return result
 
 
+def marked_bpe(tokenizers, name, corpus, size):
+    """BPE with marks of where in a word its tokens stand: CLIP, over bytes; GPT-1; `affixes`: also a prefix of what goes on."""
+    pre, models, norm = tokenizers.pre_tokenizers, tokenizers.models, tokenizers.normalizers
+    unk = "<|endoftext|>" if name == "clip" else "<unk>"
+    marks = {"end_of_word_suffix": "</w>", **({"continuing_subword_prefix": "##"} if name == "affixes" else {})}
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size + 400, show_progress=False, special_tokens=["<|startoftext|>", unk] if name == "clip" else [unk],
+        limit_alphabet=256, initial_alphabet=pre.ByteLevel.alphabet() if name == "clip" else [], **marks)
+    splits = {
+        "clip": pre.Sequence([pre.Split(tokenizers.Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"), "removed",
+                                        True), pre.ByteLevel(add_prefix_space=False)]),
+        "gpt1": pre.BertPreTokenizer(), "affixes": pre.Whitespace()}[name]
+    normalizer = {
+        "clip": norm.Sequence([norm.NFC(), norm.Replace(tokenizers.Regex(r"\s+"), " "), norm.Lowercase()]),
+        "gpt1": norm.BertNormalizer(), "affixes": None}[name]
+    result = trained(tokenizers, models.BPE(unk_token=unk, fuse_unk=name == "affixes"), trainer, corpus, normalizer, splits)
+    decoder = {"clip": step(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True),
+               "gpt1": step(type="BPEDecoder", suffix="</w>"),
+               "affixes": step(type="WordPiece", prefix="##", cleanup=False)}[name]
+    post = {"type": "RobertaProcessing", "sep": [unk, result.token_to_id(unk)], "trim_offsets": False, "add_prefix_space": False,
+            "cls": ["<|startoftext|>", result.token_to_id("<|startoftext|>")]} if name == "clip" else None
+    return changed(tokenizers, result, decoder=decoder, post_processor=post)
+
+
 def unigram(tokenizers, name, corpus, size):
     """T5; ALBERT, with its normalisers; `fallback`: with bytes, over whole texts."""
     pre, models = tokenizers.pre_tokenizers, tokenizers.models
@@ -311,7 +335,8 @@ def words(tokenizers, name, corpus, size):
 
 
 BYTE_FORMS = ["gpt2", "llama3", "qwen2", "roberta", "o200k", "deepseek", "starcoder"]
-OTHER_FORMS = {"llama2": character_bpe, "mistral": character_bpe, "gemma": character_bpe, "unk": character_bpe, "t5": unigram,
+OTHER_FORMS = {"llama2": character_bpe, "mistral": character_bpe, "gemma": character_bpe, "unk": character_bpe, "clip": marked_bpe,
+               "gpt1": marked_bpe, "affixes": marked_bpe, "t5": unigram,
                "albert": unigram, "fallback": unigram, "bert": words, "cased": words, "words": words}
 FORMS = BYTE_FORMS + list(OTHER_FORMS)
 

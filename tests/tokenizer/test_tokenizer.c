@@ -13,9 +13,10 @@
 
 #define FIXTURES "tests/tokenizer/fixtures/"
 
-static const char *const names[] = {
-    "gpt2",  "llama3", "qwen2", "roberta", "o200k",    "deepseek", "starcoder", "llama2", "mistral",
-    "gemma", "unk",    "t5",    "albert",  "fallback", "bert",     "cased",     "words"};
+static const char *const names[] = {"gpt2",     "llama3",    "qwen2",  "roberta",  "o200k",
+                                    "deepseek", "starcoder", "llama2", "mistral",  "gemma",
+                                    "unk",      "t5",        "albert", "fallback", "bert",
+                                    "cased",    "words",     "clip",   "gpt1",     "affixes"};
 
 static size_t block; /* bytes that are read at a time, or 0 */
 
@@ -367,7 +368,18 @@ static const Edit edits[] = {
     {"\"BPE\"", "\"Nonsense\"", "type `Nonsense`, which is not known"},
     {"\"truncation\":null", "\"truncation\":{}", "it has truncation"},
     {"\"dropout\":null", "\"dropout\":0.1", "dropout"},
-    {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"", "end_of_word_suffix"},
+    {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"</w>\"", ""},
+    {"\"end_of_word_suffix\":null", "\"end_of_word_suffix\":\"0123456789012345678901234567890123\"",
+     "end_of_word_suffix of more than 32 bytes"},
+    {"\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false",
+     "\"end_of_word_suffix\":\"</w>\",\"byte_fallback\":true",
+     "byte_fallback and end_of_word_suffix"},
+    {"\"continuing_subword_prefix\":null", "\"continuing_subword_prefix\":\"##\"",
+     "does not begin with the model's continuing_subword_prefix"},
+    {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"type\":\"BPEDecoder\"",
+     "has no suffix"},
+    {"\"decoder\":{\"type\":\"ByteLevel\"", "\"decoder\":{\"suffix\":\"a\",\"type\":\"BPEDecoder\"",
+     "before its end"},
     {"\"normalizer\":null", "\"normalizer\":{\"type\":\"ByteLevel\"}", "normalizer is ByteLevel"},
     {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", ""},
     {"\"single_word\":false", "\"single_word\":true", "single_word"},

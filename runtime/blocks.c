@@ -100,6 +100,40 @@ void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const
     while (dt_blocks_next(&walk));
 }
 
+/* Copies a part of a block, a run of its last dimension at a time. */
+static void copy_part(const DtRankBlocks *blocks, const int64_t *strides, int64_t element,
+                      char *strided, char *dense, int64_t first, int64_t n, bool packs)
+{
+    const uint32_t dims = blocks->n_dims, last = dims - 1;
+    const bool is_run = dims > 0 && strides[last] == 1;
+    const int64_t extent = is_run ? blocks->extent[last] : 1;
+    for (int64_t done = 0, some; done < n; done += some) {
+        int64_t rest = first + done, at = 0;
+        some = extent - rest % extent;
+        some = some < n - done ? some : n - done;
+        for (uint32_t d = dims; d-- > 0;) {
+            at += rest % blocks->extent[d] * strides[d];
+            rest /= blocks->extent[d];
+        }
+        if (packs)
+            memcpy(dense + done * element, strided + at * element, (size_t)(some * element));
+        else
+            memcpy(strided + at * element, dense + done * element, (size_t)(some * element));
+    }
+}
+
+void dt_blocks_pack(const DtRankBlocks *blocks, const int64_t *strides, int64_t element,
+                    char *dense, const char *strided, int64_t first, int64_t n)
+{
+    copy_part(blocks, strides, element, (char *)(uintptr_t)strided, dense, first, n, true);
+}
+
+void dt_blocks_unpack(const DtRankBlocks *blocks, const int64_t *strides, int64_t element,
+                      char *strided, const char *dense, int64_t first, int64_t n)
+{
+    copy_part(blocks, strides, element, strided, (char *)(uintptr_t)dense, first, n, false);
+}
+
 void dt_blocks_reduce(const DtRankBlocks *blocks, DtPlanDtype dtype, DtPlanReduce reduce, char *to,
                       const void *const *from, uint32_t n, const void **scratch)
 {

@@ -14,6 +14,13 @@ void dt_blocks_set_dense(const DtRankBlocks *blocks, int64_t *ret_strides);
 /* Copies the block at `from` to `to`, each with its own strides; element: bytes of one. */
 void dt_blocks_copy(const DtRankBlocks *blocks, int64_t element, char *to, const char *from);
 
+/* Copies n elements of the block from number `first` on (row-major), between the block at
+ * `strided`, whose strides are `strides`, and contiguous memory. */
+void dt_blocks_pack(const DtRankBlocks *blocks, const int64_t *strides, int64_t element,
+                    char *dense, const char *strided, int64_t first, int64_t n);
+void dt_blocks_unpack(const DtRankBlocks *blocks, const int64_t *strides, int64_t element,
+                      char *strided, const char *dense, int64_t first, int64_t n);
+
 /* A walk over a block in copies of rows: each is `rows` times `run` adjacent elements, which begin
  * at elements `to` and `from` and are to_row and from_row elements apart. */
 typedef struct DtBlockWalk {

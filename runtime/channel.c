@@ -7,8 +7,8 @@
  * they are equal; neither waits for the other rank to come. Messages are copied into and out of
  * their slot, so both buffers are free when the instruction is done.
  *
- * Each message carries its length and a tag (the micro-batch): ends that disagree fail instead of
- * computing nonsense. */
+ * Each message carries its length, a tag (the micro-batch) and the step: ends that disagree fail
+ * instead of computing nonsense. */
 #include "runtime/channel.h"
 
 #include "runtime/comm_sync.h"
@@ -22,7 +22,7 @@ enum { LINE = 64 };
 
 typedef struct Slot {
     _Alignas(LINE) int64_t bytes;
-    int64_t tag;
+    int64_t tag, step;
     _Alignas(LINE) char data[];
 } Slot;
 
@@ -134,6 +134,7 @@ bool dt_channel_send(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t
     Slot *slot = take_slot(channel, ring, &end->next_sent);
     slot->bytes = bytes;
     slot->tag = tag;
+    slot->step = channels->rank->step;
     dt_device_get(channels->rank, slot->data, buffer, bytes);
     dt_sync_raise(&ring->sent);
     atomic_fetch_add_explicit(&channels->rank->slot->progress, 1, memory_order_relaxed);
@@ -150,13 +151,14 @@ bool dt_channel_recv(DtChannels *channels, uint32_t c, DtPlaceAt buffer, int64_t
     if (!wait_while(channels, c, channel->from, &ring->sent, taken))
         return false;
     const Slot *slot = take_slot(channel, ring, &end->next_taken);
-    if (slot->bytes != bytes || slot->tag != tag)
+    if (slot->bytes != bytes || slot->tag != tag || slot->step != rank->step)
         return dt_rank_fail(rank, DT_EXIT_FAILED,
-                            "stage %u expects %lld bytes of `%.60s` of micro-batch %lld from stage "
-                            "%u, which sent %lld of micro-batch %lld",
+                            "stage %u expects %lld bytes of `%.60s` of micro-batch %lld, step "
+                            "%lld, from stage %u, which sent %lld of micro-batch %lld, step %lld",
                             channel->to, (long long)bytes, dt_plan_str(rank->plan, channel->name),
-                            (long long)tag, channel->from, (long long)slot->bytes,
-                            (long long)slot->tag);
+                            (long long)tag, (long long)rank->step + 1, channel->from,
+                            (long long)slot->bytes, (long long)slot->tag,
+                            (long long)slot->step + 1);
     dt_device_put(rank, buffer, slot->data, bytes);
     dt_sync_raise(&ring->taken);
     end->received += (uint64_t)bytes;

@@ -24,6 +24,9 @@ static inline bool dt_cluster_several(const DtRunOptions *options) { return opti
 uint32_t dt_cluster_ranks(const DtRunOptions *options, const DtPlan *plan);
 uint32_t dt_cluster_first(const DtRunOptions *options, const DtPlan *plan);
 bool dt_cluster_is_here(const DtRank *rank, uint32_t other);
+/* The members of the group that are on this rank's node. They follow each other, since groups list
+ * ranks in order. */
+DtRankGroup dt_cluster_here(const DtRank *rank, const DtRankGroup *group);
 
 /* Checks for options that contradict each other or the plan, before anything starts. */
 DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan);

@@ -58,6 +58,22 @@ bool dt_cluster_is_here(const DtRank *rank, uint32_t other)
     return other >= first && other - first < dt_cluster_ranks(rank->options, rank->plan);
 }
 
+DtRankGroup dt_cluster_here(const DtRank *rank, const DtRankGroup *group)
+{
+    DtRankGroup here = *group;
+    uint32_t first = 0, end = group->size;
+    if (!rank->options || !dt_cluster_several(rank->options))
+        return here;
+    while (first < end && !dt_cluster_is_here(rank, group->ranks[first]))
+        first++;
+    while (end > first && !dt_cluster_is_here(rank, group->ranks[end - 1]))
+        end--;
+    here.ranks = group->ranks + first;
+    here.size = end - first;
+    here.me = group->me - first;
+    return here;
+}
+
 DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
 {
     const long long nodes = options->nodes, ranks = plan->meta->n_ranks;

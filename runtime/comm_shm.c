@@ -10,16 +10,18 @@
  * along an inner axis (blocks.c). Others, all of a device whose memory is its own, go piece by
  * piece through a bounce buffer per rank; strided blocks are laid side by side before, and taken
  * apart afterwards. In an all-reduce each member owns a chunk of the elements: it adds that chunk
- * of all members in member order and stores the sum to all, so every element is summed once, in the
- * same order on every run.
+ * of all members in the order of comm_mark.c and stores the sum to all, so every element is summed
+ * once, in the same order on every run.
  *
- * A collective whose members disagree about what is being done fails instead of computing
- * nonsense. */
+ * A collective whose members disagree about what is being done, or in which instruction of which
+ * step, fails instead of computing nonsense. */
 #include "runtime/blocks.h"
 
 #include "base/page.h"
 #include "base/stages.h"
 #include "runtime/channel.h"
+#include "runtime/cluster.h"
+#include "runtime/comm_shm.h"
 #include "runtime/comm_sync.h"
 #include "runtime/device.h"
 #include "runtime/fetch.h"
@@ -27,28 +29,19 @@
 
 #include <string.h>
 
-enum { LINE = 64, BOUNCE = 1 << 16, BLOCK = 4096 };
+enum { LINE = 64, BOUNCE = DT_SHM_BOUNCE, BLOCK = 4096 };
 /* number of the arena of a buffer that goes through the bounce buffer */
 static const uint32_t BOUNCED = UINT32_MAX;
-
-typedef enum Kind {
-    ALL_REDUCE = 1,
-    ALL_GATHER,
-    REDUCE_SCATTER,
-    ALL_TO_ALL,
-    SHIFT,
-    SHIFT_BACK,
-    BARRIER
-} Kind;
 
 /* What a member publishes about the collective that it has reached, for the check that all members
  * agree. */
 typedef struct Notice {
+    DtCommMark mark;
     uint32_t kind, dtype, reduce;
     uint32_t arena; /* where its buffer is; BOUNCED: in its bounce buffer */
     int64_t offset, count;
     uint32_t to_arena; /* where this member's sum of an all-reduce is to be stored */
-    int64_t to_offset;
+    int64_t to_offset; /* and where it receives, in a collective of several hosts */
 } Notice;
 
 typedef struct Member {
@@ -71,13 +64,16 @@ typedef struct Group {
     uint32_t size, me;
     Area *area;
     Member *members;
-    uint32_t came; /* number of barriers at which this rank has arrived */
+    uint32_t number;       /* of the group in the plan */
+    uint32_t came;         /* number of barriers at which this rank has arrived */
+    uint64_t done;         /* number of collectives, or pieces of them, that this rank has begun */
     uint64_t received;
     const void **from, **scratch; /* by member: the address for the collective that is running */
 } Group;
 
 struct DtComm {
     DtRank *rank;
+    DtSlot *says;  /* where waits are published */
     Group *groups; /* one for each group of the plan, then the group of all ranks */
     uint32_t n_groups;
     char *bounces; /* BOUNCE bytes per rank */
@@ -144,6 +140,7 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     DtComm *comm = DT_NEW(rank->memory, DtComm);
     char *at = dt_shared_comm(plan, rank->shared);
     comm->rank = rank;
+    comm->says = rank->slot;
     comm->n_groups = plan->n_groups + 1;
     comm->groups = DT_NEW_ARRAY(rank->memory, Group, comm->n_groups);
     comm->bounces = at + bounces_at(plan);
@@ -151,11 +148,14 @@ static DtStatus open_shm(DtRank *rank, DtComm **ret_comm)
     comm->channels = dt_channel_open(rank, at + channels_at(plan));
     comm->fetch = dt_fetch_open(rank, at + fetch_at(plan));
     for (uint32_t g = 0; g < comm->n_groups; g++) {
-        /* the group of all ranks of the machine */
-        const DtRankGroup *known = g < plan->n_groups ? &rank->groups[g] : &rank->local;
+        /* members of this machine only; then the group of all ranks of the machine */
+        const DtRankGroup here =
+            g < plan->n_groups ? dt_cluster_here(rank, &rank->groups[g]) : rank->local;
+        const DtRankGroup *known = &here;
         Group *group = &comm->groups[g];
         char *area = at + area_bytes(plan, g) * known->number;
         *group = (Group){.ranks = known->ranks,
+                         .number = g,
                          .size = known->size,
                          .me = known->me,
                          .area = (Area *)(void *)area,
@@ -222,6 +222,7 @@ static bool wait_for_all(DtComm *comm, Group *group)
         return true;
     }
     DtSyncWait wait = dt_sync_new(comm->rank, who_is_missing, group);
+    wait.slot = comm->says;
     DtSyncResult result = dt_sync_wait(&wait, &area->barrier, before);
     return dt_sync_report(comm->rank, result, &wait, "");
 }
@@ -258,28 +259,42 @@ static char *buffer_of(const DtComm *comm, const Group *group, uint32_t member)
     return at_rank(comm, group->ranks[member], notice->arena, notice->offset);
 }
 
-/* Checks that all members are in the same collective: kind, dtype, reduction, count and way (in
- * place or not) are equal. */
+const char *dt_comm_shm_kind(uint32_t kind)
+{
+    static const char *const names[] = {
+        [DT_SHM_ALL_REDUCE] = "all-reduce",
+        [DT_SHM_ALL_GATHER] = "all-gather",
+        [DT_SHM_REDUCE_SCATTER] = "reduce-scatter",
+        [DT_SHM_ALL_TO_ALL] = "all-to-all",
+        [DT_SHM_SHIFT] = "shift",
+        [DT_SHM_SHIFT_BACK] = "shift back",
+        [DT_SHM_BARRIER] = "barrier",
+    };
+    return kind < DT_COUNT(names) && names[kind] ? names[kind] : "unknown collective";
+}
+
+/* Checks that all members are in the same collective: kind, dtype, reduction, count, way (in place
+ * or not), step and instruction are equal. */
 static bool check_agreement(DtComm *comm, const Group *group, const Notice *mine)
 {
     for (uint32_t m = 0; m < group->size; m++) {
         const Notice *other = &group->members[m].notice;
         if (other->kind != mine->kind || other->dtype != mine->dtype ||
             other->reduce != mine->reduce || other->count != mine->count ||
-            (other->arena == BOUNCED) != (mine->arena == BOUNCED))
-            return dt_rank_fail(comm->rank, DT_EXIT_FAILED,
-                                "ranks %u and %u are at different collectives: %lld and %lld "
-                                "elements of kind %u and %u",
-                                comm->rank->rank, group->ranks[m], (long long)mine->count,
-                                (long long)other->count, mine->kind, other->kind);
+            (other->arena == BOUNCED) != (mine->arena == BOUNCED) ||
+            !dt_comm_mark_same(&other->mark, &mine->mark))
+            return dt_comm_mark_fail(comm->rank, &mine->mark, dt_comm_shm_kind(mine->kind),
+                                     group->ranks[m], &other->mark, dt_comm_shm_kind(other->kind));
     }
     return true;
 }
 
 /* Publishes this rank's notice and waits for all members: afterwards all buffers are ready, and all
  * members agree on the collective. */
-static bool meet(DtComm *comm, Group *group, const Notice *notice)
+static bool meet(DtComm *comm, Group *group, Notice *notice)
 {
+    notice->mark = dt_comm_mark(comm->rank, group->number, ++group->done,
+                                notice->count * dt_kinds_size((DtPlanDtype)notice->dtype));
     group->members[group->me].notice = *notice;
     return wait_for_all(comm, group) && check_agreement(comm, group, notice);
 }
@@ -290,7 +305,7 @@ static bool part(DtComm *comm, Group *group)
     return wait_for_all(comm, group);
 }
 
-static Piece new_piece(const DtComm *comm, Kind kind, DtPlaceAt buffer, DtPlanDtype dtype,
+static Piece new_piece(const DtComm *comm, DtShmKind kind, DtPlaceAt buffer, DtPlanDtype dtype,
                        DtPlanReduce reduce)
 {
     return (Piece){.notice = {.kind = kind,
@@ -326,12 +341,19 @@ static bool fits_bounce(DtComm *comm, const Piece *piece, uint32_t width)
 
 /* ---- collectives ---- */
 
-/* Fills group->from with the addresses of all members' data, from byte `at` on. */
-static const void *const *sources(const DtComm *comm, Group *group, int64_t at)
+/* Fills group->from with the addresses of all members' data, from byte `at` on. They begin with
+ * member `first`, which follows the last one. */
+static const void *const *sources(const DtComm *comm, Group *group, uint32_t first, int64_t at)
 {
     for (uint32_t m = 0; m < group->size; m++)
-        group->from[m] = buffer_of(comm, group, m) + at;
+        group->from[m] = buffer_of(comm, group, (first + m) % group->size) + at;
     return group->from;
+}
+
+/* The addresses of all terms of the block that this member owns, in the order of the sum. */
+static const void *const *terms(const DtComm *comm, Group *group, int64_t at)
+{
+    return sources(comm, group, dt_comm_mark_first(group->size, group->me), at);
 }
 
 /* Returns the address at which a member wants the sum of an all-reduce. */
@@ -341,29 +363,32 @@ static char *target_of(const DtComm *comm, const Group *group, uint32_t member)
     return at_rank(comm, group->ranks[member], notice->to_arena, notice->to_offset);
 }
 
-/* Sums elements first .. last - 1 of all members in member order, block by block, and stores them
- * to all. */
+/* Sums elements first .. last - 1 of a piece of all members, block by block, and stores them to
+ * all. Element 0 of the piece is element `at` of the collective; chunk: the elements that one
+ * member owns. */
 static void reduce_range(const DtComm *comm, Group *group, const Piece *piece, int64_t first,
-                         int64_t last)
+                         int64_t last, int64_t at, int64_t chunk)
 {
     _Alignas(LINE) char sum[BLOCK];
-    int64_t e = piece->element, step = BLOCK / e;
-    for (int64_t i = first; i < last; i += step) {
-        int64_t n = last - i < step ? last - i : step;
-        dt_reduce_buffers(piece->notice.dtype, piece->notice.reduce, sum,
-                          sources(comm, group, i * e), group->size, n);
+    int64_t e = piece->element, step = BLOCK / e, n;
+    for (int64_t i = first; i < last; i += n) {
+        const int64_t owner = (at + i) / chunk, owned = (owner + 1) * chunk - at;
+        n = last - i < step ? last - i : step;
+        n = owned - i < n ? owned - i : n;
+        dt_reduce_buffers(
+            piece->notice.dtype, piece->notice.reduce, sum,
+            sources(comm, group, dt_comm_mark_first(group->size, (uint32_t)owner), i * e),
+            group->size, n);
         for (uint32_t m = 0; m < group->size; m++)
             memcpy(target_of(comm, group, m) + i * e, sum, (size_t)(n * e));
     }
 }
 
-/* The chunk of `count` elements that this member sums. Chunks end at cache lines, counted from the
- * start of the buffer. */
+/* The elements of a piece of `count` elements that this member sums. */
 static void own_chunk(const Group *group, int64_t count, int64_t element, int64_t *ret_first,
                       int64_t *ret_last)
 {
-    int64_t line = LINE / element, size = group->size;
-    int64_t chunk = ((count + size - 1) / size + line - 1) / line * line;
+    int64_t chunk = dt_comm_mark_chunk(count, element, group->size);
     int64_t first = chunk * group->me, last = first + chunk;
     *ret_first = first < count ? first : count;
     *ret_last = last < count ? last : count;
@@ -380,7 +405,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
             dt_device_copy(comm->rank, to, from, count * dt_kinds_size(dtype));
         return true;
     }
-    Piece piece = new_piece(comm, ALL_REDUCE, from, dtype, reduce);
+    Piece piece = new_piece(comm, DT_SHM_ALL_REDUCE, from, dtype, reduce);
     bool bounces = piece.notice.arena == BOUNCED || !is_shared(comm, to);
     if (bounces)
         piece.notice.arena = BOUNCED;
@@ -395,7 +420,8 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtP
         if (!meet(comm, group, &piece.notice))
             return false;
         own_chunk(group, n, e, &first, &last);
-        reduce_range(comm, group, &piece, first, last);
+        reduce_range(comm, group, &piece, first, last, done,
+                     dt_comm_mark_chunk(count, e, group->size));
         group->received +=
             (uint64_t)((last - first) * (group->size - 1) + n - (last - first)) * (uint64_t)e;
         if (!part(comm, group))
@@ -421,7 +447,7 @@ typedef struct Exchange {
 
 static bool shifts(const Exchange *x)
 {
-    return x->piece.notice.kind == SHIFT || x->piece.notice.kind == SHIFT_BACK;
+    return x->piece.notice.kind == DT_SHM_SHIFT || x->piece.notice.kind == DT_SHM_SHIFT_BACK;
 }
 
 /* The index of member q's block among the blocks that this member receives; -1: it receives
@@ -430,7 +456,7 @@ static int64_t block_number(const Exchange *x, const Group *group, uint32_t q)
 {
     if (!shifts(x))
         return q;
-    uint32_t by = x->piece.notice.kind == SHIFT ? group->size - 1 : 1;
+    uint32_t by = x->piece.notice.kind == DT_SHM_SHIFT ? group->size - 1 : 1;
     return q == (group->me + by) % group->size ? 0 : -1;
 }
 
@@ -453,9 +479,9 @@ static bool exchange_in_place(DtComm *comm, Group *group, Exchange *x)
     x->piece.notice.count = x->count;
     if (!meet(comm, group, &x->piece.notice))
         return false;
-    if (x->piece.notice.kind == REDUCE_SCATTER) {
+    if (x->piece.notice.kind == DT_SHM_REDUCE_SCATTER) {
         dt_blocks_reduce(blocks, x->piece.notice.dtype, x->piece.notice.reduce, wanted,
-                         sources(comm, group, from_at * e), group->size, group->scratch);
+                         terms(comm, group, from_at * e), group->size, group->scratch);
     } else {
         for (int64_t i = 0; i < size; i++) {
             int64_t q = (me + i) % size; /* each member begins with another one, so that not all
@@ -486,12 +512,13 @@ static bool exchange_piece(DtComm *comm, Group *group, Exchange *x, int64_t done
                       dt_device_from(x->from, (m * x->count + done) * e), n * e);
     if (!meet(comm, group, &x->piece.notice))
         return false;
-    const void *const *from = sources(comm, group, x->sends > 1 ? group->me * n * e : 0);
-    if (x->piece.notice.kind == REDUCE_SCATTER) {
-        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, comm->sum, from,
-                          group->size, n);
+    const int64_t own_at = x->sends > 1 ? group->me * n * e : 0;
+    if (x->piece.notice.kind == DT_SHM_REDUCE_SCATTER) {
+        dt_reduce_buffers(x->piece.notice.dtype, x->piece.notice.reduce, comm->sum,
+                          terms(comm, group, own_at), group->size, n);
         dt_device_put(comm->rank, dt_device_from(x->to, done * e), comm->sum, n * e);
     } else {
+        const void *const *from = sources(comm, group, 0, own_at);
         for (uint32_t q = 0; q < group->size; q++) {
             int64_t number = block_number(x, group, q);
             if (number >= 0)
@@ -522,7 +549,7 @@ static bool exchange_pieces(DtComm *comm, Group *group, Exchange *x)
 static bool exchange_strided(DtComm *comm, Group *group, const Exchange *x)
 {
     const DtRankBlocks *blocks = x->blocks;
-    const bool sums = x->piece.notice.kind == REDUCE_SCATTER;
+    const bool sums = x->piece.notice.kind == DT_SHM_REDUCE_SCATTER;
     const int64_t e = x->piece.element, bytes = x->count * e;
     const uint32_t gets = sums ? 1 : group->size;
     DtRankBlocks apart = *blocks, together = *blocks;
@@ -571,38 +598,93 @@ static bool exchange(DtComm *comm, const DtRankGroup *known, Piece piece, DtPlac
 static bool all_gather(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    return exchange(comm, known, new_piece(comm, ALL_GATHER, from, dtype, DT_PLAN_SUM), to, from,
-                    blocks, count, 1);
+    const Piece piece = new_piece(comm, DT_SHM_ALL_GATHER, from, dtype, DT_PLAN_SUM);
+    return exchange(comm, known, piece, to, from, blocks, count, 1);
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                            const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype,
                            DtPlanReduce reduce)
 {
-    return can_reduce(comm, dtype) &&
-           exchange(comm, known, new_piece(comm, REDUCE_SCATTER, from, dtype, reduce), to, from,
-                    blocks, count, 0);
+    const Piece piece = new_piece(comm, DT_SHM_REDUCE_SCATTER, from, dtype, reduce);
+    return can_reduce(comm, dtype) && exchange(comm, known, piece, to, from, blocks, count, 0);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                        const DtRankBlocks *blocks, int64_t count, DtPlanDtype dtype)
 {
-    return exchange(comm, known, new_piece(comm, ALL_TO_ALL, from, dtype, DT_PLAN_SUM), to, from,
-                    blocks, count, 0);
+    const Piece piece = new_piece(comm, DT_SHM_ALL_TO_ALL, from, dtype, DT_PLAN_SUM);
+    return exchange(comm, known, piece, to, from, blocks, count, 0);
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *known, DtPlaceAt to, DtPlaceAt from,
                   int64_t count, DtPlanDtype dtype, bool back)
 {
-    Piece piece = new_piece(comm, back ? SHIFT_BACK : SHIFT, from, dtype, DT_PLAN_SUM);
+    const DtShmKind kind = back ? DT_SHM_SHIFT_BACK : DT_SHM_SHIFT;
+    const Piece piece = new_piece(comm, kind, from, dtype, DT_PLAN_SUM);
     return exchange(comm, known, piece, to, from, NULL, count, 1);
 }
 
 static bool barrier(DtComm *comm, const DtRankGroup *known)
 {
     Group *group = find_group(comm, known);
-    const Notice notice = {.kind = BARRIER, .arena = BOUNCED};
+    Notice notice = {.kind = DT_SHM_BARRIER, .arena = BOUNCED};
     return group != NULL && meet(comm, group, &notice) && part(comm, group);
+}
+
+/* ---- collectives of several hosts ---- */
+
+void dt_comm_shm_says(DtComm *comm, DtSlot *slot) { comm->says = slot; }
+
+bool dt_comm_shm_shares(const DtComm *comm, DtPlaceAt place)
+{
+    return is_shared(comm, place) || place.arena == BOUNCED;
+}
+
+char *dt_comm_shm_bounce(const DtComm *comm) { return bounce_of(comm, comm->rank->rank); }
+
+DtPlaceAt dt_comm_shm_bounced(const DtComm *comm)
+{
+    return dt_device_of_host(dt_comm_shm_bounce(comm), BOUNCE);
+}
+
+static void announce(const DtComm *comm, DtPlaceAt place, uint32_t *ret_arena, int64_t *ret_offset)
+{
+    const bool is_there = is_shared(comm, place);
+    *ret_arena = is_there ? place.arena : BOUNCED;
+    *ret_offset = is_there ? place.offset : 0;
+}
+
+bool dt_comm_shm_meet(DtComm *comm, const DtRankGroup *here, const DtShmCall *call,
+                      const DtCommMark *mark)
+{
+    Group *group = find_group(comm, here);
+    Notice notice = {.kind = call->kind, .dtype = call->dtype, .reduce = call->reduce,
+                     .count = call->count};
+    if (group == NULL)
+        return false;
+    announce(comm, call->from, &notice.arena, &notice.offset);
+    announce(comm, call->to, &notice.to_arena, &notice.to_offset);
+    notice.mark = *mark;
+    group->members[group->me].notice = notice;
+    return wait_for_all(comm, group) && check_agreement(comm, group, &notice);
+}
+
+bool dt_comm_shm_part(DtComm *comm, const DtRankGroup *here)
+{
+    Group *group = find_group(comm, here);
+    return group != NULL && part(comm, group);
+}
+
+char *dt_comm_shm_from(const DtComm *comm, const DtRankGroup *here, uint32_t member)
+{
+    return buffer_of(comm, group_of(comm, here), member);
+}
+
+char *dt_comm_shm_to(const DtComm *comm, const DtRankGroup *here, uint32_t member)
+{
+    const Group *group = group_of(comm, here);
+    return target_of(comm, group, member);
 }
 
 /* ---- channels ---- */

@@ -57,7 +57,7 @@ static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
 /* The slow part of a wait. Meanwhile the rank's slot says that it waits, and for whom. */
 static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
 {
-    DtSlot *slot = wait->rank->slot;
+    DtSlot *slot = wait->slot;
     uint64_t began = dt_now_ns();
     DtSyncResult result = DT_SYNC_OK;
     while (atomic_load_explicit(&word->value, memory_order_acquire) == old) {
@@ -82,6 +82,7 @@ DtSyncWait dt_sync_new(const DtRank *rank, DtSyncWho *who, const void *context)
 {
     double timeout = rank->options ? rank->options->timeout : 0;
     return (DtSyncWait){.rank = rank,
+                        .slot = rank->slot,
                         .who = who,
                         .context = context,
                         .deadline_ns =

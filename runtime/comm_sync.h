@@ -14,7 +14,8 @@ typedef enum DtSyncResult { DT_SYNC_OK, DT_SYNC_STOPPED, DT_SYNC_LOST, DT_SYNC_L
 typedef uint32_t DtSyncWho(const void *context);
 
 typedef struct DtSyncWait {
-    const DtRank *rank; /* the rank that waits; only its slot and shared are used */
+    const DtRank *rank; /* the rank that waits */
+    DtSlot *slot;       /* where the wait is published; that of the rank, or another one */
     DtSyncWho *who;
     const void *context;
     uint64_t deadline_ns; /* longest wait; 0: none */

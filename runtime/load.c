@@ -70,13 +70,14 @@ DtStatus dt_load_fits(const DtRunOptions *options, const DtPlan *plan)
     bool contained = false;
     uint64_t machine = dt_memory_limit("", &contained);
     uint64_t left = machine, most = 0;
-    uint32_t n_ranks = plan->meta->n_ranks, stages = dt_plan_stages(plan);
+    const uint32_t first = dt_cluster_first(options, plan),
+                   n_ranks = dt_cluster_ranks(options, plan);
     char need[32], have[32];
     bool fits = true;
-    for (uint32_t s = 0; s < stages; s++) {
-        uint64_t bytes = arena_bytes(options, plan, s);
-        fits = fits && bytes <= left / (n_ranks / stages);
-        left -= fits ? bytes * (n_ranks / stages) : 0;
+    for (uint32_t r = first; r < first + n_ranks; r++) {
+        uint64_t bytes = arena_bytes(options, plan, dt_rank_stage(plan, r));
+        fits = fits && bytes <= left;
+        left -= fits ? bytes : 0;
         most = bytes > most ? bytes : most;
     }
     if (fits)
@@ -184,34 +185,52 @@ static void place_in_mesh(DtRank *rank)
     }
 }
 
-/* Chooses the communicator. If the options name none: NCCL, if each rank has a GPU of its own. */
+/* The communicator that the options name; if they name none: NCCL if each rank has a GPU of its
+ * own, else `shm` on one host, and sockets between hosts. NULL: there is none of that name. */
+static const DtCommOps *named_comm(const DtRunOptions *options, const DtPlan *plan, bool is_gpu)
+{
+    static const DtCommOps *const all[] = {&dt_comm_shm, &dt_comm_nccl, &dt_comm_tcp};
+    const bool has_gpus = is_gpu && !options->share_gpu && plan->meta->n_ranks > 1;
+    for (size_t i = 0; options->comm && i < DT_COUNT(all); i++)
+        if (strcmp(options->comm, all[i]->name) == 0)
+            return all[i];
+    if (options->comm)
+        return NULL;
+    return has_gpus ? &dt_comm_nccl : dt_cluster_several(options) ? &dt_comm_tcp : &dt_comm_shm;
+}
+
+/* Chooses the communicator, and checks that it suits the device and the number of hosts. */
 static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
                             const DtDeviceOps *device, const DtCommOps **ret_comm)
 {
-    const bool is_gpu = device == &dt_device_cuda;
-    const bool is_through_memory =
-        options->share_gpu || (options->comm && strcmp(options->comm, "shm") == 0);
-    if (dt_cluster_several(options) && (!is_gpu || is_through_memory))
+    const bool is_gpu = device == &dt_device_cuda, several = dt_cluster_several(options);
+    const DtCommOps *comm = named_comm(options, plan, is_gpu);
+    *ret_comm = comm ? comm : &dt_comm_shm;
+    if (!comm)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "this program has no communicator `%.60s`, only `shm`; `nccl`, "
+                              "between GPUs; and `tcp`, between processors of several hosts",
+                              options->comm);
+    if (several && (device == &dt_device_apart || (is_gpu && comm != &dt_comm_nccl)))
         return dt_status_fail(
             DT_EXIT_USAGE,
-            "--nodes %lld: ranks of several machines talk by NCCL, so each needs a GPU of its own; "
-            "those on processors or shared GPUs talk through memory of one machine",
-            (long long)options->nodes);
-    *ret_comm =
-        is_gpu && !options->share_gpu && plan->meta->n_ranks > 1 ? &dt_comm_nccl : &dt_comm_shm;
-    if (!options->comm)
-        return DT_OK;
-    *ret_comm = strcmp(options->comm, dt_comm_nccl.name) == 0 ? &dt_comm_nccl : &dt_comm_shm;
-    if (strcmp(options->comm, (*ret_comm)->name) != 0)
-        return dt_status_fail(
-            DT_EXIT_USAGE,
-            "this program has no communicator `%.60s`, only `shm` and, between GPUs, `nccl`",
-            options->comm);
-    return *ret_comm == &dt_comm_shm || is_gpu
-               ? DT_OK
-               : dt_status_fail(DT_EXIT_USAGE,
-                                "--comm nccl is for GPUs, and this plan runs on device `%s`",
-                                device->name);
+            "--nodes %lld: ranks of several machines are on processors, or have a GPU each and "
+            "talk by NCCL; those on shared GPUs, and on device `%s`, talk through memory of one "
+            "machine",
+            (long long)options->nodes, device->name);
+    if (comm == &dt_comm_nccl && !is_gpu)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--comm nccl is for GPUs, and this plan runs on device `%s`",
+                              device->name);
+    if (several && comm == &dt_comm_shm)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--comm shm is for ranks of one machine, and --nodes says %lld",
+                              (long long)options->nodes);
+    if (comm == &dt_comm_tcp && (!several || is_gpu))
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "--comm %s is for ranks on processors of several machines: --nodes",
+                              comm->name);
+    return DT_OK;
 }
 
 DtStatus dt_load_choose(const DtRunOptions *options, const DtPlan *plan,

@@ -13,7 +13,7 @@
  *     {"event": "eval", "step": 200, "losses": {"critic": 1.2, "maker": 0.8}, "samples": 1742}
  *     {"event": "traffic", "step": 200, "steps": 200,
  *      "groups": [{"axes": ["data"], "ranks": 2, "received": 80000}], ...} */
-#include "runtime/runtime.h"
+#include "runtime/comm_mark.h"
 
 #include "plan/report/report.h"
 
@@ -65,13 +65,32 @@ static void put(DtLog *log, json_t *object)
 /* JSON has no infinities: they become null. */
 static json_t *real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
+static const char *comm_of(const DtRank *rank)
+{
+    return rank->n_ranks > 1 && rank->comm_ops ? rank->comm_ops->name : NULL;
+}
+
+/* The order in which ranks' terms are added, where it is not that of the members: NCCL has its
+ * own. */
+static const char *sums_of(const DtRank *rank)
+{
+    bool any = false;
+    for (uint32_t g = 0; g < rank->plan->n_groups; g++)
+        any = any || rank->groups[g].size > DT_COMM_IN_ORDER;
+    return any && rank->comm_ops != &dt_comm_nccl
+               ? "member order; in groups of more than 64 ranks, a ring's, which begins behind the "
+                 "owner of an element"
+               : NULL;
+}
+
 void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
 {
     const DtPlan *plan = rank->plan;
     char digest[20];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)plan->digest);
     put(log,
-        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s*}",
+        json_pack("{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:s*, s:s*, "
+                  "s:s*}",
                   "event", "start", "step", (json_int_t)first_step, "model",
                   dt_plan_str(plan, plan->meta->model), "source",
                   dt_plan_str(plan, plan->meta->source), "plan", digest, "ranks",
@@ -79,7 +98,7 @@ void dt_log_start(DtLog *log, const DtRank *rank, int64_t first_step)
                   (json_int_t)rank->meta.batch, "parameters", (json_int_t)rank->meta.parameters,
                   "memory", (json_int_t)rank->memory_bytes, "seed", (json_int_t)rank->meta.seed,
                   "gemm", rank->gemm_library, "plain_gemms", (json_int_t)rank->n_plain_gemms,
-                  "attention", rank->attention));
+                  "attention", rank->attention, "comm", comm_of(rank), "sums", sums_of(rank)));
 }
 
 static void put_metrics(json_t *object, const DtShown *shown)

@@ -128,3 +128,43 @@ void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const v
     for (uint32_t m = 1; m < n; m++)
         functions[dtype](reduce, to, from[m], count);
 }
+
+/* ---- sums in parts ---- */
+
+DtPlanDtype dt_reduce_wide(DtPlanDtype dtype) { return is_half(dtype) ? DT_PLAN_F32 : dtype; }
+
+static void go_on_halves(DtPlanDtype dtype, DtPlanReduce reduce, float *acc, bool begins,
+                         const void *const *from, uint32_t n, int64_t count)
+{
+    float next[BLOCK];
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        int64_t some = count - i < BLOCK ? count - i : BLOCK;
+        if (begins)
+            dt_reduce_widen(dtype, acc + i, (const uint16_t *)from[0] + i, some);
+        for (uint32_t m = begins; m < n; m++) {
+            dt_reduce_widen(dtype, next, (const uint16_t *)from[m] + i, some);
+            reduce_f32(reduce, acc + i, next, some);
+        }
+    }
+}
+
+void dt_reduce_go_on(DtPlanDtype dtype, DtPlanReduce reduce, void *acc, bool begins,
+                     const void *const *from, uint32_t n, int64_t count)
+{
+    if (is_half(dtype)) {
+        go_on_halves(dtype, reduce, acc, begins, from, n, count);
+        return;
+    }
+    if (begins)
+        memcpy(acc, from[0], (size_t)(count * dt_kinds_size(dtype)));
+    for (uint32_t m = begins; m < n; m++)
+        functions[dtype](reduce, acc, from[m], count);
+}
+
+void dt_reduce_round(DtPlanDtype dtype, void *to, const void *acc, int64_t count)
+{
+    if (is_half(dtype))
+        dt_reduce_narrow(dtype, to, acc, count);
+    else if (to != acc)
+        memcpy(to, acc, (size_t)(count * dt_kinds_size(dtype)));
+}

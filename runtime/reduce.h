@@ -18,6 +18,15 @@ bool dt_reduce_knows(DtPlanDtype dtype);
 void dt_reduce_buffers(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *const *from,
                        uint32_t n, int64_t count);
 
+/* The same sum in parts, each computed by another rank: 16-bit floats travel between them as f32,
+ * so the bits are those of dt_reduce_buffers. dt_reduce_wide is the dtype of a part;
+ * dt_reduce_go_on adds n >= 1 buffers to the part `acc`, or begins it; dt_reduce_round makes the
+ * result of the last part. acc may be `to`. */
+DtPlanDtype dt_reduce_wide(DtPlanDtype dtype);
+void dt_reduce_go_on(DtPlanDtype dtype, DtPlanReduce reduce, void *acc, bool begins,
+                     const void *const *from, uint32_t n, int64_t count);
+void dt_reduce_round(DtPlanDtype dtype, void *to, const void *acc, int64_t count);
+
 /* Converts `count` 16-bit floats of dtype to f32, exactly; and back, rounding to nearest. */
 void dt_reduce_widen(DtPlanDtype dtype, float *to, const uint16_t *from, int64_t count);
 void dt_reduce_narrow(DtPlanDtype dtype, uint16_t *to, const float *from, int64_t count);

@@ -59,6 +59,7 @@ typedef struct DtSlot {
     /* digests of what the rank holds; see replicas.c */
     _Atomic uint64_t replicas[DT_REPLICA_SETS];
     _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
+    _Atomic uint64_t wire[3];   /* where it listens for ranks of other hosts (wire.c) */
     /* written before phase FAILED, or load_code, is stored with release */
     char message[500];
     /* DT_MARK_..: progress words that the device writes (position.h); 0: it has not written any */

@@ -3,6 +3,7 @@
 
 #include "runtime/runtime.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -174,6 +175,53 @@ DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, i
         nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
     }
     return DT_SOCKET_OK;
+}
+
+/* Asks the system by which address it would send a datagram there; nothing is sent. */
+static bool find_here(const struct addrinfo *to, unsigned char ret_address[16])
+{
+    struct sockaddr_storage here;
+    socklen_t len = sizeof here;
+    const int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool good = fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+                      getsockname(fd, (struct sockaddr *)&here, &len) == 0;
+    if (good && here.ss_family == AF_INET6)
+        memcpy(ret_address, &((struct sockaddr_in6 *)&here)->sin6_addr, 16);
+    if (good && here.ss_family == AF_INET) {
+        memset(ret_address, 0, 10);
+        memset(ret_address + 10, 0xff, 2); /* an address of IPv4 in one of IPv6 */
+        memcpy(ret_address + 12, &((struct sockaddr_in *)&here)->sin_addr, 4);
+    }
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+DtStatus dt_socket_here(const DtMeet *meet, unsigned char ret_address[16])
+{
+    char port[8];
+    struct addrinfo *found = NULL;
+    bool good = false;
+    snprintf(port, sizeof port, "%u", meet->port);
+    const int error =
+        getaddrinfo(meet->host, port, &(struct addrinfo){.ai_socktype = SOCK_DGRAM}, &found);
+    for (const struct addrinfo *at = found; !error && at && !good; at = at->ai_next)
+        good = find_here(at, ret_address);
+    if (!error)
+        freeaddrinfo(found);
+    return good ? DT_OK
+                : dt_status_fail(DT_EXIT_RETRY, "this machine has no address that reaches %.200s",
+                                 meet->host);
+}
+
+void dt_socket_text(const unsigned char address[16], DtMeet *ret_meet)
+{
+    struct in6_addr six;
+    memcpy(&six, address, sizeof six);
+    if (IN6_IS_ADDR_V4MAPPED(&six)) /* works where the system has no IPv6, too */
+        inet_ntop(AF_INET, address + 12, ret_meet->host, sizeof ret_meet->host);
+    else
+        inet_ntop(AF_INET6, address, ret_meet->host, sizeof ret_meet->host);
 }
 
 /* ---- bytes ---- */

@@ -36,6 +36,10 @@ typedef enum DtSocketResult {
 /* Listens on all addresses of this machine. port 0: any free port; *ret_port is the one that was
  * used. */
 DtStatus dt_socket_listen(uint16_t port, int *ret_fd, uint16_t *ret_port);
+/* The address of this machine from which it reaches the place, as one of IPv6. */
+DtStatus dt_socket_here(const DtMeet *meet, unsigned char ret_address[16]);
+/* Sets the host to such an address. */
+void dt_socket_text(const unsigned char address[16], DtMeet *ret_meet);
 /* Accepts the next connection; -1: nobody has connected yet. */
 int dt_socket_accept(int listener);
 /* Tries to connect again and again until somebody listens there. */

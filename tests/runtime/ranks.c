@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
 
+#include "runtime/cluster.h"
 #include "runtime/device.h"
 #include "runtime/rank.h"
+#include "runtime/socket.h"
 #include "tests/look.h"
 
 #include <math.h>
@@ -48,26 +50,27 @@ void ranks_plan(Ranks *all, uint32_t n)
     all->plan.n_channels = 3 * stages;
 }
 
-static bool make_rank(Ranks *all, uint32_t r)
+static void make_rank(Ranks *all, uint32_t r)
 {
     DtRank *rank = &all->ranks[r];
     DtSharedLayout layout;
+    const uint32_t host = all->hosts ? r / (all->meta.n_ranks / all->hosts) : 0;
     dt_shared_layout(&all->plan, &layout);
-    *rank = (DtRank){.options = &all->options,
+    *rank = (DtRank){.options = all->hosts ? &all->host_options[host] : &all->options,
                      .plan = &all->plan,
                      .meta = all->meta,
                      .rank = r,
                      .n_ranks = all->meta.n_ranks,
                      .memory = dt_arena_new(),
-                     .shared = all->shared,
+                     .shared = all->hosts ? all->host_shared[host] : all->shared,
                      .comm_ops = &dt_comm_shm,
                      .device_ops = &dt_device_cpu,
                      .failure = DT_OK};
-    rank->slot = dt_shared_slot(&all->plan, all->shared, r);
+    rank->slot = dt_shared_slot(&all->plan, rank->shared, r);
     rank->arenas = DT_NEW_ARRAY(rank->memory, DtDeviceAt, 2);
     rank->peer_arenas = DT_NEW_ARRAY(rank->memory, char *, 2 * rank->n_ranks);
     for (uint32_t q = 0; q < rank->n_ranks; q++)
-        rank->peer_arenas[2 * q] = (char *)all->shared + layout.arenas + q * layout.rank_bytes +
+        rank->peer_arenas[2 * q] = (char *)rank->shared + layout.arenas + q * layout.rank_bytes +
                                    layout.arena[RANKS_SHARED];
     rank->arenas[RANKS_SHARED] = dt_device_at(rank->peer_arenas[2 * r]);
     rank->arenas[RANKS_PRIVATE] = dt_device_at(all->private_arenas[r]);
@@ -79,35 +82,87 @@ static bool make_rank(Ranks *all, uint32_t r)
     rank->world =
         dt_rank_group(&all->plan, rank->memory, rank->coord,
                       &(DtPlanGroup){.mask = (1u << all->plan.n_mesh) - 1});
-    rank->local = rank->world;
+    rank->local = dt_cluster_here(rank, &rank->world);
     atomic_store(&rank->slot->waits_for, UINT32_MAX);
-    DtStatus status = rank->comm_ops->open(rank, &rank->comm);
+    atomic_store(&rank->slot->inst, UINT32_MAX);
+}
+
+bool ranks_join(DtRank *rank)
+{
+    const DtStatus status = rank->comm_ops->open(rank, &rank->comm);
     return dt_status_ok(&status);
+}
+
+static DtShared *new_mapping(const Ranks *all)
+{
+    DtSharedLayout layout;
+    dt_shared_layout(&all->plan, &layout);
+    DtShared *shared =
+        mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return NULL;
+    shared->n_ranks = all->meta.n_ranks;
+    return shared;
 }
 
 Ranks *ranks_new(uint32_t n_ranks)
 {
     Ranks *all = calloc(1, sizeof *all);
-    DtSharedLayout layout;
     if (all == NULL)
         return NULL;
     ranks_plan(all, n_ranks);
-    dt_shared_layout(&all->plan, &layout);
-    all->shared =
-        mmap(NULL, layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (all->shared == MAP_FAILED) {
+    all->shared = new_mapping(all);
+    if (all->shared == NULL) {
         free(all);
         return NULL;
     }
-    all->shared->n_ranks = n_ranks;
     for (uint32_t r = 0; r < n_ranks; r++) {
         all->private_arenas[r] = aligned_alloc(64, RANKS_ARENA);
-        if (all->private_arenas[r] == NULL || !make_rank(all, r)) {
+        if (all->private_arenas[r] != NULL)
+            make_rank(all, r);
+        if (all->private_arenas[r] == NULL || !ranks_join(&all->ranks[r])) {
             ranks_free(all);
             return NULL;
         }
     }
     return all;
+}
+
+Ranks *ranks_new_hosts(uint32_t n_ranks, uint32_t hosts, const DtCommOps *ops)
+{
+    Ranks *all = calloc(1, sizeof *all);
+    uint16_t port;
+    int fd = -1;
+    if (all == NULL)
+        return NULL;
+    ranks_plan(all, n_ranks);
+    all->hosts = hosts;
+    const DtStatus status = dt_socket_listen(0, &fd, &port);
+    bool good = dt_status_ok(&status);
+    snprintf(all->meet, sizeof all->meet, "127.0.0.1:%u", (unsigned)port);
+    for (uint32_t h = 0; good && h < hosts; h++) {
+        all->host_options[h] =
+            (DtRunOptions){.nodes = hosts, .node = h, .meet = all->meet, .timeout = 20};
+        all->host_shared[h] = new_mapping(all);
+        good = all->host_shared[h] != NULL;
+        if (good) {
+            all->host_shared[h]->meet_fd = h == 0 ? fd : -1;
+            all->host_shared[h]->meet_port = port;
+            all->host_shared[h]->meet_token = 77;
+        }
+    }
+    all->shared = all->host_shared[0];
+    for (uint32_t r = 0; good && r < n_ranks; r++) {
+        all->private_arenas[r] = aligned_alloc(64, RANKS_ARENA);
+        good = all->private_arenas[r] != NULL;
+        if (good)
+            make_rank(all, r);
+        all->ranks[r].comm_ops = ops;
+    }
+    if (good)
+        return all;
+    ranks_free(all);
+    return NULL;
 }
 
 void ranks_free(Ranks *all)
@@ -119,7 +174,13 @@ void ranks_free(Ranks *all)
             dt_arena_free(all->ranks[r].memory);
         free(all->private_arenas[r]);
     }
-    munmap(all->shared, layout.total);
+    if (all->hosts && all->host_shared[0])
+        close(all->host_shared[0]->meet_fd);
+    for (uint32_t h = 0; h < all->hosts; h++)
+        if (all->host_shared[h])
+            munmap(all->host_shared[h], layout.total);
+    if (!all->hosts)
+        munmap(all->shared, layout.total);
     free(all);
 }
 
@@ -177,13 +238,15 @@ static double get(DtPlanDtype dtype, const char *at, int64_t i)
     }
 }
 
-/* Reduces element i over the members, in their order and in the arithmetic of the dtype. */
+/* Reduces element i over the members in the arithmetic of the dtype: up to 64 members in their
+ * order, more along a ring, from the member after the owner of the element to the owner. */
 static double reduced(DtPlanDtype dtype, DtPlanReduce reduce, const DtRankGroup *group, int64_t i,
-                      uint64_t salt)
+                      uint64_t salt, uint32_t owner)
 {
-    double sum = value_of(dtype, group->ranks[0], i, salt);
+    const uint32_t first = group->size > 64 ? owner + 1 : 0;
+    double sum = value_of(dtype, group->ranks[first % group->size], i, salt);
     for (uint32_t m = 1; m < group->size; m++) {
-        double next = value_of(dtype, group->ranks[m], i, salt);
+        double next = value_of(dtype, group->ranks[(first + m) % group->size], i, salt);
         switch (reduce) {
         case DT_PLAN_MAX: sum = next > sum ? next : sum; break;
         case DT_PLAN_MIN: sum = next < sum ? next : sum; break;
@@ -193,6 +256,14 @@ static double reduced(DtPlanDtype dtype, DtPlanReduce reduce, const DtRankGroup 
         }
     }
     return sum;
+}
+
+/* The owner of element i of an all-reduce: members own equally many elements, in whole lines of 64
+ * bytes. */
+static uint32_t owner_of(int64_t i, int64_t count, int64_t element, uint32_t members)
+{
+    const int64_t line = 64 / element, each = (count + members - 1) / members;
+    return (uint32_t)(i / ((each + line - 1) / line * line));
 }
 
 /* ---- checks ---- */
@@ -255,7 +326,8 @@ static bool check_all_reduce(Check *check, DtPlanReduce reduce, bool in_place)
         return wrong(check, "all-reduce", -1);
     for (int64_t i = 0; i < check->count; i++)
         if (get(check->dtype, seen(buffer), i) !=
-            reduced(check->dtype, reduce, check->group, i, check->salt))
+            reduced(check->dtype, reduce, check->group, i, check->salt,
+                    owner_of(i, check->count, check->element, check->group->size)))
             return wrong(check, "all-reduce", i);
     if (get(check->dtype, seen(buffer), check->count) != 77)
         return wrong(check, "all-reduce wrote behind its end", check->count);
@@ -301,7 +373,7 @@ static bool check_reduce_scatter(Check *check, bool in_place)
     for (int64_t i = 0; i < check->count; i++) {
         int64_t at = check->group->me * check->count + i;
         if (get(check->dtype, seen(to), i) !=
-            reduced(check->dtype, DT_PLAN_SUM, check->group, at, check->salt))
+            reduced(check->dtype, DT_PLAN_SUM, check->group, at, check->salt, check->group->me))
             return wrong(check, "reduce-scatter", i);
     }
     return check_received(check, before,
@@ -410,7 +482,8 @@ static bool scatter_middle(Check *check, uint32_t source)
     for (int64_t i = 0; i < 15 * n; i++) {
         int64_t a = i / (5 * n), m = group->me * n + i / 5 % n, c = i % 5;
         if (get(check->dtype, seen(to), i) !=
-            reduced(check->dtype, DT_PLAN_SUM, group, (a * whole + m) * 5 + c, check->salt))
+            reduced(check->dtype, DT_PLAN_SUM, group, (a * whole + m) * 5 + c, check->salt,
+                    group->me))
             return wrong(check, "strided reduce-scatter", i);
     }
     return true;
@@ -442,9 +515,16 @@ static bool move_split(Check *check, uint32_t source)
     return true;
 }
 
+/* Whether the group has members on several hosts. Between these only all-reduces take what the
+ * ranks of a host do not share. */
+static bool is_of_hosts(const Check *check)
+{
+    return dt_cluster_here(check->rank, check->group).size < check->group->size;
+}
+
 static bool check_strided(Check *check)
 {
-    for (uint32_t source = 0; source < 2; source++)
+    for (uint32_t source = 0; source < (is_of_hosts(check) ? 1u : 2u); source++)
         if (!gather_middle(check, source) || !scatter_middle(check, source) ||
             !move_split(check, source))
             return false;
@@ -498,6 +578,8 @@ static bool check_barrier(Check *check)
         if (!rank->comm_ops->barrier(rank->comm, check->group))
             return wrong(check, "barrier", round);
         for (uint32_t m = 0; m < check->group->size; m++) {
+            if (!dt_cluster_is_here(rank, check->group->ranks[m]))
+                continue;
             const char *arena = rank->peer_arenas[2 * check->group->ranks[m]];
             if (*(const int64_t *)(const void *)(arena + RANKS_ARENA - 64) !=
                 (int64_t)check->salt + round)
@@ -550,7 +632,12 @@ static bool check_one(Check *check)
     bool good = check_all_reduce(check, DT_PLAN_SUM, true) &&
                 check_all_reduce(check, DT_PLAN_SUM, false) &&
                 check_all_reduce(check, DT_PLAN_MAX, true) &&
-                check_all_reduce(check, DT_PLAN_MIN, true) && check_all_gather(check, false) &&
+                check_all_reduce(check, DT_PLAN_MIN, true);
+    if (check->arena != RANKS_SHARED && is_of_hosts(check)) {
+        check->done += 4;
+        return good;
+    }
+    good = good && check_all_gather(check, false) &&
                 check_all_gather(check, true) && check_reduce_scatter(check, false) &&
                 check_reduce_scatter(check, true) &&
                 check_all_to_all(check) && check_shift(check, false) &&
@@ -594,5 +681,24 @@ int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure)
                         return -1;
                 }
     }
+    return check.done;
+}
+
+int ranks_check_sums(DtRank *rank, char *ret_failure)
+{
+    static const int64_t sizes[] = {1, 1000, 10007};
+    Check check = {.rank = rank, .group = &rank->world, .dtype = DT_PLAN_F32, .element = 4,
+                   .failure = ret_failure};
+    for (check.arena = 0; check.arena < 2; check.arena++)
+        for (size_t s = 0; s < DT_COUNT(sizes); s++) {
+            check.count = sizes[s];
+            check.salt += 5;
+            const bool scatters = rank->local.size == rank->n_ranks || check.arena == RANKS_SHARED;
+            if (!check_all_reduce(&check, DT_PLAN_SUM, true) ||
+                !check_all_reduce(&check, DT_PLAN_SUM, false) ||
+                (scatters && !check_reduce_scatter(&check, false)))
+                return -1;
+            check.done += 3;
+        }
     return check.done;
 }

@@ -8,7 +8,7 @@
 #include "runtime/runtime.h"
 
 enum {
-    RANKS_MOST = 8,
+    RANKS_MOST = 66,
     RANKS_GROUPS = 4,
     RANKS_ARENA = 3 << 20,
     RANKS_SHARED = 0,
@@ -26,6 +26,10 @@ typedef struct Ranks {
     DtPlanChannel channels[3 * RANKS_MOST];
     DtRunOptions options;
     DtShared *shared;
+    uint32_t hosts; /* 0: one. Then each has options and a mapping of its own */
+    DtRunOptions host_options[RANKS_MOST];
+    DtShared *host_shared[RANKS_MOST];
+    char meet[32];
     char *private_arenas[RANKS_MOST];
     DtRank ranks[RANKS_MOST];
     char failures[RANKS_MOST][300]; /* used if ranks are threads; processes print their own
@@ -37,6 +41,10 @@ typedef struct Ranks {
  * first), stages + s from s to 0, 2 stages + s from 0 to s, with RANKS_SLOTS slots of RANKS_SLOT
  * bytes. NULL if there is no memory. */
 Ranks *ranks_new(uint32_t n_ranks);
+/* The same for ranks of several hosts, which are all this one and must be processes: their
+ * communicator is opened by ranks_join, in each of them. */
+Ranks *ranks_new_hosts(uint32_t n_ranks, uint32_t hosts, const DtCommOps *ops);
+bool ranks_join(DtRank *rank);
 void ranks_plan(Ranks *all, uint32_t n_ranks); /* Makes only the plan */
 void ranks_free(Ranks *all);
 
@@ -47,5 +55,8 @@ DtPlaceAt ranks_place(DtRank *rank, uint32_t arena, int64_t offset);
  * size. Returns the number of checks, or -1 with what was wrong in ret_failure (300 bytes).
  * long_sizes: also up to 70001. */
 int ranks_check(DtRank *rank, bool long_sizes, char *ret_failure);
+
+/* The same for sums of f32 alone, of all ranks. */
+int ranks_check_sums(DtRank *rank, char *ret_failure);
 
 #endif

@@ -64,6 +64,76 @@ Test(comm, collectives_of_3_processes, .timeout = 120) { check_collectives(3); }
 Test(comm, collectives_of_4_processes, .timeout = 120) { check_collectives(4); }
 Test(comm, collectives_of_8_processes, .timeout = 120) { check_collectives(8); }
 
+static int check_hosts(Ranks *all, DtRank *rank)
+{
+    if (!ranks_join(rank)) {
+        fprintf(stderr, "rank %u: %s\n", rank->rank, rank->failure.message);
+        return 1;
+    }
+    const int code = check_values(all, rank);
+    rank->comm_ops->close(rank->comm);
+    return code;
+}
+
+/* Ranks of several hosts, over a wire: the same checks as on one host, which know the order of
+ * sums. */
+static void check_collectives_of_hosts(uint32_t n, uint32_t hosts, const DtCommOps *ops)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new_hosts(n, hosts, ops);
+    cr_assert_not_null(all);
+    run_processes(all, check_hosts, 100, codes);
+    for (uint32_t r = 0; r < n; r++)
+        cr_expect_eq(codes[r], 0, "rank %u of %u on %u hosts ended with %d", r, n, hosts, codes[r]);
+    ranks_free(all);
+}
+
+Test(comm, collectives_of_2_hosts_by_sockets, .timeout = 120)
+{
+    check_collectives_of_hosts(2, 2, &dt_comm_tcp);
+    check_collectives_of_hosts(8, 2, &dt_comm_tcp);
+}
+Test(comm, collectives_of_4_hosts_by_sockets, .timeout = 120)
+{
+    check_collectives_of_hosts(8, 4, &dt_comm_tcp);
+}
+
+static int check_sums(Ranks *all, DtRank *rank)
+{
+    char failure[300];
+    (void)all;
+    if (ranks_check_sums(rank, failure) > 0)
+        return 0;
+    fprintf(stderr, "%s\n", failure);
+    return 1;
+}
+
+static int check_sums_of_hosts(Ranks *all, DtRank *rank)
+{
+    return ranks_join(rank) ? check_sums(all, rank) : 1;
+}
+
+/* 64 members are the most whose terms are added in member order. */
+Test(comm, sums_of_many_members_follow_a_ring, .timeout = 120)
+{
+    static const uint32_t numbers[] = {64, 65};
+    int codes[RANKS_MOST];
+    for (size_t i = 0; i < DT_COUNT(numbers); i++) {
+        Ranks *all = ranks_new(numbers[i]);
+        cr_assert_not_null(all);
+        run_processes(all, check_sums, 100, codes);
+        for (uint32_t r = 0; r < numbers[i]; r++)
+            cr_expect_eq(codes[r], 0, "rank %u of %u ended with %d", r, numbers[i], codes[r]);
+        ranks_free(all);
+    }
+    Ranks *all = ranks_new_hosts(66, 3, &dt_comm_tcp);
+    cr_assert_not_null(all);
+    run_processes(all, check_sums_of_hosts, 100, codes);
+    for (uint32_t r = 0; r < 66; r++)
+        cr_expect_eq(codes[r], 0, "rank %u of 66 on 3 hosts ended with %d", r, codes[r]);
+    ranks_free(all);
+}
+
 /* Sets `to` to the value of x, reduced with y. */
 static void reduce_two(DtPlanDtype dtype, DtPlanReduce reduce, void *to, const void *x,
                        const void *y, int64_t count)
@@ -89,6 +159,36 @@ Test(comm, reductions_of_other_dtypes)
     cr_expect_arr_eq(u, either, 4);
     reduce_two(DT_PLAN_BOOL, DT_PLAN_MIN, u, p, q, 4);
     cr_expect_arr_eq(u, both, 4);
+}
+
+/* Sums that two ranks compute one after the other have the bits of a sum at once. */
+Test(comm, sums_in_parts_have_the_same_bits)
+{
+    enum { N = 1031, MEMBERS = 5 };
+    static const DtPlanReduce reduces[] = {DT_PLAN_SUM, DT_PLAN_MAX, DT_PLAN_MIN};
+    static _Alignas(8) unsigned char x[MEMBERS][N * 8], once[N * 8], wide[N * 8], parts[N * 8];
+    const void *from[MEMBERS];
+    uint64_t seed = 1;
+    for (uint32_t m = 0; m < MEMBERS; m++)
+        from[m] = x[m];
+    for (uint32_t dtype = 0; dtype < DT_PLAN_DTYPES; dtype++) {
+        const size_t bytes = N * (size_t)dt_kinds_size(dtype);
+        if (!dt_reduce_knows(dtype))
+            continue;
+        for (size_t i = 0; i < bytes; i++)
+            for (uint32_t m = 0; m < MEMBERS; m++) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                x[m][i] = dtype == DT_PLAN_BOOL ? seed >> 63 : (unsigned char)(seed >> 56);
+            }
+        for (size_t r = 0; r < DT_COUNT(reduces); r++)
+            for (uint32_t cut = 1; cut < MEMBERS; cut++) {
+                dt_reduce_buffers(dtype, reduces[r], once, from, MEMBERS, N);
+                dt_reduce_go_on(dtype, reduces[r], wide, true, from, cut, N);
+                dt_reduce_go_on(dtype, reduces[r], wide, false, from + cut, MEMBERS - cut, N);
+                dt_reduce_round(dtype, parts, wide, N);
+                cr_expect(memcmp(once, parts, bytes) == 0, "dtype %u, cut %u", dtype, cut);
+            }
+    }
 }
 
 /* 256 + 1 + 1: bf16 has 8 bits of mantissa, so rounding after each addition would lose both
@@ -366,6 +466,36 @@ Test(comm, members_that_disagree_fail, .timeout = 60)
     cr_assert(first >= 0);
     const DtSlot *slot = dt_shared_slot(&all->plan, all->shared, (uint32_t)first);
     cr_expect(strstr(slot->message, "different collectives"), "%s", slot->message);
+    ranks_free(all);
+}
+
+/* Two all-reduces of equal size, which rank 1 does in the other order. */
+static int swap(Ranks *all, DtRank *rank)
+{
+    (void)all;
+    DtPlaceAt buffer = ranks_place(rank, RANKS_SHARED, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        atomic_store(&rank->slot->inst, rank->rank == 1 ? 8 - i : 7 + i);
+        if (!rank->comm_ops->all_reduce(rank->comm, &rank->world, buffer, buffer, 100, DT_PLAN_F32,
+                                        DT_PLAN_SUM))
+            return dt_rank_aborted(rank) ? 0 : NO_FAILURE;
+    }
+    return WRONG_RESULT;
+}
+
+Test(comm, swapped_collectives_of_equal_size_fail, .timeout = 60)
+{
+    int codes[RANKS_MOST];
+    Ranks *all = ranks_new(3);
+    for (uint32_t r = 0; r < 3; r++)
+        all->ranks[r].stage = 0; /* ranks of one stage run the same instructions */
+    run_processes(all, swap, 20, codes);
+    for (int r = 0; r < 3; r++)
+        cr_expect_eq(codes[r], 0, "rank %d ended with %d", r, codes[r]);
+    const int64_t first = dt_shared_aborter(all->shared);
+    cr_assert(first >= 0);
+    const char *message = dt_shared_slot(&all->plan, all->shared, (uint32_t)first)->message;
+    cr_expect(strstr(message, "instruction 7") && strstr(message, "instruction 8"), "%s", message);
     ranks_free(all);
 }
 

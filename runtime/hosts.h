@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the communicator of ranks on processors of several hosts:
+ *
+ *   comm_hosts.c     opens it, and chooses for each group and channel who moves its bytes: `shm`
+ *                    where all members share a host, else the wire
+ *   hosts_sums.c     sums over members of several hosts, in the order of comm_mark.c
+ *   hosts_moves.c    exchanges of blocks between them
+ *   hosts_channel.c  messages between stages on different hosts
+ *   wire.h           messages between two ranks
+ *
+ * The members of a group that share a host work together in its mapping: of all that the hosts of a
+ * group exchange, each host sends and receives every byte once, whatever the number of its
+ * members. */
+#ifndef DT_RUNTIME_HOSTS_H
+#define DT_RUNTIME_HOSTS_H
+
+#include "runtime/blocks.h"
+#include "runtime/cluster.h"
+#include "runtime/comm_shm.h"
+#include "runtime/wire.h"
+
+/* A group as this rank uses it. */
+typedef struct DtHostsGroup {
+    const DtRankGroup *known;
+    DtRankGroup here;   /* the members on this host */
+    uint32_t number;    /* of the group in the plan, and of its stream */
+    uint32_t n_hosts;   /* hosts with members; 1: all members share one */
+    uint32_t host;      /* number of this one among them */
+    uint32_t *first;    /* [n_hosts + 1]: number of the first member on each host; then the size */
+    uint32_t lanes;     /* members on the host that has fewest */
+    uint64_t sequence;  /* collectives so far */
+    uint64_t received;  /* bytes */
+} DtHostsGroup;
+
+typedef struct DtHostsChannels DtHostsChannels;
+
+enum {
+    DT_HOSTS_CHUNK = 1 << 18, /* bytes of a piece of a collective */
+    DT_HOSTS_WINDOW = 4,      /* pieces on their way in each direction */
+    DT_HOSTS_TRACKS = 3
+};
+
+/* Pieces of one kind that this rank works through in order (hosts_sums.c). */
+typedef struct DtHostsTrack {
+    DtWirePost in[DT_HOSTS_WINDOW], out[DT_HOSTS_WINDOW];
+    char *came[DT_HOSTS_WINDOW], *goes[DT_HOSTS_WINDOW];
+    int64_t asked, done;      /* next piece to ask for, next piece to work on */
+    uint32_t n_asked, n_done; /* how many of them this rank has part in */
+} DtHostsTrack;
+
+typedef struct DtHosts {
+    DtRank *rank;
+    DtComm *shm;
+    DtClusterLinks *nodes; /* for what all ranks do, and for saving */
+    DtWire *wire;
+    DtHostsGroup *groups;  /* as in the plan, then the group of all ranks */
+    uint32_t n_groups;
+    DtHostsChannels *channels;
+    DtHostsTrack tracks[DT_HOSTS_TRACKS];
+    char *dense;              /* a chunk for each member of this host */
+    const void **terms;       /* for the addresses of such members, and one more */
+    struct DtHostsMoves *moves; /* hosts_moves.c */
+} DtHosts;
+
+/* A collective of several hosts. blocks NULL: contiguous ones. */
+typedef struct DtHostsCall {
+    DtShmCall shm;
+    const DtRankBlocks *blocks;
+    int64_t e; /* bytes of an element */
+    DtCommMark mark;
+} DtHostsCall;
+
+/* The host of a member. */
+uint32_t dt_hosts_of(const DtHostsGroup *g, uint32_t member);
+/* The head of a message of the collective. */
+DtWireHead dt_hosts_head(const DtHostsGroup *g, const DtHostsCall *call, DtWireKind kind,
+                         int64_t part, int64_t bytes);
+
+void dt_hosts_sums_open(DtHosts *hosts);
+void dt_hosts_moves_open(DtHosts *hosts);
+
+/* All collectives of several hosts; their members here have met. False: the run is to stop. */
+bool dt_hosts_sums_all_reduce(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_sums_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_moves_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_moves_all_to_all(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+bool dt_hosts_moves_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+
+/* Channels whose ends are on different hosts; has: whether this rank has such an end. */
+DtHostsChannels *dt_hosts_channel_open(DtRank *rank);
+bool dt_hosts_channel_begin(DtHostsChannels *channels, DtWire *wire);
+bool dt_hosts_channel_has(const DtHostsChannels *channels, uint32_t channel);
+uint32_t dt_hosts_channel_peer(const DtHostsChannels *channels, uint32_t channel);
+bool dt_hosts_channel_send(DtHostsChannels *channels, uint32_t channel, DtPlaceAt buffer,
+                           int64_t bytes, int64_t tag);
+bool dt_hosts_channel_recv(DtHostsChannels *channels, uint32_t channel, DtPlaceAt buffer,
+                           int64_t bytes, int64_t tag);
+uint64_t dt_hosts_channel_received(const DtHostsChannels *channels, uint32_t channel);
+
+#endif

@@ -128,6 +128,11 @@ static DtStatus open_tcp(DtRank *rank, DtComm **ret_comm)
     return open_hosts(rank, &dt_wire_tcp, ret_comm);
 }
 
+static DtStatus open_ucx(DtRank *rank, DtComm **ret_comm)
+{
+    return open_hosts(rank, &dt_wire_ucx, ret_comm);
+}
+
 static void close_hosts(DtComm *comm)
 {
     if (comm->hosts.wire)
@@ -353,4 +358,5 @@ static bool decide(DtComm *comm) { return dt_cluster_decide(comm->hosts.nodes); 
     .channel_received = channel_received, .get = get, .serve = serve, .release = release,      \
     .decide = decide
 
+const DtCommOps dt_comm_ucx = {.name = "ucx", .open = open_ucx, FUNCTIONS};
 const DtCommOps dt_comm_tcp = {.name = "tcp", .open = open_tcp, FUNCTIONS};

@@ -186,17 +186,18 @@ static void place_in_mesh(DtRank *rank)
 }
 
 /* The communicator that the options name; if they name none: NCCL if each rank has a GPU of its
- * own, else `shm` on one host, and sockets between hosts. NULL: there is none of that name. */
+ * own, else `shm` on one host, and UCX between hosts. NULL: there is none of that name. */
 static const DtCommOps *named_comm(const DtRunOptions *options, const DtPlan *plan, bool is_gpu)
 {
-    static const DtCommOps *const all[] = {&dt_comm_shm, &dt_comm_nccl, &dt_comm_tcp};
+    static const DtCommOps *const all[] = {&dt_comm_shm, &dt_comm_nccl, &dt_comm_ucx,
+                                           &dt_comm_tcp};
     const bool has_gpus = is_gpu && !options->share_gpu && plan->meta->n_ranks > 1;
     for (size_t i = 0; options->comm && i < DT_COUNT(all); i++)
         if (strcmp(options->comm, all[i]->name) == 0)
             return all[i];
     if (options->comm)
         return NULL;
-    return has_gpus ? &dt_comm_nccl : dt_cluster_several(options) ? &dt_comm_tcp : &dt_comm_shm;
+    return has_gpus ? &dt_comm_nccl : dt_cluster_several(options) ? &dt_comm_ucx : &dt_comm_shm;
 }
 
 /* Chooses the communicator, and checks that it suits the device and the number of hosts. */
@@ -209,7 +210,8 @@ static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
     if (!comm)
         return dt_status_fail(DT_EXIT_USAGE,
                               "this program has no communicator `%.60s`, only `shm`; `nccl`, "
-                              "between GPUs; and `tcp`, between processors of several hosts",
+                              "between GPUs; and `ucx` and `tcp`, between processors of "
+                              "several hosts",
                               options->comm);
     if (several && (device == &dt_device_apart || (is_gpu && comm != &dt_comm_nccl)))
         return dt_status_fail(
@@ -226,7 +228,7 @@ static DtStatus choose_comm(const DtRunOptions *options, const DtPlan *plan,
         return dt_status_fail(DT_EXIT_USAGE,
                               "--comm shm is for ranks of one machine, and --nodes says %lld",
                               (long long)options->nodes);
-    if (comm == &dt_comm_tcp && (!several || is_gpu))
+    if ((comm == &dt_comm_ucx || comm == &dt_comm_tcp) && (!several || is_gpu))
         return dt_status_fail(DT_EXIT_USAGE,
                               "--comm %s is for ranks on processors of several machines: --nodes",
                               comm->name);

@@ -11,7 +11,8 @@
  *   comm_sync.c    waiting for other ranks in these; comm_mark.c: whether they are at the same
  *                  operation, and the order of sums
  *   comm_hosts.c   collectives and messages between processors of several hosts, with hosts_*.c;
- *                  wire.c: messages between two ranks, by wire_*.c
+ *                  wire.c: messages between two ranks, by wire_*.c;
+ *                  ucx.c: the library
  *   comm_nccl.c    collectives and messages between GPUs; nccl_join.c: their groups, channels and
  *                  queues; nccl_links.c: waiting; nccl_windows.c, windows.c: memory that GPUs can
  *                  access from each other; nccl.c: the library
@@ -241,7 +242,7 @@ typedef struct DtCommOps {
 } DtCommOps;
 
 /* comm_shm.c, comm_nccl.c, comm_hosts.c */
-extern const DtCommOps dt_comm_shm, dt_comm_nccl, dt_comm_tcp;
+extern const DtCommOps dt_comm_shm, dt_comm_nccl, dt_comm_ucx, dt_comm_tcp;
 /* Bytes that comm_shm wants in the mapping (DtSharedLayout.comm_bytes), zeroed at start. */
 uint64_t dt_comm_shm_bytes(const DtPlan *plan);
 

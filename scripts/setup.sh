@@ -17,12 +17,13 @@ purpose=${1:-build}
 packages='gcc libc6-dev meson ninja-build pkg-config flex bison
           libdnnl-dev libopenblas-dev libjansson-dev libxxhash-dev libsodium-dev libzstd-dev
           libpcre2-dev libjpeg-dev libpng-dev'
-optional='' # tests that need it are skipped without it; only Debian has it as a package
+optional='' # tests that need it are skipped without it; only Debian has chromium as a package
 case $purpose in
 build) ;;
 check)
     packages="$packages libcriterion-dev clang libclang-rt-dev patch"
-    grep -qs '^ID=debian' /etc/os-release && optional=chromium
+    optional=libucx-dev
+    grep -qs '^ID=debian' /etc/os-release && optional="$optional chromium"
     ;;
 quickstart) packages="$packages fortunes fortunes-min" ;;
 *) echo "setup.sh: unknown purpose \`$purpose'; there are build, check, quickstart" >&2; exit 2 ;;

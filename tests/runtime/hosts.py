@@ -7,6 +7,7 @@ on one host, to the last bit, by each transport. A rank that is killed, and a ho
 Without `all`: two hosts, two layouts."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -157,8 +158,32 @@ def ranks_of(process):
     return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()]
 
 
+def has_ucx():
+    try:
+        ctypes.CDLL("libucp.so.0")
+    except OSError:
+        print("skipped: no libucp.so.0 here (package libucx0)", flush=True)
+        return False
+    return True
+
+
+def check_missing(dtrun, names, address):
+    """Without the library the run ends before its first step, and says what would help."""
+    started = start(dtrun, "zero3.plan", names, address, "ucx", env={"DT_UCX_LIBRARY": "/nowhere/libucp.so.0"})
+    said = end("no library", started, [1] * len(names))
+    check(all("libucx0" in text and "--comm tcp" in text for text in said), "what is said without UCX: %s" % said)
+    for words, wanted in ((["--comm", "ucx"], "several machines"), (["--comm", "rdma"], "no communicator `rdma`"),
+                          (["--nodes", "2", "--node", "0", "--meet", "127.0.0.1:1", "--comm", "shm"], "ranks of one machine")):
+        done = subprocess.run([dtrun, "zero3.plan", *words], capture_output=True, text=True)
+        check(done.returncode == 2 and wanted in done.stderr, "%s: %d, %s" % (words, done.returncode, done.stderr))
+    print("ok what is said of communicators", flush=True)
+    return 4
+
+
 def check_failures(dtrun, names, address, comm):
     more = ["--steps", "1000000", "--timeout", "20"]
+    with contextlib.suppress(FileNotFoundError):
+        os.remove("dead.log")
     started = start(dtrun, "zero3.plan", names, address, comm, *outputs("dead"), *more)
     wait_for("dead.log", 2)
     os.kill(ranks_of(started[-1])[0], signal.SIGKILL)
@@ -170,7 +195,8 @@ def check_failures(dtrun, names, address, comm):
 
 def main():
     dtc, dtrun = (os.path.abspath(path) for path in sys.argv[1:3])
-    is_all, comms, n = sys.argv[3] == "all", sys.argv[4:] or ["tcp"], 0
+    is_all, n = sys.argv[3] == "all", 0
+    comms = [comm for comm in sys.argv[4:] if comm != "ucx" or has_ucx()]
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_tokens()
@@ -178,8 +204,10 @@ def main():
             with hosts(count) as (names, address):
                 for name in LAYOUTS if is_all else FEW:
                     n += check_layout(dtc, dtrun, name, names, address, comms)
-                for comm in comms if is_all or count == 2 else ():
+                for comm in comms:
                     n += check_failures(dtrun, names, address, comm)
+                if count == 2:
+                    n += check_missing(dtrun, names, address)
     print("%d passed, %d failed" % (n, len(failures)))
     sys.exit(1 if failures else 0)
 

@@ -5,6 +5,7 @@
 
 #include "base/half.h"
 #include "runtime/reduce.h"
+#include "runtime/ucx.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -90,12 +91,20 @@ static void check_collectives_of_hosts(uint32_t n, uint32_t hosts, const DtCommO
 
 Test(comm, collectives_of_2_hosts_by_sockets, .timeout = 120)
 {
-    check_collectives_of_hosts(2, 2, &dt_comm_tcp);
     check_collectives_of_hosts(8, 2, &dt_comm_tcp);
 }
 Test(comm, collectives_of_4_hosts_by_sockets, .timeout = 120)
 {
     check_collectives_of_hosts(8, 4, &dt_comm_tcp);
+}
+
+Test(comm, collectives_of_hosts_by_ucx, .timeout = 120)
+{
+    DtUcx ucx;
+    const DtStatus status = dt_ucx_open(&ucx);
+    if (!dt_status_ok(&status))
+        cr_skip_test("%s", status.message);
+    check_collectives_of_hosts(8, 4, &dt_comm_ucx);
 }
 
 static int check_sums(Ranks *all, DtRank *rank)

@@ -1,20 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Our declarations of CUDA's libraries against their headers, where these are installed: headers.sh CC.
+# Our declarations of CUDA's libraries and of UCX against their headers, where these are installed: headers.sh CC.
 # Exit code 77: none is. Headers are looked for where the compiler does, and in CUDA_HOME.
 cc=$*
 here=$(dirname "$0")
 root=$(cd "$here/../.." && pwd)
 options="-std=gnu11 -fsyntax-only -I$root -I${CUDA_HOME:-/usr/local/cuda}/include"
 compared=0 skipped=0 failed=0
-for name in cuda cublasLt cudnn nccl; do
-    if ! echo "#include <$name.h>" | $cc $options -x c - 2>/dev/null; then
-        echo "skipped: there is no $name.h here"
+for name in cuda cublasLt cudnn nccl ucx; do
+    header=$name.h
+    [ $name != ucx ] || header=ucp/api/ucp.h
+    if ! echo "#include <$header>" | $cc $options -x c - 2>/dev/null; then
+        echo "skipped: there is no $header here"
         skipped=$((skipped + 1))
     elif ! $cc $options "$here/headers_$name.c" ||
         # a copy of the header in which one number is wrong
         $cc $options -DWRONG "$here/headers_$name.c" 2>/dev/null; then
-        echo "failed: $name.h"
+        echo "failed: $header"
         failed=$((failed + 1))
     else
         compared=$((compared + 1))

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages by UCX, over whatever it finds between two hosts: InfiniBand, RoCE or TCP. Each message
+ * is an active message whose header is the message's head. UCX says that one has come by calling
+ * on_message: the bytes of a small one are there, those of a large one are fetched into the memory
+ * of its receive (rendezvous). One that comes before its receive stays with UCX.
+ *
+ * UCX has no order between active messages, and a wire needs none. */
+#include "runtime/ucx.h"
+#include "runtime/wire.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE = 1 /* the number of the handler */ };
+
+/* A message that has come before its receive. */
+typedef struct Early {
+    struct Early *next;
+    DtWireHead head;
+    void *data; /* of UCX: bytes, or what they are fetched by */
+    bool is_large;
+} Early;
+
+typedef struct Engine {
+    DtUcx ucx;
+    DtUcpContext *context;
+    DtUcpWorker *worker;
+    DtUcpAddress *address;
+    size_t address_bytes;
+    int fd; /* readable when something may have come */
+    Early *spare;
+} Engine;
+
+typedef struct End {
+    DtUcpEp *ep;
+    Early *early, *early_last;
+} End;
+
+static bool fail(DtWire *wire, const char *what, DtUcsStatus error)
+{
+    const Engine *engine = wire->engine;
+    return dt_rank_fail(wire->rank, DT_EXIT_RETRY, "UCX cannot %s: %s", what,
+                        engine->ucx.status_string(error));
+}
+
+/* ---- receiving ---- */
+
+static void on_fetched(void *request, DtUcsStatus status, size_t length, void *user_data)
+{
+    DtWirePost *post = user_data;
+    Engine *engine = post->wire->engine;
+    (void)length;
+    engine->ucx.request_free(request);
+    if (status == 0)
+        dt_wire_done(post);
+    else
+        dt_wire_lost(post->wire, post->peer, 0);
+}
+
+static void fetch(DtWire *wire, DtWirePost *post, void *descriptor)
+{
+    Engine *engine = wire->engine;
+    const DtUcpRequest how = {.mask = DT_UCP_OP_CALLBACK | DT_UCP_OP_USER_DATA,
+                              .cb.recv_am = on_fetched,
+                              .user_data = post};
+    void *request = engine->ucx.am_recv(engine->worker, descriptor, post->at,
+                                        (size_t)post->head.bytes, &how);
+    if (!request)
+        dt_wire_done(post);
+    else if (dt_ucx_error(request))
+        dt_wire_lost(wire, post->peer, 0);
+}
+
+static Early *new_early(Engine *engine)
+{
+    Early *early = engine->spare;
+    if (early)
+        engine->spare = early->next;
+    else if (!(early = malloc(sizeof *early)))
+        dt_arena_exhausted(sizeof *early);
+    return early;
+}
+
+static void keep(DtWire *wire, DtWirePeer *peer, const DtWireHead *head, void *data, bool is_large)
+{
+    End *end = peer->end;
+    Early *early = new_early(wire->engine);
+    *early = (Early){.head = *head, .data = data, .is_large = is_large};
+    *(end->early_last ? &end->early_last->next : &end->early) = early;
+    end->early_last = early;
+}
+
+static DtUcsStatus on_message(void *arg, const void *header, size_t header_bytes, void *data,
+                              size_t bytes, const DtUcpAmParam *param)
+{
+    DtWire *wire = arg;
+    const bool is_large = (param->attr & DT_UCP_AM_RNDV) != 0;
+    DtWireHead head;
+    bool is_over;
+    if (header_bytes != sizeof head)
+        return 0;
+    memcpy(&head, header, sizeof head);
+    if (head.from >= wire->rank->n_ranks || wire->number[head.from] == UINT32_MAX ||
+        (uint64_t)head.bytes != bytes)
+        return 0;
+    DtWirePeer *peer = &wire->peers[wire->number[head.from]];
+    if (!peer->end) /* this rank has not joined it yet */
+        return 0;
+    DtWirePost *post = dt_wire_take(wire, peer, &head, &is_over);
+    if (is_over || !dt_status_ok(&wire->rank->failure))
+        return 0;
+    if (!post) {
+        keep(wire, peer, &head, data, is_large);
+        return DT_UCS_IN_PROGRESS;
+    }
+    if (is_large) {
+        fetch(wire, post, data);
+        return DT_UCS_IN_PROGRESS;
+    }
+    memcpy(post->at, data, bytes);
+    dt_wire_done(post);
+    return 0;
+}
+
+/* Gives messages that have come to the receives that there are now. */
+static void expect(DtWire *wire, DtWirePeer *peer)
+{
+    Engine *engine = wire->engine;
+    End *end = peer->end;
+    Early *before = NULL;
+    for (Early *early = end->early, *next; early; early = next) {
+        bool is_over;
+        DtWirePost *post = dt_wire_take(wire, peer, &early->head, &is_over);
+        next = early->next;
+        if (!post) {
+            before = early;
+            continue;
+        }
+        if (early->is_large)
+            fetch(wire, post, early->data);
+        else {
+            memcpy(post->at, early->data, (size_t)early->head.bytes);
+            engine->ucx.am_release(engine->worker, early->data);
+            dt_wire_done(post);
+        }
+        *(before ? &before->next : &end->early) = next;
+        if (end->early_last == early)
+            end->early_last = before;
+        early->next = engine->spare;
+        engine->spare = early;
+    }
+}
+
+/* ---- sending ---- */
+
+static void on_sent(void *request, DtUcsStatus status, void *user_data)
+{
+    DtWirePost *post = user_data;
+    Engine *engine = post->wire->engine;
+    engine->ucx.request_free(request);
+    if (status == 0)
+        dt_wire_done(post);
+    else
+        dt_wire_lost(post->wire, post->peer, 0);
+}
+
+static void send_post(DtWire *wire, DtWirePeer *peer, DtWirePost *post)
+{
+    Engine *engine = wire->engine;
+    const End *end = peer->end;
+    const DtUcpRequest how = {.mask = DT_UCP_OP_CALLBACK | DT_UCP_OP_USER_DATA,
+                              .cb.send = on_sent,
+                              .user_data = post};
+    void *request = engine->ucx.am_send(end->ep, MESSAGE, &post->head, sizeof post->head, post->at,
+                                        (size_t)post->head.bytes, &how);
+    if (!request)
+        dt_wire_done(post);
+    else if (dt_ucx_error(request))
+        dt_wire_lost(wire, peer, 0);
+}
+
+static bool move(DtWire *wire, int ms)
+{
+    Engine *engine = wire->engine;
+    bool any = false;
+    while (engine->ucx.worker_progress(engine->worker))
+        any = true;
+    if (any || ms == 0 || engine->ucx.worker_arm(engine->worker) != 0)
+        return any;
+    struct pollfd ready = {.fd = engine->fd, .events = POLLIN};
+    poll(&ready, 1, ms);
+    while (engine->ucx.worker_progress(engine->worker))
+        any = true;
+    return any;
+}
+
+/* ---- open and close ---- */
+
+static DtStatus open_worker(DtWire *wire, Engine *engine)
+{
+    const DtUcpParams params = {.mask = DT_UCP_PARAM_FEATURES,
+                                .features = DT_UCP_FEATURE_AM | DT_UCP_FEATURE_WAKEUP};
+    const DtUcpWorkerParams how = {.mask = DT_UCP_WORKER_THREAD_MODE,
+                                   .thread_mode = DT_UCP_SERIALIZED};
+    const DtUcpAmHandler handler = {.mask = DT_UCP_AM_ID | DT_UCP_AM_FLAGS | DT_UCP_AM_CB |
+                                            DT_UCP_AM_ARG,
+                                    .id = MESSAGE,
+                                    .flags = DT_UCP_AM_WHOLE | DT_UCP_AM_PERSISTENT,
+                                    .cb = on_message,
+                                    .arg = wire};
+    DtUcsStatus error = engine->ucx.init(DT_UCP_API_MAJOR, DT_UCP_API_MINOR, &params, NULL,
+                                 &engine->context);
+    if (error == 0)
+        error = engine->ucx.worker_create(engine->context, &how, &engine->worker);
+    if (error == 0)
+        error = engine->ucx.worker_get_efd(engine->worker, &engine->fd);
+    if (error == 0)
+        error = engine->ucx.set_handler(engine->worker, &handler);
+    if (error == 0)
+        error = engine->ucx.worker_get_address(engine->worker, &engine->address,
+                                               &engine->address_bytes);
+    return error == 0 ? DT_OK
+                      : dt_status_fail(DT_EXIT_FAILED, "UCX cannot start: %s",
+                                       engine->ucx.status_string(error));
+}
+
+static DtStatus open_ucx(DtWire *wire)
+{
+    Engine *engine = DT_NEW(wire->rank->memory, Engine);
+    wire->engine = engine;
+    /* The runtime reports failures itself. What the user sets stays. */
+    setenv("UCX_LOG_LEVEL", "fatal", 0);
+    setenv("UCX_ERROR_SIGNALS", "", 0);
+    const DtStatus status = dt_ucx_open(&engine->ucx);
+    return dt_status_ok(&status) ? open_worker(wire, engine) : status;
+}
+
+static const void *address(DtWire *wire, uint32_t *ret_bytes)
+{
+    const Engine *engine = wire->engine;
+    *ret_bytes = (uint32_t)engine->address_bytes;
+    return engine->address;
+}
+
+static void on_error(void *arg, DtUcpEp *ep, DtUcsStatus status)
+{
+    DtWirePost *to = arg;
+    (void)ep, (void)status;
+    dt_wire_lost(to->wire, to->peer, 0);
+}
+
+static bool join(DtWire *wire, DtWirePeer *peer, const void *at, uint32_t bytes)
+{
+    Engine *engine = wire->engine;
+    End *end = DT_NEW(wire->rank->memory, End);
+    DtWirePost *about = DT_NEW(wire->rank->memory, DtWirePost); /* for on_error */
+    *about = (DtWirePost){.wire = wire, .peer = peer};
+    const DtUcpEpParams params = {.mask = DT_UCP_EP_ADDRESS | DT_UCP_EP_ERR_MODE |
+                                          DT_UCP_EP_ERR_HANDLER,
+                                  .address = at,
+                                  .err_mode = DT_UCP_ERR_PEER,
+                                  .on_error = {on_error, about}};
+    if (bytes == 0)
+        return dt_rank_fail(wire->rank, DT_EXIT_RETRY, "rank %u has no address of UCX",
+                            peer->rank);
+    const DtUcsStatus error = engine->ucx.ep_create(engine->worker, &params, &end->ep);
+    if (error)
+        return fail(wire, "reach another rank", error);
+    peer->end = end;
+    return true;
+}
+
+static void close_ucx(DtWire *wire)
+{
+    Engine *engine = wire->engine;
+    const DtUcpRequest how = {.mask = DT_UCP_OP_FLAGS, .flags = DT_UCP_CLOSE_FORCE};
+    for (uint32_t p = 0; engine && p < wire->n_peers; p++) {
+        End *end = wire->peers[p].end;
+        void *request = end && end->ep ? engine->ucx.ep_close(end->ep, &how) : NULL;
+        for (int i = 0; request && !dt_ucx_error(request) && i < 1000000 &&
+                        engine->ucx.request_status(request) == DT_UCS_IN_PROGRESS;
+             i++)
+            engine->ucx.worker_progress(engine->worker);
+        if (request && !dt_ucx_error(request))
+            engine->ucx.request_free(request);
+        for (Early *early = end ? end->early : NULL, *next; early; early = next) {
+            next = early->next;
+            free(early);
+        }
+    }
+    for (Early *early = engine ? engine->spare : NULL, *next; early; early = next) {
+        next = early->next;
+        free(early);
+    }
+    if (engine && engine->worker)
+        engine->ucx.worker_destroy(engine->worker);
+    if (engine && engine->context)
+        engine->ucx.cleanup(engine->context);
+}
+
+const DtWireOps dt_wire_ucx = {
+    .name = "ucx",
+    .open = open_ucx,
+    .close = close_ucx,
+    .address = address,
+    .join = join,
+    .send = send_post,
+    .expect = expect,
+    .move = move,
+};

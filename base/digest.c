@@ -33,6 +33,19 @@ void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES])
     crypto_generichash_final(state_of(digest), ret_bytes, DT_DIGEST_BYTES);
 }
 
+void dt_digest_keyed(const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len,
+                     uint8_t ret_bytes[DT_DIGEST_BYTES])
+{
+    const int ready = sodium_init();
+    (void)ready;
+    crypto_generichash(ret_bytes, DT_DIGEST_BYTES, bytes, len, key, DT_DIGEST_BYTES);
+}
+
+bool dt_digest_is_equal(const uint8_t a[DT_DIGEST_BYTES], const uint8_t b[DT_DIGEST_BYTES])
+{
+    return sodium_memcmp(a, b, DT_DIGEST_BYTES) == 0;
+}
+
 void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT])
 {
     for (int i = 0; i < DT_DIGEST_BYTES; i++)

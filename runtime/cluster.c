@@ -12,21 +12,18 @@
 
 #include "runtime/comm_sync.h"
 #include "runtime/device.h"
+#include "runtime/greeting.h"
+#include "runtime/newcomers.h"
 #include "runtime/rank.h"
 #include "runtime/socket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-static const uint64_t magic = 0x324b4e4152525444u; /* "DTRRANK2" */
-enum { PATIENCE_S = 120 };
-
-typedef struct Hello {
-    uint64_t magic, token;
-    uint32_t node, reserved;
-} Hello;
+enum { PATIENCE_S = 120, LOOK_MS = 100 };
 
 /* what rank 0 asks a node for: bytes of a rank; bytes 0: it asks for no more, and says how the save
  * ended */
@@ -128,45 +125,58 @@ static bool take(DtClusterLinks *l, uint32_t node, void *bytes, size_t n)
     return transfer(l, node, false, bytes, n);
 }
 
-/* On rank 0: a node that connects sends the token; others are rejected. */
+/* On rank 0: takes heads that know the key, until all are there. */
 static bool accept_heads(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;
     const uint64_t until = dt_now_ns() + PATIENCE_S * 1000000000ull;
-    const DtSocketWait briefly = {is_over, l->rank, 0};
-    for (uint32_t missing = l->nodes - 1; missing > 0;) {
-        Hello hello;
-        const int fd = dt_socket_accept(shared->meet_fd);
-        if (fd < 0) {
-            if (dt_rank_aborted(l->rank))
-                return false;
-            if (dt_now_ns() > until)
-                return dt_rank_fail(l->rank, DT_EXIT_RETRY,
-                                    "%u of %u nodes have not come within %d s", missing,
-                                    l->nodes - 1, PATIENCE_S);
-            usleep(2000);
-            continue;
+    uint32_t missing = l->nodes - 1;
+    DtNewcomers *newcomers = dt_newcomers_new(shared->meet_key, shared->meet_fd);
+    if (!newcomers)
+        return dt_rank_fail(l->rank, DT_EXIT_RETRY, "no memory for connections of other nodes");
+    while (missing > 0 && !dt_rank_aborted(l->rank) && dt_now_ns() < until) {
+        struct pollfd look = {.fd = dt_newcomers_fd(newcomers), .events = POLLIN};
+        DtNewcomer one;
+        poll(&look, 1, LOOK_MS);
+        dt_newcomers_look(newcomers, dt_now_ns());
+        while (dt_newcomers_take(newcomers, &one)) {
+            const uint32_t node = one.hello.node;
+            const bool good = one.hello.role == DT_ROLE_HEAD && node > 0 && node < l->nodes &&
+                              l->fds[node] < 0;
+            if (!dt_newcomers_answer(newcomers, &one, 0, good ? NULL : "it is here already") ||
+                !good)
+                continue;
+            l->fds[node] = one.fd;
+            missing--;
         }
-        DtSocketWait wait = briefly;
-        wait.until_ns = dt_now_ns() + 1000000000u;
-        const bool good = dt_socket_recv(fd, &hello, sizeof hello, &wait) == DT_SOCKET_OK &&
-                          hello.magic == magic && hello.token == shared->meet_token &&
-                          hello.node > 0 && hello.node < l->nodes && l->fds[hello.node] < 0;
-        if (good)
-            l->fds[hello.node] = fd;
-        else
-            close(fd);
-        missing -= good;
     }
-    close(shared->meet_fd);
-    return true;
+    dt_newcomers_free(newcomers);
+    if (missing == 0 || dt_rank_aborted(l->rank))
+        return missing == 0;
+    return dt_rank_fail(l->rank, DT_EXIT_RETRY, "%u of %u nodes have not come within %d s", missing,
+                        l->nodes - 1, PATIENCE_S);
+}
+
+/* Greets rank 0 over the new connection. */
+static bool greet_first(DtClusterLinks *l)
+{
+    const DtHello hello = {.role = DT_ROLE_HEAD, .node = l->node};
+    DtGreeting g;
+    dt_greeting_begin(&g, l->fds[0], l->rank->shared->meet_key, &hello, dt_now_ns());
+    while (!dt_greeting_is_done(&g) && !dt_rank_aborted(l->rank)) {
+        struct pollfd look = {.fd = g.fd, .events = dt_greeting_events(&g)};
+        poll(&look, 1, LOOK_MS);
+        dt_greeting_step(&g, dt_now_ns());
+    }
+    if (g.state == DT_GREETING_MET || dt_rank_aborted(l->rank) || is_others_failure(l))
+        return g.state == DT_GREETING_MET;
+    return dt_rank_fail(l->rank, DT_EXIT_RETRY, "cannot greet rank 0: it %.200s", g.text);
 }
 
 static bool connect_head(DtClusterLinks *l)
 {
     const DtShared *shared = l->rank->shared;
     const DtSocketWait wait = {is_over, l->rank, dt_now_ns() + PATIENCE_S * 1000000000ull};
-    const Hello hello = {.magic = magic, .token = shared->meet_token, .node = l->node};
     DtMeet meet;
     const DtStatus status = dt_socket_parse(l->rank->options->meet, &meet);
     if (!dt_status_ok(&status))
@@ -177,7 +187,7 @@ static bool connect_head(DtClusterLinks *l)
         return dt_rank_fail(l->rank, DT_EXIT_RETRY,
                             "cannot connect to rank 0 at %.200s, port %u: %s", meet.host, meet.port,
                             dt_socket_why());
-    return report(l, result, 0) && give(l, 0, &hello, sizeof hello);
+    return report(l, result, 0) && greet_first(l);
 }
 
 DtStatus dt_cluster_join(DtRank *rank, const DtCommOps *local, DtComm *comm,

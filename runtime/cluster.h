@@ -12,8 +12,8 @@
  *                    what a rank
  *                    wrote there before it. Rank 0 reads memory of ranks of other nodes to save it
  *
- * The network is trusted, as NCCL requires too: a message is only checked to be of this run, and
- * for size. */
+ * Whoever connects must know the key of the run (key.h, hello.h). What follows is neither encrypted
+ * nor signed, as NCCL's data are not: the network is trusted not to change packets. */
 #ifndef DT_RUNTIME_CLUSTER_H
 #define DT_RUNTIME_CLUSTER_H
 
@@ -53,7 +53,7 @@ void dt_cluster_part(DtCluster *nodes);
  * read. */
 void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
                        const DtStatus *why);
-/* Before ranks start: stores in the header of the mapping at which address and with which token the
+/* Before ranks start: stores in the header of the mapping at which address and with which key the
  * heads of nodes meet. shared->meet_fd is the socket for rank 0; close-on-exec. */
 DtStatus dt_cluster_start(DtCluster *nodes, DtShared *shared);
 /* Sends a message to all other nodes. */

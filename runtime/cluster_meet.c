@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect and stay
- * connected, so a node that ends is noticed by its connection. All messages have one size. */
+/* The supervisors of a run's nodes. Node 0 listens where --meet says; the others connect, greet
+ * (hello.h) and stay connected, so a node that ends is noticed by its connection. All messages
+ * after the greeting have one size. */
 #include "runtime/cluster.h"
+#include "runtime/greeting.h"
+#include "runtime/key.h"
+#include "runtime/newcomers.h"
 #include "runtime/socket.h"
 
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/hostcc.h"
+
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { HELLO = 16, START, REFUSED, ENDED, RESULT }; /* kinds of messages in addition to those of
-                                                     * DtClusterNews */
-static const uint64_t magic = 0x32444f4e4e555244u, /* "DRUNNOD2" */
+enum { START = 16, ENDED, RESULT }; /* kinds of messages in addition to those of DtClusterNews */
+enum { LOOK_MS = 100 };
+static const uint64_t magic = 0x33444f4e4e555244u, /* "DRUNNOD3" */
                       say_after_ns = 5000000000u, send_patience_ns = 60000000000u,
-                      report_ns = 10000000000u;
+                      report_ns = 10000000000u, come_ns = 1800000000000u;
 
 typedef struct Message {
-    uint64_t magic, digest, words, token;
-    uint32_t kind, node, nodes, port;
+    uint64_t magic, token;
+    uint32_t kind, node, port;
     int32_t code;
     uint32_t has_saved, again;
     char text[1000];
@@ -26,8 +35,9 @@ typedef struct Message {
 
 struct DtCluster {
     const DtRunOptions *options;
-    uint64_t digest, words;
-    int listener;      /* the socket on which node 0 listens */
+    uint8_t key[DT_DIGEST_BYTES];
+    DtFacts facts;     /* what the other nodes must have, too */
+    DtNewcomers *newcomers; /* on node 0, while nodes may come */
     int *fds;          /* connections by node; other nodes than 0 have only the one to node 0. -1:
                         * none, or the node has gone */
     bool *has_ended;   /* the nodes whose ranks have ended in this attempt */
@@ -116,8 +126,7 @@ DtStatus dt_cluster_check(const DtRunOptions *options, const DtPlan *plan)
 
 static Message message(const DtCluster *n, uint32_t kind)
 {
-    return (Message){.magic = magic, .digest = n->digest, .words = n->words,
-                     .kind = kind, .node = n->node, .nodes = n->nodes};
+    return (Message){.magic = magic, .kind = kind, .node = n->node};
 }
 
 static bool send_to(DtCluster *n, uint32_t node, const Message *m)
@@ -144,38 +153,77 @@ static DtSocketResult receive(DtCluster *n, uint32_t node, uint64_t until_ns, Me
     return result;
 }
 
+/* The exit code of a run in which another node has failed. */
+static int32_t code_of_failure(int32_t code)
+{
+    return code > 0 && code < 256 ? code : DT_EXIT_RETRY;
+}
+
+/* ---- facts ---- */
+
+/* A hash of this program's file. */
+static uint64_t hash_of_program(void)
+{
+    DtFileView view;
+    uint64_t hash = 0;
+    const DtStatus status = dt_file_map("/proc/self/exe", &view);
+    if (dt_status_ok(&status)) {
+        hash = dt_hash_bytes(view.at, view.len, 0);
+        dt_file_unmap(&view);
+    }
+    return hash;
+}
+
+static void set_number(DtFacts *facts, DtFact fact, uint64_t number)
+{
+    snprintf(facts->value[fact], DT_FACT_BYTES, "%016llx", (unsigned long long)number);
+}
+
+/* plan: NULL if it cannot be read. */
+static DtFacts facts_of(const DtRunOptions *options, const DtPlan *plan, uint64_t words)
+{
+    DtFacts facts = {0};
+    if (gethostname(facts.host, sizeof facts.host - 1) != 0 || !*facts.host)
+        snprintf(facts.host, sizeof facts.host, "an unnamed host");
+    if (plan)
+        set_number(&facts, DT_FACT_PLAN, plan->digest);
+    snprintf(facts.value[DT_FACT_NODES], DT_FACT_BYTES, "%lld", (long long)options->nodes);
+    set_number(&facts, DT_FACT_OPTIONS, words);
+    snprintf(facts.value[DT_FACT_VERSION], DT_FACT_BYTES, "%s", DT_VERSION);
+    set_number(&facts, DT_FACT_BUILD, hash_of_program());
+    if (plan && plan->meta && strncmp(dt_plan_str(plan, plan->meta->target), "cpu", 3) == 0)
+        snprintf(facts.value[DT_FACT_PROCESSOR], DT_FACT_BYTES, "%s", dt_hostcc_native());
+    return facts;
+}
+
 /* ---- meeting ---- */
 
-static void refuse(int fd, const DtCluster *n, const char *why)
+/* Sleeps until a newcomer does something, or a short while; then says who knows another key. */
+static void look_at_newcomers(DtCluster *n)
 {
-    Message m = message(n, REFUSED);
-    const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
-    snprintf(m.text, sizeof m.text, "%s", why);
-    dt_socket_send(fd, &m, sizeof m, &wait);
-    close(fd);
-}
-
-static bool receive_first(DtCluster *n, int fd, Message *m)
-{
-    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
-    const bool good =
-        dt_socket_recv(fd, m, sizeof *m, &wait) == DT_SOCKET_OK && m->magic == magic;
-    m->text[sizeof m->text - 1] = '\0';
-    return good;
-}
-
-/* Whether it is from another node of this run. Digest 0: that node cannot read its plan. */
-static bool is_of_this_run(const DtCluster *n, const Message *m)
-{
-    return m->nodes == n->nodes && m->words == n->words && m->node < n->nodes &&
-           m->node != n->node && (m->digest == n->digest || m->digest == 0 || n->digest == 0);
+    struct pollfd look = {.fd = dt_newcomers_fd(n->newcomers), .events = POLLIN};
+    poll(&look, 1, LOOK_MS);
+    dt_newcomers_look(n->newcomers, dt_now_ns());
+    for (const char *from; (from = dt_newcomers_stranger(n->newcomers));) {
+        DtText line = {0};
+        dt_text_printf(&line,
+                       "dtrun: a program on %s was refused: it knows another key (docs/cluster.md: "
+                       "DTRUN_KEY), or is no node of this run",
+                       from);
+        dt_text_say(stderr, line.at);
+        dt_text_free(&line);
+    }
 }
 
 /* What ends the run of this node, since another one cannot start. An exit code is 1 to 255. */
 static DtStatus status_of(const Message *m)
 {
-    return dt_status_fail(m->code > 0 && m->code < 256 ? m->code : DT_EXIT_RETRY, "node %u: %.450s",
-                          m->node, m->text);
+    return dt_status_fail(code_of_failure(m->code), "node %u: %.450s", m->node, m->text);
+}
+
+static bool is_another(const DtCluster *n, const DtHello *hello)
+{
+    return hello->node < n->nodes && hello->node != n->node;
 }
 
 /* Answers the nodes that come with the message, until all that n->has_ended does not have have
@@ -187,19 +235,20 @@ static void answer_rest(DtCluster *n, const Message *answer)
     for (uint32_t i = 0; i < n->nodes; i++)
         missing += i != n->node && !n->has_ended[i];
     while (missing > 0 && dt_now_ns() < until_ns && !n->is_over(n->context)) {
-        const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
-        const int fd = dt_socket_accept(n->listener);
-        Message m;
-        if (fd < 0) {
-            usleep(20000);
-            continue;
+        DtNewcomer one;
+        char why[DT_WHY_BYTES];
+        look_at_newcomers(n);
+        while (dt_newcomers_take(n->newcomers, &one)) {
+            const DtSocketWait wait = {.until_ns = dt_now_ns() + 1000000000u};
+            const bool differs = dt_hello_differs(&n->facts, &one.hello.facts, one.hello.node, why);
+            const bool is_new = is_another(n, &one.hello) && !n->has_ended[one.hello.node];
+            if (!dt_newcomers_answer(n->newcomers, &one, n->node, differs ? why : NULL) || differs)
+                continue;
+            missing -= is_new;
+            n->has_ended[one.hello.node] = n->has_ended[one.hello.node] || is_new;
+            dt_socket_send(one.fd, answer, sizeof *answer, &wait);
+            close(one.fd);
         }
-        if (receive_first(n, fd, &m) && is_of_this_run(n, &m) && !n->has_ended[m.node]) {
-            n->has_ended[m.node] = true;
-            missing--;
-            dt_socket_send(fd, answer, sizeof *answer, &wait);
-        }
-        close(fd);
     }
 }
 
@@ -217,30 +266,50 @@ static void tell_refusal(DtCluster *n)
     answer_rest(n, m);
 }
 
-/* A connection that was accepted: of a node of this run, or of an unknown program. */
-static void welcome(DtCluster *n, int fd, uint32_t *ret_missing)
+/* Why a node is not taken; NULL: it is. */
+static const char *find_reason(const DtCluster *n, const DtHello *hello,
+                               char ret_text[DT_WHY_BYTES])
 {
-    Message m;
-    const bool good = receive_first(n, fd, &m);
-    if (good && m.kind == DT_CLUSTER_FAILED && is_of_this_run(n, &m))
-        n->refusal = m;
-    if (!good || m.kind != HELLO) {
-        close(fd);
+    if (dt_hello_differs(&n->facts, &hello->facts, hello->node, ret_text))
+        return ret_text;
+    if (!is_another(n, hello) || (hello->role == DT_ROLE_AGENT && n->fds[hello->node] >= 0)) {
+        snprintf(ret_text, DT_WHY_BYTES,
+                 "there is a node with number %u already, and another one on %s: --node is another "
+                 "one on each machine",
+                 hello->node, hello->facts.host);
+        return ret_text;
+    }
+    return NULL;
+}
+
+/* One that knows the key: a node of this run, or one that cannot start. */
+static void welcome(DtCluster *n, DtNewcomer *one, uint32_t *ret_missing)
+{
+    char text[DT_WHY_BYTES];
+    const char *why = find_reason(n, &one->hello, text);
+    if (why) {
+        DtText line = {0};
+        dt_text_printf(&line, "dtrun: refused: %s", why);
+        dt_text_say(stderr, line.at);
+        dt_text_free(&line);
+    }
+    if (!dt_newcomers_answer(n->newcomers, one, n->node, why) || why)
+        return;
+    if (one->hello.role == DT_ROLE_AGENT) {
+        n->fds[one->hello.node] = one->fd;
+        --*ret_missing;
         return;
     }
-    if (m.digest != n->digest)
-        refuse(fd, n, "node 0 runs another plan: all nodes need the same file");
-    else if (m.nodes != n->nodes || m.words != n->words)
-        refuse(
-            fd, n,
-            "node 0 was started with other options: all nodes need the same ones, but for --node");
-    else if (m.node == 0 || m.node >= n->nodes || n->fds[m.node] >= 0)
-        refuse(fd, n,
-               "there is a node with that number already: --node is another one on each machine");
-    else {
-        n->fds[m.node] = fd;
-        --*ret_missing;
+    Message m = {0};
+    const DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + 1000000000u};
+    if (one->hello.role == DT_ROLE_REFUSES &&
+        dt_socket_recv(one->fd, &m, sizeof m, &wait) == DT_SOCKET_OK && m.magic == magic &&
+        m.kind == DT_CLUSTER_FAILED) {
+        m.text[sizeof m.text - 1] = '\0';
+        m.node = one->hello.node;
+        n->refusal = m;
     }
+    close(one->fd);
 }
 
 static void say_who_is_missing(const DtCluster *n)
@@ -268,23 +337,32 @@ static void forget_gone(DtCluster *n, uint32_t *ret_missing)
         }
 }
 
-static DtStatus gather(DtCluster *n, uint16_t port)
+static DtStatus listen_there(DtCluster *n, uint16_t port)
 {
     uint16_t got;
+    int fd;
+    DtStatus status = dt_socket_listen(port, &fd, &got);
+    if (dt_status_ok(&status) && !(n->newcomers = dt_newcomers_new(n->key, fd)))
+        status = dt_status_fail(DT_EXIT_RETRY, "no memory to wait for other nodes");
+    return status;
+}
+
+static DtStatus gather(DtCluster *n, uint16_t port)
+{
     uint32_t missing = n->nodes - 1;
-    DtStatus status = dt_socket_listen(port, &n->listener, &got);
+    DtStatus status = listen_there(n, port);
     bool is_said = false;
     const uint64_t began = dt_now_ns();
     while (dt_status_ok(&status) && missing > 0) {
-        const int fd = dt_socket_accept(n->listener);
+        DtNewcomer one;
+        look_at_newcomers(n);
         forget_gone(n, &missing);
-        if (fd >= 0) {
-            welcome(n, fd, &missing);
-            if (n->refusal.kind) {
-                tell_refusal(n);
-                status = status_of(&n->refusal);
-            }
-            continue;
+        while (missing > 0 && !n->refusal.kind && dt_newcomers_take(n->newcomers, &one))
+            welcome(n, &one, &missing);
+        if (n->refusal.kind) {
+            tell_refusal(n);
+            status = status_of(&n->refusal);
+            break;
         }
         if (n->is_over(n->context))
             return dt_status_fail(DT_EXIT_INTERRUPTED,
@@ -293,33 +371,75 @@ static DtStatus gather(DtCluster *n, uint16_t port)
             say_who_is_missing(n);
             is_said = true;
         }
-        usleep(20000);
+        if (dt_now_ns() - began > come_ns)
+            status = dt_status_fail(DT_EXIT_RETRY, "%u of %u nodes have not come within %d minutes",
+                                    missing, n->nodes - 1, (int)(come_ns / 60000000000u));
     }
-    if (n->listener >= 0) /* closes the listening socket: later connections are refused */
-        close(n->listener);
-    n->listener = -1;
+    dt_newcomers_free(n->newcomers); /* closes the socket: later connections are refused */
+    n->newcomers = NULL;
     return status;
+}
+
+/* Greets who listens at the other end of n->fds[0]. */
+static DtGreetingState greet(DtCluster *n, DtRole role, DtGreeting *g)
+{
+    const DtHello hello = {.role = role, .node = n->node, .facts = n->facts};
+    dt_greeting_begin(g, n->fds[0], n->key, &hello, dt_now_ns());
+    while (!dt_greeting_is_done(g) && !n->is_over(n->context)) {
+        struct pollfd look = {.fd = g->fd, .events = dt_greeting_events(g)};
+        poll(&look, 1, LOOK_MS);
+        dt_greeting_step(g, dt_now_ns());
+    }
+    return g->state;
+}
+
+/* Connects with node 0, and tries again if that fails, until wait->until_ns. The status of LATE is
+ * that nobody is there. */
+static DtSocketResult reach(DtCluster *n, const DtMeet *meet, const DtSocketWait *wait, DtRole role,
+                            DtGreeting *g)
+{
+    for (;;) {
+        const DtSocketResult result = dt_socket_connect(meet, wait, &n->fds[0]);
+        if (result != DT_SOCKET_OK)
+            return result;
+        if (greet(n, role, g) != DT_GREETING_GONE && dt_greeting_is_done(g))
+            return DT_SOCKET_OK;
+        lose(n, 0);
+        if (n->is_over(n->context))
+            return DT_SOCKET_OVER;
+        if (wait->until_ns && dt_now_ns() > wait->until_ns)
+            return DT_SOCKET_LATE;
+        usleep(LOOK_MS * 1000);
+    }
 }
 
 static DtStatus go_there(DtCluster *n, const DtMeet *meet)
 {
+    DtGreeting g;
     DtSocketWait wait = {n->is_over, n->context, dt_now_ns() + say_after_ns};
-    DtSocketResult result = dt_socket_connect(meet, &wait, &n->fds[0]);
+    DtSocketResult result = reach(n, meet, &wait, DT_ROLE_AGENT, &g);
     if (result == DT_SOCKET_LATE) {
         DtText line = {0};
         dt_text_printf(&line, "dtrun: waits for node 0 at %.200s (%s)", n->options->meet,
                        dt_socket_why());
         dt_text_say(stderr, line.at);
         dt_text_free(&line);
-        wait.until_ns = 0;
-        result = dt_socket_connect(meet, &wait, &n->fds[0]);
+        wait.until_ns = dt_now_ns() + come_ns;
+        result = reach(n, meet, &wait, DT_ROLE_AGENT, &g);
     }
-    const Message hello = message(n, HELLO);
-    if (result == DT_SOCKET_OK && send_to(n, 0, &hello))
-        return DT_OK;
-    return result == DT_SOCKET_OVER
-               ? dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0")
-               : dt_status_fail(DT_EXIT_RETRY, "node 0 at %.200s has gone", n->options->meet);
+    if (result == DT_SOCKET_OVER)
+        return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for node 0");
+    if (result != DT_SOCKET_OK)
+        return dt_status_fail(DT_EXIT_RETRY, "node 0 has not come to %.200s within %d minutes",
+                              n->options->meet, (int)(come_ns / 60000000000u));
+    if (g.state == DT_GREETING_REFUSED)
+        return dt_status_fail(DT_EXIT_USAGE, "%s", g.text);
+    if (g.state == DT_GREETING_STRANGER)
+        return dt_status_fail(DT_EXIT_USAGE,
+                              "who listens at %.200s %.200s; all nodes need the same DTRUN_KEY, or "
+                              "the same file ~/.config/dtrun/key",
+                              n->options->meet, g.text);
+    return DT_OK;
 }
 
 /* plan: NULL if it cannot be read. */
@@ -330,9 +450,9 @@ static DtStatus open_meeting(const DtRunOptions *options, const DtPlan *plan, ui
     DtCluster *n = calloc(1, sizeof *n);
     *ret_cluster = n;
     if (n)
-        *n = (DtCluster){.options = options, .digest = plan ? plan->digest : 0, .words = words,
-                         .listener = -1, .nodes = (uint32_t)options->nodes,
-                         .node = (uint32_t)options->node, .is_over = is_over, .context = context};
+        *n = (DtCluster){.options = options, .facts = facts_of(options, plan, words),
+                         .nodes = (uint32_t)options->nodes, .node = (uint32_t)options->node,
+                         .is_over = is_over, .context = context};
     if (n) {
         n->fds = calloc(n->nodes, sizeof *n->fds);
         n->has_ended = calloc(n->nodes, sizeof *n->has_ended);
@@ -342,7 +462,8 @@ static DtStatus open_meeting(const DtRunOptions *options, const DtPlan *plan, ui
     for (uint32_t i = 0; i < n->nodes; i++)
         n->fds[i] = -1;
     dt_socket_make_room(n->nodes);
-    return dt_socket_parse(options->meet, ret_meet);
+    const DtStatus status = dt_key_find(n->key);
+    return dt_status_ok(&status) ? dt_socket_parse(options->meet, ret_meet) : status;
 }
 
 DtStatus dt_cluster_meet(const DtRunOptions *options, const DtPlan *plan, uint64_t words,
@@ -381,12 +502,13 @@ void dt_cluster_refuse(const DtRunOptions *options, const DtPlan *plan, uint64_t
         Message m = message(n, DT_CLUSTER_FAILED);
         m.code = why->code;
         snprintf(m.text, sizeof m.text, "%s", why->message);
-        uint16_t got;
+        DtGreeting g;
         if (n->node == 0)
-            status = dt_socket_listen(meet.port, &n->listener, &got);
+            status = listen_there(n, meet.port);
         if (n->node == 0 && dt_status_ok(&status))
             answer_rest(n, &m);
-        else if (n->node != 0 && dt_socket_connect(&meet, &wait, &n->fds[0]) == DT_SOCKET_OK)
+        else if (n->node != 0 && reach(n, &meet, &wait, DT_ROLE_REFUSES, &g) == DT_SOCKET_OK &&
+                 g.state == DT_GREETING_MET)
             send_to(n, 0, &m);
     }
     dt_cluster_part(n);
@@ -399,8 +521,7 @@ void dt_cluster_part(DtCluster *n)
     for (uint32_t i = 0; n->fds && i < n->nodes; i++)
         if (n->fds[i] >= 0)
             close(n->fds[i]);
-    if (n->listener >= 0)
-        close(n->listener);
+    dt_newcomers_free(n->newcomers);
     free(n->fds);
     free(n->has_ended);
     free(n);
@@ -426,6 +547,7 @@ static DtStatus start_all(DtCluster *n, DtShared *shared)
     shared->meet_fd = fd;
     shared->meet_port = port;
     shared->meet_token = m.token;
+    dt_key_derive(n->key, "heads", m.token, shared->meet_key);
     for (uint32_t i = 1; i < n->nodes; i++)
         if (!send_to(n, i, &m))
             return dt_status_fail(DT_EXIT_RETRY, "node %u has gone before the ranks were started",
@@ -451,14 +573,13 @@ DtStatus dt_cluster_start(DtCluster *n, DtShared *shared)
         return dt_status_fail(DT_EXIT_INTERRUPTED, "stopped while it waited for the other nodes");
     if (result != DT_SOCKET_OK)
         return dt_status_fail(DT_EXIT_RETRY, "node 0 has gone before the ranks were started");
-    if (m.kind == REFUSED)
-        return dt_status_fail(DT_EXIT_USAGE, "%.400s", m.text);
     if (m.kind == DT_CLUSTER_FAILED)
         return status_of(&m);
     if (m.kind != START || m.port == 0 || m.port > 65535)
         return dt_status_fail(DT_EXIT_RETRY, "node 0 says something else than to start");
     shared->meet_port = m.port;
     shared->meet_token = m.token;
+    dt_key_derive(n->key, "heads", m.token, shared->meet_key);
     return DT_OK;
 }
 
@@ -480,6 +601,8 @@ void dt_cluster_tell(DtCluster *n, DtClusterNews news, int32_t code, const char 
 static DtClusterNote note_of(const Message *m)
 {
     DtClusterNote note = {.news = (DtClusterNews)m->kind, .node = m->node, .code = m->code};
+    if (note.news == DT_CLUSTER_FAILED)
+        note.code = code_of_failure(m->code);
     snprintf(note.text, sizeof note.text, "%s", m->text);
     return note;
 }
@@ -511,8 +634,8 @@ static bool is_failure(int code)
 static void note_end(DtCluster *n, uint32_t node, const Message *m)
 {
     n->has_ended[node] = true;
-    if (n->code == DT_EXIT_OK)
-        n->code = m->code;
+    if (n->code == DT_EXIT_OK && m->code != DT_EXIT_OK)
+        n->code = code_of_failure(m->code);
 }
 
 DtClusterNote dt_cluster_hear(DtCluster *n)
@@ -597,6 +720,7 @@ bool dt_cluster_agree(DtCluster *n, DtClusterEnd *end)
         if (n->fds[0] < 0 || receive(n, 0, 0, &m) != DT_SOCKET_OK)
             return false;
     } while (m.kind != RESULT);
-    *end = (DtClusterEnd){.code = m.code, .has_saved = m.has_saved != 0, .again = m.again != 0};
+    const int code = m.code == DT_EXIT_OK ? DT_EXIT_OK : code_of_failure(m.code);
+    *end = (DtClusterEnd){.code = code, .has_saved = m.has_saved != 0, .again = m.again != 0};
     return true;
 }

@@ -74,10 +74,11 @@ typedef struct DtShared {
     uint32_t n_ranks, attempt; /* number of the attempt: 0 first, then 1 .. after restarts */
     int32_t supervisor;        /* the process that made the mapping and starts the ranks */
     /* With several nodes: the socket on which rank 0 waits for the first rank of each other node,
-     * which must send the token; -1: rank 0 is on another node. */
+     * which must know the key; -1: rank 0 is on another node. */
     int32_t meet_fd;
     uint32_t meet_port;
-    uint64_t meet_token;
+    uint8_t meet_key[32];
+    uint64_t meet_token; /* of the attempt, between ranks of several nodes (wire.c) */
     /* number of steps for which ranks of this node know whether they are the last */
     DtSyncWord decided;
     /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank

@@ -99,6 +99,18 @@ int dt_socket_accept(int listener)
     return fd < 0 ? -1 : prepare(fd);
 }
 
+void dt_socket_name(int fd, char *ret_name, size_t size)
+{
+    struct sockaddr_storage at;
+    socklen_t len = sizeof at;
+    char name[NI_MAXHOST] = "";
+    if (getpeername(fd, (struct sockaddr *)&at, &len) != 0 ||
+        getnameinfo((struct sockaddr *)&at, len, name, sizeof name, NULL, 0, NI_NUMERICHOST) != 0)
+        name[0] = '\0';
+    const bool is_four = strncmp(name, "::ffff:", 7) == 0; /* IPv4 over a socket of IPv6 */
+    snprintf(ret_name, size, "%.60s", name + (is_four ? 7 : 0));
+}
+
 /* ---- waiting ---- */
 
 /* Waits until the socket is ready for `events`, or for a short while. */

@@ -42,6 +42,8 @@ DtStatus dt_socket_here(const DtMeet *meet, unsigned char ret_address[16]);
 void dt_socket_text(const unsigned char address[16], DtMeet *ret_meet);
 /* Accepts the next connection; -1: nobody has connected yet. */
 int dt_socket_accept(int listener);
+/* The address of the other side, without its port; "" if that is not known. */
+void dt_socket_name(int fd, char *ret_name, size_t size);
 /* Tries to connect again and again until somebody listens there. */
 DtSocketResult dt_socket_connect(const DtMeet *meet, const DtSocketWait *wait, int *ret_fd);
 

@@ -21,6 +21,7 @@ import time
 from runs import NET, bytes_of, check, failures, write_tokens
 
 RANKS, STEPS = 8, 4
+os.environ["DTRUN_KEY"] = "the key of these tests"
 CLUSTER = 'cluster eight { gpus = 8; gpu = "cpu" }\n'
 LAYOUTS = {
     "zero3": "mesh data = 8; shard batch on data; zero 3 on data",

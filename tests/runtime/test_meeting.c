@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ static void setup(void)
     for (int i = 0; i < NODES; i++)
         options[i] = (DtRunOptions){.nodes = NODES, .node = i, .meet = meet};
     signal(SIGPIPE, SIG_IGN);
+    setenv("DTRUN_KEY", "a key of these tests", 1);
 }
 
 TestSuite(meeting, .init = setup, .timeout = 30);

@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/runtime"))
 from layouts import PROGRAM  # noqa: E402
 
 STEPS = 4
+KEY = os.environ["DTRUN_KEY"] = "the key of these tests"
 NAMES = """names file on gpt {
   "wte"[vocab, embed] = wte
   "h.{h}.q"[o, embed] = h.attention.wq.w[(heads, head) -> o]
@@ -47,12 +48,12 @@ def free_port():
         return s.getsockname()[1]
 
 
-def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None, folder=None):
+def begin(dtrun, plan, nodes, ranks, arguments, port=None, node=None, standin=None, small_files=None, folder=None, key=KEY):
     """Starts one dtrun for each node, or only for one of them."""
     port = port or free_port()
     started = []
     for i in range(nodes) if node is None else [node]:
-        env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")))
+        env = dict(os.environ, DT_STANDIN="gpus=%d host=%d %s" % (ranks // nodes, i, (standin or {}).get(i, "")), DTRUN_KEY=key)
         started.append(subprocess.Popen([dtrun, plan, "--nodes", str(nodes), "--node", str(i), "--meet", "127.0.0.1:%d" % port,
                                          *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, cwd=folder,
                                         preexec_fn=limit_files if i == small_files else None))
@@ -281,14 +282,19 @@ def check_data(dtc, dtrun):
 def check_meeting(dtrun, plan, other):
     port = free_port()
     first = begin(dtrun, plan, 2, 4, options("met", STEPS), port, 0)
-    end(begin(dtrun, other, 2, 4, ["--quiet"], port, 1), [2], ["node 0 runs another plan: all nodes need the same file"])
-    end(begin(dtrun, plan, 4, 4, options("met", STEPS), port, 1), [2], ["node 0 was started with other options"])
-    end(begin(dtrun, plan, 2, 4, options("met", STEPS)[:-2], port, 1), [2], ["all nodes need the same ones, but for --node"])
+    end(begin(dtrun, other, 2, 4, ["--quiet"], port, 1), [2], [r"node 1 on \S+ has another plan than node 0 on \S+ \(\w{16}, there \w{16}\): all nodes need the same file"])
+    end(begin(dtrun, plan, 4, 4, options("met", STEPS), port, 1), [2], [r"node 1 on \S+ has another number of nodes than node 0 on \S+ \(4, there 2\)"])
+    end(begin(dtrun, plan, 2, 4, options("met", STEPS)[:-2], port, 1), [2], [r"has other options than node 0 on .*: all nodes need the same ones, but for --node"])
+    end(begin(dtrun, plan, 2, 4, options("met", STEPS), port, 1, key="some other text of a key"), [2],
+        ["closed the connection without a word, as to a program with another key; all nodes need the same DTRUN_KEY"])
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
     for _ in range(20):  # unknown programs that connect
         with socket.create_connection(("127.0.0.1", port)) as s:
             s.sendall(bytes(random.randrange(256) for _ in range(random.randrange(2000))))
     second = begin(dtrun, os.path.abspath(plan), 2, 4, options("met", STEPS), port, 1)
-    end(first + second, [0, 0])
+    end(first + second, [0, 0], ["(?s)refused: node 1 on .* another plan.*a program on 127.0.0.1 was refused: it knows another key"])
+    for stranger in silent:
+        stranger.close()
     waiting = begin(dtrun, plan, 2, 4, options("alone", STEPS), node=0)
     time.sleep(6)
     waiting[0].send_signal(signal.SIGINT)

@@ -41,6 +41,7 @@ static void open_group(DtHosts *hosts, uint32_t number)
     *g = (DtHostsGroup){.known = known, .number = number, .lanes = UINT32_MAX,
                         .first = DT_NEW_ARRAY(rank->memory, uint32_t, known->size + 1)};
     g->here = number < rank->plan->n_groups ? dt_cluster_here(rank, known) : rank->local;
+    g->shm = number < rank->plan->n_groups ? hosts->across : hosts->shm;
     for (uint32_t m = 0; m < known->size; m++) {
         if (m > 0 && known->ranks[m] / per_host == known->ranks[m - 1] / per_host)
             continue;
@@ -95,6 +96,14 @@ static int64_t largest_message(const DtPlan *plan)
     return most;
 }
 
+static bool has_channels(const DtHosts *hosts)
+{
+    bool any = false;
+    for (uint32_t c = 0; c < hosts->rank->plan->n_channels; c++)
+        any = any || dt_hosts_channel_has(hosts->channels, c);
+    return any;
+}
+
 static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm)
 {
     DtComm *comm = DT_NEW(rank->memory, DtComm);
@@ -102,6 +111,8 @@ static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm
     *hosts = (DtHosts){.rank = rank, .n_groups = rank->plan->n_groups + 1};
     *ret_comm = comm;
     DtStatus status = dt_comm_shm.open(rank, &hosts->shm);
+    if (dt_status_ok(&status))
+        status = dt_comm_shm.open(rank, &hosts->across);
     if (dt_status_ok(&status))
         status = dt_cluster_join(rank, &dt_comm_shm, hosts->shm, &hosts->nodes);
     if (!dt_status_ok(&status))
@@ -118,7 +129,7 @@ static DtStatus open_hosts(DtRank *rank, const DtWireOps *ops, DtComm **ret_comm
     if (dt_wire_open(rank, ops, needs, streams, largest_message(rank->plan), meet_all, hosts,
                      &hosts->wire) &&
         dt_hosts_channel_begin(hosts->channels, hosts->wire))
-        return DT_OK;
+        return dt_hosts_thread_open(hosts, has_channels(hosts));
     return dt_status_ok(&rank->failure) ? dt_status_fail(DT_EXIT_RETRY, "another rank failed")
                                         : rank->failure;
 }
@@ -135,25 +146,68 @@ static DtStatus open_ucx(DtRank *rank, DtComm **ret_comm)
 
 static void close_hosts(DtComm *comm)
 {
+    if (comm->hosts.thread)
+        dt_hosts_thread_close(comm->hosts.thread);
     if (comm->hosts.wire)
         dt_wire_close(comm->hosts.wire);
     dt_cluster_leave(comm->hosts.nodes);
+    if (comm->hosts.across)
+        dt_comm_shm.close(comm->hosts.across);
     if (comm->hosts.shm)
         dt_comm_shm.close(comm->hosts.shm);
 }
 
 /* ---- collectives ---- */
 
-typedef bool Run(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+typedef bool Part(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 
-/* Runs a collective of several hosts: the members here meet, do their part and part. */
+/* The members here meet, do their part and part. */
+static bool between_meetings(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call, Part *part)
+{
+    return dt_comm_shm_meet(g->shm, &g->here, &call->shm, &call->mark) && part(hosts, g, call) &&
+           dt_comm_shm_part(g->shm, &g->here);
+}
+
+static bool run_all_reduce(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+{
+    return between_meetings(hosts, g, call, dt_hosts_sums_all_reduce);
+}
+
+static bool run_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+{
+    return between_meetings(hosts, g, call, dt_hosts_sums_scatter);
+}
+
+static bool run_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+{
+    return between_meetings(hosts, g, call, dt_hosts_moves_gather);
+}
+
+static bool run_all_to_all(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+{
+    return between_meetings(hosts, g, call, dt_hosts_moves_all_to_all);
+}
+
+static bool run_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call)
+{
+    return between_meetings(hosts, g, call, dt_hosts_moves_shift);
+}
+
+/* Runs a collective of several hosts, or only starts it. */
 static bool run(DtHosts *hosts, DtHostsGroup *g, const DtShmCall *shm, const DtRankBlocks *blocks,
-                Run *function)
+                DtHostsRun *function)
 {
     DtHostsCall call = {.shm = *shm, .blocks = blocks, .e = dt_kinds_size(shm->dtype)};
     call.mark = dt_comm_mark(hosts->rank, g->number, ++g->sequence, shm->count * call.e);
-    return dt_comm_shm_meet(hosts->shm, &g->here, &call.shm, &call.mark) &&
-           function(hosts, g, &call) && dt_comm_shm_part(hosts->shm, &g->here);
+    if (hosts->starts) {
+        hosts->has_started = true;
+        return dt_hosts_thread_start(hosts->thread, g, &call, function);
+    }
+    if (!dt_hosts_thread_enter(hosts->thread))
+        return false;
+    const bool good = function(hosts, g, &call);
+    dt_hosts_thread_leave(hosts->thread);
+    return good;
 }
 
 static bool is_shared(DtHosts *hosts, DtPlaceAt place)
@@ -175,13 +229,14 @@ static bool can_reduce(DtHosts *hosts, DtPlanDtype dtype)
 static bool reduce_pieces(DtHosts *hosts, DtHostsGroup *g, const DtShmCall *call)
 {
     const int64_t e = dt_kinds_size(call->dtype), most = DT_SHM_BOUNCE / e;
+    hosts->starts = false; /* this rank copies the pieces */
     for (int64_t done = 0, n; done < call->count; done += n) {
         DtShmCall piece = *call;
         n = piece.count = call->count - done < most ? call->count - done : most;
         piece.to = piece.from = dt_comm_shm_bounced(hosts->shm);
         dt_device_get(hosts->rank, dt_comm_shm_bounce(hosts->shm),
                       dt_device_from(call->from, done * e), n * e);
-        if (!run(hosts, g, &piece, NULL, dt_hosts_sums_all_reduce))
+        if (!run(hosts, g, &piece, NULL, run_all_reduce))
             return false;
         dt_device_put(hosts->rank, dt_device_from(call->to, done * e),
                       dt_comm_shm_bounce(hosts->shm), n * e);
@@ -213,7 +268,7 @@ static bool all_reduce(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     g->received += reduced_from_others(g, count, dt_kinds_size(dtype));
     if (!dt_comm_shm_shares(hosts->shm, to) || !dt_comm_shm_shares(hosts->shm, from))
         return reduce_pieces(hosts, g, &call);
-    return run(hosts, g, &call, NULL, dt_hosts_sums_all_reduce);
+    return run(hosts, g, &call, NULL, run_all_reduce);
 }
 
 static uint64_t from_others(const DtHostsGroup *g, int64_t count, DtPlanDtype dtype)
@@ -232,7 +287,7 @@ static bool all_gather(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     if (g->n_hosts == 1)
         return dt_comm_shm.all_gather(hosts->shm, group, to, from, blocks, count, dtype);
     g->received += from_others(g, count, dtype);
-    return is_shared(hosts, from) && run(hosts, g, &call, blocks, dt_hosts_moves_gather);
+    return is_shared(hosts, from) && run(hosts, g, &call, blocks, run_gather);
 }
 
 static bool reduce_scatter(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
@@ -248,7 +303,7 @@ static bool reduce_scatter(DtComm *comm, const DtRankGroup *group, DtPlaceAt to,
         return dt_comm_shm.reduce_scatter(hosts->shm, group, to, from, blocks, count, dtype,
                                           reduce);
     g->received += from_others(g, count, dtype);
-    return is_shared(hosts, from) && run(hosts, g, &call, blocks, dt_hosts_sums_scatter);
+    return is_shared(hosts, from) && run(hosts, g, &call, blocks, run_scatter);
 }
 
 static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
@@ -262,7 +317,7 @@ static bool all_to_all(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtP
     if (g->n_hosts == 1)
         return dt_comm_shm.all_to_all(hosts->shm, group, to, from, blocks, count, dtype);
     g->received += from_others(g, count, dtype);
-    return is_shared(hosts, from) && run(hosts, g, &call, blocks, dt_hosts_moves_all_to_all);
+    return is_shared(hosts, from) && run(hosts, g, &call, blocks, run_all_to_all);
 }
 
 static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceAt from,
@@ -277,7 +332,16 @@ static bool shift(DtComm *comm, const DtRankGroup *group, DtPlaceAt to, DtPlaceA
     if (g->n_hosts == 1)
         return dt_comm_shm.shift(hosts->shm, group, to, from, count, dtype, back);
     g->received += (uint64_t)(count * dt_kinds_size(dtype));
-    return is_shared(hosts, from) && run(hosts, g, &call, NULL, dt_hosts_moves_shift);
+    return is_shared(hosts, from) && run(hosts, g, &call, NULL, run_shift);
+}
+
+/* Waits for all that was started. */
+static bool await_all(DtHosts *hosts)
+{
+    if (!dt_hosts_thread_enter(hosts->thread))
+        return false;
+    dt_hosts_thread_leave(hosts->thread);
+    return true;
 }
 
 /* A barrier of members of several hosts is an all-reduce of one byte; one of all ranks also makes
@@ -289,13 +353,13 @@ static bool barrier(DtComm *comm, const DtRankGroup *group)
     if (!g)
         return false;
     if (group->ranks == hosts->rank->world.ranks)
-        return dt_cluster_barrier(hosts->nodes);
+        return await_all(hosts) && dt_cluster_barrier(hosts->nodes);
     if (g->n_hosts == 1)
         return dt_comm_shm.barrier(hosts->shm, group);
     const DtPlaceAt place = dt_comm_shm_bounced(hosts->shm);
     *dt_comm_shm_bounce(hosts->shm) = 0;
     const DtShmCall call = {DT_SHM_BARRIER, DT_PLAN_U8, DT_PLAN_SUM, 1, place, place};
-    return run(hosts, g, &call, NULL, dt_hosts_sums_all_reduce);
+    return run(hosts, g, &call, NULL, run_all_reduce);
 }
 
 static uint64_t received(const DtComm *comm, const DtRankGroup *group)
@@ -313,17 +377,49 @@ static uint64_t received(const DtComm *comm, const DtRankGroup *group)
 static bool send(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
 {
     DtHosts *hosts = &comm->hosts;
-    return dt_hosts_channel_has(hosts->channels, channel)
-               ? dt_hosts_channel_send(hosts->channels, channel, buffer, bytes, tag)
-               : dt_comm_shm.send(hosts->shm, channel, buffer, bytes, tag);
+    if (!dt_hosts_channel_has(hosts->channels, channel))
+        return dt_comm_shm.send(hosts->shm, channel, buffer, bytes, tag);
+    if (!dt_hosts_thread_enter(hosts->thread))
+        return false;
+    const bool good = dt_hosts_channel_send(hosts->channels, channel, buffer, bytes, tag);
+    dt_hosts_thread_leave(hosts->thread);
+    return good;
 }
 
 static bool recv(DtComm *comm, uint32_t channel, DtPlaceAt buffer, int64_t bytes, int64_t tag)
 {
     DtHosts *hosts = &comm->hosts;
-    return dt_hosts_channel_has(hosts->channels, channel)
-               ? dt_hosts_channel_recv(hosts->channels, channel, buffer, bytes, tag)
-               : dt_comm_shm.recv(hosts->shm, channel, buffer, bytes, tag);
+    if (!dt_hosts_channel_has(hosts->channels, channel))
+        return dt_comm_shm.recv(hosts->shm, channel, buffer, bytes, tag);
+    if (!dt_hosts_thread_enter(hosts->thread))
+        return false;
+    const bool good = dt_hosts_channel_recv(hosts->channels, channel, buffer, bytes, tag);
+    dt_hosts_thread_leave(hosts->thread);
+    return good;
+}
+
+/* ---- what is only started ---- */
+
+static bool enter(DtComm *comm, const DtPlanInst *inst)
+{
+    const bool is_message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+    comm->hosts.starts = inst->event != 0 && !is_message;
+    comm->hosts.has_started = false;
+    return true;
+}
+
+static bool leave(DtComm *comm, const DtPlanInst *inst, int64_t event)
+{
+    (void)inst;
+    if (comm->hosts.has_started && event >= 0)
+        dt_hosts_thread_name(comm->hosts.thread, event);
+    comm->hosts.starts = false;
+    return true;
+}
+
+static bool await(DtComm *comm, int64_t event)
+{
+    return dt_hosts_thread_await(comm->hosts.thread, event);
 }
 
 static uint64_t channel_received(const DtComm *comm, uint32_t channel)
@@ -356,7 +452,7 @@ static bool decide(DtComm *comm) { return dt_cluster_decide(comm->hosts.nodes); 
     .reduce_scatter = reduce_scatter, .all_to_all = all_to_all, .shift = shift, .send = send,  \
     .recv = recv, .barrier = barrier, .received = received,                                    \
     .channel_received = channel_received, .get = get, .serve = serve, .release = release,      \
-    .decide = decide
+    .decide = decide, .enter = enter, .leave = leave, .await = await
 
 const DtCommOps dt_comm_ucx = {.name = "ucx", .open = open_ucx, FUNCTIONS};
 const DtCommOps dt_comm_tcp = {.name = "tcp", .open = open_tcp, FUNCTIONS};

@@ -6,6 +6,7 @@
  *   hosts_sums.c     sums over members of several hosts, in the order of comm_mark.c
  *   hosts_moves.c    exchanges of blocks between them
  *   hosts_channel.c  messages between stages on different hosts
+ *   hosts_thread.c   works on what instructions have only started
  *   wire.h           messages between two ranks
  *
  * The members of a group that share a host work together in its mapping: of all that the hosts of a
@@ -23,6 +24,7 @@
 typedef struct DtHostsGroup {
     const DtRankGroup *known;
     DtRankGroup here;   /* the members on this host */
+    DtComm *shm;        /* through which these meet */
     uint32_t number;    /* of the group in the plan, and of its stream */
     uint32_t n_hosts;   /* hosts with members; 1: all members share one */
     uint32_t host;      /* number of this one among them */
@@ -33,6 +35,7 @@ typedef struct DtHostsGroup {
 } DtHostsGroup;
 
 typedef struct DtHostsChannels DtHostsChannels;
+typedef struct DtHostsThread DtHostsThread;
 
 enum {
     DT_HOSTS_CHUNK = 1 << 18, /* bytes of a piece of a collective */
@@ -50,7 +53,11 @@ typedef struct DtHostsTrack {
 
 typedef struct DtHosts {
     DtRank *rank;
-    DtComm *shm;
+    DtComm *shm;           /* for groups and channels of this host, and all of its ranks */
+    DtComm *across;        /* for the members here of groups of several hosts */
+    DtHostsThread *thread;
+    bool starts;           /* the next collective is only started, if it is one of several hosts */
+    bool has_started;      /* it was */
     DtClusterLinks *nodes; /* for what all ranks do, and for saving */
     DtWire *wire;
     DtHostsGroup *groups;  /* as in the plan, then the group of all ranks */
@@ -70,6 +77,10 @@ typedef struct DtHostsCall {
     DtCommMark mark;
 } DtHostsCall;
 
+/* Runs a collective of several hosts, from the meeting of its members here to their parting. False:
+ * the run is to stop. */
+typedef bool DtHostsRun(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+
 /* The host of a member. */
 uint32_t dt_hosts_of(const DtHostsGroup *g, uint32_t member);
 /* The head of a message of the collective. */
@@ -85,6 +96,19 @@ bool dt_hosts_sums_scatter(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *c
 bool dt_hosts_moves_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 bool dt_hosts_moves_all_to_all(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
 bool dt_hosts_moves_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *call);
+
+/* has_channels: whether a channel leads to another host. */
+DtStatus dt_hosts_thread_open(DtHosts *hosts, bool has_channels);
+void dt_hosts_thread_close(DtHostsThread *thread);
+/* Waits until all that was started is done; then the rank itself uses the wire, until it leaves.
+ * False: the run is to stop. */
+bool dt_hosts_thread_enter(DtHostsThread *thread);
+void dt_hosts_thread_leave(DtHostsThread *thread);
+/* Starts a collective; names the event of the last one (from 0); waits for an event. */
+bool dt_hosts_thread_start(DtHostsThread *thread, DtHostsGroup *g, const DtHostsCall *call,
+                           DtHostsRun *run);
+void dt_hosts_thread_name(DtHostsThread *thread, int64_t event);
+bool dt_hosts_thread_await(DtHostsThread *thread, int64_t event);
 
 /* Channels whose ends are on different hosts; has: whether this rank has such an end. */
 DtHostsChannels *dt_hosts_channel_open(DtRank *rank);

@@ -98,7 +98,7 @@ static void store(const Job *j, const Flow *flow, const char *bytes, int64_t pie
         if (m != here->me && !j->stores_all)
             continue;
         char *to =
-            m == here->me ? flow->at : dt_comm_shm_to(j->hosts->shm, here, m) + at;
+            m == here->me ? flow->at : dt_comm_shm_to(j->g->shm, here, m) + at;
         if (call->blocks)
             dt_blocks_unpack(call->blocks, call->blocks->to, call->e, to, bytes, first, n);
         else if (to + first * call->e != bytes)
@@ -202,7 +202,7 @@ static void copy_here(const Job *j, uint32_t q, bool has_many)
     const DtHostsCall *call = j->call;
     const DtHostsGroup *g = j->g;
     const uint32_t me = g->known->me;
-    const char *from = dt_comm_shm_from(j->hosts->shm, &g->here, q - g->first[g->host]);
+    const char *from = dt_comm_shm_from(g->shm, &g->here, q - g->first[g->host]);
     char *to = to_of(j, q);
     from += (call->blocks ? call->blocks->from_at[me] : has_many ? me * call->shm.count : 0) *
             call->e;
@@ -237,7 +237,7 @@ bool dt_hosts_moves_gather(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *c
 {
     Job j = new_job(hosts, g, call);
     const uint32_t me = g->known->me, mine = g->here.me;
-    j.stores_all = dt_comm_shm_shares(hosts->shm, call->shm.to);
+    j.stores_all = dt_comm_shm_shares(g->shm, call->shm.to);
     for (uint32_t d = 1; d < g->n_hosts; d++) {
         const uint32_t to = (g->host + d) % g->n_hosts,
                        from = (g->host + g->n_hosts - d) % g->n_hosts, there = members_on(g, to);
@@ -280,7 +280,7 @@ bool dt_hosts_moves_shift(DtHosts *hosts, DtHostsGroup *g, const DtHostsCall *ca
     if (dt_hosts_of(g, from) != g->host)
         add_in(&j, from, from, wanted);
     else
-        memcpy(wanted, dt_comm_shm_from(hosts->shm, &g->here, from - g->first[g->host]),
+        memcpy(wanted, dt_comm_shm_from(g->shm, &g->here, from - g->first[g->host]),
                (size_t)(call->shm.count * call->e));
     return run(&j);
 }

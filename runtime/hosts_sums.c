@@ -177,7 +177,7 @@ static const char *term(const Job *j, uint32_t member, int64_t piece, int64_t fi
 {
     const DtHostsCall *call = j->call;
     const char *from =
-        dt_comm_shm_from(j->hosts->shm, &j->g->here, member - j->g->first[j->g->host]);
+        dt_comm_shm_from(j->g->shm, &j->g->here, member - j->g->first[j->g->host]);
     const uint32_t owner = owner_of(j, piece);
     if (!j->scatters)
         return from + first * call->e;
@@ -209,7 +209,7 @@ static void store(const Job *j, int64_t piece, const char *sum)
     const int64_t n = elements_of(j, piece, &first);
     if (!j->scatters) {
         for (uint32_t m = 0; m < j->g->here.size; m++)
-            memcpy(dt_comm_shm_to(j->hosts->shm, &j->g->here, m) + first * call->e, sum,
+            memcpy(dt_comm_shm_to(j->g->shm, &j->g->here, m) + first * call->e, sum,
                    (size_t)(n * call->e));
         return;
     }

@@ -6,6 +6,7 @@
 #include "base/stages.h"
 #include "runtime/device.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +30,23 @@ uint64_t dt_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Whether this is the first failure of the rank. A thread of the rank may fail, too
+ * (hosts_thread.c). */
+static bool is_first_failure(DtRank *rank, const DtStatus *status)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    const bool is_first = dt_status_ok(&rank->failure);
+    if (is_first)
+        rank->failure = *status;
+    pthread_mutex_unlock(&lock);
+    return is_first;
+}
+
 bool dt_rank_fail_status(DtRank *rank, const DtStatus *status)
 {
-    if (!dt_status_ok(&rank->failure))
+    if (!is_first_failure(rank, status))
         return false;
-    rank->failure = *status;
     if (rank->slot) {
         /* Other processes may read the message when the phase is stored. */
         snprintf(rank->slot->message, sizeof rank->slot->message, "%s", status->message);

@@ -13,7 +13,6 @@
 #include "runtime/socket.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

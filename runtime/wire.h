@@ -14,6 +14,8 @@
 
 #include "runtime/comm_mark.h"
 
+#include <poll.h>
+
 typedef enum DtWireKind {
     DT_WIRE_PARTIAL = 1, /* a sum to which the receiver adds */
     DT_WIRE_RESULT,      /* a whole sum */
@@ -85,6 +87,9 @@ typedef struct DtWireOps {
     /* Moves what can be moved now; if that is nothing, waits up to `ms` milliseconds for more.
      * Returns whether anything moved. False after dt_rank_fail, too. */
     bool (*move)(DtWire *wire, int ms);
+    /* What to poll to learn that something can be moved, at most n_peers + 1 of them, while nobody
+     * else uses the wire. Returns how many; 0: something can be moved now. */
+    uint32_t (*watch)(DtWire *wire, struct pollfd *ret_polls);
 } DtWireOps;
 
 extern const DtWireOps dt_wire_tcp, dt_wire_ucx;

@@ -11,7 +11,6 @@
 #include "runtime/device.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -230,17 +229,23 @@ static void expect(DtWire *wire, DtWirePeer *peer)
         pull(wire, peer);
 }
 
-static bool move(DtWire *wire, int ms)
+static uint32_t watch(DtWire *wire, struct pollfd *ret_polls)
 {
-    Tcp *tcp = wire->engine;
-    bool any = false;
     for (uint32_t p = 0; p < wire->n_peers; p++) {
         const DtWirePeer *peer = &wire->peers[p];
         const End *end = peer->end;
         const int events = (is_held(end) ? 0 : POLLIN) | (end->out ? POLLOUT : 0);
-        tcp->polls[p] = (struct pollfd){.fd = peer->is_gone || events == 0 ? -1 : peer->fd,
-                                        .events = (short)events};
+        ret_polls[p] = (struct pollfd){.fd = peer->is_gone || events == 0 ? -1 : peer->fd,
+                                       .events = (short)events};
     }
+    return wire->n_peers;
+}
+
+static bool move(DtWire *wire, int ms)
+{
+    Tcp *tcp = wire->engine;
+    bool any = false;
+    watch(wire, tcp->polls);
     if (poll(tcp->polls, wire->n_peers, ms) <= 0) {
         for (uint32_t p = 0; ms > 0 && p < wire->n_peers; p++)
             if (is_held(wire->peers[p].end))
@@ -265,4 +270,5 @@ const DtWireOps dt_wire_tcp = {
     .send = send_post,
     .expect = expect,
     .move = move,
+    .watch = watch,
 };

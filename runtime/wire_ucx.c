@@ -8,7 +8,6 @@
 #include "runtime/ucx.h"
 #include "runtime/wire.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,6 +194,15 @@ static bool move(DtWire *wire, int ms)
     return any;
 }
 
+static uint32_t watch(DtWire *wire, struct pollfd *ret_polls)
+{
+    const Engine *engine = wire->engine;
+    if (engine->ucx.worker_arm(engine->worker) != 0)
+        return 0;
+    *ret_polls = (struct pollfd){.fd = engine->fd, .events = POLLIN};
+    return 1;
+}
+
 /* ---- open and close ---- */
 
 static DtStatus open_worker(DtWire *wire, Engine *engine)
@@ -308,4 +316,5 @@ const DtWireOps dt_wire_ucx = {
     .send = send_post,
     .expect = expect,
     .move = move,
+    .watch = watch,
 };

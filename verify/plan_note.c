@@ -85,9 +85,14 @@ int64_t dt_certplan_signed(PlanWalk *walk)
 bool dt_certplan_strides(PlanWalk *walk, const CertType *type, uint32_t flags, PlanPlace *place)
 {
     for (uint32_t i = 0; flags & DT_NOTE_STRIDES && i < type->rank; i++) {
-        uint64_t stride = dt_certplan_word(walk);
-        if (stride > (uint64_t)(PLAN_BYTES / (CERT_RANK * type->axes[i].extent)))
-            return dt_certplan_fail(walk, "a stride of %llu elements", (unsigned long long)stride);
+        /* All axes together span less than PLAN_BYTES elements of one rank, so no product of a
+         * stride and an extent overflows. */
+        const int64_t most = PLAN_BYTES / CERT_RANK / dt_certplan_local(walk, type, i);
+        const uint64_t stride = dt_certplan_word(walk);
+        if (stride > (uint64_t)most)
+            return dt_certplan_fail(walk, "axis `%s` has a stride of %llu elements, above %lld",
+                                    type->axes[i].name, (unsigned long long)stride,
+                                    (long long)most);
         place->stride[i] = (int64_t)stride;
     }
     return true;

@@ -30,6 +30,8 @@ DtKirKernel *dt_kir_find(const DtKirImage *image,
                          const char *symbol); /* NULL: the text has no kernel of that name */
 uint32_t dt_kir_pointers(const DtKirKernel *kernel);
 uint32_t dt_kir_integers(const DtKirKernel *kernel);
+/* "f32", "i32", ..: of what stands at that address */
+const char *dt_kir_dtype(const DtKirKernel *kernel, uint32_t pointer);
 bool dt_kir_is_in_pieces(const DtKirKernel *kernel); /* whether a GPU runs the kernel in two
                                                       * launches */
 

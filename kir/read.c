@@ -134,11 +134,9 @@ static void coefficients(Reader *r, int64_t *ret_coef)
         ret_coef[a] = number(r, -most_offset, most_offset);
 }
 
-static KirDtype dtype(Reader *r)
-{
-    static const char *const names[] = {"bool", "u8", "i32", "f32", "f16", "bf16"};
-    return (KirDtype)one_of(r, names, KIR_DTYPES);
-}
+static const char *const dtypes[] = {"bool", "u8", "i32", "f32", "f16", "bf16"};
+
+static KirDtype dtype(Reader *r) { return (KirDtype)one_of(r, dtypes, KIR_DTYPES); }
 
 /* Allocates zeroed memory for a list of n items, which may be empty; NULL after an error. */
 static void *list(Reader *r, size_t n, size_t size)
@@ -505,4 +503,8 @@ DtKirKernel *dt_kir_find(const DtKirImage *image, const char *symbol)
 
 uint32_t dt_kir_pointers(const DtKirKernel *kernel) { return kernel->n_pointers; }
 uint32_t dt_kir_integers(const DtKirKernel *kernel) { return kernel->n_integers; }
+const char *dt_kir_dtype(const DtKirKernel *kernel, uint32_t pointer)
+{
+    return dtypes[kernel->pointer[pointer]];
+}
 bool dt_kir_is_in_pieces(const DtKirKernel *kernel) { return kernel->pieces_of != KIR_WHOLE; }

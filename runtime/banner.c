@@ -7,7 +7,7 @@
  *     data      fortunes.txt: 4,163 samples, 130 steps an epoch of 32 samples a step
  *     run       steps 1 to 1000, evaluation every 200 steps, checkpoints in out/checkpoint
  *     ...
- *     done      1000 steps in 1.58 min, 51.2 k tokens/s
+ *     done      1000 steps in 1.58 min, 51.2 k tokens/s, goodput 97.2 %
  *     loss      5.5438 at the first step, 2.4312 over the last 20; evaluation: loss 2.5113
  *     files     out/checkpoint, out/log.jsonl, out/log.jsonl.html
  *     next      dtrun out/quickstart.plan --steps 2000 --resume out/checkpoint
@@ -154,6 +154,7 @@ void dt_banner_step(DtRunTotals *totals, const DtStepReport *report)
 {
     totals->steps++;
     totals->seconds += report->seconds;
+    totals->goodput = report->goodput;
     if (totals->steps > 2) {
         totals->timed++;
         totals->timed_seconds += report->seconds;
@@ -179,6 +180,8 @@ static void show_rate(const DtProgress *progress, const DtRunTotals *totals, DtT
         dt_text_printf(ret_text, ", %s %s/s",
                        dt_people_count(buffer, progress->items_per_step * steps / seconds),
                        progress->item);
+    if (totals->goodput > 0)
+        dt_text_printf(ret_text, ", goodput %.1f %%", 100 * totals->goodput);
 }
 
 static void show_losses(const DtPlan *plan, const DtRunTotals *totals, DtText *ret_text)

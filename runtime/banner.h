@@ -11,6 +11,7 @@ enum { DT_BANNER_RECENT = 20 }; /* the summary shows the mean loss of this many 
 typedef struct DtRunTotals {
     int64_t steps;  /* finished in this run */
     double seconds; /* seconds that these steps took */
+    double goodput; /* after the last of them */
     int64_t timed;  /* steps in timed_seconds: all but the first two, in which libraries start */
     double timed_seconds;
     /* By number of the loss in the plan. A loss that is taken in every n-th step only has fewer

@@ -11,6 +11,7 @@
  * reads the word; the one who raises it changes the word, then reads sleepers; both in sequentially
  * consistent order, so at least one sees the other. */
 #include "runtime/comm_sync.h"
+#include "runtime/straggler.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -58,6 +59,7 @@ static DtSyncResult look_around(DtSyncWait *wait, uint32_t who, uint64_t began)
 static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old)
 {
     DtSlot *slot = wait->slot;
+    const uint64_t delay = dt_straggler_delay(wait->rank);
     uint64_t began = dt_now_ns();
     DtSyncResult result = DT_SYNC_OK;
     while (atomic_load_explicit(&word->value, memory_order_acquire) == old) {
@@ -75,6 +77,8 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
         sleep_on(word, old);
     }
     dt_shared_go_on(slot);
+    atomic_fetch_add_explicit(&slot->wait_delay_ns, dt_straggler_delay(wait->rank) - delay,
+                              memory_order_relaxed);
     return result;
 }
 

@@ -9,6 +9,7 @@
 #include "plan/name.h"
 #include "runtime/compare.h"
 #include "runtime/device.h"
+#include "runtime/examine.h"
 #include "runtime/readback.h"
 #include "runtime/forms.h"
 #include "runtime/graphs.h"
@@ -137,12 +138,20 @@ static int64_t event_of(const Exec *exec, const DtPlanInst *inst)
                : -1;
 }
 
+/* The number of the argument that is the address of what this rank gives to others. */
+static uint32_t given_of(const DtPlanInst *inst)
+{
+    return inst->first_arg + (inst->kind != DT_INST_SEND && inst->n_args > 1 ? 1 : 0);
+}
+
 /* Runs a collective or message, in its queue if the communicator has queues. */
 static bool run_exchange(Exec *exec, const DtPlanInst *inst)
 {
     DtRank *rank = exec->rank;
     const DtCommOps *ops = rank->comm_ops;
     const bool is_message = inst->kind == DT_INST_SEND || inst->kind == DT_INST_RECV;
+    if (inst->kind != DT_INST_RECV && inst->n_args - inst->guards > 0)
+        dt_examine_given(rank, inst, place_of(exec, given_of(inst)));
     return (!ops->enter || ops->enter(rank->comm, inst)) &&
            (is_message ? run_message(exec, inst) : run_collective(exec, inst)) &&
            (!ops->leave || ops->leave(rank->comm, inst, event_of(exec, inst)));
@@ -175,7 +184,8 @@ static bool run_inst(Exec *exec, const DtPlanInst *inst)
     }
 }
 
-/* Runs the instruction and compares its results with those of other computations (compare.c). */
+/* Runs the instruction, and compares its results with those of other computations (compare.c) or
+ * looks for values that are not finite (examine.c). */
 static bool run_compared(Exec *exec, uint32_t index)
 {
     DtRank *rank = exec->rank;
@@ -187,8 +197,15 @@ static bool run_compared(Exec *exec, uint32_t index)
         places[n] = place_of(exec, inst->first_arg + n);
         n++;
     }
-    return dt_compare_before(rank->compare, index, n, places) && run_inst(exec, inst) &&
-           dt_compare_after(rank->compare, index, n, places);
+    if (rank->examine)
+        dt_examine_before(rank, index, n, places);
+    if (rank->compare && !dt_compare_before(rank->compare, index, n, places))
+        return false;
+    if (!run_inst(exec, inst))
+        return false;
+    if (rank->examine)
+        dt_examine_after(rank, index, n, places);
+    return !rank->compare || dt_compare_after(rank->compare, index, n, places);
 }
 
 /* Runs the instruction, and publishes its progress for other ranks, traces and profiles. */
@@ -206,7 +223,8 @@ static bool run_watched(Exec *exec, uint32_t index)
     const uint64_t before = rank->trace || rank->profile ? dt_traffic_of(rank, inst) : 0;
     if (rank->profile)
         dt_profile_begin(rank->profile);
-    if (rank->compare ? !run_compared(exec, index) : !run_inst(exec, inst))
+    const bool looks = rank->compare || rank->examine;
+    if (looks ? !run_compared(exec, index) : !run_inst(exec, inst))
         return false;
     if (!exec->captured || !exec->captured->is_open)
         dt_readback_note(rank, index);
@@ -218,6 +236,8 @@ static bool run_watched(Exec *exec, uint32_t index)
     if (rank->profile)
         dt_profile_end(rank->profile, index, dt_traffic_of(rank, inst) - before);
     uint64_t ended = dt_now_ns(), took = ended - began, usual = rank->usual_ns[index];
+    if (inst->kind < DT_INST_READ)
+        rank->computed_ns += took;
     rank->usual_ns[index] = usual == 0 ? took + 1 : usual + took / 8 - usual / 8 + 1;
     if (rank->trace)
         dt_trace_inst(rank->trace, index, began, ended, dt_traffic_of(rank, inst) - before);
@@ -409,7 +429,8 @@ bool dt_exec_has(const DtRank *rank, const char *entry)
 
 static bool run_entry(DtRank *rank, const DtPlanEntry *entry)
 {
-    DtGraphs *graphs = rank->graphs ? &rank->graphs[entry - rank->plan->entries] : NULL;
+    DtGraphs *graphs =
+        rank->graphs && !rank->examine ? &rank->graphs[entry - rank->plan->entries] : NULL;
     const DtGraphsWay way = dt_graphs_way(graphs);
     if (way == DT_GRAPHS_REPLAY)
         return replay(rank, graphs);

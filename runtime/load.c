@@ -303,6 +303,8 @@ static DtStatus load_parts(DtRank *rank, int shared_fd)
     atomic_store(&rank->slot->inst, UINT32_MAX);
     atomic_store(&rank->slot->waits_for, UINT32_MAX);
     atomic_store(&rank->slot->pid, (int32_t)getpid());
+    if (gethostname(rank->slot->host, sizeof rank->slot->host - 1) != 0)
+        rank->slot->host[0] = '\0';
     atomic_store(&rank->slot->phase, DT_PHASE_LOADING);
     place_in_mesh(rank);
     status = dt_load_choose(rank->options, rank->plan, &rank->device_ops, &rank->comm_ops);
@@ -358,6 +360,8 @@ void dt_load_close(DtRank *rank)
     for (uint32_t i = 0; i < rank->plan->n_readers; i++)
         if (rank->readers[i])
             dt_data_close(rank->readers[i]);
+    if (rank->schedstat > 0)
+        close(rank->schedstat);
     if (rank->comm)
         rank->comm_ops->close(rank->comm);
     if (rank->device)

@@ -6,6 +6,7 @@
  *     {"event": "start", "step": 0, "model": "gpt2", "ranks": 2, ...}
  *     {"event": "step", "step": 1, "loss": 4.17, "grad_norm": 2.3, "lr": 1e-05, "seconds": 0.02,
  *      "samples_per_second": 800, "tokens_per_second": 51200, ...}   (no tokens: none of them)
+ *     also "predicted_seconds": 0.018, "mfu": 0.41 (if the plan predicts them), "goodput": 0.93
  *     {"event": "step", "step": 1,
  *      "losses": {"critic": {"loss": 1.38, "grad_norm": 0.4, "lr": 1e-05}, ...}, ...}
  *     {"event": "eval", "step": 200, "loss": 2.51, "samples": 1742,
@@ -133,6 +134,20 @@ static json_t *losses_json(const DtStepReport *report)
     return losses;
 }
 
+/* What the plan predicts for a step, the MFU that the step reached, and the goodput so far. */
+static void put_predicted(json_t *object, const DtStepReport *report, const DtPlan *plan)
+{
+    const DtPlanPrediction *p = plan->n_predictions ? plan->predictions : NULL;
+    const double peak = p ? p->peak * plan->meta->n_ranks : 0;
+    if (p && p->step > 0)
+        json_object_set_new(object, "predicted_seconds", real(p->step));
+    if (peak > 0 && plan->meta->model_flops > 0 && report->seconds > 0)
+        json_object_set_new(object, "mfu",
+                            real(plan->meta->model_flops / (report->seconds * peak)));
+    if (report->goodput > 0)
+        json_object_set_new(object, "goodput", real(report->goodput));
+}
+
 void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan)
 {
     const bool several = report->n_losses > 1;
@@ -148,6 +163,7 @@ void dt_log_step(DtLog *log, const DtStepReport *report, const DtPlan *plan)
     json_object_set_new(object, "samples_per_second", real((double)plan->meta->batch * steps));
     if (dt_report_has_tokens(plan))
         json_object_set_new(object, "tokens_per_second", real((double)plan->meta->tokens * steps));
+    put_predicted(object, report, plan);
     json_object_set_new(object, "memory", json_integer((json_int_t)report->memory));
     if (report->scale.is_dynamic) {
         json_object_set_new(object, "loss_scale", real(report->scale.factor));

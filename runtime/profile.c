@@ -199,18 +199,32 @@ static void add_row(const DtProfile *profile, const Row *row, bool json, DtText 
         ms, share, n, gb, tflop);
 }
 
-static void add_head(const DtProfile *profile, double busy, bool json, DtText *text)
+/* What the plan predicts for a step, and the MFU; nothing if it does not. */
+static void add_predicted(const DtRank *rank, double ms, DtText *text)
+{
+    const DtPlanPrediction *p = rank->plan->n_predictions ? rank->plan->predictions : NULL;
+    const double peak = p ? p->peak * rank->plan->meta->n_ranks : 0;
+    if (p && p->step > 0)
+        dt_text_printf(text, "\"predicted_ms\":%.6g,", p->step * 1e3);
+    if (peak > 0 && rank->plan->meta->model_flops > 0)
+        dt_text_printf(text, "\"mfu\":%.6g,", rank->plan->meta->model_flops / (ms * 1e-3 * peak));
+}
+
+static void add_head(const DtProfile *profile, double busy, double goodput, bool json,
+                     DtText *text)
 {
     const DtRank *rank = profile->rank;
     const double steps = (double)profile->n_steps, ms = profile->seconds * 1e3 / steps;
-    if (json)
+    if (json) {
         dt_text_printf(
             text,
-            "{\"device\":\"%s\",\"rank\":%u,\"first_step\":%lld,\"steps\":%lld,\"ms\":%.6g,"
-            "\"in_instructions\":%.6g,\"rows\":[\n",
+            "{\"device\":\"%s\",\"rank\":%u,\"first_step\":%lld,\"steps\":%lld,\"ms\":%.6g,",
             rank->device_ops->name, rank->rank, (long long)profile->first + 1,
-            (long long)profile->n_steps, ms, busy / profile->seconds);
-    else
+            (long long)profile->n_steps, ms);
+        add_predicted(rank, ms, text);
+        dt_text_printf(text, "\"goodput\":%.6g,\"in_instructions\":%.6g,\"rows\":[\n", goodput,
+                       busy / profile->seconds);
+    } else
         dt_text_printf(
             text,
             "rank %u on %s, steps %lld to %lld: %.3f ms a step, of which instructions take %.1f%%\n"
@@ -220,7 +234,7 @@ static void add_head(const DtProfile *profile, double busy, bool json, DtText *t
             "share", "times", "GB/s", "TFLOP/s", "what");
 }
 
-bool dt_profile_print(DtProfile *profile, bool json, FILE *out)
+bool dt_profile_print(DtProfile *profile, bool json, double goodput, FILE *out)
 {
     DtText text = {0};
     double busy = 0;
@@ -232,7 +246,7 @@ bool dt_profile_print(DtProfile *profile, bool json, FILE *out)
         qsort(rows, profile->n_rows, sizeof *rows, by_time);
         for (uint32_t i = 0; i < profile->n_rows; i++)
             busy += rows[i].seconds;
-        add_head(profile, busy, json, &text);
+        add_head(profile, busy, goodput, json, &text);
         for (uint32_t i = 0; i < profile->n_rows && rows[i].n; i++) {
             dt_text_add(&text, json && i ? ",\n" : "");
             add_row(profile, &rows[i], json, &text);

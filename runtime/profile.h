@@ -13,7 +13,8 @@ void dt_profile_begin(DtProfile *profile);
 void dt_profile_end(DtProfile *profile, uint32_t inst, uint64_t received);
 /* Called after a step with its duration. */
 void dt_profile_step(DtProfile *profile, double seconds);
-/* Prints the table, or one JSON object. False: it could not be written. */
-bool dt_profile_print(DtProfile *profile, bool json, FILE *out);
+/* Prints the table, or one JSON object, with the goodput of the run. False: it could not be
+ * written. */
+bool dt_profile_print(DtProfile *profile, bool json, double goodput, FILE *out);
 
 #endif

@@ -338,6 +338,12 @@ typedef struct DtBest {
 /* Batch k of an evaluation, or generated token k, uses the random numbers of step (this + k). */
 #define DT_EVAL_DRAWS ((int64_t)1 << 31)
 
+/* The first value of a step that is not finite (examine.h). */
+typedef struct DtFirstBad {
+    uint64_t ns;   /* when it was noticed, of CLOCK_REALTIME; 0: it was not */
+    uint32_t inst; /* the instruction that made it, or gave it to other ranks */
+} DtFirstBad;
+
 struct DtRank {
     const DtRunOptions *options;
     const DtPlan *plan;
@@ -397,7 +403,12 @@ struct DtRank {
     DtTrace *trace;     /* NULL: none */
     DtProfile *profile; /* NULL: none */
     DtCompare *compare; /* NULL: none */
+    struct DtExamine *examine; /* a step is examined (examine.h); NULL: none is */
+    DtFirstBad first_bad;      /* of the present turn of the step */
     uint64_t *usual_ns; /* per instruction: running mean of its duration */
+    /* number of the file with the time in which the thread waited for a processor; 0: not open */
+    int schedstat;
+    uint64_t computed_ns; /* in kernels, products and copies, in all steps so far */
     /* progress words of a device that runs instructions later (position.h); NULL */
     struct DtPosition *position;
     struct DtGraphs *graphs;   /* by entry of the plan, with --graph (graphs.h); NULL */
@@ -619,6 +630,8 @@ typedef struct DtStepReport {
     uint32_t n_losses;
     DtShown shown;              /* the losses that the step took, and the metrics */
     double seconds;             /* of this step */
+    /* time of steps that counted so far, by the time since the first attempt began; 0: not known */
+    double goodput;
     uint64_t memory;            /* bytes of the rank with the largest memory */
     DtScale scale;              /* after this step */
 } DtStepReport;

@@ -52,10 +52,16 @@ typedef struct DtSlot {
     _Atomic uint32_t by_data;
     /* hash of its device's kind: ranks with equal ones use the same algorithms */
     _Atomic uint64_t kind;
+    /* time that this rank has waited for a processor while it waited for others (straggler.c) */
+    _Atomic uint64_t wait_delay_ns;
+    char host[64]; /* name of its machine, written when it is loaded */
     _Atomic uint64_t attention; /* hash of DtRank.attention and of the kernels that the library
                                  * computes */
     /* 1 + the number of the step whose loss or norm is not finite on this rank; 0: none is */
     _Atomic int64_t spoilt;
+    /* DtFirstBad of the rank, once its loss or norm is not finite */
+    _Atomic uint64_t first_bad_ns;
+    _Atomic uint32_t first_bad_inst;
     /* digests of what the rank holds; see replicas.c */
     _Atomic uint64_t replicas[DT_REPLICA_SETS];
     _Atomic int32_t load_code;  /* result of the attempt to load the chosen checkpoint */
@@ -79,6 +85,10 @@ typedef struct DtShared {
     uint32_t meet_port;
     uint8_t meet_key[32];
     uint64_t meet_token; /* of the attempt, between ranks of several nodes (wire.c) */
+    /* goodput: dt_now_ns() when the first attempt began; time of steps before the checkpoint with
+     * which this attempt begins, taken in earlier attempts; the same for the newest checkpoint */
+    uint64_t first_ns, useful_ns;
+    _Atomic uint64_t saved_useful_ns; /* written by rank 0 */
     /* number of steps for which ranks of this node know whether they are the last */
     DtSyncWord decided;
     /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank

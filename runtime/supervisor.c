@@ -59,6 +59,7 @@ typedef struct Supervisor {
     DtWatchSample *samples;
     DtOutputs outputs;
     bool has_saved; /* an earlier attempt has saved a checkpoint */
+    uint64_t first_ns, useful_ns; /* DtShared: of the first attempt; up to that checkpoint */
     uint32_t stops; /* number of requests to stop, in all attempts */
     uint64_t stop_ns; /* dt_now_ns() at the first of them */
     int code;       /* exit code of the first failure, or DT_EXIT_OK, or DT_EXIT_INTERRUPTED */
@@ -509,6 +510,10 @@ static void run_attempt(Supervisor *all, uint32_t attempt)
     }
     if (dt_status_ok(&status)) {
         atomic_store(&all->shared->has_saved, all->has_saved);
+        all->first_ns = attempt == 0 ? dt_now_ns() : all->first_ns;
+        all->shared->first_ns = all->first_ns;
+        all->shared->useful_ns = all->useful_ns;
+        atomic_store(&all->shared->saved_useful_ns, all->useful_ns);
         status = spawn_ranks(all);
         if (!dt_status_ok(&status)) {
             all->failed = true;
@@ -533,6 +538,7 @@ static void end_attempt(Supervisor *all)
         close(all->shared->meet_fd);
     if (all->shared) {
         all->has_saved = atomic_load(&all->shared->has_saved) != 0;
+        all->useful_ns = atomic_load(&all->shared->saved_useful_ns);
         dt_shared_unmap(all->plan, all->shared);
     }
     if (all->fd >= 0)

@@ -26,6 +26,7 @@
 #include "runtime/reading.h"
 #include "runtime/predict.h"
 #include "runtime/reference.h"
+#include "runtime/straggler.h"
 #include "runtime/traffic.h"
 #include "runtime/trial.h"
 
@@ -137,6 +138,7 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
     if (rank->rank == 0) {
         run->unproven = true;
         atomic_store(&rank->shared->saved_step, steps);
+        atomic_store(&rank->shared->saved_useful_ns, run->useful_ns);
         atomic_store(&rank->shared->has_saved, 1);
         dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
         if (run->log)
@@ -146,44 +148,6 @@ static bool save(DtRun *run, int64_t steps, const char *if_not)
 }
 
 /* ---- a step ---- */
-
-/* Ends the run since the loss or the norm is not finite. The update did not run, so nothing has
- * changed. The earlier steps are saved, if they are not yet. Older checkpoints stay, since the
- * newest leads to the same end. began: losses before this one have had their update in this step,
- * so there is no consistent state to save. */
-static bool end_before_update(DtRun *run, bool began, const char *what, double value,
-                              const char *more)
-{
-    DtRank *rank = &run->rank;
-    atomic_store(&rank->slot->spoilt, rank->step + 1);
-    if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
-        rank->step > run->first_step) {
-        if (!save(run, rank->step, "the run ends"))
-            return false;
-        /* the first rank that fails ends the run, so rank 0 must print the message about its save
-         * before that */
-        if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
-            return false;
-    }
-    char hint[120] = "";
-    if (run->saved >= 0)
-        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
-                 run->saved == rank->step ? " and leads there: go on from an older one" : "");
-    DtText why = {0}; /* the quotient is 0 / 0 if no sample counts */
-    if (isnan(value))
-        dt_idle_inputs(rank, false, rank->step * rank->plan->meta->batch, rank->plan->meta->batch,
-                       &why);
-    dt_rank_fail(rank, DT_EXIT_FAILED, "the %s of step %lld is %s%s; %s. %s%s", what,
-                 (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite",
-                 why.len ? why.at : more,
-                 began ? "losses before it in this step have had their update, which is not saved"
-                       : "parameters are as before it",
-                 why.len ? "A batch in which nothing counts has no loss"
-                         : "Try a lower learning rate, a longer warm-up or `clip`",
-                 hint);
-    dt_text_free(&why);
-    return false;
-}
 
 /* Returns the name of a quantity for messages: "loss", "gradient norm"; with several losses "loss
  * `critic`". */
@@ -196,33 +160,95 @@ static const char *called(const DtRun *run, uint32_t objective, const char *what
     return buffer;
 }
 
-/* Runs the part of the step that minimises loss number i: its entries "step" and "update". began:
- * earlier losses have had their update in this step. */
+/* Ends the run since the loss or the norm is not finite. The update did not run, so nothing has
+ * changed. The earlier steps are saved, if they are not yet. Older checkpoints stay, since the
+ * newest leads to the same end. began: losses before this one have had their update in this step,
+ * so there is no consistent state to save. */
+static bool end_before_update(DtRun *run, uint32_t objective, bool began, const DtTurn *turn)
+{
+    DtRank *rank = &run->rank;
+    const bool by_loss = !isfinite(turn->loss);
+    const char *of = rank->plan->n_objectives == 1 ? "gradient norm" : "gradient norm of";
+    const char *more = !by_loss && rank->scale.is_dynamic ? " with a loss scale of 1" : "";
+    const double value = by_loss ? turn->loss : turn->grad_norm;
+    char name[160], from[48] = "";
+    const char *what = called(run, objective, by_loss ? "loss" : of, name);
+    uint32_t origin;
+    if (!dt_spoilt_repeat(run, objective, turn, what, &origin))
+        return false;
+    if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
+        rank->step > run->first_step) {
+        if (!save(run, rank->step, "the run ends"))
+            return false;
+        /* the first rank that fails ends the run, so rank 0 must print the message about its save
+         * before that */
+        if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
+            return false;
+    }
+    if (origin < rank->n_ranks && origin != rank->rank) /* that rank says it */
+        return rank->comm_ops->barrier(rank->comm, &rank->world) && false;
+    char hint[120] = "";
+    if (run->saved >= 0)
+        snprintf(hint, sizeof hint, "; the last checkpoint has %lld steps%s", (long long)run->saved,
+                 run->saved == rank->step ? " and leads there: go on from an older one" : "");
+    DtText why = {0}; /* the quotient is 0 / 0 if no sample counts */
+    if (isnan(value))
+        dt_idle_inputs(rank, false, rank->step * rank->plan->meta->batch, rank->plan->meta->batch,
+                       &why);
+    if (origin < rank->n_ranks && atomic_load(&rank->slot->first_bad_ns))
+        snprintf(from, sizeof from, "; rank %u makes the first such value", origin);
+    dt_rank_fail(rank, DT_EXIT_FAILED,
+                 "the %s of step %lld is %s%s; %s. %s%s. The step was repeated, with the same "
+                 "result%s",
+                 what, (long long)rank->step + 1, isnan(value) ? "not a number" : "infinite",
+                 why.len ? why.at : more,
+                 began ? "losses before it in this step have had their update, which is not saved"
+                       : "parameters are as before it",
+                 why.len ? "A batch in which nothing counts has no loss"
+                         : "Try a lower learning rate, a longer warm-up or `clip`",
+                 hint, from);
+    dt_text_free(&why);
+    return false;
+}
+
+bool dt_train_turn(DtRun *run, uint32_t objective, DtTurn *ret_turn)
+{
+    DtRank *rank = &run->rank;
+    const DtPlanObjective *o = &rank->plan->objectives[objective];
+    const DtPlanMetric *loss = run->loss[objective], *norm = run->grad_norm[objective];
+    *ret_turn = (DtTurn){.grad_norm = -1};
+    rank->first_bad = (DtFirstBad){0};
+    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->step)))
+        return false;
+    if (!run->trial && !rank->examine)
+        dt_reading_ahead(rank, rank->step + o->every);
+    ret_turn->loss = loss ? dt_exec_scalar(rank, loss) : 0;
+    if (!isfinite(ret_turn->loss) && !run->trial)
+        return true;
+    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->update)))
+        return false;
+    ret_turn->grad_norm = norm ? dt_exec_scalar(rank, norm) : -1;
+    return true;
+}
+
+/* Runs the part of the step that minimises loss number i. began: earlier losses have had their
+ * update in this step. */
 static bool run_objective(DtRun *run, uint32_t i, bool began, DtLossReport *ret_report)
 {
     DtRank *rank = &run->rank;
-    const DtPlanObjective *o = &rank->plan->objectives[i];
-    char what[160];
+    DtTurn turn;
     const double lr = write_scalars(run, i);
-    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->step)))
+    if (!dt_train_turn(run, i, &turn))
         return false;
-    if (!run->trial)
-        dt_reading_ahead(rank, rank->step + o->every);
-    const double loss = run->loss[i] ? dt_exec_scalar(rank, run->loss[i]) : 0;
-    if (!isfinite(loss) && !run->trial)
-        return end_before_update(run, began, called(run, i, "loss", what), loss, "");
-    if (!dt_exec_entry(rank, dt_plan_str(rank->plan, o->update)))
-        return false;
-    const double grad_norm = run->grad_norm[i] ? dt_exec_scalar(rank, run->grad_norm[i]) : -1;
-    const char *of = rank->plan->n_objectives == 1 ? "gradient norm" : "gradient norm of";
-    if (!dt_scale_step(&rank->scale, grad_norm) && !run->trial)
-        return end_before_update(run, began, called(run, i, of, what), grad_norm,
-                                 rank->scale.is_dynamic ? " with a loss scale of 1" : "");
+    const bool has_norm = isfinite(turn.loss) || run->trial,
+               is_good = has_norm && dt_scale_step(&rank->scale, turn.grad_norm);
+    if (!is_good && !run->trial)
+        return end_before_update(run, i, began, &turn);
     rank->updates[i] += !rank->scale.was_skipped;
     *ret_report = (DtLossReport){.taken = true,
                                  .skipped = rank->scale.was_skipped,
-                                 .loss = loss,
-                                 .grad_norm = grad_norm,
+                                 .loss = turn.loss,
+                                 .grad_norm = turn.grad_norm,
                                  .lr = lr};
     return true;
 }
@@ -247,7 +273,11 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     dt_traffic_end(&run->traffic, rank);
     if (!skipped)
         trim(run);
-    ret_report->seconds = (double)(dt_now_ns() - began) * 1e-9;
+    const uint64_t now = dt_now_ns(), first_ns = rank->shared->first_ns;
+    run->useful_ns += now - began;
+    ret_report->seconds = (double)(now - began) * 1e-9;
+    ret_report->goodput =
+        first_ns && now > first_ns ? (double)run->useful_ns / (double)(now - first_ns) : 0;
     if (rank->profile)
         dt_profile_step(rank->profile, ret_report->seconds);
     ret_report->memory = largest_memory(run);
@@ -313,6 +343,21 @@ static bool evaluate(DtRun *run, int64_t steps, bool *ret_is_lowest)
     return true;
 }
 
+/* Says which ranks have become slow. */
+static bool find_stragglers(DtRun *run, const DtStepReport *report)
+{
+    DtText said = {0};
+    const bool good = dt_straggler_step(run->stragglers, report->seconds, &said);
+    for (char *line = said.at, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        fprintf(stderr, "%sdtrun: %s\n", run->progress.terminal ? "\r\033[K" : "", line);
+        if (run->log)
+            dt_log_event(run->log, "slow", report->step, line);
+    }
+    dt_text_free(&said);
+    return good;
+}
+
 static bool after_step(DtRun *run, const DtStepReport *report)
 {
     DtRank *rank = &run->rank;
@@ -326,6 +371,8 @@ static bool after_step(DtRun *run, const DtStepReport *report)
         if (run->log)
             dt_log_step(run->log, report, rank->plan);
     }
+    if (run->stragglers && !find_stragglers(run, report))
+        return false;
     if (every(rank->options->check_replicas, steps) && !dt_replicas_check(rank, steps))
         return false;
     bool last = steps == rank->meta.steps;
@@ -357,6 +404,8 @@ static bool train(DtRun *run)
     run->interrupted = false;
     run->is_over = dt_best_is_over(rank); /* by the evaluations before the checkpoint */
     dt_traffic_open(&run->traffic, rank);
+    run->stragglers = dt_straggler_new(rank);
+    run->useful_ns = rank->shared->useful_ns;
     if (rank->options->profile && rank->rank == 0)
         rank->profile = dt_profile_new(
             rank, run->first_step + (rank->meta.steps - run->first_step > UNUSUAL ? UNUSUAL : 0));
@@ -393,7 +442,8 @@ static bool train(DtRun *run)
     trim(run);
     if (!export_parameters(run))
         return false;
-    if (rank->profile && !dt_profile_print(rank->profile, rank->options->json, stdout))
+    if (rank->profile &&
+        !dt_profile_print(rank->profile, rank->options->json, run->totals.goodput, stdout))
         return dt_rank_fail(rank, DT_EXIT_IO, "cannot write the profile: %s", strerror(errno));
     if (rank->compare && !dt_compare_end(rank->compare, stdout))
         return false;

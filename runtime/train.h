@@ -16,6 +16,7 @@ typedef struct DtRun {
     /* by number of the loss */
     const DtPlanMetric *loss[DT_PLAN_MAX_OBJECTIVES], *grad_norm[DT_PLAN_MAX_OBJECTIVES];
     int64_t first_step; /* number of steps done before this run */
+    uint64_t useful_ns; /* time of the steps of all attempts whose result this run has */
     int64_t saved;      /* number of steps in the last checkpoint of this run, or -1 */
     int64_t not_saved;  /* number of saves that failed */
     bool unproven;      /* on rank 0: no step has begun yet with the last checkpoint's values, so
@@ -23,9 +24,27 @@ typedef struct DtRun {
     bool interrupted;
     bool is_over;       /* the held-out loss falls no longer: `patience` */
     DtTraffic traffic;
+    struct DtStragglers *stragglers; /* NULL: nothing is measured */
     double *sums;       /* sums of evaluations, by METR record */
     struct DtTrialRun *trial; /* NULL: there is none */
 } DtRun;
+
+/* What one turn of a step has computed. */
+typedef struct DtTurn {
+    double loss, grad_norm; /* grad_norm -1: the plan has none, or the update did not run */
+} DtTurn;
+
+/* Runs the entries "step" and "update" of that loss; "update" only if the loss is finite, or in a
+ * trial. An update whose norm is not finite changes nothing. False after a failure. */
+bool dt_train_turn(DtRun *run, uint32_t objective, DtTurn *ret_turn);
+
+/* spoilt.c: repeats a turn whose loss or norm is not finite. All ranks call it. what: its name for
+ * messages. If the same quantity is not finite again, returns true; *ret_origin is then the rank
+ * that made the first such value (the place is in its slot), or UINT32_MAX if that is not known.
+ * Otherwise fails, since a device computed wrongly, and names the rank that gave such a value to
+ * others first. */
+bool dt_spoilt_repeat(DtRun *run, uint32_t objective, const DtTurn *first, const char *what,
+                      uint32_t *ret_origin);
 
 /* Everything that a rank does between dt_load_rank and dt_load_close. Returns the exit code of the
  * rank. */

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that computes more slowly than the others slows down all of them, since they wait for it
+ * in every exchange; so all steps look alike, and the time of a step does not say whose fault it
+ * is. What differs is how long a rank computes itself: the durations of its kernels, products,
+ * copies, without exchanges and reads of data.
+ *
+ * Steps are counted in windows of at least 10 steps, which double until half of the ranks have
+ * computed for 0.15 s in one. After each, ranks exchange their times. A rank is named
+ * if it took 1.3 times the median of the ranks that do the same work in five windows in a row: a
+ * pause of the machine spoils one window, not five. Where no other rank does the same work (a stage
+ * of a pipeline), a rank is compared with the fastest window that it had itself, and with how much
+ * the others have slowed down since theirs.
+ *
+ * Time in which a rank could have computed but had no processor is not counted: where others use
+ * them, too, the scheduler deals them out unevenly. */
+#include "runtime/straggler.h"
+
+#include "runtime/rank.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 10, WINDOWS = 5, MOST_STEPS = 1 << 20 };
+static const double SLOWER = 1.3, WINDOW_S = 0.15;
+
+/* ---- the rule ---- */
+
+typedef struct Pace {
+    double best;     /* the least seconds per step in a window; 0: there was none */
+    uint32_t slow;   /* windows in a row in which the rank was slow */
+    int64_t steps;   /* of these windows */
+    double seconds, own, lost; /* own: seconds that the rank computed */
+    bool is_named;
+} Pace;
+
+struct DtStragglerRule {
+    uint32_t n;
+    const uint32_t *team;
+    Pace *paces;
+    double *sorted, *ratio;
+};
+
+DtStragglerRule *dt_straggler_rule(DtArena *memory, uint32_t n_ranks, const uint32_t *team)
+{
+    DtStragglerRule *rule = DT_NEW(memory, DtStragglerRule);
+    *rule = (DtStragglerRule){.n = n_ranks, .team = team,
+                              .paces = DT_NEW_ARRAY(memory, Pace, n_ranks),
+                              .sorted = DT_NEW_ARRAY(memory, double, n_ranks),
+                              .ratio = DT_NEW_ARRAY(memory, double, n_ranks)};
+    return rule;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median; of an even number of values the lower one in the middle. */
+static double median(double *values, uint32_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    return values[(n - 1) / 2];
+}
+
+/* The median of what the ranks of the team computed. Returns their number. */
+static uint32_t median_of_team(DtStragglerRule *rule, const double *own, uint32_t team,
+                               double *ret_median)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < rule->n; r++)
+        if (rule->team[r] == team)
+            rule->sorted[n++] = own[r];
+    *ret_median = median(rule->sorted, n);
+    return n;
+}
+
+/* How much slower than usual the ranks of all teams are in this window. */
+static double usual_ratio(DtStragglerRule *rule, const double *own, int64_t steps)
+{
+    for (uint32_t r = 0; r < rule->n; r++) {
+        const double pace = own[r] / (double)steps, best = rule->paces[r].best;
+        rule->ratio[r] = best > 0 ? pace / best : 1;
+    }
+    memcpy(rule->sorted, rule->ratio, rule->n * sizeof *rule->sorted);
+    return median(rule->sorted, rule->n);
+}
+
+bool dt_straggler_closes(DtStragglerRule *rule, const double *own)
+{
+    memcpy(rule->sorted, own, rule->n * sizeof *own);
+    return median(rule->sorted, rule->n) >= WINDOW_S;
+}
+
+void dt_straggler_window(DtStragglerRule *rule, const double *own, int64_t steps, double seconds,
+                         bool *ret_named)
+{
+    const double usual = usual_ratio(rule, own, steps);
+    for (uint32_t r = 0; r < rule->n; r++) {
+        Pace *p = &rule->paces[r];
+        const double pace = own[r] / (double)steps;
+        double wanted;
+        if (median_of_team(rule, own, rule->team[r], &wanted) == 1)
+            wanted = p->best > 0 ? p->best * (double)steps * usual : own[r];
+        if (p->best == 0 || pace < p->best)
+            p->best = pace;
+        ret_named[r] = false;
+        if (!(own[r] > SLOWER * wanted)) {
+            const double best = p->best;
+            *p = (Pace){.best = best};
+            continue;
+        }
+        p->slow++;
+        p->steps += steps;
+        p->seconds += seconds;
+        p->own += own[r];
+        p->lost += own[r] - wanted;
+        ret_named[r] = !p->is_named && p->slow >= WINDOWS;
+        p->is_named = p->is_named || ret_named[r];
+    }
+}
+
+double dt_straggler_lost(const DtStragglerRule *rule, uint32_t rank, double *ret_of,
+                         double *ret_factor)
+{
+    const Pace *p = &rule->paces[rank];
+    *ret_of = p->seconds;
+    *ret_factor = p->own / (p->own - p->lost);
+    return p->lost;
+}
+
+/* ---- measuring ---- */
+
+struct DtStragglers {
+    DtRank *rank;
+    DtStragglerRule *rule;
+    int64_t *times;  /* by rank: nanoseconds in which it computed; then those of the window */
+    double *own;
+    bool *named;
+    uint64_t delay, computed; /* at the end of the last window */
+    int64_t steps, wanted;    /* steps of this window so far, and at its end */
+    double seconds;
+};
+
+uint64_t dt_straggler_delay(const DtRank *rank)
+{
+    char text[80];
+    unsigned long long ran, waited;
+    const ssize_t n = rank->schedstat > 0 ? pread(rank->schedstat, text, sizeof text - 1, 0) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
+}
+
+/* The part of it in which the rank had something to compute. */
+static uint64_t delay_of(const DtRank *rank)
+{
+    const uint64_t all = dt_straggler_delay(rank),
+                   waiting = atomic_load_explicit(&rank->slot->wait_delay_ns, memory_order_relaxed);
+    return all > waiting ? all - waiting : 0;
+}
+
+/* Ranks of one stage with devices of one kind do the same work. */
+static const uint32_t *list_teams(const DtRank *rank)
+{
+    const DtPlan *plan = rank->plan;
+    uint32_t *team = DT_NEW_ARRAY(rank->memory, uint32_t, rank->n_ranks);
+    for (uint32_t r = 0; r < rank->n_ranks; r++)
+        for (team[r] = 0; team[r] < r; team[r]++)
+            if (dt_rank_stage(plan, r) == dt_rank_stage(plan, team[r]) &&
+                atomic_load(&dt_shared_slot(plan, rank->shared, r)->kind) ==
+                    atomic_load(&dt_shared_slot(plan, rank->shared, team[r])->kind))
+                break;
+    return team;
+}
+
+DtStragglers *dt_straggler_new(DtRank *rank)
+{
+    if (rank->n_ranks == 1 || !rank->device_ops->is_host)
+        return NULL;
+    DtStragglers *s = DT_NEW(rank->memory, DtStragglers);
+    *s = (DtStragglers){.rank = rank,
+                        .rule = dt_straggler_rule(rank->memory, rank->n_ranks, list_teams(rank)),
+                        .times = DT_NEW_ARRAY(rank->memory, int64_t, rank->n_ranks + 1),
+                        .own = DT_NEW_ARRAY(rank->memory, double, rank->n_ranks),
+                        .named = DT_NEW_ARRAY(rank->memory, bool, rank->n_ranks),
+                        .wanted = STEPS};
+    rank->schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    s->delay = delay_of(rank);
+    s->computed = rank->computed_ns;
+    return s;
+}
+
+static void say(const DtStragglers *s, uint32_t r, DtText *text)
+{
+    double of, factor;
+    const double lost = dt_straggler_lost(s->rule, r, &of, &factor);
+    const char *host = dt_shared_slot(s->rank->plan, s->rank->shared, r)->host;
+    dt_text_printf(text,
+                   "rank %u%s%.60s is slow: it computes %.2g times as long as ranks with the same "
+                   "work, which has cost %.2g of the last %.2g s; the run goes on\n",
+                   r, *host ? " on host " : "", host, factor, lost, of);
+}
+
+bool dt_straggler_step(DtStragglers *s, double seconds, DtText *ret_said)
+{
+    DtRank *rank = s->rank;
+    s->seconds += seconds;
+    if (++s->steps < s->wanted)
+        return true;
+    const uint64_t delay = delay_of(rank), took = rank->computed_ns - s->computed,
+                   waited = delay > s->delay ? delay - s->delay : 0;
+    memset(s->times, 0, (rank->n_ranks + 1) * sizeof *s->times);
+    s->times[rank->rank] = (int64_t)(took > waited ? took - waited : 0);
+    if (rank->rank == 0)
+        s->times[rank->n_ranks] = (int64_t)(s->seconds * 1e9);
+    if (!dt_rank_add_up(rank, s->times, rank->n_ranks + 1))
+        return false;
+    const double all = (double)s->times[rank->n_ranks] * 1e-9;
+    for (uint32_t r = 0; r < rank->n_ranks; r++)
+        s->own[r] = (double)s->times[r] * 1e-9;
+    if (!dt_straggler_closes(s->rule, s->own) && s->wanted < MOST_STEPS) {
+        s->wanted *= 2;
+        return true;
+    }
+    dt_straggler_window(s->rule, s->own, s->steps, all, s->named);
+    for (uint32_t r = 0; r < rank->n_ranks && rank->rank == 0; r++)
+        if (s->named[r])
+            say(s, r, ret_said);
+    s->delay = delay;
+    s->computed = rank->computed_ns;
+    s->steps = 0;
+    s->seconds = 0;
+    return true;
+}

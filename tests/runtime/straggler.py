@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that compute slowly:  straggler.py DTC FLAKY
+
+flaky.c lets kernels of one rank take twice as long: that rank is named, once, with its host, on the terminal and in the log; at 95 % of
+the speed it is not. A rank that is stopped for half of the time is named, too."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from replicas import rank_processes, steps_in, until
+from runs import CLUSTERS, NET, check, failures, run, write_tokens
+
+PROGRAM = NET.replace("batch = 4, seq = 4", "batch = 32, seq = 4") + """  optimizer = sgd(lr = 0.0)
+  steps = 100000000
+}
+""" + CLUSTERS + """parallel pair on two { mesh data = 2; shard batch on data }
+parallel pipe on two { mesh pipe = 2; pipeline h on pipe; micro batch = 4 }
+"""
+
+
+def start(tools, layout, slow):
+    log = layout + ".jsonl"
+    if os.path.exists(log):
+        os.remove(log)
+    return log, subprocess.Popen([tools[1], layout + ".plan", "--quiet", "--log", log], stderr=subprocess.PIPE, text=True,
+                                 env=dict(os.environ, FLAKY_SLOW=slow))
+
+
+def events(log):
+    with open(log) as file:
+        return [event for event in map(json.loads, file.read().splitlines()) if event["event"] == "slow"]
+
+
+def end(started, log):
+    started.terminate()
+    said = started.communicate(timeout=60)[1]
+    return re.findall(r"rank (\d) on host (\S+) is slow: it computes (\S+) times as long", said), events(log), said
+
+
+def test_slow(tools, layout, rank, share):
+    log, started = start(tools, layout, "%d %g 100" % (rank, share))
+    until("a slow rank", lambda: steps_in(log) > 0 and events(log))
+    named, logged, said = end(started, log)
+    check(len(named) == 1 and named[0][:2] == (str(rank), socket.gethostname()), "%s, rank %d: %s" % (layout, rank, said))
+    check(len(logged) == 1 and logged[0]["text"] in said, str(logged))
+
+
+def test_good(tools, layout):
+    log, started = start(tools, layout, "1 0.95 20")
+    until("steps", lambda: steps_in(log) > 200)
+    time.sleep(2.5)
+    check(end(started, log)[0] == [], layout + ": a rank at 95 % is named")
+
+
+def test_stopped(tools):
+    log, started = start(tools, "pair", "9 1 0")
+    until("steps", lambda: steps_in(log) > 100)
+    pid = rank_processes(started)[1]
+    for _ in range(600):
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.03)
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.02)
+        if events(log):
+            break
+    named, _, said = end(started, log)
+    check(len(named) == 1 and named[0][0] == "1", "stopped: " + said)
+
+
+def main(tools):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_tokens()
+        with open("p.dsl", "w") as file:
+            file.write(PROGRAM)
+        for layout in ("pair", "pipe"):
+            run([tools[0], "p.dsl", "--parallel", layout, "-o", layout + ".plan"])
+        test_slow(tools, "pipe", 1, 0.4)
+        test_good(tools, "pair")
+        test_stopped(tools)
+    print("straggler: %d failed" % len(failures))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([os.path.abspath(path) for path in sys.argv[1:3]]))

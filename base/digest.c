@@ -24,7 +24,12 @@ void dt_digest_add(DtDigest *digest, const void *bytes, size_t len)
     uint8_t length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)((uint64_t)len >> (8 * i));
-    crypto_generichash_update(state_of(digest), length, sizeof length);
+    dt_digest_more(digest, length, sizeof length);
+    dt_digest_more(digest, bytes, len);
+}
+
+void dt_digest_more(DtDigest *digest, const void *bytes, size_t len)
+{
     crypto_generichash_update(state_of(digest), bytes ? bytes : (const void *)"", len);
 }
 
@@ -44,6 +49,14 @@ void dt_digest_keyed(const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size
 bool dt_digest_is_equal(const uint8_t a[DT_DIGEST_BYTES], const uint8_t b[DT_DIGEST_BYTES])
 {
     return sodium_memcmp(a, b, DT_DIGEST_BYTES) == 0;
+}
+
+void dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES])
+{
+    DtDigest digest;
+    dt_digest_begin(&digest);
+    dt_digest_more(&digest, bytes, len);
+    dt_digest_end(&digest, ret_bytes);
 }
 
 void dt_digest_text(const uint8_t bytes[DT_DIGEST_BYTES], char ret_text[DT_DIGEST_TEXT])

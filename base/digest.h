@@ -17,7 +17,12 @@ typedef struct DtDigest {
 void dt_digest_begin(DtDigest *ret_digest);
 /* Adds a part. Boundaries matter: "ab", "c" and "a", "bc" have different digests. */
 void dt_digest_add(DtDigest *digest, const void *bytes, size_t len);
+/* Adds bytes without a boundary: "ab", "c" and "a", "bc" have the same digest, that of all
+ * bytes. */
+void dt_digest_more(DtDigest *digest, const void *bytes, size_t len);
 void dt_digest_end(DtDigest *digest, uint8_t ret_bytes[DT_DIGEST_BYTES]);
+/* The digest of the bytes, as hashlib.blake2b(bytes, digest_size=32) of Python computes it. */
+void dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES]);
 
 /* A digest that nobody can compute, or check, without the key. */
 void dt_digest_keyed(const uint8_t key[DT_DIGEST_BYTES], const void *bytes, size_t len,

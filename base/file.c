@@ -12,12 +12,13 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 typedef struct Fault {
     bool read;
     char kind[16];
-    long left;
+    _Atomic long left; /* threads that write share it */
 } Fault;
 
 static Fault *planned(void)
@@ -26,8 +27,10 @@ static Fault *planned(void)
     if (!plan.read) {
         plan.read = true;
         const char *text = getenv("DT_FAULT");
-        if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &plan.left) != 2)
+        long left = 0;
+        if (text && sscanf(text, "%15[a-z]:%ld", plan.kind, &left) != 2)
             plan.kind[0] = 0;
+        plan.left = left;
     }
     return &plan;
 }
@@ -329,6 +332,54 @@ DtStatus dt_file_write(const char *path, const void *bytes, size_t len)
 DtStatus dt_file_write_new(const char *path, const void *bytes, size_t len)
 {
     return write_file(path, bytes, len, false);
+}
+
+/* ---- parts ---- */
+
+DtStatus dt_file_shared_open(DtSharedFile *part, const char *path)
+{
+    part->fd = -1;
+    if ((size_t)snprintf(part->path, sizeof part->path, "%s", path) >= sizeof part->path)
+        return dt_status_fail(DT_EXIT_IO, "the path %.200s... is too long", path);
+    part->fd = fault("open", EACCES) ? -1 : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return part->fd < 0 ? failed("create", path) : DT_OK;
+}
+
+DtStatus dt_file_shared_write(DtSharedFile *part, int64_t at, const void *bytes, size_t len)
+{
+    const char *from = bytes;
+    while (len > 0) {
+        const ssize_t n = fault("write", ENOSPC) ? -1 : pwrite(part->fd, from, len, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return failed("write", part->path);
+        from += n;
+        at += n;
+        len -= (size_t)n;
+    }
+    return DT_OK;
+}
+
+DtStatus dt_file_shared_close(DtSharedFile *part, DtStatus status)
+{
+    if (part->fd < 0)
+        return status;
+    if (dt_status_ok(&status) && (fault("fsync", EIO) || fsync(part->fd) != 0))
+        status = failed("sync", part->path);
+    if (close(part->fd) != 0 && dt_status_ok(&status))
+        status = failed("close", part->path);
+    part->fd = -1;
+    return status;
+}
+
+bool dt_file_free(const char *path, int64_t *ret_bytes)
+{
+    struct statvfs about;
+    if (statvfs(path, &about) != 0 || about.f_blocks == 0 ||
+        __builtin_mul_overflow(about.f_bavail, about.f_frsize, ret_bytes))
+        return false;
+    return true;
 }
 
 /* Locks an open file, which is closed where that fails or there are no locks. */

@@ -51,6 +51,21 @@ DtStatus dt_file_writer_open_in_place(DtFileWriter *writer, const char *path, bo
 /* Appends all bytes or, after a failure, none. */
 DtStatus dt_file_writer_append_whole(DtFileWriter *writer, const void *bytes, size_t len);
 
+/* A file of which several processes write parts, in a folder that is put in place when all have
+ * synced it. open makes the file if there is none yet. close syncs it if the status is good; it
+ * returns the status of all, and may be called after a failed open. */
+typedef struct DtSharedFile {
+    int fd;
+    char path[4096];
+} DtSharedFile;
+DtStatus dt_file_shared_open(DtSharedFile *part, const char *path);
+DtStatus dt_file_shared_write(DtSharedFile *part, int64_t at, const void *bytes, size_t len);
+DtStatus dt_file_shared_close(DtSharedFile *part, DtStatus status);
+
+/* The bytes that this user can still write on the disk of a file or folder. False: the system does
+ * not say. */
+bool dt_file_free(const char *path, int64_t *ret_bytes);
+
 /* Locks a file or folder that exists until ret_fd is closed or the process ends; a failure
  * (DT_EXIT_USAGE) if another process holds it for more than two seconds. ret_fd is -1, and
  * nothing is locked, for devices and pipes and where the file system has no locks. */

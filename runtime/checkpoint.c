@@ -1,238 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving and loading: the stores of a plan as logical tensors, one per iteration of the loops that
- * stack a store, called by its pattern (h.3.attention.wq.w). model.safetensors holds parameters and
- * states, optimizer.safetensors the moments (moment1.h.3. ...). A parameter with a wide master copy
- * is saved as that copy, of which it is the rounding. Any plan of the same model loads them: floats
- * are widened, or rounded, to what it has.
- *
- * A checkpoint is written into a folder of another name, synced file by file, and put in place by
- * one rename. Older ones are removed only after that, and after a step from the new one had a
- * finite loss and norm (train.c), so whatever fails leaves at least what was there before. Rank 0
- * writes, from its own stores and from what it asks other ranks for: those of other stages of a
- * pipeline, and the parts of tensors that ranks share. Every rank loads for itself what it holds,
- * of the checkpoint that rank 0 chose for all (resume.c). */
+/* Loading: the stores of a plan as logical tensors, one per iteration of the loops that stack a
+ * store, called by its pattern (h.3.attention.wq.w). Any plan of the same model loads what another
+ * has saved (save.c): floats are widened, or rounded, to what it has. Every rank loads what it
+ * holds, of the checkpoint that rank 0 chose for all (resume.c). */
 #include "runtime/checkpoint.h"
 
-#include "runtime/forms.h"
 #include "runtime/prune.h"
 #include "runtime/rank.h"
 
-#include "base/hash.h"
 #include "base/tryread.h"
 #include "plan/report/memory.h"
 #include "runtime/reduce.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-/* ---- saving ---- */
-
-/* Refuses to save parameters, moments and states that are not finite. A value whose initial value
- * is infinite (for example a running minimum) may still be infinite. */
-static DtStatus check_finite(const DtPlanStore *store, const DtTensor *tensor, const void *bytes,
-                             int64_t n)
-{
-    const bool begins_infinite = store->init == DT_PLAN_CONST && isinf(store->init_a);
-    if (begins_infinite || !dt_kinds_is_float(tensor->dtype) ||
-        !dt_wanted_is_spoilt(tensor->dtype, bytes, n / dt_kinds_size(tensor->dtype)))
-        return DT_OK;
-    if (store->kind == DT_PLAN_STATE)
-        return dt_status_fail(DT_EXIT_FAILED,
-                              "the state `%.100s` has numbers that are not finite; go on from an "
-                              "earlier checkpoint, and "
-                              "look at what the program assigns to it",
-                              tensor->name);
-    return dt_status_fail(
-        DT_EXIT_FAILED,
-        "`%.100s` has numbers that are not finite; go on from an earlier checkpoint with a lower "
-        "learning rate, a longer warm-up or `clip`",
-        tensor->name);
-}
-
-static const void *bytes_of(void *context, uint32_t i, int64_t first, int64_t n,
-                            DtStatus *ret_status)
-{
-    DtWanted *wanted = context;
-    DtRank *rank = wanted->rank;
-    const DtHome *home = &wanted->homes[i];
-    const char *own = dt_pack_whole(rank, home->store, home->iteration);
-    const int64_t e = dt_kinds_size(home->store->dtype);
-    const DtPiece piece = {first / e, n / e};
-    atomic_fetch_add(&rank->slot->progress, 1);
-    if (own == NULL &&
-        !dt_pack_gather(rank, home->store, home->iteration, piece, wanted->part, wanted->piece)) {
-        *ret_status = dt_status_ok(&rank->failure)
-                          ? dt_status_fail(DT_EXIT_FAILED, "the run is being ended")
-                          : rank->failure;
-        return NULL;
-    }
-    const void *bytes = own ? own + first : wanted->piece;
-    *ret_status = check_finite(home->store, &wanted->tensors[i], bytes, n);
-    return bytes;
-}
-
-/* Allocates memory for a piece of the largest tensor that this rank does not hold whole, and for
- * one rank's part of it: together at most DT_SAVE_BYTES. */
-static void prepare(DtWanted *wanted, DtArena *memory)
-{
-    int64_t bytes = 0;
-    wanted->most = wanted->rank->save_piece ? wanted->rank->save_piece : DT_SAVE_BYTES / 2;
-    for (uint32_t i = 0; i < wanted->n; i++) {
-        const DtHome *home = &wanted->homes[i];
-        if (wanted->tensors[i].bytes > bytes &&
-            !dt_pack_whole(wanted->rank, home->store, home->iteration))
-            bytes = wanted->tensors[i].bytes;
-    }
-    bytes = bytes < wanted->most ? bytes : wanted->most;
-    wanted->piece = bytes > 0 ? dt_arena_alloc(memory, (size_t)bytes) : NULL;
-    wanted->part = bytes > 0 ? dt_arena_alloc(memory, (size_t)bytes) : NULL;
-}
-
-static DtStatus write_files(DtRank *rank, DtArena *memory, const char *folder, DtManifest *manifest)
-{
-    DtStatus status = DT_OK;
-    for (int f = 0; f < DT_SAVED_FILES && dt_status_ok(&status); f++) {
-        DtWanted wanted;
-        DtArena *pieces = dt_arena_new();
-        DtManifestFile *file = &manifest->files[f];
-        status = dt_wanted_list(rank, memory, f, &wanted);
-        prepare(&wanted, pieces);
-        if (dt_status_ok(&status))
-            status = dt_safetensors_write(
-                dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[f]), wanted.tensors,
-                wanted.n, wanted.most, bytes_of, &wanted, &file->id);
-        dt_arena_free(pieces);
-        file->tensors = wanted.tensors;
-        file->n = wanted.n;
-    }
-    if (dt_status_ok(&status))
-        status =
-            dt_manifest_write(dt_arena_printf(memory, "%s/" DT_MANIFEST_NAME, folder), manifest);
-    return status;
-}
-
-/* Sets ret_serial to the serial number of the new checkpoint: the time, or more if any checkpoint
- * in the folder has a larger number, even one whose manifest cannot be read now. Otherwise that one
- * could later seem to be the newest. */
-static DtStatus next_serial(DtArena *memory, const char *folder, int64_t *ret_serial)
-{
-    DtCheckpointList list;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    DtStatus status = dt_checkpointlist_read(memory, folder, &list);
-    const DtCheckpointEntry *newest =
-        dt_status_ok(&status) ? dt_checkpointlist_newest(&list) : NULL;
-    *ret_serial = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    if (newest && newest->serial >= *ret_serial)
-        *ret_serial = newest->serial + 1;
-    return status;
-}
-
-/* Writes the checkpoint's name into `latest`, and into `best` if its loss is the lowest. */
-static DtStatus write_latest(const DtRank *rank, DtArena *memory, const char *folder,
-                             const char *path, int64_t steps)
-{
-    const char *name = dt_arena_printf(memory, "%s\n", strrchr(path, '/') + 1);
-    const bool is_best = rank->meta.keep_best && rank->best.any && rank->best.steps == steps;
-    DtStatus status =
-        dt_file_write(dt_arena_printf(memory, "%s/latest", folder), name, strlen(name));
-    if (dt_status_ok(&status) && is_best)
-        status = dt_file_write(dt_arena_printf(memory, "%s/best", folder), name, strlen(name));
-    return status;
-}
-
-static DtStatus save(DtRank *rank, DtArena *memory, const char *folder, int64_t steps)
-{
-    const DtPlan *plan = rank->plan;
-    char path[4096], temporary[4096];
-    DtManifest manifest = {.steps = steps,
-                           .samples = rank->origin + steps * rank->meta.batch,
-                           .batch = rank->meta.batch,
-                           .seed = rank->meta.seed,
-                           .draws = rank->meta.draws,
-                           .scale = rank->scale,
-                           .best = rank->best,
-                           .products = rank->chosen,
-                           .epilogues = dt_forms_kept(rank),
-                           .attention = rank->attention,
-                           .imported = rank->imported,
-                           .n_updates = plan->n_objectives,
-                           .data = rank->facts,
-                           .n_data = rank->n_facts,
-                           .plan = plan->digest,
-                           .model = dt_plan_str(plan, plan->meta->model),
-                           .compiler = dt_plan_str(plan, plan->meta->compiler)};
-    for (uint32_t i = 0; i < plan->n_objectives; i++)
-        manifest.updates[i] = (DtManifestUpdates){dt_plan_str(plan, plan->objectives[i].loss),
-                                                  rank->updates[i]};
-    DtStatus status = dt_checkpointlist_paths(folder, steps, path, temporary);
-    if (dt_status_ok(&status))
-        status = dt_file_make_folder(folder);
-    if (dt_status_ok(&status))
-        status = dt_checkpointlist_clean(memory, folder);
-    if (dt_status_ok(&status))
-        status = next_serial(memory, folder, &manifest.serial);
-    if (dt_status_ok(&status))
-        status = dt_file_make_folder(temporary);
-    if (dt_status_ok(&status))
-        status = write_files(rank, memory, temporary, &manifest);
-    if (dt_status_ok(&status))
-        status = dt_file_move_folder(temporary, path);
-    /* Removes the temporary folder, whether the save succeeded or not. After a success it contains
-     * an older checkpoint of the same step, which the rename exchanged with the new one; otherwise
-     * an unfinished one. */
-    DtStatus removed = dt_file_remove_folder(temporary);
-    if (dt_status_ok(&status))
-        status = removed;
-    return dt_status_ok(&status) ? write_latest(rank, memory, folder, path, steps) : status;
-}
-
-bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status)
-{
-    DtStatus status = DT_OK;
-    *ret_status = DT_OK;
-    /* Waits until the files that other nodes read here are complete. */
-    if (rank->n_ranks > 1 && !rank->comm_ops->barrier(rank->comm, &rank->world))
-        return false;
-    if (rank->rank != 0) {
-        if (!rank->comm_ops->serve(rank->comm, 0))
-            return false;
-        ret_status->code = atomic_load(&rank->shared->save_code);
-        return true;
-    }
-    DtArena *memory = dt_arena_new();
-    status = save(rank, memory, folder, steps);
-    dt_arena_free(memory);
-    if (!dt_status_ok(&status))
-        *ret_status =
-            dt_status_fail(status.code,
-                           "the checkpoint after step %lld was not saved (earlier ones are "
-                           "untouched): %.380s",
-                           (long long)steps, status.message);
-    /* A failed save does not end the run: at the next save the disk may have room again, or be
-     * there again. */
-    if (!dt_status_ok(&status) && status.code != DT_EXIT_IO)
-        return dt_rank_fail_status(rank, ret_status);
-    atomic_store(&rank->shared->save_code, status.code);
-    if (rank->n_ranks > 1)
-        rank->comm_ops->release(rank->comm);
-    return true;
-}
-
-DtStatus dt_checkpoint_trim(const DtRank *rank, const char *folder)
-{
-    DtArena *memory = dt_arena_new();
-    const int64_t best = rank->meta.keep_best && rank->best.any ? rank->best.steps : -1;
-    DtStatus status = dt_checkpointlist_trim(memory, folder, rank->meta.save_keep, best);
-    dt_arena_free(memory);
-    return status;
-}
-
-/* ---- loading ---- */
 
 static void add_type(DtText *text, const DtTensor *tensor)
 {
@@ -372,22 +154,6 @@ static DtStatus check_fit(DtArena *memory, const char *path, const DtWanted *wan
     return status;
 }
 
-static const DtTensor *find_tensor(const DtManifestFile *file, const char *name)
-{
-    uint32_t lo = 0, hi = file->n;
-    while (lo < hi) {
-        uint32_t middle = lo + (hi - lo) / 2;
-        int order = strcmp(file->tensors[middle].name, name);
-        if (order == 0)
-            return &file->tensors[middle];
-        if (order < 0)
-            lo = middle + 1;
-        else
-            hi = middle;
-    }
-    return NULL;
-}
-
 /* Allocates memory for a piece of the largest tensor that has another dtype in the file than here,
  * or is pruned: at most half of DT_SAVE_BYTES. */
 static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensorFile *file,
@@ -415,18 +181,11 @@ static void prepare_to_convert(DtWanted *wanted, DtArena *memory, const DtTensor
 /* A read of a tensor in a mapped file, with its arguments and result; dt_tryread calls it. */
 typedef struct Reading {
     const DtTensor *tensor;
-    uint64_t digest; /* run_digest: the result */
     DtPiece piece;   /* run_conversion: which elements, and where they go in another dtype */
     void *to;
     uint32_t to_dtype;
     DtPrune *prune;  /* run_conversion, run_measure: what becomes zero; NULL: nothing */
 } Reading;
-
-static void run_digest(void *context)
-{
-    Reading *r = context;
-    r->digest = dt_hash_bytes(r->tensor->at, (size_t)r->tensor->bytes, 0);
-}
 
 static void run_conversion(void *context)
 {
@@ -494,27 +253,22 @@ static const uint8_t *take(const DtWanted *wanted, const DtHome *home, const DtT
                    prune);
 }
 
-static DtStatus copy_tensors(const char *path, const DtWanted *wanted, const DtTensorFile *file,
-                             const DtManifestFile *said, DtPrune *const *prunes)
+static DtStatus copy_tensors(const DtWanted *wanted, DtCheckpointFiles *files,
+                             DtPrune *const *prunes)
 {
     const DtRank *rank = wanted->rank;
     for (uint32_t i = 0; i < wanted->n; i++) {
         const DtHome *home = &wanted->homes[i];
         if (!dt_plan_on_stage(home->store->stage, rank->stage))
             continue;
-        const DtTensor *tensor = dt_safetensors_find(file, wanted->tensors[i].name);
-        const DtTensor *claim = find_tensor(said, tensor->name);
-        Reading digest = {.tensor = tensor};
-        const uint8_t *missing = dt_tryread(&file->view, run_digest, &digest);
-        if (!missing && (claim == NULL || claim->digest != digest.digest))
-            return dt_status_fail(
-                DT_EXIT_IO,
-                "%.300s is damaged: tensor `%.100s` has another digest than the manifest "
-                "says",
-                path, tensor->name);
-        missing = missing ? missing : take(wanted, home, tensor, &file->view, prunes[i]);
+        const DtTensor *tensor = dt_safetensors_find(&files->all, wanted->tensors[i].name);
+        const DtStatus status = dt_checkpointfiles_check(files, tensor);
+        if (!dt_status_ok(&status))
+            return status;
+        const uint8_t *missing =
+            take(wanted, home, tensor, &files->files[tensor->file].view, prunes[i]);
         if (missing)
-            return dt_safetensors_cut(path, file, missing);
+            return dt_checkpointfiles_cut(files, tensor, missing);
         atomic_fetch_add(&wanted->rank->slot->progress, 1);
     }
     return DT_OK;
@@ -604,9 +358,8 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
                           const DtManifest *manifest, bool weights_only)
 {
     DtWanted wanted;
-    DtTensorFile file;
+    DtCheckpointFiles files;
     const char *path = dt_arena_printf(memory, "%s/%s", folder, dt_manifest_files[number]);
-    const DtManifestFile *said = &manifest->files[number];
     const bool only = weights_only && rank->options && rank->options->n_only;
     /* evaluation reads averages, which are in the file with the moments */
     const bool averages = weights_only && number == DT_SAVED_OPTIMIZER;
@@ -628,26 +381,22 @@ static DtStatus load_file(DtRank *rank, DtArena *memory, const char *folder, DtS
     if (dt_status_ok(&status) && only)
         status = keep_matching(rank->options, &wanted);
     if (dt_status_ok(&status))
-        status = dt_safetensors_open(memory, path, &file);
+        status = dt_checkpointfiles_open(memory, folder, manifest, number, &files);
     if (!dt_status_ok(&status))
         return status;
-    if (file.id.bytes != said->id.bytes || file.id.header != said->id.header)
-        status = dt_status_fail(
-            DT_EXIT_IO, "%.300s is damaged: its header is not the one that was written", path);
-    if (dt_status_ok(&status) && !partial && begins)
-        leave_adapters(&wanted, &file);
-    if (dt_status_ok(&status))
-        status = check_fit(memory, path, &wanted, &file, partial, renamed, as_averages);
+    if (!partial && begins)
+        leave_adapters(&wanted, &files.all);
+    status = check_fit(memory, path, &wanted, &files.all, partial, renamed, as_averages);
     /* what the run itself has saved is pruned already */
     const bool prunes = number == DT_SAVED_MODEL && !atomic_load(&rank->shared->has_saved);
     DtPrune **pruned;
     if (dt_status_ok(&status))
         status = dt_prune_list(memory, prunes ? rank->options : NULL, &wanted, &pruned);
     if (dt_status_ok(&status))
-        prepare_to_convert(&wanted, memory, &file, pruned);
+        prepare_to_convert(&wanted, memory, &files.all, pruned);
     if (dt_status_ok(&status))
-        status = copy_tensors(path, &wanted, &file, said, pruned);
-    dt_safetensors_close(&file);
+        status = copy_tensors(&wanted, &files, pruned);
+    dt_checkpointfiles_close(&files);
     return status;
 }
 

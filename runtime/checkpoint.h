@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of checkpoints: checkpoint.c (save and load), checkpoint_list.c (the folder
- * that holds several), manifest.c (what one says about itself), safetensors.c (its tensors),
- * wanted.c (the tensors of the plan, which an import reads, too). */
+/* Shared by the files of checkpoints: save.c and checkpoint.c (load), checkpoint_list.c (the folder
+ * that holds several), checkpoint_files.c (the files of one), manifest.c (what one says about
+ * itself), safetensors.c (its tensors), shares.c (which rank holds and writes what), wanted.c (the
+ * tensors of the plan, which an import reads, too). */
 #ifndef DT_RUNTIME_CHECKPOINT_H
 #define DT_RUNTIME_CHECKPOINT_H
 
+#include "base/digest.h"
 #include "runtime/runtime.h"
 #include "runtime/safetensors.h"
 
-/* The tensors of a checkpoint, by file. */
+/* Bytes of a chunk of a file: each has a digest in the manifest. */
+enum { DT_CHUNK_BYTES = 4 << 20 };
+
+/* The tensors of a checkpoint, by the kind of their files. */
 typedef enum DtSavedFile { DT_SAVED_MODEL, DT_SAVED_OPTIMIZER, DT_SAVED_FILES } DtSavedFile;
 extern const char *const dt_manifest_files[DT_SAVED_FILES];
 
@@ -31,6 +36,9 @@ typedef struct DtWanted {
 
 /* wanted.c: the tensors that this rank's plan has in that file. */
 DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted);
+/* The same for ranks of a stage. ret_wanted->rank is NULL. */
+DtStatus dt_wanted_of_stage(const DtPlan *plan, uint32_t stage, DtArena *memory, DtSavedFile file,
+                            DtWanted *ret_wanted);
 /* What names of averages of parameters begin with in checkpoints. */
 #define DT_AVERAGE_PREFIX "average."
 /* Adds the averages of parameters, with the names of the parameters: what these begin with, they
@@ -42,9 +50,16 @@ bool dt_wanted_is_spoilt(uint32_t dtype, const void *at, int64_t n);
 /* ---- the manifest ---- */
 
 typedef struct DtManifestFile {
-    DtTensorsId id;
-    DtTensor *tensors; /* name, dtype, extents, digest; when a checkpoint was read, in byte order of
-                        * the names */
+    const char *name;
+    DtSavedFile kind;
+    int64_t bytes;
+    /* digests of the file's chunks; format 1: NULL */
+    uint8_t (*chunks)[DT_DIGEST_BYTES];
+    int64_t n_chunks;
+    /* format 1: the digest of the header; name, dtype, extents and digest of each tensor, in byte
+     * order of the names */
+    uint64_t header;
+    DtTensor *tensors;
     uint32_t n;
 } DtManifestFile;
 
@@ -79,14 +94,47 @@ typedef struct DtManifest {
                              * version without these */
     uint32_t n_data;
     const char *model, *compiler;
-    DtManifestFile files[DT_SAVED_FILES];
+    DtManifestFile *files; /* those of the model, then those of the optimizer */
+    uint32_t n_files;
+    int64_t format; /* when it was read */
 } DtManifest;
 
 #define DT_MANIFEST_NAME "manifest.json"
 
+/* Digests have 256 bits (BLAKE2b): of the manifest itself, which has one of each file, which is of
+ * the digests of the file's chunks. */
 DtStatus dt_manifest_write(const char *path, const DtManifest *manifest);
 /* Checks the digest of the manifest itself, and every field. */
 DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest);
+/* The digest of a file as it is in the manifest. */
+void dt_manifest_root(const DtManifestFile *file, uint8_t ret_root[DT_DIGEST_BYTES]);
+/* The number of chunks of a file. */
+static inline int64_t dt_manifest_chunks(int64_t bytes)
+{
+    return bytes / DT_CHUNK_BYTES + (bytes % DT_CHUNK_BYTES > 0);
+}
+
+/* ---- the files of a checkpoint ---- */
+
+/* The open files of one kind. */
+typedef struct DtCheckpointFiles {
+    DtTensorFile all; /* the tensors of all files; `all.view` is empty */
+    DtTensorFile *files; /* DtTensor.file is the number of one */
+    const char **paths;
+    const DtManifestFile **said;
+    uint8_t **known; /* by file and chunk: 1 if its digest was right */
+    uint32_t n;
+} DtCheckpointFiles;
+
+/* Opens them, and compares their headers with the manifest. path: of the checkpoint. */
+DtStatus dt_checkpointfiles_open(DtArena *memory, const char *path, const DtManifest *manifest,
+                                 DtSavedFile kind, DtCheckpointFiles *ret_files);
+void dt_checkpointfiles_close(DtCheckpointFiles *files);
+/* Checks the digests of all bytes of a tensor. Fails with DT_EXIT_IO and names file and chunk. */
+DtStatus dt_checkpointfiles_check(DtCheckpointFiles *files, const DtTensor *tensor);
+/* The failure of a file that was cut short, as dt_safetensors_cut. */
+DtStatus dt_checkpointfiles_cut(const DtCheckpointFiles *files, const DtTensor *tensor,
+                                const uint8_t *missing);
 
 /* checkpoint.c: copies one checkpoint into this rank's stores; fails with DT_EXIT_IO if it is
  * damaged or if its serial number shows that another checkpoint is there now. */

@@ -27,15 +27,15 @@ DtStatus dt_checkpointlist_paths(const char *folder, int64_t steps, char ret_pat
  * short. */
 static DtStatus check_sizes(DtArena *arena, const char *path, const DtManifest *manifest)
 {
-    for (int f = 0; f < DT_SAVED_FILES; f++) {
+    for (uint32_t f = 0; f < manifest->n_files; f++) {
         struct stat stat_of;
-        const char *file = dt_arena_printf(arena, "%s/%s", path, dt_manifest_files[f]);
+        const char *file = dt_arena_printf(arena, "%s/%s", path, manifest->files[f].name);
         if (stat(file, &stat_of) != 0)
             return dt_status_fail(DT_EXIT_IO, "%.300s: %s", file, strerror(errno));
-        if (stat_of.st_size != manifest->files[f].id.bytes)
+        if (stat_of.st_size != manifest->files[f].bytes)
             return dt_status_fail(
                 DT_EXIT_IO, "%.300s is damaged: it has %lld bytes instead of %lld", file,
-                (long long)stat_of.st_size, (long long)manifest->files[f].id.bytes);
+                (long long)stat_of.st_size, (long long)manifest->files[f].bytes);
     }
     return DT_OK;
 }

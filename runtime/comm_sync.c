@@ -27,7 +27,7 @@ static inline void pause_briefly(void)
 #endif
 }
 
-static void sleep_on(DtSyncWord *word, uint32_t old)
+void dt_sync_sleep(DtSyncWord *word, uint32_t old)
 {
     const struct timespec time = {.tv_nsec = SLEEP_NS};
     atomic_fetch_add(&word->sleepers, 1);
@@ -74,7 +74,7 @@ static DtSyncResult wait_asleep(DtSyncWait *wait, DtSyncWord *word, uint32_t old
                 result = DT_SYNC_OK;
             break;
         }
-        sleep_on(word, old);
+        dt_sync_sleep(word, old);
     }
     dt_shared_go_on(slot);
     atomic_fetch_add_explicit(&slot->wait_delay_ns, dt_straggler_delay(wait->rank) - delay,

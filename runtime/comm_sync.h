@@ -34,6 +34,9 @@ DtSyncResult dt_sync_wait(DtSyncWait *wait, DtSyncWord *word, uint32_t old);
  * the names of the ranks, "" or " (...)". */
 bool dt_sync_report(DtRank *rank, DtSyncResult result, const DtSyncWait *wait, const char *what);
 
+/* Sleeps for at most 20 ms while the word has the value `old`. */
+void dt_sync_sleep(DtSyncWord *word, uint32_t old);
+
 /* Adds one to the word (publishing all earlier writes) and wakes its sleepers. */
 void dt_sync_raise(DtSyncWord *word);
 

@@ -16,6 +16,7 @@
 #include "runtime/cluster.h"
 #include "runtime/rank.h"
 #include "runtime/reading.h"
+#include "runtime/saver.h"
 #include "runtime/windows.h"
 
 #include <errno.h>
@@ -347,6 +348,7 @@ DtStatus dt_load_rank(const DtRunOptions *options, const DtPlan *plan, uint32_t 
     rank->readers = DT_NEW_ARRAY(rank->memory, DtData *, plan->n_readers + 1);
     dt_exec_open(rank);
     dt_forms_open(rank);
+    rank->shared_fd = shared_fd;
     DtStatus status = load_parts(rank, shared_fd);
     if (!dt_status_ok(&status)) {
         dt_rank_fail_status(rank, &status);
@@ -362,6 +364,7 @@ void dt_load_close(DtRank *rank)
             dt_data_close(rank->readers[i]);
     if (rank->schedstat > 0)
         close(rank->schedstat);
+    dt_saver_close(rank);
     if (rank->comm)
         rank->comm_ops->close(rank->comm);
     if (rank->device)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.json: what a checkpoint says about itself. Steps, samples, seed, plan and data; for each
- * file its size and the digest of its header; for each tensor type and digest. The last entry is
- * the digest of the rest, as sorted compact JSON. Digests are XXH3-64, in hexadecimal since JSON
- * has no 64-bit unsigned numbers: they find damage, not malice. */
+ * file its size, the digests of its chunks, one after the other, and the digest of those. The last
+ * entry is the digest of the rest, as sorted compact JSON. Digests are BLAKE2b of 256 bits, in
+ * hexadecimal. Format 1 had XXH3-64, of each tensor and of the headers of its two files. */
 #include "runtime/checkpoint.h"
 
 #include "base/hash.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FORMAT = 1, MAX_MANIFEST = 64 << 20 };
+enum { FORMAT = 2, MAX_MANIFEST = 1 << 30, MAX_FILES = 1 << 20 };
 
 const char *const dt_manifest_files[DT_SAVED_FILES] = {"model.safetensors",
                                                        "optimizer.safetensors"};
@@ -35,32 +35,27 @@ static bool read_hex(const json_t *value, uint64_t *ret_value)
     return true;
 }
 
-/* Sets ret_digest to the digest of the manifest without the digest itself. */
-static bool digest_of(json_t *root, uint64_t *ret_digest)
+/* Writes the digest of the manifest without the digest itself. False: it has no text. */
+static bool digest_of(json_t *root, int64_t format, char ret_text[DT_DIGEST_TEXT])
 {
+    uint8_t digest[DT_DIGEST_BYTES];
     char *text = json_dumps(root, JSON_SORT_KEYS | JSON_COMPACT);
-    if (text)
-        *ret_digest = dt_hash_text(text, 0);
+    if (text && format == 1)
+        snprintf(ret_text, DT_DIGEST_TEXT, "%016" PRIx64, dt_hash_text(text, 0));
+    else if (text) {
+        dt_digest_of(text, strlen(text), digest);
+        dt_digest_text(digest, ret_text);
+    }
     free(text);
     return text != NULL;
 }
 
-/* ---- writing ---- */
-
-static json_t *tensors_json(const DtManifestFile *file)
+void dt_manifest_root(const DtManifestFile *file, uint8_t ret_root[DT_DIGEST_BYTES])
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < file->n; i++) {
-        const DtTensor *tensor = &file->tensors[i];
-        json_t *shape = json_array();
-        for (uint32_t a = 0; a < tensor->n_axes; a++)
-            json_array_append_new(shape, json_integer(tensor->extents[a]));
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", tensor->name, "dtype",
-                                              dt_safetensors_dtype(tensor->dtype), "shape", shape,
-                                              "digest", hex(tensor->digest)));
-    }
-    return list;
+    dt_digest_of(file->chunks, (size_t)file->n_chunks * DT_DIGEST_BYTES, ret_root);
 }
+
+/* ---- writing ---- */
 
 static json_t *updates_json(const DtManifest *m)
 {
@@ -74,8 +69,28 @@ static json_t *updates_json(const DtManifest *m)
 
 static void digits_of(const uint8_t *bytes, size_t n, char *ret_text)
 {
-    for (size_t i = 0; i < n; i++)
-        snprintf(ret_text + 2 * i, 3, "%02x", bytes[i]);
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        ret_text[2 * i] = digits[bytes[i] >> 4];
+        ret_text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret_text[2 * n] = '\0';
+}
+
+static json_t *file_json(const DtManifestFile *file)
+{
+    char root[DT_DIGEST_TEXT];
+    uint8_t digest[DT_DIGEST_BYTES];
+    char *chunks = malloc((size_t)file->n_chunks * 2 * DT_DIGEST_BYTES + 1);
+    if (chunks == NULL)
+        return NULL;
+    dt_manifest_root(file, digest);
+    dt_digest_text(digest, root);
+    digits_of((const uint8_t *)file->chunks, (size_t)file->n_chunks * DT_DIGEST_BYTES, chunks);
+    json_t *object = json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)file->bytes, "digest", root,
+                               "chunks", chunks);
+    free(chunks);
+    return object;
 }
 
 /* Adds the algorithms under their keys, both written as digits. */
@@ -135,16 +150,14 @@ static json_t *best_json(const DtBest *best)
 static json_t *manifest_json(const DtManifest *m)
 {
     json_t *files = json_object();
-    for (int f = 0; f < DT_SAVED_FILES; f++)
-        json_object_set_new(files, dt_manifest_files[f],
-                            json_pack("{s:I, s:o, s:o}", "bytes", (json_int_t)m->files[f].id.bytes,
-                                      "header", hex(m->files[f].id.header), "tensors",
-                                      tensors_json(&m->files[f])));
-    json_t *root = json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:o}", "format",
-                             FORMAT, "steps", (json_int_t)m->steps, "updates", updates_json(m),
-                             "serial", (json_int_t)m->serial, "samples", (json_int_t)m->samples,
-                             "batch", (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model,
-                             "compiler", m->compiler, "plan", hex(m->plan), "files", files);
+    for (uint32_t f = 0; f < m->n_files; f++)
+        json_object_set_new(files, m->files[f].name, file_json(&m->files[f]));
+    json_t *root =
+        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:o, s:s, s:s, s:o, s:i, s:o}", "format", FORMAT,
+                  "steps", (json_int_t)m->steps, "updates", updates_json(m), "serial",
+                  (json_int_t)m->serial, "samples", (json_int_t)m->samples, "batch",
+                  (json_int_t)m->batch, "seed", hex(m->seed), "model", m->model, "compiler",
+                  m->compiler, "plan", hex(m->plan), "chunk", DT_CHUNK_BYTES, "files", files);
     if (root && m->draws != 1) /* older manifests do not contain it: there was only one rule then */
         json_object_set_new(root, "draws", json_integer((json_int_t)m->draws));
     if (root && m->products.n)
@@ -172,10 +185,11 @@ static json_t *manifest_json(const DtManifest *m)
 
 DtStatus dt_manifest_write(const char *path, const DtManifest *manifest)
 {
-    uint64_t digest;
+    char digest[DT_DIGEST_TEXT];
     json_t *root = manifest_json(manifest);
     char *text = NULL;
-    if (root && digest_of(root, &digest) && json_object_set_new(root, "digest", hex(digest)) == 0)
+    if (root && digest_of(root, FORMAT, digest) &&
+        json_object_set_new(root, "digest", json_string(digest)) == 0)
         text = json_dumps(root, JSON_INDENT(1));
     json_decref(root);
     if (text == NULL)
@@ -230,11 +244,33 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile *file)
+/* The value of a digit of base 16; -1: it is none. */
+static int value_of(char digit)
+{
+    return digit >= '0' && digit <= '9'   ? digit - '0'
+           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
+                                          : -1;
+}
+
+static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
+{
+    if (text == NULL || strlen(text) != 2 * n)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const int high = value_of(text[2 * i]), low = value_of(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        ret_bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* A file of format 1. */
+static bool read_old_file(DtArena *arena, const json_t *entry, DtManifestFile *file)
 {
     const json_t *list = json_object_get(entry, "tensors");
-    if (!json_is_array(list) || !read_count(entry, "bytes", &file->id.bytes) ||
-        !read_hex(json_object_get(entry, "header"), &file->id.header))
+    if (!json_is_array(list) || !read_count(entry, "bytes", &file->bytes) ||
+        !read_hex(json_object_get(entry, "header"), &file->header))
         return false;
     file->n = (uint32_t)json_array_size(list);
     file->tensors = DT_NEW_ARRAY(arena, DtTensor, file->n + 1);
@@ -243,6 +279,79 @@ static bool read_file_entry(DtArena *arena, const json_t *entry, DtManifestFile 
             return false;
     qsort(file->tensors, file->n, sizeof *file->tensors, by_name);
     return true;
+}
+
+/* Reads the kind of a file off its name, which is one that shares.c gives. */
+static bool read_kind(const char *name, DtSavedFile *ret_kind)
+{
+    char again[64];
+    unsigned number, n;
+    for (int kind = 0; kind < DT_SAVED_FILES; kind++) {
+        const char *usual = dt_manifest_files[kind];
+        const int stem = (int)(strchr(usual, '.') - usual);
+        *ret_kind = kind;
+        if (strcmp(name, usual) == 0)
+            return true;
+        if (strncmp(name, usual, (size_t)stem) != 0 ||
+            sscanf(name + stem, "-%u-of-%u.", &number, &n) != 2 || number < 1 || number > n)
+            continue;
+        snprintf(again, sizeof again, "%.*s-%05u-of-%05u%s", stem, usual, number, n, usual + stem);
+        if (strcmp(name, again) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool read_file(DtArena *arena, const char *name, const json_t *entry, DtManifestFile *file)
+{
+    const char *chunks = json_string_value(json_object_get(entry, "chunks")),
+               *said = json_string_value(json_object_get(entry, "digest"));
+    uint8_t root[DT_DIGEST_BYTES];
+    char text[DT_DIGEST_TEXT];
+    file->name = dt_arena_strndup(arena, name, strlen(name));
+    if (!read_kind(name, &file->kind) || !read_count(entry, "bytes", &file->bytes) || !chunks ||
+        !said)
+        return false;
+    file->n_chunks = dt_manifest_chunks(file->bytes);
+    if ((uint64_t)strlen(chunks) != (uint64_t)file->n_chunks * 2 * DT_DIGEST_BYTES)
+        return false;
+    const size_t n = (size_t)file->n_chunks * DT_DIGEST_BYTES;
+    file->chunks = dt_arena_alloc(arena, n + 1);
+    if (!read_digits(chunks, n, (uint8_t *)file->chunks))
+        return false;
+    dt_manifest_root(file, root);
+    dt_digest_text(root, text);
+    return strcmp(text, said) == 0;
+}
+
+/* Reads "files": two of format 1, or any number, those of a kind one after the other. */
+static bool read_files(DtArena *arena, json_t *root, DtManifest *m)
+{
+    json_t *files = json_object_get(root, "files"), *entry;
+    const char *name;
+    int64_t chunk;
+    bool has[DT_SAVED_FILES] = {false};
+    if (!json_is_object(files) || json_object_size(files) > MAX_FILES)
+        return false;
+    m->files = DT_NEW_ARRAY(arena, DtManifestFile, json_object_size(files) + DT_SAVED_FILES);
+    for (int f = 0; f < DT_SAVED_FILES && m->format == 1; f++) {
+        DtManifestFile *file = &m->files[m->n_files++];
+        *file = (DtManifestFile){.name = dt_manifest_files[f], .kind = f};
+        if (!read_old_file(arena, json_object_get(files, file->name), file))
+            return false;
+    }
+    if (m->format == 1)
+        return true;
+    if (!read_count(root, "chunk", &chunk) || chunk != DT_CHUNK_BYTES)
+        return false;
+    json_object_foreach(files, name, entry)
+    {
+        DtManifestFile *file = &m->files[m->n_files++];
+        if (!read_file(arena, name, entry, file))
+            return false;
+        has[file->kind] = true;
+    }
+    return has[DT_SAVED_MODEL] && has[DT_SAVED_OPTIMIZER];
 }
 
 /* Reads the number of updates: one, or one for each loss. */
@@ -300,17 +409,6 @@ static bool read_draws(const json_t *root, int64_t *ret_draws)
     *ret_draws = 1;
     return !json_object_get(root, "draws") ||
            (read_count(root, "draws", ret_draws) && (*ret_draws <= 1 || *ret_draws == 4));
-}
-
-static bool read_digits(const char *text, size_t n, uint8_t *ret_bytes)
-{
-    if (text == NULL || strlen(text) != 2 * n || strspn(text, "0123456789abcdef") != 2 * n)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        const char two[] = {text[2 * i], text[2 * i + 1], '\0'};
-        ret_bytes[i] = (uint8_t)strtoul(two, NULL, 16);
-    }
-    return true;
 }
 
 /* Reads "products", which exists if a library chose algorithms. Their contents are checked when
@@ -400,10 +498,13 @@ static bool read_data(DtArena *arena, json_t *root, DtManifest *m)
 
 static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
 {
-    uint64_t said, digest;
-    const json_t *files = json_object_get(root, "files");
-    if (!read_hex(json_object_get(root, "digest"), &said) || json_object_del(root, "digest") != 0 ||
-        !digest_of(root, &digest) || digest != said)
+    char said[DT_DIGEST_TEXT] = "", digest[DT_DIGEST_TEXT];
+    const char *text = json_string_value(json_object_get(root, "digest"));
+    if (text == NULL || strlen(text) >= sizeof said)
+        return false;
+    strcpy(said, text);
+    if (json_object_del(root, "digest") != 0 || !digest_of(root, m->format, digest) ||
+        strcmp(digest, said) != 0)
         return false;
     bool good = read_count(root, "steps", &m->steps) && read_count(root, "serial", &m->serial) &&
                 read_count(root, "samples", &m->samples) && read_count(root, "batch", &m->batch) &&
@@ -415,9 +516,7 @@ static bool read_root(DtArena *arena, json_t *root, DtManifest *m)
                 read_hex(json_object_get(root, "plan"), &m->plan) &&
                 read_text(arena, root, "model", &m->model) &&
                 read_text(arena, root, "compiler", &m->compiler);
-    for (int f = 0; f < DT_SAVED_FILES && good; f++)
-        good = read_file_entry(arena, json_object_get(files, dt_manifest_files[f]), &m->files[f]);
-    return good;
+    return good && read_files(arena, root, m);
 }
 
 DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_manifest)
@@ -431,12 +530,12 @@ DtStatus dt_manifest_read(DtArena *arena, const char *path, DtManifest *ret_mani
         return status;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     int64_t format = 0;
-    if (!json_is_object(root) || !read_count(root, "format", &format))
+    if (!json_is_object(root) || !read_count(root, "format", &format) || format == 0)
         status = dt_status_fail(DT_EXIT_IO, "%.300s is damaged: it is no manifest", path);
-    else if (format != FORMAT)
-        status = dt_status_fail(DT_EXIT_IO, "%.300s has format %lld; only %d can be read", path,
-                                (long long)format, FORMAT);
-    else if (!read_root(arena, root, ret_manifest))
+    else if (format > FORMAT)
+        status = dt_status_fail(DT_EXIT_IO, "%.300s has format %lld; only 1 to %d can be read",
+                                path, (long long)format, FORMAT);
+    else if (ret_manifest->format = format, !read_root(arena, root, ret_manifest))
         status =
             dt_status_fail(DT_EXIT_IO, "%.300s is damaged: its digest or a field is wrong", path);
     json_decref(root);

@@ -56,6 +56,20 @@ static Part part_open(const DtPlan *plan, const int64_t coord[16], const DtPlanS
     return p;
 }
 
+/* The same with axes that the rank has whole as one with the axis before them: its runs are as long
+ * as can be. */
+static Part part_merged(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store)
+{
+    Part p = part_open(plan, coord, store);
+    while (p.n > 1 && p.local[p.n - 1] == p.extent[p.n - 1] && p.start[p.n - 1] == 0) {
+        const int64_t inner = p.extent[--p.n];
+        p.local[p.n - 1] *= inner;
+        p.start[p.n - 1] *= inner;
+        p.extent[p.n - 1] *= inner;
+    }
+    return p;
+}
+
 static void part_seek(Part *p, int64_t number)
 {
     for (uint32_t a = p->n; a-- > 0;) {
@@ -138,6 +152,14 @@ static DtPlaceAt place_of(const DtRank *rank, const DtPlanStore *store, const Dt
 {
     return dt_device_place(rank, store->arena, offset_of(store, range, iteration),
                            range->n * dt_kinds_size(store->dtype));
+}
+
+int64_t dt_pack_offset(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                       int64_t iteration, int64_t number)
+{
+    const DtStoreRange range = dt_pack_range(plan, coord, store);
+    return offset_of(store, &range, iteration) +
+           (number - range.first) * dt_kinds_size(store->dtype);
 }
 
 /* Returns the mesh axes, as bits, along which ranks hold different parts of the store. */
@@ -305,22 +327,70 @@ static bool is_first(const DtPlan *plan, const DtPlanStore *store, const int64_t
     return true;
 }
 
-/* Copies those of the part's n elements from number `first` on that belong to the piece. */
-static void spread(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
-                   DtPiece held, const char *from, DtPiece piece, char *ret_elements)
+/* Numbers the ranks that hold the same part as the rank with these coordinates, and counts them.
+ * False: that rank is of a stage that does not have the store. */
+static bool number_of(const DtPlan *plan, const DtPlanStore *store, const int64_t coord[16],
+                      int64_t *ret_number, int64_t *ret_n)
 {
-    const size_t e = (size_t)dt_kinds_size(store->dtype);
-    Part part = part_open(plan, coord, store);
-    part_seek(&part, held.first);
-    for (int64_t i = 0, run; i < held.n; i += run, part_next(&part, run)) {
-        run = part_run(&part, held.n - i);
-        const int64_t index = part_index(&part), first = index - piece.first;
-        const int64_t lo = first < 0 ? -first : 0,
-                      hi = run < piece.n - first ? run : piece.n - first;
-        if (index >= 0 && lo < hi)
-            memcpy(ret_elements + (size_t)(first + lo) * e, from + (size_t)(i + lo) * e,
-                   (size_t)(hi - lo) * e);
+    const uint32_t bits = mesh_of(plan, store);
+    int64_t number = 0, n = 1;
+    for (uint32_t m = 0; m < plan->n_mesh; m++) {
+        if (plan->meta->pipeline == m + 1 && store->stage >= 0) {
+            if (!dt_plan_on_stage(store->stage, (uint32_t)coord[m]))
+                return false;
+        } else if (!(bits >> m & 1)) {
+            number = number * plan->mesh[m].size + coord[m];
+            n *= plan->mesh[m].size;
+        }
     }
+    *ret_number = number;
+    *ret_n = n;
+    return true;
+}
+
+DtPiece dt_pack_supplied(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                         DtPiece piece)
+{
+    int64_t number, n;
+    if (!number_of(plan, store, coord, &number, &n))
+        return (DtPiece){0, 0};
+    const DtStoreRange range = dt_pack_range(plan, coord, store);
+    const Part part = part_merged(plan, coord, store);
+    const int64_t each = range.n / n, rest = range.n % n; /* the first `rest` ranks have one more */
+    int64_t first = range.first + each * number + (number < rest ? number : rest),
+            end = first + each + (number < rest ? 1 : 0);
+    const int64_t from = part_before(&part, piece.first),
+                  to = part_before(&part, piece.first + piece.n);
+    first = from > first ? from : first;
+    end = to < end ? to : end;
+    return (DtPiece){first, end > first ? end - first : 0};
+}
+
+void dt_pack_runs(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                  DtPiece held, const char *from, DtPiece piece, DtPackPieceRun run, void *context)
+{
+    const int64_t e = dt_kinds_size(store->dtype);
+    Part part = part_merged(plan, coord, store);
+    part_seek(&part, held.first);
+    for (int64_t i = 0, n; i < held.n; i += n, part_next(&part, n)) {
+        n = part_run(&part, held.n - i);
+        const int64_t index = part_index(&part), first = index - piece.first;
+        const int64_t lo = first < 0 ? -first : 0, hi = n < piece.n - first ? n : piece.n - first;
+        if (index >= 0 && lo < hi)
+            run(context, first + lo, hi - lo, from + (i + lo) * e);
+    }
+}
+
+/* Where elements of a piece go. */
+typedef struct Spread {
+    char *to;
+    size_t size; /* of an element */
+} Spread;
+
+static void copy_run(void *context, int64_t first, int64_t n, const char *at)
+{
+    const Spread *spread = context;
+    memcpy(spread->to + (size_t)first * spread->size, at, (size_t)n * spread->size);
 }
 
 /* Copies to ret_elements those elements of the piece that rank number m, with coordinates coord,
@@ -332,6 +402,7 @@ static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const
     const DtStoreRange range = dt_pack_range(rank->plan, coord, store);
     const Part part = part_open(rank->plan, coord, store);
     const int64_t at = offset_of(store, &range, iteration);
+    Spread to_piece = {ret_elements, (size_t)e};
     int64_t first = part_before(&part, piece.first),
             end = part_before(&part, piece.first + piece.n);
     first = first > range.first ? first : range.first;
@@ -345,7 +416,7 @@ static bool gather_from(DtRank *rank, uint32_t m, const int64_t coord[16], const
                                  held.n * e, to))
             return false;
         if (!part.whole)
-            spread(rank->plan, coord, store, held, scratch, piece, ret_elements);
+            dt_pack_runs(rank->plan, coord, store, held, scratch, piece, copy_run, &to_piece);
     }
     return true;
 }

@@ -78,4 +78,19 @@ void dt_pack_take_piece(const DtRank *rank, const DtPlanStore *store, int64_t it
 bool dt_pack_gather(DtRank *rank, const DtPlanStore *store, int64_t iteration, DtPiece piece,
                     char *scratch, char *ret_elements);
 
+/* Of the elements of its part of a store that the rank with these coordinates supplies to a
+ * checkpoint, those that may be in a piece of the logical tensor: n from the part's number `first`
+ * on. Ranks that hold the same part share it out evenly; together they supply every element of the
+ * tensor once, besides padding. */
+DtPiece dt_pack_supplied(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                         DtPiece piece);
+/* The offset in the store's arena of an element of that rank's part. */
+int64_t dt_pack_offset(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                       int64_t iteration, int64_t number);
+/* Calls run for those of the part's elements `held`, which begin at `from`, that are in the piece:
+ * n neighbours at a time, which are the piece's from number `first` on. Padding is left out. */
+typedef void (*DtPackPieceRun)(void *context, int64_t first, int64_t n, const char *at);
+void dt_pack_runs(const DtPlan *plan, const int64_t coord[16], const DtPlanStore *store,
+                  DtPiece held, const char *from, DtPiece piece, DtPackPieceRun run, void *context);
+
 #endif

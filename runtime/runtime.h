@@ -33,8 +33,8 @@
  *   forms.c        which products have their epilogues computed by kernels
  *   init.c         initial parameters
  *   data.c         readers of training data
- *   checkpoint.c   save and load; resume.c: which checkpoint; outputs.c: ownership of the folder
- *                  and the log
+ *   save.c         saves a checkpoint, checkpoint.c loads one; resume.c: which one; shares.c: which
+ *                  rank holds and writes what; outputs.c: ownership of the folder and the log
  *   import.c       parameters of other programs' files, with import_names.c and foreign.c;
  *                  export.c: the way back, with export_list.c, export_merge.c and export_files.c
  *   train.c        steps, saving; evaluate.c: held-out data; scale.c: the loss scale
@@ -393,7 +393,11 @@ struct DtRank {
     uint32_t n_facts;
     DtDataFact *saved_facts; /* facts of the sources in the resumed checkpoint */
     uint32_t n_saved_facts;
-    int64_t save_piece; /* bytes, a multiple of 8; 0: the default of checkpoint.c; tests use less */
+    int64_t save_piece; /* bytes, a multiple of 8; 0: the default of save.c; tests use less */
+    DtStatus save_status; /* of a save in the plain way, which begin has done */
+    int64_t save_file;  /* the most bytes of a file of a checkpoint; 0: the default of shares.h */
+    struct DtSaver *saver; /* NULL: saves are in the plain way */
+    int shared_fd;         /* of the mapping that ranks share */
     DtScale scale;
     int64_t updates[DT_PLAN_MAX_OBJECTIVES]; /* number of applied updates, by loss */
     int64_t eval_batch; /* the batch that readers of held-out data read */
@@ -539,12 +543,18 @@ int64_t dt_data_batches(const DtData *data);
  * repeated. */
 int64_t dt_data_samples(const DtData *data);
 
-/* ---- checkpoints (checkpoint.c, resume.c, checkpoint_list.c) ---- */
+/* ---- checkpoints (save.c, checkpoint.c, resume.c, checkpoint_list.c) ---- */
 
 /* Collective over all ranks. Saves stores with `saved` set after `steps` finished steps as logical
- * tensors under folder/step-N, atomically; older ones stay. False: the run ends. Else ret_status
- * has the same code on all ranks, DT_EXIT_IO if a disk did not take it: the run may go on and save
- * later. Its message is rank 0's. */
+ * tensors under folder/step-N, atomically; older ones stay. begin returns as soon as the stores may
+ * change; the checkpoint is there when finish returns, which each begin needs. is_over: whether
+ * finish would not wait; if so, it need not be called. False of begin and finish: the run ends.
+ * Else ret_status has the same code on all ranks, DT_EXIT_IO if a disk did not take it: the run may
+ * go on and save later. Its message is rank 0's. */
+bool dt_checkpoint_begin(DtRank *rank, const char *folder, int64_t steps);
+bool dt_checkpoint_is_over(DtRank *rank, DtStatus *ret_status);
+bool dt_checkpoint_finish(DtRank *rank, DtStatus *ret_status);
+/* begin and finish. */
 bool dt_checkpoint_save(DtRank *rank, const char *folder, int64_t steps, DtStatus *ret_status);
 /* Removes all checkpoints except the newest meta.save_keep (0: removes none). Only rank 0 calls
  * it. */

@@ -53,10 +53,9 @@ static bool add_tensor(json_t *header, const DtTensor *tensor, int64_t begin)
     return json_object_set_new(header, tensor->name, entry) == 0;
 }
 
-/* Appends everything before the data: the length, the header, and blanks up to a multiple of
- * eight. */
-static DtStatus make_header(const char *path, const DtTensor *tensors, uint32_t n,
-                            DtText *ret_bytes)
+/* Appends the length, the header, and blanks. */
+DtStatus dt_safetensors_header(const char *path, const DtTensor *tensors, uint32_t n,
+                               DtText *ret_bytes)
 {
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     int64_t at = 0;
@@ -118,7 +117,7 @@ DtStatus dt_safetensors_write(const char *path, DtTensor *tensors, uint32_t n, i
 {
     DtText header = {0};
     DtFileWriter writer;
-    DtStatus status = make_header(path, tensors, n, &header);
+    DtStatus status = dt_safetensors_header(path, tensors, n, &header);
     if (!dt_status_ok(&status))
         return status;
     *ret_id = (DtTensorsId){(int64_t)header.len, dt_hash_bytes(header.at, header.len, 0)};

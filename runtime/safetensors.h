@@ -7,6 +7,7 @@
 #define DT_RUNTIME_SAFETENSORS_H
 
 #include "base/file.h"
+#include "base/text.h"
 #include "plan/kinds.h"
 #include "plan/plan.h"
 
@@ -21,11 +22,17 @@ typedef struct DtTensor {
     uint64_t digest;   /* XXH3-64 of the bytes; set when the file is written, computed on demand
                         * when it is read */
     const uint8_t *at; /* when the file is read: the bytes in the mapping */
+    uint32_t file;     /* number of its file, for readers of several */
 } DtTensor;
 
 const char *dt_safetensors_dtype(uint32_t dtype); /* "F32" */
 /* The number of elements times the size of one, or -1 if that is not a valid number of bytes. */
 int64_t dt_safetensors_bytes(uint32_t dtype, const int64_t *extents, uint32_t n_axes);
+
+/* Appends what a file of these tensors has before their data: a multiple of eight bytes. path: for
+ * messages. */
+DtStatus dt_safetensors_header(const char *path, const DtTensor *tensors, uint32_t n,
+                               DtText *ret_bytes);
 
 /* Returns n bytes of tensor number i, from byte `first` on, which are about to be written. They
  * must stay valid until the next call. n and `first` are multiples of an element's size. A tensor

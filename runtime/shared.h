@@ -89,6 +89,7 @@ typedef struct DtShared {
      * which this attempt begins, taken in earlier attempts; the same for the newest checkpoint */
     uint64_t first_ns, useful_ns;
     _Atomic uint64_t saved_useful_ns; /* written by rank 0 */
+    _Atomic uint32_t no_copy; /* 1: saves are in the plain way (saver.c) */
     /* number of steps for which ranks of this node know whether they are the last */
     DtSyncWord decided;
     /* Not 0: all ranks stop; every wait checks it. 1: set by the supervisor, else 2 + the rank

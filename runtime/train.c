@@ -26,6 +26,7 @@
 #include "runtime/reading.h"
 #include "runtime/predict.h"
 #include "runtime/reference.h"
+#include "runtime/saver.h"
 #include "runtime/straggler.h"
 #include "runtime/traffic.h"
 #include "runtime/trial.h"
@@ -102,13 +103,14 @@ static void note_failed_save(DtRun *run, int64_t steps, const DtStatus *status, 
         dt_log_event(run->log, "not_saved", steps, status->message);
 }
 
-/* Removes older checkpoints, called when a step that began with the new checkpoint's values had a
- * finite loss and norm, or when there is no further step. A skipped step does not count: it may be
- * the first of many, until the loss scale is 1 and the run fails. */
-static void trim(DtRun *run)
+/* Removes older checkpoints, once a step that began with the new checkpoint's values had a finite
+ * loss and norm, or when there is no further step. A skipped step does not count: it may be the
+ * first of many, until the loss scale is 1 and the run fails. While a checkpoint is being written
+ * nothing is removed: both use the same names of folders. */
+static void trim(DtRun *run, bool is_over)
 {
     DtRank *rank = &run->rank;
-    if (!run->unproven)
+    if (!run->unproven || run->saving >= 0 || (run->sound <= run->saved && !is_over))
         return;
     run->unproven = false;
     atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
@@ -119,31 +121,74 @@ static void trim(DtRun *run)
     atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
 }
 
-static bool save(DtRun *run, int64_t steps, const char *if_not)
+/* Records how the save that was begun has ended. */
+static void note_save(DtRun *run, const DtStatus *status)
 {
     DtRank *rank = &run->rank;
     const char *folder = dt_outputs_folder(rank->options);
-    DtStatus status;
-    if (!dt_replicas_check(rank, steps))
-        return false;
-    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
-    if (!dt_checkpoint_save(rank, folder, steps, &status))
-        return false;
-    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
-    if (!dt_status_ok(&status)) {
-        note_failed_save(run, steps, &status, if_not);
-        return true;
+    const int64_t steps = run->saving;
+    run->saving = -1;
+    if (!dt_status_ok(status)) {
+        note_failed_save(run, steps, status, run->if_not);
+        return;
     }
     run->saved = steps;
-    if (rank->rank == 0) {
-        run->unproven = true;
-        atomic_store(&rank->shared->saved_step, steps);
-        atomic_store(&rank->shared->saved_useful_ns, run->useful_ns);
-        atomic_store(&rank->shared->has_saved, 1);
-        dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
-        if (run->log)
-            dt_log_event(run->log, "save", steps, folder);
-    }
+    if (rank->rank != 0)
+        return;
+    run->unproven = true;
+    atomic_store(&rank->shared->saved_step, steps);
+    atomic_store(&rank->shared->saved_useful_ns, run->saving_useful_ns);
+    atomic_store(&rank->shared->has_saved, 1);
+    dt_progress_line(&run->progress, "saved %lld steps in %s", (long long)steps, folder);
+    if (run->log)
+        dt_log_event(run->log, "save", steps, folder);
+}
+
+/* Waits for the save that was begun, if there is one. */
+static bool finish_save(DtRun *run)
+{
+    DtRank *rank = &run->rank;
+    DtStatus status;
+    if (run->saving < 0)
+        return true;
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    if (!dt_checkpoint_finish(rank, &status))
+        return false;
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    note_save(run, &status);
+    return true;
+}
+
+/* Called after a step: rank 0 says as soon as it can how a save has ended. */
+static void look_at_save(DtRun *run)
+{
+    DtStatus status;
+    if (run->saving >= 0 && run->rank.rank == 0 && dt_checkpoint_is_over(&run->rank, &status))
+        note_save(run, &status);
+}
+
+/* Begins a save. if_not: what becomes of the run if the disk does not take it. */
+static bool save(DtRun *run, int64_t steps, const char *if_not)
+{
+    DtRank *rank = &run->rank;
+    if (!finish_save(run))
+        return false;
+    trim(run, false);
+    if (!dt_replicas_check(rank, steps))
+        return false;
+    const uint64_t began = dt_now_ns();
+    char text[60];
+    atomic_store(&rank->slot->phase, DT_PHASE_SAVING);
+    if (!dt_checkpoint_begin(rank, dt_outputs_folder(rank->options), steps))
+        return false;
+    atomic_store(&rank->slot->phase, DT_PHASE_RUNNING);
+    run->saving = steps;
+    run->saving_useful_ns = run->useful_ns;
+    run->if_not = if_not;
+    snprintf(text, sizeof text, "%.6f s", (double)(dt_now_ns() - began) * 1e-9);
+    if (run->log)
+        dt_log_event(run->log, "copied", steps, text);
+    look_at_save(run);
     return true;
 }
 
@@ -174,11 +219,11 @@ static bool end_before_update(DtRun *run, uint32_t objective, bool began, const 
     char name[160], from[48] = "";
     const char *what = called(run, objective, by_loss ? "loss" : of, name);
     uint32_t origin;
-    if (!dt_spoilt_repeat(run, objective, turn, what, &origin))
+    if (!dt_spoilt_repeat(run, objective, turn, what, &origin) || !finish_save(run))
         return false;
     if (!began && dt_outputs_folder(rank->options) && run->saved != rank->step &&
         rank->step > run->first_step) {
-        if (!save(run, rank->step, "the run ends"))
+        if (!save(run, rank->step, "the run ends") || !finish_save(run))
             return false;
         /* the first rank that fails ends the run, so rank 0 must print the message about its save
          * before that */
@@ -272,7 +317,9 @@ static bool run_step(DtRun *run, DtStepReport *ret_report)
     }
     dt_traffic_end(&run->traffic, rank);
     if (!skipped)
-        trim(run);
+        run->sound = rank->step + 1;
+    look_at_save(run);
+    trim(run, false);
     const uint64_t now = dt_now_ns(), first_ns = rank->shared->first_ns;
     run->useful_ns += now - began;
     ret_report->seconds = (double)(now - began) * 1e-9;
@@ -435,11 +482,13 @@ static bool train(DtRun *run)
             break;
         }
     }
+    if (!finish_save(run))
+        return false;
     const bool is_new = rank->step > run->first_step && run->saved != rank->step;
     if (dt_outputs_folder(rank->options) && (is_new || first) &&
-        !save(run, rank->step, will_try_again))
+        (!save(run, rank->step, will_try_again) || !finish_save(run)))
         return false;
-    trim(run);
+    trim(run, true);
     if (!export_parameters(run))
         return false;
     if (rank->profile &&
@@ -524,7 +573,7 @@ static bool load_parameters(DtRun *run)
     DtRank *rank = &run->rank;
     const DtCheckpointFrom from = begin_with(rank);
     int64_t steps = -1;
-    run->saved = -1;
+    run->saved = run->saving = -1;
     dt_scale_begin(rank->plan, &rank->scale);
     const bool has_values = from.n > 0 || !(rank->options->import || rank->options->n_imports);
     if (has_values && !dt_init_stores(rank))
@@ -569,7 +618,7 @@ static bool open_outputs(DtRun *run)
 
 static bool begin_trial(DtRun *run)
 {
-    run->saved = -1;
+    run->saved = run->saving = -1;
     dt_scale_begin(run->rank.plan, &run->rank.scale);
     return dt_trial_open(&run->rank, &run->trial) && dt_trial_begin(run->trial);
 }
@@ -603,7 +652,8 @@ static bool run_event(DtRun *run, const DtTrialEvent *event, DtTrialPrinted *ret
         run->rank.meta.eval_steps = event->batches;
         ret_printed->means = run->sums;
         return dt_evaluate(run, false, &ret_printed->shown, &samples);
-    case DT_TRIAL_SAVE: return save(run, run->rank.step + 1, "the trial goes on");
+    case DT_TRIAL_SAVE:
+        return save(run, run->rank.step + 1, "the trial goes on") && finish_save(run);
     default: return resume(run);
     }
 }
@@ -634,7 +684,8 @@ static bool run_all(DtRun *run)
     DtRank *rank = &run->rank;
     const DtRunOptions *options = rank->options;
     if (!(options->trial ? begin_trial(run) : load_parameters(run)) || !open_readers(run) ||
-        !open_outputs(run) || !choose_algorithms(run))
+        !open_outputs(run) || !choose_algorithms(run) ||
+        (dt_outputs_folder(options) && !dt_saver_open(rank)))
         return false;
     for (uint32_t i = 0; i < rank->plan->n_objectives; i++) {
         const DtPlanObjective *o = &rank->plan->objectives[i];

@@ -80,9 +80,9 @@ static bool same_axes(const DtPlan *plan, const DtPlanStore *x, const DtPlanStor
     return equal;
 }
 
-static DtStatus add_store(DtWanted *wanted, DtArena *memory, const DtPlanStore *store)
+static DtStatus add_store(const DtPlan *plan, DtWanted *wanted, DtArena *memory,
+                          const DtPlanStore *store)
 {
-    const DtPlan *plan = wanted->rank->plan;
     const DtPlanAxis *axes = plan->axes + store->first_axis;
     DtTensor tensor = {.dtype = store->dtype, .n_axes = store->n_axes - store->n_loops};
     for (uint32_t a = 0; a < tensor.n_axes; a++)
@@ -106,12 +106,11 @@ static DtStatus add_store(DtWanted *wanted, DtArena *memory, const DtPlanStore *
 }
 
 /* Whether another record of the same tensors counts instead: stages that share a parameter have one
- * each. This rank's own is the one that counts, else the first. */
-static bool is_copy(const DtRank *rank, uint32_t number)
+ * each. That of this stage is the one that counts, else the first. */
+static bool is_copy(const DtPlan *plan, uint32_t stage, uint32_t number)
 {
-    const DtPlan *plan = rank->plan;
     const DtPlanStore *store = &plan->stores[number];
-    bool here = dt_plan_on_stage(store->stage, rank->stage);
+    bool here = dt_plan_on_stage(store->stage, stage);
     for (uint32_t s = 0; plan->meta->pipeline && s < plan->n_stores; s++) {
         const DtPlanStore *other = &plan->stores[s];
         bool equal = s != number && other->kind == store->kind &&
@@ -120,30 +119,36 @@ static bool is_copy(const DtRank *rank, uint32_t number)
         for (uint32_t a = 0; equal && a < store->n_loops; a++)
             equal =
                 plan->axes[other->first_axis + a].first == plan->axes[store->first_axis + a].first;
-        bool there = dt_plan_on_stage(other->stage, rank->stage);
+        bool there = dt_plan_on_stage(other->stage, stage);
         if (equal && (there != here ? there : s < number))
             return true;
     }
     return false;
 }
 
-DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted)
+DtStatus dt_wanted_of_stage(const DtPlan *plan, uint32_t stage, DtArena *memory, DtSavedFile file,
+                            DtWanted *ret_wanted)
 {
-    const DtPlan *plan = rank->plan;
     int64_t n = 0;
     for (uint32_t s = 0; s < plan->n_stores; s++)
         n += belongs(plan, &plan->stores[s], file) ? iterations_of(plan, &plan->stores[s]) : 0;
-    *ret_wanted = (DtWanted){.rank = rank,
-                             .tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
+    *ret_wanted = (DtWanted){.tensors = DT_NEW_ARRAY(memory, DtTensor, n + 1),
                              .homes = DT_NEW_ARRAY(memory, DtHome, n + 1)};
     for (uint32_t s = 0; s < plan->n_stores; s++) {
-        if (!belongs(plan, &plan->stores[s], file) || is_copy(rank, s))
+        if (!belongs(plan, &plan->stores[s], file) || is_copy(plan, stage, s))
             continue;
-        DtStatus status = add_store(ret_wanted, memory, &plan->stores[s]);
+        DtStatus status = add_store(plan, ret_wanted, memory, &plan->stores[s]);
         if (!dt_status_ok(&status))
             return status;
     }
     return DT_OK;
+}
+
+DtStatus dt_wanted_list(DtRank *rank, DtArena *memory, DtSavedFile file, DtWanted *ret_wanted)
+{
+    DtStatus status = dt_wanted_of_stage(rank->plan, rank->stage, memory, file, ret_wanted);
+    ret_wanted->rank = rank;
+    return status;
 }
 
 DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
@@ -163,8 +168,8 @@ DtStatus dt_wanted_averages(DtRank *rank, DtArena *memory, DtWanted *wanted)
     wanted->tensors = tensors;
     wanted->homes = homes;
     for (uint32_t s = 0; s < plan->n_stores && dt_status_ok(&status); s++)
-        if (plan->stores[s].kind == DT_PLAN_AVERAGE && !is_copy(rank, s))
-            status = add_store(wanted, memory, &plan->stores[s]);
+        if (plan->stores[s].kind == DT_PLAN_AVERAGE && !is_copy(plan, rank->stage, s))
+            status = add_store(plan, wanted, memory, &plan->stores[s]);
     for (uint32_t i = first; i < wanted->n; i++)
         wanted->tensors[i].name += strlen(DT_AVERAGE_PREFIX);
     return status;

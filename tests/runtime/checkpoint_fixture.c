@@ -2,6 +2,7 @@
 #include "checkpoint_fixture.h"
 
 #include "runtime/device.h"
+#include "runtime/saver.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ void fixture_open(void)
 
 void fixture_close(void)
 {
+    dt_saver_close(&f.rank);
     dt_arena_free(f.rank.memory);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", f.folder);
@@ -108,6 +110,8 @@ bool fixture_holds(uint8_t mark)
                 return false;
     return true;
 }
+
+bool fixture_shares(void) { return dt_saver_open(&f.rank) && f.rank.saver != NULL; }
 
 bool fixture_load(const char *folder, bool weights_only, int64_t *ret_steps)
 {

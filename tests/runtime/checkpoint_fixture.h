@@ -39,6 +39,9 @@ void fixture_store(const char *path, const char *pattern, uint32_t kind, uint32_
 void fixture_fill(uint8_t mark);
 bool fixture_holds(uint8_t mark);
 
+/* From now on saves are in shares (saver.h), by a thread of the only rank. */
+bool fixture_shares(void);
+
 /* Loads as a run does; a failure is in f.rank.failure. */
 bool fixture_save(const char *folder, int64_t steps);
 bool fixture_load(const char *folder, bool weights_only, int64_t *ret_steps);

@@ -58,7 +58,7 @@ mine() { # whether this run tests the next case of many
     share_has $((place - 1))
 }
 names() { # prints the names of all tensors of a checkpoint
-    sed 's/"name": *"/\n&/g' "$1"/manifest.json | sed -n 's/^"name": *"\([^"]*\)".*/\1/p' | sort
+    grep -aoh '"[^"]*":{"dtype"' "$1"/*.safetensors | sed 's/^"\(.*\)":{"dtype"$/\1/' | sort
 }
 
 # ---- every layout against one rank ----

@@ -3,6 +3,7 @@
  * damaged, and that no failure of the disk loses an older one. Where faults are injected, every
  * access to files happens in a child process, which reads DT_FAULT at its first access. */
 #include "checkpoint_fixture.h"
+#include "runtime/saver.h"
 
 #include "base/half.h"
 #include "base/hash.h"
@@ -132,7 +133,12 @@ Test(checkpoint, manifest_says_where_the_run_stands)
     cr_assert_eq(manifest.seed, ~0ull);
     cr_assert_eq(manifest.plan, 77);
     cr_assert_str_eq(manifest.model, "tiny");
-    cr_assert_eq(manifest.files[DT_SAVED_MODEL].n, 11);
+    cr_assert_eq(manifest.n_files, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_str_eq(manifest.files[i].name, dt_manifest_files[i]);
+        cr_assert_eq(manifest.files[i].kind, i);
+        cr_assert_eq(manifest.files[i].n_chunks, 1);
+    }
     dt_arena_free(arena);
 }
 
@@ -487,7 +493,7 @@ Test(checkpoint, only_an_empty_folder_may_lack_a_checkpoint)
 }
 
 /* An update may make parameters infinite; these must not replace a good checkpoint. */
-Test(checkpoint, numbers_that_are_not_finite_are_not_saved)
+static void expect_spoilt_is_refused(void)
 {
     static const uint8_t spoilt[] = {0x80, 0x7f}; /* the high bytes of infinity */
     f.rank.meta.save_keep = 1;
@@ -513,6 +519,24 @@ Test(checkpoint, numbers_that_are_not_finite_are_not_saved)
     }
 }
 
+Test(checkpoint, numbers_that_are_not_finite_are_not_saved) { expect_spoilt_is_refused(); }
+
+Test(checkpoint, a_thread_does_not_save_them_either)
+{
+    static const uint8_t spoilt[] = {0x80, 0x7f};
+    save(1);
+    cr_assert(fixture_shares());
+    fixture_fill(2);
+    memcpy(f.memory[0] + f.stores[0].offset + f.stores[0].bytes - 2, spoilt, sizeof spoilt);
+    cr_assert(!fixture_save(f.folder, 2));
+    cr_assert(strstr(f.rank.failure.message, "`wte` has numbers that are not finite"), "%s",
+              f.rank.failure.message);
+    dt_saver_close(&f.rank); /* as at the end of the run */
+    atomic_store(&f.shared.abort, 0);
+    cr_assert_eq(n_entries(f.folder, ".step-"), 0);
+    expect_loads(f.folder, 1);
+}
+
 Test(checkpoint, damage_in_an_older_one_does_not_matter)
 {
     save(1);
@@ -526,7 +550,8 @@ Test(checkpoint, damage_in_an_older_one_does_not_matter)
 /* ---- faults ---- */
 
 /* Saves in a child process with DT_FAULT. 0: saved; 1: refused, and the message was the expected
- * one. */
+ * one. in_shares: a thread writes. */
+static bool in_shares;
 static int save_with_fault(const char *fault, int64_t steps)
 {
     fflush(NULL);
@@ -534,6 +559,8 @@ static int save_with_fault(const char *fault, int64_t steps)
     if (child == 0) {
         if (fault)
             setenv("DT_FAULT", fault, 1);
+        if (in_shares && !fixture_shares())
+            _exit(3);
         fixture_fill((uint8_t)steps);
         if (fixture_save(f.folder, steps))
             _exit(0);
@@ -597,8 +624,74 @@ static void expect_survives(const char *kind, int at_least)
 
 Test(checkpoint, survives_every_failing_write) { expect_survives("write", 20); }
 Test(checkpoint, survives_every_failing_fsync) { expect_survives("fsync", 8); }
-Test(checkpoint, survives_every_failing_rename) { expect_survives("rename", 5); }
+Test(checkpoint, survives_every_failing_rename) { expect_survives("rename", 4); }
 Test(checkpoint, survives_every_failing_open) { expect_survives("open", 4); }
+
+static void expect_survives_in_shares(const char *kind, int at_least)
+{
+    in_shares = true;
+    expect_survives(kind, at_least);
+}
+Test(checkpoint, a_thread_survives_every_failing_write) { expect_survives_in_shares("write", 4); }
+Test(checkpoint, a_thread_survives_every_failing_fsync) { expect_survives_in_shares("fsync", 8); }
+Test(checkpoint, a_thread_survives_every_failing_open) { expect_survives_in_shares("open", 4); }
+
+/* A thread writes what was there when the save began. */
+Test(checkpoint, what_changes_meanwhile_is_not_saved)
+{
+    DtStatus status;
+    cr_assert(fixture_shares());
+    for (int64_t steps = 1; steps < 20; steps++) {
+        fixture_fill((uint8_t)steps);
+        cr_assert(dt_checkpoint_begin(&f.rank, f.folder, steps), "%s", f.rank.failure.message);
+        fixture_fill(77);
+        cr_assert(dt_checkpoint_finish(&f.rank, &status));
+        cr_assert(dt_status_ok(&status), "%s", status.message);
+        expect_loads(f.folder, steps);
+    }
+}
+
+/* Files do not depend on who writes them. */
+Test(checkpoint, a_thread_writes_the_same_files)
+{
+    save(1);
+    cr_assert(fixture_shares());
+    fixture_fill(1);
+    cr_assert(fixture_save(f.folder, 2), "%s", f.rank.failure.message);
+    for (int i = 0; i < DT_SAVED_FILES; i++) {
+        char command[300];
+        snprintf(command, sizeof command, "cmp %s/step-00000001/%s %s/step-00000002/%s", f.folder,
+                 dt_manifest_files[i], f.folder, dt_manifest_files[i]);
+        cr_assert_eq(system(command), 0);
+    }
+}
+
+/* With a limit for files there are several of a kind, and an index of each kind. */
+Test(checkpoint, large_ones_have_several_files)
+{
+    DtArena *arena = dt_arena_new();
+    DtManifest manifest;
+    f.rank.save_file = 600;
+    save(1);
+    cr_assert(fixture_shares());
+    save(2);
+    expect_loads(f.folder, 2);
+    expect_loads(inside("step-00000001"), 1);
+    DtStatus status = dt_manifest_read(arena, inside("step-00000002/manifest.json"), &manifest);
+    cr_assert(dt_status_ok(&status), "%s", status.message);
+    cr_assert_gt(manifest.n_files, 4);
+    for (uint32_t i = 0; i < manifest.n_files; i++)
+        cr_assert_leq(manifest.files[i].bytes, 600);
+    cr_assert_eq(access(inside("step-00000002/model.safetensors.index.json"), R_OK), 0);
+    char path[256];
+    snprintf(path, sizeof path, "%s/step-00000002/%s", f.folder, manifest.files[1].name);
+    flip(path, 300);
+    expect_refused(inside("step-00000002"), manifest.files[1].name);
+    expect_passes_over(f.folder, "is damaged", 1);
+    cr_assert_eq(unlink(path), 0);
+    expect_passes_over(f.folder, "No such file", 1);
+    dt_arena_free(arena);
+}
 
 /* A process is ended in the middle of a save, at each of its writes. */
 Test(checkpoint, survives_being_killed)

@@ -303,8 +303,9 @@ Test(pieces, files_do_not_depend_on_them)
 
 /* ---- a file that is cut short while a rank loads it ---- */
 
-/* The file is cut short before the n-th time that the loader hashes bytes; n < 0: after that; 0:
- * after it has mapped the file. */
+/* The file is cut short before the n-th time that the loader makes a digest; n < 0: after that; 0:
+ * after it has mapped the file. Digests are of the manifest, of the digests of its two files, and
+ * then of chunks. */
 static struct {
     bool on;
     int at, seen;
@@ -312,8 +313,8 @@ static struct {
     char path[256];
 } cut;
 
-uint64_t __real_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed);
-uint64_t __wrap_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed);
+void __real_dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES]);
+void __wrap_dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES]);
 
 static void cut_now(int at)
 {
@@ -321,13 +322,12 @@ static void cut_now(int at)
         cr_assert_eq(truncate(cut.path, cut.to), 0);
 }
 
-uint64_t __wrap_dt_hash_bytes(const void *bytes, size_t len, uint64_t seed)
+void __wrap_dt_digest_of(const void *bytes, size_t len, uint8_t ret_bytes[DT_DIGEST_BYTES])
 {
     cut.seen++;
     cut_now(cut.seen);
-    const uint64_t hash = __real_dt_hash_bytes(bytes, len, seed);
+    __real_dt_digest_of(bytes, len, ret_bytes);
     cut_now(-cut.seen);
-    return hash;
 }
 
 DtStatus __real_dt_file_map(const char *path, DtFileView *ret_view);
@@ -341,7 +341,7 @@ DtStatus __wrap_dt_file_map(const char *path, DtFileView *ret_view)
 }
 
 /* Loads step 1 into a store of that dtype, while the file of parameters loses everything after byte
- * `to`, and checks the message. The loader hashes its header, then the tensor. */
+ * `to`, and checks the message. The file has three chunks, the last one of a few bytes. */
 static void expect_cut(uint32_t dtype, int at, off_t to, const char *said)
 {
     char path[256];
@@ -369,10 +369,11 @@ Test(pieces, a_file_that_is_cut_short_is_named)
 {
     fill_big();
     expect_cut(DT_PLAN_F32, 0, 0, "byte 0 and what follows is gone; the file had 8388");
-    expect_cut(DT_PLAN_F32, 2, 1 << 20, "byte 1048576 and what");
-    expect_cut(DT_PLAN_F32, -2, 1 << 20, "byte 1048576 and what");
+    expect_cut(DT_PLAN_F32, 4, 1 << 20, "byte 1048576 and what");
+    expect_cut(DT_PLAN_F32, -5, 1 << 20, "byte 1048576 and what");
+    expect_cut(DT_PLAN_F32, -6, 1 << 20, "byte 1048576 and what");
     /* the tensor is rounded while it is read */
-    expect_cut(DT_PLAN_BF16, -2, 1 << 20, "byte 1048576 and what");
+    expect_cut(DT_PLAN_BF16, -6, 1 << 20, "byte 1048576 and what");
 }
 
 /* ---- memory ---- */
